@@ -1,0 +1,97 @@
+/**
+ * The folder that a server keeps its data in. It belongs to one process at a time, and says in which format it is
+ * written, so that a release that does not know the format leaves it alone.
+ */
+import { constants } from 'node:fs'
+import { access, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { DataFolderError } from './storage-error.ts'
+import { flush } from './store-file.ts'
+
+export const FORMAT_VERSION = 1
+
+const FORMAT_FILE = 'format'
+const FORMAT_TEXT = /^settle data folder, format (\d+)\n$/
+const LOCK_FILE = 'lock'
+
+export class DataFolder {
+  readonly path: string
+  readonly #lock: DatabaseSync
+
+  /** Makes the folder if need be, locks it and checks its format. Throws `DataFolderError`, a sentence for people. */
+  static async open(path: string): Promise<DataFolder> {
+    try {
+      await mkdir(path, { recursive: true })
+      await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
+    } catch (error) {
+      throw new DataFolderError(`The data folder ${path} cannot be written: ${messageOf(error)}`)
+    }
+    const folder = new DataFolder(path, lock(path))
+    try {
+      await checkFormat(path)
+    } catch (error) {
+      folder.close()
+      throw error
+    }
+    return folder
+  }
+
+  private constructor(path: string, lock: DatabaseSync) {
+    this.path = path
+    this.#lock = lock
+  }
+
+  close(): void {
+    this.#lock.close()
+  }
+}
+
+/**
+ * Node has no file locks of its own, but it brings SQLite, whose exclusive lock is one that the system takes back when
+ * the process dies, however it dies, and that other processes and other services in this process respect.
+ */
+function lock(folder: string): DatabaseSync {
+  let file: DatabaseSync
+  try {
+    file = new DatabaseSync(join(folder, LOCK_FILE), { timeout: 0 })
+  } catch (error) {
+    throw new DataFolderError(`The data folder ${folder} cannot be written: ${messageOf(error)}`)
+  }
+  try {
+    file.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+    return file
+  } catch (error) {
+    file.close()
+    if (!/locked/.test(messageOf(error))) {
+      throw new DataFolderError(`The data folder ${folder} cannot be locked: ${messageOf(error)}`)
+    }
+    throw new DataFolderError(`The data folder ${folder} is in use by another process.`)
+  }
+}
+
+async function checkFormat(folder: string): Promise<void> {
+  const path = join(folder, FORMAT_FILE)
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return undefined
+    throw new DataFolderError(`The data folder ${folder} cannot be read: ${error.message}`)
+  })
+  if (text === undefined) {
+    await writeFile(`${path}.new`, `settle data folder, format ${FORMAT_VERSION}\n`)
+    await flush(`${path}.new`)
+    await rename(`${path}.new`, path)
+    await flush(folder)
+    return
+  }
+  const [, version] = FORMAT_TEXT.exec(text) ?? []
+  if (version === undefined) throw new DataFolderError(`The file ${path} is not one of this server.`)
+  if (Number(version) !== FORMAT_VERSION) {
+    throw new DataFolderError(
+      `The data folder ${folder} has format ${version}; this release reads and writes format ${FORMAT_VERSION}.`,
+    )
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

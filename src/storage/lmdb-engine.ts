@@ -1,0 +1,187 @@
+/**
+ * Stores as LMDB files in one folder. Thousands of them: only those in use are open, and some idle ones. Dropping
+ * takes the file out of the folder at once; its bytes go when the last reader lets go.
+ */
+import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { LmdbEnvironment } from './lmdb-environment.ts'
+import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
+import { OpenFiles } from './open-files.ts'
+import { StoreExistsError, StoreGoneError, StoreMissingError } from './storage-error.ts'
+import type { StorageEngine, Store } from './store.ts'
+import {
+  checkStoreName,
+  flush,
+  lockPath,
+  parseStoreFileName,
+  publish,
+  type StoreFile,
+  storePath,
+  unfinishedPath,
+} from './store-file.ts'
+
+export interface LmdbEngineOptions {
+  readonly folder: string
+  /** Files without users that are kept open. */
+  readonly idleFiles?: number
+}
+
+const IDLE_FILES = 500
+
+export class LmdbEngine implements StorageEngine {
+  readonly #folder: string
+  readonly #trash: string
+  readonly #open: OpenFiles
+  readonly #stores = new Map<string, LmdbStore>()
+  /** Names that are being created: taken, and not there yet. */
+  readonly #creating = new Set<string>()
+  readonly #removals = new Set<Promise<void>>()
+  readonly #blank: Buffer
+  #lastGeneration: number
+  #sortedNames: string[] | undefined
+  #closed = false
+
+  /** Looks through the folder and clears away what a crash left. The folder must be nobody else's. */
+  static async open({ folder, idleFiles = IDLE_FILES }: LmdbEngineOptions): Promise<LmdbEngine> {
+    await mkdir(join(folder, TRASH), { recursive: true })
+    const files = await clearUp(folder)
+    return new LmdbEngine(folder, files, await blankFile(folder), idleFiles)
+  }
+
+  private constructor(folder: string, files: readonly StoreFile[], blank: Buffer, idleFiles: number) {
+    this.#folder = folder
+    this.#trash = join(folder, TRASH)
+    this.#blank = blank
+    this.#open = new OpenFiles(idleFiles)
+    this.#lastGeneration = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
+    for (const file of files) this.#stores.set(file.name, this.#store(file.name, storePath(folder, file)))
+  }
+
+  async list(): Promise<string[]> {
+    this.#sortedNames ??= [...this.#stores.keys()].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)))
+    return [...this.#sortedNames]
+  }
+
+  has(name: string): boolean {
+    return this.#stores.has(name)
+  }
+
+  async create(name: string): Promise<Store> {
+    this.#assertOpen()
+    checkStoreName(name)
+    if (this.#stores.has(name) || this.#creating.has(name)) throw new StoreExistsError(name)
+    this.#creating.add(name)
+    try {
+      const path = this.#nextPath(name)
+      await writeFile(unfinishedPath(path), this.#blank)
+      await publish(unfinishedPath(path), path)
+      const store = this.#store(name, path)
+      this.#stores.set(name, store)
+      this.#sortedNames = undefined
+      return store
+    } finally {
+      this.#creating.delete(name)
+    }
+  }
+
+  async open(name: string): Promise<Store> {
+    this.#assertOpen()
+    const store = this.#stores.get(name)
+    if (!store) throw new StoreMissingError(name)
+    return store
+  }
+
+  async drop(name: string): Promise<void> {
+    this.#assertOpen()
+    const store = this.#stores.get(name)
+    if (!store) throw new StoreMissingError(name)
+    this.#stores.delete(name)
+    this.#sortedNames = undefined
+    await this.#discard(await store.retire())
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    for (const store of this.#stores.values()) await store.retire()
+    await this.#open.close()
+    await Promise.all(this.#removals)
+  }
+
+  /** How many files are open now. */
+  get openFiles(): number {
+    return this.#open.openCount
+  }
+
+  #store(name: string, path: string): LmdbStore {
+    const files: StoreFiles = {
+      open: this.#open,
+      nextPath: (of) => this.#nextPath(of),
+      discard: (old) => this.#discard(old),
+    }
+    return new LmdbStore(name, path, files)
+  }
+
+  #nextPath(name: string): string {
+    return storePath(this.#folder, { name, generation: ++this.#lastGeneration })
+  }
+
+  async #discard(path: string): Promise<void> {
+    const trashed = join(this.#trash, basename(path))
+    await rename(path, trashed)
+    await flush(this.#folder)
+    this.#open.retire(path, () => {
+      const removal = Promise.all([rm(trashed, { force: true }), rm(lockPath(path), { force: true })]).then(() => {
+        this.#removals.delete(removal)
+      })
+      this.#removals.add(removal)
+    })
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new StoreGoneError('engine')
+  }
+}
+
+const TRASH = '.trash'
+
+/** Removes what is no store any more, or never became one; returns the files that count. */
+async function clearUp(folder: string): Promise<StoreFile[]> {
+  await rm(join(folder, TRASH), { recursive: true })
+  await mkdir(join(folder, TRASH))
+  const newest = new Map<string, StoreFile>()
+  const leftovers: string[] = []
+  const fileNames = await readdir(folder)
+  for (const fileName of fileNames) {
+    const file = parseStoreFileName(fileName)
+    if (!file) continue
+    const rival = newest.get(file.name)
+    if (!rival || rival.generation < file.generation) newest.set(file.name, file)
+    if (rival) leftovers.push(storePath(folder, rival.generation < file.generation ? rival : file))
+  }
+  const present = new Set(fileNames)
+  for (const fileName of fileNames) {
+    if (/\.mdb\.new(-lock)?$/.test(fileName)) leftovers.push(join(folder, fileName))
+    else if (fileName.endsWith('.mdb-lock') && !present.has(fileName.slice(0, -'-lock'.length))) {
+      leftovers.push(join(folder, fileName))
+    }
+  }
+  for (const path of leftovers) {
+    await rm(path, { force: true })
+    if (path.endsWith('.mdb')) await rm(lockPath(path), { force: true })
+  }
+  return [...newest.values()]
+}
+
+/** The bytes of a file with nothing in it: a new store is a copy of them, which is cheaper than making one. */
+async function blankFile(folder: string): Promise<Buffer> {
+  const path = join(folder, TRASH, 'blank.mdb')
+  const environment = new LmdbEnvironment(path, { flush: false })
+  await environment.close()
+  try {
+    return await readFile(path)
+  } finally {
+    await rm(path, { force: true })
+    await rm(lockPath(path), { force: true })
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * One open LMDB file: typed and narrowed to what a store needs, with the library's traps kept in here. Reads are
+ * synchronous and copy; a write resolves when it is on disk.
+ */
+import { open, type RootDatabase } from 'lmdb'
+import type { StoredRange } from './long-key.ts'
+import { isCut } from './long-key.ts'
+import { PageBuilder } from './page-builder.ts'
+import { CommitFailedError } from './storage-error.ts'
+import type { KeyRange, Page, PageLimits, StoreSizes } from './store.ts'
+
+declare module 'lmdb' {
+  interface Database {
+    getBinary(key: Uint8Array, options: { transaction: Transaction }): Buffer | undefined
+  }
+  interface RootDatabaseOptions {
+    noReadAhead?: boolean
+  }
+  interface RangeOptions {
+    values?: boolean
+  }
+}
+
+export type ReadTransaction = ReturnType<RootDatabase['useReadTransaction']>
+
+export interface EnvironmentOptions {
+  /** False leaves flushing to the operating system: for files that are flushed whole before they count. */
+  readonly flush?: boolean
+}
+
+/** The same on every platform: the library's default follows the memory pages of the machine. */
+export const LMDB_PAGE_BYTES = 8192
+
+/** Every file begins with two pages about itself; the others in use are counted by what they hold. */
+const META_PAGES = 2
+const PAGE_COUNTS = ['treeBranchPageCount', 'treeLeafPageCount', 'overflowPages']
+
+/** Read transactions open at once, each a slot in the lock file. Snapshots of one state share a slot. */
+const READER_SLOTS = 1024
+
+export class LmdbEnvironment {
+  readonly path: string
+  readonly #rows = new RowHooks()
+  readonly #database: RootDatabase<Uint8Array, Uint8Array>
+
+  constructor(path: string, options: EnvironmentOptions = {}) {
+    this.path = path
+    this.#database = open<Uint8Array, Uint8Array>(path, {
+      pageSize: LMDB_PAGE_BYTES,
+      noSubdir: true,
+      maxDbs: 1,
+      maxReaders: READER_SLOTS,
+      noReadAhead: true,
+      // With these two a write resolves after its fsync, and nothing is grouped that we did not group.
+      overlappingSync: false,
+      eventTurnBatching: false,
+      noSync: options.flush === false,
+      encoding: 'binary',
+      encoder: this.#rows,
+      keyEncoder: this.#rows,
+    })
+  }
+
+  /** The state as of now; `endRead` must follow. */
+  beginRead(): ReadTransaction {
+    return this.#database.useReadTransaction()
+  }
+
+  endRead(transaction: ReadTransaction): void {
+    transaction.done()
+  }
+
+  /** Reads the state as of now, in this turn of the event loop. */
+  read<T>(read: (transaction: ReadTransaction) => T): T {
+    const transaction = this.beginRead()
+    try {
+      return read(transaction)
+    } finally {
+      this.endRead(transaction)
+    }
+  }
+
+  get(transaction: ReadTransaction, storedKey: Uint8Array): Buffer | undefined {
+    return this.#database.getBinary(storedKey, { transaction })
+  }
+
+  page(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page {
+    const builder = new PageBuilder(range, stored, limits)
+    const { reverse = false, resume } = range
+    const upper = stored.to
+    // Above every key: an open end of a reversed range.
+    const top = resume ?? upper
+    const bounds = reverse
+      ? { start: top, exclusiveStart: top !== undefined, end: stored.from, inclusiveEnd: true, reverse: true }
+      : { start: resume ?? stored.from, exclusiveStart: resume !== undefined, end: upper }
+    const iterator = this.#database
+      .getRange({ ...definedOnly(bounds), values: !(limits.keysOnly ?? false), transaction })
+      [Symbol.iterator]()
+    const rows = this.#rows
+    rows.collectInto(builder, limits.keysOnly ? (key) => this.get(transaction, key) : undefined)
+    try {
+      while (!builder.full) if (iterator.next().done) return builder.build(undefined)
+      return builder.build(rows.lastKey())
+    } finally {
+      rows.collectInto(undefined, undefined)
+      iterator.return?.()
+    }
+  }
+
+  /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. */
+  async write(write: (target: WriteTarget) => void): Promise<void> {
+    try {
+      await this.#database.batch(() => write(this.#target))
+    } catch (error) {
+      throw await commitFailure(error)
+    }
+  }
+
+  rowCount(): number {
+    return numberIn(this.#database.getStats(), 'entryCount')
+  }
+
+  sizes(fileBytes: number): StoreSizes {
+    const stats = this.#database.getStats()
+    const pages = PAGE_COUNTS.reduce((sum, name) => sum + numberIn(stats, name), META_PAGES)
+    return { fileBytes, usedBytes: Math.min(fileBytes, pages * LMDB_PAGE_BYTES) }
+  }
+
+  close(): Promise<void> {
+    return this.#database.close()
+  }
+
+  readonly #target: WriteTarget = {
+    put: (storedKey, storedValue) => {
+      this.#database.put(storedKey, storedValue)
+    },
+    remove: (storedKey) => {
+      this.#database.remove(storedKey)
+    },
+  }
+}
+
+export interface WriteTarget {
+  put(storedKey: Uint8Array, storedValue: Uint8Array): void
+  remove(storedKey: Uint8Array): void
+}
+
+/**
+ * The encoder of keys and values that the library calls for each row of a range: it hands the bytes, which lie in
+ * buffers that the next row reuses, straight to the page under construction, so no object is made for a row.
+ */
+class RowHooks {
+  #builder: PageBuilder | undefined
+  #lookUp: ((storedKey: Uint8Array) => Buffer | undefined) | undefined
+  #keySource: Uint8Array = Buffer.alloc(0)
+  #keyStart = 0
+  #keyEnd = 0
+
+  /** From here on rows go to this page. `lookUp` is given when the library reads keys only. */
+  collectInto(builder: PageBuilder | undefined, lookUp: ((key: Uint8Array) => Buffer | undefined) | undefined): void {
+    this.#builder = builder
+    this.#lookUp = lookUp
+  }
+
+  lastKey(): Uint8Array {
+    return this.#keySource.slice(this.#keyStart, this.#keyEnd)
+  }
+
+  readonly writeKey = (key: Uint8Array, target: Uint8Array, start: number): number => {
+    target.set(key, start)
+    return start + key.length
+  }
+
+  readonly readKey = (source: Uint8Array, start: number, end: number): undefined => {
+    this.#keySource = source
+    this.#keyStart = start
+    this.#keyEnd = end
+    if (!this.#lookUp) return
+    // A cut key is whole only in its value.
+    if (isCut(end - start)) {
+      const key = this.lastKey()
+      const value = this.#lookUp(key) ?? Buffer.alloc(0)
+      this.#keySource = key
+      this.#keyStart = 0
+      this.#keyEnd = key.length
+      this.#builder?.add(key, 0, key.length, value, value.length)
+    } else this.#builder?.add(source, start, end, source, 0)
+  }
+
+  readonly encode = (value: Uint8Array): Uint8Array => value
+
+  readonly decode = (value: Uint8Array, size: number): undefined => {
+    this.#builder?.add(this.#keySource, this.#keyStart, this.#keyEnd, value, size)
+  }
+}
+
+function definedOnly<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]: Exclude<T[K], undefined>
+  }
+}
+
+function numberIn(stats: object, name: string): number {
+  const value: unknown = Reflect.get(stats, name)
+  return typeof value === 'number' ? value : 0
+}
+
+/** The library rejects with a general error that carries a promise of the real one, which is rejected in its turn. */
+async function commitFailure(error: unknown): Promise<CommitFailedError> {
+  const details: unknown = error instanceof Error ? Reflect.get(error, 'commitError') : undefined
+  let cause = error
+  if (details instanceof Promise) {
+    try {
+      await Promise.race([details, new Promise((resolve) => setTimeout(resolve, 1000).unref())])
+    } catch (real) {
+      cause = real
+    }
+  }
+  const reason = cause instanceof Error ? cause.message : String(cause)
+  return new CommitFailedError(`The disk did not take the commit: ${reason}`, { cause })
+}

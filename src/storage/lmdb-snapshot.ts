@@ -1,0 +1,107 @@
+/**
+ * A frozen state of an LMDB file. LMDB answers synchronously, so a long read would stop the event loop: the first
+ * answer comes at once, since most requests need no more, and each further one lets everybody else go first.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { LmdbEnvironment, ReadTransaction } from './lmdb-environment.ts'
+import { isWhole, storedKey, storedRange, wholeValue } from './long-key.ts'
+import type { OpenFiles } from './open-files.ts'
+import { StorageError } from './storage-error.ts'
+import type { KeyRange, Page, PageLimits, Snapshot } from './store.ts'
+import { VERSION_KEY, versionOf } from './store-version.ts'
+
+/** Values read in one turn of the event loop. */
+const VALUES_A_TURN = 256
+const BYTES_A_TURN = 1024 * 1024
+
+export class LmdbSnapshot implements Snapshot {
+  readonly #files: OpenFiles
+  readonly #environment: LmdbEnvironment
+  readonly #transaction: ReadTransaction
+  #pages = 0
+  #released = false
+
+  constructor(files: OpenFiles, path: string) {
+    this.#files = files
+    this.#environment = files.acquire(path)
+    try {
+      this.#transaction = this.#environment.beginRead()
+    } catch (error) {
+      files.release(this.#environment)
+      throw error
+    }
+  }
+
+  async version(): Promise<number> {
+    return versionOf(this.#read(VERSION_KEY))
+  }
+
+  async get(key: Uint8Array): Promise<Buffer | undefined> {
+    return this.#get(key)
+  }
+
+  async getMany(keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]> {
+    const values = new Array<Buffer | undefined>(keys.length)
+    let bytes = 0
+    for (let i = 0; i < keys.length; i++) {
+      if (i > 0 && (i % VALUES_A_TURN === 0 || bytes > BYTES_A_TURN)) {
+        await nextTurn()
+        bytes = 0
+      }
+      const value = this.#get(keys[i]!)
+      values[i] = value
+      bytes += value?.length ?? 0
+    }
+    return values
+  }
+
+  async page(range: KeyRange, limits: PageLimits = {}): Promise<Page> {
+    if (this.#pages++ > 0) await nextTurn()
+    this.#assertHeld()
+    return this.#environment.page(this.#transaction, range, storedRange(range), limits)
+  }
+
+  release(): void {
+    if (this.#released) return
+    this.#released = true
+    this.#environment.endRead(this.#transaction)
+    this.#files.release(this.#environment)
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+
+  #get(key: Uint8Array): Buffer | undefined {
+    if (isWhole(key)) return this.#read(key)
+    const stored = this.#read(storedKey(key))
+    return stored && wholeValue(stored)
+  }
+
+  #read(stored: Uint8Array): Buffer | undefined {
+    this.#assertHeld()
+    return this.#environment.get(this.#transaction, stored)
+  }
+
+  #assertHeld(): void {
+    if (this.#released) throw new StorageError('The snapshot was released.')
+  }
+}
+
+/** The stored keys of all rows in the ranges, as of now. */
+export async function storedKeysIn(environment: LmdbEnvironment, ranges: readonly KeyRange[]): Promise<Uint8Array[]> {
+  const keys: Uint8Array[] = []
+  for (const { from, to } of ranges) {
+    let rest: KeyRange | undefined = { from, to }
+    while (rest) {
+      const range: KeyRange = rest
+      const page = environment.read((transaction) =>
+        environment.page(transaction, range, storedRange(range), { keysOnly: true, rows: 1024 }),
+      )
+      for (let row = 0; row < page.length; row++) keys.push(storedKey(page.key(row)))
+      rest = page.next
+      if (rest) await nextTurn()
+    }
+  }
+  return keys
+}

@@ -1,0 +1,180 @@
+/**
+ * A store in an LMDB file. The file may be closed between uses and replaced by compaction: holders of the store
+ * notice neither.
+ */
+import assert from 'node:assert/strict'
+import { stat } from 'node:fs/promises'
+import { checkChanges } from './changes.ts'
+import { CommitQueue } from './commit-queue.ts'
+import { compactInto } from './lmdb-compaction.ts'
+import type { LmdbEnvironment } from './lmdb-environment.ts'
+import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
+import { storedKey, storedValue } from './long-key.ts'
+import type { OpenFiles } from './open-files.ts'
+import { StoreGoneError } from './storage-error.ts'
+import {
+  type Changes,
+  COMMIT_OPERATIONS_LIMIT,
+  type CommitOutcome,
+  type CompactOptions,
+  type Snapshot,
+  type Store,
+  type StoreSizes,
+} from './store.ts'
+import { readVersion, VERSION_KEY, versionBytes } from './store-version.ts'
+
+/** What the engine does for its stores: where files lie is its business. */
+export interface StoreFiles {
+  readonly open: OpenFiles
+  /** A path for the next generation of the store. */
+  nextPath(name: string): string
+  /** Removes a file: its name at once, its bytes when the last user is gone. */
+  discard(path: string): Promise<void>
+}
+
+export class LmdbStore implements Store {
+  readonly name: string
+  readonly #files: StoreFiles
+  readonly #queue = new CommitQueue((group) => this.#write(group))
+  readonly #gone = new AbortController()
+  #path: string
+  /** Unknown before the first commit, and after one that failed: what is on disk decides. */
+  #version: number | undefined
+  #onWritten: ((storedKeys: readonly Uint8Array[]) => void) | undefined
+  #compaction: Promise<void> | undefined
+
+  constructor(name: string, path: string, files: StoreFiles) {
+    this.name = name
+    this.#path = path
+    this.#files = files
+  }
+
+  get dropped(): boolean {
+    return this.#gone.signal.aborted
+  }
+
+  snapshot(): Snapshot {
+    this.#assertThere()
+    return new LmdbSnapshot(this.#files.open, this.#path)
+  }
+
+  async commit(changes: Changes): Promise<CommitOutcome> {
+    checkChanges(changes)
+    this.#assertThere()
+    return this.#queue.add(changes)
+  }
+
+  async compact(options: CompactOptions = {}): Promise<void> {
+    this.#assertThere()
+    this.#compaction ??= this.#compact(options).finally(() => {
+      this.#compaction = undefined
+    })
+    return this.#compaction
+  }
+
+  async sizes(): Promise<StoreSizes> {
+    this.#assertThere()
+    return this.#use(async (environment) => environment.sizes((await stat(environment.path)).size))
+  }
+
+  /** Lets the write under way finish, refuses everything else from now on, and says which file holds the store. */
+  async retire(): Promise<string> {
+    const error = new StoreGoneError(this.name)
+    this.#gone.abort(error)
+    await this.#queue.refuse(error)
+    await this.#compaction?.catch(() => {})
+    return this.#path
+  }
+
+  async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
+    return this.#use(async (environment) => {
+      this.#version ??= readVersion(environment)
+      const { outcomes, accepted, version } = judge(group, this.#version)
+      if (accepted.length > 0) {
+        this.#version = undefined
+        const touched = await writeChanges(environment, accepted, version)
+        this.#onWritten?.(touched)
+        this.#version = version
+      }
+      return outcomes
+    })
+  }
+
+  async #compact({ onProgress, signal }: CompactOptions): Promise<void> {
+    const old = this.#path
+    await this.#use(async (environment) => {
+      try {
+        await compactInto(this.#files.nextPath(this.name), environment, {
+          onProgress: onProgress ?? (() => {}),
+          signal: signal ? AbortSignal.any([signal, this.#gone.signal]) : this.#gone.signal,
+          observeWrites: (listener) => {
+            this.#onWritten = listener
+          },
+          pauseWrites: () => this.#queue.pause(),
+          switchTo: (path) => {
+            this.#path = path
+          },
+        })
+      } finally {
+        this.#onWritten = undefined
+      }
+    })
+    await this.#files.discard(old)
+  }
+
+  async #use<T>(work: (environment: LmdbEnvironment) => Promise<T>): Promise<T> {
+    const environment = this.#files.open.acquire(this.#path)
+    try {
+      return await work(environment)
+    } finally {
+      this.#files.open.release(environment)
+    }
+  }
+
+  #assertThere(): void {
+    if (this.dropped) throw new StoreGoneError(this.name)
+  }
+}
+
+/** Which of the changes may be applied, one after the other, to the state of this version. */
+function judge(group: readonly Changes[], version: number) {
+  const accepted: Changes[] = []
+  const outcomes = group.map((changes): CommitOutcome => {
+    if (changes.expected !== undefined && changes.expected !== version) return { outcome: 'stale', version }
+    accepted.push(changes)
+    return { outcome: 'committed', version: ++version }
+  })
+  return { outcomes, accepted, version }
+}
+
+/** One transaction for all; returns the stored keys it touched. */
+async function writeChanges(
+  environment: LmdbEnvironment,
+  accepted: readonly Changes[],
+  version: number,
+): Promise<Uint8Array[]> {
+  // Only a commit that stands alone has clears, so the state on disk is the one that they apply to.
+  const cleared = await storedKeysIn(
+    environment,
+    accepted.flatMap(({ clears = [] }) => clears),
+  )
+  assert(cleared.length <= COMMIT_OPERATIONS_LIMIT, 'A commit clears too many rows.')
+  const touched: Uint8Array[] = [...cleared]
+  await environment.write((target) => {
+    for (const key of cleared) target.remove(key)
+    for (const { deletes = [], puts = [] } of accepted) {
+      for (const key of deletes) {
+        const stored = storedKey(key)
+        target.remove(stored)
+        touched.push(stored)
+      }
+      for (const [key, value] of puts) {
+        const stored = storedKey(key)
+        target.put(stored, storedValue(key, value))
+        touched.push(stored)
+      }
+    }
+    target.put(VERSION_KEY, versionBytes(version))
+  })
+  return touched
+}

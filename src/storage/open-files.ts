@@ -1,0 +1,80 @@
+/**
+ * The LMDB files that are open. Who uses one holds a lease; a file without users stays open for a while, up to a number
+ * of idle ones, and the one that was idle longest is closed first. A file in use is never closed under its users.
+ */
+import assert from 'node:assert/strict'
+import { LmdbEnvironment } from './lmdb-environment.ts'
+
+export class OpenFiles {
+  readonly #idleLimit: number
+  readonly #files = new Map<string, OpenFile>()
+  /** In the order in which they fell idle. */
+  readonly #idle = new Set<OpenFile>()
+  readonly #closing = new Set<Promise<void>>()
+
+  constructor(idleLimit: number) {
+    this.#idleLimit = idleLimit
+  }
+
+  /** Opens the file unless it is open. Each acquire wants its release. */
+  acquire(path: string): LmdbEnvironment {
+    let file = this.#files.get(path)
+    if (!file) {
+      file = { environment: new LmdbEnvironment(path), users: 0, onClosed: undefined }
+      this.#files.set(path, file)
+    }
+    file.users++
+    this.#idle.delete(file)
+    return file.environment
+  }
+
+  release(environment: LmdbEnvironment): void {
+    const file = this.#files.get(environment.path)
+    assert(file && file.users > 0, 'A file is released once for each time it was acquired.')
+    if (--file.users > 0) return
+    if (file.onClosed) this.#close(file)
+    else {
+      this.#idle.add(file)
+      for (const oldest of this.#idle) {
+        if (this.#idle.size <= this.#idleLimit) break
+        this.#close(oldest)
+      }
+    }
+  }
+
+  /** The file will not be acquired again: calls back once nobody uses it any more and it is closed. */
+  retire(path: string, onClosed: () => void): void {
+    const file = this.#files.get(path)
+    if (!file) onClosed()
+    else {
+      file.onClosed = onClosed
+      if (file.users === 0) this.#close(file)
+    }
+  }
+
+  get openCount(): number {
+    return this.#files.size
+  }
+
+  /** Closes what is idle and waits for all closing under way. */
+  async close(): Promise<void> {
+    for (const file of this.#idle) this.#close(file)
+    await Promise.all(this.#closing)
+  }
+
+  #close(file: OpenFile): void {
+    this.#files.delete(file.environment.path)
+    this.#idle.delete(file)
+    const closing = file.environment.close().then(() => {
+      this.#closing.delete(closing)
+      file.onClosed?.()
+    })
+    this.#closing.add(closing)
+  }
+}
+
+interface OpenFile {
+  readonly environment: LmdbEnvironment
+  users: number
+  onClosed: (() => void) | undefined
+}

@@ -1,0 +1,41 @@
+/** What can go wrong in a store, told apart by class: callers decide what the client hears. */
+
+export class StorageError extends Error {
+  override readonly name: string = 'StorageError'
+}
+
+export class StoreExistsError extends StorageError {
+  override readonly name = 'StoreExistsError'
+  constructor(store: string) {
+    super(`The store '${store}' exists already.`)
+  }
+}
+
+export class StoreMissingError extends StorageError {
+  override readonly name = 'StoreMissingError'
+  constructor(store: string) {
+    super(`There is no store '${store}'.`)
+  }
+}
+
+/** The store was dropped, or the engine closed, while somebody still wanted something of it. */
+export class StoreGoneError extends StorageError {
+  override readonly name = 'StoreGoneError'
+  constructor(store: string) {
+    super(`The store '${store}' is gone.`)
+  }
+}
+
+export class StoreNameError extends StorageError {
+  override readonly name = 'StoreNameError'
+}
+
+/** The commit changed nothing, because the disk would not take it: full, over a quota, or failing. */
+export class CommitFailedError extends StorageError {
+  override readonly name = 'CommitFailedError'
+}
+
+/** The folder cannot be used: not writable, in use by another process, or of another format. */
+export class DataFolderError extends StorageError {
+  override readonly name = 'DataFolderError'
+}

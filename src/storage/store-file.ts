@@ -1,0 +1,75 @@
+/**
+ * How stores lie in their folder: `<name>.<generation>.mdb`, the name escaped. A generation is given out once and
+ * never again, so a path always means the same file; of two generations of a store the higher one counts, since a
+ * file gets its name only when it is whole and on disk.
+ */
+import { type FileHandle, open, rename } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { StoreNameError } from './storage-error.ts'
+
+export interface StoreFile {
+  readonly name: string
+  readonly generation: number
+}
+
+/** Leaves room for the generation and the endings within the 255 bytes that file systems allow. */
+const NAME_BYTES_LIMIT = 220
+
+const FILE_NAME = /^(.+)\.(\d+)\.mdb$/
+
+export function storeFileName({ name, generation }: StoreFile): string {
+  return `${escapeName(name)}.${generation}.mdb`
+}
+
+export function parseStoreFileName(fileName: string): StoreFile | undefined {
+  const [, escaped, generation] = FILE_NAME.exec(fileName) ?? []
+  if (escaped === undefined || generation === undefined) return undefined
+  return { name: unescapeName(escaped), generation: Number(generation) }
+}
+
+/** The file that is still being written; it is none of the folder's stores before it is renamed. */
+export function unfinishedPath(path: string): string {
+  return `${path}.new`
+}
+
+export function lockPath(path: string): string {
+  return `${path}-lock`
+}
+
+/** Gives the finished file its name. Both its bytes and its name are on disk afterwards. */
+export async function publish(unfinished: string, path: string): Promise<void> {
+  await flush(unfinished)
+  await rename(unfinished, path)
+  await flush(dirname(path))
+}
+
+/** Makes a file's bytes, or a folder's names, durable. */
+export async function flush(path: string): Promise<void> {
+  const handle: FileHandle = await open(path, 'r')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}
+
+export function checkStoreName(name: string): void {
+  if (name === '') throw new StoreNameError('The name of a store is not empty.')
+  if (escapeName(name).length > NAME_BYTES_LIMIT)
+    throw new StoreNameError(`The name '${name.slice(0, 80)}…' is too long.`)
+}
+
+export function storePath(folder: string, file: StoreFile): string {
+  return join(folder, storeFileName(file))
+}
+
+/** Capital letters are escaped as well, so that names stay apart on a file system that ignores case. */
+function escapeName(name: string): string {
+  return name.replace(/[^a-z0-9_$()+-]/gu, (character) =>
+    [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
+  )
+}
+
+function unescapeName(escaped: string): string {
+  return decodeURIComponent(escaped)
+}

@@ -1,0 +1,107 @@
+/**
+ * The ordered store under everything: byte keys in memcmp order, frozen snapshots, atomic and durable commits. Nothing
+ * above this folder knows which engine is underneath; every answer comes as a promise, one a page and never one a row.
+ */
+
+/** Holds many named stores. A name is any text; the engine decides how it is kept. */
+export interface StorageEngine {
+  /** All names, in byte order of their UTF-8 form. */
+  list(): Promise<string[]>
+  has(name: string): boolean
+  /** Throws `StoreExistsError`. The store is durable when the promise resolves. */
+  create(name: string): Promise<Store>
+  /** Throws `StoreMissingError`. The same object for the same store, as long as it is not dropped. */
+  open(name: string): Promise<Store>
+  /** Throws `StoreMissingError`. Snapshots that are held go on reading; everything new on the store fails. */
+  drop(name: string): Promise<void>
+  /** Waits for commits under way, then closes all files. Nothing may be asked of the engine afterwards. */
+  close(): Promise<void>
+}
+
+export interface Store {
+  readonly name: string
+  /** True once the store was dropped: it never comes back, a store created later under its name is another one. */
+  readonly dropped: boolean
+  /** The state as of now; it stays as it is however many commits follow. Must be released. */
+  snapshot(): Snapshot
+  /** All or nothing. Resolves when the changes are on disk, and not before. */
+  commit(changes: Changes): Promise<CommitOutcome>
+  /** Rewrites the store without its garbage while it is being read and written. One at a time. */
+  compact(options?: CompactOptions): Promise<void>
+  sizes(): Promise<StoreSizes>
+}
+
+export interface Snapshot extends Disposable {
+  /** Counts the commits of the store; a commit that expects this number succeeds only on this very state. */
+  version(): Promise<number>
+  get(key: Uint8Array): Promise<Buffer | undefined>
+  /** The values in the order of the keys. */
+  getMany(keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]>
+  /** The first rows of the range; `next` of the answer is the rest of the range. */
+  page(range: KeyRange, limits?: PageLimits): Promise<Page>
+  /** Lets go of the state, so that its space can be used again. May be called twice. */
+  release(): void
+}
+
+/** From `from` (inclusive) to `to` (exclusive); an absent bound is open. `reverse` gives the same rows backwards. */
+export interface KeyRange {
+  readonly from?: Uint8Array | undefined
+  readonly to?: Uint8Array | undefined
+  readonly reverse?: boolean
+  /** Where an earlier page ended, in the engine's own words. */
+  readonly resume?: Uint8Array
+}
+
+/** A page ends with the row that reaches one of the limits. */
+export interface PageLimits {
+  readonly rows?: number
+  readonly bytes?: number
+  /** Leave the values out; `value(i)` is then empty. */
+  readonly keysOnly?: boolean
+}
+
+/** Rows copied into one block of their own: slices of it stay valid for as long as somebody holds them. */
+export interface Page {
+  readonly length: number
+  readonly block: Buffer
+  /** Three offsets into the block for row i at 3i: its key begins, its value begins (the key ends), its value ends. */
+  readonly bounds: Uint32Array
+  key(row: number): Buffer
+  value(row: number): Buffer
+  /** What is left of the range, or undefined when this page is the last one. */
+  readonly next: KeyRange | undefined
+}
+
+/** Applied in this order: clears, then deletes, then puts. The engine keeps the buffers: they must not change any more. */
+export interface Changes {
+  readonly clears?: readonly KeyRange[]
+  readonly deletes?: readonly Uint8Array[]
+  readonly puts?: readonly Put[]
+  /** The version of the state that the changes were made for; without it they apply to whatever is there. */
+  readonly expected?: number
+}
+
+export type Put = readonly [key: Uint8Array, value: Uint8Array]
+
+export type CommitOutcome =
+  | { readonly outcome: 'committed'; readonly version: number }
+  | { readonly outcome: 'stale'; readonly version: number }
+
+export interface CompactOptions {
+  /** Called now and then with the share that is done, between 0 and 1. */
+  readonly onProgress?: (done: number) => void
+  readonly signal?: AbortSignal
+}
+
+export interface StoreSizes {
+  /** What the store takes up in the file system. */
+  readonly fileBytes: number
+  /** What of that is in use; the rest is waiting to be used again, or for a compaction. */
+  readonly usedBytes: number
+}
+
+export const PAGE_ROWS = 256
+export const PAGE_BYTES = 64 * 1024
+
+/** Operations in one commit. Beyond it the caller must split its work: a commit is held in memory whole. */
+export const COMMIT_OPERATIONS_LIMIT = 250_000
