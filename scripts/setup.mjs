@@ -11,14 +11,23 @@ import { fileURLToPath } from 'node:url'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const marker = join(root, 'node_modules', '.settle-installed')
-const wanted = createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex')
+const wanted = createHash('sha256')
+  .update(readFileSync(join(root, 'package-lock.json')))
+  .digest('hex')
 
 if (!existsSync(marker) || readFileSync(marker, 'utf8') !== wanted) {
   process.stderr.write('Installing the dependencies of Settle (once)…\n')
   const npm = process.env.npm_execpath
   const result = npm
-    ? spawnSync(process.execPath, [npm, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: root, stdio: ['ignore', 2, 2] })
-    : spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: root, stdio: ['ignore', 2, 2], shell: true })
+    ? spawnSync(process.execPath, [npm, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+        cwd: root,
+        stdio: ['ignore', 2, 2],
+      })
+    : spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
+        cwd: root,
+        stdio: ['ignore', 2, 2],
+        shell: true,
+      })
   if (result.status !== 0) {
     process.stderr.write('The installation failed; see above.\n')
     process.exit(result.status ?? 1)

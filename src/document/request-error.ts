@@ -1,0 +1,42 @@
+/**
+ * What a client gets when its request cannot be done: status, identifier and reason of the reply. Thrown anywhere, turned
+ * into a reply in one place.
+ */
+export class RequestError extends Error {
+  override readonly name = 'RequestError'
+  readonly status: number
+  readonly error: string
+  readonly reason: string
+
+  constructor(status: number, error: string, reason: string) {
+    super(`${status} ${error}: ${reason}`)
+    this.status = status
+    this.error = error
+    this.reason = reason
+  }
+}
+
+export function badRequest(reason: string): RequestError {
+  return new RequestError(400, 'bad_request', reason)
+}
+
+export function invalidJson(): RequestError {
+  return badRequest('invalid_json')
+}
+
+export function notFound(reason: 'missing' | 'deleted' | (string & {}) = 'missing'): RequestError {
+  return new RequestError(404, 'not_found', reason)
+}
+
+export function conflict(): RequestError {
+  return new RequestError(409, 'conflict', 'Document update conflict.')
+}
+
+export function missingStub(reason: string): RequestError {
+  return new RequestError(412, 'missing_stub', reason)
+}
+
+/** The status is the one that the reference and its clients have for it, though the fault is the client's. */
+export function docValidation(reason: string): RequestError {
+  return new RequestError(500, 'doc_validation', reason)
+}

@@ -1,0 +1,53 @@
+/** Long work that is going on, for whoever wants to watch it. A task is listed from its start to its end. */
+import type { Clock } from './clock.ts'
+
+export type TaskFields = Readonly<Record<string, string | number | boolean | null>>
+
+/** What a task of each kind tells about itself from the start. */
+export type TaskStart = { readonly type: 'database_compaction' } & {
+  readonly database: string
+  readonly changes_done: number
+  readonly total_changes: number
+  readonly progress: number
+}
+
+export interface Task {
+  update(fields: TaskFields): void
+  end(): void
+}
+
+export class TaskRegistry {
+  readonly #clock: Clock
+  readonly #running = new Map<string, TaskFields>()
+  #started = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  start(fields: TaskStart): Task {
+    const pid = `<0.${++this.#started}.0>`
+    const now = this.#seconds()
+    this.#running.set(pid, { ...fields, started_on: now, updated_on: now })
+    return {
+      update: (changed) => {
+        const known = this.#running.get(pid)
+        if (known) this.#running.set(pid, { ...known, ...changed, updated_on: this.#seconds() })
+      },
+      end: () => {
+        this.#running.delete(pid)
+      },
+    }
+  }
+
+  /** Oldest first; the id of a task comes first, then its fields in alphabetical order. */
+  list(): TaskFields[] {
+    return [...this.#running].map(([pid, fields]) =>
+      Object.fromEntries([['pid', pid], ...Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))]),
+    )
+  }
+
+  #seconds(): number {
+    return Math.floor(this.#clock.nowMs() / 1000)
+  }
+}

@@ -1,0 +1,37 @@
+/** Pure work on runs of items: merging changes into them, and cutting them where the next level has a boundary. */
+import assert from 'node:assert/strict'
+import type { Group, Item, ItemChange } from './tree-item.ts'
+import type { TreeLayout } from './tree-layout.ts'
+
+/** The items as they are after the changes. Both lists are in the order of their keys. */
+export function merge(items: readonly Item[], changes: readonly ItemChange[]): Item[] {
+  const merged: Item[] = []
+  let next = 0
+  for (const change of changes) {
+    while (next < items.length && Buffer.compare(items[next]!.key, change.key) < 0) merged.push(items[next++]!)
+    const found = next < items.length && items[next]!.key.equals(change.key)
+    assert(found === (change.before !== undefined), 'A change list does not fit the rows it is made for.')
+    if (found) next++
+    if (change.after) merged.push(change.after)
+  }
+  while (next < items.length) merged.push(items[next++]!)
+  return merged
+}
+
+/**
+ * The groups that nodes of `level` stand for, out of a run of items of the level below that begins at the boundary
+ * `start`. The first group is there even when it is empty.
+ */
+export function cut(layout: TreeLayout, level: number, start: Buffer, items: readonly Item[]): Group[] {
+  let group: Group = { start, items: [] }
+  const groups = [group]
+  for (const item of items) {
+    const boundary = layout.boundaryOf(item.key)
+    if (layout.levelOf(boundary) >= level && !boundary.equals(group.start)) {
+      group = { start: boundary, items: [] }
+      groups.push(group)
+    }
+    group.items.push(item)
+  }
+  return groups
+}

@@ -1,0 +1,247 @@
+/**
+ * Counts, and reductions, over any ordered range of the rows under one key prefix of a store, in logarithmic time. The
+ * tree's nodes lie under another prefix of the same store and change in the same commit as the rows, so every state
+ * that can be read is whole.
+ *
+ * It is a skip list whose shape follows from the keys: a key is a boundary of a level when its salted hash says so. The
+ * node of a boundary holds what all rows from it to the next boundary of its level weigh, and their reduction. There
+ * is nothing to split or to balance, and rows that came in any order make the same nodes, byte for byte.
+ */
+import assert from 'node:assert/strict'
+import type { KeyRange, Put, Snapshot } from '../store.ts'
+import { coverRange } from './range-cover.ts'
+import type { Reducer, ReducibleRow } from './summary.ts'
+import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
+import { TreeBuilder } from './tree-builder.ts'
+import { type Item, type ItemChange, NO_VALUE, SENTINEL, weightOfAll } from './tree-item.ts'
+import { TreeLayout } from './tree-layout.ts'
+import { TreeReader } from './tree-reader.ts'
+import { type NodeChanges, updateNodes } from './tree-update.ts'
+
+export { SALT_BYTES } from './salted-hash.ts'
+export type { NodeChanges, Reducer, ReducibleRow, TreeBuilder }
+
+export interface RankTreeOptions {
+  /** Rows are what begins with this; keys are given and answered without it. */
+  readonly rowPrefix: Uint8Array
+  /** Nodes are what begins with this. */
+  readonly nodePrefix: Uint8Array
+  /** Random bytes, kept with the tree: who does not know them cannot choose keys that are never boundaries. */
+  readonly salt: Uint8Array
+  /** A power of two: as many items a node stands for on average. */
+  readonly fanOut?: number
+  /** A whole number, not negative. Without it every row weighs 1, and counting reads keys only. */
+  readonly weightOf?: (value: Buffer) => number
+  readonly reducer?: Reducer
+}
+
+export interface RowChange {
+  readonly key: Uint8Array
+  /** What the row weighs in the snapshot; undefined when it is not there. */
+  readonly before: number | undefined
+  /** What it will weigh; undefined when it goes. */
+  readonly after: number | undefined
+  /** What it will hold; needed where reductions are kept. */
+  readonly value?: Uint8Array
+}
+
+/** What a range of rows reduces to, in key order: rows at its edges, reductions of what lies between. */
+export type RangePart =
+  | { readonly kind: 'rows'; readonly rows: readonly ReducibleRow[] }
+  | { readonly kind: 'reductions'; readonly reductions: readonly Buffer[] }
+
+export interface TreeFaults {
+  /** Nodes that ought to be there and are not, or hold something else. */
+  readonly wrong: number
+  /** Nodes that ought not to be there. */
+  readonly extra: number
+}
+
+/** Counts move without reading, so wide intervals cost little; reductions are made of all that an interval holds. */
+const COUNT_FAN_OUT = 64
+const REDUCTION_FAN_OUT = 16
+
+const ROWS_A_DRAIN = 4096
+
+export class RankTree {
+  readonly #layout: TreeLayout
+  readonly #weightOf: ((value: Buffer) => number) | undefined
+  readonly #reducer: Reducer | undefined
+
+  constructor(options: RankTreeOptions) {
+    const { rowPrefix, nodePrefix, salt, weightOf, reducer } = options
+    const fanOut = options.fanOut ?? (reducer ? REDUCTION_FAN_OUT : COUNT_FAN_OUT)
+    this.#layout = new TreeLayout({ rowPrefix, nodePrefix, salt, fanOut })
+    this.#weightOf = weightOf
+    this.#reducer = reducer
+  }
+
+  /** Where the nodes lie: cleared before a tree is built anew. */
+  get nodeRange(): KeyRange {
+    return this.#layout.nodeRange()
+  }
+
+  /**
+   * The nodes that change together with these rows, one change a key and in the order of the keys. They belong into the
+   * commit of the rows, which must be made for the state of the snapshot and no other.
+   */
+  async planChanges(snapshot: Snapshot, changes: readonly RowChange[]): Promise<NodeChanges> {
+    const rows = this.#itemChanges(changes)
+    if (rows.length === 0) return { puts: [], deletes: [] }
+    const reader = this.#reader(snapshot)
+    const reducing = this.#reducer !== undefined
+    const spans = await TouchedSpans.find(reader, this.#layout, this.#touching(rows), { reducing })
+    return updateNodes(this.#layout, this.#reducer, rows, spans)
+  }
+
+  /** What all rows weigh. */
+  async total(snapshot: Snapshot): Promise<number> {
+    return (await this.#reader(snapshot).sentinels()).at(-1)?.weight ?? 0
+  }
+
+  /** What all rows before the key weigh. */
+  rank(snapshot: Snapshot, key: Uint8Array): Promise<number> {
+    return this.countBetween(snapshot, undefined, key)
+  }
+
+  /** What the rows from `from` (inclusive) to `to` (exclusive) weigh; an absent bound is open. */
+  async countBetween(snapshot: Snapshot, from: Uint8Array | undefined, to: Uint8Array | undefined): Promise<number> {
+    const cover = await coverRange(this.#reader(snapshot), this.#layout, from, to)
+    return cover.reduce((sum, { items }) => sum + weightOfAll(items), 0)
+  }
+
+  /**
+   * The key of the row with which the weight of all rows so far exceeds `position`: where rows weigh 0 or 1, the row
+   * that has `position` weighing ones before it. Undefined when they all weigh no more than that.
+   */
+  async select(snapshot: Snapshot, position: number): Promise<Buffer | undefined> {
+    assert(Number.isSafeInteger(position) && position >= 0, 'A position is a whole number, not negative.')
+    const reader = this.#reader(snapshot)
+    const sentinels = await reader.sentinels()
+    if (position >= (sentinels.at(-1)?.weight ?? 0)) return undefined
+    let key = SENTINEL
+    let rest = position
+    for (let level = sentinels.length - 1; level >= 0; level--) {
+      const found = await itemAt(reader.pages(level, key, undefined, 2 * this.#layout.fanOut), rest)
+      key = found.key
+      rest = found.rest
+    }
+    return key
+  }
+
+  /** What has to be rereduced for a range. Only for a tree with reductions. */
+  async reduceRange(
+    snapshot: Snapshot,
+    from: Uint8Array | undefined,
+    to: Uint8Array | undefined,
+  ): Promise<RangePart[]> {
+    assert(this.#reducer, 'The tree keeps no reductions.')
+    const cover = await coverRange(this.#reader(snapshot), this.#layout, from, to)
+    return cover
+      .map(({ level, items }): RangePart => {
+        if (level === 0) return { kind: 'rows', rows: items.map(({ key, value }) => ({ key, value })) }
+        // A sentinel without rows has no reduction.
+        return { kind: 'reductions', reductions: items.map(({ value }) => value).filter(({ length }) => length > 0) }
+      })
+      .filter((part) => (part.kind === 'rows' ? part.rows : part.reductions).length > 0)
+  }
+
+  /** Makes the nodes of rows that are handed to it, in key order: for a first build. */
+  builder(): TreeBuilder {
+    return new TreeBuilder(this.#layout, this.#reducer, this.#weightOf ?? (() => 1))
+  }
+
+  /** All nodes as the rows of the snapshot ask for, whatever nodes it has. */
+  async *rebuild(snapshot: Snapshot): AsyncGenerator<Put[]> {
+    const builder = this.builder()
+    const offset = this.#layout.keyOffset(0)
+    let undrained = 0
+    for (let rest: KeyRange | undefined = this.#layout.range(0); rest; ) {
+      const page = await snapshot.page(rest)
+      for (let row = 0; row < page.length; row++) builder.add(page.key(row).subarray(offset), page.value(row))
+      undrained += page.length
+      if (undrained >= ROWS_A_DRAIN) {
+        yield await builder.drain()
+        undrained = 0
+      }
+      rest = page.next
+    }
+    yield await builder.finish()
+  }
+
+  /** Holds every node against the rows it stands for. Reads all rows and all nodes, a page at a time. */
+  async check(snapshot: Snapshot): Promise<TreeFaults> {
+    let expected = 0
+    let right = 0
+    let present = 0
+    for await (const puts of this.rebuild(snapshot)) {
+      const stored = await snapshot.getMany(puts.map(([key]) => key))
+      expected += puts.length
+      right += puts.filter(([, value], i) => stored[i]?.equals(value)).length
+      present += stored.filter((value) => value !== undefined).length
+    }
+    let nodes = 0
+    for (let rest: KeyRange | undefined = this.nodeRange; rest; ) {
+      const page = await snapshot.page(rest, { keysOnly: true })
+      nodes += page.length
+      rest = page.next
+    }
+    return { wrong: expected - right, extra: nodes - present }
+  }
+
+  #reader(snapshot: Snapshot): TreeReader {
+    return new TreeReader(snapshot, this.#layout, {
+      weightOf: this.#weightOf,
+      keepValues: this.#reducer !== undefined,
+    })
+  }
+
+  #itemChanges(changes: readonly RowChange[]): ItemChange[] {
+    const items: ItemChange[] = []
+    let last = SENTINEL
+    for (const change of changes) {
+      const key = asBuffer(change.key)
+      assert(Buffer.compare(last, key) < 0, 'Changes of rows come in the order of their keys, none of which is empty.')
+      last = key
+      if (this.#changesNothing(change)) continue
+      items.push({ key, before: change.before, after: this.#itemAfter(change, key) })
+    }
+    return items
+  }
+
+  #changesNothing({ before, after }: RowChange): boolean {
+    return before === after && (before === undefined || !this.#reducer)
+  }
+
+  #itemAfter({ after, value }: RowChange, key: Buffer): Item | undefined {
+    if (after === undefined) return undefined
+    assert(Number.isSafeInteger(after) && after >= 0, 'A weight is a whole number, not negative.')
+    if (!this.#reducer) return { key, weight: after, value: NO_VALUE }
+    assert(value, 'A reduction needs the value of a row that changes.')
+    return { key, weight: after, value: asBuffer(value) }
+  }
+
+  #touching(rows: readonly ItemChange[]): TouchingChange[] {
+    return rows.map(({ key, before, after }) => {
+      const boundary = this.#layout.boundaryOf(key)
+      const kind = before === undefined ? 'inserted' : after === undefined ? 'removed' : 'kept'
+      return { boundary, level: this.#layout.levelOf(boundary), kind }
+    })
+  }
+}
+
+/** The item with which the weights so far exceed the position, and what of the position is left at its start. */
+async function itemAt(pages: AsyncGenerator<Item[]>, position: number): Promise<{ key: Buffer; rest: number }> {
+  let rest = position
+  for await (const items of pages) {
+    for (const { key, weight } of items) {
+      if (rest < weight) return { key, rest }
+      rest -= weight
+    }
+  }
+  throw new assert.AssertionError({ message: 'A tree and its rows disagree: a node weighs more than what it holds.' })
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+}

@@ -1,0 +1,87 @@
+/**
+ * Makes the nodes for rows that come in key order, without reading any: for first builds, and to hold a tree against
+ * what it ought to be. It keeps what has come since the last `drain` and one open group a level, never the whole.
+ */
+import type { Put } from '../store.ts'
+import { type Reducer, summarise } from './summary.ts'
+import { encodeNode, type Group, type Item, SENTINEL } from './tree-item.ts'
+import type { TreeLayout } from './tree-layout.ts'
+
+export class TreeBuilder {
+  readonly #layout: TreeLayout
+  readonly #reducer: Reducer | undefined
+  readonly #weightOf: (value: Buffer) => number
+  /** By level less one. */
+  readonly #levels: LevelBuilder[]
+
+  constructor(layout: TreeLayout, reducer: Reducer | undefined, weightOf: (value: Buffer) => number) {
+    this.#layout = layout
+    this.#reducer = reducer
+    this.#weightOf = weightOf
+    this.#levels = Array.from({ length: layout.levels }, (_, i) => new LevelBuilder(layout, i + 1))
+  }
+
+  /** The next row; its key is without the prefix of the rows. Both buffers are kept until the next drain. */
+  add(key: Buffer, value: Buffer): void {
+    this.#levels[0]!.add({ key, weight: this.#weightOf(value), value })
+  }
+
+  /** The nodes that are finished so far. Called every some thousand rows: each call reduces once a level. */
+  drain(): Promise<Put[]> {
+    return this.#take((level) => level.takeClosed())
+  }
+
+  /** All other nodes. Nothing may be added afterwards. */
+  finish(): Promise<Put[]> {
+    return this.#take((level) => level.takeAll())
+  }
+
+  async #take(take: (level: LevelBuilder) => Group[]): Promise<Put[]> {
+    const puts: Put[] = []
+    for (const [i, level] of this.#levels.entries()) {
+      const nodes = await summarise(i + 1, take(level), this.#reducer)
+      for (const node of nodes) {
+        puts.push([this.#layout.storeKey(i + 1, node.key), encodeNode(node.weight, node.value)])
+        this.#levels[i + 1]?.add(node)
+      }
+    }
+    return puts
+  }
+}
+
+/** Groups the items of the level below as they come. */
+class LevelBuilder {
+  readonly #layout: TreeLayout
+  readonly #level: number
+  #open: Group = { start: SENTINEL, items: [] }
+  #closed: Group[] = []
+  /** A level is there when the one below has more than its sentinel. */
+  #isThere = false
+
+  constructor(layout: TreeLayout, level: number) {
+    this.#layout = layout
+    this.#level = level
+  }
+
+  add(item: Item): void {
+    const boundary = this.#layout.boundaryOf(item.key)
+    if (boundary.length > 0) {
+      this.#isThere = true
+      if (this.#layout.levelOf(boundary) >= this.#level && !boundary.equals(this.#open.start)) {
+        this.#closed.push(this.#open)
+        this.#open = { start: boundary, items: [] }
+      }
+    }
+    this.#open.items.push(item)
+  }
+
+  takeClosed(): Group[] {
+    const closed = this.#closed
+    this.#closed = []
+    return closed
+  }
+
+  takeAll(): Group[] {
+    return this.#isThere ? [...this.takeClosed(), this.#open] : []
+  }
+}

@@ -1,0 +1,109 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { temporaryFolder } from './support/temporary-folder.ts'
+
+const CLI = join(import.meta.dirname, '../src/cli.ts')
+
+interface Outcome {
+  readonly code: number | null
+  readonly out: string
+  readonly err: string
+}
+
+function settle(...args: string[]): { child: ChildProcess; ended: Promise<Outcome>; url: Promise<string> } {
+  const child = spawn(process.execPath, [CLI, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  let out = ''
+  let err = ''
+  const url = new Promise<string>((resolve) => {
+    child.stdout?.on('data', (data) => {
+      out += data
+      const [found] = /http:\S+/.exec(out) ?? []
+      if (found) resolve(found)
+    })
+  })
+  child.stderr?.on('data', (data) => (err += data))
+  const ended = new Promise<Outcome>((resolve) => child.on('close', (code) => resolve({ code, out, err })))
+  return { child, ended, url }
+}
+
+describe('the settle command', () => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('serves until %s, then ends in order', async (signal) => {
+    const dir = await temporaryFolder()
+    const { child, ended, url } = settle('--port', '0', '--dir', dir)
+    expect((await fetch(await url)).status).toBe(200)
+    child.kill(signal)
+    const { code, out, err } = await ended
+    expect([code, err]).toEqual([0, ''])
+    expect(out.trim().split('\n')).toHaveLength(1)
+    expect(out).toContain(`with its data in ${dir}`)
+  })
+
+  it('serves from memory', async () => {
+    const { child, ended, url } = settle('--port', '0', '--in-memory', '--bind', '::1')
+    expect(await url).toMatch(/^http:\/\/\[::1\]:\d+\/$/)
+    expect((await fetch(await url)).status).toBe(200)
+    child.kill('SIGTERM')
+    expect((await ended).code).toBe(0)
+  })
+
+  async function failure(...args: string[]): Promise<string> {
+    const { code, out, err } = await settle(...args).ended
+    expect(code).toBe(1)
+    expect(out).toBe('')
+    expect(err.trim().split('\n')).toHaveLength(1)
+    return err
+  }
+
+  it('says in one line that the port is taken', async () => {
+    const server = createServer().listen(0, '127.0.0.1')
+    onTestFinished(() => void server.close())
+    await new Promise((resolve) => server.once('listening', resolve))
+    const address = server.address()
+    const port = typeof address === 'object' && address ? String(address.port) : ''
+    expect(await failure('--port', port, '--in-memory')).toContain(`Port ${port} of 127.0.0.1 is taken`)
+  })
+
+  it('says in one line that the folder is in use', async () => {
+    const dir = await temporaryFolder()
+    const { url } = settle('--port', '0', '--dir', dir)
+    await url
+    expect(await failure('--port', '0', '--dir', dir)).toContain('is in use by another process')
+  })
+
+  it('says in one line that the folder cannot be written', async () => {
+    const folder = await temporaryFolder()
+    await writeFile(join(folder, 'file'), '')
+    expect(await failure('--port', '0', '--dir', join(folder, 'file'))).toContain('cannot be written')
+    if (process.getuid?.() !== 0) {
+      await mkdir(join(folder, 'shut'))
+      await chmod(join(folder, 'shut'), 0o500)
+      expect(await failure('--port', '0', '--dir', join(folder, 'shut'))).toContain('cannot be written')
+    }
+  })
+
+  it('says in one line that the data are of another format', async () => {
+    const dir = await temporaryFolder()
+    await writeFile(join(dir, 'format'), 'settle data folder, format 99\n')
+    expect(await failure('--port', '0', '--dir', dir)).toContain(
+      'has format 99; this release reads and writes format 1',
+    )
+  })
+
+  it.each([
+    [['--port', 'x'], 'x is not a port'],
+    [['--port', '70000'], '70000 is not a port'],
+    [['--nonsense'], 'nonsense'],
+    [['--bind', '192.0.2.1', '--in-memory', '--port', '0'], '192.0.2.1 is not an address of this machine'],
+  ])('says in one line what is wrong with %j', async (args, message) => {
+    expect(await failure(...args)).toContain(message)
+  })
+
+  it('tells its version and its flags', async () => {
+    expect((await settle('--version').ended).out).toMatch(/^\d+\.\d+\.\d+\n$/)
+    expect((await settle('--help').ended).out).toContain('--in-memory')
+  })
+})

@@ -1,0 +1,78 @@
+import { readdir } from 'node:fs/promises'
+import { Agent, request } from 'node:http'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { createService } from '../src/service.ts'
+import { startService } from './support/service.ts'
+import { temporaryFolder } from './support/temporary-folder.ts'
+
+describe('createService', () => {
+  it('gives a server that answers at its url until it is closed', async () => {
+    const service = await createService({ inMemory: true, port: 0 })
+    expect(() => service.url).toThrow('not listen')
+    expect(await service.listen()).toBe(service.url)
+    expect(service.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/$/)
+    expect((await fetch(service.url)).status).toBe(200)
+    await service.close()
+    await service.close()
+    await expect(fetch(service.url)).rejects.toThrow()
+  })
+
+  it('allows many in one process, each with its own data', async () => {
+    const services = await Promise.all(Array.from({ length: 5 }, (_, i) => startService({ inMemory: i % 2 === 0 })))
+    const answers = await Promise.all(services.map(async ({ url }) => (await fetch(url)).text()))
+    expect(new Set(answers).size).toBe(5)
+  })
+
+  it('leaves nothing behind when it is in memory', async () => {
+    const folder = await temporaryFolder()
+    await startService({ inMemory: true, dir: folder })
+    expect(await readdir(folder)).toEqual([])
+  })
+
+  it('takes settings that win over the defaults, under either name of a section', async () => {
+    const { url } = await startService({
+      inMemory: true,
+      settings: { uuids: { max_count: '2' }, couchdb: { uuid: 'mine' } },
+    })
+    expect((await fetch(`${url}_uuids?count=3`)).status).toBe(403)
+    expect(await (await fetch(url)).json()).toMatchObject({ uuid: 'mine' })
+  })
+
+  it('refuses a folder that another service uses, and takes it when that one is closed', async () => {
+    const dir = await temporaryFolder()
+    const first = await startService({ dir })
+    await expect(createService({ dir, port: 0 })).rejects.toThrow(
+      `The data folder ${dir} is in use by another process.`,
+    )
+    await first.close()
+    await startService({ dir })
+  })
+
+  it('does not wait for clients that only keep their connection', async () => {
+    const service = await startService({ inMemory: true })
+    const agent = new Agent({ keepAlive: true })
+    onTestFinished(() => agent.destroy())
+    await new Promise((resolve, reject) => {
+      request(service.url, { agent }, (response) => response.resume().on('end', resolve))
+        .on('error', reject)
+        .end()
+    })
+    const begun = performance.now()
+    await service.close()
+    expect(performance.now() - begun).toBeLessThan(2000)
+  })
+
+  it('answers before it has read a body that it does not want', async () => {
+    const service = await startService({ inMemory: true })
+    const connection = await new Promise<string | undefined>((resolve, reject) => {
+      const pending = request(`${service.url}_uuids`, { method: 'POST', headers: { 'Content-Length': '2' } })
+      pending.on('response', (response) => {
+        response.resume()
+        resolve(response.headers.connection)
+      })
+      pending.on('error', reject)
+      pending.flushHeaders()
+    })
+    expect(connection).toBe('close')
+  })
+})
