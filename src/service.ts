@@ -8,6 +8,7 @@ import { Configuration } from './config/configuration.ts'
 import { defaultSettings } from './config/defaults.ts'
 import { canonicalSection, type SettingMap } from './config/setting-map.ts'
 import { SettingFile, SettingMemory, type SettingStore } from './config/setting-store.ts'
+import { Databases } from './database/databases.ts'
 import { createApp } from './http/app.ts'
 import { systemClock } from './runtime/clock.ts'
 import { type Log, silentLog } from './runtime/log.ts'
@@ -56,8 +57,8 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
   try {
     const configuration = await Configuration.load({ defaults, overrides, stored: data.settings })
     if (configuration.get('service', 'uuid') === undefined) await configuration.set('service', 'uuid', randomUuid())
-    const databases = await data.openEngine(configuration.integer('service', 'max_dbs_open'))
-    return new RunningService(configuration, databases, data, options.log ?? silentLog)
+    const engine = await data.openEngine(configuration.integer('service', 'max_dbs_open'))
+    return new RunningService(configuration, engine, data, options.log ?? silentLog)
   } catch (error) {
     data.close()
     throw error
@@ -66,24 +67,21 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
 
 class RunningService implements Service {
   readonly #configuration: Configuration
-  readonly #databases: StorageEngine
+  readonly #engine: StorageEngine
+  readonly #databases: Databases
   readonly #data: Data
   readonly #app: FastifyInstance
   #url: string | undefined
   #closing: Promise<void> | undefined
 
-  constructor(configuration: Configuration, databases: StorageEngine, data: Data, log: Log) {
+  constructor(configuration: Configuration, engine: StorageEngine, data: Data, log: Log) {
     this.#configuration = configuration
-    this.#databases = databases
+    this.#engine = engine
     this.#data = data
-    this.#app = createApp({
-      configuration,
-      databases,
-      uuids: new SequentialUuids(),
-      tasks: new TaskRegistry(systemClock),
-      log,
-      version,
-    })
+    const tasks = new TaskRegistry(systemClock)
+    this.#databases = new Databases(engine, { clock: systemClock, log, tasks })
+    const uuids = new SequentialUuids()
+    this.#app = createApp({ configuration, databases: this.#databases, uuids, tasks, log, version })
   }
 
   get url(): string {
@@ -115,6 +113,7 @@ class RunningService implements Service {
     await this.#app.close()
     clearTimeout(impatience)
     await this.#databases.close()
+    await this.#engine.close()
     this.#data.close()
   }
 }

@@ -24,7 +24,7 @@ export function invalidJson(): RequestError {
   return badRequest('invalid_json')
 }
 
-export function notFound(reason: 'missing' | 'deleted' | (string & {}) = 'missing'): RequestError {
+export function notFound(reason = 'missing'): RequestError {
   return new RequestError(404, 'not_found', reason)
 }
 

@@ -1,27 +1,51 @@
 /** What a handler answers, and the one place that sends it. */
-import type { ServerResponse } from 'node:http'
+import { once } from 'node:events'
 import { RequestError } from '../document/request-error.ts'
 import type { Call } from './call.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
-export interface Answer {
+/** A reply that is whole before it is sent. JSON, its type negotiated, unless its headers say otherwise. */
+export interface WholeAnswer {
+  readonly kind: 'whole'
   readonly status: number
   readonly headers: Headers
-  /** JSON text; its type is negotiated when it is sent. */
-  readonly json: string
+  readonly body: string | Buffer
 }
 
-export function json(
-  value: unknown,
-  { status = 200, headers = {} }: { status?: number; headers?: Headers } = {},
-): Answer {
-  return { status, headers, json: `${JSON.stringify(value)}\n` }
+/** A reply that is made while it is sent, as fast as the client takes it. */
+export interface StreamedAnswer {
+  readonly kind: 'streamed'
+  readonly status: number
+  readonly headers: Headers
+  readonly chunks: AsyncIterable<string | Buffer>
+  /** Lets go of what the chunks are made of; called in every case. */
+  release(): void
 }
 
-export function errorAnswer(error: RequestError): Answer {
-  const headers = error instanceof MethodNotAllowedError ? { Allow: error.allow } : {}
-  return json({ error: error.error, reason: error.reason }, { status: error.status, headers })
+export type Answer = WholeAnswer | StreamedAnswer
+
+interface AnswerOptions {
+  readonly status?: number
+  readonly headers?: Headers
+}
+
+export function json(value: unknown, options: AnswerOptions = {}): Answer {
+  return jsonText(JSON.stringify(value), options)
+}
+
+/** A JSON text that is ready. */
+export function jsonText(text: string | Buffer, { status = 200, headers = {} }: AnswerOptions = {}): Answer {
+  const body = typeof text === 'string' ? `${text}\n` : Buffer.concat([text, NEWLINE])
+  return { kind: 'whole', status, headers, body }
+}
+
+export function notModified(tag: string): Answer {
+  return { kind: 'whole', status: 304, headers: { ETag: tag }, body: '' }
+}
+
+export function redirect(status: number, location: string): Answer {
+  return { kind: 'whole', status, headers: { Location: location }, body: '' }
 }
 
 /** Tells the methods that the path has. */
@@ -34,15 +58,54 @@ export class MethodNotAllowedError extends RequestError {
   }
 }
 
-export function send(call: Call, response: ServerResponse, answer: Answer): void {
-  const body = Buffer.from(answer.json)
-  response.writeHead(answer.status, {
+export function errorAnswer(error: RequestError): Answer {
+  const headers = error instanceof MethodNotAllowedError ? { Allow: error.allow } : {}
+  return json({ error: error.error, reason: error.reason }, { status: error.status, headers })
+}
+
+export async function send(call: Call, answer: Answer): Promise<void> {
+  if (answer.kind === 'whole') sendWhole(call, answer)
+  else {
+    try {
+      await sendStreamed(call, answer)
+    } finally {
+      answer.release()
+    }
+  }
+}
+
+const NEWLINE = Buffer.from('\n')
+
+function headOf(call: Call, answer: Answer): Record<string, string | number> {
+  const head: Record<string, string | number> = {
     'Cache-Control': 'must-revalidate',
     'Content-Type': call.acceptsJson ? 'application/json' : 'text/plain;charset=utf-8',
-    'Content-Length': body.length,
-    // What is left of a body that nobody read must not be taken for the next request.
-    ...(call.request.complete ? {} : { Connection: 'close' }),
-    ...answer.headers,
-  })
-  response.end(body)
+  }
+  // What is left of a body that nobody read must not be taken for the next request.
+  if (!call.request.complete) head.Connection = 'close'
+  return Object.assign(head, answer.headers)
+}
+
+function sendWhole(call: Call, answer: WholeAnswer): void {
+  const { response } = call
+  const head = headOf(call, answer)
+  if (answer.status === 304) delete head['Content-Type']
+  else head['Content-Length'] = Buffer.byteLength(answer.body)
+  response.writeHead(answer.status, head)
+  response.end(answer.body)
+}
+
+async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {
+  const { response } = call
+  response.writeHead(answer.status, headOf(call, answer))
+  if (call.request.method === 'HEAD' || call.method === 'HEAD') {
+    response.end()
+    return
+  }
+  for await (const chunk of answer.chunks) {
+    // Leaving the loop ends the work of who makes the chunks.
+    if (response.destroyed) return
+    if (!response.write(chunk)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+  }
+  response.end()
 }

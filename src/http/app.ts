@@ -4,11 +4,15 @@
  */
 import { type FastifyInstance, fastify } from 'fastify'
 import { notFound, RequestError } from '../document/request-error.ts'
+import { CommitFailedError, StoreGoneError } from '../storage/storage-error.ts'
 import { type Answer, errorAnswer, send } from './answer.ts'
 import { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { findRoute, handlerFor } from './route.ts'
 import { routes } from './routes.ts'
+
+const HEADERS_LIMIT_BYTES = 64 * 1024
+const HEADERS_WAIT_MS = 30_000
+const REQUEST_WAIT_MS = 300_000
 
 export function createApp(context: HttpContext): FastifyInstance {
   const app = fastify({
@@ -17,27 +21,56 @@ export function createApp(context: HttpContext): FastifyInstance {
     exposeHeadRoutes: false,
     forceCloseConnections: 'idle',
     logger: false,
+    keepAliveTimeout: REQUEST_WAIT_MS,
+    // Uploads may take long; each body has a limit on its silence instead.
+    requestTimeout: 0,
+    http: { maxHeaderSize: HEADERS_LIMIT_BYTES, headersTimeout: HEADERS_WAIT_MS },
   })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
+  const server = `Service/${context.version} (Node.js/${process.versions.node})`
   // No route of Fastify's: methods that it does not know are answered by our table too.
   app.setNotFoundHandler(async (request, reply) => {
     reply.hijack()
-    const call = new Call(request.raw, request.originalUrl)
-    reply.raw.setHeader('Server', `Service/${context.version} (Node.js/${process.versions.node})`)
-    send(call, reply.raw, await answer(call, context))
+    reply.raw.setHeader('Server', server)
+    await handle(request.raw, reply.raw, request.originalUrl, context)
   })
+  // Whoever waits for a go-ahead gets it when its body is read, and not when it is refused.
+  app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
   return app
+}
+
+async function handle(
+  request: ConstructorParameters<typeof Call>[0],
+  response: ConstructorParameters<typeof Call>[1],
+  url: string,
+  context: HttpContext,
+): Promise<void> {
+  const call = new Call(request, response, url)
+  try {
+    await send(call, await answer(call, context))
+  } catch (error) {
+    // The head is out: only a broken connection can tell the client that the rest is missing.
+    context.log.error('A reply broke off.', { method: call.method, url, error: String(error) })
+    response.destroy()
+  }
 }
 
 async function answer(call: Call, context: HttpContext): Promise<Answer> {
   try {
-    const route = findRoute(routes, call.segments)
-    if (!route) throw notFound('missing')
-    return await handlerFor(route, call.method)(call, context)
+    return await routes.handler(call)(call, context)
   } catch (error) {
-    if (error instanceof RequestError) return errorAnswer(error)
-    context.log.error('A request failed.', { method: call.method, url: call.request.url, error: String(error) })
-    return errorAnswer(new RequestError(500, 'unknown_error', error instanceof Error ? error.message : String(error)))
+    return errorAnswer(told(error, call, context))
   }
+}
+
+/** What the client is told of a failure. */
+function told(error: unknown, call: Call, { log }: HttpContext): RequestError {
+  if (error instanceof RequestError) return error
+  // The database was deleted while the request was under way.
+  if (error instanceof StoreGoneError) return notFound('no_db_file')
+  const reason = error instanceof Error ? error.message : String(error)
+  log.error('A request failed.', { method: call.method, url: call.url, error: reason })
+  if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
+  return new RequestError(500, 'unknown_error', reason)
 }

@@ -2,24 +2,35 @@
  * One request as handlers see it: where it goes, what it asks for, who can be told. Parsed here and nowhere else, from
  * the raw path, since names may hold slashes and percent signs that a router must not touch.
  */
-import type { IncomingMessage } from 'node:http'
-import { badRequest } from '../document/request-error.ts'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { RequestError } from '../document/request-error.ts'
+import { queryParseError } from './query-error.ts'
 
 export class Call {
   readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** As it counts: a POST may stand for another method. */
   readonly method: string
+  /** The target as it was sent. */
+  readonly url: string
   /** The path, split at its slashes and then decoded; empty segments do not count. */
   readonly segments: readonly string[]
   readonly #queryText: string
   #query: URLSearchParams | undefined
 
-  constructor(request: IncomingMessage, url: string) {
+  constructor(request: IncomingMessage, response: ServerResponse, url: string) {
     this.request = request
-    this.method = request.method ?? 'GET'
+    this.response = response
+    this.url = url
+    this.method = methodOf(request)
     const end = url.indexOf('?')
-    const path = end < 0 ? url : url.slice(0, end)
+    this.segments = pathSegments(end < 0 ? url : url.slice(0, end))
     this.#queryText = end < 0 ? '' : url.slice(end + 1)
-    this.segments = pathSegments(path)
+  }
+
+  /** One segment of the path; the route made sure that it is there. */
+  segment(index: number): string {
+    return this.segments[index] ?? ''
   }
 
   header(name: string): string | undefined {
@@ -29,6 +40,7 @@ export class Call {
 
   /** The value of a query parameter; of a repeated one the last counts. */
   query(name: string): string | undefined {
+    if (this.#queryText === '') return undefined
     this.#query ??= new URLSearchParams(this.#queryText)
     return this.#query.getAll(name).at(-1)
   }
@@ -37,18 +49,58 @@ export class Call {
   queryCount(name: string): number | undefined {
     const text = this.query(name)
     if (text === undefined) return undefined
-    if (!/^\d{1,15}$/.test(text)) throw badRequest(`The query parameter '${name}' is not a whole number: ${text}`)
+    if (!/^-?\d{1,15}$/.test(text)) throw queryParseError(`Invalid value for integer: ${JSON.stringify(text)}`)
+    if (text.startsWith('-')) throw queryParseError(`Invalid value for positive integer: ${JSON.stringify(text)}`)
     return Number(text)
+  }
+
+  /** Whether a switch is on: anything but `true`, in any case, is off. */
+  querySwitch(name: string): boolean {
+    return this.query(name)?.toLowerCase() === 'true'
+  }
+
+  /** A switch that must be either on or off when it is there. */
+  queryBoolean(name: string): boolean | undefined {
+    const text = this.query(name)
+    if (text === undefined) return undefined
+    const lower = text.toLowerCase()
+    if (lower !== 'true' && lower !== 'false') {
+      throw queryParseError(`Invalid boolean parameter: ${JSON.stringify(text)}`)
+    }
+    return lower === 'true'
   }
 
   /** Whether the client names JSON among what it accepts; otherwise it gets the same as plain text. */
   get acceptsJson(): boolean {
-    return JSON_ACCEPTED.test(this.header('accept') ?? '')
+    const accept = this.request.headers.accept
+    return accept !== undefined && JSON_ACCEPTED.test(accept)
+  }
+
+  /** Whether the client has what this tag names. */
+  hasTag(tag: string): boolean {
+    const known = this.header('if-none-match')
+    return known?.split(/[,\s]+/).includes(tag) ?? false
+  }
+
+  /** The absolute address of something on this server, as the client knows it. */
+  location(...segments: readonly string[]): string {
+    const isSecure =
+      this.header('x-forwarded-ssl')?.toLowerCase() === 'on' || this.header('x-forwarded-proto') === 'https'
+    const host = this.header('x-forwarded-host') ?? this.header('host') ?? localAddress(this.request)
+    return `${isSecure ? 'https' : 'http'}://${host}/${segments.map(encodeSegment).join('/')}`
   }
 }
 
 /** `application/json`, with parameters or without, but not one that is weighed with nothing. */
 const JSON_ACCEPTED = /(^|[,\s])application\/json\s*(?!\s*;\s*q=0(\.0*)?\s*(,|;|$))(;|,|\s|$)/i
+
+const OVERRIDES = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT', 'COPY'])
+
+function methodOf({ method = 'GET', headers }: IncomingMessage): string {
+  if (method !== 'POST') return method
+  const override = headers['x-http-method-override']
+  return typeof override === 'string' && OVERRIDES.has(override) ? override : method
+}
 
 function pathSegments(path: string): string[] {
   const segments: string[] = []
@@ -65,13 +117,26 @@ function decode(segment: string): string {
   try {
     return decodeURIComponent(segment)
   } catch {
-    return decodeBytes(segment)
+    const bytes = segment.replace(/%([0-9a-f]{2})/gi, (_, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    )
+    return utf8(Buffer.from(bytes, 'latin1'))
   }
 }
 
-function decodeBytes(segment: string): string {
-  const bytes = segment.replace(/%([0-9a-f]{2})/gi, (_, digits: string) =>
-    String.fromCharCode(Number.parseInt(digits, 16)),
-  )
-  return Buffer.from(bytes, 'latin1').toString()
+function utf8(bytes: Buffer): string {
+  const text = bytes.toString()
+  if (text.includes('\ufffd')) throw new RequestError(400, 'bad_request', 'The path is not valid UTF-8.')
+  return text
+}
+
+/** Everything is escaped but what the family leaves as it is. */
+function encodeSegment(segment: string): string {
+  return encodeURIComponent(segment)
+    .replace(/[!'()*~]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replaceAll('%3A', ':')
+}
+
+function localAddress({ socket }: IncomingMessage): string {
+  return `${socket.localAddress ?? 'localhost'}:${socket.localPort ?? ''}`
 }

@@ -1,4 +1,5 @@
-/** The route table's rows and how a request finds its own. */
+/** The rows of the route table, and how a request finds its own. */
+import { notFound } from '../document/request-error.ts'
 import { type Answer, MethodNotAllowedError } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
@@ -6,24 +7,45 @@ import type { HttpContext } from './context.ts'
 export type Handler = (call: Call, context: HttpContext) => Answer | Promise<Answer>
 
 export interface Route {
-  /** The first segments that the path must have; `{…}` stands for any one. */
-  readonly path: readonly string[]
+  /** `{name}` stands for any one segment. */
+  readonly path: string
   /** The list that a refused method is answered with. HEAD goes where GET goes. */
   readonly allow: string
   readonly handlers: Readonly<Record<string, Handler>>
 }
 
 export function route(path: string, allow: string, handlers: Record<string, Handler>): Route {
-  return { path: path.split('/').filter((segment) => segment !== ''), allow, handlers }
+  return { path, allow, handlers }
 }
 
-export function handlerFor({ handlers, allow }: Route, method: string): Handler {
-  const handler = handlers[method === 'HEAD' ? 'GET' : method]
-  if (!handler) throw new MethodNotAllowedError(allow)
-  return handler
-}
+export class RouteTable {
+  readonly #routes: ReadonlyMap<string, Route>
 
-/** Resources of the server go by their first segment alone; what follows it is the handler's business. */
-export function findRoute(routes: readonly Route[], segments: readonly string[]): Route | undefined {
-  return routes.find(({ path }) => (path.length === 0 ? segments.length === 0 : path[0] === segments[0]))
+  constructor(routes: readonly Route[]) {
+    this.#routes = new Map(routes.map((each) => [each.path, each]))
+  }
+
+  /** Throws what the client is to be told when there is nothing to be had with that method. */
+  handler({ segments, method }: Call): Handler {
+    const found = this.#find(segments)
+    if (!found) throw notFound('missing')
+    const handler = found.handlers[method === 'HEAD' ? 'GET' : method]
+    if (!handler) throw new MethodNotAllowedError(found.allow)
+    return handler
+  }
+
+  #find(segments: readonly string[]): Route | undefined {
+    const [first, second] = segments
+    if (first === undefined) return this.#routes.get('/')
+    // Resources of the server go by their first segment alone.
+    if (first.startsWith('_')) {
+      const server = this.#routes.get(`/${first}`)
+      if (server) return server
+    }
+    if (second === undefined) return this.#routes.get('/{db}')
+    if (second === '_design' || second === '_local')
+      return this.#routes.get(`/{db}/${second}${'/{name}'.repeat(segments.length - 2)}`)
+    if (segments.length > 2) return undefined
+    return (second.startsWith('_') && this.#routes.get(`/{db}/${second}`)) || this.#routes.get('/{db}/{docid}')
+  }
 }

@@ -1,9 +1,55 @@
-/** Every resource of the server, in one table: path, methods, handler. */
-import { type Route, route } from './route.ts'
+/** Every resource of the server, in one table: path, the methods that it has, and who handles them. */
+import { getAllDocuments, postAllDocuments } from './all-docs-resource.ts'
+import { bulkDocuments } from './bulk-docs-resource.ts'
+import {
+  compact,
+  createDatabase,
+  databaseInformation,
+  deleteDatabase,
+  ensureFullCommit,
+  revisionLimit,
+  setRevisionLimit,
+} from './database-resource.ts'
+import {
+  copyDocument,
+  deleteDocument,
+  postDocument,
+  putDocument,
+  readDocument,
+  refuseLocalAttachment,
+  refuseLocalRoot,
+} from './document-resource.ts'
+import { missingRevisions, purge, revisionsDiff } from './revisions-resource.ts'
+import { type Handler, RouteTable, route } from './route.ts'
 import { allDatabases, serverInformation, uuids } from './server-resource.ts'
 
-export const routes: readonly Route[] = [
+const DOCUMENT_METHODS = 'DELETE,GET,HEAD,POST,PUT,COPY'
+const document = { GET: readDocument, PUT: putDocument, DELETE: deleteDocument, COPY: copyDocument }
+const always = (handler: Handler) => ({ GET: handler, PUT: handler, POST: handler, DELETE: handler, COPY: handler })
+
+export const routes = new RouteTable([
   route('/', 'GET,HEAD', { GET: serverInformation }),
   route('/_all_dbs', 'GET,HEAD', { GET: allDatabases }),
   route('/_uuids', 'GET', { GET: uuids }),
-]
+
+  route('/{db}', 'DELETE,GET,HEAD,POST,PUT', {
+    GET: databaseInformation,
+    PUT: createDatabase,
+    DELETE: deleteDatabase,
+    POST: postDocument,
+  }),
+  route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: getAllDocuments, POST: postAllDocuments }),
+  route('/{db}/_bulk_docs', 'POST', { POST: bulkDocuments }),
+  route('/{db}/_compact', 'POST', { POST: compact }),
+  route('/{db}/_ensure_full_commit', 'POST', { POST: ensureFullCommit }),
+  route('/{db}/_missing_revs', 'POST', { POST: missingRevisions }),
+  route('/{db}/_purge', 'POST', { POST: purge }),
+  route('/{db}/_revs_diff', 'POST', { POST: revisionsDiff }),
+  route('/{db}/_revs_limit', 'PUT,GET', { GET: revisionLimit, PUT: setRevisionLimit }),
+
+  route('/{db}/{docid}', DOCUMENT_METHODS, document),
+  route('/{db}/_design/{name}', DOCUMENT_METHODS, document),
+  route('/{db}/_local', DOCUMENT_METHODS, always(refuseLocalRoot)),
+  route('/{db}/_local/{name}', DOCUMENT_METHODS, document),
+  route('/{db}/_local/{name}/{name}', DOCUMENT_METHODS, always(refuseLocalAttachment)),
+])

@@ -1,5 +1,4 @@
 /** The resources of the server itself: what it is, which databases it has, ids on demand. */
-
 import { RequestError } from '../document/request-error.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { type Answer, json } from './answer.ts'
@@ -22,16 +21,11 @@ export function uuids(call: Call, { configuration, uuids }: HttpContext): Answer
   if (count > configuration.integer('uuids', 'max_count')) {
     throw new RequestError(403, 'forbidden', 'count parameter too large')
   }
-  const ids = Array.from({ length: count }, () => uuids.next())
-  return json(
-    { uuids: ids },
-    {
-      headers: {
-        'Cache-Control': 'must-revalidate, no-cache',
-        Pragma: 'no-cache',
-        Expires: 'Fri, 01 Jan 1990 00:00:00 GMT',
-        ETag: `"${randomUuid()}"`,
-      },
-    },
-  )
+  const headers = {
+    'Cache-Control': 'must-revalidate, no-cache',
+    Pragma: 'no-cache',
+    Expires: 'Fri, 01 Jan 1990 00:00:00 GMT',
+    ETag: `"${randomUuid()}"`,
+  }
+  return json({ uuids: Array.from({ length: count }, () => uuids.next()) }, { headers })
 }

@@ -3,11 +3,11 @@
  * written, so that a release that does not know the format leaves it alone.
  */
 import { constants } from 'node:fs'
-import { access, mkdir, readFile, rename, writeFile } from 'node:fs/promises'
+import { access, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { DataFolderError } from './storage-error.ts'
-import { flush } from './store-file.ts'
+import { flush, makeFolder } from './store-file.ts'
 
 export const FORMAT_VERSION = 1
 
@@ -22,7 +22,7 @@ export class DataFolder {
   /** Makes the folder if need be, locks it and checks its format. Throws `DataFolderError`, a sentence for people. */
   static async open(path: string): Promise<DataFolder> {
     try {
-      await mkdir(path, { recursive: true })
+      await makeFolder(path)
       await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
     } catch (error) {
       throw new DataFolderError(`The data folder ${path} cannot be written: ${messageOf(error)}`)

@@ -8,6 +8,7 @@ import { rm } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LmdbEnvironment } from './lmdb-environment.ts'
 import { type StoredRange, storedKey, storedValue } from './long-key.ts'
+import { CommitFailedError } from './storage-error.ts'
 import type { KeyRange } from './store.ts'
 import { lockPath, publish, unfinishedPath } from './store-file.ts'
 import { VERSION_KEY } from './store-version.ts'
@@ -35,7 +36,7 @@ const ROUNDS_LIMIT = 50
 
 export async function compactInto(path: string, source: LmdbEnvironment, host: CompactionHost): Promise<void> {
   const unfinished = unfinishedPath(path)
-  const target = new LmdbEnvironment(unfinished, { flush: false })
+  const target = await openTarget(unfinished)
   let open = true
   const closeTarget = async () => {
     if (open) await target.close()
@@ -72,6 +73,18 @@ export async function compactInto(path: string, source: LmdbEnvironment, host: C
     throw error
   } finally {
     await rm(lockPath(unfinished), { force: true })
+  }
+}
+
+async function openTarget(unfinished: string): Promise<LmdbEnvironment> {
+  try {
+    return new LmdbEnvironment(unfinished, { flush: false })
+  } catch (error) {
+    await rm(unfinished, { force: true })
+    await rm(lockPath(unfinished), { force: true })
+    if (error instanceof CommitFailedError) throw error
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CommitFailedError(`The disk has no room for a compaction: ${reason}`, { cause: error })
   }
 }
 

@@ -2,17 +2,18 @@
  * Stores as LMDB files in one folder. Thousands of them: only those in use are open, and some idle ones. Dropping
  * takes the file out of the folder at once; its bytes go when the last reader lets go.
  */
-import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { LmdbEnvironment } from './lmdb-environment.ts'
 import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
 import { OpenFiles } from './open-files.ts'
-import { StoreExistsError, StoreGoneError, StoreMissingError } from './storage-error.ts'
+import { CommitFailedError, StoreExistsError, StoreGoneError, StoreMissingError } from './storage-error.ts'
 import type { StorageEngine, Store } from './store.ts'
 import {
   checkStoreName,
   flush,
   lockPath,
+  makeFolder,
   parseStoreFileName,
   publish,
   type StoreFile,
@@ -36,22 +37,23 @@ export class LmdbEngine implements StorageEngine {
   /** Names that are being created: taken, and not there yet. */
   readonly #creating = new Set<string>()
   readonly #removals = new Set<Promise<void>>()
-  readonly #blank: Buffer
+  /** Made when the first store is: an engine on a full disk must open, and give away what it holds. */
+  #blank: Promise<Buffer> | undefined
   #lastGeneration: number
   #sortedNames: string[] | undefined
   #closed = false
 
   /** Looks through the folder and clears away what a crash left. The folder must be nobody else's. */
   static async open({ folder, idleFiles = IDLE_FILES }: LmdbEngineOptions): Promise<LmdbEngine> {
+    await makeFolder(folder)
     await mkdir(join(folder, TRASH), { recursive: true })
     const files = await clearUp(folder)
-    return new LmdbEngine(folder, files, await blankFile(folder), idleFiles)
+    return new LmdbEngine(folder, files, idleFiles)
   }
 
-  private constructor(folder: string, files: readonly StoreFile[], blank: Buffer, idleFiles: number) {
+  private constructor(folder: string, files: readonly StoreFile[], idleFiles: number) {
     this.#folder = folder
     this.#trash = join(folder, TRASH)
-    this.#blank = blank
     this.#open = new OpenFiles(idleFiles)
     this.#lastGeneration = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
     for (const file of files) this.#stores.set(file.name, this.#store(file.name, storePath(folder, file)))
@@ -73,8 +75,7 @@ export class LmdbEngine implements StorageEngine {
     this.#creating.add(name)
     try {
       const path = this.#nextPath(name)
-      await writeFile(unfinishedPath(path), this.#blank)
-      await publish(unfinishedPath(path), path)
+      await this.#writeBlank(path)
       const store = this.#store(name, path)
       this.#stores.set(name, store)
       this.#sortedNames = undefined
@@ -122,6 +123,20 @@ export class LmdbEngine implements StorageEngine {
     return new LmdbStore(name, path, files)
   }
 
+  async #writeBlank(path: string): Promise<void> {
+    const unfinished = unfinishedPath(path)
+    try {
+      this.#blank ??= blankFile(this.#folder)
+      await writeFile(unfinished, await this.#blank)
+      await publish(unfinished, path)
+    } catch (error) {
+      this.#blank = undefined
+      await rm(unfinished, { force: true })
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new CommitFailedError(`The disk did not take the new store: ${reason}`, { cause: error })
+    }
+  }
+
   #nextPath(name: string): string {
     return storePath(this.#folder, { name, generation: ++this.#lastGeneration })
   }
@@ -162,8 +177,9 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
   const present = new Set(fileNames)
   for (const fileName of fileNames) {
     if (/\.mdb\.new(-lock)?$/.test(fileName)) leftovers.push(join(folder, fileName))
-    else if (fileName.endsWith('.mdb-lock') && !present.has(fileName.slice(0, -'-lock'.length))) {
-      leftovers.push(join(folder, fileName))
+    else if (fileName.endsWith('.mdb-lock')) {
+      const path = join(folder, fileName)
+      if (!present.has(fileName.slice(0, -'-lock'.length)) || (await hasHoles(path))) leftovers.push(path)
     }
   }
   for (const path of leftovers) {
@@ -171,6 +187,12 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
     if (path.endsWith('.mdb')) await rm(lockPath(path), { force: true })
   }
   return [...newest.values()]
+}
+
+/** A power cut can leave a lock without its bytes; opened on a full disk, it would end the process. */
+async function hasHoles(path: string): Promise<boolean> {
+  const { size, blocks } = await stat(path)
+  return blocks * 512 < size
 }
 
 /** The bytes of a file with nothing in it: a new store is a copy of them, which is cheaper than making one. */

@@ -2,14 +2,18 @@
  * One open LMDB file: typed and narrowed to what a store needs, with the library's traps kept in here. Reads are
  * synchronous and copy; a write resolves when it is on disk.
  */
+import { rmSync, writeFileSync } from 'node:fs'
 import { open, type RootDatabase } from 'lmdb'
 import type { StoredRange } from './long-key.ts'
 import { isCut } from './long-key.ts'
 import { PageBuilder } from './page-builder.ts'
 import { CommitFailedError } from './storage-error.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from './store.ts'
+import { lockPath } from './store-file.ts'
 
 declare module 'lmdb' {
+  /** Every database that was ever opened, by the name of its file without the ending. */
+  const allDbs: Map<string, unknown>
   interface Database {
     getBinary(key: Uint8Array, options: { transaction: Transaction }): Buffer | undefined
   }
@@ -38,6 +42,9 @@ const PAGE_COUNTS = ['treeBranchPageCount', 'treeLeafPageCount', 'overflowPages'
 /** Read transactions open at once, each a slot in the lock file. Snapshots of one state share a slot. */
 const READER_SLOTS = 1024
 
+/** At least what the library makes of the lock file: a slot takes 64 bytes, and there is some more. */
+const LOCK_BYTES = READER_SLOTS * 64 + 4096
+
 export class LmdbEnvironment {
   readonly path: string
   readonly #rows = new RowHooks()
@@ -45,6 +52,7 @@ export class LmdbEnvironment {
 
   constructor(path: string, options: EnvironmentOptions = {}) {
     this.path = path
+    reserveLock(lockPath(path))
     this.#database = open<Uint8Array, Uint8Array>(path, {
       pageSize: LMDB_PAGE_BYTES,
       noSubdir: true,
@@ -191,6 +199,21 @@ class RowHooks {
 
   readonly decode = (value: Uint8Array, size: number): undefined => {
     this.#builder?.add(this.#keySource, this.#keyStart, this.#keyEnd, value, size)
+  }
+}
+
+/**
+ * The library writes to the lock file through memory: on a full disk that would end the process. Bytes that are
+ * written beforehand are there, or refused with an error.
+ */
+function reserveLock(path: string): void {
+  try {
+    writeFileSync(path, Buffer.alloc(LOCK_BYTES), { flag: 'wx' })
+  } catch (error) {
+    if (error instanceof Error && Reflect.get(error, 'code') === 'EEXIST') return
+    rmSync(path, { force: true })
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CommitFailedError(`The disk has no room to open a store: ${reason}`, { cause: error })
   }
 }
 

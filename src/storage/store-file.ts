@@ -3,8 +3,8 @@
  * never again, so a path always means the same file; of two generations of a store the higher one counts, since a
  * file gets its name only when it is whole and on disk.
  */
-import { type FileHandle, open, rename } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { StoreNameError } from './storage-error.ts'
 
 export interface StoreFile {
@@ -40,7 +40,28 @@ export function lockPath(path: string): string {
 export async function publish(unfinished: string, path: string): Promise<void> {
   await flush(unfinished)
   await rename(unfinished, path)
-  await flush(dirname(path))
+  try {
+    await flush(dirname(path))
+  } catch (error) {
+    // Nobody will use it, and yet the next start would take it for the newest state of the store.
+    await rm(path, { force: true })
+    throw error
+  }
+}
+
+/**
+ * Makes the folder if need be, and those above it; their names are on disk afterwards, or else a power cut could take
+ * the folder with all that was flushed inside it.
+ */
+export async function makeFolder(folder: string): Promise<void> {
+  const path = resolve(folder)
+  const first = await mkdir(path, { recursive: true })
+  if (first === undefined) {
+    // Whoever made it may have crashed right then. If it is not ours to open, neither was it ours to make.
+    await flush(dirname(path)).catch(() => {})
+    return
+  }
+  for (let made = path; made.length >= first.length; made = dirname(made)) await flush(dirname(made))
 }
 
 /** Makes a file's bytes, or a folder's names, durable. */

@@ -18,17 +18,22 @@ export function merge(items: readonly Item[], changes: readonly ItemChange[]): I
   return merged
 }
 
-/**
- * The groups that nodes of `level` stand for, out of a run of items of the level below that begins at the boundary
- * `start`. The first group is there even when it is empty.
- */
-export function cut(layout: TreeLayout, level: number, start: Buffer, items: readonly Item[]): Group[] {
-  let group: Group = { start, items: [] }
+/** A run of items and the boundaries it lies between; the one at its end is undefined where the level ends. */
+export interface Run {
+  readonly start: Buffer
+  readonly items: readonly Item[]
+  readonly end: Buffer | undefined
+}
+
+/** The groups that nodes of `level` stand for, out of items of the level below. The first is there even when empty. */
+export function cut(layout: TreeLayout, level: number, { start, items, end }: Run): Group[] {
+  let group: Group = { start, items: [], next: end }
   const groups = [group]
   for (const item of items) {
     const boundary = layout.boundaryOf(item.key)
     if (layout.levelOf(boundary) >= level && !boundary.equals(group.start)) {
-      group = { start: boundary, items: [] }
+      group.next = boundary
+      group = { start: boundary, items: [], next: end }
       groups.push(group)
     }
     group.items.push(item)

@@ -27,10 +27,12 @@ export async function coverRange(
   to: Uint8Array | undefined,
 ): Promise<Stretch[]> {
   const levels = Array.from({ length: layout.levels }, (_, i) => i + 1)
-  const [ceilings, floors] = await Promise.all([
-    Promise.all(levels.map(async (level) => (from ? (await reader.ceiling(level, from))?.key : SENTINEL))),
-    Promise.all(levels.map(async (level) => (await reader.floor(level, to))?.key)),
+  const found = await reader.find([
+    ...levels.map((level) => ({ level, key: from ?? SENTINEL })),
+    ...levels.map((level) => ({ level, key: to })),
   ])
+  const ceilings = found.slice(0, layout.levels).map((node) => ceilingOf(node, from ?? SENTINEL))
+  const floors = found.slice(layout.levels).map((node) => node?.key)
   const bounds = stretches(from, to, ceilings, floors)
   return inTurns(bounds, async ({ level, from, to }) => ({ level, items: await reader.range(level, from, to) }))
 }
@@ -57,6 +59,11 @@ function stretches(
     high = floor
   }
   return [...rising, { level, from: low, to: high }, ...falling].filter((each) => !isEmpty(each))
+}
+
+/** The first boundary at or after a key, given the last node at or before it. */
+function ceilingOf(node: Item | undefined, key: Uint8Array): Buffer | undefined {
+  return node?.key.equals(key) ? node.key : node?.next
 }
 
 function isEmpty({ from = SENTINEL, to }: Bounds): boolean {

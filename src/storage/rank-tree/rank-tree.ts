@@ -4,11 +4,13 @@
  * that can be read is whole.
  *
  * It is a skip list whose shape follows from the keys: a key is a boundary of a level when its salted hash says so. The
- * node of a boundary holds what all rows from it to the next boundary of its level weigh, and their reduction. There
- * is nothing to split or to balance, and rows that came in any order make the same nodes, byte for byte.
+ * node of a boundary holds what all rows from it to the next boundary of its level weigh, where that is, and their
+ * reduction. There is nothing to split or to balance, and rows that came in any order make the same nodes, byte for
+ * byte.
  */
 import assert from 'node:assert/strict'
 import type { KeyRange, Put, Snapshot } from '../store.ts'
+import { BoundaryHints } from './boundary-hints.ts'
 import { coverRange } from './range-cover.ts'
 import type { Reducer, ReducibleRow } from './summary.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
@@ -65,6 +67,7 @@ const ROWS_A_DRAIN = 4096
 
 export class RankTree {
   readonly #layout: TreeLayout
+  readonly #hints = new BoundaryHints()
   readonly #weightOf: ((value: Buffer) => number) | undefined
   readonly #reducer: Reducer | undefined
 
@@ -190,10 +193,8 @@ export class RankTree {
   }
 
   #reader(snapshot: Snapshot): TreeReader {
-    return new TreeReader(snapshot, this.#layout, {
-      weightOf: this.#weightOf,
-      keepValues: this.#reducer !== undefined,
-    })
+    const rows = { weightOf: this.#weightOf, keepValues: this.#reducer !== undefined }
+    return new TreeReader(snapshot, this.#layout, rows, this.#hints)
   }
 
   #itemChanges(changes: readonly RowChange[]): ItemChange[] {
@@ -216,9 +217,9 @@ export class RankTree {
   #itemAfter({ after, value }: RowChange, key: Buffer): Item | undefined {
     if (after === undefined) return undefined
     assert(Number.isSafeInteger(after) && after >= 0, 'A weight is a whole number, not negative.')
-    if (!this.#reducer) return { key, weight: after, value: NO_VALUE }
+    if (!this.#reducer) return { key, weight: after, value: NO_VALUE, next: undefined }
     assert(value, 'A reduction needs the value of a row that changes.')
-    return { key, weight: after, value: asBuffer(value) }
+    return { key, weight: after, value: asBuffer(value), next: undefined }
   }
 
   #touching(rows: readonly ItemChange[]): TouchingChange[] {

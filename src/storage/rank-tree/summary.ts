@@ -25,8 +25,9 @@ export async function summarise(
   reducer: Reducer | undefined,
 ): Promise<Item[]> {
   const reductions = reducer && (await reduceGroups(level, groups, reducer))
-  return groups.map(({ start, items }, i) => ({
+  return groups.map(({ start, items, next }, i) => ({
     key: start,
+    next,
     weight: weightOfAll(items),
     value: reductions?.[i] ?? NO_VALUE,
   }))

@@ -5,18 +5,15 @@
  * spans of a tree of counts need only their node: its weight moves by what the changes add. A span is cut anew, out of
  * the items it is made of, when a boundary comes or goes in it, and always where reductions are kept.
  *
- * The boundary at or before a key is found by a page of one row, read backwards. A few changes are looked up on all
- * levels at once: one round trip, and a second one for the spans to be cut anew, one in 64 changes. For many changes
- * that would be a look-up a change and level, though on the upper levels they meet in the same few nodes; so these go
- * from the top down, and where many changes share a span all nodes below it are read with one page. Nothing is kept in
- * memory between two lists: a cache would have to be bounded, and told of other writers, to save microseconds.
+ * A few changes are looked up on all levels at once: one round trip where the hints are right, two where not, and one
+ * more for spans to be cut anew, which one change in 64 needs. Many changes go from the top level down, since they meet
+ * in few nodes up there, and where the hints do not know them, all nodes of an interval are read with one page.
  */
-
+import type { Run } from './item-groups.ts'
 import { type Item, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
-import { type Interval, inTurns, type TreeReader } from './tree-reader.ts'
+import { inTurns, type Lookup, type TreeReader } from './tree-reader.ts'
 
-/** As many look-ups take about as long as reading the nodes of an interval. */
 const FEW = 8
 
 export interface TouchingChange {
@@ -28,14 +25,14 @@ export interface TouchingChange {
 
 export interface Span {
   readonly start: Buffer
-  /** What the node at `start` weighs; undefined when the level is not there. */
-  readonly weight: number | undefined
+  /** The one at the start; undefined when the level is not there. */
+  readonly node: Item | undefined
   /** The row changes that touch it: from this one to that one, exclusive. */
   readonly first: number
   end: number
   isCutAnew: boolean
   /** What the span is made of, where it was read. */
-  interval: Interval | undefined
+  run: Run | undefined
 }
 
 export class TouchedSpans {
@@ -55,7 +52,7 @@ export class TouchedSpans {
     const spans = new TouchedSpans(reader, layout, changes, reducing)
     if (changes.length <= FEW) await spans.#lookUp()
     else await spans.#descend()
-    await spans.#readIntervals()
+    await spans.#readRuns()
     return spans.#levels
   }
 
@@ -68,20 +65,19 @@ export class TouchedSpans {
 
   async #lookUp(): Promise<void> {
     const levels = Array.from({ length: this.#layout.levels }, (_, i) => i + 1)
-    const found = await Promise.all(
-      levels.map((level) => Promise.all(this.#changes.map((change) => this.#boundaryBefore(level, change)))),
-    )
-    for (const level of levels) this.#levels[level] = this.#spansOf(level, found[level - 1]!)
+    const nodes = await this.#reader.find(levels.flatMap((level) => this.#lookups(level)))
+    const count = this.#changes.length
+    for (const level of levels) {
+      this.#levels[level] = this.#spansOf(level, nodes.slice((level - 1) * count, level * count))
+    }
   }
 
   async #descend(): Promise<void> {
-    const sentinels = await this.#reader.sentinels()
-    const height = sentinels.length
+    const height = (await this.#reader.sentinels()).length
     for (let level = height + 1; level <= this.#layout.levels; level++) this.#levels[level] = this.#absent(level)
     let above = this.#levels[height + 1] ?? this.#absent(height + 1)
     for (let level = height; level > 0; level--) {
-      const found = await inTurns(above, (span) => this.#boundariesIn(level, span))
-      above = this.#spansOf(level, found.flat())
+      above = this.#spansOf(level, await this.#nodesBelow(level, above))
       this.#levels[level] = above
     }
   }
@@ -90,31 +86,27 @@ export class TouchedSpans {
     return this.#spansOf(level, new Array<undefined>(this.#changes.length).fill(undefined))
   }
 
-  /** For each change that touches the span of the level above, the node it touches on this one. */
-  async #boundariesIn(level: number, span: Span): Promise<(Item | undefined)[]> {
-    const changes = this.#changes.slice(span.first, span.end)
-    if (!this.#reducing && changes.length <= FEW) {
-      return Promise.all(changes.map((change) => this.#boundaryBefore(level, change)))
+  /** For each change the node that it touches on this level, given the spans of the level above. */
+  async #nodesBelow(level: number, spans: readonly Span[]): Promise<(Item | undefined)[]> {
+    const lookups = this.#lookups(level)
+    const guesses = this.#reducing ? lookups.map(() => 'unknown' as const) : await this.#reader.guess(lookups)
+    const unknown = spans.filter(({ first, end }) => guesses.slice(first, end).includes('unknown'))
+    await inTurns(unknown, (span) => this.#read(level, span))
+    const nodes: (Item | undefined)[] = []
+    for (const span of spans) {
+      if (span.run) nodes.push(...pick(span.run, lookups.slice(span.first, span.end)))
+      else for (const guess of guesses.slice(span.first, span.end)) if (guess !== 'unknown') nodes.push(guess)
     }
-    span.interval = await this.#reader.interval(level, span.start, changes.at(-1)!.boundary)
-    const { items } = span.interval
-    let next = 0
-    return changes.map((change) => {
-      const isGoing = this.#isGoing(level, change)
-      while (next < items.length && Buffer.compare(items[next]!.key, change.boundary) < (isGoing ? 0 : 1)) next++
-      return items[next - 1]
-    })
+    return nodes
   }
 
-  #boundaryBefore(level: number, change: TouchingChange): Promise<Item | undefined> {
-    return this.#isGoing(level, change)
-      ? this.#reader.before(level, change.boundary)
-      : this.#reader.floor(level, change.boundary)
-  }
-
-  /** A boundary that goes joins its interval to the one before: that one is touched then. */
-  #isGoing(level: number, change: TouchingChange): boolean {
-    return change.kind === 'removed' && change.level >= level
+  #lookups(level: number): Lookup[] {
+    return this.#changes.map((change) => ({
+      level,
+      key: change.boundary,
+      // A boundary that goes joins its interval to the one before: that one is touched then.
+      isBefore: change.kind === 'removed' && change.level >= level,
+    }))
   }
 
   #spansOf(level: number, nodes: readonly (Item | undefined)[]): Span[] {
@@ -126,7 +118,7 @@ export class TouchedSpans {
       // Also true when the change before is the going of the very boundary that this one is found at.
       const sharesSpan = span && Buffer.compare(start, this.#changes[i - 1]!.boundary) <= 0
       if (!span || !sharesSpan) {
-        span = { start, weight: node?.weight, first: i, end: i, isCutAnew: false, interval: undefined }
+        span = { start, node, first: i, end: i, isCutAnew: false, run: undefined }
         spans.push(span)
       }
       span.end = i + 1
@@ -135,22 +127,34 @@ export class TouchedSpans {
     return spans
   }
 
-  #needsCut(level: number, { level: reach, kind }: TouchingChange, { start, weight }: Span): boolean {
+  #needsCut(level: number, { level: reach, kind }: TouchingChange, { start, node }: Span): boolean {
     const isItemBelow = reach >= level - 1
     // A level is there when the one below has more than its sentinel: it comes with the first such item…
-    if (weight === undefined) return kind === 'inserted' && isItemBelow
+    if (!node) return kind === 'inserted' && isItemBelow
     if (this.#reducing) return true
     if (kind === 'kept') return false
     // … and may go with the last one.
     return reach >= level || (kind === 'removed' && isItemBelow && start.length === 0)
   }
 
-  async #readIntervals(): Promise<void> {
+  async #readRuns(): Promise<void> {
     const missing = this.#levels.flatMap((spans, level) =>
-      spans.filter((span) => span.isCutAnew && !span.interval).map((span) => ({ level, span })),
+      spans.filter((span) => span.isCutAnew && !span.run).map((span) => ({ level, span })),
     )
-    await inTurns(missing, async ({ level, span }) => {
-      span.interval = await this.#reader.interval(level - 1, span.start, this.#changes[span.end - 1]!.boundary)
-    })
+    await inTurns(missing, ({ level, span }) => this.#read(level - 1, span))
   }
+
+  /** Reads the items, of the level below, that a span is made of. */
+  async #read(levelBelow: number, span: Span): Promise<void> {
+    span.run = await this.#reader.run(levelBelow, span.start, this.#changes[span.end - 1]!.boundary)
+  }
+}
+
+/** The answers to look-ups in the order of their keys, out of a run of nodes that holds them all. */
+function pick({ items }: Run, lookups: readonly Lookup[]): (Item | undefined)[] {
+  let next = 0
+  return lookups.map(({ key = SENTINEL, isBefore }) => {
+    while (next < items.length && Buffer.compare(items[next]!.key, key) < (isBefore ? 0 : 1)) next++
+    return items[next - 1]
+  })
 }

@@ -23,7 +23,7 @@ export class TreeBuilder {
 
   /** The next row; its key is without the prefix of the rows. Both buffers are kept until the next drain. */
   add(key: Buffer, value: Buffer): void {
-    this.#levels[0]!.add({ key, weight: this.#weightOf(value), value })
+    this.#levels[0]!.add({ key, weight: this.#weightOf(value), value, next: undefined })
   }
 
   /** The nodes that are finished so far. Called every some thousand rows: each call reduces once a level. */
@@ -41,7 +41,7 @@ export class TreeBuilder {
     for (const [i, level] of this.#levels.entries()) {
       const nodes = await summarise(i + 1, take(level), this.#reducer)
       for (const node of nodes) {
-        puts.push([this.#layout.storeKey(i + 1, node.key), encodeNode(node.weight, node.value)])
+        puts.push([this.#layout.storeKey(i + 1, node.key), encodeNode(node)])
         this.#levels[i + 1]?.add(node)
       }
     }
@@ -53,7 +53,7 @@ export class TreeBuilder {
 class LevelBuilder {
   readonly #layout: TreeLayout
   readonly #level: number
-  #open: Group = { start: SENTINEL, items: [] }
+  #open: Group = { start: SENTINEL, items: [], next: undefined }
   #closed: Group[] = []
   /** A level is there when the one below has more than its sentinel. */
   #isThere = false
@@ -68,8 +68,9 @@ class LevelBuilder {
     if (boundary.length > 0) {
       this.#isThere = true
       if (this.#layout.levelOf(boundary) >= this.#level && !boundary.equals(this.#open.start)) {
+        this.#open.next = boundary
         this.#closed.push(this.#open)
-        this.#open = { start: boundary, items: [] }
+        this.#open = { start: boundary, items: [], next: undefined }
       }
     }
     this.#open.items.push(item)

@@ -2,6 +2,7 @@
  * What a level of the tree is made of. The items of level 0 are the rows themselves, those of a higher level its
  * nodes; an interval of level L + 1 is a run of items of level L, so one code serves all levels.
  */
+import { VarintReader, writeVarint } from '../../encoding/varint.ts'
 
 export interface Item {
   /** A row's key without its prefix, or the boundary at which a node begins; empty for a sentinel. */
@@ -9,6 +10,8 @@ export interface Item {
   readonly weight: number
   /** A row's value, or the reduction of a node. */
   readonly value: Buffer
+  /** Where the next node of the level begins; undefined for the last one, and for rows. */
+  readonly next: Buffer | undefined
 }
 
 /** How one item changes: it comes, goes, or stays with another weight or value. */
@@ -22,6 +25,7 @@ export interface ItemChange {
 export interface Group {
   readonly start: Buffer
   readonly items: Item[]
+  next: Buffer | undefined
 }
 
 /** The start of a level, before its first key: so that every key has a boundary at or before it. */
@@ -29,30 +33,26 @@ export const SENTINEL: Buffer = Buffer.alloc(0)
 
 export const NO_VALUE: Buffer = Buffer.alloc(0)
 
-/** The value under which a node is stored: its weight in groups of seven bits, lowest first, then its reduction. */
-export function encodeNode(weight: number, reduction: Uint8Array): Buffer {
-  const bytes = Buffer.allocUnsafe(varintSize(weight) + reduction.length)
-  let at = 0
-  let rest = weight
-  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes[at++] = (rest % 0x80) | 0x80
-  bytes[at++] = rest
-  bytes.set(reduction, at)
-  return bytes
+/** As many as the largest number takes. */
+const VARINT_BYTES = 8
+
+/** The value under which a node is stored: its weight, the length and the bytes of the next boundary, its reduction. */
+export function encodeNode({ weight, next = SENTINEL, value }: Item): Buffer {
+  const bytes = Buffer.allocUnsafe(2 * VARINT_BYTES + next.length + value.length)
+  let at = writeVarint(bytes, 0, weight)
+  at = writeVarint(bytes, at, next.length)
+  bytes.set(next, at)
+  at += next.length
+  bytes.set(value, at)
+  return bytes.subarray(0, at + value.length)
 }
 
 export function decodeNode(key: Buffer, stored: Buffer): Item {
-  let weight = 0
-  let unit = 1
-  let at = 0
-  for (; stored[at]! >= 0x80; unit *= 0x80) weight += (stored[at++]! & 0x7f) * unit
-  weight += stored[at++]! * unit
-  return { key, weight, value: stored.subarray(at) }
-}
-
-function varintSize(value: number): number {
-  let size = 1
-  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) size++
-  return size
+  const reader = new VarintReader(stored, 0)
+  const weight = reader.number()
+  const size = reader.number()
+  const end = reader.at + size
+  return { key, weight, next: size > 0 ? stored.subarray(reader.at, end) : undefined, value: stored.subarray(end) }
 }
 
 export function weightOfAll(items: readonly Item[]): number {

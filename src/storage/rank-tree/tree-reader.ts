@@ -1,15 +1,16 @@
 /**
  * Reads items of a tree from one snapshot: a page at a time, several pages in one turn where they do not depend on each
- * other.
+ * other. A boundary at or before a key is found with a plain read where the hints are right, and with a page of one
+ * row, read backwards, where they are not: that takes ten times as long.
  */
 import { type KeyRange, PAGE_ROWS, type Page, type Snapshot } from '../store.ts'
+import type { BoundaryHints } from './boundary-hints.ts'
+import type { Run } from './item-groups.ts'
 import { decodeNode, type Item, NO_VALUE, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 
 /** Pages asked for in one turn: a synchronous engine reads them all before anybody else goes on. */
 const PAGES_A_TURN = 64
-
-const AFTER = Buffer.of(0)
 
 export interface RowReading {
   /** Undefined when every row weighs 1: rows are then counted by their keys. */
@@ -17,22 +18,27 @@ export interface RowReading {
   readonly keepValues: boolean
 }
 
-export interface Interval {
-  /** In the order of their keys. */
-  readonly items: Item[]
-  /** Whether the level ends with them. */
-  readonly last: boolean
+/** Asks for the last node of a level at or before a key, or before it only; without a key for the last one of all. */
+export interface Lookup {
+  readonly level: number
+  readonly key: Uint8Array | undefined
+  readonly isBefore?: boolean
 }
+
+/** A node, undefined when the level is not there, or that no hint led to an answer. */
+type Guess = Item | undefined | 'unknown'
 
 export class TreeReader {
   readonly #snapshot: Snapshot
   readonly #layout: TreeLayout
   readonly #rows: RowReading
+  readonly #hints: BoundaryHints
 
-  constructor(snapshot: Snapshot, layout: TreeLayout, rows: RowReading) {
+  constructor(snapshot: Snapshot, layout: TreeLayout, rows: RowReading, hints: BoundaryHints) {
     this.#snapshot = snapshot
     this.#layout = layout
     this.#rows = rows
+    this.#hints = hints
   }
 
   /** The sentinels of the levels that are there, lowest first: the last one stands for the whole tree. */
@@ -42,46 +48,54 @@ export class TreeReader {
     return values.filter((value) => value !== undefined).map((value) => decodeNode(SENTINEL, value))
   }
 
-  /** The last node of a level at or before the key, or the last of all; undefined when the level is not there. */
-  async floor(level: number, key: Uint8Array | undefined): Promise<Item | undefined> {
-    return this.before(level, key && Buffer.concat([key, AFTER]))
+  /** An answer is undefined when its level is not there. */
+  async find(lookups: readonly Lookup[]): Promise<(Item | undefined)[]> {
+    const guesses = await this.guess(lookups)
+    const unknown = lookups.filter((_, i) => guesses[i] === 'unknown')
+    const found = await inTurns(unknown, (lookup) => this.#search(lookup))
+    let next = 0
+    return guesses.map((guess) => (guess === 'unknown' ? found[next++] : guess))
   }
 
-  /** The last node of a level before the key. */
-  async before(level: number, key: Uint8Array | undefined): Promise<Item | undefined> {
-    return this.#one(level, { ...this.#layout.range(level, SENTINEL, key), reverse: true })
+  /** What the hints lead to, in one read of many. */
+  async guess(lookups: readonly Lookup[]): Promise<Guess[]> {
+    const hints = lookups.map(({ level, key, isBefore }) =>
+      key && isBefore ? this.#hints.before(level, key) : this.#hints.floor(level, key),
+    )
+    const values = await this.#snapshot.getMany(hints.map((hint, i) => this.#layout.storeKey(lookups[i]!.level, hint)))
+    return lookups.map((lookup, i) => this.#follow(lookup, hints[i]!, values[i]))
   }
 
-  /** The first node of a level at or after the key. */
-  async ceiling(level: number, key: Uint8Array): Promise<Item | undefined> {
-    return this.#one(level, this.#layout.range(level, key))
+  /**
+   * The items of a level from the boundary `start` on, past `through` and up to the next boundary of the level above:
+   * what that level's node at `start` stands for, and those after it as far as `through`.
+   */
+  async run(level: number, start: Buffer, through: Buffer): Promise<Run> {
+    const items: Item[] = []
+    let hasLong = false
+    let end: Buffer | undefined
+    scan: for await (const page of this.pages(level, start, undefined, 2 * this.#layout.fanOut)) {
+      for (const item of page) {
+        const boundary = this.#layout.boundaryOf(item.key)
+        if (this.#layout.levelOf(boundary) > level && Buffer.compare(boundary, through) > 0) {
+          end = boundary
+          break scan
+        }
+        items.push(item)
+        hasLong ||= this.#layout.isLong(item.key)
+        if (level > 0) this.#hints.learn(level, item.key)
+      }
+    }
+    // The store's order differs from that of the keys among very long ones only.
+    if (hasLong) items.sort((a, b) => Buffer.compare(a.key, b.key))
+    return { start, items, end }
   }
 
   /** All items of a level from one key to another. */
   async range(level: number, from: Uint8Array | undefined, to: Uint8Array | undefined): Promise<Item[]> {
     const items: Item[] = []
-    for await (const each of this.pages(level, from, to, PAGE_ROWS)) for (const item of each) items.push(item)
+    for await (const page of this.pages(level, from, to, PAGE_ROWS)) for (const item of page) items.push(item)
     return items
-  }
-
-  /**
-   * The items of a level from `start` on, past `through` and up to the next boundary of the level above: what that
-   * level's node at `start` stands for, and those after it as far as `through`.
-   */
-  async interval(level: number, start: Buffer, through: Buffer): Promise<Interval> {
-    const items: Item[] = []
-    let long = false
-    for await (const page of this.pages(level, start, undefined, 2 * this.#layout.fanOut)) {
-      for (const item of page) {
-        const boundary = this.#layout.boundaryOf(item.key)
-        if (this.#layout.levelOf(boundary) > level && Buffer.compare(boundary, through) > 0) {
-          return { items: long ? sorted(items) : items, last: false }
-        }
-        items.push(item)
-        long ||= this.#layout.isLong(item.key)
-      }
-    }
-    return { items: long ? sorted(items) : items, last: true }
   }
 
   async *pages(
@@ -90,45 +104,70 @@ export class TreeReader {
     to: Uint8Array | undefined,
     rows: number,
   ): AsyncGenerator<Item[]> {
+    const keysOnly = level === 0 && !this.#rows.keepValues && this.#rows.weightOf === undefined
     let rest: KeyRange | undefined = this.#layout.range(level, from, to)
     while (rest) {
-      const page: Page = await this.#snapshot.page(rest, {
-        rows: Math.min(rows, PAGE_ROWS),
-        keysOnly: this.#isKeysOnly(level),
-      })
-      yield this.#items(level, page)
+      const page: Page = await this.#snapshot.page(rest, { rows: Math.min(rows, PAGE_ROWS), keysOnly })
+      yield level === 0 ? this.#rowsOf(page) : this.#nodesOf(level, page)
       rest = page.next
     }
   }
 
-  async #one(level: number, range: KeyRange): Promise<Item | undefined> {
-    for (let rest: KeyRange | undefined = range; rest; ) {
+  #follow({ level, key, isBefore }: Lookup, hint: Buffer, value: Buffer | undefined): Guess {
+    if (!value) {
+      if (hint.length === 0) return undefined
+      this.#hints.forget(level, hint)
+      return 'unknown'
+    }
+    const node = decodeNode(hint, value)
+    if (!node.next) return node
+    if (!key) return 'unknown'
+    return Buffer.compare(key, node.next) < (isBefore ? 1 : 0) ? node : 'unknown'
+  }
+
+  async #search({ level, key, isBefore }: Lookup): Promise<Item | undefined> {
+    const to = key && !isBefore ? Buffer.concat([key, AFTER]) : key
+    let rest: KeyRange | undefined = { ...this.#layout.range(level, SENTINEL, to), reverse: true }
+    while (rest) {
       const page: Page = await this.#snapshot.page(rest, { rows: 1 })
-      if (page.length > 0) return this.#items(level, page)[0]
+      const [node] = this.#nodesOf(level, page)
+      if (node) {
+        this.#hints.learn(level, node.key)
+        return node
+      }
       rest = page.next
     }
     return undefined
   }
 
-  #isKeysOnly(level: number): boolean {
-    return level === 0 && !this.#rows.keepValues && this.#rows.weightOf === undefined
-  }
-
-  #items(level: number, page: Page): Item[] {
+  #rowsOf(page: Page): Item[] {
     const { weightOf, keepValues } = this.#rows
-    const offset = this.#layout.keyOffset(level)
+    const offset = this.#layout.keyOffset(0)
     const items: Item[] = []
     for (let row = 0; row < page.length; row++) {
-      const key = page.key(row).subarray(offset)
-      if (level > 0) items.push(decodeNode(key, page.value(row)))
-      else {
-        const weight = weightOf ? weightOf(page.value(row)) : 1
-        items.push({ key, weight, value: keepValues ? page.value(row) : NO_VALUE })
-      }
+      const weight = weightOf ? weightOf(page.value(row)) : 1
+      items.push({
+        key: page.key(row).subarray(offset),
+        weight,
+        value: keepValues ? page.value(row) : NO_VALUE,
+        next: undefined,
+      })
     }
     return items
   }
+
+  #nodesOf(level: number, page: Page): Item[] {
+    const offset = this.#layout.keyOffset(level)
+    const nodes: Item[] = []
+    for (let row = 0; row < page.length; row++) {
+      nodes.push(decodeNode(page.key(row).subarray(offset), page.value(row)))
+    }
+    return nodes
+  }
 }
+
+/** The first key after another begins with it and has this at its end. */
+const AFTER = Buffer.of(0)
 
 /** Works through a list in turns, each a bounded number of reads at once. */
 export async function inTurns<T, R>(list: readonly T[], read: (each: T) => Promise<R>): Promise<R[]> {
@@ -137,9 +176,4 @@ export async function inTurns<T, R>(list: readonly T[], read: (each: T) => Promi
     results.push(...(await Promise.all(list.slice(first, first + PAGES_A_TURN).map(read))))
   }
   return results
-}
-
-/** The store's order differs from that of the keys among very long ones only. */
-function sorted(items: Item[]): Item[] {
-  return items.sort((a, b) => Buffer.compare(a.key, b.key))
 }

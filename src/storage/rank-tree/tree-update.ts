@@ -8,7 +8,7 @@ import type { Put } from '../store.ts'
 import { cut, merge } from './item-groups.ts'
 import { type Reducer, summarise } from './summary.ts'
 import type { Span } from './touched-spans.ts'
-import { encodeNode, type Group, type Item, type ItemChange, NO_VALUE, weightOfAll } from './tree-item.ts'
+import { encodeNode, type Group, type Item, type ItemChange, weightOfAll } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 
 export interface NodeChanges {
@@ -28,7 +28,7 @@ export async function updateNodes(
   for (let level = 1; level <= layout.levels && changes.length > 0; level++) {
     changes = await changedNodes(layout, reducer, level, spans[level] ?? [], changes)
     for (const { key, after } of changes) {
-      if (after) puts.push([layout.storeKey(level, key), encodeNode(after.weight, after.value)])
+      if (after) puts.push([layout.storeKey(level, key), encodeNode(after)])
       else deletes.push(layout.storeKey(level, key))
     }
   }
@@ -43,7 +43,7 @@ async function changedNodes(
   spans: readonly Span[],
   changes: readonly ItemChange[],
 ): Promise<ItemChange[]> {
-  const parts = distribute(spans, changes).map((part) => recut(layout, level, part))
+  const parts = distribute(spans, changes).map((part) => changedSpan(layout, level, part))
   const nodes = await summarise(
     level,
     parts.flatMap(({ groups }) => groups),
@@ -51,14 +51,12 @@ async function changedNodes(
   )
   const changed: ItemChange[] = []
   let next = 0
-  for (const part of parts) {
-    if (part.moved) changed.push(part.moved)
-    const made = nodes.slice(next, next + part.groups.length)
-    next += made.length
-    for (const change of differences(part.weightsBefore, made)) {
-      // A reduction is made of values, which may have changed under the same weight.
-      if (reducer || change.before !== change.after?.weight) changed.push(change)
-    }
+  for (const { moved, groups, before } of parts) {
+    if (moved) changed.push(moved)
+    const after = nodes.slice(next, next + groups.length)
+    next += groups.length
+    // A reduction is made of values, which may have changed under the same weight.
+    changed.push(...differences(before, after, { reducing: reducer !== undefined }))
   }
   return changed
 }
@@ -85,49 +83,55 @@ function distribute(spans: readonly Span[], changes: readonly ItemChange[]): Spa
 /** A span after its changes: the groups to make nodes of, or the node that only moves. */
 interface ChangedSpan {
   readonly groups: readonly Group[]
-  /** What the nodes of the span weighed before, by their boundaries. */
-  readonly weightsBefore: readonly Pick<Item, 'key' | 'weight'>[]
+  /** The groups that the nodes of the span stood for before. */
+  readonly before: readonly Group[]
   readonly moved: ItemChange | undefined
 }
 
-const UNTOUCHED: ChangedSpan = { groups: [], weightsBefore: [], moved: undefined }
+const UNTOUCHED: ChangedSpan = { groups: [], before: [], moved: undefined }
 
-function recut(layout: TreeLayout, level: number, { span, changes }: SpanChanges): ChangedSpan {
-  const { start, weight, interval } = span
-  if (!span.isCutAnew) return weight === undefined ? UNTOUCHED : moved(start, weight, changes)
-  assert(interval, 'A span that is cut anew was not read.')
-  const weightsBefore = cut(layout, level, start, interval.items).map((group) => ({
-    key: group.start,
-    weight: weightOfAll(group.items),
-  }))
-  const items = merge(interval.items, changes)
-  const levelGoes = interval.last && start.length === 0 && items.every(({ key }) => key.length === 0)
+function changedSpan(layout: TreeLayout, level: number, { span, changes }: SpanChanges): ChangedSpan {
+  const { start, node, run } = span
+  if (!span.isCutAnew) return node ? { ...UNTOUCHED, moved: move(node, changes) } : UNTOUCHED
+  assert(run, 'A span that is cut anew was not read.')
+  const items = merge(run.items, changes)
+  const levelGoes = run.end === undefined && start.length === 0 && items.every(({ key }) => key.length === 0)
   return {
-    groups: levelGoes ? [] : cut(layout, level, start, items),
-    weightsBefore: weight === undefined ? [] : weightsBefore,
+    groups: levelGoes ? [] : cut(layout, level, { ...run, items }),
+    before: node ? cut(layout, level, run) : [],
     moved: undefined,
   }
 }
 
-function moved(start: Buffer, before: number, changes: readonly ItemChange[]): ChangedSpan {
-  let weight = before
-  for (const change of changes) weight += (change.after?.weight ?? 0) - (change.before ?? 0)
+function move(node: Item, changes: readonly ItemChange[]): ItemChange | undefined {
+  let { weight } = node
+  for (const { before = 0, after } of changes) weight += (after?.weight ?? 0) - before
   assert(weight >= 0, 'A tree and its rows disagree: a node would weigh less than nothing.')
-  if (weight === before) return UNTOUCHED
-  return { ...UNTOUCHED, moved: { key: start, before, after: { key: start, weight, value: NO_VALUE } } }
+  if (weight === node.weight) return undefined
+  return { key: node.key, before: node.weight, after: { ...node, weight } }
 }
 
 /** From the nodes that were to those that are; both lists in the order of their keys. */
-function* differences(before: readonly Pick<Item, 'key' | 'weight'>[], after: readonly Item[]): Generator<ItemChange> {
+function* differences(
+  before: readonly Group[],
+  after: readonly Item[],
+  { reducing }: { readonly reducing: boolean },
+): Generator<ItemChange> {
   let next = 0
   for (const node of after) {
-    while (next < before.length && Buffer.compare(before[next]!.key, node.key) < 0) yield gone(before[next++]!)
-    const same = next < before.length && before[next]!.key.equals(node.key)
-    yield { key: node.key, before: same ? before[next++]!.weight : undefined, after: node }
+    while (next < before.length && Buffer.compare(before[next]!.start, node.key) < 0) yield gone(before[next++]!)
+    const old = before[next]?.start.equals(node.key) ? before[next++] : undefined
+    const weight = old && weightOfAll(old.items)
+    const isSame = weight === node.weight && isSameKey(old?.next, node.next)
+    if (reducing || !isSame) yield { key: node.key, before: weight, after: node }
   }
   while (next < before.length) yield gone(before[next++]!)
 }
 
-function gone({ key, weight }: Pick<Item, 'key' | 'weight'>): ItemChange {
-  return { key, before: weight, after: undefined }
+function gone({ start, items }: Group): ItemChange {
+  return { key: start, before: weightOfAll(items), after: undefined }
+}
+
+function isSameKey(a: Buffer | undefined, b: Buffer | undefined): boolean {
+  return a && b ? a.equals(b) : a === b
 }

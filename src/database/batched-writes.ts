@@ -1,0 +1,65 @@
+/**
+ * Writes that were accepted before they are done (`batch=ok`): collected for a moment and written together. Bounded: a
+ * full batch is written at once. Nobody waits for the outcome, so what is refused goes to the log.
+ */
+import type { Log } from '../runtime/log.ts'
+import type { DocumentEdit } from './edit.ts'
+import type { WriteQueue } from './write-queue.ts'
+
+const DELAY_MS = 500
+const BATCH_EDITS = 500
+const BATCH_BYTES = 4 * 1024 * 1024
+
+export class BatchedWrites {
+  readonly #queue: WriteQueue
+  readonly #log: Log
+  #edits: DocumentEdit[] = []
+  #bytes = 0
+  #timer: NodeJS.Timeout | undefined
+  readonly #writing = new Set<Promise<void>>()
+
+  constructor(queue: WriteQueue, log: Log) {
+    this.#queue = queue
+    this.#log = log
+  }
+
+  add(edits: readonly DocumentEdit[]): void {
+    this.#edits.push(...edits)
+    for (const { body } of edits) this.#bytes += body.length
+    if (this.#edits.length >= BATCH_EDITS || this.#bytes >= BATCH_BYTES) this.#write()
+    else this.#timer ??= setTimeout(() => this.#write(), DELAY_MS)
+  }
+
+  /** Resolves when all that was added is written or refused. */
+  async flush(): Promise<void> {
+    this.#write()
+    await Promise.all(this.#writing)
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    const edits = this.#edits
+    if (edits.length === 0) return
+    this.#edits = []
+    this.#bytes = 0
+    // Each edit is a request of its own: one document written twice is two writes.
+    const writing = Promise.all(edits.map((edit) => this.#writeOne(edit))).then(() => {
+      this.#writing.delete(writing)
+    })
+    this.#writing.add(writing)
+  }
+
+  async #writeOne(edit: DocumentEdit): Promise<void> {
+    try {
+      const [outcome] = await this.#queue.write([edit])
+      if (outcome?.outcome === 'refused') this.#complain(edit, outcome.error.message)
+    } catch (error) {
+      this.#complain(edit, String(error))
+    }
+  }
+
+  #complain(edit: DocumentEdit, reason: string): void {
+    this.#log.warn('A batched write was refused.', { document: edit.id, reason })
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * Compaction of a database: bodies of revisions that are no leaves go, long histories are cut to the limit, and the
+ * store is written anew without the room they took. Readers and writers go on; a document is trimmed in the writer's
+ * own queue, a few at a time, so that nothing is trimmed that was not read there.
+ */
+import { droppedBodies, stem, withLeafBodiesOnly } from '../document/tree-pruning.ts'
+import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
+import type { KeyRange, Snapshot, Store } from '../storage/store.ts'
+import type { DatabaseState } from './database-state.ts'
+import { DocumentChanges } from './document-changes.ts'
+import { recordHasOldBodies } from './document-record.ts'
+import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from './keys.ts'
+import { readRecords } from './read-records.ts'
+import type { SoloPlan, WriteQueue } from './write-queue.ts'
+
+/** Told how much of the work is done, in documents, and how many there were at the start. */
+export type CompactionProgress = (done: number, total: number) => void
+
+const DOCUMENTS_A_TURN = 200
+
+/** The first part of the work counts as half of it: progress is for people. */
+export async function compactDatabase(
+  store: Store,
+  queue: WriteQueue,
+  ranks: RankTree,
+  total: number,
+  signal: AbortSignal,
+  onProgress: CompactionProgress,
+): Promise<void> {
+  let looked = 0
+  for await (const ids of untrimmed(store, (rows) => {
+    looked += rows
+    onProgress(Math.floor(Math.min(looked, total) / 2), total)
+  })) {
+    signal.throwIfAborted()
+    await queue.solo((snapshot, state) => planTrimming(snapshot, state, ids, ranks))
+  }
+  await store.compact({
+    signal,
+    onProgress: (done) => onProgress(Math.floor((total * (1 + done)) / 2), total),
+  })
+  onProgress(total, total)
+}
+
+/** Ids of documents that hold more than they need, some at a time, from states that are not held for long. */
+async function* untrimmed(store: Store, onRows: (rows: number) => void): AsyncGenerator<string[]> {
+  let ids: string[] = []
+  let rest: KeyRange | undefined = { from: DOCUMENT_PREFIX, to: afterPrefix(DOCUMENT_PREFIX) }
+  while (rest) {
+    using snapshot = store.snapshot()
+    const page = await snapshot.page(rest)
+    for (let row = 0; row < page.length; row++) {
+      if (recordHasOldBodies(page.value(row))) ids.push(idOfDocumentKey(page.key(row)))
+    }
+    rest = page.next
+    snapshot.release()
+    onRows(page.length)
+    if (ids.length >= DOCUMENTS_A_TURN || (!rest && ids.length > 0)) {
+      yield ids
+      ids = []
+    }
+  }
+}
+
+async function planTrimming(
+  snapshot: Snapshot,
+  before: DatabaseState,
+  ids: readonly string[],
+  ranks: RankTree,
+): Promise<SoloPlan<undefined>> {
+  const changes = new DocumentChanges()
+  let state = before
+  for (const { id, record } of await readRecords(snapshot, ids)) {
+    if (!record) continue
+    const tree = withLeafBodiesOnly(stem(record.tree, state.revisionLimit))
+    changes.dropBodies(droppedBodies(record.tree, tree))
+    // Nothing of it can be seen, so its sequence stays.
+    state = changes.replace(state, id, record, { ...record, hasOldBodies: false, tree })
+  }
+  await changes.finish(snapshot, ranks)
+  return { changes, state, result: undefined }
+}

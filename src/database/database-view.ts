@@ -1,0 +1,72 @@
+/** One state of a database, to be read from: documents by id and revision, their bodies, local documents, numbers. */
+import type { RevisionTree } from '../document/revision-tree.ts'
+import { decodeTree } from '../document/tree-codec.ts'
+import type { Snapshot } from '../storage/store.ts'
+import { type DatabaseState, decodeState, INITIAL_STATE } from './database-state.ts'
+import { type DocumentRecord, decodeRecord } from './document-record.ts'
+import { bodyKey, documentKey, localKey, SECURITY_KEY, STATE_KEY, treeKey } from './keys.ts'
+import { decodeLocal, type LocalDocument } from './local-document.ts'
+import { type ReadRecord, readRecords } from './read-records.ts'
+import { decodeBody, type StoredBody } from './stored-body.ts'
+
+export class DatabaseView implements Disposable {
+  readonly snapshot: Snapshot
+
+  constructor(snapshot: Snapshot) {
+    this.snapshot = snapshot
+  }
+
+  async state(): Promise<DatabaseState> {
+    const stored = await this.snapshot.get(STATE_KEY)
+    return stored ? decodeState(stored) : INITIAL_STATE
+  }
+
+  async record(id: string): Promise<DocumentRecord | undefined> {
+    const stored = await this.snapshot.get(documentKey(id))
+    return stored && decodeRecord(stored)
+  }
+
+  /** The revision tree of a document whose record is known. */
+  async tree(id: string, record: DocumentRecord): Promise<RevisionTree> {
+    if (record.tree) return record.tree
+    const stored = await this.snapshot.get(treeKey(id))
+    if (!stored) throw new Error(`The revision tree of '${id}' is not where its record says.`)
+    return decodeTree(stored)
+  }
+
+  records(ids: readonly string[]): Promise<ReadRecord[]> {
+    return readRecords(this.snapshot, ids)
+  }
+
+  async body(number: number): Promise<StoredBody> {
+    const stored = await this.snapshot.get(bodyKey(number))
+    if (!stored) throw new Error(`Body ${number} is not where its record says.`)
+    return decodeBody(stored)
+  }
+
+  async bodies(numbers: readonly number[]): Promise<StoredBody[]> {
+    const stored = await this.snapshot.getMany(numbers.map(bodyKey))
+    return stored.map((bytes, i) => {
+      if (!bytes) throw new Error(`Body ${numbers[i]} is not where its record says.`)
+      return decodeBody(bytes)
+    })
+  }
+
+  async local(id: string): Promise<LocalDocument | undefined> {
+    const stored = await this.snapshot.get(localKey(id))
+    return stored && decodeLocal(stored)
+  }
+
+  /** The text of the security object; undefined when it was never set. */
+  async security(): Promise<Buffer | undefined> {
+    return this.snapshot.get(SECURITY_KEY)
+  }
+
+  release(): void {
+    this.snapshot.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.snapshot.release()
+  }
+}

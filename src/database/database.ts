@@ -1,0 +1,202 @@
+/**
+ * One database: what is read goes through a view of one state, what is written through one queue. Everything else in
+ * this folder is behind this face.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log.ts'
+import type { TaskRegistry } from '../runtime/tasks.ts'
+import { randomUuid } from '../runtime/uuids.ts'
+import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
+import type { Store } from '../storage/store.ts'
+import { BatchedWrites } from './batched-writes.ts'
+import { compactDatabase } from './compaction.ts'
+import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
+import { DatabaseView } from './database-view.ts'
+import { weightOfRecord } from './document-record.ts'
+import type { DocumentEdit, EditOutcome } from './edit.ts'
+import { DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY, STATE_KEY } from './keys.ts'
+import { type Purged, type PurgeRequest, planPurge } from './purge.ts'
+import { WriteQueue } from './write-queue.ts'
+
+export interface DatabaseSurroundings {
+  readonly clock: Clock
+  readonly log: Log
+  readonly tasks: TaskRegistry
+}
+
+export interface DatabaseInformation extends DatabaseState {
+  readonly name: string
+  readonly isCompacting: boolean
+  readonly fileBytes: number
+  readonly dataBytes: number
+  readonly openedUs: number
+}
+
+/** What a database knows of itself and nobody can change. */
+interface Identity {
+  readonly uuid: string
+  /** Decides which ids are boundaries in the rank tree. */
+  readonly salt: Buffer
+}
+
+export class Database {
+  readonly name: string
+  /** In microseconds since 1970. */
+  readonly openedUs: number
+  readonly ranks: RankTree
+  readonly #store: Store
+  readonly #queue: WriteQueue
+  readonly #batched: BatchedWrites
+  readonly #surroundings: DatabaseSurroundings
+  readonly #listeners = new Set<(updateSequence: number) => void>()
+  #compaction: Promise<void> | undefined
+
+  /** Writes what a new database begins with into an empty store. */
+  static async create(store: Store, surroundings: DatabaseSurroundings): Promise<Database> {
+    const identity = { uuid: randomUuid(), salt: randomBytes(SALT_BYTES) }
+    const stored = JSON.stringify({ uuid: identity.uuid, salt: identity.salt.toString('hex') })
+    await store.commit({
+      puts: [
+        [IDENTITY_KEY, Buffer.from(stored)],
+        [STATE_KEY, encodeState(INITIAL_STATE)],
+      ],
+    })
+    return new Database(store, identity, surroundings)
+  }
+
+  static async open(store: Store, surroundings: DatabaseSurroundings): Promise<Database> {
+    using snapshot = store.snapshot()
+    const stored = await snapshot.get(IDENTITY_KEY)
+    // A crash between the creation of the store and its first commit: nobody was told that it exists.
+    if (!stored) return Database.create(store, surroundings)
+    const { uuid, salt }: { uuid: string; salt: string } = JSON.parse(stored.toString())
+    return new Database(store, { uuid, salt: Buffer.from(salt, 'hex') }, surroundings)
+  }
+
+  private constructor(store: Store, { salt }: Identity, surroundings: DatabaseSurroundings) {
+    this.name = store.name
+    this.openedUs = surroundings.clock.nowUs()
+    this.#store = store
+    this.#surroundings = surroundings
+    this.ranks = new RankTree({
+      rowPrefix: DOCUMENT_PREFIX,
+      nodePrefix: RANK_PREFIX,
+      salt,
+      weightOf: weightOfRecord,
+    })
+    this.#queue = new WriteQueue(store, this.ranks, (state) => this.#announce(state))
+    this.#batched = new BatchedWrites(this.#queue, surroundings.log)
+  }
+
+  /** The state as of now; must be released. */
+  view(): DatabaseView {
+    return new DatabaseView(this.#store.snapshot())
+  }
+
+  async information(): Promise<DatabaseInformation> {
+    using view = this.view()
+    const [state, sizes] = await Promise.all([view.state(), this.#store.sizes()])
+    return {
+      ...state,
+      name: this.name,
+      isCompacting: this.#compaction !== undefined,
+      fileBytes: sizes.fileBytes,
+      dataBytes: Math.min(sizes.fileBytes, state.bodyBytes),
+      openedUs: this.openedUs,
+    }
+  }
+
+  /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
+  write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    return this.#queue.write(edits)
+  }
+
+  /** Takes edits to be written soon, together with others; failures are only logged. */
+  writeLater(edits: readonly DocumentEdit[]): void {
+    this.#batched.add(edits)
+  }
+
+  /** Resolves when everything that was accepted so far is on disk. */
+  async flush(): Promise<void> {
+    await this.#batched.flush()
+    await this.#queue.idle()
+  }
+
+  purge(request: PurgeRequest): Promise<Purged> {
+    return this.#queue.solo((snapshot, state) => planPurge(snapshot, state, request, this.ranks))
+  }
+
+  setRevisionLimit(revisionLimit: number): Promise<void> {
+    return this.#queue.solo(async (_, state) => ({
+      changes: {},
+      state: { ...state, revisionLimit, updateSequence: state.updateSequence + 1 },
+      result: undefined,
+    }))
+  }
+
+  setSecurity(text: Buffer): Promise<void> {
+    return this.#queue.solo(async (_, state) => ({
+      changes: { puts: [[SECURITY_KEY, text]] },
+      state: { ...state, updateSequence: state.updateSequence + 1 },
+      result: undefined,
+    }))
+  }
+
+  /** Begins to compact in the background, unless it is being done. */
+  compact(): void {
+    this.#compaction ??= this.#compact()
+      .catch((error: unknown) => {
+        if (this.#store.dropped) return
+        this.#surroundings.log.error('A compaction failed.', { database: this.name, error: String(error) })
+      })
+      .finally(() => {
+        this.#compaction = undefined
+      })
+  }
+
+  /** Resolves when no compaction is running. */
+  async compacted(): Promise<void> {
+    await this.#compaction
+  }
+
+  /** Calls back with the newest sequence after each commit of documents; returns how to stop that. */
+  onUpdate(listener: (updateSequence: number) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Writes what waits and lets compaction go; the store is closed by its engine. */
+  async close(): Promise<void> {
+    this.#stopping.abort(new Error('The database is being closed.'))
+    await this.flush()
+    await this.#compaction
+  }
+
+  readonly #stopping = new AbortController()
+
+  async #compact(): Promise<void> {
+    using view = this.view()
+    const { documentCount, deletedCount } = await view.state()
+    view.release()
+    const total = documentCount + deletedCount
+    const task = this.#surroundings.tasks.start({
+      type: 'database_compaction',
+      database: this.name,
+      changes_done: 0,
+      total_changes: total,
+      progress: 0,
+    })
+    try {
+      await compactDatabase(this.#store, this.#queue, this.ranks, total, this.#stopping.signal, (done) => {
+        task.update({ changes_done: done, progress: total === 0 ? 100 : Math.floor((100 * done) / total) })
+      })
+    } finally {
+      task.end()
+    }
+  }
+
+  #announce({ updateSequence }: DatabaseState): void {
+    for (const listener of this.#listeners) listener(updateSequence)
+  }
+}

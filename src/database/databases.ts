@@ -1,0 +1,78 @@
+/** The databases of a server, by name. Opened when they are first asked for, and then kept: an idle one costs little. */
+import { notFound, RequestError } from '../document/request-error.ts'
+import { StoreExistsError, StoreMissingError, StoreNameError } from '../storage/storage-error.ts'
+import type { StorageEngine } from '../storage/store.ts'
+import { Database, type DatabaseSurroundings } from './database.ts'
+import { checkDatabaseName, illegalDatabaseName } from './database-name.ts'
+
+export class Databases {
+  readonly #engine: StorageEngine
+  readonly #surroundings: DatabaseSurroundings
+  readonly #open = new Map<string, Promise<Database>>()
+
+  constructor(engine: StorageEngine, surroundings: DatabaseSurroundings) {
+    this.#engine = engine
+    this.#surroundings = surroundings
+  }
+
+  list(): Promise<string[]> {
+    return this.#engine.list()
+  }
+
+  /** Throws what the client is to be told when there is no such database. */
+  async get(name: string): Promise<Database> {
+    const known = this.#open.get(name)
+    if (known) return known
+    checkDatabaseName(name)
+    if (!this.#engine.has(name)) throw notFound('no_db_file')
+    return this.#keep(
+      name,
+      this.#engine.open(name).then((store) => Database.open(store, this.#surroundings)),
+    )
+  }
+
+  async create(name: string): Promise<void> {
+    checkDatabaseName(name)
+    if (this.#open.has(name)) throw databaseExists()
+    try {
+      // Kept at once: who asks for it now waits until it is whole.
+      await this.#keep(
+        name,
+        this.#engine.create(name).then((store) => Database.create(store, this.#surroundings)),
+      )
+    } catch (error) {
+      if (error instanceof StoreExistsError) throw databaseExists()
+      if (error instanceof StoreNameError) throw illegalDatabaseName(name)
+      throw error
+    }
+  }
+
+  async delete(name: string): Promise<void> {
+    checkDatabaseName(name)
+    this.#open.delete(name)
+    try {
+      await this.#engine.drop(name)
+    } catch (error) {
+      if (error instanceof StoreMissingError) throw notFound('missing')
+      throw error
+    }
+  }
+
+  /** Writes what waits in any of them. The engine is closed by who opened it. */
+  async close(): Promise<void> {
+    const databases = await Promise.allSettled(this.#open.values())
+    await Promise.all(databases.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)))
+  }
+
+  #keep(name: string, opening: Promise<Database>): Promise<Database> {
+    this.#open.set(name, opening)
+    opening.catch(() => {
+      if (this.#open.get(name) === opening) this.#open.delete(name)
+    })
+    return opening
+  }
+}
+
+function databaseExists(): RequestError {
+  return new RequestError(412, 'file_exists', 'The database could not be created, the file already exists.')
+}

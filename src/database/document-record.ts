@@ -1,0 +1,132 @@
+/**
+ * What the index of documents holds of each: enough to list it, to read its winner and to update it, and little more,
+ * so that scans stay fast. A long revision tree lies apart.
+ *
+ *   flags, sequence, body number and size of the winner, its generation and hash, the tree where it is short
+ */
+
+import { formatRevision, generationOf, hashBytes, hashOf, type RevisionId } from '../document/revision-id.ts'
+import type { RevisionTree } from '../document/revision-tree.ts'
+import { decodeTree, encodeTree } from '../document/tree-codec.ts'
+import { plantRevision } from '../document/tree-growth.ts'
+import { VarintReader, writeVarint } from '../encoding/varint.ts'
+
+export interface DocumentRecord {
+  /** Of its last change. */
+  readonly sequence: number
+  readonly winner: RevisionId
+  /** Whether the winner is a tombstone. */
+  readonly deleted: boolean
+  /** The number of the winner's body and how many bytes it has. */
+  readonly body: number
+  readonly bodyBytes: number
+  /** Whether the tree has bodies that compaction drops. */
+  readonly hasOldBodies: boolean
+  /** Undefined where it lies apart. */
+  readonly tree: RevisionTree | undefined
+}
+
+const DELETED = 1
+const HEX_HASH = 2
+const OLD_BODIES = 4
+const TREE_INSIDE = 8
+const TREE_APART = 16
+
+/** A tree of more bytes lies apart. */
+const TREE_INSIDE_BYTES = 200
+
+const HEX_HASH_BYTES = 16
+const HEADER_BYTES = 1 + 4 * 8
+
+export interface EncodedRecord {
+  readonly record: Buffer
+  /** What lies apart; undefined when nothing does. */
+  readonly tree: Buffer | undefined
+}
+
+export function encodeRecord(record: DocumentRecord & { readonly tree: RevisionTree }): EncodedRecord {
+  const hash = hashOf(record.winner)
+  const isHex = hash.length === 2 * HEX_HASH_BYTES
+  const hashed = hashBytes(hash)
+  const tree = isSingle(record.tree) ? undefined : encodeTree(record.tree)
+  const isApart = tree !== undefined && tree.length > TREE_INSIDE_BYTES
+  const inside = tree !== undefined && !isApart ? tree : NOTHING
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + 8 + hashed.length + inside.length)
+  bytes[0] =
+    (record.deleted ? DELETED : 0) |
+    (isHex ? HEX_HASH : 0) |
+    (record.hasOldBodies ? OLD_BODIES : 0) |
+    (isApart ? TREE_APART : tree ? TREE_INSIDE : 0)
+  let at = writeVarint(bytes, 1, record.sequence)
+  at = writeVarint(bytes, at, record.body)
+  at = writeVarint(bytes, at, record.bodyBytes)
+  at = writeVarint(bytes, at, generationOf(record.winner))
+  if (!isHex) at = writeVarint(bytes, at, hashed.length)
+  at += hashed.copy(bytes, at)
+  at += inside.copy(bytes, at)
+  return { record: bytes.subarray(0, at), tree: isApart ? tree : undefined }
+}
+
+export function decodeRecord(bytes: Buffer): DocumentRecord {
+  const flags = bytes[0]!
+  const reader = new VarintReader(bytes, 1)
+  const sequence = reader.number()
+  const body = reader.number()
+  const bodyBytes = reader.number()
+  const winner = readRevision(reader, bytes, flags)
+  const deleted = (flags & DELETED) !== 0
+  return {
+    sequence,
+    winner,
+    deleted,
+    body,
+    bodyBytes,
+    hasOldBodies: (flags & OLD_BODIES) !== 0,
+    tree:
+      (flags & TREE_APART) !== 0
+        ? undefined
+        : (flags & TREE_INSIDE) !== 0
+          ? decodeTree(bytes.subarray(reader.at))
+          : plantRevision(winner, deleted ? -body : body),
+  }
+}
+
+/** What a listing needs, without decoding the rest. */
+export function summarizeRecord(bytes: Buffer): {
+  deleted: boolean
+  winner: RevisionId
+  body: number
+  sequence: number
+} {
+  const flags = bytes[0]!
+  const reader = new VarintReader(bytes, 1)
+  const sequence = reader.number()
+  const body = reader.number()
+  reader.number()
+  return { deleted: (flags & DELETED) !== 0, winner: readRevision(reader, bytes, flags), body, sequence }
+}
+
+/** Tombstones do not count among the documents. */
+export function weightOfRecord(bytes: Buffer): number {
+  return (bytes[0]! & DELETED) !== 0 ? 0 : 1
+}
+
+export function recordHasOldBodies(bytes: Buffer): boolean {
+  return (bytes[0]! & OLD_BODIES) !== 0
+}
+
+const NOTHING = Buffer.alloc(0)
+
+function readRevision(reader: VarintReader, bytes: Buffer, flags: number): RevisionId {
+  const generation = reader.number()
+  const isHex = (flags & HEX_HASH) !== 0
+  const size = isHex ? HEX_HASH_BYTES : reader.number()
+  const start = reader.at
+  reader.at += size
+  return formatRevision(generation, bytes.toString(isHex ? 'hex' : 'utf8', start, start + size))
+}
+
+/** A tree of one revision says no more than the record does. */
+function isSingle({ branches }: RevisionTree): boolean {
+  return branches.length === 1 && branches[0]!.bodies.length === 1
+}

@@ -1,0 +1,163 @@
+/**
+ * Decides a batch of edits against one state of the database: which revisions there will be, and every row of the store
+ * that changes with them. Reads all records in one go; writes nothing.
+ */
+import { decide, type Edit, type Written } from '../document/decide.ts'
+import { conflict, notFound } from '../document/request-error.ts'
+import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
+import type { Changes, Snapshot } from '../storage/store.ts'
+import type { DatabaseState } from './database-state.ts'
+import { DocumentChanges, type WholeRecord } from './document-changes.ts'
+import type { DocumentEdit, EditOutcome, LocalEdit } from './edit.ts'
+import { localKey } from './keys.ts'
+import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from './local-document.ts'
+import { readRecords } from './read-records.ts'
+
+export interface BatchPlan {
+  readonly changes: Changes
+  readonly state: DatabaseState
+  /** For each request the outcomes of its edits. */
+  readonly outcomes: readonly EditOutcome[][]
+}
+
+export async function planBatch(
+  snapshot: Snapshot,
+  state: DatabaseState,
+  requests: readonly (readonly DocumentEdit[])[],
+  ranks: RankTree,
+): Promise<BatchPlan> {
+  const edits = requests.flat()
+  const [documents, locals] = await Promise.all([readDocuments(snapshot, edits), readLocals(snapshot, edits)])
+  const batch = new EditBatch(state, documents, locals)
+  const outcomes = requests.map((request) => batch.apply(request))
+  const changes = batch.changes()
+  await changes.finish(snapshot, ranks)
+  return { changes, state: batch.state, outcomes }
+}
+
+/** A document as the batch finds it and as it leaves it. */
+interface WorkingDocument {
+  readonly before: WholeRecord | undefined
+  after: WholeRecord | undefined
+}
+
+interface WorkingLocal {
+  document: LocalDocument | undefined
+  isChanged: boolean
+}
+
+class EditBatch {
+  state: DatabaseState
+  readonly #documents: ReadonlyMap<string, WorkingDocument>
+  readonly #locals: ReadonlyMap<string, WorkingLocal>
+  readonly #changes = new DocumentChanges()
+
+  constructor(
+    state: DatabaseState,
+    documents: ReadonlyMap<string, WorkingDocument>,
+    locals: ReadonlyMap<string, WorkingLocal>,
+  ) {
+    this.state = state
+    this.#documents = documents
+    this.#locals = locals
+  }
+
+  /** The edits of one request, in order: a later one finds what an earlier one left. */
+  apply(request: readonly DocumentEdit[]): EditOutcome[] {
+    const changed = new Set<WorkingDocument>()
+    const outcomes = request.map((edit) =>
+      edit.kind === 'local' ? this.#applyLocal(edit) : this.#applyDocument(edit, changed),
+    )
+    // One sequence a document and request, however many of its revisions came.
+    let { updateSequence } = this.state
+    for (const document of changed) document.after = { ...document.after!, sequence: ++updateSequence }
+    this.state = { ...this.state, updateSequence }
+    return outcomes
+  }
+
+  /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
+  changes(): DocumentChanges {
+    const changes = this.#changes
+    for (const [id, { before, after }] of this.#documents) {
+      if (after !== before) this.state = changes.replace(this.state, id, before, after)
+    }
+    for (const [id, { document, isChanged }] of this.#locals) {
+      if (!isChanged) continue
+      if (document) changes.puts.push([localKey(id), encodeLocal(document)])
+      else changes.deletes.push(localKey(id))
+    }
+    return changes
+  }
+
+  #applyDocument(edit: Exclude<DocumentEdit, LocalEdit>, changed: Set<WorkingDocument>): EditOutcome {
+    const document = this.#documents.get(edit.id)!
+    const decision = decide(document.after?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
+    if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
+    if (decision.outcome === 'written') {
+      document.after = this.#recordOf(decision, document.after, edit.body)
+      changed.add(document)
+    }
+    return { outcome: 'written', revision: decision.revision }
+  }
+
+  #recordOf(decision: Written, current: WholeRecord | undefined, body: Buffer): WholeRecord {
+    const { tree, winner, storesBody, droppedBodies } = decision
+    const number = this.state.nextBody
+    if (storesBody) {
+      this.#changes.putBody(number, { text: body })
+      this.state = { ...this.state, nextBody: number + 1 }
+    }
+    this.#changes.dropBodies(droppedBodies)
+    return {
+      sequence: current?.sequence ?? 0,
+      winner: winner.revision,
+      deleted: winner.status === 'deleted',
+      body: winner.body,
+      bodyBytes: storesBody && winner.body === number ? body.length : (current?.bodyBytes ?? 0),
+      hasOldBodies: tree.bodies().length > tree.branches.length,
+      tree,
+    }
+  }
+
+  #applyLocal(edit: LocalEdit): EditOutcome {
+    const local = this.#locals.get(edit.id)!
+    const current = local.document
+    const named = edit.parent === undefined ? undefined : localCount(edit.parent)
+    if (edit.deleted && !current) return { outcome: 'refused', error: notFound('missing') }
+    // To create one, no revision is named, or that of a deleted one.
+    const isCurrent = current ? named === current.count : edit.parent === undefined || named === 0
+    if (!isCurrent) return { outcome: 'refused', error: conflict() }
+    const count = edit.deleted ? 0 : (current?.count ?? 0) + 1
+    local.document = edit.deleted ? undefined : { count, text: edit.body }
+    local.isChanged = true
+    return { outcome: 'written', revision: localRevision(count) }
+  }
+}
+
+function decidable(edit: Exclude<DocumentEdit, LocalEdit>, body: number): Edit {
+  if (edit.kind === 'replicated') return { kind: 'replicated', path: edit.path, deleted: edit.deleted, body }
+  const content = { deleted: edit.deleted, term: edit.term, attachments: [] }
+  return { kind: edit.kind, parent: edit.parent, content, body }
+}
+
+async function readDocuments(
+  snapshot: Snapshot,
+  edits: readonly DocumentEdit[],
+): Promise<Map<string, WorkingDocument>> {
+  const found = await readRecords(
+    snapshot,
+    idsOf(edits, (edit) => edit.kind !== 'local'),
+  )
+  return new Map(found.map(({ id, record }) => [id, { before: record, after: record }]))
+}
+
+async function readLocals(snapshot: Snapshot, edits: readonly DocumentEdit[]): Promise<Map<string, WorkingLocal>> {
+  const ids = idsOf(edits, (edit) => edit.kind === 'local')
+  if (ids.length === 0) return new Map()
+  const found = await snapshot.getMany(ids.map(localKey))
+  return new Map(ids.map((id, i) => [id, { document: found[i] && decodeLocal(found[i]), isChanged: false }]))
+}
+
+function idsOf(edits: readonly DocumentEdit[], chosen: (edit: DocumentEdit) => boolean): string[] {
+  return [...new Set(edits.filter(chosen).map(({ id }) => id))]
+}

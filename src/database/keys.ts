@@ -1,0 +1,71 @@
+/** Where things lie in the store of a database: one byte that tells the kind, then what tells one from another. */
+import assert from 'node:assert/strict'
+
+const DOCUMENT = 'd'
+const TREE = 't'
+const CHANGE = 's'
+const BODY = 'b'
+const LOCAL = 'l'
+const PURGE = 'p'
+const RANK = 'r'
+const META = 'm'
+
+export const DOCUMENT_PREFIX = Buffer.from(DOCUMENT)
+export const CHANGE_PREFIX = Buffer.from(CHANGE)
+export const RANK_PREFIX = Buffer.from(RANK)
+
+export const STATE_KEY = Buffer.from(`${META}state`)
+export const IDENTITY_KEY = Buffer.from(`${META}identity`)
+export const SECURITY_KEY = Buffer.from(`${META}security`)
+
+/** Ids sort by their UTF-8 bytes. */
+export function documentKey(id: string): Buffer {
+  return Buffer.from(DOCUMENT + id)
+}
+
+/** The revision tree of a document, where its record has no room for it. */
+export function treeKey(id: string): Buffer {
+  return Buffer.from(TREE + id)
+}
+
+export function localKey(id: string): Buffer {
+  return Buffer.from(LOCAL + id)
+}
+
+export function changeKey(sequence: number): Buffer {
+  return numberedKey(CHANGE_PREFIX, sequence)
+}
+
+/** Numbers only rise, so bodies are appended and never scattered by id. */
+export function bodyKey(body: number): Buffer {
+  return numberedKey(BODY_PREFIX, body)
+}
+
+export function purgeKey(sequence: number): Buffer {
+  return numberedKey(PURGE_PREFIX, sequence)
+}
+
+export function idOfDocumentKey(key: Buffer): string {
+  return key.toString('utf8', 1)
+}
+
+export function sequenceOfChangeKey(key: Buffer): number {
+  return Number(key.readBigUInt64BE(1))
+}
+
+/** The end of all keys that begin with this byte. */
+export function afterPrefix(prefix: Buffer): Buffer {
+  return Buffer.of(prefix[0]! + 1)
+}
+
+const BODY_PREFIX = Buffer.from(BODY)
+const PURGE_PREFIX = Buffer.from(PURGE)
+
+function numberedKey(prefix: Buffer, number: number): Buffer {
+  assert(Number.isSafeInteger(number) && number >= 0)
+  const key = Buffer.allocUnsafe(9)
+  key[0] = prefix[0]!
+  key.writeUInt32BE(Math.floor(number / 0x1_0000_0000), 1)
+  key.writeUInt32BE(number >>> 0, 5)
+  return key
+}

@@ -1,0 +1,61 @@
+/**
+ * Purging: revisions go as if they had never been here, without a tombstone. What was purged is noted under the purge's
+ * own sequence, so that indexes can catch up.
+ */
+import type { RevisionId } from '../document/revision-id.ts'
+import type { RevisionTree } from '../document/revision-tree.ts'
+import { droppedBodies, purge } from '../document/tree-pruning.ts'
+import { winner } from '../document/winner.ts'
+import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
+import type { Snapshot } from '../storage/store.ts'
+import type { DatabaseState } from './database-state.ts'
+import { DocumentChanges, type WholeRecord } from './document-changes.ts'
+import { purgeKey } from './keys.ts'
+import { readRecords } from './read-records.ts'
+import type { SoloPlan } from './write-queue.ts'
+
+export type PurgeRequest = ReadonlyMap<string, readonly RevisionId[]>
+
+export interface Purged {
+  readonly purgeSequence: number
+  /** Only documents of which something was purged. */
+  readonly purged: ReadonlyMap<string, readonly RevisionId[]>
+}
+
+export async function planPurge(
+  snapshot: Snapshot,
+  before: DatabaseState,
+  request: PurgeRequest,
+  ranks: RankTree,
+): Promise<SoloPlan<Purged>> {
+  const changes = new DocumentChanges()
+  const purged = new Map<string, readonly RevisionId[]>()
+  const purgeSequence = before.purgeSequence + 1
+  let state = { ...before, purgeSequence, updateSequence: before.updateSequence + 1 }
+  for (const { id, record } of await readRecords(snapshot, [...request.keys()])) {
+    const result = record && purge(record.tree, request.get(id) ?? [])
+    if (!result || result.purged.length === 0) continue
+    purged.set(id, result.purged)
+    changes.dropBodies(droppedBodies(record.tree, result.tree))
+    // What is left of a document moves to the end of the changes.
+    if (result.tree) state = { ...state, updateSequence: state.updateSequence + 1 }
+    const after = result.tree && remaining(record, result.tree, state.updateSequence)
+    state = { ...state, ...changes.replace(state, id, record, after) }
+  }
+  changes.puts.push([purgeKey(purgeSequence), Buffer.from(JSON.stringify(Object.fromEntries(purged)))])
+  await changes.finish(snapshot, ranks)
+  return { changes, state, result: { purgeSequence, purged } }
+}
+
+function remaining(record: WholeRecord, tree: RevisionTree, sequence: number): WholeRecord {
+  const best = winner(tree)
+  return {
+    sequence,
+    winner: best.revision,
+    deleted: best.status === 'deleted',
+    body: best.body,
+    bodyBytes: best.body === record.body ? record.bodyBytes : 0,
+    hasOldBodies: tree.bodies().length > tree.branches.length,
+    tree,
+  }
+}

@@ -1,0 +1,27 @@
+/** Reads documents by their ids: record and tree of each, in two round trips at most. */
+import { decodeTree } from '../document/tree-codec.ts'
+import type { Snapshot } from '../storage/store.ts'
+import type { WholeRecord } from './document-changes.ts'
+import { decodeRecord } from './document-record.ts'
+import { documentKey, treeKey } from './keys.ts'
+
+export interface ReadRecord {
+  readonly id: string
+  readonly record: WholeRecord | undefined
+}
+
+export async function readRecords(snapshot: Snapshot, ids: readonly string[]): Promise<ReadRecord[]> {
+  const stored = await snapshot.getMany(ids.map(documentKey))
+  const records = stored.map((bytes) => bytes && decodeRecord(bytes))
+  const apart = ids.filter((_, i) => records[i] && !records[i].tree)
+  const trees = apart.length === 0 ? [] : await snapshot.getMany(apart.map(treeKey))
+  const treeOf = new Map(apart.map((id, i) => [id, trees[i]]))
+  return ids.map((id, i) => {
+    const record = records[i]
+    if (!record) return { id, record: undefined }
+    if (record.tree) return { id, record: { ...record, tree: record.tree } }
+    const tree = treeOf.get(id)
+    if (!tree) throw new Error(`The revision tree of '${id}' is not where its record says.`)
+    return { id, record: { ...record, tree: decodeTree(tree), isTreeApart: true } }
+  })
+}

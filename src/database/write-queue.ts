@@ -1,0 +1,152 @@
+/**
+ * The writer of one database. Edits that arrive while a commit is under way are decided and committed together, so one
+ * fsync serves them all; an edit is answered when its commit is on disk. Work that must have the database to itself,
+ * such as a purge, takes its turn in the same queue.
+ */
+import assert from 'node:assert/strict'
+import { RequestError } from '../document/request-error.ts'
+import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
+import type { Changes, Snapshot, Store } from '../storage/store.ts'
+import { type DatabaseState, decodeState, encodeState, INITIAL_STATE } from './database-state.ts'
+import type { DocumentEdit, EditOutcome } from './edit.ts'
+import { planBatch } from './edit-batch.ts'
+import { STATE_KEY } from './keys.ts'
+
+/** What a turn with the database to itself came to. */
+export interface SoloPlan<T> {
+  readonly changes: Changes
+  readonly state: DatabaseState
+  readonly result: T
+}
+
+/** Called with a state of the database; may be called again with a newer one. */
+export type Solo<T> = (snapshot: Snapshot, state: DatabaseState) => Promise<SoloPlan<T>>
+
+interface WaitingEdits {
+  readonly kind: 'edits'
+  readonly edits: readonly DocumentEdit[]
+  readonly bytes: number
+  readonly resolve: (outcomes: EditOutcome[]) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface WaitingSolo {
+  readonly kind: 'solo'
+  readonly run: () => Promise<void>
+}
+
+/** What one batch takes beyond its first request. */
+const BATCH_DOCUMENTS = 1000
+const BATCH_BYTES = 16 * 1024 * 1024
+
+/** What may wait in all; beyond it a writer is told to come back. */
+const WAITING_BYTES = 512 * 1024 * 1024
+
+const STALE_RETRIES = 10
+
+export class WriteQueue {
+  readonly #store: Store
+  readonly #ranks: RankTree
+  readonly #onCommitted: (state: DatabaseState) => void
+  readonly #waiting: (WaitingEdits | WaitingSolo)[] = []
+  #waitingBytes = 0
+  #running: Promise<void> | undefined
+
+  constructor(store: Store, ranks: RankTree, onCommitted: (state: DatabaseState) => void) {
+    this.#store = store
+    this.#ranks = ranks
+    this.#onCommitted = onCommitted
+  }
+
+  /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
+  async write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    if (edits.length === 0) return []
+    const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
+    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) {
+      throw new RequestError(503, 'service_unavailable', 'Too many writes are waiting; try again later.')
+    }
+    this.#waitingBytes += bytes
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ kind: 'edits', edits, bytes, resolve, reject })
+      this.#running ??= this.#run()
+    })
+  }
+
+  /** Runs alone: no other write is between the state it sees and its commit. */
+  async solo<T>(solo: Solo<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const run = () => this.#commit(solo).then(resolve, reject)
+      this.#waiting.push({ kind: 'solo', run })
+      this.#running ??= this.#run()
+    })
+  }
+
+  /** Resolves when everything that was asked for so far is done. */
+  async idle(): Promise<void> {
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    // Requests that arrive in this turn of the event loop belong to the first batch.
+    await Promise.resolve()
+    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
+      if (next.kind === 'solo') {
+        this.#waiting.shift()
+        await next.run()
+      } else await this.#writeBatch(this.#nextBatch())
+    }
+    this.#running = undefined
+  }
+
+  #nextBatch(): WaitingEdits[] {
+    const batch: WaitingEdits[] = []
+    let documents = 0
+    let bytes = 0
+    for (const next of this.#waiting) {
+      if (next.kind === 'solo') break
+      documents += next.edits.length
+      bytes += next.bytes
+      if (batch.length > 0 && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) break
+      batch.push(next)
+    }
+    this.#waiting.splice(0, batch.length)
+    return batch
+  }
+
+  async #writeBatch(batch: readonly WaitingEdits[]): Promise<void> {
+    try {
+      const outcomes = await this.#commit(async (snapshot, state) => {
+        const requests = batch.map(({ edits }) => edits)
+        const plan = await planBatch(snapshot, state, requests, this.#ranks)
+        return { ...plan, result: plan.outcomes }
+      })
+      for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
+    } catch (error) {
+      for (const { reject } of batch) reject(error)
+    } finally {
+      for (const { bytes } of batch) this.#waitingBytes -= bytes
+    }
+  }
+
+  async #commit<T>(plan: Solo<T>): Promise<T> {
+    for (let tries = 0; tries < STALE_RETRIES; tries++) {
+      using snapshot = this.#store.snapshot()
+      const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
+      const before = stored ? decodeState(stored) : INITIAL_STATE
+      const { changes, state, result } = await plan(snapshot, before)
+      if (isEmpty(changes) && state === before) return result
+      snapshot.release()
+      const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
+      const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
+      if (outcome === 'committed') {
+        this.#onCommitted(state)
+        return result
+      }
+    }
+    assert.fail('Another writer is always faster.')
+  }
+}
+
+function isEmpty({ clears = [], deletes = [], puts = [] }: Changes): boolean {
+  return clears.length + deletes.length + puts.length === 0
+}

@@ -1,0 +1,134 @@
+/**
+ * What an edit does to a document: the new tree of revisions, or why there is none. Pure, so that the writer may decide
+ * the same edit again when the document changed meanwhile.
+ */
+import assert from 'node:assert'
+import { newRevision, type RevisionContent } from './new-revision.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
+import type { Place, RevisionNode, RevisionTree, StoredBody } from './revision-tree.ts'
+import { encodeTree } from './tree-codec.ts'
+import { extendLeaf, graft, plantRevision } from './tree-growth.ts'
+import { droppedBodies, stem } from './tree-pruning.ts'
+import { winner } from './winner.ts'
+
+/** A new revision of this server's making, to be the child of a leaf. */
+export interface InteractiveEdit {
+  /** `branching`: where the parent is not a leaf, a branch of its own instead of a conflict. */
+  readonly kind: 'interactive' | 'branching'
+  readonly parent: RevisionId | undefined
+  readonly content: RevisionContent
+  /** The number under which the body is stored when the edit is written; above 0. */
+  readonly body: number
+}
+
+/** A revision that another server made, with its history. */
+export interface ReplicatedEdit {
+  readonly kind: 'replicated'
+  readonly path: RevisionPath
+  readonly deleted: boolean
+  readonly body: number
+}
+
+export type Edit = InteractiveEdit | ReplicatedEdit
+
+export type Decision =
+  | { readonly outcome: 'conflict' }
+  /** Nothing is to be written, and yet the edit succeeds. */
+  | { readonly outcome: 'known'; readonly revision: RevisionId }
+  | Written
+
+export interface Written {
+  readonly outcome: 'written'
+  readonly revision: RevisionId
+  readonly tree: RevisionTree
+  readonly winner: RevisionNode
+  /** False when the tree had the body already and only learned more of its history. */
+  readonly storesBody: boolean
+  /** Bodies of revisions that fell out of the tree. */
+  readonly droppedBodies: readonly number[]
+}
+
+/** `tree` is the document as it is, undefined when it does not exist. */
+export function decide(tree: RevisionTree | undefined, edit: Edit, revisionLimit: number): Decision {
+  assert(edit.body > 0, 'bodies are numbered from 1')
+  if (edit.kind === 'replicated') return replicate(tree, edit, revisionLimit)
+  const parent = parentOf(tree, edit)
+  if (parent === 'conflict') return edit.kind === 'branching' ? branchOff(tree, edit, revisionLimit) : CONFLICT
+  return append(tree, parent, edit, revisionLimit)
+}
+
+const CONFLICT: Decision = { outcome: 'conflict' }
+
+/** The leaf that the edit extends, or that it begins a document. */
+function parentOf(tree: RevisionTree | undefined, edit: InteractiveEdit): Place | 'none' | 'conflict' {
+  if (tree === undefined) return edit.parent === undefined ? 'none' : 'conflict'
+  if (edit.parent !== undefined) return leafAt(tree, edit.parent)
+  const current = winner(tree)
+  // Re-creation goes on from the tombstone: generations never fall. Deleting again needs the revision.
+  if (current.status !== 'deleted' || edit.content.deleted) return 'conflict'
+  return leafAt(tree, current.revision)
+}
+
+function leafAt(tree: RevisionTree, revision: RevisionId): Place | 'conflict' {
+  const place = tree.locate(generationOf(revision), hashOf(revision))
+  return place !== undefined && tree.isLeafAt(place) ? place : 'conflict'
+}
+
+function append(
+  tree: RevisionTree | undefined,
+  parent: Place | 'none',
+  edit: InteractiveEdit,
+  revisionLimit: number,
+): Decision {
+  const body = storedBody(edit.content.deleted, edit.body)
+  if (tree === undefined || parent === 'none') {
+    const revision = newRevision(undefined, edit.content)
+    return written(plantRevision(revision, body), revision, revisionLimit)
+  }
+  const revision = newRevision(tree.nodeAt(parent).revision, edit.content)
+  return written(extendLeaf(tree, parent, hashOf(revision), body), revision, revisionLimit)
+}
+
+/** From a parent that is no leaf, or unknown, or none at all. */
+function branchOff(tree: RevisionTree | undefined, edit: InteractiveEdit, revisionLimit: number): Decision {
+  const { parent } = edit
+  if (parent !== undefined && generationOf(parent) === 0) return CONFLICT
+  const revision = newRevision(parent, edit.content)
+  const hashes = parent === undefined ? [hashOf(revision)] : [hashOf(revision), hashOf(parent)]
+  const path = { start: generationOf(revision), hashes }
+  return merge(tree, path, storedBody(edit.content.deleted, edit.body), revisionLimit)
+}
+
+function replicate(tree: RevisionTree | undefined, edit: ReplicatedEdit, revisionLimit: number): Decision {
+  const { path } = edit
+  assert(path.hashes.length > 0 && path.start >= path.hashes.length, 'a path goes back to generation 1 at most')
+  return merge(tree, path, storedBody(edit.deleted, edit.body), revisionLimit)
+}
+
+/** Adds a path that may be known already, in part or all of it. */
+function merge(
+  before: RevisionTree | undefined,
+  path: RevisionPath,
+  body: StoredBody,
+  revisionLimit: number,
+): Decision {
+  const revision = formatRevision(path.start, path.hashes[0]!)
+  const decision = written(graft(before, path, body), revision, revisionLimit)
+  const storesBody = decision.tree.find(revision)?.body === Math.abs(body)
+  if (before !== undefined && !storesBody && isSame(before, decision.tree)) return { outcome: 'known', revision }
+  return { ...decision, storesBody }
+}
+
+function written(grown: RevisionTree, revision: RevisionId, revisionLimit: number): Written {
+  const tree = stem(grown, revisionLimit)
+  const dropped = droppedBodies(grown, tree)
+  return { outcome: 'written', revision, tree, winner: winner(tree), storesBody: true, droppedBodies: dropped }
+}
+
+function isSame(left: RevisionTree, right: RevisionTree): boolean {
+  return left === right || encodeTree(left).equals(encodeTree(right))
+}
+
+function storedBody(deleted: boolean, body: number): StoredBody {
+  return deleted ? -body : body
+}

@@ -1,0 +1,180 @@
+/**
+ * A document as a client sent it: its body untouched, and what its underscore members say. What cannot be meant is
+ * refused here, so that nothing wrong gets further inside.
+ */
+import { JsonReader, type ScannedDocument } from '../encoding/json-text.ts'
+import { type DocumentId, parseDocumentId } from './document-id.ts'
+import { badRequest, docValidation } from './request-error.ts'
+import {
+  formatRevision,
+  generationOf,
+  hashOf,
+  MAX_GENERATION,
+  normalHash,
+  parseRevision,
+  type RevisionId,
+  type RevisionPath,
+} from './revision-id.ts'
+
+export interface DocumentFields {
+  readonly id: DocumentId | undefined
+  /** From `_revisions`, or `_rev` alone. Its newest revision is the parent of an edit, or the edit itself when replicated. */
+  readonly path: RevisionPath | undefined
+  readonly deleted: boolean
+  /** In the order of the document, which enters the revision id. */
+  readonly attachments: readonly AttachmentField[]
+}
+
+/** What a document says of one attachment: contents inline, to follow, or those of the parent. */
+export interface AttachmentField {
+  readonly name: string
+  /** The text of a JSON object. */
+  readonly text: Buffer
+}
+
+export interface SentDocument extends DocumentFields {
+  /** The text to be stored. */
+  readonly body: Buffer
+  /** The Erlang term of the body, for the revision id. */
+  readonly term: Buffer
+}
+
+/** Reads the next value as a document. */
+export function readDocument(reader: JsonReader): SentDocument {
+  return understood(scanObject(reader))
+}
+
+/** Reads a text that is one document. The whole of it is checked before anything is said about its meaning. */
+export function parseDocument(text: Buffer): SentDocument {
+  const reader = new JsonReader(text)
+  const scanned = scanObject(reader)
+  reader.end()
+  return understood(scanned)
+}
+
+/** What the underscore members of a document say. */
+export function readFields(specials: ReadonlyMap<string, Buffer>): DocumentFields {
+  let id: DocumentId | undefined
+  let revision: RevisionId | undefined
+  let path: RevisionPath | undefined
+  let deleted = false
+  let attachments: readonly AttachmentField[] = []
+  for (const [name, text] of specials) {
+    switch (name) {
+      case '_id':
+        id = parseDocumentId(parsed(text))
+        break
+      case '_rev':
+        if (path === undefined) revision = parseRevision(parsed(text))
+        break
+      case '_revisions':
+        path = readRevisions(parsed(text))
+        break
+      case '_deleted':
+        deleted = readDeleted(parsed(text))
+        break
+      case '_attachments':
+        attachments = readAttachments(text)
+        break
+      case '_revs_info':
+      case '_local_seq':
+      case '_conflicts':
+      case '_deleted_conflicts':
+        // A document that was read with these may be written back.
+        break
+      default:
+        throw badMember(name)
+    }
+  }
+  if (path === undefined && revision !== undefined) path = pathOf(revision)
+  return { id, path, deleted, attachments }
+}
+
+/** The path that a replicated document must bring along. */
+export function replicatedPath(fields: DocumentFields): RevisionPath {
+  const { path } = fields
+  if (path === undefined) {
+    throw badRequest('When `new_edits: false`, the document needs `_rev` or `_revisions` specified')
+  }
+  if (path.start === 0) throw badRequest('Invalid rev format')
+  return path
+}
+
+/** The revision that an interactive edit names as its parent. */
+export function namedRevision(fields: DocumentFields): RevisionId | undefined {
+  return fields.path && formatRevision(fields.path.start, fields.path.hashes[0]!)
+}
+
+/** Undefined when the next value is something else, which is read over. */
+function scanObject(reader: JsonReader): ScannedDocument | undefined {
+  if (reader.kind() === 'object') return reader.document()
+  reader.skip()
+  return undefined
+}
+
+function understood(scanned: ScannedDocument | undefined): SentDocument {
+  if (scanned === undefined) throw badRequest('Document must be a JSON object')
+  const { body, term, specials } = scanned
+  return { ...readFields(specials), body, term }
+}
+
+function pathOf(revision: RevisionId): RevisionPath {
+  return { start: generationOf(revision), hashes: [hashOf(revision)] }
+}
+
+function readRevisions(value: unknown): RevisionPath | undefined {
+  if (!isObject(value)) throw badMember('_revisions')
+  const { start, ids } = value
+  if (typeof start !== 'number' || !Number.isInteger(start) || start > MAX_GENERATION) {
+    throw docValidation("_revisions.start isn't an integer.")
+  }
+  if (!Array.isArray(ids)) throw docValidation("_revisions.ids isn't a array.")
+  const hashes = ids.map(readHash)
+  if (hashes.length === 0) return undefined
+  if (start < hashes.length) throw docValidation('_revisions.start is less than the number of _revisions.ids.')
+  return { start, hashes }
+}
+
+function readHash(value: unknown): string {
+  if (typeof value !== 'string') throw docValidation("RevId isn't a string")
+  const hash = normalHash(value)
+  if (hash === undefined) throw docValidation("RevId isn't a valid hexadecimal")
+  return hash
+}
+
+function readDeleted(value: unknown): boolean {
+  if (typeof value !== 'boolean') throw badMember('_deleted')
+  return value
+}
+
+function readAttachments(text: Buffer): AttachmentField[] {
+  const reader = new JsonReader(text)
+  if (reader.kind() !== 'object') throw badMember('_attachments')
+  const attachments = new Map<string, AttachmentField>()
+  for (const name of reader.members()) {
+    if (reader.kind() !== 'object') throw badMember('_attachments')
+    if (attachments.has(name)) throw badRequest('Duplicate attachments')
+    attachments.set(checkedAttachmentName(name), { name, text: reader.text() })
+  }
+  return [...attachments.values()]
+}
+
+/** Checks the name of an attachment that is to be written. */
+export function checkedAttachmentName(name: string): string {
+  if (name === '') throw badRequest('Attachment name must not be empty')
+  if (name.startsWith('_')) throw badRequest("Attachment name can't start with '_'")
+  if (!name.isWellFormed()) throw badRequest('Attachment name is not UTF-8 encoded')
+  return name
+}
+
+function badMember(name: string): Error {
+  return docValidation(`Bad special document member: ${name}`)
+}
+
+function parsed(text: Buffer): unknown {
+  return JSON.parse(text.toString('utf8'))
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

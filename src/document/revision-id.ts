@@ -1,0 +1,57 @@
+/**
+ * Revision ids, `N-hash`: a generation and what tells revisions of one generation apart. A hash is 32 lower-case
+ * hexadecimal digits where a server made it, and any other text where a client did.
+ */
+import { badRequest } from './request-error.ts'
+
+declare const brand: unique symbol
+export type RevisionId = string & { readonly [brand]: 'RevisionId' }
+
+/** A revision and its ancestors as far as they are known: hashes newest first, the first of generation `start`. */
+export interface RevisionPath {
+  readonly start: number
+  readonly hashes: readonly string[]
+}
+
+/** More than any document lives to see, and safe to count with. */
+export const MAX_GENERATION = 999_999_999_999_999
+
+/** Reads a revision from outside. Anything else is the client's error. */
+export function parseRevision(value: unknown): RevisionId {
+  const parts = typeof value === 'string' ? /^([0-9]{1,15})-(.*)$/s.exec(value) : null
+  const hash = normalHash(parts?.[2])
+  if (parts === null || hash === undefined) throw badRequest('Invalid rev format')
+  return formatRevision(Number(parts[1]), hash)
+}
+
+/** The hash as it is stored and compared; undefined where 32 characters are not hexadecimal, or it cannot be UTF-8. */
+export function normalHash(hash: string | undefined): string | undefined {
+  if (hash?.length !== HASH_LENGTH) return hash?.isWellFormed() ? hash : undefined
+  return /^[0-9a-fA-F]{32}$/.test(hash) ? hash.toLowerCase() : undefined
+}
+
+export function formatRevision(generation: number, hash: string): RevisionId {
+  return `${generation}-${hash}` as RevisionId
+}
+
+export function generationOf(revision: RevisionId): number {
+  return Number(revision.slice(0, revision.indexOf('-')))
+}
+
+export function hashOf(revision: RevisionId): string {
+  return revision.slice(revision.indexOf('-') + 1)
+}
+
+/** The bytes a hash stands for: 16 where it is hexadecimal, else its text. */
+export function hashBytes(hash: string): Buffer {
+  return hash.length === HASH_LENGTH ? Buffer.from(hash, 'hex') : Buffer.from(hash, 'utf8')
+}
+
+/** Orders hashes by the bytes they stand for. */
+export function compareHashes(left: string, right: string): number {
+  if (left === right) return 0
+  if (left.length !== HASH_LENGTH || right.length !== HASH_LENGTH) return hashBytes(left).compare(hashBytes(right))
+  return left < right ? -1 : 1
+}
+
+const HASH_LENGTH = 32

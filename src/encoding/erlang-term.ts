@@ -1,0 +1,281 @@
+/**
+ * Writer of the Erlang external term format, as far as revision ids need it: they are the MD5 of a term, so two servers
+ * give the same edit the same id only when every byte agrees. Grows as needed and is reused from term to term.
+ */
+export class TermWriter {
+  bytes: Buffer
+  length = 0
+  #view: DataView
+  readonly #initialSize: number
+
+  constructor(initialSizeBytes = 64 * 1024) {
+    this.#initialSize = initialSizeBytes
+    this.bytes = Buffer.allocUnsafeSlow(initialSizeBytes)
+    this.#view = viewOf(this.bytes)
+  }
+
+  /** Starts over. The room an exceptionally large term took is given back. */
+  reset(): void {
+    this.length = 0
+    if (this.bytes.length > Math.max(KEPT_SIZE_BYTES, this.#initialSize)) this.#resize(this.#initialSize)
+  }
+
+  /** A copy of what was written since `start`. */
+  copy(start = 0): Buffer {
+    const copy = Buffer.allocUnsafe(this.length - start)
+    this.bytes.copy(copy, 0, start, this.length)
+    return copy
+  }
+
+  /** The byte that begins every top-level term; nested terms go without. */
+  version(): void {
+    this.#byte(131)
+  }
+
+  null(): void {
+    this.append(ATOM_NULL, 0, ATOM_NULL.length)
+  }
+
+  boolean(value: boolean): void {
+    const atom = value ? ATOM_TRUE : ATOM_FALSE
+    this.append(atom, 0, atom.length)
+  }
+
+  /** Any safe integer. */
+  integer(value: number): void {
+    this.#reserve(5)
+    if (value >= 0 && value <= 255) {
+      this.bytes[this.length] = SMALL_INTEGER
+      this.bytes[this.length + 1] = value
+      this.length += 2
+    } else if (value === (value | 0)) {
+      this.bytes[this.length] = INTEGER
+      this.#view.setInt32(this.length + 1, value)
+      this.length += 5
+    } else {
+      this.bigInteger(BigInt(value))
+    }
+  }
+
+  /** An integer beyond 32 bits: sign, then the magnitude with its lowest byte first. */
+  bigInteger(value: bigint): void {
+    const negative = value < 0n
+    const hex = (negative ? -value : value).toString(16)
+    const magnitude = Buffer.from(hex.length % 2 === 0 ? hex : `0${hex}`, 'hex').reverse()
+    this.#reserve(6 + magnitude.length)
+    if (magnitude.length <= 255) {
+      this.#byte(SMALL_BIG)
+      this.#byte(magnitude.length)
+    } else {
+      this.#byte(LARGE_BIG)
+      this.#uint32(magnitude.length)
+    }
+    this.#byte(negative ? 1 : 0)
+    this.append(magnitude, 0, magnitude.length)
+  }
+
+  float(value: number): void {
+    this.#reserve(9)
+    this.bytes[this.length] = NEW_FLOAT
+    this.#view.setFloat64(this.length + 1, value)
+    this.length += 9
+  }
+
+  binary(content: Uint8Array): void {
+    const at = this.openBinary()
+    this.append(content, 0, content.length)
+    this.closeBinary(at)
+  }
+
+  text(content: string): void {
+    this.binary(Buffer.from(content, 'utf8'))
+  }
+
+  tuple(arity: number): void {
+    this.#reserve(2)
+    this.bytes[this.length] = SMALL_TUPLE
+    this.bytes[this.length + 1] = arity
+    this.length += 2
+  }
+
+  /** Begins a binary whose content is appended next; `closeBinary` is given what this returns. */
+  openBinary(): number {
+    this.#reserve(5)
+    const at = this.length
+    this.bytes[at] = BINARY
+    this.length = at + 5
+    return at
+  }
+
+  closeBinary(at: number): void {
+    const count = this.length - at - 5
+    const bytes = this.bytes
+    bytes[at + 1] = count >>> 24
+    bytes[at + 2] = count >>> 16
+    bytes[at + 3] = count >>> 8
+    bytes[at + 4] = count
+  }
+
+  /** Begins a list whose count is not known yet; `closeList` is given what this returns. */
+  openList(): number {
+    this.#reserve(5)
+    const at = this.length
+    this.bytes[at] = LIST
+    this.length = at + 5
+    return at
+  }
+
+  closeList(at: number, count: number): void {
+    if (count === 0) {
+      this.length = at
+    } else {
+      this.#view.setUint32(at + 1, count)
+    }
+    this.#byte(NIL)
+  }
+
+  /**
+   * Closes a list of integers 0…255 only, which the format writes as a string of bytes. Each element takes two bytes of
+   * which the second is its value, so the string is packed in place.
+   */
+  closeByteList(at: number, count: number): void {
+    if (count === 0 || count > 65535) {
+      this.closeList(at, count)
+      return
+    }
+    const bytes = this.bytes
+    bytes[at] = BYTE_LIST
+    this.#view.setUint16(at + 1, count)
+    for (let index = 0; index < count; index++) bytes[at + 3 + index] = bytes[at + 6 + 2 * index]!
+    this.length = at + 3 + count
+  }
+
+  /** Whether what was written since `start` is one integer 0…255. */
+  isByteSince(start: number): boolean {
+    return this.length === start + 2 && this.bytes[start] === SMALL_INTEGER
+  }
+
+  /** Bytes of an open binary, or of a term encoded before. */
+  append(source: Uint8Array, start: number, end: number): void {
+    this.#reserve(end - start)
+    const bytes = this.bytes
+    let at = this.length
+    if (end - start > SHORT_COPY_BYTES) {
+      bytes.set(source.subarray(start, end), at)
+    } else {
+      for (let from = start; from < end; from++) bytes[at++] = source[from]!
+    }
+    this.length += end - start
+  }
+
+  /**
+   * Bytes of an open binary: those of a JSON string that stand for themselves, up to a quote, a backslash, a control
+   * character or the end of the text, wherever that is. Four at a time, for most of what is ever scanned is this.
+   */
+  appendPlain(text: Buffer, view: DataView, start: number): number {
+    let at = start
+    do {
+      this.#reserve(PLAIN_ROOM_BYTES)
+      const bytes = this.bytes
+      const bytesView = this.#view
+      const limit = Math.min(text.length, at + bytes.length - this.length)
+      let to = this.length
+      for (; at + 4 <= limit; at += 4, to += 4) {
+        const word = view.getInt32(at, true)
+        if (hasSpecialByte(word)) break
+        bytesView.setInt32(to, word, true)
+      }
+      for (; at < limit; at++, to++) {
+        const byte = text[at]!
+        if (byte === 0x22 || byte === 0x5c || byte < 0x20) {
+          this.length = to
+          return at
+        }
+        bytes[to] = byte
+      }
+      this.length = to
+    } while (at < text.length)
+    return at
+  }
+
+  /** A character of an open binary, as UTF-8. */
+  character(codePoint: number): void {
+    if (codePoint < 0x80) {
+      this.#byte(codePoint)
+    } else if (codePoint < 0x800) {
+      this.#byte(0xc0 | (codePoint >> 6))
+      this.#byte(0x80 | (codePoint & 0x3f))
+    } else if (codePoint < 0x10000) {
+      this.#byte(0xe0 | (codePoint >> 12))
+      this.#byte(0x80 | ((codePoint >> 6) & 0x3f))
+      this.#byte(0x80 | (codePoint & 0x3f))
+    } else {
+      this.#byte(0xf0 | (codePoint >> 18))
+      this.#byte(0x80 | ((codePoint >> 12) & 0x3f))
+      this.#byte(0x80 | ((codePoint >> 6) & 0x3f))
+      this.#byte(0x80 | (codePoint & 0x3f))
+    }
+  }
+
+  #byte(value: number): void {
+    this.#reserve(1)
+    this.bytes[this.length++] = value
+  }
+
+  #uint32(value: number): void {
+    this.#reserve(4)
+    this.#view.setUint32(this.length, value)
+    this.length += 4
+  }
+
+  #reserve(count: number): void {
+    if (this.length + count > this.bytes.length) this.#resize(2 * (this.length + count))
+  }
+
+  #resize(size: number): void {
+    const bytes = Buffer.allocUnsafeSlow(size)
+    this.bytes.copy(bytes, 0, 0, this.length)
+    this.bytes = bytes
+    this.#view = viewOf(bytes)
+  }
+}
+
+const SMALL_INTEGER = 97
+const INTEGER = 98
+const SMALL_BIG = 110
+const LARGE_BIG = 111
+const NEW_FLOAT = 70
+const BINARY = 109
+const BYTE_LIST = 107
+const LIST = 108
+const NIL = 106
+const SMALL_TUPLE = 104
+
+const ATOM_NULL = atom('null')
+const ATOM_TRUE = atom('true')
+const ATOM_FALSE = atom('false')
+
+/** Up to here a loop beats the call into the engine's own copy. */
+const SHORT_COPY_BYTES = 48
+
+/** A writer that grew beyond this shrinks again when it starts over. */
+const KEPT_SIZE_BYTES = 1024 * 1024
+
+const PLAIN_ROOM_BYTES = 256
+
+/** Whether one of four bytes is a quote, a backslash or below a space: each test leaves the high bit of such a byte. */
+function hasSpecialByte(word: number): boolean {
+  const quote = word ^ 0x22222222
+  const backslash = word ^ 0x5c5c5c5c
+  const tests =
+    ((quote - 0x01010101) & ~quote) | ((backslash - 0x01010101) & ~backslash) | ((word - 0x20202020) & ~word)
+  return (tests & 0x80808080) !== 0
+}
+
+function atom(name: string): Buffer {
+  return Buffer.concat([Buffer.from([100, 0, name.length]), Buffer.from(name, 'latin1')])
+}
+
+function viewOf(bytes: Buffer): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

@@ -1,0 +1,143 @@
+/**
+ * JSON text as bytes, read in one pass and never turned into objects: what a client sent is checked, minified and kept
+ * with its member order and its digits, and its revision term is written on the way. A reader walks from value to value,
+ * so that the documents of a bulk request are scanned once, and the caller may pause between any two of them.
+ */
+import { isUtf8 } from 'node:buffer'
+import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-text-cursor.ts'
+import { keepLastOfDuplicates } from './json-text-duplicates.ts'
+import { JsonTextError } from './json-text-error.ts'
+import { JsonScanner } from './json-text-scanner.ts'
+
+export { JsonTextError } from './json-text-error.ts'
+export { MAX_DEPTH, MAX_INTEGER_DIGITS } from './json-text-scanner.ts'
+
+/** A document as it was sent, taken apart. The buffers are the holder's own. */
+export interface ScannedDocument {
+  /** The object without its special members: minified, in order, digits as sent. */
+  readonly body: Buffer
+  /** The Erlang term of the body, without the version byte: the part of the revision id that the content decides. */
+  readonly term: Buffer
+  /** The members whose names begin with an underscore, in order, each with the minified text of its value. */
+  readonly specials: ReadonlyMap<string, Buffer>
+}
+
+export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
+
+/** Reads a text that is one document and nothing else. */
+export function scanDocument(text: Buffer): ScannedDocument {
+  const reader = new JsonReader(text)
+  const document = reader.document()
+  reader.end()
+  return document
+}
+
+export class JsonReader {
+  readonly #scanner: JsonScanner
+
+  constructor(text: Buffer) {
+    if (!isUtf8(text)) throw new JsonTextError('The text is not UTF-8', 0)
+    this.#scanner = new JsonScanner(text)
+  }
+
+  /** What the next value is, by its first byte. */
+  kind(): JsonKind {
+    const byte = this.#scanner.next()
+    if (byte === OPEN_BRACE) return 'object'
+    if (byte === OPEN_BRACKET) return 'array'
+    if (byte === QUOTE) return 'string'
+    if (byte === 0x74 || byte === 0x66) return 'boolean'
+    if (byte === 0x6e) return 'null'
+    if (byte === 0x2d || (byte >= 0x30 && byte <= 0x39)) return 'number'
+    throw this.#scanner.unexpected()
+  }
+
+  /**
+   * The members of the next value, an object: yields each name and stands before its value, to be read by any method. A
+   * value that is not read is checked and passed over. Names that come twice are yielded twice.
+   */
+  *members(): Generator<string, void, void> {
+    const scanner = this.#scanner
+    scanner.expect(OPEN_BRACE)
+    let first = scanner.next()
+    while (first !== CLOSE_BRACE) {
+      const name = scanner.string()
+      scanner.expect(COLON)
+      yield* this.#standBefore(name)
+      first = scanner.nextElement(CLOSE_BRACE)
+    }
+    scanner.position++
+  }
+
+  /** The elements of the next value, an array: yields each index and stands before the element, as `members` does. */
+  *elements(): Generator<number, void, void> {
+    const scanner = this.#scanner
+    scanner.expect(OPEN_BRACKET)
+    let first = scanner.next()
+    for (let index = 0; first !== CLOSE_BRACKET; index++) {
+      yield* this.#standBefore(index)
+      first = scanner.nextElement(CLOSE_BRACKET)
+    }
+    scanner.position++
+  }
+
+  /** The minified text of the next value. Members that come twice stay. */
+  text(): Buffer {
+    this.#scanner.value()
+    return this.#scanner.copyText()
+  }
+
+  /** Checks the next value and passes over it. */
+  skip(): void {
+    this.#scanner.value()
+  }
+
+  /** The next value as JavaScript has it: for parameters, not for anything stored. */
+  value(): unknown {
+    return JSON.parse(this.text().toString())
+  }
+
+  /** The next value, an object, as a document. Of members that come twice the last counts, at the place of the first. */
+  document(): ScannedDocument {
+    const scanner = this.#scanner
+    const specials = new Map<string, Buffer>()
+    scanner.objectWithout(isSpecial, (name, text) => specials.set(name, text))
+    const body = scanner.copyText()
+    if (scanner.hasDuplicates) return { ...scanned(keepLastOfDuplicates(body)), specials }
+    return { body, term: scanner.copyTerm(), specials }
+  }
+
+  /** Nothing but white space may be left. */
+  end(): void {
+    const scanner = this.#scanner
+    scanner.next()
+    if (scanner.position < scanner.text.length) throw scanner.unexpected()
+    scanner.release()
+  }
+
+  *#standBefore<Where>(where: Where): Generator<Where, void, void> {
+    this.#scanner.next()
+    const start = this.#scanner.position
+    yield where
+    if (this.#scanner.position === start) this.skip()
+  }
+}
+
+/** Members of replication documents: they begin with an underscore, and yet belong to the body. */
+const REPLICATION_MEMBERS = new Set([
+  '_replication_id',
+  '_replication_state',
+  '_replication_state_reason',
+  '_replication_state_time',
+  '_replication_stats',
+])
+
+function isSpecial(name: string): boolean {
+  return !REPLICATION_MEMBERS.has(name)
+}
+
+function scanned(body: Buffer): { body: Buffer; term: Buffer } {
+  const scanner = new JsonScanner(body)
+  scanner.value()
+  return { body, term: scanner.copyTerm() }
+}

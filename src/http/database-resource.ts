@@ -1,0 +1,83 @@
+/** A database as a whole: its creation, numbers and end, and what is done to all of it. */
+import type { Database } from '../database/database.ts'
+import { badRequest } from '../document/request-error.ts'
+import { type Answer, json } from './answer.ts'
+import type { Call } from './call.ts'
+import type { HttpContext } from './context.ts'
+import { readJson, requireJsonType } from './request-body.ts'
+
+/** The format in which databases are stored, as the family counts it. */
+const DISK_FORMAT_VERSION = 6
+
+export function databaseOf(call: Call, { databases }: HttpContext): Promise<Database> {
+  return databases.get(call.segment(0))
+}
+
+export async function createDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
+  const name = call.segment(0)
+  await databases.create(name)
+  return json({ ok: true }, { status: 201, headers: { Location: call.location(name) } })
+}
+
+export async function databaseInformation(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  const information = await database.information()
+  return json({
+    db_name: information.name,
+    doc_count: information.documentCount,
+    doc_del_count: information.deletedCount,
+    update_seq: information.updateSequence,
+    purge_seq: information.purgeSequence,
+    compact_running: information.isCompacting,
+    disk_size: information.fileBytes,
+    data_size: information.dataBytes,
+    instance_start_time: String(information.openedUs),
+    disk_format_version: DISK_FORMAT_VERSION,
+    // A commit is on disk before anybody can see it.
+    committed_update_seq: information.updateSequence,
+  })
+}
+
+export async function deleteDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
+  if (call.query('rev') !== undefined) {
+    throw badRequest(
+      'You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?',
+    )
+  }
+  await databases.delete(call.segment(0))
+  return json({ ok: true })
+}
+
+export async function compact(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  database.compact()
+  return json({ ok: true }, { status: 202 })
+}
+
+/** Every commit is on disk before its reply; what is left are writes that were accepted to be done later. */
+export async function ensureFullCommit(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  const sequence = call.queryCount('seq')
+  if (sequence !== undefined) {
+    const { updateSequence } = await database.information()
+    if (sequence > updateSequence) throw badRequest("can't do a full commit ahead of current update_seq")
+  }
+  await database.flush()
+  return json({ ok: true, instance_start_time: String(database.openedUs) }, { status: 201 })
+}
+
+export async function revisionLimit(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  return json((await database.information()).revisionLimit)
+}
+
+export async function setRevisionLimit(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  const limit = await readJson(call, context)
+  if (typeof limit !== 'number' || !Number.isSafeInteger(limit)) throw badRequest('Rev limit has to be an integer')
+  if (limit <= 0) throw badRequest('Rev limit has to be greater than 0')
+  await database.setRevisionLimit(limit)
+  return json({ ok: true })
+}

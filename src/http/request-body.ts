@@ -1,0 +1,98 @@
+/** The body of a request: read up to a limit, unpacked, and checked for what it must be. */
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { badRequest, invalidJson, RequestError } from '../document/request-error.ts'
+import { JsonReader, JsonTextError } from '../encoding/json-text.ts'
+import type { Call } from './call.ts'
+import type { HttpContext } from './context.ts'
+
+/** A body that does not move for so long is given up. */
+const SILENCE_LIMIT_MS = 300_000
+
+/** The bytes of a JSON body. */
+export async function readJsonText(call: Call, { configuration }: HttpContext): Promise<Buffer> {
+  return readBytes(call, configuration.integer('httpd', 'max_http_request_size'))
+}
+
+/** A reader of a JSON body; what it finds wrong becomes the client's error in `parsing`. */
+export async function readJson(call: Call, context: HttpContext): Promise<unknown> {
+  const text = await readJsonText(call, context)
+  return parsing(() => {
+    const reader = new JsonReader(text)
+    const value = reader.value()
+    reader.end()
+    return value
+  })
+}
+
+/** A JSON body that must be an object. */
+export async function readJsonObject(call: Call, context: HttpContext): Promise<Record<string, unknown>> {
+  const value = await readJson(call, context)
+  if (!isObject(value)) throw badRequest('Request body must be a JSON object')
+  return value
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+export function parsing<T>(parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    if (error instanceof JsonTextError) throw invalidJson()
+    throw error
+  }
+}
+
+/** Where a body must say that it is JSON. */
+export function requireJsonType(call: Call): void {
+  const [type = ''] = (call.header('content-type') ?? '').split(';')
+  if (type.trim().toLowerCase() !== 'application/json') {
+    throw new RequestError(415, 'bad_content_type', 'Content-Type must be application/json')
+  }
+}
+
+const unpack = promisify(gunzip)
+
+async function readBytes(call: Call, limit: number): Promise<Buffer> {
+  const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
+  if (encoding !== 'identity' && encoding !== 'gzip') {
+    throw new RequestError(
+      415,
+      'bad_content_type',
+      `${call.header('content-encoding')} is not a supported content encoding.`,
+    )
+  }
+  const bytes = await receive(call, limit)
+  if (encoding === 'identity') return bytes
+  try {
+    return await unpack(bytes, { maxOutputLength: limit })
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge()
+    throw badRequest('The body is not what its Content-Encoding says.')
+  }
+}
+
+async function receive({ request, response }: Call, limit: number): Promise<Buffer> {
+  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge()
+  if (request.headers.expect !== undefined) response.writeContinue()
+  const silence = setTimeout(() => request.destroy(), SILENCE_LIMIT_MS)
+  const chunks: Buffer[] = []
+  let size = 0
+  try {
+    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+      silence.refresh()
+      chunks.push(chunk)
+      size += chunk.length
+      if (size > limit) throw tooLarge()
+    }
+  } finally {
+    clearTimeout(silence)
+  }
+  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+}
+
+function tooLarge(): RequestError {
+  return new RequestError(413, 'too_large', 'the request entity is too large')
+}

@@ -1,0 +1,33 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { membersOf, quoteBytes, quoteText, spliceObject } from '../../src/encoding/json-text-splice.ts'
+
+describe('quoting', () => {
+  it('escapes quotes, backslashes and control characters only', () => {
+    expect(quoteText('a"\\/\n\u0001é😀\u2028')).toBe('"a\\"\\\\/\\n\\u0001é😀\u2028"')
+  })
+
+  it('replaces lone surrogates', () => {
+    expect(quoteBytes('\ud800')).toEqual(Buffer.from('"\ufffd"'))
+  })
+})
+
+describe('splicing', () => {
+  it('joins what is not empty', () => {
+    expect(spliceObject([]).toString()).toBe('{}')
+    expect(spliceObject(['', Buffer.alloc(0)]).toString()).toBe('{}')
+    expect(spliceObject(['', '"é":1', '', membersOf(Buffer.from('{"b":"ü"}'))]).toString()).toBe('{"é":1,"b":"ü"}')
+  })
+
+  it('gives the object of all members', () => {
+    const object = fc.dictionary(fc.string(), fc.jsonValue())
+    fc.assert(
+      fc.property(fc.array(object), (objects) => {
+        const parts = objects.map((part) => membersOf(Buffer.from(JSON.stringify(part))))
+        expect(JSON.parse(spliceObject(parts).toString())).toEqual(
+          Object.assign({}, ...objects.map((part) => JSON.parse(JSON.stringify(part)))),
+        )
+      }),
+    )
+  })
+})
