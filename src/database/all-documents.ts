@@ -43,7 +43,7 @@ export async function listRange(database: Database, view: DatabaseView, query: A
   const last = to ? await ranks.rank(snapshot, to) : total
   const inRange = Math.max(0, last - first)
   const skip = Math.min(query.skip, inRange)
-  const offset = (query.descending ? total - Math.max(last, first) : first) + skip
+  const offset = (query.descending ? total - last : first) + skip
   if (skip === inRange || query.limit === 0) return { offset, async *rows() {} }
   const beginning =
     skip === 0 ? undefined : await ranks.select(snapshot, query.descending ? last - 1 - skip : first + skip)

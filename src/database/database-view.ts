@@ -22,7 +22,8 @@ export class DatabaseView implements Disposable {
   }
 
   async record(id: string): Promise<DocumentRecord | undefined> {
-    const stored = await this.snapshot.get(documentKey(id))
+    // No document has an id that cannot be written as UTF-8.
+    const stored = id.isWellFormed() ? await this.snapshot.get(documentKey(id)) : undefined
     return stored && decodeRecord(stored)
   }
 

@@ -122,16 +122,20 @@ class EditBatch {
   #applyLocal(edit: LocalEdit): EditOutcome {
     const local = this.#locals.get(edit.id)!
     const current = local.document
-    const named = edit.parent === undefined ? undefined : localCount(edit.parent)
     if (edit.deleted && !current) return { outcome: 'refused', error: notFound('missing') }
-    // To create one, no revision is named, or that of a deleted one.
-    const isCurrent = current ? named === current.count : edit.parent === undefined || named === 0
-    if (!isCurrent) return { outcome: 'refused', error: conflict() }
+    if (!isCurrentLocal(current, edit.parent)) return { outcome: 'refused', error: conflict() }
     const count = edit.deleted ? 0 : (current?.count ?? 0) + 1
     local.document = edit.deleted ? undefined : { count, text: edit.body }
     local.isChanged = true
     return { outcome: 'written', revision: localRevision(count) }
   }
+}
+
+/** To create one, no revision is named, or that of a deleted one. */
+function isCurrentLocal(current: LocalDocument | undefined, parent: LocalEdit['parent']): boolean {
+  if (parent === 'any') return true
+  const named = parent === undefined ? undefined : localCount(parent)
+  return current ? named === current.count : parent === undefined || named === 0
 }
 
 function decidable(edit: Exclude<DocumentEdit, LocalEdit>, body: number): Edit {

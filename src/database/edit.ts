@@ -26,7 +26,8 @@ export interface ReplicatedEdit {
 export interface LocalEdit {
   readonly kind: 'local'
   readonly id: string
-  readonly parent: RevisionId | undefined
+  /** `any`: whatever is there is replaced. */
+  readonly parent: RevisionId | 'any' | undefined
   readonly deleted: boolean
   readonly body: Buffer
 }

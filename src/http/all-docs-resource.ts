@@ -20,8 +20,8 @@ export async function postAllDocuments(call: Call, context: HttpContext): Promis
   await databaseOf(call, context)
   const body = await readJson(call, context)
   if (!isObject(body)) throw badRequest('Request body must be a JSON object')
-  const keys = body.keys ?? (call.query('keys') === undefined ? undefined : jsonParameter(call.query('keys') ?? ''))
-  return answer(call, context, keys === undefined ? undefined : keyList(keys))
+  if (!('keys' in body)) return getAllDocuments(call, context)
+  return answer(call, context, keyList(body.keys))
 }
 
 function keyList(keys: unknown): readonly unknown[] {

@@ -5,9 +5,10 @@
 import { type FastifyInstance, fastify } from 'fastify'
 import { notFound, RequestError } from '../document/request-error.ts'
 import { CommitFailedError, StoreGoneError } from '../storage/storage-error.ts'
-import { type Answer, errorAnswer, send } from './answer.ts'
+import { type Answer, errorAnswer, MethodNotAllowedError, send } from './answer.ts'
 import { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { type Handler, handlerOf } from './route.ts'
 import { routes } from './routes.ts'
 
 const HEADERS_LIMIT_BYTES = 64 * 1024
@@ -58,10 +59,21 @@ async function handle(
 
 async function answer(call: Call, context: HttpContext): Promise<Answer> {
   try {
-    return await routes.handler(call)(call, context)
+    const handler = await handlerFor(call, context)
+    return await handler(call, context)
   } catch (error) {
     return errorAnswer(told(error, call, context))
   }
+}
+
+async function handlerFor(call: Call, { databases }: HttpContext): Promise<Handler> {
+  const route = routes.find(call.segments)
+  if (!route) throw notFound('missing')
+  const handler = handlerOf(route, call.method)
+  if (handler) return handler
+  // That there is no such database is said before what one could do with it.
+  if (route.path.startsWith('/{db}')) await databases.get(call.segment(0))
+  throw new MethodNotAllowedError(route.allow)
 }
 
 /** What the client is told of a failure. */

@@ -2,8 +2,8 @@
  * One request as handlers see it: where it goes, what it asks for, who can be told. Parsed here and nowhere else, from
  * the raw path, since names may hold slashes and percent signs that a router must not touch.
  */
+import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { RequestError } from '../document/request-error.ts'
 import { queryParseError } from './query-error.ts'
 
 export class Call {
@@ -13,9 +13,9 @@ export class Call {
   readonly method: string
   /** The target as it was sent. */
   readonly url: string
-  /** The path, split at its slashes and then decoded; empty segments do not count. */
-  readonly segments: readonly string[]
+  readonly #path: string
   readonly #queryText: string
+  #segments: readonly string[] | undefined
   #query: URLSearchParams | undefined
 
   constructor(request: IncomingMessage, response: ServerResponse, url: string) {
@@ -24,8 +24,14 @@ export class Call {
     this.url = url
     this.method = methodOf(request)
     const end = url.indexOf('?')
-    this.segments = pathSegments(end < 0 ? url : url.slice(0, end))
+    this.#path = end < 0 ? url : url.slice(0, end)
     this.#queryText = end < 0 ? '' : url.slice(end + 1)
+  }
+
+  /** The path, split at its slashes and then decoded; empty segments do not count. */
+  get segments(): readonly string[] {
+    this.#segments ??= pathSegments(this.#path)
+    return this.#segments
   }
 
   /** One segment of the path; the route made sure that it is there. */
@@ -120,14 +126,13 @@ function decode(segment: string): string {
     const bytes = segment.replace(/%([0-9a-f]{2})/gi, (_, digits: string) =>
       String.fromCharCode(Number.parseInt(digits, 16)),
     )
-    return utf8(Buffer.from(bytes, 'latin1'))
+    return textOf(Buffer.from(bytes, 'latin1'))
   }
 }
 
-function utf8(bytes: Buffer): string {
-  const text = bytes.toString()
-  if (text.includes('\ufffd')) throw new RequestError(400, 'bad_request', 'The path is not valid UTF-8.')
-  return text
+/** Bytes that are no UTF-8 become a text that is not well-formed: nothing has such a name. */
+function textOf(bytes: Buffer): string {
+  return isUtf8(bytes) ? bytes.toString() : `\ud800${bytes.toString('latin1')}`
 }
 
 /** Everything is escaped but what the family leaves as it is. */

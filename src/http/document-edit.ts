@@ -1,6 +1,6 @@
 /** Turns a document that was sent into what the writer is asked for. */
 import type { DocumentEdit } from '../database/edit.ts'
-import { namedRevision, replicatedPath, type SentDocument } from '../document/document-fields.ts'
+import { replicatedPath, type SentDocument } from '../document/document-fields.ts'
 import { isLocalId } from '../document/document-id.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 
@@ -13,8 +13,7 @@ export type EditMode =
 export function editOf(id: string, document: SentDocument, mode: EditMode): DocumentEdit {
   const { body, term, deleted } = document
   if (isLocalId(id)) {
-    const parent = mode.replicated ? namedRevision(document) : mode.parent
-    return { kind: 'local', id, parent, deleted, body }
+    return { kind: 'local', id, parent: mode.replicated ? 'any' : mode.parent, deleted, body }
   }
   if (mode.replicated) return { kind: 'replicated', id, path: replicatedPath(document), deleted, body }
   return { kind: mode.branching ? 'branching' : 'interactive', id, parent: mode.parent, deleted, body, term }

@@ -5,7 +5,7 @@ import { openDocument, openRevision, openRevisions, type ReadOptions } from '../
 import { parseDocument, type SentDocument } from '../document/document-fields.ts'
 import { type DocumentId, isDesignId, isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { EMPTY_BODY_TERM } from '../document/new-revision.ts'
-import { badRequest, notFound } from '../document/request-error.ts'
+import { badRequest, notFound, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
 import { scanDocument } from '../encoding/json-text.ts'
 import { type Answer, json, jsonText, notModified, redirect, type StreamedAnswer } from './answer.ts'
@@ -18,7 +18,7 @@ import { parsing, readJsonText, requireJsonType } from './request-body.ts'
 import { namedParent, revisionParameter } from './revision-parameter.ts'
 
 /** The id that the path names: `/{db}/{docid}`, `/{db}/_design/{name}` or `/{db}/_local/{name}`. */
-function documentIdOf(call: Call): string {
+export function documentIdOf(call: Call): string {
   const id = call.segments.slice(1).join('/')
   if (id === '_local' || id === '_local/') throw badRequest('Invalid _local document id.')
   return id
@@ -26,7 +26,7 @@ function documentIdOf(call: Call): string {
 
 export async function readDocument(call: Call, context: HttpContext): Promise<Answer> {
   const id = documentIdOf(call)
-  if (isDesignId(id) && call.segments.length === 2) return redirectToDesign(call)
+  if (isEscapedDesign(call)) return redirectToDesign(call)
   const database = await databaseOf(call, context)
   const openRevs = call.query('open_revs')
   if (openRevs !== undefined && openRevs !== '[]' && !isLocalId(id)) return readRevisions(call, database, id, openRevs)
@@ -37,9 +37,9 @@ export async function readDocument(call: Call, context: HttpContext): Promise<An
     revision === undefined
       ? await openDocument(view, id, options)
       : await openRevision(view, id, revision, { ...options, latest: call.querySwitch('latest') })
+  if (!hasTag(options)) return jsonText(document.text)
   const tag = `"${document.revision}"`
-  if (call.hasTag(tag)) return notModified(tag)
-  return jsonText(document.text, { headers: hasTag(options) ? { ETag: tag } : {} })
+  return call.hasTag(tag) ? notModified(tag) : jsonText(document.text, { headers: { ETag: tag } })
 }
 
 /** A revision says nothing about what is beside it, such as conflicts. */
@@ -58,7 +58,12 @@ function readOptions(call: Call): ReadOptions {
   }
 }
 
-function redirectToDesign(call: Call): Answer {
+/** Whether the slash of a design document's id was escaped: it has another address then. */
+export function isEscapedDesign(call: Call): boolean {
+  return isDesignId(call.segment(1))
+}
+
+export function redirectToDesign(call: Call): Answer {
   const target = call.url.replace(/_design%2f/i, '_design/')
   return redirect(301, call.location().slice(0, -1) + target)
 }
@@ -104,6 +109,18 @@ export async function postDocument(call: Call, context: HttpContext): Promise<An
   const document = await readSent(call, context)
   const id = document.id ?? parseDocumentId(context.uuids.next())
   return write(call, database, id, document)
+}
+
+/** `POST /{db}/{docid}`: what a form in a browser sends, and only one of this server's own pages. */
+export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
+  documentIdOf(call)
+  await databaseOf(call, context)
+  const referer = call.header('referer')
+  if (referer === undefined) throw badRequest('Referer header required.')
+  if (!URL.canParse(referer) || new URL(referer).host !== call.header('host')) {
+    throw badRequest('Referer header must match host.')
+  }
+  throw new RequestError(415, 'bad_content_type', 'Forms are not taken yet.')
 }
 
 export async function deleteDocument(call: Call, context: HttpContext): Promise<Answer> {

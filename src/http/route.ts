@@ -1,6 +1,5 @@
 /** The rows of the route table, and how a request finds its own. */
-import { notFound } from '../document/request-error.ts'
-import { type Answer, MethodNotAllowedError } from './answer.ts'
+import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 
@@ -25,16 +24,7 @@ export class RouteTable {
     this.#routes = new Map(routes.map((each) => [each.path, each]))
   }
 
-  /** Throws what the client is to be told when there is nothing to be had with that method. */
-  handler({ segments, method }: Call): Handler {
-    const found = this.#find(segments)
-    if (!found) throw notFound('missing')
-    const handler = found.handlers[method === 'HEAD' ? 'GET' : method]
-    if (!handler) throw new MethodNotAllowedError(found.allow)
-    return handler
-  }
-
-  #find(segments: readonly string[]): Route | undefined {
+  find(segments: readonly string[]): Route | undefined {
     const [first, second] = segments
     if (first === undefined) return this.#routes.get('/')
     // Resources of the server go by their first segment alone.
@@ -43,9 +33,13 @@ export class RouteTable {
       if (server) return server
     }
     if (second === undefined) return this.#routes.get('/{db}')
-    if (second === '_design' || second === '_local')
-      return this.#routes.get(`/{db}/${second}${'/{name}'.repeat(segments.length - 2)}`)
-    if (segments.length > 2) return undefined
-    return (second.startsWith('_') && this.#routes.get(`/{db}/${second}`)) || this.#routes.get('/{db}/{docid}')
+    const name = second.startsWith('_') ? second : '{docid}'
+    const further = '/{name}'.repeat(Math.min(2, segments.length - 2))
+    return this.#routes.get(`/{db}/${name}${further}`) ?? this.#routes.get(`/{db}/{docid}${further}`)
   }
+}
+
+/** The handler of a method; undefined when the path does not have it. */
+export function handlerOf({ handlers }: Route, method: string): Handler | undefined {
+  return handlers[method === 'HEAD' ? 'GET' : method]
 }

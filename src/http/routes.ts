@@ -1,5 +1,6 @@
 /** Every resource of the server, in one table: path, the methods that it has, and who handles them. */
 import { getAllDocuments, postAllDocuments } from './all-docs-resource.ts'
+import { readAttachment, readOfDesign } from './attachment-resource.ts'
 import { bulkDocuments } from './bulk-docs-resource.ts'
 import {
   compact,
@@ -18,13 +19,22 @@ import {
   readDocument,
   refuseLocalAttachment,
   refuseLocalRoot,
+  uploadForm,
 } from './document-resource.ts'
 import { missingRevisions, purge, revisionsDiff } from './revisions-resource.ts'
 import { type Handler, RouteTable, route } from './route.ts'
+import { security, setSecurity } from './security-resource.ts'
 import { allDatabases, serverInformation, uuids } from './server-resource.ts'
 
+const ATTACHMENT_METHODS = 'DELETE,GET,HEAD,PUT'
 const DOCUMENT_METHODS = 'DELETE,GET,HEAD,POST,PUT,COPY'
-const document = { GET: readDocument, PUT: putDocument, DELETE: deleteDocument, COPY: copyDocument }
+const document = {
+  GET: readDocument,
+  PUT: putDocument,
+  POST: uploadForm,
+  DELETE: deleteDocument,
+  COPY: copyDocument,
+}
 const always = (handler: Handler) => ({ GET: handler, PUT: handler, POST: handler, DELETE: handler, COPY: handler })
 
 export const routes = new RouteTable([
@@ -46,9 +56,13 @@ export const routes = new RouteTable([
   route('/{db}/_purge', 'POST', { POST: purge }),
   route('/{db}/_revs_diff', 'POST', { POST: revisionsDiff }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: revisionLimit, PUT: setRevisionLimit }),
+  route('/{db}/_security', 'PUT,GET', { GET: security, PUT: setSecurity }),
 
   route('/{db}/{docid}', DOCUMENT_METHODS, document),
+  route('/{db}/{docid}/{name}', ATTACHMENT_METHODS, { GET: readAttachment }),
+  route('/{db}/{docid}/{name}/{name}', ATTACHMENT_METHODS, { GET: readAttachment }),
   route('/{db}/_design/{name}', DOCUMENT_METHODS, document),
+  route('/{db}/_design/{name}/{name}', ATTACHMENT_METHODS, { GET: readOfDesign }),
   route('/{db}/_local', DOCUMENT_METHODS, always(refuseLocalRoot)),
   route('/{db}/_local/{name}', DOCUMENT_METHODS, document),
   route('/{db}/_local/{name}/{name}', DOCUMENT_METHODS, always(refuseLocalAttachment)),

@@ -3,7 +3,8 @@
  * synchronous and copy; a write resolves when it is on disk.
  */
 import { rmSync, writeFileSync } from 'node:fs'
-import { open, type RootDatabase } from 'lmdb'
+import { basename, extname } from 'node:path'
+import { allDbs, open, type RootDatabase } from 'lmdb'
 import type { StoredRange } from './long-key.ts'
 import { isCut } from './long-key.ts'
 import { PageBuilder } from './page-builder.ts'
@@ -134,8 +135,11 @@ export class LmdbEnvironment {
     return { fileBytes, usedBytes: Math.min(fileBytes, pages * LMDB_PAGE_BYTES) }
   }
 
-  close(): Promise<void> {
-    return this.#database.close()
+  async close(): Promise<void> {
+    await this.#database.close()
+    // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
+    const name = basename(this.path, extname(this.path))
+    if (allDbs.get(name) === this.#database) allDbs.delete(name)
   }
 
   readonly #target: WriteTarget = {

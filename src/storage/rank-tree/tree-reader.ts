@@ -57,13 +57,24 @@ export class TreeReader {
     return guesses.map((guess) => (guess === 'unknown' ? found[next++] : guess))
   }
 
-  /** What the hints lead to, in one read of many. */
+  /** What the hints lead to, in one read of many. Look-ups next to each other often lead to the same node. */
   async guess(lookups: readonly Lookup[]): Promise<Guess[]> {
     const hints = lookups.map(({ level, key, isBefore }) =>
       key && isBefore ? this.#hints.before(level, key) : this.#hints.floor(level, key),
     )
-    const values = await this.#snapshot.getMany(hints.map((hint, i) => this.#layout.storeKey(lookups[i]!.level, hint)))
-    return lookups.map((lookup, i) => this.#follow(lookup, hints[i]!, values[i]))
+    const isRepeated = (i: number) => hints[i] === hints[i - 1] && lookups[i]!.level === lookups[i - 1]?.level
+    const keys = hints.flatMap((hint, i) => (isRepeated(i) ? [] : [this.#layout.storeKey(lookups[i]!.level, hint)]))
+    const values = await this.#snapshot.getMany(keys)
+    let next = 0
+    let node: Item | undefined
+    return lookups.map((lookup, i) => {
+      const hint = hints[i]!
+      if (!isRepeated(i)) {
+        const value = values[next++]
+        node = value && decodeNode(hint, value)
+      }
+      return node ? follow(lookup, node) : this.#giveUp(lookup, hint)
+    })
   }
 
   /**
@@ -113,16 +124,10 @@ export class TreeReader {
     }
   }
 
-  #follow({ level, key, isBefore }: Lookup, hint: Buffer, value: Buffer | undefined): Guess {
-    if (!value) {
-      if (hint.length === 0) return undefined
-      this.#hints.forget(level, hint)
-      return 'unknown'
-    }
-    const node = decodeNode(hint, value)
-    if (!node.next) return node
-    if (!key) return 'unknown'
-    return Buffer.compare(key, node.next) < (isBefore ? 1 : 0) ? node : 'unknown'
+  #giveUp({ level }: Lookup, hint: Buffer): Guess {
+    if (hint.length === 0) return undefined
+    this.#hints.forget(level, hint)
+    return 'unknown'
   }
 
   async #search({ level, key, isBefore }: Lookup): Promise<Item | undefined> {
@@ -164,6 +169,13 @@ export class TreeReader {
     }
     return nodes
   }
+}
+
+/** The node is the answer when the next one begins beyond the key. */
+function follow({ key, isBefore }: Lookup, node: Item): Guess {
+  if (!node.next) return node
+  if (!key) return 'unknown'
+  return Buffer.compare(key, node.next) < (isBefore ? 1 : 0) ? node : 'unknown'
 }
 
 /** The first key after another begins with it and has this at its end. */

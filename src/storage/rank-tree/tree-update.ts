@@ -88,17 +88,17 @@ interface ChangedSpan {
   readonly moved: ItemChange | undefined
 }
 
-const UNTOUCHED: ChangedSpan = { groups: [], before: [], moved: undefined }
+const NO_GROUPS: readonly Group[] = []
 
 function changedSpan(layout: TreeLayout, level: number, { span, changes }: SpanChanges): ChangedSpan {
   const { start, node, run } = span
-  if (!span.isCutAnew) return node ? { ...UNTOUCHED, moved: move(node, changes) } : UNTOUCHED
+  if (!span.isCutAnew) return { groups: NO_GROUPS, before: NO_GROUPS, moved: node && move(node, changes) }
   assert(run, 'A span that is cut anew was not read.')
   const items = merge(run.items, changes)
   const levelGoes = run.end === undefined && start.length === 0 && items.every(({ key }) => key.length === 0)
   return {
-    groups: levelGoes ? [] : cut(layout, level, { ...run, items }),
-    before: node ? cut(layout, level, run) : [],
+    groups: levelGoes ? NO_GROUPS : cut(layout, level, { ...run, items }),
+    before: node ? cut(layout, level, run) : NO_GROUPS,
     moved: undefined,
   }
 }

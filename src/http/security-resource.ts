@@ -1,0 +1,47 @@
+/** `_security`: who may do what with a database. */
+import { badRequest } from '../document/request-error.ts'
+import { JsonReader } from '../encoding/json-text.ts'
+import { type Answer, json, jsonText } from './answer.ts'
+import type { Call } from './call.ts'
+import type { HttpContext } from './context.ts'
+import { databaseOf } from './database-resource.ts'
+import { isObject, parsing, readJsonText } from './request-body.ts'
+
+export async function security(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  using view = database.view()
+  return jsonText((await view.security()) ?? '{}')
+}
+
+/** Kept as it was sent, further members too. */
+export async function setSecurity(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  const sent = await readJsonText(call, context)
+  const text = parsing(() => {
+    const reader = new JsonReader(sent)
+    const whole = reader.text()
+    reader.end()
+    return whole
+  })
+  checkSecurity(JSON.parse(text.toString()))
+  await database.setSecurity(text)
+  return json({ ok: true })
+}
+
+/** `readers` is what members were called once. */
+const GROUPS = ['admins', 'members', 'readers']
+const LISTS = ['names', 'roles']
+
+function checkSecurity(value: unknown): void {
+  if (!isObject(value)) throw badRequest('Request body must be a JSON object')
+  for (const group of GROUPS) {
+    const lists = value[group] ?? {}
+    if (!isObject(lists)) throw badRequest(`${group} must be a JSON object`)
+    for (const list of LISTS) {
+      const entries = lists[list] ?? []
+      if (!Array.isArray(entries) || !entries.every((entry) => typeof entry === 'string')) {
+        throw badRequest(`${list} must be a JSON list of strings`)
+      }
+    }
+  }
+}
