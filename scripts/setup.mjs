@@ -17,17 +17,13 @@ const wanted = createHash('sha256')
 
 if (!existsSync(marker) || readFileSync(marker, 'utf8') !== wanted) {
   process.stderr.write('Installing the dependencies of Settle (once)…\n')
+  // Not `npm ci`: it refuses a lock file that lacks optional packages of platforms other than ours.
+  const args = ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error']
   const npm = process.env.npm_execpath
+  const options = { cwd: root, stdio: ['ignore', 2, 2] }
   const result = npm
-    ? spawnSync(process.execPath, [npm, 'ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-        cwd: root,
-        stdio: ['ignore', 2, 2],
-      })
-    : spawnSync('npm', ['ci', '--no-audit', '--no-fund', '--loglevel=error'], {
-        cwd: root,
-        stdio: ['ignore', 2, 2],
-        shell: true,
-      })
+    ? spawnSync(process.execPath, [npm, ...args], options)
+    : spawnSync('npm', args, { ...options, shell: true })
   if (result.status !== 0) {
     process.stderr.write('The installation failed; see above.\n')
     process.exit(result.status ?? 1)
