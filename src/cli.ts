@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 /** The `settle` command: reads the flags, starts the service, ends it in order. */
+import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
 import { inTunedProcess } from './tuned-process.ts'
 
@@ -76,4 +77,8 @@ function fail(error: unknown): void {
   process.exit(1)
 }
 
-if (inTunedProcess()) main().catch(fail)
+if (inTunedProcess()) {
+  // A second start reads what the first one compiled.
+  enableCompileCache()
+  main().catch(fail)
+}
