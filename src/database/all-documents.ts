@@ -2,7 +2,6 @@
  * The list of all documents in the order of their ids, or a part of it. Where the part begins and how many documents
  * lie before it is asked of the rank tree, so skipping costs no more than starting.
  */
-import { documentText } from '../document/document-text.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import { conflicts } from '../document/winner.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
@@ -11,6 +10,7 @@ import type { Database } from './database.ts'
 import type { DatabaseView } from './database-view.ts'
 import { summarizeRecord } from './document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, documentKey, idOfDocumentKey } from './keys.ts'
+import type { OpenedDocument } from './open-document.ts'
 
 export interface AllDocumentsQuery {
   /** Where to begin and to end, in the direction of the listing. */
@@ -26,6 +26,8 @@ export interface AllDocumentsQuery {
 /** What is wanted of the documents themselves, where they are wanted at all. */
 export interface DocumentsWanted {
   readonly conflicts: boolean
+  /** Gives the text of a document: with its attachments or without. */
+  render(document: OpenedDocument): string | Promise<string>
 }
 
 /** The listing of a range: where it begins, and its rows as JSON texts, a block at a time. */
@@ -152,11 +154,12 @@ async function documentTexts(
 ): Promise<Map<string, string>> {
   const bodies = await view.bodies(rows.map(({ body }) => body))
   const trees = wanted.conflicts ? await view.records(rows.map(({ id }) => id)) : []
-  return new Map(
-    rows.map(({ id, winner }, i) => {
-      const tree = trees[i]?.record?.tree
-      const text = documentText({ id, revision: winner, body: bodies[i]!.text, conflicts: tree && conflicts(tree) })
-      return [id, text.toString()]
-    }),
-  )
+  const texts = new Map<string, string>()
+  for (const [i, { id, winner: revision }] of rows.entries()) {
+    const { text, attachments } = bodies[i]!
+    const tree = trees[i]?.record?.tree
+    const parts = { id, revision, body: text, conflicts: tree && conflicts(tree) }
+    texts.set(id, await wanted.render({ revision, deleted: false, parts, attachments, knownGeneration: 0 }))
+  }
+  return texts
 }

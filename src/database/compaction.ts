@@ -1,14 +1,16 @@
 /**
- * Compaction of a database: bodies of revisions that are no leaves go, long histories are cut to the limit, and the
- * store is written anew without the room they took. Readers and writers go on; a document is trimmed in the writer's
+ * Compaction of a database: bodies of revisions that are no leaves go, long histories are cut to the limit, attachments
+ * that nothing refers to are removed, and the store is written anew without the room they took. Readers and writers go on; a document is trimmed in the writer's
  * own queue, a few at a time, so that nothing is trimmed that was not read there.
  */
 import { droppedBodies, stem, withLeafBodiesOnly } from '../document/tree-pruning.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
-import type { KeyRange, Snapshot, Store } from '../storage/store.ts'
+import type { KeyRange, Page, Snapshot, Store } from '../storage/store.ts'
+import type { AttachmentStore } from './attachment-store.ts'
 import type { DatabaseState } from './database-state.ts'
+import { DatabaseView } from './database-view.ts'
 import { DocumentChanges } from './document-changes.ts'
-import { recordHasOldBodies } from './document-record.ts'
+import { recordHasAttachments, recordHasOldBodies } from './document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from './keys.ts'
 import { readRecords } from './read-records.ts'
 import type { SoloPlan, WriteQueue } from './write-queue.ts'
@@ -23,6 +25,7 @@ export async function compactDatabase(
   store: Store,
   queue: WriteQueue,
   ranks: RankTree,
+  attachments: AttachmentStore,
   total: number,
   signal: AbortSignal,
   onProgress: CompactionProgress,
@@ -35,6 +38,7 @@ export async function compactDatabase(
     signal.throwIfAborted()
     await queue.solo((snapshot, state) => planTrimming(snapshot, state, ids, ranks))
   }
+  await attachments.removeUnreferenced(() => referencedAttachments(store))
   await store.compact({
     signal,
     onProgress: (done) => onProgress(Math.floor((total * (1 + done)) / 2), total),
@@ -60,6 +64,26 @@ async function* untrimmed(store: Store, onRows: (rows: number) => void): AsyncGe
       ids = []
     }
   }
+}
+
+/** The numbers of all attachments that any revision has, in one state of the database. */
+async function referencedAttachments(store: Store): Promise<Set<number>> {
+  const referenced = new Set<number>()
+  using view = new DatabaseView(store.snapshot())
+  let rest: KeyRange | undefined = { from: DOCUMENT_PREFIX, to: afterPrefix(DOCUMENT_PREFIX) }
+  while (rest) {
+    const page: Page = await view.snapshot.page(rest)
+    const ids: string[] = []
+    for (let row = 0; row < page.length; row++) {
+      if (recordHasAttachments(page.value(row))) ids.push(idOfDocumentKey(page.key(row)))
+    }
+    const bodies = (await view.records(ids)).flatMap(({ record }) => record?.tree.bodies() ?? [])
+    for (const { attachments } of await view.bodies(bodies)) {
+      for (const { number } of attachments) referenced.add(number)
+    }
+    rest = page.next
+  }
+  return referenced
 }
 
 async function planTrimming(

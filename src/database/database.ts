@@ -9,6 +9,7 @@ import type { TaskRegistry } from '../runtime/tasks.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import type { Store } from '../storage/store.ts'
+import { AttachmentStore } from './attachment-store.ts'
 import { BatchedWrites } from './batched-writes.ts'
 import { compactDatabase } from './compaction.ts'
 import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
@@ -45,6 +46,7 @@ export class Database {
   /** In microseconds since 1970. */
   readonly openedUs: number
   readonly ranks: RankTree
+  readonly attachments: AttachmentStore
   readonly #store: Store
   readonly #queue: WriteQueue
   readonly #batched: BatchedWrites
@@ -85,6 +87,7 @@ export class Database {
       salt,
       weightOf: weightOfRecord,
     })
+    this.attachments = new AttachmentStore(store)
     this.#queue = new WriteQueue(store, this.ranks, (state) => this.#announce(state))
     this.#batched = new BatchedWrites(this.#queue, surroundings.log)
   }
@@ -188,7 +191,8 @@ export class Database {
       progress: 0,
     })
     try {
-      await compactDatabase(this.#store, this.#queue, this.ranks, total, this.#stopping.signal, (done) => {
+      const { signal } = this.#stopping
+      await compactDatabase(this.#store, this.#queue, this.ranks, this.attachments, total, signal, (done) => {
         task.update({ changes_done: done, progress: total === 0 ? 100 : Math.floor((100 * done) / total) })
       })
     } finally {

@@ -22,6 +22,8 @@ export interface DocumentRecord {
   readonly bodyBytes: number
   /** Whether the tree has bodies that compaction drops. */
   readonly hasOldBodies: boolean
+  /** Whether any of its bodies may have attachments. */
+  readonly hasAttachments: boolean
   /** Undefined where it lies apart. */
   readonly tree: RevisionTree | undefined
 }
@@ -31,6 +33,7 @@ const HEX_HASH = 2
 const OLD_BODIES = 4
 const TREE_INSIDE = 8
 const TREE_APART = 16
+const ATTACHMENTS = 32
 
 /** A tree of more bytes lies apart. */
 const TREE_INSIDE_BYTES = 200
@@ -56,6 +59,7 @@ export function encodeRecord(record: DocumentRecord & { readonly tree: RevisionT
     (record.deleted ? DELETED : 0) |
     (isHex ? HEX_HASH : 0) |
     (record.hasOldBodies ? OLD_BODIES : 0) |
+    (record.hasAttachments ? ATTACHMENTS : 0) |
     (isApart ? TREE_APART : tree ? TREE_INSIDE : 0)
   let at = writeVarint(bytes, 1, record.sequence)
   at = writeVarint(bytes, at, record.body)
@@ -82,6 +86,7 @@ export function decodeRecord(bytes: Buffer): DocumentRecord {
     body,
     bodyBytes,
     hasOldBodies: (flags & OLD_BODIES) !== 0,
+    hasAttachments: (flags & ATTACHMENTS) !== 0,
     tree:
       (flags & TREE_APART) !== 0
         ? undefined
@@ -113,6 +118,10 @@ export function weightOfRecord(bytes: Buffer): number {
 
 export function recordHasOldBodies(bytes: Buffer): boolean {
   return (bytes[0]! & OLD_BODIES) !== 0
+}
+
+export function recordHasAttachments(bytes: Buffer): boolean {
+  return (bytes[0]! & ATTACHMENTS) !== 0
 }
 
 const NOTHING = Buffer.alloc(0)

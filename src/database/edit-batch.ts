@@ -4,6 +4,7 @@
  */
 import { decide, type Edit, type Written } from '../document/decide.ts'
 import { conflict, notFound } from '../document/request-error.ts'
+import { generationOf, type RevisionId } from '../document/revision-id.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Changes, Snapshot } from '../storage/store.ts'
 import type { DatabaseState } from './database-state.ts'
@@ -11,7 +12,8 @@ import { DocumentChanges, type WholeRecord } from './document-changes.ts'
 import type { DocumentEdit, EditOutcome, LocalEdit } from './edit.ts'
 import { localKey } from './keys.ts'
 import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from './local-document.ts'
-import { readRecords } from './read-records.ts'
+import { bodySizes, readRecords } from './read-records.ts'
+import { type StoredBody, sizeOfBody } from './stored-body.ts'
 
 export interface BatchPlan {
   readonly changes: Changes
@@ -30,6 +32,7 @@ export async function planBatch(
   const [documents, locals] = await Promise.all([readDocuments(snapshot, edits), readLocals(snapshot, edits)])
   const batch = new EditBatch(state, documents, locals)
   const outcomes = requests.map((request) => batch.apply(request))
+  await batch.measureWinners(snapshot)
   const changes = batch.changes()
   await changes.finish(snapshot, ranks)
   return { changes, state: batch.state, outcomes }
@@ -51,6 +54,8 @@ class EditBatch {
   readonly #documents: ReadonlyMap<string, WorkingDocument>
   readonly #locals: ReadonlyMap<string, WorkingLocal>
   readonly #changes = new DocumentChanges()
+  /** Bytes of the bodies that the batch brings. */
+  readonly #newBytes = new Map<number, number>()
 
   constructor(
     state: DatabaseState,
@@ -75,6 +80,17 @@ class EditBatch {
     return outcomes
   }
 
+  /** A leaf that was there before and wins now is measured where it lies: a record knows the size of its winner only. */
+  async measureWinners(snapshot: Snapshot): Promise<void> {
+    const risen = [...this.#documents.values()].filter(({ after }) => after?.bodyBytes === UNMEASURED)
+    if (risen.length === 0) return
+    const sizes = await bodySizes(
+      snapshot,
+      risen.map(({ after }) => after!.body),
+    )
+    for (const [i, document] of risen.entries()) document.after = { ...document.after!, bodyBytes: sizes[i]! }
+  }
+
   /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
   changes(): DocumentChanges {
     const changes = this.#changes
@@ -89,34 +105,39 @@ class EditBatch {
     return changes
   }
 
-  #applyDocument(edit: Exclude<DocumentEdit, LocalEdit>, changed: Set<WorkingDocument>): EditOutcome {
+  #applyDocument(edit: BodyEdit, changed: Set<WorkingDocument>): EditOutcome {
     const document = this.#documents.get(edit.id)!
     const decision = decide(document.after?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
     if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
     if (decision.outcome === 'written') {
-      document.after = this.#recordOf(decision, document.after, edit.body)
+      document.after = this.#recordOf(decision, document.after, edit)
       changed.add(document)
     }
     return { outcome: 'written', revision: decision.revision }
   }
 
-  #recordOf(decision: Written, current: WholeRecord | undefined, body: Buffer): WholeRecord {
+  #recordOf(decision: Written, current: WholeRecord | undefined, edit: BodyEdit): WholeRecord {
     const { tree, winner, storesBody, droppedBodies } = decision
     const number = this.state.nextBody
-    if (storesBody) {
-      this.#changes.putBody(number, { text: body })
-      this.state = { ...this.state, nextBody: number + 1 }
-    }
+    if (storesBody) this.#storeBody(number, bodyOf(edit, decision.revision), edit)
     this.#changes.dropBodies(droppedBodies)
     return {
       sequence: current?.sequence ?? 0,
       winner: winner.revision,
       deleted: winner.status === 'deleted',
       body: winner.body,
-      bodyBytes: storesBody && winner.body === number ? body.length : (current?.bodyBytes ?? 0),
+      bodyBytes: winner.body === current?.body ? current.bodyBytes : (this.#newBytes.get(winner.body) ?? UNMEASURED),
       hasOldBodies: tree.bodies().length > tree.branches.length,
+      hasAttachments: (current?.hasAttachments ?? false) || (edit.attachments?.length ?? 0) > 0,
       tree,
     }
+  }
+
+  #storeBody(number: number, body: StoredBody, { attachments = [] }: BodyEdit): void {
+    this.#changes.putBody(number, body)
+    for (const { puts } of attachments) this.#changes.puts.push(...puts)
+    this.#newBytes.set(number, sizeOfBody(body))
+    this.state = { ...this.state, nextBody: number + 1 }
   }
 
   #applyLocal(edit: LocalEdit): EditOutcome {
@@ -131,6 +152,9 @@ class EditBatch {
   }
 }
 
+/** Stands for the size of a body until it is known. */
+const UNMEASURED = -1
+
 /** To create one, no revision is named, or that of a deleted one. */
 function isCurrentLocal(current: LocalDocument | undefined, parent: LocalEdit['parent']): boolean {
   if (parent === 'any') return true
@@ -138,9 +162,25 @@ function isCurrentLocal(current: LocalDocument | undefined, parent: LocalEdit['p
   return current ? named === current.count : parent === undefined || named === 0
 }
 
-function decidable(edit: Exclude<DocumentEdit, LocalEdit>, body: number): Edit {
+/** An edit of a document that has revisions with bodies. */
+type BodyEdit = Exclude<DocumentEdit, LocalEdit>
+
+function bodyOf({ body, attachments = [] }: BodyEdit, revision: RevisionId): StoredBody {
+  const records = attachments.map(({ puts: _, revpos, ...attachment }) => ({
+    ...attachment,
+    revpos: revpos ?? generationOf(revision),
+  }))
+  return { text: body, attachments: records }
+}
+
+function decidable(edit: BodyEdit, body: number): Edit {
   if (edit.kind === 'replicated') return { kind: 'replicated', path: edit.path, deleted: edit.deleted, body }
-  const content = { deleted: edit.deleted, term: edit.term, attachments: [] }
+  const attachments = (edit.attachments ?? []).map(({ name, contentType, md5 }) => ({
+    name,
+    contentType,
+    md5: Buffer.from(md5, 'base64'),
+  }))
+  const content = { deleted: edit.deleted, term: edit.term, attachments }
   return { kind: edit.kind, parent: edit.parent, content, body }
 }
 

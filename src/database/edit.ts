@@ -1,6 +1,8 @@
 /** What can be asked of the writer for one document, and what comes of it. */
 import type { RequestError } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
+import type { Put } from '../storage/store.ts'
+import type { AttachmentRecord } from './attachment-record.ts'
 
 /** A new revision made here. `branching` makes a branch where `interactive` finds a conflict. */
 export interface NewRevisionEdit {
@@ -11,6 +13,7 @@ export interface NewRevisionEdit {
   readonly body: Buffer
   /** The Erlang term of the body, for the revision id. */
   readonly term: Uint8Array
+  readonly attachments?: readonly EditedAttachment[]
 }
 
 /** A revision that another server made. */
@@ -20,6 +23,7 @@ export interface ReplicatedEdit {
   readonly path: RevisionPath
   readonly deleted: boolean
   readonly body: Buffer
+  readonly attachments?: readonly EditedAttachment[]
 }
 
 /** A document that stays where it is. */
@@ -33,6 +37,14 @@ export interface LocalEdit {
 }
 
 export type DocumentEdit = NewRevisionEdit | ReplicatedEdit | LocalEdit
+
+/** An attachment of the new revision. */
+export interface EditedAttachment extends Omit<AttachmentRecord, 'revpos'> {
+  /** Undefined: the generation of the new revision. */
+  readonly revpos: number | undefined
+  /** Chunks that are to be committed with the revision. */
+  readonly puts: readonly Put[]
+}
 
 export type EditOutcome =
   | { readonly outcome: 'written'; readonly revision: RevisionId }

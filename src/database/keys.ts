@@ -5,12 +5,14 @@ const DOCUMENT = 'd'
 const TREE = 't'
 const CHANGE = 's'
 const BODY = 'b'
+const ATTACHMENT = 'a'
 const LOCAL = 'l'
 const PURGE = 'p'
 const RANK = 'r'
 const META = 'm'
 
 export const DOCUMENT_PREFIX = Buffer.from(DOCUMENT)
+export const ATTACHMENT_PREFIX = Buffer.from(ATTACHMENT)
 export const CHANGE_PREFIX = Buffer.from(CHANGE)
 export const RANK_PREFIX = Buffer.from(RANK)
 
@@ -43,6 +45,18 @@ export function bodyKey(body: number): Buffer {
 
 export function purgeKey(sequence: number): Buffer {
   return numberedKey(PURGE_PREFIX, sequence)
+}
+
+/** One chunk of an attachment's bytes. */
+export function attachmentKey(number: number, chunk: number): Buffer {
+  const key = Buffer.allocUnsafe(13)
+  numberedKey(ATTACHMENT_PREFIX, number).copy(key)
+  key.writeUInt32BE(chunk, 9)
+  return key
+}
+
+export function numberOfAttachmentKey(key: Buffer): number {
+  return Number(key.readBigUInt64BE(1))
 }
 
 export function idOfDocumentKey(key: Buffer): string {

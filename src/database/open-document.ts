@@ -1,18 +1,28 @@
 /** Reads documents as a client asks for them: by id, revision or leaf, with as much of their history as is wanted. */
-
 import { isLocalId } from '../document/document-id.ts'
-import { documentText, pathOfAncestry } from '../document/document-text.ts'
+import { type DocumentParts, pathOfAncestry } from '../document/document-text.ts'
 import { notFound } from '../document/request-error.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import type { RevisionNode, RevisionTree } from '../document/revision-tree.ts'
 import { compareLeaves, conflicts, deletedConflicts, leavesBestFirst } from '../document/winner.ts'
+import { type AttachmentRecord, NO_ATTACHMENTS } from './attachment-record.ts'
 import type { DatabaseView } from './database-view.ts'
 import { localRevision } from './local-document.ts'
 
-export interface ReadOptions {
+export interface HistoryOptions {
   /** `_revisions` */
   readonly revisions?: boolean
-  /** `_revs_info`, `_conflicts`, `_deleted_conflicts` and `_local_seq`: of the winner only. */
+  /** Revisions that the reader has: what attachments they brought it knows. */
+  readonly known?: readonly RevisionId[] | undefined
+}
+
+export interface RevisionOptions extends HistoryOptions {
+  /** Take the leaves that descend from the revision instead of it. */
+  readonly latest?: boolean
+}
+
+/** What can be told of the winner only. */
+export interface ReadOptions extends HistoryOptions {
   readonly revisionsInfo?: boolean
   readonly conflicts?: boolean
   readonly deletedConflicts?: boolean
@@ -22,8 +32,11 @@ export interface ReadOptions {
 export interface OpenedDocument {
   readonly revision: RevisionId
   readonly deleted: boolean
-  /** The document as JSON text. */
-  readonly text: Buffer
+  /** What its text is made of, all but the attachments. */
+  readonly parts: DocumentParts
+  readonly attachments: readonly AttachmentRecord[]
+  /** Attachments of revisions up to this generation are known to the reader. */
+  readonly knownGeneration: number
 }
 
 /** The document as it is now. Throws when there is none, or when it is deleted. */
@@ -32,17 +45,20 @@ export async function openDocument(view: DatabaseView, id: string, options: Read
   const record = await view.record(id)
   if (!record) throw notFound('missing')
   if (record.deleted) throw notFound('deleted')
-  const wantsTree = options.revisions || options.revisionsInfo || options.conflicts || options.deletedConflicts
-  const [body, tree] = await Promise.all([view.body(record.body), wantsTree ? view.tree(id, record) : undefined])
+  const [body, tree] = await Promise.all([
+    view.body(record.body),
+    needsTree(options) ? view.tree(id, record) : undefined,
+  ])
   const { winner: revision } = record
-  const text = documentText({
+  const parts = {
     id,
     revision,
     body: body.text,
     ...(tree && historyOf(tree, revision, options)),
     localSequence: options.localSequence ? record.sequence : undefined,
-  })
-  return { revision, deleted: false, text }
+  }
+  const knownGeneration = tree ? generationKnown(tree, revision, options.known) : 0
+  return { revision, deleted: false, parts, attachments: body.attachments, knownGeneration }
 }
 
 /** One revision, a tombstone too. With `latest`, the best leaf that descends from it. */
@@ -50,7 +66,7 @@ export async function openRevision(
   view: DatabaseView,
   id: string,
   revision: RevisionId,
-  options: { readonly revisions?: boolean; readonly latest?: boolean } = {},
+  options: RevisionOptions = {},
 ): Promise<OpenedDocument> {
   if (isLocalId(id)) return openLocal(view, id, revision)
   const record = await view.record(id)
@@ -70,7 +86,7 @@ export async function openRevisions(
   view: DatabaseView,
   id: string,
   wanted: 'all' | readonly RevisionId[],
-  options: { readonly revisions?: boolean; readonly latest?: boolean } = {},
+  options: RevisionOptions = {},
 ): Promise<FoundRevision[]> {
   const record = await view.record(id)
   const tree = record && (await view.tree(id, record))
@@ -92,18 +108,29 @@ async function openNode(
   id: string,
   tree: RevisionTree,
   node: RevisionNode,
-  { revisions = false }: { readonly revisions?: boolean },
+  options: HistoryOptions,
 ): Promise<OpenedDocument> {
   const body = await view.body(node.body)
+  const { revision } = node
   const deleted = node.status === 'deleted'
-  const text = documentText({
-    id,
-    revision: node.revision,
-    body: body.text,
+  const history = historyOf(tree, revision, { revisions: options.revisions ?? false })
+  return {
+    revision,
     deleted,
-    ...historyOf(tree, node.revision, { revisions }),
-  })
-  return { revision: node.revision, deleted, text }
+    parts: { id, revision, body: body.text, deleted, ...history },
+    attachments: body.attachments,
+    knownGeneration: generationKnown(tree, revision, options.known),
+  }
+}
+
+function needsTree(options: ReadOptions): boolean {
+  return Boolean(
+    options.revisions ||
+      options.revisionsInfo ||
+      options.conflicts ||
+      options.deletedConflicts ||
+      options.known?.length,
+  )
 }
 
 function historyOf(tree: RevisionTree, revision: RevisionId, options: ReadOptions) {
@@ -116,9 +143,17 @@ function historyOf(tree: RevisionTree, revision: RevisionId, options: ReadOption
   }
 }
 
+/** The newest of the revision's ancestors, itself included, that is among those known; 0 when none is. */
+function generationKnown(tree: RevisionTree, revision: RevisionId, known: readonly RevisionId[] = []): number {
+  if (known.length === 0) return 0
+  const wanted = new Set(known)
+  return tree.ancestry(revision).find((node) => wanted.has(node.revision))?.generation ?? 0
+}
+
 async function openLocal(view: DatabaseView, id: string, wanted?: RevisionId): Promise<OpenedDocument> {
   const local = await view.local(id)
   const revision = localRevision(local?.count ?? 0)
   if (!local || (wanted !== undefined && wanted !== revision)) throw notFound('missing')
-  return { revision, deleted: false, text: documentText({ id, revision, body: local.text }) }
+  const parts = { id, revision, body: local.text }
+  return { revision, deleted: false, parts, attachments: NO_ATTACHMENTS, knownGeneration: 0 }
 }

@@ -11,7 +11,7 @@ import type { Snapshot } from '../storage/store.ts'
 import type { DatabaseState } from './database-state.ts'
 import { DocumentChanges, type WholeRecord } from './document-changes.ts'
 import { purgeKey } from './keys.ts'
-import { readRecords } from './read-records.ts'
+import { bodySizes, readRecords } from './read-records.ts'
 import type { SoloPlan } from './write-queue.ts'
 
 export type PurgeRequest = ReadonlyMap<string, readonly RevisionId[]>
@@ -39,7 +39,7 @@ export async function planPurge(
     changes.dropBodies(droppedBodies(record.tree, result.tree))
     // What is left of a document moves to the end of the changes.
     if (result.tree) state = { ...state, updateSequence: state.updateSequence + 1 }
-    const after = result.tree && remaining(record, result.tree, state.updateSequence)
+    const after = result.tree && (await remaining(snapshot, record, result.tree, state.updateSequence))
     state = { ...state, ...changes.replace(state, id, record, after) }
   }
   changes.puts.push([purgeKey(purgeSequence), Buffer.from(JSON.stringify(Object.fromEntries(purged)))])
@@ -47,15 +47,22 @@ export async function planPurge(
   return { changes, state, result: { purgeSequence, purged } }
 }
 
-function remaining(record: WholeRecord, tree: RevisionTree, sequence: number): WholeRecord {
+async function remaining(
+  snapshot: Snapshot,
+  record: WholeRecord,
+  tree: RevisionTree,
+  sequence: number,
+): Promise<WholeRecord> {
   const best = winner(tree)
+  const [bodyBytes = 0] = best.body === record.body ? [record.bodyBytes] : await bodySizes(snapshot, [best.body])
   return {
     sequence,
     winner: best.revision,
     deleted: best.status === 'deleted',
     body: best.body,
-    bodyBytes: best.body === record.body ? record.bodyBytes : 0,
+    bodyBytes,
     hasOldBodies: tree.bodies().length > tree.branches.length,
+    hasAttachments: record.hasAttachments,
     tree,
   }
 }

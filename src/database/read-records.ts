@@ -1,9 +1,10 @@
-/** Reads documents by their ids: record and tree of each, in two round trips at most. */
+/** Reads documents by their ids: record and tree of each, in two round trips at most; and how large bodies are. */
 import { decodeTree } from '../document/tree-codec.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { WholeRecord } from './document-changes.ts'
 import { decodeRecord } from './document-record.ts'
-import { documentKey, treeKey } from './keys.ts'
+import { bodyKey, documentKey, treeKey } from './keys.ts'
+import { decodeBody, sizeOfBody } from './stored-body.ts'
 
 export interface ReadRecord {
   readonly id: string
@@ -23,5 +24,14 @@ export async function readRecords(snapshot: Snapshot, ids: readonly string[]): P
     const tree = treeOf.get(id)
     if (!tree) throw new Error(`The revision tree of '${id}' is not where its record says.`)
     return { id, record: { ...record, tree: decodeTree(tree), isTreeApart: true } }
+  })
+}
+
+/** How many bytes bodies take up. */
+export async function bodySizes(snapshot: Snapshot, bodies: readonly number[]): Promise<number[]> {
+  const stored = await snapshot.getMany(bodies.map(bodyKey))
+  return stored.map((bytes, i) => {
+    if (!bytes) throw new Error(`Body ${bodies[i]} is not where its tree says.`)
+    return sizeOfBody(decodeBody(bytes))
   })
 }

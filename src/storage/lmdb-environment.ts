@@ -175,7 +175,8 @@ class RowHooks {
   }
 
   lastKey(): Uint8Array {
-    return this.#keySource.slice(this.#keyStart, this.#keyEnd)
+    // A copy: the next read of anybody fills the same buffer.
+    return Buffer.from(this.#keySource.subarray(this.#keyStart, this.#keyEnd))
   }
 
   readonly writeKey = (key: Uint8Array, target: Uint8Array, start: number): number => {

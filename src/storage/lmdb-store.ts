@@ -142,7 +142,8 @@ function judge(group: readonly Changes[], version: number) {
   const outcomes = group.map((changes): CommitOutcome => {
     if (changes.expected !== undefined && changes.expected !== version) return { outcome: 'stale', version }
     accepted.push(changes)
-    return { outcome: 'committed', version: ++version }
+    if (!changes.unreferenced) version++
+    return { outcome: 'committed', version }
   })
   return { outcomes, accepted, version }
 }

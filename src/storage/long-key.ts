@@ -59,8 +59,9 @@ export interface StoredRange {
 const FIRST_KEY = Buffer.of(1)
 
 export function storedRange({ from, to }: KeyRange): StoredRange {
-  const longFrom = from !== undefined && !isWhole(from)
-  const longTo = to !== undefined && !isWhole(to)
+  // A bound that reaches beyond the cut cannot be held against a digest, though a key of its length is stored whole.
+  const longFrom = from !== undefined && from.length > PREFIX_BYTES
+  const longTo = to !== undefined && to.length > PREFIX_BYTES
   return {
     // Keys that begin with a zero byte belong to the engine.
     from:

@@ -121,7 +121,7 @@ class MemoryStore implements Store {
   }
 }
 
-function apply(state: State, { clears = [], deletes = [], puts = [] }: Changes): State {
+function apply(state: State, { clears = [], deletes = [], puts = [], unreferenced = false }: Changes): State {
   let { rows, bytes } = state
   const remove = (key: Uint8Array) => {
     const value = rows.get(key)
@@ -138,7 +138,7 @@ function apply(state: State, { clears = [], deletes = [], puts = [] }: Changes):
     rows = rows.put(stored, kept)
     bytes += stored.length + kept.length
   }
-  return { version: state.version + 1, rows, bytes }
+  return { version: unreferenced ? state.version : state.version + 1, rows, bytes }
 }
 
 function storedKeysIn(rows: RowList, range: KeyRange): Uint8Array[] {

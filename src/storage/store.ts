@@ -79,6 +79,8 @@ export interface Changes {
   readonly puts?: readonly Put[]
   /** The version of the state that the changes were made for; without it they apply to whatever is there. */
   readonly expected?: number
+  /** Rows that nothing refers to yet: whoever expects a version need not care, so it stays as it is. */
+  readonly unreferenced?: boolean
 }
 
 export type Put = readonly [key: Uint8Array, value: Uint8Array]

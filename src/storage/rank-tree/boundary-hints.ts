@@ -20,26 +20,29 @@ export class BoundaryHints {
   /** The last known boundary before the key. */
   before(level: number, key: Uint8Array): Buffer {
     const known = this.#levels[level] ?? []
-    const count = countThrough(known, key)
-    const isKnown = known[count - 1]?.equals(key) ?? false
-    return known[isKnown ? count - 2 : count - 1] ?? SENTINEL
+    return known[countBefore(known, key) - 1] ?? SENTINEL
   }
 
-  learn(level: number, boundary: Buffer): void {
-    if (boundary.length === 0) return
+  /** Boundaries in their order, without others between them; what was known of that stretch is replaced. */
+  learn(level: number, boundaries: readonly Buffer[]): void {
+    const met = boundaries[0]?.length === 0 ? boundaries.slice(1) : boundaries
+    const [first, last] = [met[0], met.at(-1)]
+    if (!first || !last) return
     this.#levels[level] ??= []
     const known = this.#levels[level]
-    const count = countThrough(known, boundary)
-    if (known[count - 1]?.equals(boundary)) return
-    // A copy: what is learned is often a slice of a page, which it would keep in memory.
-    if (known.length < HINTS_LIMIT) known.splice(count, 0, Buffer.from(boundary))
-    else this.#levels[level] = [Buffer.from(boundary)]
+    const start = countBefore(known, first)
+    const count = countThrough(known, last) - start
+    if (count === met.length && met.every((boundary, i) => boundary.equals(known[start + i]!))) return
+    // Copies: what is met is often a slice of a page, which it would keep in memory.
+    const copies = met.map((boundary) => Buffer.from(boundary))
+    if (known.length + met.length <= HINTS_LIMIT) known.splice(start, count, ...copies)
+    else this.#levels[level] = copies.slice(-HINTS_LIMIT)
   }
 
   forget(level: number, boundary: Buffer): void {
     const known = this.#levels[level] ?? []
-    const count = countThrough(known, boundary)
-    if (known[count - 1]?.equals(boundary)) known.splice(count - 1, 1)
+    const at = countBefore(known, boundary)
+    if (known[at]?.equals(boundary)) known.splice(at, 1)
   }
 }
 
@@ -53,4 +56,9 @@ function countThrough(keys: readonly Buffer[], key: Uint8Array): number {
     else high = middle
   }
   return low
+}
+
+function countBefore(keys: readonly Buffer[], key: Uint8Array): number {
+  const count = countThrough(keys, key)
+  return keys[count - 1]?.equals(key) ? count - 1 : count
 }

@@ -92,12 +92,9 @@ export class TouchedSpans {
     const guesses = this.#reducing ? lookups.map(() => 'unknown' as const) : await this.#reader.guess(lookups)
     const unknown = spans.filter(({ first, end }) => guesses.slice(first, end).includes('unknown'))
     await inTurns(unknown, (span) => this.#read(level, span))
-    const nodes: (Item | undefined)[] = []
-    for (const span of spans) {
-      if (span.run) nodes.push(...pick(span.run, lookups.slice(span.first, span.end)))
-      else for (const guess of guesses.slice(span.first, span.end)) if (guess !== 'unknown') nodes.push(guess)
-    }
-    return nodes
+    return spans.flatMap(({ run, first, end }) =>
+      run ? pick(run, lookups.slice(first, end)) : guesses.slice(first, end).filter((guess) => guess !== 'unknown'),
+    )
   }
 
   #lookups(level: number): Lookup[] {

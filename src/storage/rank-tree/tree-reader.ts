@@ -94,9 +94,10 @@ export class TreeReader {
         }
         items.push(item)
         hasLong ||= this.#layout.isLong(item.key)
-        if (level > 0) this.#hints.learn(level, item.key)
       }
     }
+    // Where values are kept every run is read anyway, and no hint saves it.
+    if (level > 0 && !this.#rows.keepValues) this.#hints.learn(level, items.map(keyOf))
     // The store's order differs from that of the keys among very long ones only.
     if (hasLong) items.sort((a, b) => Buffer.compare(a.key, b.key))
     return { start, items, end }
@@ -137,7 +138,7 @@ export class TreeReader {
       const page: Page = await this.#snapshot.page(rest, { rows: 1 })
       const [node] = this.#nodesOf(level, page)
       if (node) {
-        this.#hints.learn(level, node.key)
+        this.#hints.learn(level, [node.key])
         return node
       }
       rest = page.next
@@ -169,6 +170,10 @@ export class TreeReader {
     }
     return nodes
   }
+}
+
+function keyOf({ key }: Item): Buffer {
+  return key
 }
 
 /** The node is the answer when the next one begins beyond the key. */

@@ -56,7 +56,7 @@ async function changedNodes(
     const after = nodes.slice(next, next + groups.length)
     next += groups.length
     // A reduction is made of values, which may have changed under the same weight.
-    changed.push(...differences(before, after, { reducing: reducer !== undefined }))
+    for (const change of differences(before, after, { reducing: reducer !== undefined })) changed.push(change)
   }
   return changed
 }

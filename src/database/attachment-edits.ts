@@ -1,0 +1,182 @@
+/**
+ * Turns what a document says of its attachments into attachments of the new revision: contents that came with it are
+ * stored, stubs stand for those of the revision before.
+ */
+import type { AttachmentField } from '../document/document-fields.ts'
+import { badRequest, missingStub } from '../document/request-error.ts'
+import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
+import type { RevisionNode } from '../document/revision-tree.ts'
+import type { AttachmentRecord } from './attachment-record.ts'
+import type { StagedAttachment } from './attachment-store.ts'
+import type { Database } from './database.ts'
+import type { DatabaseView } from './database-view.ts'
+import type { EditedAttachment } from './edit.ts'
+
+/** Which content is packed when it is stored. */
+export interface PackingPolicy {
+  /** The level to pack with; undefined where it is not packed. */
+  levelFor(contentType: string): number | undefined
+}
+
+export interface AttachmentEdits {
+  readonly attachments: readonly EditedAttachment[]
+  /** To be called when the document was written, or will not be. */
+  release(): void
+}
+
+/** The revision that stubs refer to: a named parent, or the history of one that another server made. */
+export type StubParent =
+  | { readonly kind: 'interactive'; readonly parent: RevisionId | undefined }
+  | { readonly kind: 'replicated'; readonly path: RevisionPath }
+
+export const NO_EDITS: AttachmentEdits = { attachments: [], release: () => {} }
+
+export const DEFAULT_CONTENT_TYPE = 'application/octet-stream'
+
+/** `followed` holds the contents that came in parts of their own, by name. */
+export async function attachmentEdits(
+  database: Database,
+  id: string,
+  fields: readonly AttachmentField[],
+  parent: StubParent,
+  policy: PackingPolicy,
+  followed: ReadonlyMap<string, StagedAttachment> = new Map(),
+): Promise<AttachmentEdits> {
+  if (fields.length === 0) return NO_EDITS
+  const entries = fields.map(({ name, text }) => entryOf(name, JSON.parse(text.toString())))
+  const releases: (() => void)[] = []
+  const release = () => {
+    for (const each of releases) each()
+  }
+  try {
+    const kept = entries.some(({ kind }) => kind === 'stub') ? await stubSource(database, id, parent) : undefined
+    // The writer will find the conflict; there is nothing that stubs could stand for.
+    if (kept === 'conflict') return NO_EDITS
+    const isReplicated = parent.kind === 'replicated'
+    const attachments: EditedAttachment[] = []
+    for (const entry of entries) {
+      const { name, contentType = DEFAULT_CONTENT_TYPE } = entry
+      const revpos = isReplicated ? (entry.revpos ?? 0) : undefined
+      if (entry.kind === 'stub') {
+        const record = keptAttachment(id, entry, kept)
+        const releaseKept = await database.attachments.keep(record)
+        if (!releaseKept) throw missingStub(`id:${id}, name:${name}`)
+        releases.push(releaseKept)
+        attachments.push({ ...record, puts: [] })
+        continue
+      }
+      const staged =
+        entry.kind === 'follows'
+          ? followed.get(name)
+          : await database.attachments.stage(once(entry.data), { packLevel: policy.levelFor(contentType) })
+      if (!staged) throw badRequest(`The content of attachment ${name} does not follow.`)
+      releases.push(staged.release)
+      attachments.push({ ...staged.content, name, contentType, revpos, puts: staged.puts })
+    }
+    return { attachments, release }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+export type AttachmentEntry = {
+  readonly name: string
+  readonly contentType: string | undefined
+  readonly revpos: number | undefined
+} & (
+  | { readonly kind: 'inline'; readonly data: Buffer }
+  | { readonly kind: 'stub' }
+  | {
+      readonly kind: 'follows'
+      readonly length: number | undefined
+      readonly encoding: 'gzip' | undefined
+      readonly encodedLength: number | undefined
+      readonly digest: string | undefined
+    }
+)
+
+/** What a document says of one attachment. */
+export function entryOf(name: string, value: Record<string, unknown>): AttachmentEntry {
+  const common = {
+    name,
+    contentType: typeof value.content_type === 'string' ? value.content_type : undefined,
+    revpos: countIn(value, 'revpos'),
+  }
+  if (value.stub === true) return { ...common, kind: 'stub' }
+  if (value.follows === true) {
+    return {
+      ...common,
+      kind: 'follows',
+      length: countIn(value, 'length'),
+      encoding: value.encoding === 'gzip' ? 'gzip' : undefined,
+      encodedLength: countIn(value, 'encoded_length'),
+      digest: typeof value.digest === 'string' ? value.digest : undefined,
+    }
+  }
+  return { ...common, kind: 'inline', data: decodeBase64(name, value.data) }
+}
+
+function countIn(value: Record<string, unknown>, name: string): number | undefined {
+  const number = value[name]
+  return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined
+}
+
+function decodeBase64(name: string, data: unknown): Buffer {
+  if (typeof data === 'string') {
+    const text = data.replace(/[\r\n\t ]/g, '')
+    const bytes = Buffer.from(text, 'base64')
+    // The decoder passes over what is no Base64; nothing of the text may be lost on it.
+    if (bytes.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '')) return bytes
+  }
+  throw badRequest(`Invalid attachment data for ${name}`)
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
+  if (bytes.length > 0) yield bytes
+}
+
+function keptAttachment(
+  id: string,
+  { name, revpos }: AttachmentEntry,
+  kept: readonly AttachmentRecord[] | undefined,
+): AttachmentRecord {
+  const record = kept?.find((each) => each.name === name)
+  if (!record || (revpos !== undefined && revpos !== record.revpos)) throw missingStub(`id:${id}, name:${name}`)
+  return record
+}
+
+/** The attachments that stubs may stand for; `conflict` where the edit cannot succeed anyway. */
+async function stubSource(
+  database: Database,
+  id: string,
+  parent: StubParent,
+): Promise<readonly AttachmentRecord[] | 'conflict'> {
+  using view = database.view()
+  const record = await view.record(id)
+  if (parent.kind === 'replicated') return replicatedSource(view, id, parent.path)
+  if (!record) return parent.parent === undefined ? [] : 'conflict'
+  const tree = await view.tree(id, record)
+  if (parent.parent === undefined && !record.deleted) return 'conflict'
+  const node = tree.find(parent.parent ?? record.winner)
+  return node && node.status !== 'missing' ? attachmentsOf(view, node) : 'conflict'
+}
+
+/** Of the nearest ancestor that has a body. A revision that is known already needs nothing. */
+async function replicatedSource(
+  view: DatabaseView,
+  id: string,
+  path: RevisionPath,
+): Promise<readonly AttachmentRecord[] | 'conflict'> {
+  const record = await view.record(id)
+  const tree = record && (await view.tree(id, record))
+  const place = tree?.locate(path.start, path.hashes[0] ?? '')
+  if (tree && place && tree.nodeAt(place).status !== 'missing') return 'conflict'
+  const nearest = tree?.nearestBody(path)
+  if (!nearest) throw missingStub(`Previous revision missing for document ${id}`)
+  return attachmentsOf(view, nearest)
+}
+
+async function attachmentsOf(view: DatabaseView, { body }: RevisionNode): Promise<readonly AttachmentRecord[]> {
+  return (await view.body(body)).attachments
+}

@@ -1,0 +1,250 @@
+/**
+ * The bytes of a database's attachments. What is uploaded goes to the store in small commits as it arrives and is never
+ * whole in memory; nothing refers to it before the document's revision is committed. A small one stays in memory and
+ * goes into that very commit. What nothing refers to is removed by compaction, unless somebody is at it.
+ */
+import { createHash, type Hash } from 'node:crypto'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
+import type { KeyRange, Put, Store } from '../storage/store.ts'
+import { CHUNK_BYTES, slicesOf } from './attachment-chunks.ts'
+import type { AttachmentContent } from './attachment-record.ts'
+import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from './keys.ts'
+
+export interface StagingOptions {
+  /** The level to pack with; undefined stores the bytes as they come. */
+  readonly packLevel?: number | undefined
+  /** Set when the bytes come packed. */
+  readonly encoding?: 'gzip' | undefined
+  /** What they unpack to, where the sender says so. */
+  readonly length?: number | undefined
+}
+
+/** An attachment whose bytes are here, and which no document has yet. */
+export interface StagedAttachment {
+  readonly content: AttachmentContent
+  /** Chunks that belong into the commit of the document. */
+  readonly puts: readonly Put[]
+  /** To be called when the document was written, or will not be. */
+  release(): void
+}
+
+/** Chunks are committed when so many bytes have come together; what is less waits for the document's own commit. */
+const SPILL_BYTES = 4 * CHUNK_BYTES
+
+/** Read from the store at once. */
+const READ_CHUNKS = 4
+
+export class AttachmentStore {
+  readonly #store: Store
+  /** Numbers that somebody is writing or reading, and how many do. */
+  readonly #inUse = new Map<number, number>()
+  /** Numbers that are being removed: nobody can take them up again. */
+  readonly #condemned = new Set<number>()
+  /** While unreferenced bytes are being removed: what was used since that began. */
+  #spared: Set<number> | undefined
+  #lastNumber: Promise<number> | undefined
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** Takes an upload in. If it breaks off, what came of it is left to compaction. */
+  async stage(source: AsyncIterable<Buffer>, options: StagingOptions = {}): Promise<StagedAttachment> {
+    const number = await this.#nextNumber()
+    const release = this.use(number)
+    try {
+      const md5 = createHash('md5')
+      const chunks = new ChunkWriter(this.#store, number)
+      const sent = new MeasuredSource(source, md5)
+      if (options.packLevel === undefined) for await (const piece of sent) await chunks.add(piece)
+      else {
+        await pipeline(sent, createGzip({ level: options.packLevel }), async (packed: AsyncIterable<Buffer>) => {
+          for await (const piece of packed) await chunks.add(piece)
+        })
+      }
+      const puts = await chunks.finish()
+      const encoding = options.packLevel === undefined ? options.encoding : 'gzip'
+      const length = (options.encoding && options.length) ?? sent.length
+      const content = { number, md5: md5.digest('base64'), length, encoding, storedLength: chunks.length }
+      return { content, puts, release }
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /** Stored bytes from `start` to `end` (exclusive). Each piece is read from the newest state: chunks never change. */
+  async *read({ number, storedLength }: AttachmentContent, start = 0, end = storedLength): AsyncGenerator<Buffer> {
+    const release = this.use(number)
+    try {
+      const slices = [...slicesOf(start, end)]
+      for (let first = 0; first < slices.length; first += READ_CHUNKS) {
+        const some = slices.slice(first, first + READ_CHUNKS)
+        using snapshot = this.#store.snapshot()
+        const chunks = await snapshot.getMany(some.map(({ chunk }) => attachmentKey(number, chunk)))
+        snapshot.release()
+        for (const [i, slice] of some.entries()) {
+          const chunk = chunks[i]
+          if (!chunk) throw new Error(`Chunk ${slice.chunk} of attachment ${number} is not there.`)
+          yield chunk.subarray(slice.start, slice.end)
+        }
+      }
+    } finally {
+      release()
+    }
+  }
+
+  /** Keeps bytes that are there from being removed until the returned function is called; undefined if they are gone. */
+  async keep({ number }: AttachmentContent): Promise<(() => void) | undefined> {
+    if (this.#condemned.has(number)) return undefined
+    const release = this.use(number)
+    using snapshot = this.#store.snapshot()
+    const range = { from: attachmentKey(number, 0), to: attachmentKey(number, 1) }
+    const page = await snapshot.page(range, { rows: 1, keysOnly: true })
+    if (page.length > 0) return release
+    release()
+    return undefined
+  }
+
+  /** Keeps the bytes from being removed until the returned function is called. */
+  use(number: number): () => void {
+    this.#inUse.set(number, (this.#inUse.get(number) ?? 0) + 1)
+    this.#spared?.add(number)
+    let isUsed = true
+    return () => {
+      if (!isUsed) return
+      isUsed = false
+      const users = (this.#inUse.get(number) ?? 1) - 1
+      if (users > 0) this.#inUse.set(number, users)
+      else this.#inUse.delete(number)
+    }
+  }
+
+  /**
+   * Removes all bytes that nothing refers to. `findReferenced` looks through one state of the database; what anybody
+   * used since it began is spared, for it may be referred to by now.
+   */
+  async removeUnreferenced(findReferenced: () => Promise<ReadonlySet<number>>): Promise<void> {
+    const last = await this.lastNumber()
+    const spared = new Set(this.#inUse.keys())
+    this.#spared = spared
+    try {
+      const referenced = await findReferenced()
+      for await (const number of this.#numbers(last)) {
+        if (!referenced.has(number) && !spared.has(number)) await this.#remove(number)
+      }
+    } finally {
+      this.#spared = undefined
+    }
+  }
+
+  async #remove(number: number): Promise<void> {
+    this.#condemned.add(number)
+    try {
+      const clears = [{ from: attachmentKey(number, 0), to: attachmentKey(number + 1, 0) }]
+      await this.#store.commit({ clears, unreferenced: true })
+    } finally {
+      this.#condemned.delete(number)
+    }
+  }
+
+  /** The numbers of what is stored, each once: from the first chunk of one to the first chunk of the next. */
+  async *#numbers(upTo: number): AsyncGenerator<number> {
+    for (let next = 0; next <= upTo; ) {
+      using snapshot = this.#store.snapshot()
+      const range = { from: attachmentKey(next, 0), to: attachmentKey(upTo + 1, 0) }
+      const page = await snapshot.page(range, { rows: 1, keysOnly: true })
+      if (page.length === 0) return
+      const number = numberOfAttachmentKey(page.key(0))
+      snapshot.release()
+      yield number
+      next = number + 1
+    }
+  }
+
+  /** The highest number that was given out so far. */
+  async lastNumber(): Promise<number> {
+    this.#lastNumber ??= this.#findLast()
+    return this.#lastNumber
+  }
+
+  async #nextNumber(): Promise<number> {
+    const last = this.lastNumber()
+    const next = last.then((number) => number + 1)
+    // Set before anybody else can ask: numbers are given out once.
+    this.#lastNumber = next
+    return next
+  }
+
+  async #findLast(): Promise<number> {
+    using snapshot = this.#store.snapshot()
+    const range: KeyRange = { from: ATTACHMENT_PREFIX, to: afterPrefix(ATTACHMENT_PREFIX), reverse: true }
+    const page = await snapshot.page(range, { rows: 1, keysOnly: true })
+    return page.length > 0 ? numberOfAttachmentKey(page.key(0)) : 0
+  }
+}
+
+/** Counts and hashes what passes. */
+class MeasuredSource implements AsyncIterable<Buffer> {
+  readonly #source: AsyncIterable<Buffer>
+  readonly #md5: Hash
+  length = 0
+
+  constructor(source: AsyncIterable<Buffer>, md5: Hash) {
+    this.#source = source
+    this.#md5 = md5
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
+    for await (const piece of this.#source) {
+      this.length += piece.length
+      this.#md5.update(piece)
+      yield piece
+    }
+  }
+}
+
+/** Cuts a stream of bytes into chunks, and commits them when enough have come together. */
+class ChunkWriter {
+  readonly #store: Store
+  readonly #number: number
+  #pieces: Buffer[] = []
+  #pieceBytes = 0
+  #chunks = 0
+  #puts: Put[] = []
+  length = 0
+
+  constructor(store: Store, number: number) {
+    this.#store = store
+    this.#number = number
+  }
+
+  async add(piece: Buffer): Promise<void> {
+    this.#pieces.push(piece)
+    this.#pieceBytes += piece.length
+    this.length += piece.length
+    if (this.#pieceBytes < CHUNK_BYTES) return
+    let rest = Buffer.concat(this.#pieces)
+    for (; rest.length >= CHUNK_BYTES; rest = rest.subarray(CHUNK_BYTES)) this.#put(rest.subarray(0, CHUNK_BYTES))
+    this.#pieces = rest.length > 0 ? [rest] : []
+    this.#pieceBytes = rest.length
+    if (this.#puts.length * CHUNK_BYTES >= SPILL_BYTES) await this.#spill()
+  }
+
+  /** The chunks that were not committed. */
+  async finish(): Promise<readonly Put[]> {
+    if (this.#pieceBytes > 0 || this.#chunks === 0) this.#put(Buffer.concat(this.#pieces))
+    return this.#puts
+  }
+
+  #put(chunk: Buffer): void {
+    this.#puts.push([attachmentKey(this.#number, this.#chunks++), chunk])
+  }
+
+  async #spill(): Promise<void> {
+    const puts = this.#puts
+    this.#puts = []
+    await this.#store.commit({ puts, unreferenced: true })
+  }
+}

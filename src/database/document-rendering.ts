@@ -1,0 +1,138 @@
+/**
+ * An opened document as JSON text, its attachments as stubs, with their contents, or with word that the contents
+ * follow. Contents are streamed: a document with large attachments is never whole in memory.
+ */
+
+import { Readable } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { documentText } from '../document/document-text.ts'
+import { quoteText } from '../encoding/json-text-splice.ts'
+import type { AttachmentRecord } from './attachment-record.ts'
+import type { AttachmentStore } from './attachment-store.ts'
+import type { OpenedDocument } from './open-document.ts'
+
+export interface RenderingOptions {
+  /** Tell how attachments are packed. */
+  readonly encodingInfo?: boolean
+}
+
+/** The text with attachments as stubs. */
+export function stubText(document: OpenedDocument, { encodingInfo = false }: RenderingOptions = {}): Buffer {
+  return textWith(document, (attachment) => stubMembers(attachment, 'stub', encodingInfo))
+}
+
+/** The text that says which attachments follow it. */
+export function followsText(document: OpenedDocument): Buffer {
+  return textWith(document, (attachment) =>
+    stubMembers(attachment, isWanted(document, attachment) ? 'follows' : 'stub', true),
+  )
+}
+
+/** The attachments whose contents the reader does not have. */
+export function wantedAttachments(document: OpenedDocument): AttachmentRecord[] {
+  return document.attachments.filter((attachment) => isWanted(document, attachment))
+}
+
+/** The text with contents in Base64, and how long it is where that can be told beforehand. */
+export interface InlineText {
+  readonly length: number | undefined
+  chunks(): AsyncGenerator<string | Buffer>
+}
+
+export function inlineText(
+  document: OpenedDocument,
+  store: AttachmentStore,
+  { encodingInfo = false }: RenderingOptions = {},
+): InlineText {
+  if (wantedAttachments(document).length === 0) {
+    const text = stubText(document, { encodingInfo })
+    return {
+      length: text.length,
+      async *chunks() {
+        yield text
+      },
+    }
+  }
+  const pieces = inlinePieces(document, encodingInfo)
+  return {
+    length: pieces.reduce<number | undefined>((sum, piece) => {
+      const size = typeof piece === 'string' ? Buffer.byteLength(piece) : base64Length(piece)
+      return sum === undefined || size === undefined ? undefined : sum + size
+    }, 0),
+    async *chunks() {
+      for (const piece of pieces) {
+        if (typeof piece === 'string') yield piece
+        else yield* base64(unpacked(store, piece))
+      }
+    },
+  }
+}
+
+/** The content as it was before it was packed. */
+export function unpacked(store: AttachmentStore, attachment: AttachmentRecord): AsyncIterable<Buffer> {
+  const stored = store.read(attachment)
+  return attachment.encoding === 'gzip'
+    ? Readable.from(stored).compose<Readable & AsyncIterable<Buffer>>(createGunzip())
+    : stored
+}
+
+/** How many bytes the content has unpacked; undefined where it came packed and nobody said. */
+export function unpackedLength({ encoding, length, storedLength }: AttachmentRecord): number | undefined {
+  return encoding && length === storedLength ? undefined : length
+}
+
+function isWanted({ knownGeneration }: OpenedDocument, { revpos }: AttachmentRecord): boolean {
+  return revpos > knownGeneration || knownGeneration === 0
+}
+
+function textWith({ parts, attachments }: OpenedDocument, members: (attachment: AttachmentRecord) => string): Buffer {
+  if (attachments.length === 0) return documentText(parts)
+  const entries = attachments.map((attachment) => `${quoteText(attachment.name)}:{${members(attachment)}}`)
+  return documentText({ ...parts, attachments: Buffer.from(`{${entries.join(',')}}`) })
+}
+
+/** Text, and in between the attachments whose contents belong there. */
+function inlinePieces(document: OpenedDocument, encodingInfo: boolean): (string | AttachmentRecord)[] {
+  const pieces: (string | AttachmentRecord)[] = []
+  const text = documentText(document.parts).toString()
+  let before = `${text.slice(0, -1)},"_attachments":{`
+  for (const [i, attachment] of document.attachments.entries()) {
+    before += `${i === 0 ? '' : ','}${quoteText(attachment.name)}:{`
+    if (isWanted(document, attachment)) {
+      pieces.push(`${before}${commonMembers(attachment)},"data":"`, attachment)
+      before = `"${encodingInfo ? encodingMembers(attachment) : ''}}`
+    } else before += `${stubMembers(attachment, 'stub', encodingInfo)}}`
+  }
+  pieces.push(`${before}}}`)
+  return pieces
+}
+
+function commonMembers({ contentType, revpos, md5 }: AttachmentRecord): string {
+  return `"content_type":${quoteText(contentType)},"revpos":${revpos},"digest":"md5-${md5}"`
+}
+
+function stubMembers(attachment: AttachmentRecord, kind: 'stub' | 'follows', encodingInfo: boolean): string {
+  const known = `${commonMembers(attachment)},"length":${attachment.length},"${kind}":true`
+  return encodingInfo ? known + encodingMembers(attachment) : known
+}
+
+function encodingMembers({ encoding, storedLength }: AttachmentRecord): string {
+  return encoding ? `,"encoding":"${encoding}","encoded_length":${storedLength}` : ''
+}
+
+function base64Length(attachment: AttachmentRecord): number | undefined {
+  const length = unpackedLength(attachment)
+  return length === undefined ? undefined : 4 * Math.ceil(length / 3)
+}
+
+/** Base64 of a stream: three bytes make four characters, so what does not fill three waits for more. */
+async function* base64(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
+  let rest: Buffer = Buffer.alloc(0)
+  for await (const piece of source) {
+    const bytes = rest.length > 0 ? Buffer.concat([rest, piece]) : piece
+    const whole = bytes.length - (bytes.length % 3)
+    if (whole > 0) yield bytes.toString('base64', 0, whole)
+    rest = bytes.subarray(whole)
+  }
+  if (rest.length > 0) yield rest.toString('base64')
+}
