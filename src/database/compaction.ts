@@ -10,7 +10,7 @@ import type { AttachmentStore } from './attachment-store.ts'
 import type { DatabaseState } from './database-state.ts'
 import { DatabaseView } from './database-view.ts'
 import { DocumentChanges } from './document-changes.ts'
-import { recordHasAttachments, recordHasOldBodies } from './document-record.ts'
+import { recordHasAttachments, recordHasHistory } from './document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from './keys.ts'
 import { readRecords } from './read-records.ts'
 import type { SoloPlan, WriteQueue } from './write-queue.ts'
@@ -19,6 +19,9 @@ import type { SoloPlan, WriteQueue } from './write-queue.ts'
 export type CompactionProgress = (done: number, total: number) => void
 
 const DOCUMENTS_A_TURN = 200
+
+/** A turn ends with the document that reaches this: a commit holds so many operations and no more. */
+const BODIES_A_TURN = 10_000
 
 /** The first part of the work counts as half of it: progress is for people. */
 export async function compactDatabase(
@@ -35,8 +38,11 @@ export async function compactDatabase(
     looked += rows
     onProgress(Math.floor(Math.min(looked, total) / 2), total)
   })) {
-    signal.throwIfAborted()
-    await queue.solo((snapshot, state) => planTrimming(snapshot, state, ids, ranks))
+    for (let rest: readonly string[] = ids; rest.length > 0; ) {
+      signal.throwIfAborted()
+      const done = await queue.solo((snapshot, state) => planTrimming(snapshot, state, rest, ranks))
+      rest = rest.slice(done)
+    }
   }
   await attachments.removeUnreferenced(() => referencedAttachments(store))
   await store.compact({
@@ -46,7 +52,7 @@ export async function compactDatabase(
   onProgress(total, total)
 }
 
-/** Ids of documents that hold more than they need, some at a time, from states that are not held for long. */
+/** Ids of documents that may hold more than they need, some at a time, from states that are not held for long. */
 async function* untrimmed(store: Store, onRows: (rows: number) => void): AsyncGenerator<string[]> {
   let ids: string[] = []
   let rest: KeyRange | undefined = { from: DOCUMENT_PREFIX, to: afterPrefix(DOCUMENT_PREFIX) }
@@ -54,7 +60,7 @@ async function* untrimmed(store: Store, onRows: (rows: number) => void): AsyncGe
     using snapshot = store.snapshot()
     const page = await snapshot.page(rest)
     for (let row = 0; row < page.length; row++) {
-      if (recordHasOldBodies(page.value(row))) ids.push(idOfDocumentKey(page.key(row)))
+      if (recordHasHistory(page.value(row))) ids.push(idOfDocumentKey(page.key(row)))
     }
     rest = page.next
     snapshot.release()
@@ -86,21 +92,25 @@ async function referencedAttachments(store: Store): Promise<Set<number>> {
   return referenced
 }
 
+/** Trims the first of the documents; resolves to how many it got through. */
 async function planTrimming(
   snapshot: Snapshot,
   before: DatabaseState,
   ids: readonly string[],
   ranks: RankTree,
-): Promise<SoloPlan<undefined>> {
+): Promise<SoloPlan<number>> {
   const changes = new DocumentChanges()
   let state = before
+  let done = 0
   for (const { id, record } of await readRecords(snapshot, ids)) {
-    if (!record) continue
-    const tree = withLeafBodiesOnly(stem(record.tree, state.revisionLimit))
+    done++
+    const tree = record && withLeafBodiesOnly(stem(record.tree, state.revisionLimit))
+    if (!tree || tree === record.tree) continue
     changes.dropBodies(droppedBodies(record.tree, tree))
     // Nothing of it can be seen, so its sequence stays.
     state = changes.replace(state, id, record, { ...record, hasOldBodies: false, tree })
+    if (changes.deletes.length >= BODIES_A_TURN) break
   }
   await changes.finish(snapshot, ranks)
-  return { changes, state, result: undefined }
+  return { changes, state, result: done }
 }

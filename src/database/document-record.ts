@@ -116,8 +116,9 @@ export function weightOfRecord(bytes: Buffer): number {
   return (bytes[0]! & DELETED) !== 0 ? 0 : 1
 }
 
-export function recordHasOldBodies(bytes: Buffer): boolean {
-  return (bytes[0]! & OLD_BODIES) !== 0
+/** Whether there is more than one revision: bodies that compaction drops, or more history than the limit allows. */
+export function recordHasHistory(bytes: Buffer): boolean {
+  return (bytes[0]! & (TREE_INSIDE | TREE_APART)) !== 0
 }
 
 export function recordHasAttachments(bytes: Buffer): boolean {

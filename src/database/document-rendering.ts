@@ -3,7 +3,7 @@
  * follow. Contents are streamed: a document with large attachments is never whole in memory.
  */
 
-import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { createGunzip } from 'node:zlib'
 import { documentText } from '../document/document-text.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
@@ -71,9 +71,19 @@ export function inlineText(
 /** The content as it was before it was packed. */
 export function unpacked(store: AttachmentStore, attachment: AttachmentRecord): AsyncIterable<Buffer> {
   const stored = store.read(attachment)
-  return attachment.encoding === 'gzip'
-    ? Readable.from(stored).compose<Readable & AsyncIterable<Buffer>>(createGunzip())
-    : stored
+  return attachment.encoding === 'gzip' ? gunzipped(stored) : stored
+}
+
+async function* gunzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const gunzip = createGunzip()
+  // What goes wrong on the way in comes out of the other end.
+  const feeding = pipeline(source, gunzip).catch(() => {})
+  try {
+    for await (const piece of gunzip) yield piece
+  } finally {
+    gunzip.destroy()
+    await feeding
+  }
 }
 
 /** How many bytes the content has unpacked; undefined where it came packed and nobody said. */

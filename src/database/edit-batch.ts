@@ -2,6 +2,7 @@
  * Decides a batch of edits against one state of the database: which revisions there will be, and every row of the store
  * that changes with them. Reads all records in one go; writes nothing.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decide, type Edit, type Written } from '../document/decide.ts'
 import { conflict, notFound } from '../document/request-error.ts'
 import { generationOf, type RevisionId } from '../document/revision-id.ts'
@@ -31,7 +32,8 @@ export async function planBatch(
   const edits = requests.flat()
   const [documents, locals] = await Promise.all([readDocuments(snapshot, edits), readLocals(snapshot, edits)])
   const batch = new EditBatch(state, documents, locals)
-  const outcomes = requests.map((request) => batch.apply(request))
+  const outcomes: EditOutcome[][] = []
+  for (const request of requests) outcomes.push(await batch.apply(request))
   await batch.measureWinners(snapshot)
   const changes = batch.changes()
   await changes.finish(snapshot, ranks)
@@ -67,12 +69,17 @@ class EditBatch {
     this.#locals = locals
   }
 
-  /** The edits of one request, in order: a later one finds what an earlier one left. */
-  apply(request: readonly DocumentEdit[]): EditOutcome[] {
+  /** The edits of one request, in order: a later one finds what an earlier one left. Lets others go on meanwhile. */
+  async apply(request: readonly DocumentEdit[]): Promise<EditOutcome[]> {
     const changed = new Set<WorkingDocument>()
-    const outcomes = request.map((edit) =>
-      edit.kind === 'local' ? this.#applyLocal(edit) : this.#applyDocument(edit, changed),
-    )
+    const outcomes: EditOutcome[] = []
+    let begun = performance.now()
+    for (const edit of request) {
+      outcomes.push(edit.kind === 'local' ? this.#applyLocal(edit) : this.#applyDocument(edit, changed))
+      if (performance.now() - begun < TURN_MS) continue
+      await nextTurn()
+      begun = performance.now()
+    }
     // One sequence a document and request, however many of its revisions came.
     let { updateSequence } = this.state
     for (const document of changed) document.after = { ...document.after!, sequence: ++updateSequence }
@@ -151,6 +158,9 @@ class EditBatch {
     return { outcome: 'written', revision: localRevision(count) }
   }
 }
+
+/** So long a large batch keeps everybody else waiting at most. */
+const TURN_MS = 8
 
 /** Stands for the size of a body until it is known. */
 const UNMEASURED = -1

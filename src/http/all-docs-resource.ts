@@ -1,13 +1,15 @@
 /** `_all_docs`: the list of documents, sent while it is read. */
 import { createHash } from 'node:crypto'
 import { type AllDocumentsQuery, type DocumentsWanted, listKeys, listRange } from '../database/all-documents.ts'
+import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
+import { inlineText, stubText } from '../database/document-rendering.ts'
 import { badRequest } from '../document/request-error.ts'
-import type { Answer, StreamedAnswer } from './answer.ts'
-import { notModified } from './answer.ts'
+import { type Answer, notModified, streamed } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
+import { jsonParameter } from './document-answer.ts'
 import { queryParseError } from './query-error.ts'
 import { isObject, readJson } from './request-body.ts'
 
@@ -30,8 +32,8 @@ function keyList(keys: unknown): readonly unknown[] {
 }
 
 async function answer(call: Call, context: HttpContext, keys: readonly unknown[] | undefined): Promise<Answer> {
-  const query = parseQuery(call, keys !== undefined)
   const database = await databaseOf(call, context)
+  const query = parseQuery(call, database, keys !== undefined)
   const view = database.view()
   try {
     const { updateSequence, documentCount } = await view.state()
@@ -48,15 +50,11 @@ async function answer(call: Call, context: HttpContext, keys: readonly unknown[]
     const chunks = keys
       ? keyChunks(view, chosenKeys(keys, query), head, query.documents)
       : listChunks(await listRange(database, view, query), head)
-    return streamed(view, tag, chunks)
+    return streamed(chunks, { headers: { ETag: tag }, release: () => view.release() })
   } catch (error) {
     view.release()
     throw error
   }
-}
-
-function streamed(view: DatabaseView, tag: string, chunks: AsyncIterable<string>): StreamedAnswer {
-  return { kind: 'streamed', status: 200, headers: { ETag: tag }, chunks, release: () => view.release() }
 }
 
 /** Stands for the state of the database and what was asked of it. */
@@ -114,7 +112,7 @@ function chosenKeys(keys: readonly unknown[], { descending, skip, limit }: AllDo
   return (descending ? keys.toReversed() : keys).slice(skip, skip + limit)
 }
 
-function parseQuery(call: Call, hasKeys: boolean): AllDocumentsQuery & { updateSequence: boolean } {
+function parseQuery(call: Call, database: Database, hasKeys: boolean): AllDocumentsQuery & { updateSequence: boolean } {
   const key = idParameter(call, 'key')
   const start = idParameter(call, 'startkey', 'start_key')
   const end = idParameter(call, 'endkey', 'end_key')
@@ -123,7 +121,13 @@ function parseQuery(call: Call, hasKeys: boolean): AllDocumentsQuery & { updateS
   }
   refuseViewParameters(call)
   const includesDocuments = call.queryBoolean('include_docs') ?? false
-  const conflicts = call.queryBoolean('conflicts') ?? false
+  const documents = {
+    conflicts: call.queryBoolean('conflicts') ?? false,
+    render: documentRenderer(database, {
+      contents: call.queryBoolean('attachments') ?? false,
+      encodingInfo: call.queryBoolean('att_encoding_info') ?? false,
+    }),
+  }
   return {
     start: key.id ?? start.id ?? call.query('startkey_docid') ?? call.query('start_key_doc_id'),
     end: key.id ?? end.id ?? call.query('endkey_docid') ?? call.query('end_key_doc_id'),
@@ -131,8 +135,23 @@ function parseQuery(call: Call, hasKeys: boolean): AllDocumentsQuery & { updateS
     descending: call.queryBoolean('descending') ?? false,
     skip: call.queryCount('skip') ?? 0,
     limit: call.queryCount('limit') ?? Number.POSITIVE_INFINITY,
-    documents: includesDocuments ? { conflicts } : undefined,
+    documents: includesDocuments ? documents : undefined,
     updateSequence: call.queryBoolean('update_seq') ?? false,
+  }
+}
+
+/** How documents stand in a listing. */
+function documentRenderer(
+  database: Database,
+  { contents, encodingInfo }: { readonly contents: boolean; readonly encodingInfo: boolean },
+): DocumentsWanted['render'] {
+  if (!contents) return (document) => stubText(document, { encodingInfo }).toString()
+  return async (document) => {
+    const pieces: string[] = []
+    for await (const piece of inlineText(document, database.attachments, { encodingInfo }).chunks()) {
+      pieces.push(piece.toString())
+    }
+    return pieces.join('')
   }
 }
 
@@ -162,13 +181,5 @@ function plainOrJson(text: string): unknown {
     return JSON.parse(text)
   } catch {
     return text
-  }
-}
-
-function jsonParameter(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    throw badRequest('invalid_json')
   }
 }

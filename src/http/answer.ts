@@ -1,5 +1,5 @@
 /** What a handler answers, and the one place that sends it. */
-import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { RequestError } from '../document/request-error.ts'
 import type { Call } from './call.ts'
 
@@ -38,6 +38,14 @@ export function json(value: unknown, options: AnswerOptions = {}): Answer {
 export function jsonText(text: string | Buffer, { status = 200, headers = {} }: AnswerOptions = {}): Answer {
   const body = typeof text === 'string' ? `${text}\n` : Buffer.concat([text, NEWLINE])
   return { kind: 'whole', status, headers, body }
+}
+
+/** A reply that is made while it is sent. */
+export function streamed(
+  chunks: AsyncIterable<string | Buffer>,
+  { status = 200, headers = {}, release = () => {} }: AnswerOptions & { readonly release?: () => void } = {},
+): StreamedAnswer {
+  return { kind: 'streamed', status, headers, chunks, release }
 }
 
 export function notModified(tag: string): Answer {
@@ -105,7 +113,20 @@ async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the work of who makes the chunks.
     if (response.destroyed) return
-    if (!response.write(chunk)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    if (!response.write(chunk)) await writable(response)
   }
   response.end()
+}
+
+/** Resolves when the client has taken what was written, or is gone. */
+function writable(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = () => {
+      response.off('drain', done)
+      response.off('close', done)
+      resolve()
+    }
+    response.on('drain', done)
+    response.on('close', done)
+  })
 }

@@ -2,12 +2,14 @@
  * The Fastify application. Fastify keeps the connections and the life of the server; routing, bodies, negotiation and
  * errors are our own, since the interface has rules for all of them.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type FastifyInstance, fastify } from 'fastify'
 import { notFound, RequestError } from '../document/request-error.ts'
 import { CommitFailedError, StoreGoneError } from '../storage/storage-error.ts'
 import { type Answer, errorAnswer, MethodNotAllowedError, send } from './answer.ts'
 import { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { checkCallback, wrapped } from './jsonp.ts'
 import { type Handler, handlerOf } from './route.ts'
 import { routes } from './routes.ts'
 
@@ -27,11 +29,9 @@ export function createApp(context: HttpContext): FastifyInstance {
     requestTimeout: 0,
     http: { maxHeaderSize: HEADERS_LIMIT_BYTES, headersTimeout: HEADERS_WAIT_MS },
   })
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   const server = `Service/${context.version} (Node.js/${process.versions.node})`
-  // No route of Fastify's: methods that it does not know are answered by our table too.
-  app.setNotFoundHandler(async (request, reply) => {
+  // Taken over before Fastify routes or looks at the body: methods, types and paths are judged by our own rules.
+  app.addHook('onRequest', async (request, reply) => {
     reply.hijack()
     reply.raw.setHeader('Server', server)
     await handle(request.raw, reply.raw, request.originalUrl, context)
@@ -42,14 +42,15 @@ export function createApp(context: HttpContext): FastifyInstance {
 }
 
 async function handle(
-  request: ConstructorParameters<typeof Call>[0],
-  response: ConstructorParameters<typeof Call>[1],
+  request: IncomingMessage,
+  response: ServerResponse,
   url: string,
   context: HttpContext,
 ): Promise<void> {
   const call = new Call(request, response, url)
   try {
-    await send(call, await answer(call, context))
+    const reply = await answer(call, context)
+    await send(call, wrapped(call, context, reply))
   } catch (error) {
     // The head is out: only a broken connection can tell the client that the rest is missing.
     context.log.error('A reply broke off.', { method: call.method, url, error: String(error) })
@@ -59,10 +60,19 @@ async function handle(
 
 async function answer(call: Call, context: HttpContext): Promise<Answer> {
   try {
+    checkLength(call, context)
+    checkCallback(call, context)
     const handler = await handlerFor(call, context)
     return await handler(call, context)
   } catch (error) {
     return errorAnswer(told(error, call, context))
+  }
+}
+
+function checkLength({ url }: Call, { configuration }: HttpContext): void {
+  const limit = configuration.get('httpd', 'max_uri_length')
+  if (limit !== undefined && url.length > Number(limit)) {
+    throw new RequestError(414, 'too_long', 'the request entity is too long')
   }
 }
 

@@ -1,30 +1,223 @@
-/** What hangs on a document. */
+/** Attachments by their own addresses: read, in parts too, written and deleted. */
+import { DEFAULT_CONTENT_TYPE } from '../database/attachment-edits.ts'
+import type { AttachmentRecord } from '../database/attachment-record.ts'
+import type { Database } from '../database/database.ts'
+import { unpacked, unpackedLength } from '../database/document-rendering.ts'
+import type { EditedAttachment, NewRevisionEdit } from '../database/edit.ts'
 import { openDocument, openRevision } from '../database/open-document.ts'
-import { notFound } from '../document/request-error.ts'
-import type { Answer } from './answer.ts'
+import { checkedAttachmentName, type SentDocument } from '../document/document-fields.ts'
+import { parseDocumentId } from '../document/document-id.ts'
+import { conflict, notFound } from '../document/request-error.ts'
+import type { RevisionId } from '../document/revision-id.ts'
+import { scanDocument } from '../encoding/json-text.ts'
+import { acceptedCodings } from './acceptance.ts'
+import { type Answer, notModified, streamed } from './answer.ts'
+import { stageBody } from './attachment-upload.ts'
+import { parseRanges } from './byte-ranges.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
-import { isEscapedDesign, redirectToDesign } from './document-resource.ts'
-import { revisionParameter } from './revision-parameter.ts'
+import { attachmentPathOf, documentSegments, isEscapedDesign, redirectToDesign } from './document-path.ts'
+import { keptAttachments } from './document-writing.ts'
+import { type ByteRange, byteRangesBody, newBoundary } from './multipart-writer.ts'
+import { namedParent, revisionParameter } from './revision-parameter.ts'
+import { writeAnswer } from './write-answer.ts'
 
 export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
   if (isEscapedDesign(call)) return redirectToDesign(call)
-  return findAttachment(call, context, call.segment(1))
-}
-
-/** Below a design document are its functions, by names that begin with an underscore, and its attachments. */
-export async function readOfDesign(call: Call, context: HttpContext): Promise<Answer> {
-  const name = call.segment(3)
-  if (name.startsWith('_')) throw notFound(`missing handler: ${name}`)
-  return findAttachment(call, context, call.segments.slice(1, 3).join('/'))
-}
-
-/** Documents cannot be given attachments yet, so there is none to be found. */
-async function findAttachment(call: Call, context: HttpContext, id: string): Promise<Answer> {
+  const { id, name } = attachmentPathOf(call)
   const database = await databaseOf(call, context)
   using view = database.view()
   const revision = revisionParameter(call)
-  await (revision === undefined ? openDocument(view, id) : openRevision(view, id, revision))
-  throw notFound('Document is missing attachment')
+  const document = await (revision === undefined ? openDocument(view, id) : openRevision(view, id, revision))
+  view.release()
+  const attachment = document.attachments.find((each) => each.name === name)
+  if (!attachment) throw missingAttachment()
+  const tag = `"${attachment.md5}"`
+  return call.hasTag(tag) ? notModified(tag) : attachmentAnswer(call, database, attachment, tag)
+}
+
+/** Below a design document are its functions, by names that begin with an underscore, and its attachments. */
+export function ofDesign(handler: (call: Call, context: HttpContext) => Promise<Answer>) {
+  return async (call: Call, context: HttpContext): Promise<Answer> => {
+    const name = call.segment(3)
+    if (name.startsWith('_')) throw notFound(`missing handler: ${name}`)
+    return handler(call, context)
+  }
+}
+
+export async function putAttachment(call: Call, context: HttpContext): Promise<Answer> {
+  const path = attachmentPathOf(call)
+  const id = parseDocumentId(path.id)
+  const name = checkedAttachmentName(path.name)
+  const database = await databaseOf(call, context)
+  const parent = namedParent(call, undefined)
+  // A conflict that can be seen now need not wait for the upload; the writer looks again.
+  await baseOf(database, id, parent)
+  const contentType = call.header('content-type') ?? DEFAULT_CONTENT_TYPE
+  const staged = await stageBody(call, context, database, contentType)
+  try {
+    const base = await baseOf(database, id, parent)
+    const added = { ...staged.content, name, contentType, revpos: undefined, puts: staged.puts }
+    const others = base.attachments.filter((each) => each.name !== name)
+    return await writeRevision(call, database, { id, parent, base, others, added: [added], created: { name } })
+  } finally {
+    staged.release()
+  }
+}
+
+export async function deleteAttachment(call: Call, context: HttpContext): Promise<Answer> {
+  const { id, name } = attachmentPathOf(call)
+  const database = await databaseOf(call, context)
+  const parent = namedParent(call, undefined)
+  using view = database.view()
+  if (!(await view.record(id))) throw notFound('missing')
+  view.release()
+  const base = await baseOf(database, id, parent)
+  if (!base.attachments.some((each) => each.name === name)) throw missingAttachment()
+  const others = base.attachments.filter((each) => each.name !== name)
+  return writeRevision(call, database, { id, parent, base, others, added: [], created: 'nothing' })
+}
+
+/** What a new revision goes on from. */
+interface Base {
+  readonly body: Buffer
+  readonly attachments: readonly AttachmentRecord[]
+}
+
+const NOTHING: Base = { body: Buffer.from('{}'), attachments: [] }
+
+/** The named revision; nothing where the document is new or begins again. Throws where that is a conflict. */
+async function baseOf(database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
+  using view = database.view()
+  const record = await view.record(id)
+  if (parent === undefined) {
+    if (record && !record.deleted) throw conflict()
+    return NOTHING
+  }
+  const tree = record && (await view.tree(id, record))
+  if (!tree?.isLeaf(parent)) throw conflict()
+  const { parts, attachments } = await openRevision(view, id, parent)
+  return { body: parts.body, attachments }
+}
+
+/** New attachments on a document that is named or sent with them; those of equal names give way. */
+export async function writeWithAttachments(
+  call: Call,
+  database: Database,
+  upload: {
+    readonly id: string
+    readonly parent: RevisionId | undefined
+    readonly document: SentDocument | undefined
+    readonly added: readonly EditedAttachment[]
+  },
+): Promise<Answer> {
+  const { id, parent, document, added } = upload
+  const base = await baseOf(database, id, parent)
+  const names = new Set(added.map(({ name }) => name))
+  const others = base.attachments.filter(({ name }) => !names.has(name))
+  const body = document?.body ?? base.body
+  return writeRevision(call, database, { id, parent, base: { ...base, body }, others, added, created: 'document' })
+}
+
+interface RevisionPlan {
+  readonly id: string
+  readonly parent: RevisionId | undefined
+  readonly base: Base
+  readonly others: readonly AttachmentRecord[]
+  /** Go first. */
+  readonly added: readonly EditedAttachment[]
+  /** What was made: the document, an attachment of that name, or nothing. */
+  readonly created: 'document' | 'nothing' | { readonly name: string }
+}
+
+async function writeRevision(call: Call, database: Database, plan: RevisionPlan): Promise<Answer> {
+  const { id, parent, base, others, added, created } = plan
+  const kept = await keptAttachments(database, id, others)
+  try {
+    const { body, term } = scanDocument(base.body)
+    const attachments = [...added, ...kept.attachments]
+    const edit: NewRevisionEdit = { kind: 'interactive', id, parent, deleted: false, body, term, attachments }
+    return await writeAnswer(call, database, edit, addressOf(id, created))
+  } finally {
+    kept.release()
+  }
+}
+
+function addressOf(id: string, created: RevisionPlan['created']): string[] | null {
+  if (created === 'nothing') return null
+  const document = documentSegments(id)
+  return created === 'document' ? document : [...document, ...created.name.split('/')]
+}
+
+function attachmentAnswer(call: Call, database: Database, attachment: AttachmentRecord, tag: string): Answer {
+  const store = database.attachments
+  const common = { ETag: tag, 'Content-Type': attachment.contentType }
+  const codings = acceptedCodings(call)
+  const length = unpackedLength(attachment)
+  const ranges = codings.identity && length !== undefined ? parseRanges(call.header('range'), length) : undefined
+  if (ranges && length !== undefined) return rangesAnswer(database, attachment, length, ranges, common)
+  if (attachment.encoding && codings.gzip) {
+    const headers = {
+      ...common,
+      'Accept-Ranges': 'none',
+      'Content-Encoding': attachment.encoding,
+      'Content-Length': String(attachment.storedLength),
+      // The digest is of the content as it came; these are those bytes only where it came packed.
+      ...(length === undefined ? { 'Content-MD5': attachment.md5 } : {}),
+    }
+    return streamed(store.read(attachment), { headers })
+  }
+  const headers = {
+    ...common,
+    'Accept-Ranges': length === undefined ? 'none' : 'bytes',
+    ...(length === undefined ? {} : { 'Content-Length': String(length), 'Content-MD5': attachment.md5 }),
+  }
+  return streamed(unpacked(store, attachment), { headers })
+}
+
+function rangesAnswer(
+  database: Database,
+  attachment: AttachmentRecord,
+  length: number,
+  ranges: readonly ByteRange[],
+  common: { ETag: string; 'Content-Type': string },
+): Answer {
+  const content = (range: ByteRange) => rangeOf(database, attachment, range)
+  const [first, ...more] = ranges
+  if (first && more.length === 0) {
+    const headers = {
+      ...common,
+      'Accept-Ranges': 'bytes',
+      'Content-Range': `bytes ${first.first}-${first.last}/${length}`,
+      'Content-Length': String(first.last - first.first + 1),
+    }
+    return streamed(content(first), { status: 206, headers })
+  }
+  const boundary = newBoundary()
+  const source = { contentType: attachment.contentType, length, content }
+  return streamed(byteRangesBody(source, ranges, boundary), {
+    status: 206,
+    headers: { ...common, 'Accept-Ranges': 'bytes', 'Content-Type': `multipart/byteranges; boundary="${boundary}"` },
+  })
+}
+
+/** A part of the content. Of what is packed, all before it has to be unpacked too. */
+async function* rangeOf(database: Database, attachment: AttachmentRecord, range: ByteRange): AsyncGenerator<Buffer> {
+  const { first, last } = range
+  if (!attachment.encoding) {
+    yield* database.attachments.read(attachment, first, last + 1)
+    return
+  }
+  let at = 0
+  for await (const piece of unpacked(database.attachments, attachment)) {
+    const slice = piece.subarray(Math.max(0, first - at), Math.max(0, last + 1 - at))
+    if (slice.length > 0) yield slice
+    at += piece.length
+    if (at > last) return
+  }
+}
+
+function missingAttachment(): Error {
+  return notFound('Document is missing attachment')
 }

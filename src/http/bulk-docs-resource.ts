@@ -1,4 +1,6 @@
 /** `_bulk_docs`: many documents in one request, each with its own outcome. */
+import { attachmentEdits } from '../database/attachment-edits.ts'
+import type { Database } from '../database/database.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import { namedRevision, readDocument, type SentDocument } from '../document/document-fields.ts'
 import { isLocalId, parseDocumentId } from '../document/document-id.ts'
@@ -8,8 +10,9 @@ import { type Answer, json } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
-import { editOf } from './document-edit.ts'
+import { type EditMode, editOf, stubParentOf } from './document-edit.ts'
 import { checkDocumentSize } from './document-size.ts'
+import { packingPolicy } from './packing-policy.ts'
 import { parsing, readJsonText, requireJsonType } from './request-body.ts'
 
 export async function bulkDocuments(call: Call, context: HttpContext): Promise<Answer> {
@@ -17,15 +20,23 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
   requireJsonType(call)
   const text = await readJsonText(call, context)
   const request = parsing(() => readRequest(text))
-  const edits = request.documents.map((document) => {
-    checkDocumentSize(document, context)
-    return bulkEdit(document, request, context)
-  })
-  const outcomes = await database.write(edits)
-  return json(
-    outcomes.map((outcome, i) => entry(edits[i]!, outcome)),
-    { status: 201 },
-  )
+  for (const document of request.documents) checkDocumentSize(document, context)
+  const edits: DocumentEdit[] = []
+  const releases: (() => void)[] = []
+  try {
+    for (const document of request.documents) {
+      const { edit, release } = await bulkEdit(database, document, request, context)
+      edits.push(edit)
+      releases.push(release)
+    }
+    const outcomes = await database.write(edits)
+    return json(
+      outcomes.map((outcome, i) => entry(edits[i]!, outcome)),
+      { status: 201 },
+    )
+  } finally {
+    for (const release of releases) release()
+  }
 }
 
 interface BulkRequest {
@@ -61,17 +72,24 @@ function readRequest(text: Buffer): BulkRequest {
   return { documents, newEdits, allOrNothing: allOrNothing === true }
 }
 
-function bulkEdit(
+async function bulkEdit(
+  database: Database,
   document: SentDocument,
   { newEdits, allOrNothing }: BulkRequest,
-  { uuids }: HttpContext,
-): DocumentEdit {
-  if (!newEdits) {
-    if (document.id === undefined) throw badRequest('Document id must not be empty')
-    return editOf(document.id, document, { replicated: true })
-  }
+  { uuids, configuration }: HttpContext,
+): Promise<{ edit: DocumentEdit; release: () => void }> {
+  if (!newEdits && document.id === undefined) throw badRequest('Document id must not be empty')
   const id = document.id ?? parseDocumentId(uuids.next())
-  return editOf(id, document, { parent: namedRevision(document), branching: allOrNothing && !isLocalId(id) })
+  const mode: EditMode = newEdits ? { parent: namedRevision(document), branching: allOrNothing } : { replicated: true }
+  if (isLocalId(id)) return { edit: editOf(id, document, mode, []), release: () => {} }
+  const { attachments, release } = await attachmentEdits(
+    database,
+    id,
+    document.attachments,
+    stubParentOf(document, mode),
+    packingPolicy(configuration),
+  )
+  return { edit: editOf(id, document, mode, attachments), release }
 }
 
 function entry({ id }: DocumentEdit, outcome: EditOutcome) {

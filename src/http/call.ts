@@ -23,9 +23,11 @@ export class Call {
     this.response = response
     this.url = url
     this.method = methodOf(request)
-    const end = url.indexOf('?')
-    this.#path = end < 0 ? url : url.slice(0, end)
-    this.#queryText = end < 0 ? '' : url.slice(end + 1)
+    // A target may name the server too, as for a proxy.
+    const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, '')
+    const end = target.indexOf('?')
+    this.#path = end < 0 ? target : target.slice(0, end)
+    this.#queryText = end < 0 ? '' : target.slice(end + 1)
   }
 
   /** The path, split at its slashes and then decoded; empty segments do not count. */

@@ -1,5 +1,6 @@
 /** Turns a document that was sent into what the writer is asked for. */
-import type { DocumentEdit } from '../database/edit.ts'
+import type { StubParent } from '../database/attachment-edits.ts'
+import type { DocumentEdit, EditedAttachment } from '../database/edit.ts'
 import { replicatedPath, type SentDocument } from '../document/document-fields.ts'
 import { isLocalId } from '../document/document-id.ts'
 import type { RevisionId } from '../document/revision-id.ts'
@@ -10,11 +11,21 @@ export type EditMode =
   /** A revision of another server, stored as it is. */
   | { readonly replicated: true }
 
-export function editOf(id: string, document: SentDocument, mode: EditMode): DocumentEdit {
+export function editOf(
+  id: string,
+  document: SentDocument,
+  mode: EditMode,
+  attachments: readonly EditedAttachment[],
+): DocumentEdit {
   const { body, term, deleted } = document
-  if (isLocalId(id)) {
-    return { kind: 'local', id, parent: mode.replicated ? 'any' : mode.parent, deleted, body }
-  }
-  if (mode.replicated) return { kind: 'replicated', id, path: replicatedPath(document), deleted, body }
-  return { kind: mode.branching ? 'branching' : 'interactive', id, parent: mode.parent, deleted, body, term }
+  if (isLocalId(id)) return { kind: 'local', id, parent: mode.replicated ? 'any' : mode.parent, deleted, body }
+  if (mode.replicated) return { kind: 'replicated', id, path: replicatedPath(document), deleted, body, attachments }
+  const kind = mode.branching ? 'branching' : 'interactive'
+  return { kind, id, parent: mode.parent, deleted, body, term, attachments }
+}
+
+/** The revision whose attachments the stubs of a document stand for. */
+export function stubParentOf(document: SentDocument, mode: EditMode): StubParent {
+  if (mode.replicated) return { kind: 'replicated', path: replicatedPath(document) }
+  return { kind: 'interactive', parent: mode.parent }
 }

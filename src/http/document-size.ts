@@ -1,9 +1,8 @@
 /** The limit on a single document. */
 import type { SentDocument } from '../document/document-fields.ts'
-import { RequestError } from '../document/request-error.ts'
 import type { HttpContext } from './context.ts'
+import { tooLarge } from './request-body.ts'
 
-export function checkDocumentSize({ body, id }: SentDocument, { configuration }: HttpContext, named?: string): void {
-  if (body.length <= configuration.integer('service', 'max_document_size')) return
-  throw new RequestError(413, 'document_too_large', named ?? id ?? '')
+export function checkDocumentSize({ body }: SentDocument, { configuration }: HttpContext): void {
+  if (body.length > configuration.integer('service', 'max_document_size')) throw tooLarge()
 }

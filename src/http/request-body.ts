@@ -74,25 +74,37 @@ async function readBytes(call: Call, limit: number): Promise<Buffer> {
   }
 }
 
-async function receive({ request, response }: Call, limit: number): Promise<Buffer> {
-  if (Number(request.headers['content-length'] ?? 0) > limit) throw tooLarge()
+async function receive(call: Call, limit: number): Promise<Buffer> {
+  if (Number(call.request.headers['content-length'] ?? 0) > limit) throw tooLarge()
+  return collect(bodyPieces(call), limit)
+}
+
+/** The body as it comes in. Who sends it is told to go ahead; one that falls silent is given up. */
+export async function* bodyPieces({ request, response }: Call): AsyncGenerator<Buffer> {
   if (request.headers.expect !== undefined) response.writeContinue()
   const silence = setTimeout(() => request.destroy(), SILENCE_LIMIT_MS)
-  const chunks: Buffer[] = []
-  let size = 0
   try {
-    for await (const chunk of request.iterator({ destroyOnReturn: false })) {
+    for await (const piece of request.iterator({ destroyOnReturn: false })) {
       silence.refresh()
-      chunks.push(chunk)
-      size += chunk.length
-      if (size > limit) throw tooLarge()
+      yield piece
     }
   } finally {
     clearTimeout(silence)
   }
-  return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
 }
 
-function tooLarge(): RequestError {
+/** All of it, up to a limit. */
+export async function collect(source: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
+  const pieces: Buffer[] = []
+  let size = 0
+  for await (const piece of source) {
+    pieces.push(piece)
+    size += piece.length
+    if (size > limit) throw tooLarge()
+  }
+  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+}
+
+export function tooLarge(): RequestError {
   return new RequestError(413, 'too_large', 'the request entity is too large')
 }

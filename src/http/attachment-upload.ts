@@ -1,0 +1,46 @@
+/** The content of an attachment that is the whole body of a request. */
+import type { StagedAttachment } from '../database/attachment-store.ts'
+import type { Database } from '../database/database.ts'
+import { RequestError } from '../document/request-error.ts'
+import type { Call } from './call.ts'
+import type { HttpContext } from './context.ts'
+import { packingPolicy } from './packing-policy.ts'
+import { bodyPieces } from './request-body.ts'
+
+/** Streams the body into the store and checks it against its Content-MD5, in the head or after the end. */
+export async function stageBody(
+  call: Call,
+  { configuration }: HttpContext,
+  database: Database,
+  contentType: string,
+): Promise<StagedAttachment> {
+  const encoding = contentEncoding(call)
+  const packLevel = encoding ? undefined : packingPolicy(configuration).levelFor(contentType)
+  const staged = await database.attachments.stage(bodyPieces(call), { packLevel, encoding })
+  try {
+    checkDigest(prefixed(call.header('content-md5')), staged.content.md5)
+    checkDigest(prefixed(call.request.trailers['content-md5']), staged.content.md5)
+    return staged
+  } catch (error) {
+    staged.release()
+    throw error
+  }
+}
+
+/** A digest as stubs have it, `md5-…`; of other kinds nothing can be said. */
+export function checkDigest(digest: string | undefined, md5: string): void {
+  if (digest?.startsWith('md5-') && digest !== `md5-${md5}`) {
+    throw new RequestError(400, 'content_md5_mismatch', 'Possible message corruption.')
+  }
+}
+
+function prefixed(md5: string | undefined): string | undefined {
+  return md5 === undefined ? undefined : `md5-${md5.trim()}`
+}
+
+function contentEncoding(call: Call): 'gzip' | undefined {
+  const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
+  if (encoding === 'gzip') return 'gzip'
+  if (encoding === 'identity') return undefined
+  throw new RequestError(415, 'bad_content_type', 'Only gzip and identity content-encodings are supported')
+}

@@ -1,0 +1,128 @@
+/** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
+import type { Database } from '../database/database.ts'
+import { inlineText, stubText } from '../database/document-rendering.ts'
+import { type OpenedDocument, openRevisions } from '../database/open-document.ts'
+import { parseDocumentId } from '../document/document-id.ts'
+import { badRequest, notFound, RequestError } from '../document/request-error.ts'
+import { parseRevision, type RevisionId } from '../document/revision-id.ts'
+import { acceptsMultipart } from './acceptance.ts'
+import { type Answer, streamed } from './answer.ts'
+import type { Call } from './call.ts'
+import type { HttpContext } from './context.ts'
+import { databaseOf } from './database-resource.ts'
+import { multipartSource, revisionList } from './document-answer.ts'
+import { bulkGetBody, newBoundary, type RevisionPart } from './multipart-writer.ts'
+import { isObject, readJsonObject, requireJsonType } from './request-body.ts'
+
+export async function bulkGet(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  for (const name of ['rev', 'open_revs', 'atts_since', 'new_edits', 'w']) {
+    if (call.query(name) !== undefined) throw badRequest(`"${name}" query parameter is not acceptable`)
+  }
+  const { docs } = await readJsonObject(call, context)
+  if (docs === undefined) throw badRequest("Missing JSON list of 'docs'.")
+  if (!Array.isArray(docs)) throw badRequest('`docs` parameter must be an array.')
+  const reading: BulkReading = {
+    database,
+    revisions: call.querySwitch('revs'),
+    latest: call.querySwitch('latest'),
+    contents: call.querySwitch('attachments'),
+    encodingInfo: call.querySwitch('att_encoding_info'),
+  }
+  if (call.acceptsJson) return streamed(resultTexts(reading, docs))
+  const boundary = newBoundary()
+  const type = acceptsMultipart(call, 'related') && !acceptsMultipart(call, 'mixed') ? 'related' : 'mixed'
+  return streamed(bulkGetBody(resultParts(reading, docs), boundary), {
+    headers: { 'Content-Type': `multipart/${type}; boundary="${boundary}"` },
+  })
+}
+
+interface BulkReading {
+  readonly database: Database
+  readonly revisions: boolean
+  readonly latest: boolean
+  readonly contents: boolean
+  readonly encodingInfo: boolean
+}
+
+interface BulkFailure {
+  readonly id: unknown
+  readonly rev: unknown
+  readonly error: RequestError
+}
+
+interface BulkResult {
+  readonly id: unknown
+  readonly documents: readonly OpenedDocument[]
+  readonly failures: readonly BulkFailure[]
+  /** Whether contents are wanted that came after revisions the client has. */
+  readonly isSince: boolean
+}
+
+async function readEntry(reading: BulkReading, entry: unknown): Promise<BulkResult> {
+  if (!isObject(entry)) return failed(null, null, badRequest('document must be a JSON object'))
+  const { id, rev } = entry
+  if (id === undefined) return failed(null, null, badRequest('document id missed'))
+  try {
+    return await readRevisions(reading, parseDocumentId(id), rev, entry.atts_since)
+  } catch (error) {
+    if (error instanceof RequestError) return failed(id, rev ?? 'undefined', error)
+    throw error
+  }
+}
+
+async function readRevisions(reading: BulkReading, id: string, rev: unknown, since: unknown): Promise<BulkResult> {
+  const wanted = rev === undefined ? 'all' : [parseRevision(rev)]
+  const known: RevisionId[] = since === undefined ? [] : revisionList(since, 'atts_since')
+  using view = reading.database.view()
+  const { revisions, latest } = reading
+  const found = await openRevisions(view, id, wanted, { revisions, latest, known })
+  const documents = found.flatMap((each) => (each.found ? [each.document] : []))
+  const missing = found.flatMap((each) => (each.found ? [] : [{ id, rev: each.revision, error: notFound('missing') }]))
+  if (found.length === 0) return failed(id, 'undefined', notFound('missing'))
+  return { id, documents, failures: missing, isSince: since !== undefined }
+}
+
+function failed(id: unknown, rev: unknown, error: RequestError): BulkResult {
+  return { id, documents: [], failures: [{ id, rev, error }], isSince: false }
+}
+
+function failureOf({ id, rev, error }: BulkFailure) {
+  return { id, rev, error: error.error, reason: error.reason }
+}
+
+async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<string | Buffer> {
+  yield '{"results":['
+  for (const [i, entry] of entries.entries()) {
+    const { id, documents, failures, isSince } = await readEntry(reading, entry)
+    yield `${i === 0 ? '' : ','}{"id":${JSON.stringify(id)},"docs":[`
+    let separator = ''
+    for (const document of documents) {
+      yield `${separator}{"ok":`
+      separator = ','
+      if (reading.contents || isSince) yield* inlineText(document, reading.database.attachments, reading).chunks()
+      else yield stubText(document, reading)
+      yield '}'
+    }
+    for (const failure of failures) {
+      yield `${separator}{"error":${JSON.stringify(failureOf(failure))}}`
+      separator = ','
+    }
+    yield ']}'
+  }
+  yield ']}\n'
+}
+
+async function* resultParts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<RevisionPart> {
+  for (const entry of entries) {
+    const { documents, failures } = await readEntry(reading, entry)
+    for (const document of documents) {
+      const source = multipartSource(reading.database, document)
+      yield { kind: 'document', id: document.parts.id, rev: document.revision, source }
+    }
+    for (const failure of failures) {
+      yield { kind: 'failure', json: JSON.stringify({ ...failureOf(failure), status: failure.error.status }) }
+    }
+  }
+}

@@ -1,0 +1,42 @@
+/** JSON as a script, for pages that can load nothing else: `callback=f` gives `f(…)`, where the operator allows it. */
+import { badRequest } from '../document/request-error.ts'
+import type { Answer } from './answer.ts'
+import type { Call } from './call.ts'
+import type { HttpContext } from './context.ts'
+
+/** A callback can only be a name, or the client could be made to run anything. */
+export function checkCallback(call: Call, context: HttpContext): void {
+  const callback = callbackOf(call, context)
+  if (callback !== undefined && !isName(callback)) throw badRequest('invalid_callback')
+}
+
+/** The reply as a call of the callback, where there is one and the reply is JSON. */
+export function wrapped(call: Call, context: HttpContext, answer: Answer): Answer {
+  const callback = callbackOf(call, context)
+  const isJson = answer.headers['Content-Type'] === undefined && answer.status !== 304
+  if (callback === undefined || !isName(callback) || !isJson) return answer
+  const { 'Content-Length': _, ...others } = answer.headers
+  const headers = { ...others, 'Content-Type': 'text/javascript' }
+  const before = `/* Service */${callback}(`
+  if (answer.kind === 'whole') return { ...answer, headers, body: `${before}${answer.body.toString().trimEnd()});\n` }
+  const { chunks } = answer
+  async function* script() {
+    let last = before
+    for await (const chunk of chunks) {
+      yield last
+      last = chunk.toString()
+    }
+    yield `${last.trimEnd()});\n`
+  }
+  return { ...answer, headers, chunks: script() }
+}
+
+function callbackOf(call: Call, { configuration }: HttpContext): string | undefined {
+  if (configuration.get('httpd', 'allow_jsonp') !== 'true') return undefined
+  const callback = call.query('callback')
+  return callback === '' ? undefined : callback
+}
+
+function isName(callback: string): boolean {
+  return /^[A-Za-z0-9._[\]]+$/.test(callback)
+}

@@ -1,0 +1,22 @@
+/** Which attachments are packed, as the configuration has it. */
+import type { Configuration } from '../config/configuration.ts'
+import type { PackingPolicy } from '../database/attachment-edits.ts'
+
+export function packingPolicy(configuration: Configuration): PackingPolicy {
+  const level = configuration.integer('attachments', 'compression_level')
+  const types = configuration.text('attachments', 'compressible_types')
+  return { levelFor: (contentType) => (level >= 1 && level <= 9 && isListed(contentType, types) ? level : undefined) }
+}
+
+/** The list has wildcards; parameters of a type do not matter, nor does its case. */
+function isListed(contentType: string, types: string): boolean {
+  const type = contentType.split(';', 1)[0]!.trim().toLowerCase()
+  return types
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((pattern) => pattern !== '')
+    .some((pattern) => {
+      const [before, after] = pattern.split('*', 2)
+      return after === undefined ? type === pattern : type.startsWith(before!) && type.endsWith(after)
+    })
+}
