@@ -67,20 +67,45 @@ export async function* listKeys(
     const stored = await view.snapshot.getMany(ids.map(documentKey))
     const rows = new Map<unknown, FoundRow>()
     for (const [i, id] of ids.entries()) if (stored[i]) rows.set(id, { id, ...summarizeRecord(stored[i]) })
-    const found = some.map((key) => rows.get(key))
-    const texts = documents ? await documentTexts(view, found.filter(isLive), documents) : new Map<string, string>()
-    yield some.map((key, i) => keyRow(key, found[i], documents && texts))
+    const found = some.map((key) => ({ key, row: rows.get(key) }))
+    for (const portion of documents ? portions(found, ({ row }) => bytesOf(row)) : [found]) {
+      const live = portion.map(({ row }) => row).filter(isLive)
+      const texts = documents && (await documentTexts(view, live, documents))
+      yield portion.map(({ key, row }) => keyRow(key, row, texts))
+    }
   }
 }
 
 const AFTER_ALL = afterPrefix(DOCUMENT_PREFIX)
 const KEYS_A_BLOCK = 500
 
+/** Documents are read together up to the one that reaches this: however large they are, few are in memory at a time. */
+const PORTION_BYTES = 256 * 1024
+
 interface FoundRow {
   readonly id: string
   readonly winner: RevisionId
   readonly deleted: boolean
   readonly body: number
+  readonly bodyBytes: number
+}
+
+function bytesOf(row: FoundRow | undefined): number {
+  return isLive(row) ? row.bodyBytes : 0
+}
+
+function* portions<T>(items: readonly T[], sizeOf: (item: T) => number): Generator<T[]> {
+  let portion: T[] = []
+  let bytes = 0
+  for (const item of items) {
+    portion.push(item)
+    bytes += sizeOf(item)
+    if (bytes < PORTION_BYTES) continue
+    yield portion
+    portion = []
+    bytes = 0
+  }
+  if (portion.length > 0) yield portion
 }
 
 function isLive(row: FoundRow | undefined): row is FoundRow {
@@ -128,8 +153,10 @@ async function* rowsOf(
     }
     left -= rows.length
     rest = page.next
-    const texts = documents && (await documentTexts(view, rows, documents))
-    yield rows.map((row) => liveRow(row, texts))
+    for (const portion of documents ? portions(rows, bytesOf) : [rows]) {
+      const texts = documents && (await documentTexts(view, portion, documents))
+      yield portion.map((row) => liveRow(row, texts))
+    }
   }
 }
 

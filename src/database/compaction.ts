@@ -95,12 +95,11 @@ async function referencedAttachments(store: Store): Promise<Set<number>> {
 /** Trims the first of the documents; resolves to how many it got through. */
 async function planTrimming(
   snapshot: Snapshot,
-  before: DatabaseState,
+  state: DatabaseState,
   ids: readonly string[],
   ranks: RankTree,
 ): Promise<SoloPlan<number>> {
   const changes = new DocumentChanges()
-  let state = before
   let done = 0
   for (const { id, record } of await readRecords(snapshot, ids)) {
     done++
@@ -108,7 +107,7 @@ async function planTrimming(
     if (!tree || tree === record.tree) continue
     changes.dropBodies(droppedBodies(record.tree, tree))
     // Nothing of it can be seen, so its sequence stays.
-    state = changes.replace(state, id, record, { ...record, hasOldBodies: false, tree })
+    changes.replace(id, record, { ...record, hasOldBodies: false, tree })
     if (changes.deletes.length >= BODIES_A_TURN) break
   }
   await changes.finish(snapshot, ranks)

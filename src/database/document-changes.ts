@@ -21,13 +21,12 @@ export class DocumentChanges {
   readonly #rankChanges: RowChange[] = []
   readonly #newBodies = new Map<number, Buffer>()
 
-  /** One document as it was and as it will be; undefined where it is not there. Returns the numbers that follow. */
-  replace(
-    state: DatabaseState,
-    id: string,
-    before: WholeRecord | undefined,
-    after: WholeRecord | undefined,
-  ): DatabaseState {
+  #documents = 0
+  #tombstones = 0
+  #bodyBytes = 0
+
+  /** One document as it was and as it will be; undefined where it is not there. */
+  replace(id: string, before: WholeRecord | undefined, after: WholeRecord | undefined): void {
     const key = documentKey(id)
     const encoded = after && encodeRecord(after)
     if (encoded) this.puts.push([key, encoded.record])
@@ -38,13 +37,23 @@ export class DocumentChanges {
       if (before) this.deletes.push(changeKey(before.sequence))
       if (after) this.puts.push([changeKey(after.sequence), changeOf(id, after)])
     }
-    const weights = { before: weightOf(before), after: weightOf(after) }
-    if (weights.before !== weights.after) this.#rankChanges.push({ key: key.subarray(1), ...weights })
+    const weightBefore = weightOf(before)
+    const weightAfter = weightOf(after)
+    if (weightBefore !== weightAfter) {
+      this.#rankChanges.push({ key: key.subarray(1), before: weightBefore, after: weightAfter })
+    }
+    this.#documents += (weightAfter ?? 0) - (weightBefore ?? 0)
+    this.#tombstones += (weightAfter === 0 ? 1 : 0) - (weightBefore === 0 ? 1 : 0)
+    this.#bodyBytes += (after?.bodyBytes ?? 0) - (before?.bodyBytes ?? 0)
+  }
+
+  /** The numbers of the database with what was replaced. */
+  counted(state: DatabaseState): DatabaseState {
     return {
       ...state,
-      documentCount: state.documentCount + (weights.after ?? 0) - (weights.before ?? 0),
-      deletedCount: state.deletedCount + (weights.after === 0 ? 1 : 0) - (weights.before === 0 ? 1 : 0),
-      bodyBytes: state.bodyBytes + (after?.bodyBytes ?? 0) - (before?.bodyBytes ?? 0),
+      documentCount: state.documentCount + this.#documents,
+      deletedCount: state.deletedCount + this.#tombstones,
+      bodyBytes: state.bodyBytes + this.#bodyBytes,
     }
   }
 
@@ -72,7 +81,7 @@ function weightOf(record: WholeRecord | undefined): number | undefined {
   return record && (record.deleted ? 0 : 1)
 }
 
-function changeOf(id: string, { sequence, deleted, body, tree }: WholeRecord): Buffer {
-  const leaves = leavesBestFirst(tree).map(({ revision }) => revision)
+function changeOf(id: string, { sequence, deleted, body, tree, winner }: WholeRecord): Buffer {
+  const leaves = tree.branches.length === 1 ? [winner] : leavesBestFirst(tree).map(({ revision }) => revision)
   return encodeChange(sequence, { id, leaves, deleted, body })
 }

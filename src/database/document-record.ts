@@ -72,27 +72,44 @@ export function encodeRecord(record: DocumentRecord & { readonly tree: RevisionT
 }
 
 export function decodeRecord(bytes: Buffer): DocumentRecord {
-  const flags = bytes[0]!
-  const reader = new VarintReader(bytes, 1)
-  const sequence = reader.number()
-  const body = reader.number()
-  const bodyBytes = reader.number()
-  const winner = readRevision(reader, bytes, flags)
-  const deleted = (flags & DELETED) !== 0
-  return {
-    sequence,
-    winner,
-    deleted,
-    body,
-    bodyBytes,
-    hasOldBodies: (flags & OLD_BODIES) !== 0,
-    hasAttachments: (flags & ATTACHMENTS) !== 0,
-    tree:
-      (flags & TREE_APART) !== 0
-        ? undefined
-        : (flags & TREE_INSIDE) !== 0
-          ? decodeTree(bytes.subarray(reader.at))
-          : plantRevision(winner, deleted ? -body : body),
+  return new StoredRecord(bytes)
+}
+
+/** A record as it was read. Its tree is made when somebody wants it: most readers want the winner alone. */
+class StoredRecord implements DocumentRecord {
+  readonly sequence: number
+  readonly winner: RevisionId
+  readonly deleted: boolean
+  readonly body: number
+  readonly bodyBytes: number
+  readonly hasOldBodies: boolean
+  readonly hasAttachments: boolean
+  readonly #bytes: Buffer
+  readonly #treeStart: number
+  #tree: RevisionTree | undefined
+
+  constructor(bytes: Buffer) {
+    const flags = bytes[0]!
+    const reader = new VarintReader(bytes, 1)
+    this.sequence = reader.number()
+    this.body = reader.number()
+    this.bodyBytes = reader.number()
+    this.winner = readRevision(reader, bytes, flags)
+    this.deleted = (flags & DELETED) !== 0
+    this.hasOldBodies = (flags & OLD_BODIES) !== 0
+    this.hasAttachments = (flags & ATTACHMENTS) !== 0
+    this.#bytes = bytes
+    this.#treeStart = reader.at
+  }
+
+  get tree(): RevisionTree | undefined {
+    const flags = this.#bytes[0]!
+    if ((flags & TREE_APART) !== 0) return undefined
+    this.#tree ??=
+      (flags & TREE_INSIDE) !== 0
+        ? decodeTree(this.#bytes.subarray(this.#treeStart))
+        : plantRevision(this.winner, this.deleted ? -this.body : this.body)
+    return this.#tree
   }
 }
 
@@ -101,14 +118,15 @@ export function summarizeRecord(bytes: Buffer): {
   deleted: boolean
   winner: RevisionId
   body: number
+  bodyBytes: number
   sequence: number
 } {
   const flags = bytes[0]!
   const reader = new VarintReader(bytes, 1)
   const sequence = reader.number()
   const body = reader.number()
-  reader.number()
-  return { deleted: (flags & DELETED) !== 0, winner: readRevision(reader, bytes, flags), body, sequence }
+  const bodyBytes = reader.number()
+  return { deleted: (flags & DELETED) !== 0, winner: readRevision(reader, bytes, flags), body, bodyBytes, sequence }
 }
 
 /** Tombstones do not count among the documents. */

@@ -40,11 +40,10 @@ export async function planBatch(
   return { changes, state: batch.state, outcomes }
 }
 
-/** A document as the batch finds it and as it leaves it. */
-interface WorkingDocument {
-  readonly before: WholeRecord | undefined
-  after: WholeRecord | undefined
-}
+/** A record of the batch's own making. */
+type NewRecord = Mutable<WholeRecord>
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
 
 interface WorkingLocal {
   document: LocalDocument | undefined
@@ -52,8 +51,12 @@ interface WorkingLocal {
 }
 
 class EditBatch {
-  state: DatabaseState
-  readonly #documents: ReadonlyMap<string, WorkingDocument>
+  /** Its own copy, which moves on with each edit. */
+  readonly state: Mutable<DatabaseState>
+  /** As they were before the batch. */
+  readonly #documents: ReadonlyMap<string, WholeRecord | undefined>
+  /** As the batch leaves those that it changes. */
+  readonly #newRecords = new Map<string, NewRecord>()
   readonly #locals: ReadonlyMap<string, WorkingLocal>
   readonly #changes = new DocumentChanges()
   /** Bytes of the bodies that the batch brings. */
@@ -61,17 +64,17 @@ class EditBatch {
 
   constructor(
     state: DatabaseState,
-    documents: ReadonlyMap<string, WorkingDocument>,
+    documents: ReadonlyMap<string, WholeRecord | undefined>,
     locals: ReadonlyMap<string, WorkingLocal>,
   ) {
-    this.state = state
+    this.state = { ...state }
     this.#documents = documents
     this.#locals = locals
   }
 
   /** The edits of one request, in order: a later one finds what an earlier one left. Lets others go on meanwhile. */
   async apply(request: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    const changed = new Set<WorkingDocument>()
+    const changed = new Set<string>()
     const outcomes: EditOutcome[] = []
     let begun = performance.now()
     for (const edit of request) {
@@ -81,29 +84,26 @@ class EditBatch {
       begun = performance.now()
     }
     // One sequence a document and request, however many of its revisions came.
-    let { updateSequence } = this.state
-    for (const document of changed) document.after = { ...document.after!, sequence: ++updateSequence }
-    this.state = { ...this.state, updateSequence }
+    for (const id of changed) this.#newRecords.get(id)!.sequence = ++this.state.updateSequence
     return outcomes
   }
 
   /** A leaf that was there before and wins now is measured where it lies: a record knows the size of its winner only. */
   async measureWinners(snapshot: Snapshot): Promise<void> {
-    const risen = [...this.#documents.values()].filter(({ after }) => after?.bodyBytes === UNMEASURED)
+    const risen = [...this.#newRecords.values()].filter(({ bodyBytes }) => bodyBytes === UNMEASURED)
     if (risen.length === 0) return
     const sizes = await bodySizes(
       snapshot,
-      risen.map(({ after }) => after!.body),
+      risen.map(({ body }) => body),
     )
-    for (const [i, document] of risen.entries()) document.after = { ...document.after!, bodyBytes: sizes[i]! }
+    for (const [i, record] of risen.entries()) record.bodyBytes = sizes[i]!
   }
 
   /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
   changes(): DocumentChanges {
     const changes = this.#changes
-    for (const [id, { before, after }] of this.#documents) {
-      if (after !== before) this.state = changes.replace(this.state, id, before, after)
-    }
+    for (const [id, after] of this.#newRecords) changes.replace(id, this.#documents.get(id), after)
+    Object.assign(this.state, changes.counted(this.state))
     for (const [id, { document, isChanged }] of this.#locals) {
       if (!isChanged) continue
       if (document) changes.puts.push([localKey(id), encodeLocal(document)])
@@ -112,18 +112,19 @@ class EditBatch {
     return changes
   }
 
-  #applyDocument(edit: BodyEdit, changed: Set<WorkingDocument>): EditOutcome {
-    const document = this.#documents.get(edit.id)!
-    const decision = decide(document.after?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
+  #applyDocument(edit: BodyEdit, changed: Set<string>): EditOutcome {
+    const { id } = edit
+    const current = this.#newRecords.get(id) ?? this.#documents.get(id)
+    const decision = decide(current?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
     if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
     if (decision.outcome === 'written') {
-      document.after = this.#recordOf(decision, document.after, edit)
-      changed.add(document)
+      this.#newRecords.set(id, this.#recordOf(decision, current, edit))
+      changed.add(id)
     }
     return { outcome: 'written', revision: decision.revision }
   }
 
-  #recordOf(decision: Written, current: WholeRecord | undefined, edit: BodyEdit): WholeRecord {
+  #recordOf(decision: Written, current: WholeRecord | undefined, edit: BodyEdit): NewRecord {
     const { tree, winner, storesBody, droppedBodies } = decision
     const number = this.state.nextBody
     if (storesBody) this.#storeBody(number, bodyOf(edit, decision.revision), edit)
@@ -134,7 +135,7 @@ class EditBatch {
       deleted: winner.status === 'deleted',
       body: winner.body,
       bodyBytes: winner.body === current?.body ? current.bodyBytes : (this.#newBytes.get(winner.body) ?? UNMEASURED),
-      hasOldBodies: tree.bodies().length > tree.branches.length,
+      hasOldBodies: tree.hasInnerBodies(),
       hasAttachments: (current?.hasAttachments ?? false) || (edit.attachments?.length ?? 0) > 0,
       tree,
     }
@@ -144,7 +145,7 @@ class EditBatch {
     this.#changes.putBody(number, body)
     for (const { puts } of attachments) this.#changes.puts.push(...puts)
     this.#newBytes.set(number, sizeOfBody(body))
-    this.state = { ...this.state, nextBody: number + 1 }
+    this.state.nextBody = number + 1
   }
 
   #applyLocal(edit: LocalEdit): EditOutcome {
@@ -197,12 +198,12 @@ function decidable(edit: BodyEdit, body: number): Edit {
 async function readDocuments(
   snapshot: Snapshot,
   edits: readonly DocumentEdit[],
-): Promise<Map<string, WorkingDocument>> {
+): Promise<Map<string, WholeRecord | undefined>> {
   const found = await readRecords(
     snapshot,
     idsOf(edits, (edit) => edit.kind !== 'local'),
   )
-  return new Map(found.map(({ id, record }) => [id, { before: record, after: record }]))
+  return new Map(found.map(({ id, record }) => [id, record]))
 }
 
 async function readLocals(snapshot: Snapshot, edits: readonly DocumentEdit[]): Promise<Map<string, WorkingLocal>> {

@@ -40,11 +40,11 @@ export async function planPurge(
     // What is left of a document moves to the end of the changes.
     if (result.tree) state = { ...state, updateSequence: state.updateSequence + 1 }
     const after = result.tree && (await remaining(snapshot, record, result.tree, state.updateSequence))
-    state = { ...state, ...changes.replace(state, id, record, after) }
+    changes.replace(id, record, after)
   }
   changes.puts.push([purgeKey(purgeSequence), Buffer.from(JSON.stringify(Object.fromEntries(purged)))])
   await changes.finish(snapshot, ranks)
-  return { changes, state, result: { purgeSequence, purged } }
+  return { changes, state: changes.counted(state), result: { purgeSequence, purged } }
 }
 
 async function remaining(
@@ -61,7 +61,7 @@ async function remaining(
     deleted: best.status === 'deleted',
     body: best.body,
     bodyBytes,
-    hasOldBodies: tree.bodies().length > tree.branches.length,
+    hasOldBodies: tree.hasInnerBodies(),
     hasAttachments: record.hasAttachments,
     tree,
   }

@@ -104,6 +104,14 @@ export class RevisionTree {
       .map((leaf) => leaf.revision)
   }
 
+  /** Whether any revision but the leaves has a body. */
+  hasInnerBodies(): boolean {
+    return this.branches.some(({ bodies }) => {
+      for (let index = bodies.length - 2; index >= 0; index--) if (bodies[index] !== 0) return true
+      return false
+    })
+  }
+
   /** The numbers of all bodies the tree holds. */
   bodies(): number[] {
     return this.branches.flatMap((branch) => branch.bodies.filter((body) => body !== 0).map(Math.abs))

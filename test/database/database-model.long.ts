@@ -1,0 +1,11 @@
+import { describe, it } from 'vitest'
+import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { compareWithNaive } from './compare-with-naive.ts'
+
+describe('a database is what a naive one is after very many edits', () => {
+  it('in memory', () => compareWithNaive(new MemoryEngine(), 3000))
+
+  it('on disk', async () => compareWithNaive(await LmdbEngine.open({ folder: await temporaryFolder() }), 500))
+})
