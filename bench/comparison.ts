@@ -1,0 +1,134 @@
+/**
+ * Measures workloads on several servers in one run. The servers take turns in short rounds, each round in the opposite
+ * order of the one before, so that whatever else the machine does falls on all of them alike.
+ */
+import { BenchDatabase } from './bench-database.ts'
+import type { Limit, LimitMeasure } from './limits.ts'
+import { drive, type Load } from './load.ts'
+import { processorSeconds } from './process-use.ts'
+import type { RunningServer } from './servers.ts'
+import type { Workload } from './workloads.ts'
+
+export interface ComparisonOptions {
+  readonly rounds: number
+  readonly roundMs: number
+}
+
+/** What was measured of one server, or why nothing was. */
+export interface Figures {
+  readonly name: string
+  /** The units a second of each round. */
+  readonly rounds: number[]
+  /** The processor time that the server used for a unit, in each round; empty where that is not known. */
+  readonly processorUs: number[]
+  failure?: string
+}
+
+export interface WorkloadResult {
+  readonly workload: Workload
+  /** In the order of the servers. */
+  readonly servers: readonly Figures[]
+  readonly limit: Figures | undefined
+  /** The most of a core that the generator used where it had many connections. */
+  readonly generatorShare: number
+}
+
+type RoundMeasure = LimitMeasure & { readonly processorUs?: number | undefined }
+
+/** One that takes part in the rounds. */
+interface Contender {
+  readonly figures: Figures
+  run(durationMs: number): Promise<RoundMeasure>
+  end(): Promise<void>
+}
+
+/** Long enough for V8 to have compiled what is used. */
+const WARM_UP_MS = 2000
+
+export async function compare(
+  workload: Workload,
+  servers: readonly RunningServer[],
+  { rounds, roundMs }: ComparisonOptions,
+): Promise<WorkloadResult> {
+  const contenders: Contender[] = []
+  for (const server of servers) contenders.push(await serverContender(workload, server))
+  const limit = workload.limit ? await limitContender(workload.limit) : undefined
+  const all = limit ? [...contenders, limit] : contenders
+  let generatorShare = 0
+  for (const contender of all) await attempt(contender, WARM_UP_MS)
+  for (let round = 0; round < rounds; round++) {
+    for (const contender of round % 2 === 0 ? all : all.toReversed()) {
+      const measure = await attempt(contender, roundMs)
+      if (!measure) continue
+      contender.figures.rounds.push(measure.unitsPerSecond)
+      if (measure.processorUs !== undefined) contender.figures.processorUs.push(measure.processorUs)
+      generatorShare = Math.max(generatorShare, measure.generatorShare ?? 0)
+    }
+  }
+  for (const contender of all) await contender.end().catch(() => {})
+  return { workload, servers: contenders.map(({ figures }) => figures), limit: limit?.figures, generatorShare }
+}
+
+export function median(figures: readonly number[]): number {
+  const sorted = figures.toSorted((a, b) => a - b)
+  const middle = Math.floor(sorted.length / 2)
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+/** The median of the ratios of each round: the two figures of a round were taken within seconds of each other. */
+export function ratio(figures: Figures, other: Figures): number | undefined {
+  if (figures.failure !== undefined || other.failure !== undefined) return undefined
+  return median(figures.rounds.map((rate, round) => rate / other.rounds[round]!))
+}
+
+async function serverContender(workload: Workload, server: RunningServer): Promise<Contender> {
+  const database = new BenchDatabase(server.url, `settle-bench-${process.pid}-${workload.name}`)
+  const figures: Figures = { name: server.name, rounds: [], processorUs: [] }
+  const end = () => database.drop()
+  try {
+    await database.create()
+    await workload.prepare(database)
+    const load = await workload.run(database)
+    return { figures, run: (durationMs) => measuredRound(server, database, load, durationMs), end }
+  } catch (error) {
+    figures.failure = reasonOf(error)
+    return { figures, run: () => Promise.reject(error), end }
+  }
+}
+
+async function measuredRound(
+  server: RunningServer,
+  database: BenchDatabase,
+  load: Load,
+  durationMs: number,
+): Promise<RoundMeasure> {
+  const secondsBefore = usedSeconds(server)
+  const measure = await drive(database.server, load, durationMs)
+  const secondsAfter = usedSeconds(server)
+  if (secondsBefore === undefined || secondsAfter === undefined) return measure
+  return { ...measure, processorUs: ((secondsAfter - secondsBefore) * 1e6) / measure.units }
+}
+
+function usedSeconds({ process: child }: RunningServer): number | undefined {
+  return child && process.platform === 'linux' ? processorSeconds(child.pid) : undefined
+}
+
+async function limitContender(limit: Limit): Promise<Contender> {
+  const running = await limit.start()
+  return { figures: { name: limit.name, rounds: [], processorUs: [] }, run: running.run, end: running.stop }
+}
+
+/** One that failed once is left out of the rest of the workload; the others go on. */
+async function attempt({ figures, run }: Contender, durationMs: number): Promise<RoundMeasure | undefined> {
+  if (figures.failure !== undefined) return undefined
+  try {
+    return await run(durationMs)
+  } catch (error) {
+    figures.failure = reasonOf(error)
+    return undefined
+  }
+}
+
+function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

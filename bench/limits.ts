@@ -1,0 +1,62 @@
+/**
+ * What no server on this machine could exceed, measured in the same rounds as the servers: the same bytes with nothing
+ * of a database around them. Each is a process of its own.
+ */
+import { join } from 'node:path'
+import { expectStatus, member } from './bench-database.ts'
+import { NodeProcess } from './child-process.ts'
+import { addressOf, requestText } from './http-connection.ts'
+import { drive, type Measure } from './load.ts'
+
+export interface Limit {
+  readonly name: string
+  /** The share of it that this server should reach. */
+  readonly share: number
+  start(): Promise<RunningLimit>
+}
+
+/** Without the share of the generator where there is none. */
+export type LimitMeasure = Pick<Measure, 'unitsPerSecond'> & Partial<Measure>
+
+export interface RunningLimit {
+  run(durationMs: number): Promise<LimitMeasure>
+  stop(): Promise<void>
+}
+
+const FOLDER = join(import.meta.dirname, 'limits')
+
+/** A bare `node:http` server that answers every request with a constant. */
+export function bareHttp(options: { share: number; connections: number; sizeBytes: number }): Limit {
+  const start = async (): Promise<RunningLimit> => {
+    const child = new NodeProcess({ args: [join(FOLDER, 'bare-http.ts'), String(options.sizeBytes)] })
+    const server = addressOf(await child.printed(/(http:\/\/\S+)/))
+    const exchange = {
+      request: requestText(server, 'GET', '/constant'),
+      check: (reply: Parameters<typeof expectStatus>[0]) => {
+        expectStatus(reply, 200)
+        return 1
+      },
+    }
+    const load = { connections: options.connections, next: () => exchange }
+    return {
+      run: (durationMs) => drive(server, load, durationMs),
+      stop: () => child.stop(),
+    }
+  }
+  return { name: 'bare node:http, a constant of that size', share: options.share, start }
+}
+
+/** Bare `lmdb` that puts the same documents in the same batches, each batch on disk before the next begins. */
+export function bareLmdb(options: { share: number; batch: number; sizeBytes: number }): Limit {
+  const start = async (): Promise<RunningLimit> => {
+    const args = [join(FOLDER, 'bare-lmdb.ts'), String(options.batch), String(options.sizeBytes)]
+    const child = new NodeProcess({ args, messages: true })
+    return {
+      run: async (durationMs) => ({
+        unitsPerSecond: Number(member(await child.ask({ durationMs }), 'putsPerSecond')),
+      }),
+      stop: () => child.stop(),
+    }
+  }
+  return { name: 'bare lmdb, one durable put a document', share: options.share, start }
+}

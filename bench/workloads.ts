@@ -1,0 +1,211 @@
+/**
+ * What is measured. To add a workload, add an object to the list: `prepare` fills a fresh database, `run` gives the load
+ * that is put on it in every round, and `aim` is how many times the rate of pouchdb-server this server should reach.
+ */
+import { type BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
+import { bareHttp, bareLmdb, type Limit } from './limits.ts'
+import type { Load } from './load.ts'
+import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
+
+export interface Workload {
+  /** Short: for `--only`. */
+  readonly name: string
+  readonly title: string
+  readonly unit: 'documents' | 'requests' | 'rows'
+  readonly aim?: number
+  /** What no server on this machine could exceed, and the share of it that this one should reach. */
+  readonly limit?: Limit
+  prepare(database: BenchDatabase): Promise<void>
+  run(database: BenchDatabase): Promise<Load>
+}
+
+const DOCUMENTS = 10_000
+const LARGE_BYTES = 1024
+const SMALL_BYTES = 300
+const BATCH = 1000
+const nothing = async () => {}
+
+export const workloads: readonly Workload[] = [
+  {
+    name: 'get',
+    title: 'GET a document of 1 KB, 32 connections',
+    unit: 'requests',
+    aim: 15,
+    limit: bareHttp({ share: 0.6, connections: 32, sizeBytes: LARGE_BYTES + documentId(0).length + 60 }),
+    prepare: (database) => database.fill(DOCUMENTS, LARGE_BYTES),
+    run: (database) => getDocuments(database, { connections: 32, documents: DOCUMENTS }),
+  },
+  {
+    name: 'put-1',
+    title: 'PUT a new document, 1 connection',
+    unit: 'requests',
+    prepare: nothing,
+    run: (database) => putDocuments(database, { connections: 1, firstNumber: 0 }),
+  },
+  {
+    name: 'put-32',
+    title: 'PUT a new document, 32 connections',
+    unit: 'requests',
+    aim: 15,
+    prepare: nothing,
+    run: (database) => putDocuments(database, { connections: 32, firstNumber: 0 }),
+  },
+  {
+    name: 'bulk-insert',
+    title: '_bulk_docs, 1,000 new documents of 300 B',
+    unit: 'documents',
+    aim: 8,
+    limit: bareLmdb({ share: 0.4, batch: BATCH, sizeBytes: SMALL_BYTES }),
+    prepare: nothing,
+    run: insertInBulk,
+  },
+  {
+    name: 'bulk-update',
+    title: '_bulk_docs, the same 1,000 documents updated',
+    unit: 'documents',
+    aim: 6,
+    prepare: (database) => database.fill(BATCH, SMALL_BYTES),
+    run: updateInBulk,
+  },
+  {
+    name: 'scan',
+    title: '_all_docs, 10,000 rows',
+    unit: 'rows',
+    aim: 5,
+    prepare: (database) => database.fill(DOCUMENTS, SMALL_BYTES),
+    run: async (database) => ({
+      connections: 1,
+      next: () => ({
+        request: database.request('GET', '/_all_docs'),
+        check: (reply) => rowsIn(parsed(reply, 200), DOCUMENTS, hasRevision).length,
+      }),
+    }),
+  },
+  {
+    name: 'scan-docs',
+    title: '_all_docs with include_docs, 10,000 rows',
+    unit: 'rows',
+    aim: 8,
+    prepare: (database) => database.fill(DOCUMENTS, SMALL_BYTES),
+    run: async (database) => ({
+      connections: 1,
+      next: () => ({
+        request: database.request('GET', '/_all_docs?include_docs=true'),
+        check: (reply) => rowsIn(parsed(reply, 200), DOCUMENTS, hasDocument).length,
+      }),
+    }),
+  },
+  {
+    name: 'keys',
+    title: 'POST _all_docs, 1,000 keys of 10,000',
+    unit: 'rows',
+    aim: 20,
+    prepare: (database) => database.fill(DOCUMENTS, SMALL_BYTES),
+    run: async (database) => ({
+      connections: 1,
+      next: () => {
+        const keys = Array.from({ length: BATCH }, () => documentId(anyNumber(DOCUMENTS)))
+        return {
+          request: database.request('POST', '/_all_docs', JSON.stringify({ keys })),
+          check: (reply) => rowsIn(parsed(reply, 200), BATCH, hasRevision).length,
+        }
+      },
+    }),
+  },
+]
+
+/** Reads documents in no order. All are of one size, so the size of the answer tells whether it is whole. */
+export async function getDocuments(
+  database: BenchDatabase,
+  { connections, documents }: { connections: number; documents: number },
+): Promise<Load> {
+  const document = await database.call('GET', `/${documentId(0)}`, 200)
+  if (member(document, '_id') !== documentId(0)) throw new Error('The document read is not the one asked for.')
+  let sizeBytes = 0
+  const check: ReturnType<Load['next']>['check'] = (reply) => {
+    expectStatus(reply, 200)
+    sizeBytes ||= reply.body.length
+    if (reply.body.length !== sizeBytes) throw new Error(`A document came with ${reply.body.length} bytes.`)
+    return 1
+  }
+  return {
+    connections,
+    next: () => ({ request: database.request('GET', `/${documentId(anyNumber(documents))}`), check }),
+  }
+}
+
+export async function putDocuments(
+  database: BenchDatabase,
+  { connections, firstNumber }: { connections: number; firstNumber: number },
+): Promise<Load> {
+  let number = firstNumber
+  const check: ReturnType<Load['next']>['check'] = (reply) => {
+    expectStatus(reply, 201)
+    return 1
+  }
+  return {
+    connections,
+    next: () => {
+      const body = `{${documentMembers(number, SMALL_BYTES)}}`
+      return { request: database.request('PUT', `/${documentId(number++)}`, body), check }
+    },
+    verify: () => database.expectCount(number),
+  }
+}
+
+async function insertInBulk(database: BenchDatabase): Promise<Load> {
+  let number = 0
+  return {
+    connections: 1,
+    next: () => {
+      const body = bulkBody(number, BATCH, SMALL_BYTES)
+      number += BATCH
+      return {
+        request: database.request('POST', '/_bulk_docs', body),
+        check: (reply) => savedIn(parsed(reply, 201), BATCH).length,
+      }
+    },
+    verify: () => database.expectCount(number),
+  }
+}
+
+async function updateInBulk(database: BenchDatabase): Promise<Load> {
+  const rows = rowsIn(await database.call('GET', '/_all_docs', 200), BATCH, hasRevision)
+  let saved = rows.map((row) => ({
+    id: String(member(row, 'id')),
+    revision: String(member(member(row, 'value'), 'rev')),
+  }))
+  let update = 0
+  return {
+    connections: 1,
+    next: () => {
+      update++
+      const documents = saved.map(
+        ({ id, revision }, i) => `{"_id":"${id}","_rev":"${revision}",${documentMembers(i + update, SMALL_BYTES)}}`,
+      )
+      return {
+        request: database.request('POST', '/_bulk_docs', `{"docs":[${documents.join(',')}]}`),
+        check: (reply) => {
+          saved = savedIn(parsed(reply, 201), BATCH)
+          return BATCH
+        },
+      }
+    },
+    verify: () => database.expectCount(BATCH),
+  }
+}
+
+function hasRevision(row: unknown): boolean {
+  return typeof member(member(row, 'value'), 'rev') === 'string'
+}
+
+function hasDocument(row: unknown): boolean {
+  const id = member(row, 'id')
+  return (
+    id !== undefined && member(member(row, 'doc'), '_id') === id && member(member(row, 'doc'), 'text') !== undefined
+  )
+}
+
+function anyNumber(below: number): number {
+  return Math.floor(Math.random() * below)
+}

@@ -1,0 +1,34 @@
+import { describe, expect, it } from 'vitest'
+import { killAndCheck } from './kill-rounds.ts'
+
+describe('a process that is killed', () => {
+  it('has kept every acknowledged commit and no half of one', { timeout: 120_000 }, async () => {
+    const { problems, acknowledged } = await killAndCheck({ rounds: 10 })
+    expect(problems).toEqual([])
+    expect(acknowledged.committed).toBeGreaterThan(100)
+  })
+
+  it('has kept them while its stores were compacted', { timeout: 120_000 }, async () => {
+    const { problems, acknowledged } = await killAndCheck({ rounds: 10, compacts: true })
+    expect(problems).toEqual([])
+    expect(acknowledged.compacted).toBeGreaterThan(5)
+  })
+
+  it('has the stores that were created and not those that were dropped', { timeout: 120_000 }, async () => {
+    const { problems, acknowledged } = await killAndCheck({ rounds: 10, compacts: true, shortLived: 3 })
+    expect(problems).toEqual([])
+    expect(acknowledged.dropped).toBeGreaterThan(10)
+  })
+})
+
+describe('the check of a killed process', () => {
+  it('notices commits that were acknowledged before they were on disk', { timeout: 120_000 }, async () => {
+    const { problems } = await killAndCheck({ rounds: 10, broken: 'early' })
+    expect(problems.join()).toMatch(/lost commits/)
+  })
+
+  it('notices half a commit', { timeout: 120_000 }, async () => {
+    const { problems } = await killAndCheck({ rounds: 10, broken: 'torn' })
+    expect(problems.join()).toMatch(/half a commit/)
+  })
+})

@@ -1,0 +1,77 @@
+/** The server as its users have it: a process of its own on a folder, that can be killed. */
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Readable } from 'node:stream'
+
+const COMMAND = join(import.meta.dirname, '../../src/cli.ts')
+
+/** What the command would start itself anew for. */
+const TUNED = { UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '1000000' }
+
+export class ServerProcess {
+  readonly #child: ChildProcessByStdio<null, Readable, Readable>
+  readonly #closed: Promise<unknown>
+  #complaints = ''
+  #isKilled = false
+  #endedByItself = false
+
+  /** Does not wait until the server is ready: see `url`. */
+  constructor(folder: string) {
+    this.#child = spawn(process.execPath, [COMMAND, '--port', '0', '--dir', folder], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...TUNED },
+    })
+    this.#closed = once(this.#child, 'close')
+    this.#closed.then(() => {
+      this.#endedByItself = !this.#isKilled
+    })
+    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#complaints += text
+    })
+  }
+
+  /** Resolves when the server answers; undefined when it ended before. */
+  url(): Promise<string | undefined> {
+    return new Promise((resolve) => {
+      let said = ''
+      this.#child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said += text
+        const [url] = /http:\S+/.exec(said) ?? []
+        if (url) resolve(url)
+      })
+      this.#closed.then(() => resolve(undefined))
+    })
+  }
+
+  /** What it wrote to its error output. */
+  get complaints(): string {
+    return this.#complaints
+  }
+
+  /** Whether it was gone before anybody ended it. */
+  get endedByItself(): boolean {
+    return this.#endedByItself
+  }
+
+  /** Memory of its own: mapped files, which the system can take back at any time, are not in it. */
+  get residentBytes(): number {
+    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8')
+    return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+  }
+
+  /** Ends it at once, wherever it is. */
+  async kill(): Promise<void> {
+    this.#isKilled = true
+    this.#child.kill('SIGKILL')
+    await this.#closed
+  }
+
+  /** Ends it in order. */
+  async stop(): Promise<void> {
+    this.#isKilled = true
+    this.#child.kill('SIGTERM')
+    await this.#closed
+  }
+}

@@ -1,0 +1,33 @@
+import { cp, rm } from 'node:fs/promises'
+import { describe, expect, it } from 'vitest'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { ServerRounds } from './server-rounds.ts'
+
+describe('a server that is killed while clients write', () => {
+  it('has kept all that it acknowledged, and nothing by halves', { timeout: 120_000 }, async () => {
+    const rounds = new ServerRounds({ folder: await temporaryFolder() })
+    expect(await rounds.run(20)).toEqual([])
+    expect(rounds.acknowledged).toBeGreaterThan(500)
+  })
+
+  it('has kept it while its databases were compacted', { timeout: 120_000 }, async () => {
+    const rounds = new ServerRounds({ folder: await temporaryFolder(), compacts: true })
+    expect(await rounds.run(12)).toEqual([])
+    expect(rounds.acknowledged).toBeGreaterThan(200)
+    expect(rounds.compactions).toBeGreaterThan(5)
+  })
+
+  it('would be found out if it forgot a round', { timeout: 60_000 }, async () => {
+    const folder = await temporaryFolder()
+    const earlier = await temporaryFolder()
+    const rounds = new ServerRounds({ folder })
+    while (rounds.acknowledged === 0) expect(await rounds.round()).toEqual([])
+    await cp(folder, earlier, { recursive: true })
+    for (const before = rounds.acknowledged; rounds.acknowledged < before + 20; ) {
+      expect(await rounds.round()).toEqual([])
+    }
+    await rm(folder, { recursive: true })
+    await cp(earlier, folder, { recursive: true })
+    expect(await rounds.inspect()).not.toEqual([])
+  })
+})
