@@ -100,7 +100,7 @@ export type AttachmentEntry = {
 export function entryOf(name: string, value: Record<string, unknown>): AttachmentEntry {
   const common = {
     name,
-    contentType: typeof value.content_type === 'string' ? value.content_type : undefined,
+    contentType: value.content_type === undefined ? undefined : checkedContentType(name, value.content_type),
     revpos: countIn(value, 'revpos'),
   }
   if (value.stub === true) return { ...common, kind: 'stub' }
@@ -117,9 +117,17 @@ export function entryOf(name: string, value: Record<string, unknown>): Attachmen
   return { ...common, kind: 'inline', data: decodeBase64(name, value.data) }
 }
 
+/** A content type goes into headers, so it must be able to stand in one. */
+export function checkedContentType(name: string, value: unknown): string {
+  if (typeof value === 'string' && /^[\x20-\x7e]+$/.test(value)) return value
+  throw badRequest(`Invalid content type of attachment ${name}`)
+}
+
 function countIn(value: Record<string, unknown>, name: string): number | undefined {
   const number = value[name]
-  return typeof number === 'number' && Number.isSafeInteger(number) && number >= 0 ? number : undefined
+  if (number === undefined) return undefined
+  if (typeof number === 'number' && Number.isSafeInteger(number) && number >= 0) return number
+  throw badRequest(`Invalid attachment ${name}: ${JSON.stringify(number)}`)
 }
 
 function decodeBase64(name: string, data: unknown): Buffer {

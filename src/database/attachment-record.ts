@@ -20,8 +20,9 @@ export interface AttachmentContent {
   readonly length: number
   /** Set when the stored bytes are packed. */
   readonly encoding: 'gzip' | undefined
-  /** Bytes that are stored. */
+  /** Bytes that are stored, and their MD5: those of the content unless we packed it. */
   readonly storedLength: number
+  readonly storedMd5: string
 }
 
 /** In the order in which the document lists them. */
@@ -29,9 +30,9 @@ export function encodeAttachments(attachments: readonly AttachmentRecord[]): Buf
   if (attachments.length === 0) return NONE
   return Buffer.from(
     JSON.stringify(
-      attachments.map(({ name, contentType, revpos, number, md5, length, encoding, storedLength }) => {
+      attachments.map(({ name, contentType, revpos, number, md5, length, encoding, storedLength, storedMd5 }) => {
         const plain = [name, contentType, revpos, number, md5, length]
-        return encoding ? [...plain, storedLength] : plain
+        return encoding ? [...plain, storedLength, storedMd5] : plain
       }),
     ),
   )
@@ -40,7 +41,7 @@ export function encodeAttachments(attachments: readonly AttachmentRecord[]): Buf
 export function decodeAttachments(bytes: Buffer): readonly AttachmentRecord[] {
   if (bytes.length === 0) return NO_ATTACHMENTS
   const rows: StoredRow[] = JSON.parse(bytes.toString())
-  return rows.map(([name, contentType, revpos, number, md5, length, storedLength]) => ({
+  return rows.map(([name, contentType, revpos, number, md5, length, storedLength, storedMd5]) => ({
     name,
     contentType,
     revpos,
@@ -49,11 +50,12 @@ export function decodeAttachments(bytes: Buffer): readonly AttachmentRecord[] {
     length,
     encoding: storedLength === undefined ? undefined : 'gzip',
     storedLength: storedLength ?? length,
+    storedMd5: storedMd5 ?? md5,
   }))
 }
 
 export const NO_ATTACHMENTS: readonly AttachmentRecord[] = []
 
-type StoredRow = [string, string, number, number, string, number, number?]
+type StoredRow = [string, string, number, number, string, number, number?, string?]
 
 const NONE = Buffer.alloc(0)

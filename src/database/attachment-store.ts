@@ -3,12 +3,11 @@
  * whole in memory; nothing refers to it before the document's revision is committed. A small one stays in memory and
  * goes into that very commit. What nothing refers to is removed by compaction, unless somebody is at it.
  */
-import { createHash, type Hash } from 'node:crypto'
-import { pipeline } from 'node:stream/promises'
-import { createGzip } from 'node:zlib'
+import { createHash } from 'node:crypto'
 import type { KeyRange, Put, Store } from '../storage/store.ts'
 import { CHUNK_BYTES, slicesOf } from './attachment-chunks.ts'
 import type { AttachmentContent } from './attachment-record.ts'
+import { gzipped } from './gzip.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from './keys.ts'
 
 export interface StagingOptions {
@@ -54,19 +53,21 @@ export class AttachmentStore {
     const number = await this.#nextNumber()
     const release = this.use(number)
     try {
-      const md5 = createHash('md5')
       const chunks = new ChunkWriter(this.#store, number)
-      const sent = new MeasuredSource(source, md5)
-      if (options.packLevel === undefined) for await (const piece of sent) await chunks.add(piece)
-      else {
-        await pipeline(sent, createGzip({ level: options.packLevel }), async (packed: AsyncIterable<Buffer>) => {
-          for await (const piece of packed) await chunks.add(piece)
-        })
+      const sent = new MeasuredSource(source)
+      const isPacked = options.packLevel !== undefined
+      const stored = isPacked ? new MeasuredSource(gzipped(sent, options.packLevel)) : sent
+      for await (const piece of stored) await chunks.add(piece)
+      const puts = chunks.finish()
+      const md5 = sent.md5()
+      const content: AttachmentContent = {
+        number,
+        md5,
+        length: (options.encoding && options.length) ?? sent.length,
+        encoding: isPacked ? 'gzip' : options.encoding,
+        storedLength: stored.length,
+        storedMd5: isPacked ? stored.md5() : md5,
       }
-      const puts = await chunks.finish()
-      const encoding = options.packLevel === undefined ? options.encoding : 'gzip'
-      const length = (options.encoding && options.length) ?? sent.length
-      const content = { number, md5: md5.digest('base64'), length, encoding, storedLength: chunks.length }
       return { content, puts, release }
     } catch (error) {
       release()
@@ -188,20 +189,24 @@ export class AttachmentStore {
 /** Counts and hashes what passes. */
 class MeasuredSource implements AsyncIterable<Buffer> {
   readonly #source: AsyncIterable<Buffer>
-  readonly #md5: Hash
+  readonly #hash = createHash('md5')
   length = 0
 
-  constructor(source: AsyncIterable<Buffer>, md5: Hash) {
+  constructor(source: AsyncIterable<Buffer>) {
     this.#source = source
-    this.#md5 = md5
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     for await (const piece of this.#source) {
       this.length += piece.length
-      this.#md5.update(piece)
+      this.#hash.update(piece)
       yield piece
     }
+  }
+
+  /** Of all that passed, in Base64; to be asked once. */
+  md5(): string {
+    return this.#hash.digest('base64')
   }
 }
 
@@ -213,7 +218,6 @@ class ChunkWriter {
   #pieceBytes = 0
   #chunks = 0
   #puts: Put[] = []
-  length = 0
 
   constructor(store: Store, number: number) {
     this.#store = store
@@ -223,7 +227,6 @@ class ChunkWriter {
   async add(piece: Buffer): Promise<void> {
     this.#pieces.push(piece)
     this.#pieceBytes += piece.length
-    this.length += piece.length
     if (this.#pieceBytes < CHUNK_BYTES) return
     let rest = Buffer.concat(this.#pieces)
     for (; rest.length >= CHUNK_BYTES; rest = rest.subarray(CHUNK_BYTES)) this.#put(rest.subarray(0, CHUNK_BYTES))
@@ -233,7 +236,7 @@ class ChunkWriter {
   }
 
   /** The chunks that were not committed. */
-  async finish(): Promise<readonly Put[]> {
+  finish(): readonly Put[] {
     if (this.#pieceBytes > 0 || this.#chunks === 0) this.#put(Buffer.concat(this.#pieces))
     return this.#puts
   }

@@ -3,12 +3,11 @@
  * follow. Contents are streamed: a document with large attachments is never whole in memory.
  */
 
-import { pipeline } from 'node:stream/promises'
-import { createGunzip } from 'node:zlib'
 import { documentText } from '../document/document-text.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
 import type { AttachmentRecord } from './attachment-record.ts'
 import type { AttachmentStore } from './attachment-store.ts'
+import { gunzipped } from './gzip.ts'
 import type { OpenedDocument } from './open-document.ts'
 
 export interface RenderingOptions {
@@ -74,18 +73,6 @@ export function unpacked(store: AttachmentStore, attachment: AttachmentRecord): 
   return attachment.encoding === 'gzip' ? gunzipped(stored) : stored
 }
 
-async function* gunzipped(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const gunzip = createGunzip()
-  // What goes wrong on the way in comes out of the other end.
-  const feeding = pipeline(source, gunzip).catch(() => {})
-  try {
-    for await (const piece of gunzip) yield piece
-  } finally {
-    gunzip.destroy()
-    await feeding
-  }
-}
-
 /** How many bytes the content has unpacked; undefined where it came packed and nobody said. */
 export function unpackedLength({ encoding, length, storedLength }: AttachmentRecord): number | undefined {
   return encoding && length === storedLength ? undefined : length
@@ -122,7 +109,9 @@ function commonMembers({ contentType, revpos, md5 }: AttachmentRecord): string {
 }
 
 function stubMembers(attachment: AttachmentRecord, kind: 'stub' | 'follows', encodingInfo: boolean): string {
-  const known = `${commonMembers(attachment)},"length":${attachment.length},"${kind}":true`
+  // Who receives the stored bytes checks them against the digest that announces them.
+  const announced = kind === 'follows' ? { ...attachment, md5: attachment.storedMd5 } : attachment
+  const known = `${commonMembers(announced)},"length":${attachment.length},"${kind}":true`
   return encodingInfo ? known + encodingMembers(attachment) : known
 }
 

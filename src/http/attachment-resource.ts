@@ -1,5 +1,5 @@
 /** Attachments by their own addresses: read, in parts too, written and deleted. */
-import { DEFAULT_CONTENT_TYPE } from '../database/attachment-edits.ts'
+import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../database/attachment-edits.ts'
 import type { AttachmentRecord } from '../database/attachment-record.ts'
 import type { Database } from '../database/database.ts'
 import { unpacked, unpackedLength } from '../database/document-rendering.ts'
@@ -54,7 +54,7 @@ export async function putAttachment(call: Call, context: HttpContext): Promise<A
   const parent = namedParent(call, undefined)
   // A conflict that can be seen now need not wait for the upload; the writer looks again.
   await baseOf(database, id, parent)
-  const contentType = call.header('content-type') ?? DEFAULT_CONTENT_TYPE
+  const contentType = checkedContentType(name, call.header('content-type') ?? DEFAULT_CONTENT_TYPE)
   const staged = await stageBody(call, context, database, contentType)
   try {
     const base = await baseOf(database, id, parent)

@@ -1,5 +1,5 @@
 /** `POST /{db}/{docid}`: what a form in a browser sends, and only one of this server's own pages. */
-import { DEFAULT_CONTENT_TYPE } from '../database/attachment-edits.ts'
+import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../database/attachment-edits.ts'
 import type { StagedAttachment } from '../database/attachment-store.ts'
 import type { Database } from '../database/database.ts'
 import type { EditedAttachment } from '../database/edit.ts'
@@ -78,7 +78,7 @@ class Form {
       // A browser sends the field of a file that was not chosen, without a name.
       if (!name) return
       checkedAttachmentName(name)
-      const contentType = headers.get('content-type') ?? DEFAULT_CONTENT_TYPE
+      const contentType = checkedContentType(name, headers.get('content-type') ?? DEFAULT_CONTENT_TYPE)
       const packLevel = packingPolicy(configuration).levelFor(contentType)
       const staged = await this.#database.attachments.stage(body, { packLevel })
       this.#staged.push({ name, contentType, staged })
