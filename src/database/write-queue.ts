@@ -35,6 +35,9 @@ interface WaitingSolo {
   readonly run: () => Promise<void>
 }
 
+/** Edits of one request that are committed together; of a larger one, one part after the other. */
+const EDITS_A_COMMIT = 20_000
+
 /** What one batch takes beyond its first request. */
 const BATCH_DOCUMENTS = 1000
 const BATCH_BYTES = 16 * 1024 * 1024
@@ -60,6 +63,17 @@ export class WriteQueue {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   async write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    if (edits.length <= EDITS_A_COMMIT) return this.#enqueue(edits)
+    // Only edits that make branches must succeed together.
+    if (edits.some(({ kind }) => kind === 'branching')) throw tooManyAtOnce()
+    const outcomes: EditOutcome[] = []
+    for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) {
+      outcomes.push(...(await this.#enqueue(edits.slice(first, first + EDITS_A_COMMIT))))
+    }
+    return outcomes
+  }
+
+  async #enqueue(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
     if (edits.length === 0) return []
     const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) {
@@ -145,6 +159,10 @@ export class WriteQueue {
     }
     assert.fail('Another writer is always faster.')
   }
+}
+
+function tooManyAtOnce(): RequestError {
+  return new RequestError(413, 'too_large', `More than ${EDITS_A_COMMIT} documents cannot be written all or nothing.`)
 }
 
 function isEmpty({ clears = [], deletes = [], puts = [] }: Changes): boolean {

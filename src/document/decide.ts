@@ -85,8 +85,14 @@ function append(
     const revision = newRevision(undefined, edit.content)
     return written(plantRevision(revision, body), revision, revisionLimit)
   }
-  const revision = newRevision(tree.nodeAt(parent).revision, edit.content)
-  return written(extendLeaf(tree, parent, hashOf(revision), body), revision, revisionLimit)
+  const { revision: named, hash: parentHash } = tree.nodeAt(parent)
+  const revision = newRevision(named, edit.content)
+  const hash = hashOf(revision)
+  // Another server made the same edit, and sent it without its history: now they are one.
+  if (tree.find(revision)) {
+    return merge(tree, { start: generationOf(revision), hashes: [hash, parentHash] }, body, revisionLimit)
+  }
+  return written(extendLeaf(tree, parent, hash, body), revision, revisionLimit)
 }
 
 /** From a parent that is no leaf, or unknown, or none at all. */

@@ -84,6 +84,17 @@ describe('the writer of a database', () => {
     expect(store.commits).toHaveLength(3)
   })
 
+  it('writes a very large request in several commits, unless it must succeed as one', async () => {
+    const { database, store } = await watched()
+    const edits = (branching: boolean) => Array.from({ length: 45_000 }, (_, i) => put(`d${i}`, {}, { branching }))
+    const before = store.commits.length
+    const revisions = await written(database.write(edits(false)))
+    expect(revisions).toHaveLength(45_000)
+    expect(store.commits.length - before).toBe(3)
+    await expect(database.write(edits(true))).rejects.toMatchObject({ status: 413 })
+    expect(await database.information()).toMatchObject({ documentCount: 45_000, updateSequence: 45_000 })
+  })
+
   it('tells all writers of a commit that failed, and goes on', async () => {
     const { database, store } = await watched()
     const [revision] = await written(database.write([put('before', {})]))

@@ -37,6 +37,16 @@ describe('an interactive edit', () => {
     expect(tree.leaves()[0]!.generation).toBe(2)
   })
 
+  it('becomes one with the same edit that another server sent without its history', () => {
+    const created = written(decide(undefined, update(undefined, 1), LIMIT))
+    const here = written(decide(created.tree, deletion(created.revision, 2), LIMIT))
+    const there: Edit = { kind: 'replicated', path: pathOf(here.revision), deleted: true, body: 3 }
+    const both = written(decide(written(decide(created.tree, there, LIMIT)).tree, deletion(created.revision, 4), LIMIT))
+    expect(both.revision).toBe(here.revision)
+    expect(both.tree.leaves().map(({ revision }) => revision)).toEqual([here.revision])
+    expect(both.tree.ancestry(here.revision).map(({ revision }) => revision)).toEqual([here.revision, created.revision])
+  })
+
   it('extends a conflicting leaf, live or deleted', () => {
     const tree = replicated('1-a 2-b', '1-a 2-c', '1-a 2-d!')
     expect(leafNames(written(decide(tree, update('2-b', 7), LIMIT)))).toEqual([3, 2, 2])
