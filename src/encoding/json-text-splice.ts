@@ -20,17 +20,17 @@ export function membersOf(object: Buffer): Buffer {
 
 /** One object of the members of all parts, in order. A part is the text of members with commas between, or empty. */
 export function spliceObject(parts: readonly (string | Buffer)[]): Buffer {
-  const filled = parts.filter((part) => part.length > 0)
-  const sizes = filled.map((part) => Buffer.byteLength(part))
-  const object = Buffer.allocUnsafe(sizes.reduce((sum, size) => sum + size + 1, filled.length === 0 ? 2 : 1))
-  let at = 0
-  for (const [index, part] of filled.entries()) {
-    object[at++] = index === 0 ? OPEN_BRACE : COMMA
-    if (typeof part === 'string') object.write(part, at, 'utf8')
-    else part.copy(object, at)
-    at += sizes[index]!
+  let size = 2
+  for (const part of parts) if (part.length > 0) size += 1 + Buffer.byteLength(part)
+  // One separator less than there are parts.
+  const object = Buffer.allocUnsafe(size === 2 ? 2 : size - 1)
+  object[0] = OPEN_BRACE
+  let at = 1
+  for (const part of parts) {
+    if (part.length === 0) continue
+    if (at > 1) object[at++] = COMMA
+    at += typeof part === 'string' ? object.write(part, at, 'utf8') : part.copy(object, at)
   }
-  if (filled.length === 0) object[at++] = OPEN_BRACE
   object[at] = CLOSE_BRACE
   return object
 }
