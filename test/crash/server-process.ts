@@ -55,6 +55,13 @@ export class ServerProcess {
     return this.#endedByItself
   }
 
+  /** The most that it ever had in memory, mapped files included. */
+  get peakBytes(): number {
+    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8')
+    const [, kilobytes] = /^VmHWM:\s*(\d+) kB/m.exec(status) ?? []
+    return Number(kilobytes) * 1024
+  }
+
   /** Memory of its own: mapped files, which the system can take back at any time, are not in it. */
   get residentBytes(): number {
     const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8')
