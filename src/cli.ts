@@ -10,6 +10,7 @@ const USAGE = `Usage: settle [options]
   --bind A      the address to listen on (127.0.0.1)
   --dir D       the folder of the data (./data)
   --in-memory   keep everything in memory, leave nothing behind
+  --set S/K=V   the setting K of the section S, such as log/level=debug; may come several times
   --version     print the version
   --help        print this
 `
@@ -19,6 +20,7 @@ const FLAGS = {
   bind: { type: 'string' },
   dir: { type: 'string' },
   'in-memory': { type: 'boolean' },
+  set: { type: 'string', multiple: true },
   version: { type: 'boolean' },
   help: { type: 'boolean' },
 } as const
@@ -35,19 +37,23 @@ async function main(): Promise<void> {
     process.stdout.write(`${version}\n`)
     return
   }
-  const { createLog } = await import('./runtime/log.ts')
+  const { LineLog } = await import('./runtime/log.ts')
   const service = await createService({
     ...(flags.port !== undefined && { port: portNumber(flags.port) }),
     ...(flags.bind !== undefined && { bind: flags.bind }),
     ...(flags.dir !== undefined && { dir: flags.dir }),
     inMemory: flags['in-memory'] ?? false,
-    log: createLog('warn', process.stderr),
+    settings: settingsOf(flags.set ?? []),
+    environment: process.env,
+    log: new LineLog('warn', process.stderr, { dated: false }),
+    onFailure: fail,
   })
   const url = await service.listen().catch(async (error: unknown) => {
     await service.close()
     throw error
   })
-  const where = flags['in-memory'] ? 'in memory' : `in ${flags.dir ?? './data'}`
+  const folder = flags.dir ?? process.env.SETTLE_SERVICE__DATABASE_DIR ?? './data'
+  const where = flags['in-memory'] ? 'in memory' : `in ${folder}`
   process.stdout.write(`Settle ${version} is ready at ${url} with its data ${where}. Stop it with Ctrl-C.\n`)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop(service))
 }
@@ -64,6 +70,18 @@ function readFlags() {
   } catch (error) {
     throw new Error(`${error instanceof Error ? error.message : error} Try --help.`)
   }
+}
+
+function settingsOf(assignments: readonly string[]): Record<string, Record<string, string>> {
+  const settings: Record<string, Record<string, string>> = {}
+  for (const assignment of assignments) {
+    const [, section, key, value] = /^([^/]+)\/([^=]+)=(.*)$/s.exec(assignment) ?? []
+    if (section === undefined || key === undefined || value === undefined) {
+      throw new Error(`${assignment} is no setting: section/key=value is wanted.`)
+    }
+    settings[section] = { ...settings[section], [key]: value }
+  }
+  return settings
 }
 
 function portNumber(text: string): number {

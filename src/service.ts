@@ -2,24 +2,28 @@
  * The server as a library: puts the parts together and takes them apart again. Any number of services may live in one
  * process; nothing is shared between them.
  */
-import { resolve } from 'node:path'
-import type { FastifyInstance } from 'fastify'
-import { Configuration } from './config/configuration.ts'
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import type { RequestListener } from 'node:http'
+import { isAbsolute, resolve } from 'node:path'
+import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords.ts'
+import { Configuration, type SettingChange } from './config/configuration.ts'
 import { defaultSettings } from './config/defaults.ts'
-import { canonicalSection, type SettingMap } from './config/setting-map.ts'
-import { SettingFile, SettingMemory, type SettingStore } from './config/setting-store.ts'
+import { environmentSettings } from './config/environment.ts'
+import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
+import { SettingError } from './config/setting-rules.ts'
+import { parseTerm } from './config/term-text.ts'
+import { type DataHome, memoryHome, type OpenData, openHome } from './data-home.ts'
 import { Databases } from './database/databases.ts'
 import { createApp } from './http/app.ts'
+import { isOfListeners, listenerPlans } from './http/listener-plan.ts'
+import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
 import { systemClock } from './runtime/clock.ts'
 import { type Log, silentLog } from './runtime/log.ts'
+import { ServerLog } from './runtime/server-log.ts'
+import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
-import { randomUuid, SequentialUuids } from './runtime/uuids.ts'
+import { randomUuid, type UuidSettings, Uuids } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
-import { DataFolder } from './storage/data-folder.ts'
-import { LmdbEngine } from './storage/lmdb-engine.ts'
-import { MemoryEngine } from './storage/memory-engine.ts'
-import { DataFolderError } from './storage/storage-error.ts'
-import type { StorageEngine } from './storage/store.ts'
 
 export interface ServiceOptions {
   /** The folder of the data; `./data` unless given. */
@@ -32,12 +36,19 @@ export interface ServiceOptions {
   inMemory?: boolean
   /** Settings that win over all others: `{ section: { key: 'value' } }`. */
   settings?: Record<string, Record<string, string>>
+  /** Variables such as `SETTLE_HTTPD__PORT`; none are looked at unless given. */
+  environment?: Record<string, string | undefined>
+  /** Hears everything that goes into the server's own log too. */
   log?: Log
+  /** Called when a restart that was asked for over HTTP fails, and the service is closed. */
+  onFailure?: (error: unknown) => void
 }
 
 export interface Service {
   /** Where the service is reached, such as `http://127.0.0.1:5984/`; known once it listens. */
   readonly url: string
+  /** All addresses: the plain one, then the one with TLS if there is one. */
+  readonly urls: readonly string[]
   /** Begins to answer; resolves to the URL. */
   listen(): Promise<string>
   /** Finishes the requests under way and closes all files. */
@@ -46,42 +57,81 @@ export interface Service {
 
 export { version }
 
-/** Requests that take longer to finish are cut off when the service closes. */
-const CLOSING_LIMIT_MS = 10_000
-
 /** Opens the data, so that nobody else does. Throws an error whose message is a sentence for people. */
 export async function createService(options: ServiceOptions = {}): Promise<Service> {
-  const defaults = await defaultSettings()
-  const overrides = overridesOf(options)
-  const data = await openData(options, overrides.get('service')?.get('database_dir') ?? defaultFolder(defaults))
+  const defaults = withSetting(await defaultSettings(), 'vendor', 'version', version)
+  const flags = flagSettings(options)
+  const environment = environmentSettings(options.environment ?? {})
+  const home = options.inMemory ? memoryHome() : await openHome(homeFolder([flags, environment, defaults]))
   try {
-    const configuration = await Configuration.load({ defaults, overrides, stored: data.settings })
+    const configuration = await Configuration.load({
+      defaults,
+      ...(home.operatorFiles && { files: home.operatorFiles }),
+      stored: home.settings,
+      environment,
+      flags,
+      adminPasswords: { isHash: isAdminHash, looksLikeHash: looksLikeAdminHash, hash: hashAdminPassword },
+    })
     if (configuration.get('service', 'uuid') === undefined) await configuration.set('service', 'uuid', randomUuid())
-    const engine = await data.openEngine(configuration.integer('service', 'max_dbs_open'))
-    return new RunningService(configuration, engine, data, options.log ?? silentLog)
+    return await RunningService.start(configuration, home, options)
   } catch (error) {
-    data.close()
+    await home.close()
     throw error
   }
 }
 
+/** What a restart makes anew. */
+interface Parts {
+  readonly data: OpenData
+  readonly databases: Databases
+  readonly uuids: Uuids
+  readonly handler: RequestListener
+  close(): Promise<void>
+}
+
 class RunningService implements Service {
   readonly #configuration: Configuration
-  readonly #engine: StorageEngine
-  readonly #databases: Databases
-  readonly #data: Data
-  readonly #app: FastifyInstance
+  readonly #home: DataHome
+  readonly #log: ServerLog
+  readonly #statistics: Statistics
+  readonly #listeners: Listeners
+  readonly #onFailure: (error: unknown) => void
+  readonly #forget: (() => void)[]
+  #parts: Parts | undefined
+  #databaseFolder = ''
   #url: string | undefined
+  #uriFile: string | undefined
   #closing: Promise<void> | undefined
+  #isRestarting = false
+  /** Moves, restarts and the end come one after the other. */
+  #turn: Promise<unknown> = Promise.resolve()
 
-  constructor(configuration: Configuration, engine: StorageEngine, data: Data, log: Log) {
+  static async start(configuration: Configuration, home: DataHome, options: ServiceOptions): Promise<RunningService> {
+    const log = await ServerLog.open(home.folder, configuration, options.log ?? silentLog)
+    const service = new RunningService(configuration, home, log, options)
+    try {
+      await service.#open()
+      return service
+    } catch (error) {
+      service.#statistics.stop()
+      await log.close()
+      throw error
+    }
+  }
+
+  private constructor(configuration: Configuration, home: DataHome, log: ServerLog, { onFailure }: ServiceOptions) {
     this.#configuration = configuration
-    this.#engine = engine
-    this.#data = data
-    const tasks = new TaskRegistry(systemClock)
-    this.#databases = new Databases(engine, { clock: systemClock, log, tasks })
-    const uuids = new SequentialUuids()
-    this.#app = createApp({ configuration, databases: this.#databases, uuids, tasks, log, version })
+    this.#home = home
+    this.#log = log
+    this.#onFailure = onFailure ?? (() => {})
+    this.#statistics = new Statistics(statisticsSettings(configuration))
+    this.#statistics.gauge('service', 'open_databases', () => this.#parts?.databases.openCount ?? 0)
+    this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
+    this.#listeners = new Listeners(log.log)
+    this.#forget = [
+      configuration.beforeChange((change) => this.#check(change)),
+      configuration.onChange((change) => this.#follow(change)),
+    ]
   }
 
   get url(): string {
@@ -89,83 +139,222 @@ class RunningService implements Service {
     return this.#url
   }
 
+  get urls(): readonly string[] {
+    return this.#listeners.urls
+  }
+
   async listen(): Promise<string> {
-    const host = this.#configuration.text('httpd', 'bind_address')
-    const port = this.#configuration.integer('httpd', 'port')
-    try {
-      await this.#app.listen({ host, port })
-    } catch (error) {
-      throw new Error(listenFailure(error, host, port), { cause: error })
-    }
-    const [address] = this.#app.addresses()
-    const name = host.includes(':') ? `[${host}]` : host
-    this.#url = `http://${name}:${typeof address === 'object' ? address.port : port}/`
-    return this.#url
+    await this.#inTurn(() => this.#listen(this.#plans()))
+    return this.url
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#close()
+    this.#closing ??= this.#inTurn(() => this.#close())
     return this.#closing
   }
 
+  async #open(): Promise<void> {
+    const folder = this.#configuration.text('service', 'database_dir')
+    this.#parts = await this.#openParts(folder)
+    this.#databaseFolder = folder
+  }
+
+  async #openParts(folder: string): Promise<Parts> {
+    const configuration = this.#configuration
+    const data = await this.#home.open(folder, configuration.integer('service', 'max_dbs_open'))
+    const { log } = this.#log
+    const tasks = new TaskRegistry(systemClock)
+    const databases = new Databases(data.engine, { clock: systemClock, log, tasks })
+    const uuids = new Uuids(systemClock, uuidSettings(configuration))
+    const app = createApp({
+      configuration,
+      databases,
+      uuids,
+      tasks,
+      log,
+      serverLog: this.#log,
+      statistics: this.#statistics,
+      version,
+      restart: () => this.#restartSoon(),
+    })
+    await app.ready()
+    return {
+      data,
+      databases,
+      uuids,
+      handler: (request, response) => app.routing(request, response),
+      close: async () => {
+        await app.close()
+        await databases.close()
+        await data.close()
+      },
+    }
+  }
+
+  #plans(): ListenerPlans {
+    return listenerPlans(this.#configuration, this.#home.folder ?? '.')
+  }
+
+  async #listen(plans: ListenerPlans): Promise<void> {
+    if (!this.#parts) throw new Error('The service is closed.')
+    await this.#listeners.open(plans, this.#parts.handler)
+    await this.#announce()
+  }
+
+  /** The first address is the one that the service is known by. */
+  async #announce(): Promise<void> {
+    this.#url = this.#listeners.urls[0] ?? this.#url
+    const { log } = this.#log
+    log.info(`Settle ${version} listens.`, { urls: this.#listeners.urls })
+    this.#uriFile = this.#uriPath()
+    if (this.#uriFile === undefined) return
+    try {
+      await writeUriFile(this.#uriFile, this.#listeners.urls)
+    } catch (error) {
+      log.warn('The file of the address was not written.', { file: this.#uriFile, error: String(error) })
+      this.#uriFile = undefined
+    }
+  }
+
+  #uriPath(): string | undefined {
+    const file = this.#configuration.get('service', 'uri_file')
+    if (file === undefined) return undefined
+    if (isAbsolute(file)) return file
+    return this.#home.folder === undefined ? undefined : resolve(this.#home.folder, file)
+  }
+
+  /** Refuses what could be stored but not be followed. */
+  async #check({ section, key, value }: SettingChange): Promise<void> {
+    if (section === 'log' && key === 'file') checkLogFile(value)
+    const isAddress = section === 'httpd' && (key === 'port' || key === 'bind_address')
+    if (!isAddress || value === undefined || this.#url === undefined) return
+    const host = key === 'bind_address' ? value : this.#configuration.text('httpd', 'bind_address')
+    const port = key === 'port' ? Number(value) : 0
+    // Our own port is not taken by somebody else.
+    if (port === this.#listeners.ports.plain) return
+    await probe(host, port).catch((error: Error) => {
+      throw new SettingError(error.message)
+    })
+  }
+
+  /** Takes a change over; the change is answered when this is done. */
+  async #follow(change: SettingChange): Promise<void> {
+    const { section, key } = change
+    const configuration = this.#configuration
+    if (section === 'log') await this.#log.configure(configuration)
+    if (section === 'uuids') this.#parts?.uuids.use(uuidSettings(configuration))
+    if (section === 'stats') this.#statistics.restart(statisticsSettings(configuration))
+    if (section === 'service' && key === 'max_dbs_open') {
+      this.#parts?.data.keepIdle(configuration.integer('service', 'max_dbs_open'))
+    }
+    // A restart that is under way looks at the configuration itself, and waits for this very change.
+    if (!isOfListeners(change) || this.#url === undefined || this.#isRestarting || this.#closing) return
+    await this.#inTurn(() => this.#move())
+  }
+
+  async #move(): Promise<void> {
+    if (!this.#parts) return
+    await this.#listeners.move(this.#plans(), this.#parts.handler)
+    await this.#announce()
+  }
+
+  #restartSoon(): void {
+    if (this.#closing || this.#isRestarting) return
+    this.#isRestarting = true
+    this.#inTurn(() => this.#restart())
+      .catch((error: unknown) => {
+        this.#log.log.error('The restart failed.', { error: String(error) })
+        this.close().finally(() => this.#onFailure(error))
+      })
+      .finally(() => {
+        this.#isRestarting = false
+      })
+  }
+
+  /** Nothing that was acknowledged is lost, and the address stays the same unless the configuration has another one. */
+  async #restart(): Promise<void> {
+    const { log } = this.#log
+    log.info('Restarting.')
+    const configuration = this.#configuration
+    const before = this.#listeners.ports
+    await this.#listeners.close()
+    await this.#parts?.close()
+    this.#parts = undefined
+    await configuration.reload().catch((error: unknown) => {
+      log.error('The configuration stays as it was.', { error: String(error) })
+    })
+    await this.#log.configure(configuration)
+    this.#statistics.restart(statisticsSettings(configuration))
+    await this.#open().catch(async (error: unknown) => {
+      log.error('The databases stay where they were.', { error: String(error) })
+      this.#parts = await this.#openParts(this.#databaseFolder)
+    })
+    await this.#listen(atPorts(this.#plans(), before))
+  }
+
   async #close(): Promise<void> {
-    const impatience = setTimeout(() => this.#app.server.closeAllConnections(), CLOSING_LIMIT_MS)
-    await this.#app.close()
-    clearTimeout(impatience)
-    await this.#databases.close()
-    await this.#engine.close()
-    this.#data.close()
+    for (const forget of this.#forget) forget()
+    await this.#listeners.close()
+    this.#statistics.stop()
+    await this.#parts?.close()
+    this.#parts = undefined
+    if (this.#uriFile !== undefined) await rm(this.#uriFile, { force: true }).catch(() => {})
+    await this.#log.close()
+    await this.#home.close()
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work)
+    this.#turn = done.catch(() => {})
+    return done
   }
 }
 
-/** What a service keeps, and where. */
-interface Data {
-  readonly settings: SettingStore
-  openEngine(idleFiles: number): Promise<StorageEngine>
-  close(): void
+function flagSettings({ dir, port, bind, settings = {} }: ServiceOptions): SettingMap {
+  const given: [section: string, key: string, value: string | undefined][] = [
+    ...Object.entries(settings).flatMap(([section, keys]) =>
+      Object.entries(keys).map(([key, value]): [string, string, string] => [canonicalSection(section), key, value]),
+    ),
+    ['service', 'database_dir', dir],
+    ['httpd', 'port', port?.toString()],
+    ['httpd', 'bind_address', bind],
+  ]
+  let flags: SettingMap = new Map()
+  for (const [section, key, value] of given) if (value !== undefined) flags = withSetting(flags, section, key, value)
+  return flags
 }
 
-async function openData({ inMemory = false }: ServiceOptions, path: string): Promise<Data> {
-  if (inMemory) return { settings: new SettingMemory(), openEngine: async () => new MemoryEngine(), close: () => {} }
-  const folder = await DataFolder.open(resolve(path))
+/** Files of settings cannot say where they are themselves: only this start and the defaults can. */
+function homeFolder(layers: readonly SettingMap[]): string {
+  const [folder] = layers.flatMap((layer) => layer.get('service')?.get('database_dir') ?? [])
+  return folder ?? './data'
+}
+
+function uuidSettings(configuration: Configuration): UuidSettings {
   return {
-    settings: new SettingFile(resolve(path, 'settings.ini')),
-    openEngine: async (idleFiles) => {
-      try {
-        return await LmdbEngine.open({ folder: folder.path, idleFiles })
-      } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error)
-        throw new DataFolderError(`The data folder ${folder.path} cannot be opened: ${reason}`, { cause: error })
-      }
-    },
-    close: () => folder.close(),
+    algorithm: configuration.text('uuids', 'algorithm'),
+    utcSuffix: configuration.get('uuids', 'utc_id_suffix') ?? '',
   }
 }
 
-function overridesOf({ dir, port, bind, settings = {} }: ServiceOptions): SettingMap {
-  const overrides = new Map<string, Map<string, string>>()
-  const set = (section: string, key: string, value: string | undefined) => {
-    if (value === undefined) return
-    const name = canonicalSection(section)
-    overrides.set(name, (overrides.get(name) ?? new Map<string, string>()).set(key, value))
+function statisticsSettings(configuration: Configuration): StatisticsSettings {
+  const windows = parseTerm(configuration.text('stats', 'samples'))?.items ?? []
+  return {
+    rateMs: configuration.integer('stats', 'rate'),
+    windowsSeconds: windows.map(({ text }) => Number(text)),
   }
-  for (const [section, keys] of Object.entries(settings)) {
-    for (const [key, value] of Object.entries(keys)) set(section, key, value)
-  }
-  set('service', 'database_dir', dir)
-  set('httpd', 'port', port?.toString())
-  set('httpd', 'bind_address', bind)
-  return overrides
 }
 
-function defaultFolder(defaults: SettingMap): string {
-  return defaults.get('service')?.get('database_dir') ?? './data'
+/** Whoever may change settings must not be able to write lines of their choice into any file of this machine. */
+function checkLogFile(path: string | undefined): void {
+  if (path !== undefined && !/\.log$/.test(path)) {
+    throw new SettingError('The setting log/file must be a name that ends in .log when it is changed at run time.')
+  }
 }
 
-function listenFailure(error: unknown, host: string, port: number): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'EADDRINUSE') return `Port ${port} of ${host} is taken by another process.`
-  if (code === 'EACCES') return `Port ${port} of ${host} is not for this user to take.`
-  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') return `${host} is not an address of this machine.`
-  return `Cannot listen on port ${port} of ${host}: ${error instanceof Error ? error.message : error}`
+/** One line a listener. A file that is something else is left alone. */
+async function writeUriFile(path: string, urls: readonly string[]): Promise<void> {
+  const known = await readFile(path, 'utf8').catch(() => '')
+  if (known !== '' && !/^https?:\/\//.test(known)) throw new Error('The file is not one of this server.')
+  await writeFile(path, urls.map((url) => `${url}\n`).join(''))
 }

@@ -13,8 +13,17 @@ interface Outcome {
   readonly err: string
 }
 
-function settle(...args: string[]): { child: ChildProcess; ended: Promise<Outcome>; url: Promise<string> } {
-  const child = spawn(process.execPath, [CLI, ...args], { stdio: ['ignore', 'pipe', 'pipe'] })
+interface Running {
+  readonly child: ChildProcess
+  readonly ended: Promise<Outcome>
+  readonly url: Promise<string>
+}
+
+const settle = (...args: string[]): Running => settleIn({}, ...args)
+
+function settleIn(environment: Record<string, string>, ...args: string[]): Running {
+  const env = { ...process.env, ...environment }
+  const child = spawn(process.execPath, [CLI, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env })
   onTestFinished(() => void child.kill('SIGKILL'))
   let out = ''
   let err = ''
@@ -48,6 +57,24 @@ describe('the settle command', () => {
     expect((await fetch(await url)).status).toBe(200)
     child.kill('SIGTERM')
     expect((await ended).code).toBe(0)
+  })
+
+  it('takes settings from its flags before those of the environment', async () => {
+    const environment = { SETTLE_UUIDS__MAX_COUNT: '3', SETTLE_VENDOR__NAME: 'Mine', SETTLE_HTTPD__PORT: '0' }
+    const { url } = settleIn(environment, '--in-memory', '--set', 'uuids/max_count=2', '--set', 'test/a=b=c')
+    const get = async (path: string) => (await fetch(`${await url}_config/${path}`)).json()
+    expect(await get('uuids/max_count')).toBe('2')
+    expect(await get('vendor/name')).toBe('Mine')
+    expect(await get('test/a')).toBe('b=c')
+  })
+
+  it('restarts in its own process', async () => {
+    const { child, ended, url } = settle('--port', '0', '--in-memory')
+    const headers = { 'Content-Type': 'application/json' }
+    expect((await fetch(`${await url}_restart`, { method: 'POST', headers })).status).toBe(202)
+    await expect.poll(async () => (await fetch(await url).catch(() => undefined))?.status).toBe(200)
+    child.kill('SIGTERM')
+    expect(await ended).toMatchObject({ code: 0, err: '' })
   })
 
   async function failure(...args: string[]): Promise<string> {
@@ -97,6 +124,8 @@ describe('the settle command', () => {
     [['--port', 'x'], 'x is not a port'],
     [['--port', '70000'], '70000 is not a port'],
     [['--nonsense'], 'nonsense'],
+    [['--set', 'nonsense'], 'nonsense is no setting'],
+    [['--set', 'uuids/algorithm=mine', '--in-memory'], 'uuids/algorithm must be one of'],
     [['--bind', '192.0.2.1', '--in-memory', '--port', '0'], '192.0.2.1 is not an address of this machine'],
   ])('says in one line what is wrong with %j', async (args, message) => {
     expect(await failure(...args)).toContain(message)

@@ -1,5 +1,6 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createService } from '../src/service.ts'
 import { startService } from './support/service.ts'
@@ -46,6 +47,52 @@ describe('createService', () => {
     )
     await first.close()
     await startService({ dir })
+  })
+
+  it('is configured by files in its folder, variables of the environment and settings, each winning over the last', async () => {
+    const dir = await temporaryFolder()
+    await writeFile(join(dir, 'local.ini'), '[test]\na = file\nb = file\nc = file\n[admins]\n; ann = secret\n')
+    const service = await startService({
+      dir,
+      environment: { SETTLE_TEST__B: 'environment', SETTLE_TEST__C: 'environment' },
+      settings: { test: { c: 'flag' } },
+    })
+    expect(await (await fetch(`${service.url}_config/test`)).json()).toEqual({
+      a: 'file',
+      b: 'environment',
+      c: 'flag',
+    })
+  })
+
+  it('does not start with settings that it could not work with', async () => {
+    const dir = await temporaryFolder()
+    await writeFile(join(dir, 'local.ini'), '[uuids]\nalgorithm = mine\n')
+    await expect(createService({ dir, port: 0 })).rejects.toThrow('The setting uuids/algorithm must be one of')
+    await expect(createService({ inMemory: true, bind: 'somewhere' })).rejects.toThrow('must be an IP address')
+    await writeFile(join(dir, 'local.ini'), '')
+    await startService({ dir })
+  })
+
+  it('hashes the password of an administrator in the file of the operator', async () => {
+    const dir = await temporaryFolder()
+    await writeFile(join(dir, 'local.ini'), '[admins]\nann = secret ; hers\n')
+    await startService({ dir })
+    expect(await readFile(join(dir, 'local.ini'), 'utf8')).toMatch(
+      /^\[admins\]\nann = -hashed-[0-9a-f]{40},[0-9a-f]{32} ; hers\n$/,
+    )
+  })
+
+  it('writes its address into a file while it listens, but never over a file of somebody else', async () => {
+    const dir = await temporaryFolder()
+    const first = await startService({ dir })
+    expect(await readFile(join(dir, 'settle.uri'), 'utf8')).toBe(`${first.url}\n`)
+    await first.close()
+    expect(await readdir(dir)).not.toContain('settle.uri')
+    const precious = join(dir, 'precious')
+    await writeFile(precious, 'precious')
+    const second = await startService({ dir, settings: { service: { uri_file: precious } } })
+    await second.close()
+    expect(await readFile(precious, 'utf8')).toBe('precious')
   })
 
   it('does not wait for clients that only keep their connection', async () => {

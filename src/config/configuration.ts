@@ -1,53 +1,107 @@
 /**
- * The one place that settings are read from and changed in. Layers on top of each other: the shipped defaults, what
- * was changed at run time and stored, and what the start of this process overrides.
+ * The one place that settings are read from and changed in. Layers on top of each other: shipped defaults, the operator's
+ * files, stored changes, the environment, the flags of this start. What is changed at run time counts above all of them
+ * at once, and at the next start takes its place among the stored changes.
  */
-import { canonicalSection, type SettingMap, withSetting } from './setting-map.ts'
+import { ADMINS, type AdminPasswords, checkAdminPassword } from './admin-passwords.ts'
+import type { OperatorFiles } from './operator-files.ts'
+import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './setting-map.ts'
+import { checkSettingName, problemWith, SettingError } from './setting-rules.ts'
 import type { SettingStore } from './setting-store.ts'
 
-export interface ConfigurationLayers {
+export interface ConfigurationSources {
   readonly defaults: SettingMap
-  readonly overrides: SettingMap
+  readonly files?: OperatorFiles
   readonly stored: SettingStore
+  readonly environment?: SettingMap
+  readonly flags?: SettingMap
+  readonly adminPasswords?: AdminPasswords
 }
 
 export interface SettingChange {
   readonly section: string
   readonly key: string
+  /** What counts from now on; undefined when the setting is gone. */
   readonly value: string | undefined
 }
 
-export class Configuration {
-  readonly #defaults: SettingMap
-  readonly #overrides: SettingMap
-  readonly #store: SettingStore
-  readonly #listeners = new Set<(change: SettingChange) => void>()
-  #stored: SettingMap
-  #saving: Promise<void> = Promise.resolve()
+export interface ChangeOptions {
+  /** False for a change that the next start does not know. */
+  readonly persist?: boolean
+}
 
-  static async load(layers: ConfigurationLayers): Promise<Configuration> {
-    return new Configuration(layers, await layers.stored.load())
+/** Called after a change; the change is answered when all have taken it over. Must not throw. */
+export type ChangeListener = (change: SettingChange) => void | Promise<void>
+
+/** Called before a change is made; throws `SettingError` where it would stop the server. */
+export type ChangeGuard = (change: SettingChange) => void | Promise<void>
+
+export class Configuration {
+  readonly #sources: ConfigurationSources
+  readonly #listeners = new Set<ChangeListener>()
+  readonly #guards = new Set<ChangeGuard>()
+  #files: SettingMap = new Map()
+  #stored: SettingMap = new Map()
+  #environment: SettingMap
+  #flags: SettingMap
+  /** What this process changed and stored: it was asked for later than the flags. */
+  #changed: SettingMap = new Map()
+  /** What this process changed and did not store. */
+  #passing: SettingMap = new Map()
+  #effective: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map()
+  #turn: Promise<unknown> = Promise.resolve()
+
+  /** Throws `SettingError` when a setting is one that the server cannot work with. */
+  static async load(sources: ConfigurationSources): Promise<Configuration> {
+    const configuration = new Configuration(sources)
+    await configuration.reload()
+    return configuration
   }
 
-  private constructor({ defaults, overrides, stored: store }: ConfigurationLayers, stored: SettingMap) {
-    this.#defaults = defaults
-    this.#overrides = overrides
-    this.#store = store
-    this.#stored = stored
+  private constructor(sources: ConfigurationSources) {
+    this.#sources = sources
+    this.#environment = sources.environment ?? new Map()
+    this.#flags = sources.flags ?? new Map()
+  }
+
+  /** Reads all files again and forgets what was not stored. Nobody is told; nothing changes when it throws. */
+  async reload(): Promise<void> {
+    await this.#inTurn(async () => {
+      const { files, stored, adminPasswords } = this.#sources
+      const operatorFiles = (await files?.load()) ?? []
+      const layers = {
+        files: mergedLayer(operatorFiles.map((file) => file.settings)),
+        stored: await stored.load(),
+        passing: new Map(),
+      }
+      checkAll(this.#merged(layers))
+      this.#files = layers.files
+      this.#stored = layers.stored
+      this.#passing = layers.passing
+      this.#effective = this.#merged(layers)
+      if (!adminPasswords) return
+      for (const { path, settings } of operatorFiles) {
+        for (const [name, hash] of await this.#hashedAdmins(settings, adminPasswords)) {
+          await files?.replace(path, ADMINS, name, hash)
+          this.#files = withSetting(this.#files, ADMINS, name, hash)
+        }
+      }
+      this.#environment = await this.#withHashedAdmins(this.#environment, adminPasswords)
+      this.#flags = await this.#withHashedAdmins(this.#flags, adminPasswords)
+      const hashed = await this.#withHashedAdmins(this.#stored, adminPasswords)
+      if (hashed !== this.#stored) await stored.save(hashed)
+      this.#stored = hashed
+      this.#effective = this.#merged()
+    })
   }
 
   get(section: string, key: string): string | undefined {
-    const name = canonicalSection(section)
-    for (const layer of [this.#overrides, this.#stored, this.#defaults]) {
-      const value = layer.get(name)?.get(key)
-      if (value !== undefined) return value
-    }
-    return undefined
+    return this.#effective.get(canonicalSection(section))?.get(key)
   }
 
-  /** A setting that has a default. */
+  /** A setting that has a default, which counts again when the setting was removed. */
   text(section: string, key: string): string {
-    const value = this.get(section, key)
+    const value = this.get(section, key) ?? this.#shipped(section, key)
     if (value === undefined) throw new Error(`The setting ${section}/${key} has no value.`)
     return value
   }
@@ -58,31 +112,149 @@ export class Configuration {
     return Number(text)
   }
 
+  /** Only the word `true` turns something on. */
+  isOn(section: string, key: string): boolean {
+    return this.get(section, key) === 'true'
+  }
+
   /** All keys of a section with the values that count. */
-  section(section: string): Map<string, string> {
-    const name = canonicalSection(section)
-    return new Map([this.#defaults, this.#stored, this.#overrides].flatMap((layer) => [...(layer.get(name) ?? [])]))
+  section(section: string): ReadonlyMap<string, string> {
+    return this.#effective.get(canonicalSection(section)) ?? new Map()
   }
 
-  /** Changes a setting, or removes the change when the value is undefined; it is on disk when the promise resolves. */
-  async set(section: string, key: string, value: string | undefined): Promise<void> {
-    const name = canonicalSection(section)
-    const save = async () => {
-      const changed = withSetting(this.#stored, name, key, value)
-      await this.#store.save(changed)
-      this.#stored = changed
-    }
-    const saved = this.#saving.then(save)
-    // One after the other; who comes next does not care whether the one before failed.
-    this.#saving = saved.catch(() => {})
-    await saved
-    const change = { section: name, key, value: this.get(name, key) }
-    for (const listener of this.#listeners) listener(change)
+  /** The names of all sections that have a key. */
+  sections(): string[] {
+    return [...this.#effective].filter(([, keys]) => keys.size > 0).map(([name]) => name)
   }
 
-  /** Calls back after each change that was stored; returns how to stop that. */
-  onChange(listener: (change: SettingChange) => void): () => void {
+  /** Whether somebody took away what the server ships with. */
+  isRemoved(section: string, key: string): boolean {
+    return this.get(section, key) === undefined && this.#shipped(section, key) !== undefined
+  }
+
+  /** Resolves to the value before, when the new one is on disk and everybody has taken it over. */
+  set(section: string, key: string, value: string, options: ChangeOptions = {}): Promise<string | undefined> {
+    return this.#inTurn(async () => {
+      const name = canonicalSection(section)
+      checkSettingName(name, key)
+      const problem = problemWith(name, key, value)
+      if (problem !== undefined) throw new SettingError(problem)
+      const kept = name === ADMINS ? await this.#protected(value) : value
+      for (const guard of this.#guards) await guard({ section: name, key, value: kept })
+      return this.#change(name, key, kept, options)
+    })
+  }
+
+  /** Removes a setting, whichever layer it comes from. Resolves to the value that it had. */
+  delete(section: string, key: string, options: ChangeOptions = {}): Promise<string | undefined> {
+    return this.#inTurn(async () => {
+      const name = canonicalSection(section)
+      if (this.get(name, key) === undefined) return undefined
+      for (const guard of this.#guards) await guard({ section: name, key, value: this.#shipped(name, key) })
+      return this.#change(name, key, null, options)
+    })
+  }
+
+  /** Calls back after each change; returns how to stop that. */
+  onChange(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
+  }
+
+  /** Calls back before each change, which may then still be refused; returns how to stop that. */
+  beforeChange(guard: ChangeGuard): () => void {
+    this.#guards.add(guard)
+    return () => this.#guards.delete(guard)
+  }
+
+  async #change(
+    section: string,
+    key: string,
+    value: string | null,
+    { persist = true }: ChangeOptions,
+  ): Promise<string | undefined> {
+    const before = this.get(section, key)
+    if (persist) {
+      const stored = this.#storedWith(section, key, value)
+      await this.#sources.stored.save(stored)
+      this.#stored = stored
+      this.#changed = withSetting(this.#changed, section, key, value)
+      this.#passing = withoutSetting(this.#passing, section, key)
+    } else {
+      this.#passing = withSetting(this.#passing, section, key, value)
+    }
+    this.#effective = this.#merged()
+    const change = { section, key, value: this.get(section, key) }
+    for (const listener of this.#listeners) await listener(change)
+    return before
+  }
+
+  /** A removal is only written down where there is something to remove. */
+  #storedWith(section: string, key: string, value: string | null): SettingMap {
+    const isElsewhere = [this.#sources.defaults, this.#files].some((layer) => layer.get(section)?.has(key))
+    if (value === null && !isElsewhere) return withoutSetting(this.#stored, section, key)
+    return withSetting(this.#stored, section, key, value)
+  }
+
+  #merged({ files = this.#files, stored = this.#stored, passing = this.#passing } = {}) {
+    const { defaults } = this.#sources
+    return mergedSettings([defaults, files, stored, this.#environment, this.#flags, this.#changed, passing])
+  }
+
+  #shipped(section: string, key: string): string | undefined {
+    return this.#sources.defaults.get(canonicalSection(section))?.get(key) ?? undefined
+  }
+
+  async #protected(value: string): Promise<string> {
+    const { adminPasswords } = this.#sources
+    if (!adminPasswords) return value
+    checkAdminPassword(adminPasswords, value)
+    return adminPasswords.isHash(value) ? value : this.#hashed(value, adminPasswords)
+  }
+
+  #hashed(plain: string, passwords: AdminPasswords): Promise<string> {
+    const scheme = this.get('service_httpd_auth', 'admin_password_scheme') === 'pbkdf2' ? 'pbkdf2' : 'simple'
+    return passwords.hash(plain, { scheme, iterations: this.integer('service_httpd_auth', 'iterations') })
+  }
+
+  async #hashedAdmins(settings: SettingMap, passwords: AdminPasswords): Promise<[name: string, hash: string][]> {
+    const hashes: [string, string][] = []
+    for (const [name, value] of settings.get(ADMINS) ?? []) {
+      if (value !== null && !passwords.isHash(value)) hashes.push([name, await this.#hashed(value, passwords)])
+    }
+    return hashes
+  }
+
+  async #withHashedAdmins(settings: SettingMap, passwords: AdminPasswords): Promise<SettingMap> {
+    let result = settings
+    for (const [name, hash] of await this.#hashedAdmins(settings, passwords)) {
+      result = withSetting(result, ADMINS, name, hash)
+    }
+    return result
+  }
+
+  /** One change after the other; who comes next does not care whether the one before failed. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work)
+    this.#turn = done.catch(() => {})
+    return done
+  }
+}
+
+/** Several files as one layer: what a later one takes back stays taken back, for the layers below. */
+function mergedLayer(files: readonly SettingMap[]): SettingMap {
+  let merged: SettingMap = new Map()
+  for (const [section, keys] of files.flatMap((file) => [...file])) {
+    for (const [key, value] of keys) merged = withSetting(merged, section, key, value)
+  }
+  return merged
+}
+
+function checkAll(settings: ReadonlyMap<string, ReadonlyMap<string, string>>): void {
+  for (const [section, keys] of settings) {
+    for (const [key, value] of keys) {
+      const problem = problemWith(section, key, value)
+      if (problem !== undefined) throw new SettingError(problem)
+    }
   }
 }

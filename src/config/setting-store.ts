@@ -1,10 +1,12 @@
-/** Where settings that were changed at run time are kept: apart from the operator's own files, which stay untouched. */
-import { open, readFile, rename } from 'node:fs/promises'
-import { dirname } from 'node:path'
-import { formatSettings, parseSettings, type SettingMap } from './setting-map.ts'
+/** Where settings that were changed at run time are kept: apart from the operator's own files. */
+import { readFile } from 'node:fs/promises'
+import { parseIni } from './ini-text.ts'
+import type { SettingMap } from './setting-map.ts'
+import { writeWhole } from './whole-file.ts'
 
 export interface SettingStore {
   load(): Promise<SettingMap>
+  /** On disk when it resolves. */
   save(settings: SettingMap): Promise<void>
 }
 
@@ -17,30 +19,15 @@ export class SettingFile implements SettingStore {
 
   async load(): Promise<SettingMap> {
     try {
-      return parseSettings(await readFile(this.#path, 'utf8'))
+      return unquoted(parseIni(await readFile(this.#path, 'utf8')))
     } catch (error) {
       if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return new Map()
       throw error
     }
   }
 
-  /** Written beside and renamed: after a crash the file is the old one or the new one, never half of it. */
   async save(settings: SettingMap): Promise<void> {
-    const unfinished = `${this.#path}.new`
-    const file = await open(unfinished, 'w', 0o600)
-    try {
-      await file.writeFile(`; Changed at run time. Rewritten by the server.\n\n${formatSettings(settings)}`)
-      await file.sync()
-    } finally {
-      await file.close()
-    }
-    await rename(unfinished, this.#path)
-    const folder = await open(dirname(this.#path), 'r')
-    try {
-      await folder.sync()
-    } finally {
-      await folder.close()
-    }
+    await writeWhole(this.#path, `; Changed at run time. Rewritten by the server.\n${formatted(settings)}`)
   }
 }
 
@@ -54,5 +41,36 @@ export class SettingMemory implements SettingStore {
 
   async save(settings: SettingMap): Promise<void> {
     this.#settings = settings
+  }
+}
+
+function formatted(settings: SettingMap): string {
+  const lines: string[] = []
+  for (const [section, keys] of settings) {
+    lines.push('', `[${section}]`)
+    for (const [key, value] of keys) lines.push(value === null ? `${key} =` : `${key} = ${quoted(value)}`)
+  }
+  return `${lines.join('\n')}\n`
+}
+
+/** A value that the format would not give back as it is becomes a JSON string. */
+function quoted(value: string): string {
+  if (value === value.trim() && /^[^";][^;\p{Cc}]*$/u.test(value)) return value
+  return JSON.stringify(value).replaceAll(';', '\\u003b')
+}
+
+function unquoted(settings: SettingMap): SettingMap {
+  const plain = (value: string | null) => (value?.startsWith('"') ? unquotedText(value) : value)
+  return new Map(
+    [...settings].map(([section, keys]) => [section, new Map([...keys].map(([key, value]) => [key, plain(value)]))]),
+  )
+}
+
+/** What somebody wrote there by hand may be no JSON. */
+function unquotedText(value: string): string {
+  try {
+    return String(JSON.parse(value))
+  } catch {
+    return value
   }
 }

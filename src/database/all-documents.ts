@@ -37,6 +37,7 @@ export interface Listing {
 }
 
 export async function listRange(database: Database, view: DatabaseView, query: AllDocumentsQuery): Promise<Listing> {
+  view.reading?.check('list')
   const { from, to } = boundsOf(query)
   const { ranks } = database
   const { snapshot } = view
@@ -186,7 +187,8 @@ async function documentTexts(
     const { text, attachments } = bodies[i]!
     const tree = trees[i]?.record?.tree
     const parts = { id, revision, body: text, conflicts: tree && conflicts(tree) }
-    texts.set(id, await wanted.render({ revision, deleted: false, parts, attachments, knownGeneration: 0 }))
+    const document = { revision, deleted: false, parts, attachments, knownGeneration: 0 }
+    texts.set(id, view.reading ? view.reading.listed(document) : await wanted.render(document))
   }
   return texts
 }

@@ -3,7 +3,7 @@
  * full batch is written at once. Nobody waits for the outcome, so what is refused goes to the log.
  */
 import type { Log } from '../runtime/log.ts'
-import type { DocumentEdit } from './edit.ts'
+import type { DocumentEdit, EditOutcome } from './edit.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 const DELAY_MS = 500
@@ -28,6 +28,26 @@ export class BatchedWrites {
     for (const { body } of edits) this.#bytes += body.length
     if (this.#edits.length >= BATCH_EDITS || this.#bytes >= BATCH_BYTES) this.#write()
     else this.#timer ??= setTimeout(() => this.#write(), DELAY_MS)
+  }
+
+  /** Takes writes that are under way by another road: nobody waits for their outcomes either. */
+  follow(edits: readonly DocumentEdit[], outcomes: Promise<EditOutcome[]>): void {
+    const writing = outcomes
+      .then(
+        (all) => {
+          for (const [i, edit] of edits.entries()) {
+            const outcome = all[i]
+            if (outcome?.outcome === 'refused') this.#complain(edit, outcome.error.message)
+          }
+        },
+        (error: unknown) => {
+          for (const edit of edits) this.#complain(edit, String(error))
+        },
+      )
+      .then(() => {
+        this.#writing.delete(writing)
+      })
+    this.#writing.add(writing)
   }
 
   /** Resolves when all that was added is written or refused. */

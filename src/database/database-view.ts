@@ -3,6 +3,7 @@ import type { RevisionTree } from '../document/revision-tree.ts'
 import { decodeTree } from '../document/tree-codec.ts'
 import type { Snapshot } from '../storage/store.ts'
 import { type DatabaseState, decodeState, INITIAL_STATE } from './database-state.ts'
+import type { ReadingAccess } from './document-guard.ts'
 import { type DocumentRecord, decodeRecord } from './document-record.ts'
 import { bodyKey, documentKey, localKey, SECURITY_KEY, STATE_KEY, treeKey } from './keys.ts'
 import { decodeLocal, type LocalDocument } from './local-document.ts'
@@ -11,9 +12,12 @@ import { decodeBody, type StoredBody } from './stored-body.ts'
 
 export class DatabaseView implements Disposable {
   readonly snapshot: Snapshot
+  /** What the reader may see, where that is not everything. Documents must be opened through `open-document.ts`. */
+  readonly reading: ReadingAccess | undefined
 
-  constructor(snapshot: Snapshot) {
+  constructor(snapshot: Snapshot, reading?: ReadingAccess) {
     this.snapshot = snapshot
+    this.reading = reading
   }
 
   async state(): Promise<DatabaseState> {

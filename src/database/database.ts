@@ -14,6 +14,7 @@ import { BatchedWrites } from './batched-writes.ts'
 import { compactDatabase } from './compaction.ts'
 import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
 import { DatabaseView } from './database-view.ts'
+import type { DocumentAccess, ReadingAccess } from './document-guard.ts'
 import { weightOfRecord } from './document-record.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY, STATE_KEY } from './keys.ts'
@@ -41,6 +42,20 @@ interface Identity {
   readonly salt: Buffer
 }
 
+/** What all who use a database share. */
+interface DatabaseParts {
+  readonly store: Store
+  readonly surroundings: DatabaseSurroundings
+  readonly openedUs: number
+  readonly ranks: RankTree
+  readonly attachments: AttachmentStore
+  readonly queue: WriteQueue
+  readonly batched: BatchedWrites
+  readonly listeners: Set<(updateSequence: number) => void>
+  readonly stopping: AbortController
+  compaction: Promise<void> | undefined
+}
+
 export class Database {
   readonly name: string
   /** In microseconds since 1970. */
@@ -51,8 +66,9 @@ export class Database {
   readonly #queue: WriteQueue
   readonly #batched: BatchedWrites
   readonly #surroundings: DatabaseSurroundings
-  readonly #listeners = new Set<(updateSequence: number) => void>()
-  #compaction: Promise<void> | undefined
+  readonly #parts: DatabaseParts
+  /** What its user may do, where that is not everything. */
+  readonly #access: DocumentAccess | undefined
 
   /** Writes what a new database begins with into an empty store. */
   static async create(store: Store, surroundings: DatabaseSurroundings): Promise<Database> {
@@ -64,7 +80,7 @@ export class Database {
         [STATE_KEY, encodeState(INITIAL_STATE)],
       ],
     })
-    return new Database(store, identity, surroundings)
+    return new Database(partsOf(store, identity, surroundings))
   }
 
   static async open(store: Store, surroundings: DatabaseSurroundings): Promise<Database> {
@@ -73,28 +89,35 @@ export class Database {
     // A crash between the creation of the store and its first commit: nobody was told that it exists.
     if (!stored) return Database.create(store, surroundings)
     const { uuid, salt }: { uuid: string; salt: string } = JSON.parse(stored.toString())
-    return new Database(store, { uuid, salt: Buffer.from(salt, 'hex') }, surroundings)
+    return new Database(partsOf(store, { uuid, salt: Buffer.from(salt, 'hex') }, surroundings))
   }
 
-  private constructor(store: Store, { salt }: Identity, surroundings: DatabaseSurroundings) {
-    this.name = store.name
-    this.openedUs = surroundings.clock.nowUs()
-    this.#store = store
-    this.#surroundings = surroundings
-    this.ranks = new RankTree({
-      rowPrefix: DOCUMENT_PREFIX,
-      nodePrefix: RANK_PREFIX,
-      salt,
-      weightOf: weightOfRecord,
-    })
-    this.attachments = new AttachmentStore(store)
-    this.#queue = new WriteQueue(store, this.ranks, (state) => this.#announce(state))
-    this.#batched = new BatchedWrites(this.#queue, surroundings.log)
+  private constructor(parts: DatabaseParts, access?: DocumentAccess) {
+    this.name = parts.store.name
+    this.openedUs = parts.openedUs
+    this.ranks = parts.ranks
+    this.attachments = parts.attachments
+    this.#store = parts.store
+    this.#queue = parts.queue
+    this.#batched = parts.batched
+    this.#surroundings = parts.surroundings
+    this.#parts = parts
+    this.#access = access
+  }
+
+  /** The same database, for a user who may not see or write everything. */
+  accessedBy(access: DocumentAccess): Database {
+    return new Database(this.#parts, access)
+  }
+
+  /** What its user may see, where that is not everything. */
+  get reading(): ReadingAccess | undefined {
+    return this.#access?.reading
   }
 
   /** The state as of now; must be released. */
   view(): DatabaseView {
-    return new DatabaseView(this.#store.snapshot())
+    return new DatabaseView(this.#store.snapshot(), this.#access?.reading)
   }
 
   async information(): Promise<DatabaseInformation> {
@@ -103,7 +126,7 @@ export class Database {
     return {
       ...state,
       name: this.name,
-      isCompacting: this.#compaction !== undefined,
+      isCompacting: this.#parts.compaction !== undefined,
       fileBytes: sizes.fileBytes,
       dataBytes: Math.min(sizes.fileBytes, state.bodyBytes),
       openedUs: this.openedUs,
@@ -112,12 +135,14 @@ export class Database {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    if (this.#access) return this.#access.write(edits, (allowed) => this.#queue.write(allowed))
     return this.#queue.write(edits)
   }
 
   /** Takes edits to be written soon, together with others; failures are only logged. */
   writeLater(edits: readonly DocumentEdit[]): void {
-    this.#batched.add(edits)
+    if (this.#access) this.#batched.follow(edits, this.write(edits))
+    else this.#batched.add(edits)
   }
 
   /** Resolves when everything that was accepted so far is on disk. */
@@ -148,35 +173,35 @@ export class Database {
 
   /** Begins to compact in the background, unless it is being done. */
   compact(): void {
-    this.#compaction ??= this.#compact()
+    const parts = this.#parts
+    parts.compaction ??= this.#compact()
       .catch((error: unknown) => {
         if (this.#store.dropped) return
         this.#surroundings.log.error('A compaction failed.', { database: this.name, error: String(error) })
       })
       .finally(() => {
-        this.#compaction = undefined
+        parts.compaction = undefined
       })
   }
 
   /** Resolves when no compaction is running. */
   async compacted(): Promise<void> {
-    await this.#compaction
+    await this.#parts.compaction
   }
 
   /** Calls back with the newest sequence after each commit of documents; returns how to stop that. */
   onUpdate(listener: (updateSequence: number) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
+    const { listeners } = this.#parts
+    listeners.add(listener)
+    return () => listeners.delete(listener)
   }
 
   /** Writes what waits and lets compaction go; the store is closed by its engine. */
   async close(): Promise<void> {
-    this.#stopping.abort(new Error('The database is being closed.'))
+    this.#parts.stopping.abort(new Error('The database is being closed.'))
     await this.flush()
-    await this.#compaction
+    await this.#parts.compaction
   }
-
-  readonly #stopping = new AbortController()
 
   async #compact(): Promise<void> {
     using view = this.view()
@@ -191,7 +216,7 @@ export class Database {
       progress: 0,
     })
     try {
-      const { signal } = this.#stopping
+      const { signal } = this.#parts.stopping
       await compactDatabase(this.#store, this.#queue, this.ranks, this.attachments, total, signal, (done) => {
         task.update({ changes_done: done, progress: total === 0 ? 100 : Math.floor((100 * done) / total) })
       })
@@ -199,8 +224,29 @@ export class Database {
       task.end()
     }
   }
+}
 
-  #announce({ updateSequence }: DatabaseState): void {
-    for (const listener of this.#listeners) listener(updateSequence)
+function partsOf(store: Store, { salt }: Identity, surroundings: DatabaseSurroundings): DatabaseParts {
+  const listeners = new Set<(updateSequence: number) => void>()
+  const ranks = new RankTree({
+    rowPrefix: DOCUMENT_PREFIX,
+    nodePrefix: RANK_PREFIX,
+    salt,
+    weightOf: weightOfRecord,
+  })
+  const queue = new WriteQueue(store, ranks, ({ updateSequence }) => {
+    for (const listener of listeners) listener(updateSequence)
+  })
+  return {
+    store,
+    surroundings,
+    openedUs: surroundings.clock.nowUs(),
+    ranks,
+    attachments: new AttachmentStore(store),
+    queue,
+    batched: new BatchedWrites(queue, surroundings.log),
+    listeners,
+    stopping: new AbortController(),
+    compaction: undefined,
   }
 }

@@ -4,11 +4,14 @@ import { StoreExistsError, StoreMissingError, StoreNameError } from '../storage/
 import type { StorageEngine } from '../storage/store.ts'
 import { Database, type DatabaseSurroundings } from './database.ts'
 import { checkDatabaseName, illegalDatabaseName } from './database-name.ts'
+import type { DocumentGuard } from './document-guard.ts'
 
 export class Databases {
   readonly #engine: StorageEngine
   readonly #surroundings: DatabaseSurroundings
   readonly #open = new Map<string, Promise<Database>>()
+  readonly #guards = new Map<string, DocumentGuard>()
+  readonly #onDeleted = new Set<(name: string) => Promise<void>>()
 
   constructor(engine: StorageEngine, surroundings: DatabaseSurroundings) {
     this.#engine = engine
@@ -19,7 +22,36 @@ export class Databases {
     return this.#engine.list()
   }
 
-  /** Throws what the client is to be told when there is no such database. */
+  has(name: string): boolean {
+    return this.#engine.has(name)
+  }
+
+  /** How many are open now, those of the system not counted. */
+  get openCount(): number {
+    let count = 0
+    for (const name of this.#open.keys()) if (!name.startsWith('_')) count++
+    return count
+  }
+
+  /** Puts documents of a database under rules of their own; without a guard, that ends. */
+  setGuard(name: string, guard: DocumentGuard | undefined): void {
+    if (guard) this.#guards.set(name, guard)
+    else this.#guards.delete(name)
+  }
+
+  guardOf(name: string): DocumentGuard | undefined {
+    return this.#guards.get(name)
+  }
+
+  /** Calls back after a database was deleted, and waits until that is done; returns how to stop that. */
+  onDeleted(listener: (name: string) => Promise<void>): () => void {
+    this.#onDeleted.add(listener)
+    return () => this.#onDeleted.delete(listener)
+  }
+
+  /**
+   * The database as the server itself uses it: without a guard. Throws what the client is to be told when there is none.
+   */
   async get(name: string): Promise<Database> {
     const known = this.#open.get(name)
     if (known) return known
@@ -56,6 +88,7 @@ export class Databases {
       if (error instanceof StoreMissingError) throw notFound('missing')
       throw error
     }
+    for (const listener of this.#onDeleted) await listener(name)
   }
 
   /** Writes what waits in any of them. The engine is closed by who opened it. */

@@ -44,7 +44,8 @@ export async function openDocument(view: DatabaseView, id: string, options: Read
   if (isLocalId(id)) return openLocal(view, id)
   const record = await view.record(id)
   if (!record) throw notFound('missing')
-  if (record.deleted) throw notFound('deleted')
+  // Who may not see all is not told what there once was.
+  if (record.deleted) throw notFound(view.reading ? 'missing' : 'deleted')
   const [body, tree] = await Promise.all([
     view.body(record.body),
     needsTree(options) ? view.tree(id, record) : undefined,
@@ -58,7 +59,7 @@ export async function openDocument(view: DatabaseView, id: string, options: Read
     localSequence: options.localSequence ? record.sequence : undefined,
   }
   const knownGeneration = tree ? generationKnown(tree, revision, options.known) : 0
-  return { revision, deleted: false, parts, attachments: body.attachments, knownGeneration }
+  return seen(view, { revision, deleted: false, parts, attachments: body.attachments, knownGeneration })
 }
 
 /** One revision, a tombstone too. With `latest`, the best leaf that descends from it. */
@@ -74,7 +75,7 @@ export async function openRevision(
   const tree = await view.tree(id, record)
   const node = options.latest ? tree.leavesBelow(revision).sort(compareLeaves)[0] : tree.find(revision)
   if (!node || node.status === 'missing') throw notFound('missing')
-  return openNode(view, id, tree, node, options)
+  return seen(view, await openNode(view, id, tree, node, options))
 }
 
 export type FoundRevision =
@@ -90,7 +91,7 @@ export async function openRevisions(
 ): Promise<FoundRevision[]> {
   const record = await view.record(id)
   const tree = record && (await view.tree(id, record))
-  if (!tree) return wanted === 'all' ? [] : wanted.map((revision) => ({ found: false, revision }))
+  if (!tree) return absent(wanted)
   const nodes = new Map<RevisionId, RevisionNode>()
   const missing: FoundRevision[] = []
   for (const revision of wanted === 'all' ? leavesBestFirst(tree).map((leaf) => leaf.revision) : wanted) {
@@ -99,8 +100,28 @@ export async function openRevisions(
     if (readable.length === 0) missing.push({ found: false, revision })
     for (const node of readable) if (node) nodes.set(node.revision, node)
   }
-  const documents = await Promise.all([...nodes.values()].map((node) => openNode(view, id, tree, node, options)))
+  const opened = await Promise.all([...nodes.values()].map((node) => openNode(view, id, tree, node, options)))
+  const documents = readableOf(view, opened)
+  // One that is hidden looks like one that is not there.
+  if (opened.length > 0 && documents.length === 0) return absent(wanted)
   return [...documents.map((document) => ({ found: true as const, document })), ...missing]
+}
+
+function absent(wanted: 'all' | readonly RevisionId[]): FoundRevision[] {
+  return wanted === 'all' ? [] : wanted.map((revision) => ({ found: false, revision }))
+}
+
+/** What of a document the reader may see. */
+function seen(view: DatabaseView, document: OpenedDocument): OpenedDocument {
+  if (!view.reading) return document
+  const readable = view.reading.readable(document)
+  if (!readable) throw notFound('missing')
+  return readable
+}
+
+function readableOf({ reading }: DatabaseView, documents: readonly OpenedDocument[]): readonly OpenedDocument[] {
+  if (!reading) return documents
+  return documents.map((document) => reading.readable(document)).filter((document) => document !== undefined)
 }
 
 async function openNode(

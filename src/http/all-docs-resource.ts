@@ -36,6 +36,7 @@ async function answer(call: Call, context: HttpContext, keys: readonly unknown[]
   const query = parseQuery(call, database, keys !== undefined)
   const view = database.view()
   try {
+    view.reading?.check('list')
     const { updateSequence, documentCount } = await view.state()
     const tag = listTag(database.openedUs, updateSequence, call.url, keys)
     if (call.hasTag(tag)) {

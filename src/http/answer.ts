@@ -11,6 +11,8 @@ export interface WholeAnswer {
   readonly status: number
   readonly headers: Headers
   readonly body: string | Buffer
+  /** A file of the interface for people: not counted among the replies. */
+  readonly isFile?: boolean
 }
 
 /** A reply that is made while it is sent, as fast as the client takes it. */
@@ -19,6 +21,7 @@ export interface StreamedAnswer {
   readonly status: number
   readonly headers: Headers
   readonly chunks: AsyncIterable<string | Buffer>
+  readonly isFile?: boolean
   /** Lets go of what the chunks are made of; called in every case. */
   release(): void
 }
@@ -97,7 +100,7 @@ function headOf(call: Call, answer: Answer): Record<string, string | number> {
 function sendWhole(call: Call, answer: WholeAnswer): void {
   const { response } = call
   const head = headOf(call, answer)
-  if (answer.status === 304) delete head['Content-Type']
+  if (answer.status === 304 || answer.status === 204) delete head['Content-Type']
   else head['Content-Length'] = Buffer.byteLength(answer.body)
   response.writeHead(answer.status, head)
   response.end(answer.body)

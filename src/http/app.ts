@@ -1,33 +1,28 @@
 /**
- * The Fastify application. Fastify keeps the connections and the life of the server; routing, bodies, negotiation and
- * errors are our own, since the interface has rules for all of them.
+ * The Fastify application. Routing, bodies, negotiation and errors are our own, since the interface has rules for all of
+ * them; the listeners hand requests in. One request goes through here from its first line to its last byte.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type FastifyInstance, fastify } from 'fastify'
+import type { Configuration } from '../config/configuration.ts'
 import { notFound, RequestError } from '../document/request-error.ts'
 import { CommitFailedError, StoreGoneError } from '../storage/storage-error.ts'
 import { type Answer, errorAnswer, MethodNotAllowedError, send } from './answer.ts'
-import { Call } from './call.ts'
+import { Call, type ForwardedNames, hostOf } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { preflight, withCorsHeaders } from './cors.ts'
 import { checkCallback, wrapped } from './jsonp.ts'
-import { type Handler, handlerOf } from './route.ts'
+import { logRequest, maskedUrl } from './request-log.ts'
+import { type Operation, operationOf, type Route } from './route.ts'
 import { routes } from './routes.ts'
-
-const HEADERS_LIMIT_BYTES = 64 * 1024
-const HEADERS_WAIT_MS = 30_000
-const REQUEST_WAIT_MS = 300_000
+import { virtualTarget } from './virtual-hosts.ts'
 
 export function createApp(context: HttpContext): FastifyInstance {
   const app = fastify({
     // Every path is ours: the table of routes is asked, with the path as it was sent.
     rewriteUrl: () => '/',
     exposeHeadRoutes: false,
-    forceCloseConnections: 'idle',
     logger: false,
-    keepAliveTimeout: REQUEST_WAIT_MS,
-    // Uploads may take long; each body has a limit on its silence instead.
-    requestTimeout: 0,
-    http: { maxHeaderSize: HEADERS_LIMIT_BYTES, headersTimeout: HEADERS_WAIT_MS },
   })
   const server = `Service/${context.version} (Node.js/${process.versions.node})`
   // Taken over before Fastify routes or looks at the body: methods, types and paths are judged by our own rules.
@@ -36,8 +31,6 @@ export function createApp(context: HttpContext): FastifyInstance {
     reply.raw.setHeader('Server', server)
     await handle(request.raw, reply.raw, request.originalUrl, context)
   })
-  // Whoever waits for a go-ahead gets it when its body is read, and not when it is refused.
-  app.server.on('checkContinue', (request, response) => app.server.emit('request', request, response))
   return app
 }
 
@@ -47,14 +40,57 @@ async function handle(
   url: string,
   context: HttpContext,
 ): Promise<void> {
-  const call = new Call(request, response, url)
+  const begunMs = performance.now()
+  const { statistics, log } = context
+  statistics.increment('httpd_request_methods', request.method ?? '')
+  const call = callFor(request, response, url, context.configuration)
   try {
-    const reply = await answer(call, context)
-    await send(call, wrapped(call, context, reply))
+    const reply = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
+    if (reply.isFile !== true) statistics.increment('httpd_status_codes', String(reply.status))
+    logRequest(call, context, reply)
+    await send(call, reply)
   } catch (error) {
     // The head is out: only a broken connection can tell the client that the rest is missing.
-    context.log.error('A reply broke off.', { method: call.method, url, error: String(error) })
+    log.error('A reply broke off.', { method: call.method, url: maskedUrl(url), error: String(error) })
     response.destroy()
+  }
+  statistics.increment('httpd', 'requests')
+  statistics.observe('service', 'request_time', performance.now() - begunMs)
+}
+
+/** Names under which the server itself hands on where a request came from: nobody else may. */
+const INTERNAL_HEADERS = [
+  'x-service-vhost-path',
+  'x-couchdb-vhost-path',
+  'x-service-requested-path',
+  'x-couchdb-requested-path',
+]
+
+function callFor(
+  request: IncomingMessage,
+  response: ServerResponse,
+  requestedUrl: string,
+  configuration: Configuration,
+): Call {
+  for (const name of INTERNAL_HEADERS) {
+    if (request.headers[name] !== undefined) delete request.headers[name]
+  }
+  const forwarded = forwardedNames(configuration)
+  const url = virtualTarget(
+    configuration.section('vhosts'),
+    configuration.get('httpd', 'vhost_global_handlers') ?? '',
+    hostOf(request, forwarded),
+    requestedUrl,
+  )
+  return new Call(request, response, { url: url ?? requestedUrl, requestedUrl, forwarded })
+}
+
+function forwardedNames(configuration: Configuration): ForwardedNames {
+  const name = (key: string, usual: string) => configuration.get('httpd', key)?.toLowerCase() ?? usual
+  return {
+    host: name('x_forwarded_host', 'x-forwarded-host'),
+    ssl: name('x_forwarded_ssl', 'x-forwarded-ssl'),
+    proto: name('x_forwarded_proto', 'x-forwarded-proto'),
   }
 }
 
@@ -62,37 +98,61 @@ async function answer(call: Call, context: HttpContext): Promise<Answer> {
   try {
     checkLength(call, context)
     checkCallback(call, context)
-    const handler = await handlerFor(call, context)
-    return await handler(call, context)
+    const allowed = preflight(call, context)
+    if (allowed) return allowed
+    const operation = await operationFor(call, context)
+    count(call, operation, context)
+    return await operation.handler(call, context)
   } catch (error) {
-    return errorAnswer(told(error, call, context))
+    return errorAnswer(told(error))
   }
 }
 
-function checkLength({ url }: Call, { configuration }: HttpContext): void {
+function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): void {
   const limit = configuration.get('httpd', 'max_uri_length')
-  if (limit !== undefined && url.length > Number(limit)) {
+  if (limit !== undefined && requestedUrl.length > Number(limit)) {
     throw new RequestError(414, 'too_long', 'the request entity is too long')
   }
 }
 
-async function handlerFor(call: Call, { databases }: HttpContext): Promise<Handler> {
-  const route = routes.find(call.segments)
+async function operationFor(call: Call, { databases, configuration }: HttpContext): Promise<Operation> {
+  const route = routeFor(call, configuration)
   if (!route) throw notFound('missing')
-  const handler = handlerOf(route, call.method)
-  if (handler) return handler
+  const operation = operationOf(route, call.method)
+  if (operation) return operation
   // That there is no such database is said before what one could do with it.
   if (route.path.startsWith('/{db}')) await databases.get(call.segment(0))
   throw new MethodNotAllowedError(route.allow)
 }
 
+/** A resource whose entry was taken out of the configuration is not there: its name is then one like others. */
+function routeFor({ segments }: Call, configuration: Configuration): Route | undefined {
+  const [first = '/', second] = segments
+  const route = routes.find(segments)
+  if (!route?.path.startsWith('/{db}')) {
+    if (!configuration.isRemoved('httpd_global_handlers', first)) return route
+    return first === '/' ? undefined : routes.findInDatabase(segments)
+  }
+  if (second?.startsWith('_') && configuration.isRemoved('httpd_db_handlers', second)) throw notFound('missing')
+  return route
+}
+
+/** What is asked of a system database does not count, nor what is asked of one that is not there. */
+function count(call: Call, { counted }: Operation, { databases, statistics }: HttpContext): void {
+  if (counted.length === 0) return
+  const name = call.segment(0)
+  if (name.startsWith('_') || !databases.has(name)) return
+  for (const statistic of counted) {
+    statistics.increment(statistic.startsWith('database_') ? 'service' : 'httpd', statistic)
+  }
+}
+
 /** What the client is told of a failure. */
-function told(error: unknown, call: Call, { log }: HttpContext): RequestError {
+function told(error: unknown): RequestError {
   if (error instanceof RequestError) return error
   // The database was deleted while the request was under way.
   if (error instanceof StoreGoneError) return notFound('no_db_file')
   const reason = error instanceof Error ? error.message : String(error)
-  log.error('A request failed.', { method: call.method, url: call.url, error: reason })
   if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
   return new RequestError(500, 'unknown_error', reason)
 }

@@ -4,35 +4,49 @@
  */
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isIP, type Socket } from 'node:net'
 import { queryParseError } from './query-error.ts'
+
+/** The headers that a proxy tells with how its client reached it; the operator may name others. */
+export interface ForwardedNames {
+  readonly host: string
+  readonly ssl: string
+  readonly proto: string
+}
 
 export class Call {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   /** As it counts: a POST may stand for another method. */
   readonly method: string
-  /** The target as it was sent. */
+  /** The target that counts: as it was sent, unless a virtual host leads elsewhere. */
   readonly url: string
-  readonly #path: string
+  /** The path of it, not decoded. */
+  readonly path: string
+  /** The target as it was sent. */
+  readonly requestedUrl: string
+  readonly #forwarded: ForwardedNames
   readonly #queryText: string
   #segments: readonly string[] | undefined
   #query: URLSearchParams | undefined
 
-  constructor(request: IncomingMessage, response: ServerResponse, url: string) {
+  constructor(request: IncomingMessage, response: ServerResponse, { url, requestedUrl = url, forwarded }: CallTarget) {
     this.request = request
     this.response = response
     this.url = url
+    this.requestedUrl = requestedUrl
+    this.#forwarded = forwarded
     this.method = methodOf(request)
     // A target may name the server too, as for a proxy.
     const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, '')
     const end = target.indexOf('?')
-    this.#path = end < 0 ? target : target.slice(0, end)
+    this.path = end < 0 ? target : target.slice(0, end)
     this.#queryText = end < 0 ? '' : target.slice(end + 1)
   }
 
   /** The path, split at its slashes and then decoded; empty segments do not count. */
   get segments(): readonly string[] {
-    this.#segments ??= pathSegments(this.#path)
+    this.#segments ??= pathSegments(this.path)
     return this.#segments
   }
 
@@ -90,13 +104,48 @@ export class Call {
     return known?.split(/[,\s]+/).includes(tag) ?? false
   }
 
+  /** `name` or `name:port`, as the client knows the server. */
+  get host(): string {
+    return hostOf(this.request, this.#forwarded)
+  }
+
+  /** Whether the connection itself is one with TLS, whatever lies before it. */
+  get isEncrypted(): boolean {
+    return 'encrypted' in this.request.socket
+  }
+
+  /** Scheme and host, as the client knows them. */
+  get origin(): string {
+    const { ssl, proto } = this.#forwarded
+    const isSecure =
+      this.isEncrypted || this.header(ssl)?.toLowerCase() === 'on' || this.header(proto)?.toLowerCase() === 'https'
+    return `${isSecure ? 'https' : 'http'}://${this.host}`
+  }
+
+  /** Who asks: the address behind a proxy of our own network, or the other end of the connection. */
+  get peer(): string {
+    const address = this.request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? 'undefined'
+    if (address !== '127.0.0.1' && !address.startsWith('10.')) return address
+    const behind = this.header('x-forwarded-for')?.split(',').at(-1)?.trim()
+    return behind === undefined || isIP(behind) === 0 ? address : behind
+  }
+
   /** The absolute address of something on this server, as the client knows it. */
   location(...segments: readonly string[]): string {
-    const isSecure =
-      this.header('x-forwarded-ssl')?.toLowerCase() === 'on' || this.header('x-forwarded-proto') === 'https'
-    const host = this.header('x-forwarded-host') ?? this.header('host') ?? localAddress(this.request)
-    return `${isSecure ? 'https' : 'http'}://${host}/${segments.map(encodeSegment).join('/')}`
+    return `${this.origin}/${segments.map(encodeSegment).join('/')}`
   }
+}
+
+export interface CallTarget {
+  readonly url: string
+  readonly requestedUrl?: string
+  readonly forwarded: ForwardedNames
+}
+
+/** The host that a request is for: known before the request is a call, since virtual hosts decide by it. */
+export function hostOf({ headers, socket }: IncomingMessage, { host }: ForwardedNames): string {
+  const forwarded = headers[host]
+  return (Array.isArray(forwarded) ? forwarded[0] : forwarded) ?? headers.host ?? localAddress(socket)
 }
 
 /** `application/json`, with parameters or without, but not one that is weighed with nothing. */
@@ -144,6 +193,6 @@ function encodeSegment(segment: string): string {
     .replaceAll('%3A', ':')
 }
 
-function localAddress({ socket }: IncomingMessage): string {
-  return `${socket.localAddress ?? 'localhost'}:${socket.localPort ?? ''}`
+function localAddress({ localAddress: address = 'localhost', localPort: port }: Socket): string {
+  return `${address.includes(':') ? `[${address}]` : address}:${port ?? ''}`
 }

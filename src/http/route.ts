@@ -5,33 +5,70 @@ import type { HttpContext } from './context.ts'
 
 export type Handler = (call: Call, context: HttpContext) => Answer | Promise<Answer>
 
+/**
+ * Who may do something, from everybody to few. A `writer` is a member, and a database admin where a design document is
+ * written: only the handler knows which document that is.
+ */
+export type Who = 'anyone' | 'member' | 'writer' | 'database admin' | 'server admin'
+
+/** What a request is counted as, beside the counts that all requests have. */
+export type Counted = 'database_reads' | 'database_writes' | 'bulk_requests' | 'view_reads' | 'temporary_view_reads'
+
+/** One method of a path. */
+export interface Operation {
+  readonly handler: Handler
+  readonly who: Who
+  readonly counted: readonly Counted[]
+}
+
 export interface Route {
   /** `{name}` stands for any one segment. */
   readonly path: string
   /** The list that a refused method is answered with. HEAD goes where GET goes. */
   readonly allow: string
-  readonly handlers: Readonly<Record<string, Handler>>
+  readonly operations: Readonly<Record<string, Operation>>
 }
 
-export function route(path: string, allow: string, handlers: Record<string, Handler>): Route {
-  return { path, allow, handlers }
+export function route(path: string, allow: string, operations: Record<string, Operation>): Route {
+  return { path, allow, operations }
+}
+
+/** Reads as a sentence in the table: `member(readDocument, 'database_reads')`. */
+export const anyone = operationFor('anyone')
+export const member = operationFor('member')
+export const writer = operationFor('writer')
+export const databaseAdmin = operationFor('database admin')
+export const serverAdmin = operationFor('server admin')
+
+function operationFor(who: Who) {
+  return (handler: Handler, ...counted: Counted[]): Operation => ({ handler, who, counted })
 }
 
 export class RouteTable {
   readonly #routes: ReadonlyMap<string, Route>
+  /** Resources of the server, by their first segment, which alone decides. */
+  readonly #ofServer: ReadonlyMap<string, Route>
 
   constructor(routes: readonly Route[]) {
     this.#routes = new Map(routes.map((each) => [each.path, each]))
+    const single = routes.filter(({ path }) => /^\/[^/{]+$/.test(path))
+    this.#ofServer = new Map(single.map((each) => [each.path.slice(1), each]))
+  }
+
+  /** Every route, in the order of the table. */
+  all(): Route[] {
+    return [...this.#routes.values()]
   }
 
   find(segments: readonly string[]): Route | undefined {
-    const [first, second] = segments
+    const [first] = segments
     if (first === undefined) return this.#routes.get('/')
-    // Resources of the server go by their first segment alone.
-    if (first.startsWith('_')) {
-      const server = this.#routes.get(`/${first}`)
-      if (server) return server
-    }
+    return this.#ofServer.get(first) ?? this.findInDatabase(segments)
+  }
+
+  /** The route when the first segment is the name of a database, whatever else it could mean. */
+  findInDatabase(segments: readonly string[]): Route | undefined {
+    const [, second] = segments
     if (second === undefined) return this.#routes.get('/{db}')
     const name = second.startsWith('_') ? second : '{docid}'
     const further = '/{name}'.repeat(Math.min(2, segments.length - 2))
@@ -39,7 +76,8 @@ export class RouteTable {
   }
 }
 
-/** The handler of a method; undefined when the path does not have it. */
-export function handlerOf({ handlers }: Route, method: string): Handler | undefined {
-  return handlers[method === 'HEAD' ? 'GET' : method]
+/** What a method does; undefined when the path does not have it. */
+export function operationOf({ operations }: Route, method: string): Operation | undefined {
+  const name = method === 'HEAD' ? 'GET' : method
+  return Object.hasOwn(operations, name) ? operations[name] : undefined
 }

@@ -1,8 +1,10 @@
-/** Every resource of the server, in one table: path, the methods that it has, and who handles them. */
+/** Every resource of the server, in one table: path, methods, who may, and who handles it. */
+import { activeTasks } from './active-tasks-resource.ts'
 import { getAllDocuments, postAllDocuments } from './all-docs-resource.ts'
 import { deleteAttachment, ofDesign, putAttachment, readAttachment } from './attachment-resource.ts'
 import { bulkDocuments } from './bulk-docs-resource.ts'
 import { bulkGet } from './bulk-get-resource.ts'
+import { deleteSetting, readSettings, writeSetting } from './config-resource.ts'
 import {
   compact,
   createDatabase,
@@ -16,53 +18,94 @@ import { refuseLocalAttachment, refuseLocalRoot } from './document-path.ts'
 import { readDocument } from './document-reading.ts'
 import { copyDocument, deleteDocument, postDocument, putDocument } from './document-writing.ts'
 import { uploadForm } from './form-upload.ts'
+import { readLog, writeLog } from './log-resource.ts'
+import { restart } from './restart-resource.ts'
 import { missingRevisions, purge, revisionsDiff } from './revisions-resource.ts'
-import { type Handler, RouteTable, route } from './route.ts'
+import {
+  anyone,
+  databaseAdmin,
+  type Handler,
+  member,
+  type Operation,
+  RouteTable,
+  route,
+  serverAdmin,
+  writer,
+} from './route.ts'
 import { security, setSecurity } from './security-resource.ts'
-import { allDatabases, serverInformation, uuids } from './server-resource.ts'
+import { allDatabases, serverInformation, up, uuids } from './server-resource.ts'
+import { statistics } from './stats-resource.ts'
+import { favicon, utilities } from './utils-resource.ts'
 
 const ATTACHMENT_METHODS = 'DELETE,GET,HEAD,PUT'
 const DOCUMENT_METHODS = 'DELETE,GET,HEAD,POST,PUT,COPY'
+
 const document = {
-  GET: readDocument,
-  PUT: putDocument,
-  POST: uploadForm,
-  DELETE: deleteDocument,
-  COPY: copyDocument,
+  GET: member(readDocument, 'database_reads'),
+  PUT: writer(putDocument, 'database_writes'),
+  POST: writer(uploadForm, 'database_writes'),
+  DELETE: writer(deleteDocument, 'database_writes'),
+  // Reads this one and writes another.
+  COPY: writer(copyDocument, 'database_writes'),
 }
-const attachment = { GET: readAttachment, PUT: putAttachment, DELETE: deleteAttachment }
-const always = (handler: Handler) => ({ GET: handler, PUT: handler, POST: handler, DELETE: handler, COPY: handler })
+const designDocument = {
+  ...document,
+  PUT: databaseAdmin(putDocument, 'database_writes'),
+  POST: databaseAdmin(uploadForm, 'database_writes'),
+  DELETE: databaseAdmin(deleteDocument, 'database_writes'),
+}
+const attachment = {
+  GET: member(readAttachment, 'database_reads'),
+  PUT: writer(putAttachment, 'database_writes'),
+  DELETE: writer(deleteAttachment, 'database_writes'),
+}
+const always = (handler: Handler): Record<string, Operation> => {
+  const refusal = member(handler)
+  return { GET: refusal, PUT: refusal, POST: refusal, DELETE: refusal, COPY: refusal }
+}
 
 export const routes = new RouteTable([
-  route('/', 'GET,HEAD', { GET: serverInformation }),
-  route('/_all_dbs', 'GET,HEAD', { GET: allDatabases }),
-  route('/_uuids', 'GET', { GET: uuids }),
+  route('/', 'GET,HEAD', { GET: anyone(serverInformation) }),
+  route('/favicon.ico', 'GET,HEAD', { GET: anyone(favicon) }),
+  route('/_active_tasks', 'GET,HEAD', { GET: serverAdmin(activeTasks) }),
+  route('/_all_dbs', 'GET,HEAD', { GET: anyone(allDatabases) }),
+  route('/_config', 'GET,PUT,DELETE', {
+    GET: serverAdmin(readSettings),
+    PUT: serverAdmin(writeSetting),
+    DELETE: serverAdmin(deleteSetting),
+  }),
+  route('/_log', 'GET,POST', { GET: serverAdmin(readLog), POST: serverAdmin(writeLog) }),
+  route('/_restart', 'POST', { POST: serverAdmin(restart) }),
+  route('/_stats', 'GET', { GET: anyone(statistics) }),
+  route('/_up', 'GET,HEAD', { GET: anyone(up) }),
+  route('/_utils', 'GET,HEAD', { GET: anyone(utilities) }),
+  route('/_uuids', 'GET', { GET: anyone(uuids) }),
 
   route('/{db}', 'DELETE,GET,HEAD,POST,PUT', {
-    GET: databaseInformation,
-    PUT: createDatabase,
-    DELETE: deleteDatabase,
-    POST: postDocument,
+    GET: member(databaseInformation),
+    PUT: serverAdmin(createDatabase),
+    DELETE: serverAdmin(deleteDatabase),
+    POST: writer(postDocument, 'database_writes'),
   }),
-  route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: getAllDocuments, POST: postAllDocuments }),
-  route('/{db}/_bulk_docs', 'POST', { POST: bulkDocuments }),
-  route('/{db}/_bulk_get', 'POST', { POST: bulkGet }),
-  route('/{db}/_compact', 'POST', { POST: compact }),
-  route('/{db}/_ensure_full_commit', 'POST', { POST: ensureFullCommit }),
-  route('/{db}/_missing_revs', 'POST', { POST: missingRevisions }),
-  route('/{db}/_purge', 'POST', { POST: purge }),
-  route('/{db}/_revs_diff', 'POST', { POST: revisionsDiff }),
-  route('/{db}/_revs_limit', 'PUT,GET', { GET: revisionLimit, PUT: setRevisionLimit }),
-  route('/{db}/_security', 'PUT,GET', { GET: security, PUT: setSecurity }),
+  route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: member(getAllDocuments), POST: member(postAllDocuments) }),
+  route('/{db}/_bulk_docs', 'POST', { POST: writer(bulkDocuments, 'database_writes', 'bulk_requests') }),
+  route('/{db}/_bulk_get', 'POST', { POST: member(bulkGet, 'database_reads') }),
+  route('/{db}/_compact', 'POST', { POST: databaseAdmin(compact) }),
+  route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
+  route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
+  route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
+  route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
+  route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
+  route('/{db}/_security', 'PUT,GET', { GET: member(security), PUT: databaseAdmin(setSecurity) }),
 
   route('/{db}/{docid}', DOCUMENT_METHODS, document),
   route('/{db}/{docid}/{name}', ATTACHMENT_METHODS, attachment),
   route('/{db}/{docid}/{name}/{name}', ATTACHMENT_METHODS, attachment),
-  route('/{db}/_design/{name}', DOCUMENT_METHODS, document),
+  route('/{db}/_design/{name}', DOCUMENT_METHODS, designDocument),
   route('/{db}/_design/{name}/{name}', ATTACHMENT_METHODS, {
-    GET: ofDesign(readAttachment),
-    PUT: ofDesign(putAttachment),
-    DELETE: ofDesign(deleteAttachment),
+    GET: member(ofDesign(readAttachment), 'database_reads'),
+    PUT: databaseAdmin(ofDesign(putAttachment), 'database_writes'),
+    DELETE: databaseAdmin(ofDesign(deleteAttachment), 'database_writes'),
   }),
   route('/{db}/_local', DOCUMENT_METHODS, always(refuseLocalRoot)),
   route('/{db}/_local/{name}', DOCUMENT_METHODS, document),

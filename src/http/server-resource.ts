@@ -4,16 +4,49 @@ import { randomUuid } from '../runtime/uuids.ts'
 import { type Answer, json } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { queryParseError } from './query-error.ts'
 
 export function serverInformation(_: Call, { configuration, version }: HttpContext): Answer {
-  const vendor = { ...Object.fromEntries(configuration.section('vendor')), version }
-  return json({ service: 'Welcome', couchdb: 'Welcome', uuid: configuration.text('service', 'uuid'), version, vendor })
+  const vendor = Object.fromEntries(configuration.section('vendor'))
+  return json({
+    service: 'Welcome',
+    couchdb: 'Welcome',
+    uuid: configuration.text('service', 'uuid'),
+    version,
+    ...(Object.keys(vendor).length > 0 && { vendor }),
+  })
+}
+
+/** Says that the server works, to whoever watches over it. */
+export function up(): Answer {
+  return json({ status: 'ok', seeds: {} })
 }
 
 export async function allDatabases(call: Call, { databases }: HttpContext): Promise<Answer> {
   const skip = call.queryCount('skip') ?? 0
   const limit = call.queryCount('limit') ?? Number.POSITIVE_INFINITY
-  return json((await databases.list()).slice(skip, skip + limit))
+  const isDescending = call.queryBoolean('descending') ?? false
+  const start = nameParameter(call, 'startkey', 'start_key')
+  const end = nameParameter(call, 'endkey', 'end_key')
+  const [lowest, highest] = isDescending ? [end, start] : [start, end]
+  const all = await databases.list()
+  // Names are ASCII: their order as texts is the order of their bytes.
+  const names = all.filter(
+    (name) => (lowest === undefined || name >= lowest) && (highest === undefined || name <= highest),
+  )
+  if (isDescending) names.reverse()
+  return json(names.slice(skip, skip + limit))
+}
+
+/** A name as JSON has it; a plain one is taken as it is. */
+function nameParameter(call: Call, ...spellings: readonly string[]): string | undefined {
+  const text = spellings.map((name) => call.query(name)).find((value) => value !== undefined)
+  if (text === undefined || !text.startsWith('"')) return text
+  try {
+    return String(JSON.parse(text))
+  } catch {
+    throw queryParseError(`Invalid value for a name: ${text}`)
+  }
 }
 
 export function uuids(call: Call, { configuration, uuids }: HttpContext): Answer {

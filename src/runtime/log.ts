@@ -1,5 +1,4 @@
-/** What happens, told to the operator in readable lines: time, level, message, and details as `name=value`. */
-import { pino } from 'pino'
+/** What happens, told to the operator in readable lines: time, level, process, message, and details as `name=value`. */
 
 export interface Log {
   debug(message: string, details?: object): void
@@ -8,30 +7,98 @@ export interface Log {
   error(message: string, details?: object): void
 }
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent'
+export type MessageLevel = keyof Log
+export type LogLevel = MessageLevel | 'none'
 
 export interface LineSink {
   write(line: string): void
 }
 
-export function createLog(level: LogLevel, sink: LineSink): Log {
-  const logger = pino(
-    { level, base: null, timestamp: pino.stdTimeFunctions.isoTime },
-    { write: (json) => sink.write(readable(json)) },
-  )
-  const at =
-    (name: Exclude<LogLevel, 'silent'>) =>
-    (message: string, details: object = {}) => {
-      logger[name](details, message)
-    }
-  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+/** Writes what is at its level or above it; the level may change at any time. */
+export class LineLog implements Log {
+  level: LogLevel
+  readonly #sink: LineSink
+  readonly #dated: boolean
+
+  constructor(level: LogLevel, sink: LineSink, { dated = true }: { readonly dated?: boolean } = {}) {
+    this.level = level
+    this.#sink = sink
+    this.#dated = dated
+  }
+
+  debug(message: string, details?: object): void {
+    this.write('debug', message, details)
+  }
+
+  info(message: string, details?: object): void {
+    this.write('info', message, details)
+  }
+
+  warn(message: string, details?: object): void {
+    this.write('warn', message, details)
+  }
+
+  error(message: string, details?: object): void {
+    this.write('error', message, details)
+  }
+
+  writes(level: MessageLevel): boolean {
+    return RANKS[level] >= RANKS[this.level]
+  }
+
+  write(level: MessageLevel, message: string, details?: object): void {
+    if (!this.writes(level)) return
+    const date = this.#dated ? `[${dateText()}] ` : ''
+    // One message is one line, whatever a client put into it.
+    const text = `${message}${detailText(details)}`.replace(LINE_BREAKS, escaped)
+    this.#sink.write(`${date}[${level}] [${process.pid}] ${text}\n`)
+  }
 }
 
 export const silentLog: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
-function readable(json: string): string {
-  const { time, level, msg, ...details }: Record<string, unknown> = JSON.parse(json)
-  const label = typeof level === 'number' ? (pino.levels.labels[level] ?? level) : level
-  const rest = Object.entries(details).map(([name, value]) => ` ${name}=${JSON.stringify(value)}`)
-  return `[${time}] [${label}] ${msg}${rest.join('')}\n`
+/** Tells both. */
+export function joinedLog(one: Log, other: Log): Log {
+  const at = (level: MessageLevel) => (message: string, details?: object) => {
+    one[level](message, details)
+    other[level](message, details)
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+/** A word of the configuration; one that nobody knows lets errors through. */
+export function logLevelOf(word: string): LogLevel {
+  if (word === 'warning') return 'warn'
+  return isLevel(word) ? word : 'error'
+}
+
+function isLevel(word: string): word is LogLevel {
+  return Object.hasOwn(RANKS, word)
+}
+
+const RANKS: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3, none: 4 }
+
+const LINE_BREAKS = /[\p{Cc}\u2028\u2029]/gu
+
+const lastDate = { second: 0, text: '' }
+
+/** Made once a second: making it costs more than the rest of a line. */
+function dateText(): string {
+  const second = Math.floor(Date.now() / 1000)
+  if (second !== lastDate.second) {
+    lastDate.second = second
+    lastDate.text = new Date(second * 1000).toUTCString()
+  }
+  return lastDate.text
+}
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
+}
+
+function detailText(details: object | undefined): string {
+  if (!details) return ''
+  return Object.entries(details)
+    .map(([name, value]) => ` ${name}=${JSON.stringify(value)}`)
+    .join('')
 }

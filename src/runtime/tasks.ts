@@ -42,12 +42,26 @@ export class TaskRegistry {
 
   /** Oldest first; the id of a task comes first, then its fields in alphabetical order. */
   list(): TaskFields[] {
-    return [...this.#running].map(([pid, fields]) =>
-      Object.fromEntries([['pid', pid], ...Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))]),
-    )
+    return [...this.#running].map(([pid, fields]) => {
+      const told = { ...fields, task: subjectOf(fields), status: statusOf(fields) }
+      return Object.fromEntries([['pid', pid], ...Object.entries(told).sort(([a], [b]) => (a < b ? -1 : 1))])
+    })
   }
 
   #seconds(): number {
     return Math.floor(this.#clock.nowMs() / 1000)
   }
+}
+
+/** What a task works on, for people. */
+function subjectOf({ database, design_document, source, target }: TaskFields): string {
+  if (source !== undefined) return `${source} to ${target}`
+  return design_document === undefined ? `${database}` : `${database} ${design_document}`
+}
+
+/** How far it is, for people. */
+function statusOf({ changes_done, total_changes, progress }: TaskFields): string {
+  if (typeof progress !== 'number') return 'Running'
+  const done = total_changes === undefined ? '' : `Processed ${changes_done} of ${total_changes} changes `
+  return done === '' ? `${progress}%` : `${done}(${progress}%)`
 }

@@ -114,6 +114,11 @@ export class LmdbEngine implements StorageEngine {
     return this.#open.openCount
   }
 
+  /** How many files without users are kept open from now on. */
+  keepIdle(files: number): void {
+    this.#open.idleLimit = files
+  }
+
   #store(name: string, path: string): LmdbStore {
     const files: StoreFiles = {
       open: this.#open,

@@ -6,14 +6,15 @@ import assert from 'node:assert/strict'
 import { LmdbEnvironment } from './lmdb-environment.ts'
 
 export class OpenFiles {
-  readonly #idleLimit: number
+  /** Files without users that stay open; a new limit counts from the next release on. */
+  idleLimit: number
   readonly #files = new Map<string, OpenFile>()
   /** In the order in which they fell idle. */
   readonly #idle = new Set<OpenFile>()
   readonly #closing = new Set<Promise<void>>()
 
   constructor(idleLimit: number) {
-    this.#idleLimit = idleLimit
+    this.idleLimit = idleLimit
   }
 
   /** Opens the file unless it is open. Each acquire wants its release. */
@@ -36,7 +37,7 @@ export class OpenFiles {
     else {
       this.#idle.add(file)
       for (const oldest of this.#idle) {
-        if (this.#idle.size <= this.#idleLimit) break
+        if (this.#idle.size <= this.idleLimit) break
         this.#close(oldest)
       }
     }

@@ -21,6 +21,8 @@ describe('the task registry', () => {
       database: 'a',
       progress: 50,
       started_on: 1_700_000_000,
+      status: 'Processed 5 of 10 changes (50%)',
+      task: 'a',
       total_changes: 10,
       type: 'database_compaction',
       updated_on: 1_700_000_002,

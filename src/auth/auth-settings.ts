@@ -1,0 +1,189 @@
+/** The settings of authentication, read when they are needed: a change counts from the next request on. */
+import type { PasswordScheme } from './passwords.ts'
+
+/** Where settings come from and go to. */
+export interface SettingSource {
+  get(section: string, key: string): string | undefined
+  section(section: string): ReadonlyMap<string, string>
+  set(section: string, key: string, value: string): Promise<unknown>
+  onChange(listener: (change: ChangedSetting) => void | Promise<void>): () => void
+}
+
+export interface ChangedSetting {
+  readonly section: string
+  readonly key: string
+}
+
+export const AUTH_SECTION = 'service_httpd_auth'
+const OAUTH_SECTION = 'service_httpd_oauth'
+
+const DEFAULT_HANDLERS =
+  '{service_httpd_oauth, oauth_authentication_handler}, {service_httpd_auth, cookie_authentication_handler}, ' +
+  '{service_httpd_auth, default_authentication_handler}'
+
+/** Users may bring hashes that took up to so many iterations, whatever the server itself uses: more would tie it up. */
+const FOREIGN_ITERATIONS = 100_000
+
+export class AuthSettings {
+  readonly #source: SettingSource
+
+  constructor(source: SettingSource) {
+    this.#source = source
+  }
+
+  /** Administrators by name, each with the hash of its password. */
+  get admins(): ReadonlyMap<string, string> {
+    return this.#source.section('admins')
+  }
+
+  /** While there is no administrator everybody is one. */
+  get isOpen(): boolean {
+    return this.admins.size === 0
+  }
+
+  get handlers(): string {
+    return this.#source.get('httpd', 'authentication_handlers') ?? DEFAULT_HANDLERS
+  }
+
+  get usersDatabase(): string {
+    return this.#text('authentication_db') ?? '_users'
+  }
+
+  get secret(): string | undefined {
+    return this.#text('secret')
+  }
+
+  async setSecret(secret: string): Promise<void> {
+    await this.#source.set(AUTH_SECTION, 'secret', secret)
+  }
+
+  get requiresUser(): boolean {
+    return this.#isOn('require_valid_user')
+  }
+
+  get redirect(): string | undefined {
+    return this.#text('authentication_redirect')
+  }
+
+  /** What a refused request is told to log in with. */
+  get challenge(): string | undefined {
+    return this.#source.get('httpd', 'WWW-Authenticate') || undefined
+  }
+
+  /** How long a session lasts. */
+  get timeoutSeconds(): number {
+    return this.#number('timeout', 600)
+  }
+
+  get cookiesPersist(): boolean {
+    return this.#isOn('allow_persistent_cookies')
+  }
+
+  get sameSite(): string | undefined {
+    const value = this.#text('same_site')?.toLowerCase()
+    return ['Strict', 'Lax', 'None'].find((each) => each.toLowerCase() === value)
+  }
+
+  /** How users' passwords are hashed from now on. */
+  get hashing(): { scheme: PasswordScheme; iterations: number } {
+    const scheme = this.#text('password_scheme') === 'simple' ? 'simple' : 'pbkdf2'
+    return { scheme, iterations: Math.max(1, this.#number('iterations', 10)) }
+  }
+
+  /** Iterations of hashes that are used for a login. */
+  get iterationLimits(): { least: number; most: number } {
+    return { least: this.#number('min_iterations', 1), most: this.#number('max_iterations', 1_000_000_000) }
+  }
+
+  /** Iterations of a hash that a user may write who is no administrator. */
+  get foreignIterations(): number {
+    return Math.min(this.iterationLimits.most, Math.max(FOREIGN_ITERATIONS, this.hashing.iterations))
+  }
+
+  get cacheSize(): number {
+    return this.#number('auth_cache_size', 50)
+  }
+
+  /** Members of user documents that everybody may see. */
+  get publicFields(): readonly string[] {
+    const list = this.#text('public_fields') ?? ''
+    return list.split(',').flatMap((field) => field.trim() || [])
+  }
+
+  get isUserListPublic(): boolean {
+    return this.#isOn('users_db_public')
+  }
+
+  /** What wrong passwords cost: nothing up to `freeTries`, then a delay that doubles up to the longest. */
+  get throttle(): { freeTries: number; delayMs: number; longestMs: number } {
+    return {
+      freeTries: this.#number('login_free_tries', 10),
+      delayMs: this.#number('login_delay_ms', 100),
+      longestMs: this.#number('login_delay_limit_ms', 2_000),
+    }
+  }
+
+  get proxy(): {
+    username: string | undefined
+    roles: string | undefined
+    token: string | undefined
+    needsToken: boolean
+  } {
+    return {
+      username: this.#text('x_auth_username'),
+      roles: this.#text('x_auth_roles'),
+      token: this.#text('x_auth_token'),
+      needsToken: this.#isOn('proxy_use_secret'),
+    }
+  }
+
+  get oauth(): { usesUsers: boolean; windowSeconds: number | undefined } {
+    const window = Number(this.#source.get(OAUTH_SECTION, 'timestamp_window') ?? Number.NaN)
+    return {
+      usesUsers: this.#source.get(OAUTH_SECTION, 'use_users_db') === 'true',
+      windowSeconds: window > 0 ? window : undefined,
+    }
+  }
+
+  /** The secrets of a consumer and a token, and the user that the token stands for; undefined unless all are there. */
+  oauthSecrets(consumer: string, token: string): { consumer: string; token: string; user: string } | undefined {
+    const consumerSecret = this.#source.section('oauth_consumer_secrets').get(consumer)
+    const tokenSecret = this.#source.section('oauth_token_secrets').get(token)
+    const user = this.#source.section('oauth_token_users').get(token)
+    return consumerSecret && tokenSecret && user ? { consumer: consumerSecret, token: tokenSecret, user } : undefined
+  }
+
+  /** The password of a user that exists only for tests of the server's own handlers. */
+  testPassword(name: string): string | undefined {
+    return this.#source.section('special_test_users').get(name)
+  }
+
+  /** The names of headers that tell what a proxy in front of the server saw. */
+  get forwarded(): { host: string; ssl: string; proto: string } {
+    const name = (key: string, usual: string) => (this.#source.get('httpd', key) || usual).toLowerCase()
+    return {
+      host: name('x_forwarded_host', 'X-Forwarded-Host'),
+      ssl: name('x_forwarded_ssl', 'X-Forwarded-Ssl'),
+      proto: name('x_forwarded_proto', 'X-Forwarded-Proto'),
+    }
+  }
+
+  onChange(listener: (change: ChangedSetting) => void | Promise<void>): () => void {
+    return this.#source.onChange(listener)
+  }
+
+  /** An empty text counts as none. */
+  #text(key: string): string | undefined {
+    return this.#source.get(AUTH_SECTION, key) || undefined
+  }
+
+  #isOn(key: string): boolean {
+    return this.#text(key) === 'true'
+  }
+
+  /** What is no number counts as not set: a slip of the operator must not lock everybody out. */
+  #number(key: string, usual: number): number {
+    const text = this.#text(key)
+    return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : usual
+  }
+}

@@ -1,0 +1,127 @@
+/**
+ * The face of this folder: who a request comes from, logins and their cookies, and databases as a user may use them.
+ */
+import type { Database } from '../database/database.ts'
+import type { Databases } from '../database/databases.ts'
+import type { UserContext } from '../database/user-context.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log.ts'
+import { randomUuid } from '../runtime/uuids.ts'
+import type { AuthRequest } from './auth-request.ts'
+import { AUTH_SECTION, AuthSettings, type SettingSource } from './auth-settings.ts'
+import type { Credentials } from './basic.ts'
+import { openDatabase } from './database-access.ts'
+import { type Authentication, authenticate, type HandlerName, type HandlerTools, handlerNames } from './handlers.ts'
+import { Logins } from './logins.ts'
+import { OAuthUsers } from './oauth-users.ts'
+import type { Who } from './rights.ts'
+import { makeToken, setCookie } from './session-cookie.ts'
+import { contextOf, UserDirectory, type UserRecord } from './user-directory.ts'
+import { UsersDatabase } from './users-database.ts'
+
+export interface AuthSurroundings {
+  readonly settings: SettingSource
+  readonly databases: Databases
+  readonly clock: Clock
+  readonly log: Log
+  /** Told of each look for a user, and whether it was in memory. */
+  readonly onLookup?: (isHit: boolean) => void
+}
+
+export class Auth {
+  readonly settings: AuthSettings
+  readonly #databases: Databases
+  readonly #clock: Clock
+  readonly #users: UsersDatabase
+  readonly #tools: HandlerTools
+  readonly #logins: Logins
+  readonly #stopListening: () => void
+  #newSecret: Promise<string> | undefined
+
+  constructor({ settings: source, databases, clock, log, onLookup }: AuthSurroundings) {
+    const settings = new AuthSettings(source)
+    const users = new UsersDatabase(databases, settings, log)
+    const usersDatabase = () => users.get()
+    const directory = new UserDirectory(settings, usersDatabase, onLookup)
+    const logins = new Logins(settings, directory, usersDatabase, { clock, log })
+    this.settings = settings
+    this.#databases = databases
+    this.#clock = clock
+    this.#users = users
+    this.#logins = logins
+    this.#tools = { settings, directory, logins, oauthUsers: new OAuthUsers(usersDatabase), clock }
+    this.#stopListening = settings.onChange(({ section, key }) => {
+      if (section === 'admins' || (section === AUTH_SECTION && key === 'secret')) logins.forget()
+      if (section === AUTH_SECTION && (key === 'authentication_db' || key === 'auth_cache_size')) directory.clear()
+    })
+  }
+
+  /** Makes sure that the users database is there; to be awaited before the first request. */
+  start(): Promise<void> {
+    return this.#users.start()
+  }
+
+  close(): void {
+    this.#stopListening()
+    this.#users.stop()
+    this.#logins.close()
+  }
+
+  authenticate(request: AuthRequest): Promise<Authentication> {
+    return authenticate(request, this.#tools)
+  }
+
+  /** Names of the handlers that are tried, in their order. */
+  get handlerNames(): readonly HandlerName[] {
+    return handlerNames(this.settings.handlers)
+  }
+
+  /** A database as a user may use it. Throws where there is none, or where the user has nothing to do with it. */
+  openDatabase(name: string, user: UserContext, who: Who = 'member'): Promise<Database> {
+    return openDatabase(this.#databases, name, user, who)
+  }
+
+  /** Undefined when name and password do not belong together. */
+  async login(
+    credentials: Credentials,
+    { isSecure }: Pick<AuthRequest, 'isSecure'>,
+  ): Promise<{ user: UserContext; cookie: string } | undefined> {
+    const record = await this.#logins.check(credentials)
+    if (!record) return undefined
+    const secret = this.settings.secret ?? (await this.#createdSecret())
+    return { user: contextOf(record), cookie: this.#cookieWith(secret, record, isSecure) }
+  }
+
+  /** A new cookie for a session that goes on. */
+  renewedCookie(record: UserRecord, { isSecure }: Pick<AuthRequest, 'isSecure'>): string | undefined {
+    const { secret } = this.settings
+    return secret === undefined ? undefined : this.#cookieWith(secret, record, isSecure)
+  }
+
+  /** Takes the cookie away from the client. */
+  clearedCookie({ isSecure }: Pick<AuthRequest, 'isSecure'>): string {
+    return setCookie('', { isSecure, sameSite: this.settings.sameSite })
+  }
+
+  #cookieWith(secret: string, { name, password }: UserRecord, isSecure: boolean): string {
+    const { cookiesPersist, sameSite, timeoutSeconds } = this.settings
+    const nowSeconds = Math.floor(this.#clock.nowMs() / 1000)
+    const token = makeToken(name, nowSeconds, { secret, salt: password?.salt ?? '' })
+    const lasting = cookiesPersist ? { nowSeconds, timeoutSeconds } : undefined
+    return setCookie(token, { isSecure, sameSite, lasting })
+  }
+
+  /** Made at the first login; those who come at the same time share it. */
+  #createdSecret(): Promise<string> {
+    this.#newSecret ??= this.#createSecret().finally(() => {
+      this.#newSecret = undefined
+    })
+    return this.#newSecret
+  }
+
+  async #createSecret(): Promise<string> {
+    const secret = randomUuid()
+    await this.settings.setSecret(secret)
+    return secret
+  }
+}

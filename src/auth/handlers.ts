@@ -1,0 +1,165 @@
+/**
+ * The ways in which a request can say who it comes from. They are tried in the order of the configuration until one
+ * knows the user; one may also refuse the request.
+ */
+import { ANONYMOUS, NAMELESS_ADMIN, type UserContext } from '../database/user-context.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { type AuthRequest, headerOf, targetOf } from './auth-request.ts'
+import type { AuthSettings } from './auth-settings.ts'
+import { basicCredentials, type Credentials } from './basic.ts'
+import type { Logins } from './logins.ts'
+import { isRightlySigned, type OAuthSecrets, type SignedRequest, signedRequest, unknownPair } from './oauth.ts'
+import type { OAuthUsers } from './oauth-users.ts'
+import { equalTexts } from './passwords.ts'
+import { proxyUser } from './proxy.ts'
+import { RecentMap } from './recent-map.ts'
+import { unauthorized } from './rights.ts'
+import { isRenewalDue, isValidToken, tokenOf } from './session-cookie.ts'
+import { contextOf, type UserDirectory, type UserRecord } from './user-directory.ts'
+
+/** Who a request comes from, and how that is known. */
+export interface Authentication {
+  readonly user: UserContext
+  /** The name of the handler; undefined when none knew anybody. */
+  readonly handler: HandlerName | undefined
+  /** The session that proved it, where one did. */
+  readonly session?: Session
+}
+
+export interface Session {
+  readonly record: UserRecord
+  /** So old that the reply should bring a new cookie. */
+  readonly isRenewalDue: boolean
+}
+
+export interface HandlerTools {
+  readonly settings: AuthSettings
+  readonly directory: UserDirectory
+  readonly logins: Logins
+  readonly oauthUsers: OAuthUsers
+  readonly clock: Clock
+}
+
+export type HandlerName = 'oauth' | 'cookie' | 'proxy' | 'default' | 'null' | 'special'
+
+/** Undefined: the handler does not know, the next one may. */
+type Handler = (request: AuthRequest, tools: HandlerTools) => Promise<Known | undefined>
+type Known = Pick<Authentication, 'user' | 'session'>
+
+const HANDLERS: Readonly<Record<HandlerName, Handler>> = {
+  oauth,
+  cookie,
+  proxy: async (request, { settings }) => known(proxyUser(request, settings)),
+  default: passwordOrOpen,
+  null: async () => ({ user: NAMELESS_ADMIN }),
+  special: testUser,
+}
+
+/** Tries the handlers; throws where one refuses, or where nobody is known and somebody must be. */
+export async function authenticate(request: AuthRequest, tools: HandlerTools): Promise<Authentication> {
+  for (const name of handlerNames(tools.settings.handlers)) {
+    const found = await HANDLERS[name](request, tools)
+    if (found) return { ...found, handler: name }
+  }
+  if (tools.settings.requiresUser && !isLogin(request)) throw unauthorized('Authentication required.')
+  return { user: ANONYMOUS, handler: undefined }
+}
+
+/**
+ * The handlers of a list, such as `{service_httpd_auth, cookie_authentication_handler}` or just `cookie`: the word before
+ * the first underscore of the function tells which. Unknown ones know nobody, so they are passed over.
+ */
+export function handlerNames(list: string): readonly HandlerName[] {
+  const known = parsedLists.get(list)
+  if (known) return known
+  const names = parseHandlers(list)
+  parsedLists.set(list, names, MOST_LISTS)
+  return names
+}
+
+/** The list is asked for with every request and hardly ever changes. */
+const parsedLists = new RecentMap<readonly HandlerName[]>()
+const MOST_LISTS = 100
+
+function parseHandlers(list: string): HandlerName[] {
+  const functions = [...list.matchAll(/\{\s*\w+\s*,\s*(\w+)\s*\}|(\w+)/g)].map(([, full, short]) => full ?? short ?? '')
+  return functions.map((name) => name.split('_', 1)[0]).filter((name) => isHandlerName(name))
+}
+
+export function wrongPassword() {
+  return unauthorized('Name or password is incorrect.')
+}
+
+function isHandlerName(name: string | undefined): name is HandlerName {
+  return name !== undefined && Object.hasOwn(HANDLERS, name)
+}
+
+/** Where everybody has to log in, that must be possible. */
+function isLogin(request: AuthRequest): boolean {
+  return request.method === 'POST' && /^\/+_session\/*$/.test(targetOf(request).path)
+}
+
+function known(user: UserContext | undefined): Known | undefined {
+  return user && { user }
+}
+
+async function cookie(request: AuthRequest, { settings, directory, clock }: HandlerTools): Promise<Known | undefined> {
+  const token = tokenOf(headerOf(request, 'cookie'))
+  const { secret, timeoutSeconds } = settings
+  if (!token || secret === undefined) return undefined
+  const record = await directory.find(token.name)
+  const salt = record?.password?.salt
+  if (!record || salt === undefined) return undefined
+  const nowSeconds = Math.floor(clock.nowMs() / 1000)
+  if (!isValidToken(token, { secret, salt }, { nowSeconds, timeoutSeconds })) return undefined
+  const session = { record, isRenewalDue: isRenewalDue(token, nowSeconds, timeoutSeconds) }
+  return { user: contextOf(record), session }
+}
+
+/** Name and password in the head; and whoever comes while there is no administrator. */
+async function passwordOrOpen(request: AuthRequest, { settings, logins }: HandlerTools): Promise<Known | undefined> {
+  const credentials = basicCredentials(headerOf(request, 'authorization'))
+  if (credentials) {
+    const record = await logins.check(credentials)
+    if (!record) throw wrongPassword()
+    return { user: contextOf(record) }
+  }
+  return settings.isOpen && !settings.requiresUser ? { user: NAMELESS_ADMIN } : undefined
+}
+
+async function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> {
+  const { settings, directory, clock } = tools
+  const signed = signedRequest(request, settings.forwarded)
+  if (!signed) return undefined
+  const secrets = await oauthSecrets(signed, tools)
+  if (!secrets) throw unknownPair()
+  if (!isRightlySigned(signed, secrets)) return undefined
+  const { windowSeconds } = settings.oauth
+  if (windowSeconds !== undefined) {
+    const ageSeconds = Math.abs(clock.nowMs() / 1000 - signed.timestamp)
+    if (!(ageSeconds <= windowSeconds)) return undefined
+  }
+  const record = await directory.find(secrets.user)
+  return record && { user: contextOf(record) }
+}
+
+async function oauthSecrets(
+  { consumerKey, token }: SignedRequest,
+  { settings, oauthUsers }: HandlerTools,
+): Promise<OAuthSecrets | undefined> {
+  return settings.oauth.usesUsers ? oauthUsers.find(consumerKey, token) : settings.oauthSecrets(consumerKey, token)
+}
+
+/** For tests of what comes after authentication: users without documents, administrators without a name. */
+async function testUser(request: AuthRequest, { settings }: HandlerTools): Promise<Known> {
+  const credentials = testCredentials(headerOf(request, 'www-authenticate'))
+  if (!credentials) return { user: NAMELESS_ADMIN }
+  const password = settings.testPassword(credentials.name)
+  if (password === undefined || !equalTexts(password, credentials.password)) throw wrongPassword()
+  return { user: { name: credentials.name, roles: [] } }
+}
+
+function testCredentials(header: string | undefined): Credentials | undefined {
+  const [, name, password] = /^X-(?:Service|Couch)-Test-Auth ([^:]*):(.*)$/.exec(header ?? '') ?? []
+  return name === undefined || password === undefined ? undefined : { name, password }
+}

@@ -1,0 +1,119 @@
+/** Finds out whether a name and a password belong together, and keeps stored hashes up to date on the way. */
+import type { Database } from '../database/database.ts'
+import type { NewRevisionEdit } from '../database/edit.ts'
+import { openRevision } from '../database/open-document.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log.ts'
+import { randomUuid } from '../runtime/uuids.ts'
+import type { AuthSettings } from './auth-settings.ts'
+import type { Credentials } from './basic.ts'
+import { LoginThrottle } from './login-throttle.ts'
+import { type HashingOptions, hashUserPassword, type PasswordHash, userPasswordHash } from './passwords.ts'
+import { forbidden } from './rights.ts'
+import { isAdministrator, type UserDirectory, type UserRecord } from './user-directory.ts'
+import type { UserDocument } from './user-documents.ts'
+import { withPasswordMembers } from './user-edits.ts'
+import { VerifiedPasswords } from './verified-passwords.ts'
+
+export class Logins {
+  readonly #settings: AuthSettings
+  readonly #directory: UserDirectory
+  readonly #users: () => Promise<Database>
+  readonly #log: Log
+  readonly #verified = new VerifiedPasswords()
+  readonly #throttle: LoginThrottle
+  /** What a password for nobody is compared with, so that it takes as long as one for somebody. */
+  #decoy: { readonly hashing: HashingOptions; readonly hash: PasswordHash | undefined } | undefined
+
+  constructor(
+    settings: AuthSettings,
+    directory: UserDirectory,
+    users: () => Promise<Database>,
+    { clock, log }: { clock: Clock; log: Log },
+  ) {
+    this.#settings = settings
+    this.#directory = directory
+    this.#users = users
+    this.#log = log
+    this.#throttle = new LoginThrottle(() => settings.throttle, clock)
+  }
+
+  /** The user, or undefined when there is none or the password is wrong. */
+  async check({ name, password }: Credentials): Promise<UserRecord | undefined> {
+    const record = await this.#directory.find(name)
+    const stored = record?.password
+    if (stored) this.#checkIterations(stored)
+    const hash = stored ?? (await this.#decoyHash())
+    const isRight = hash !== undefined && (await this.#verified.verify(stored ? name : '', password, hash))
+    if (!record || !stored || !isRight) {
+      await this.#throttle.wrong(name)
+      return undefined
+    }
+    this.#throttle.right(name)
+    return this.#upgraded(record, stored, password)
+  }
+
+  /** Forgets what it remembers of passwords. */
+  forget(): void {
+    this.#verified.clear()
+  }
+
+  close(): void {
+    this.#throttle.close()
+  }
+
+  #checkIterations(stored: PasswordHash): void {
+    if (stored.scheme !== 'pbkdf2') return
+    const { least, most } = this.#settings.iterationLimits
+    if (stored.iterations < least) throw forbidden('Iteration count is too low for this server')
+    if (stored.iterations > most) throw forbidden('Iteration count is too high for this server')
+  }
+
+  async #decoyHash(): Promise<PasswordHash | undefined> {
+    const { hashing } = this.#settings
+    const known = this.#decoy
+    if (known?.hashing.scheme === hashing.scheme && known.hashing.iterations === hashing.iterations) return known.hash
+    const hash = userPasswordHash(await hashUserPassword(randomUuid(), hashing))
+    this.#decoy = { hashing, hash }
+    return hash
+  }
+
+  /** A fast hash of old days gives way to a slow one, now that the password is known. */
+  async #upgraded(record: UserRecord, stored: PasswordHash, password: string): Promise<UserRecord> {
+    const { hashing } = this.#settings
+    const { document } = record
+    if (stored.scheme !== 'simple' || hashing.scheme !== 'pbkdf2' || isAdministrator(record) || !document) return record
+    try {
+      await this.#rewrite(document, password)
+      // Sessions are signed with the salt, so the new one must be known.
+      return (await this.#directory.find(record.name)) ?? record
+    } catch (error) {
+      this.#log.warn('A password could not be hashed anew.', { user: record.name, error: String(error) })
+      return record
+    }
+  }
+
+  async #rewrite({ id, revision, body }: UserDocument, password: string): Promise<void> {
+    const database = await this.#users()
+    using view = database.view()
+    const { attachments: kept } = await openRevision(view, id, revision)
+    view.release()
+    const releases = await Promise.all(kept.map((each) => database.attachments.keep(each)))
+    try {
+      const hashed = withPasswordMembers(body, await hashUserPassword(password, this.#settings.hashing))
+      const attachments = kept.map((each) => ({ ...each, puts: [] }))
+      const edit: NewRevisionEdit = {
+        kind: 'interactive',
+        id,
+        parent: revision,
+        deleted: false,
+        ...hashed,
+        attachments,
+      }
+      // Refused where somebody else has changed it: then there is nothing to do any more.
+      await database.write([edit])
+    } finally {
+      for (const release of releases) release?.()
+    }
+  }
+}

@@ -1,0 +1,23 @@
+/** Work of which only so much is done at a time; the rest waits for its turn, first come first served. */
+export class Turns {
+  readonly #atOnce: number
+  readonly #waiting: (() => void)[] = []
+  #running = 0
+
+  constructor(atOnce: number) {
+    this.#atOnce = atOnce
+  }
+
+  async run<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#running < this.#atOnce) this.#running++
+    // Who ends hands its place on, so that nobody can slip in between.
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next) next()
+      else this.#running--
+    }
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * What a setting must be so that the server can work with it. Only where a wrong value would stop something: all other
+ * settings are taken as they are.
+ */
+import { isIP } from 'node:net'
+import { parseTerm } from './term-text.ts'
+
+/** The setting cannot be taken; the message is a sentence for whoever wanted it. */
+export class SettingError extends Error {
+  override readonly name = 'SettingError'
+}
+
+/** What is wrong with a value, or undefined. */
+export function problemWith(section: string, key: string, value: string): string | undefined {
+  const rule = RULES[`${section}/${key}`]
+  if (!rule || rule.holds(value)) return undefined
+  return `The setting ${section}/${key} must be ${rule.wanted}.`
+}
+
+/** Names that would not come back from a file as they are. */
+export function checkSettingName(section: string, key: string): void {
+  if (section === '' || /[\]\p{Cc}]/u.test(section) || section !== section.trim()) {
+    throw new SettingError('A section is a text of one line without a closing bracket.')
+  }
+  if (key === '' || /[=\p{Cc}]/u.test(key) || /^[[;]/.test(key) || key !== key.trim()) {
+    throw new SettingError(
+      'A key is a text of one line that has no equals sign and begins with no bracket or semicolon.',
+    )
+  }
+}
+
+interface Rule {
+  readonly wanted: string
+  holds(value: string): boolean
+}
+
+const isInteger = (value: string) => /^\d{1,15}$/.test(value)
+const count: Rule = { wanted: 'a number of digits only', holds: isInteger }
+const positive: Rule = { wanted: 'a number above zero', holds: (value) => isInteger(value) && Number(value) > 0 }
+const port: Rule = {
+  wanted: 'a port, a number from 0 to 65535',
+  holds: (value) => isInteger(value) && Number(value) <= 65535,
+}
+const address: Rule = { wanted: 'an IP address', holds: (value) => isIP(value) !== 0 }
+const term: Rule = {
+  wanted: 'a list such as [{name, value}]',
+  holds: (value) => parseTerm(value)?.kind === 'list',
+}
+const samples: Rule = {
+  wanted: 'a list of seconds such as [0, 60, 300, 900]',
+  holds: (value) => {
+    const list = parseTerm(value)
+    return list?.kind === 'list' && list.items.every(({ kind, text }) => kind === 'number' && isInteger(text))
+  },
+}
+
+function oneOf(...words: readonly string[]): Rule {
+  return { wanted: `one of ${words.join(', ')}`, holds: (value) => words.includes(value) }
+}
+
+function between(lowest: number, highest: number): Rule {
+  return {
+    wanted: `a number from ${lowest} to ${highest}`,
+    holds: (value) => isInteger(value) && Number(value) >= lowest && Number(value) <= highest,
+  }
+}
+
+const RULES: Readonly<Record<string, Rule>> = {
+  'attachments/compression_level': between(0, 9),
+  'compaction_daemon/check_interval': positive,
+  'compaction_daemon/min_file_size': count,
+  'cors/max_age': count,
+  'httpd/bind_address': address,
+  'httpd/changes_timeout': count,
+  'httpd/log_max_chunk_size': count,
+  'httpd/max_connections': positive,
+  'httpd/max_http_request_size': positive,
+  'httpd/max_uri_length': positive,
+  'httpd/port': port,
+  'httpd/rewrite_limit': count,
+  'httpd/server_options': term,
+  'httpd/socket_options': term,
+  'log/max_file_size': positive,
+  'log/max_files': count,
+  'query_server_config/os_process_limit': positive,
+  'replicator/checkpoint_interval': positive,
+  'replicator/connection_timeout': positive,
+  'replicator/http_connections': positive,
+  'replicator/retries_per_request': count,
+  'replicator/worker_batch_size': positive,
+  'replicator/worker_processes': positive,
+  'service/max_dbs_open': positive,
+  'service/max_document_size': positive,
+  'service/os_process_timeout': positive,
+  'service_httpd_auth/admin_password_scheme': oneOf('simple', 'pbkdf2'),
+  'service_httpd_auth/auth_cache_size': count,
+  'service_httpd_auth/iterations': positive,
+  'service_httpd_auth/max_iterations': positive,
+  'service_httpd_auth/min_iterations': count,
+  'service_httpd_auth/password_scheme': oneOf('simple', 'pbkdf2'),
+  'service_httpd_auth/timeout': positive,
+  'ssl/port': port,
+  'ssl/ssl_certificate_max_depth': count,
+  // A tick takes its time for every statistic: not a thousand times a second.
+  'stats/rate': between(10, 3_600_000),
+  'stats/samples': samples,
+  'uuids/algorithm': oneOf('random', 'sequential', 'utc_random', 'utc_id'),
+  'uuids/max_count': between(0, 1_000_000),
+}

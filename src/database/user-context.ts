@@ -1,0 +1,19 @@
+/** Who asks: the name that was proved, if any, and the roles that come with it. */
+
+export interface UserContext {
+  /** Null for whoever did not say. */
+  readonly name: string | null
+  readonly roles: readonly string[]
+}
+
+/** The role of server administrators; it passes every check. */
+export const ADMIN_ROLE = '_admin'
+
+export const ANONYMOUS: UserContext = { name: null, roles: [] }
+
+/** The server itself, and everybody while there is no administrator. */
+export const NAMELESS_ADMIN: UserContext = { name: null, roles: [ADMIN_ROLE] }
+
+export function isServerAdmin({ roles }: UserContext): boolean {
+  return roles.includes(ADMIN_ROLE)
+}

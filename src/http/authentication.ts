@@ -1,0 +1,169 @@
+/**
+ * Who a call comes from, and what that means for it: which databases it may use, what its reply says of the session,
+ * and how a refusal asks for a login. The only place that knows both HTTP and authentication.
+ */
+import type { Auth } from '../auth/auth.ts'
+import type { AuthRequest } from '../auth/auth-request.ts'
+import type { Authentication, HandlerName, Session } from '../auth/handlers.ts'
+import { authorize } from '../auth/rights.ts'
+import type { Database } from '../database/database.ts'
+import type { Overview } from '../database/document-guard.ts'
+import type { UserContext } from '../database/user-context.ts'
+import type { RequestError } from '../document/request-error.ts'
+import { type Answer, errorAnswer, type Headers } from './answer.ts'
+import type { Call } from './call.ts'
+import type { Who } from './route.ts'
+
+/** A call whose sender is known, be it as nobody. */
+export class AuthenticatedCall {
+  readonly auth: Auth
+  readonly user: UserContext
+  /** How the sender is known; undefined for nobody. */
+  readonly handler: HandlerName | undefined
+  readonly session: Session | undefined
+  readonly request: AuthRequest
+  #opened: { readonly name: string; readonly database: Promise<Database> } | undefined
+
+  constructor(auth: Auth, request: AuthRequest, { user, handler, session }: Authentication) {
+    this.auth = auth
+    this.request = request
+    this.user = user
+    this.handler = handler
+    this.session = session
+  }
+
+  /** A database as the sender may use it, opened once a call. */
+  openDatabase(name: string): Promise<Database> {
+    if (this.#opened?.name !== name) this.#opened = { name, database: this.auth.openDatabase(name, this.user) }
+    return this.#opened.database
+  }
+}
+
+/** Finds out who sends a call, or throws what is wrong with what it says of itself. */
+export async function authenticate(call: Call, auth: Auth): Promise<AuthenticatedCall> {
+  const request = authRequest(call)
+  const authenticated = new AuthenticatedCall(auth, request, await auth.authenticate(request))
+  authenticatedCalls.set(call, authenticated)
+  return authenticated
+}
+
+/** For handlers: who sent the call that they have. */
+export function authenticationOf(call: Call): AuthenticatedCall {
+  const authenticated = authenticatedCalls.get(call)
+  if (!authenticated) throw new Error('A handler was called before it was known who asks.')
+  return authenticated
+}
+
+/** Throws where the sender may not do this; `isOfDatabase` tells whether the first segment names a database. */
+export async function authorizeCall(
+  call: Call,
+  authenticated: AuthenticatedCall,
+  { who, isOfDatabase }: { readonly who: Who; readonly isOfDatabase: boolean },
+): Promise<void> {
+  const { auth, user } = authenticated
+  if (who === 'server admin' || !isOfDatabase) {
+    authorize(who === 'writer' ? 'member' : who, user)
+    return
+  }
+  const name = call.segment(0)
+  const database = await authenticated.openDatabase(name)
+  if (who === 'database admin') await auth.openDatabase(name, user, who)
+  const overview = overviewOf(call.segments)
+  if (overview) database.reading?.check(overview)
+}
+
+/** The reply with what belongs to every reply of the call, errors too. */
+export function withSession(authenticated: AuthenticatedCall, answer: Answer): Answer {
+  const headers = sessionHeaders(authenticated, answer)
+  return 'Set-Cookie' in headers ? { ...answer, headers: { ...answer.headers, ...headers } } : answer
+}
+
+/** A session that is used goes on: its cookie is renewed, unless the reply sets another one. */
+export function sessionHeaders(authenticated: AuthenticatedCall, answer: Answer): Headers {
+  const { auth, session, request } = authenticated
+  if (!session?.isRenewalDue || 'Set-Cookie' in answer.headers) return {}
+  const cookie = auth.renewedCookie(session.record, request)
+  return cookie === undefined ? {} : { 'Set-Cookie': cookie }
+}
+
+/** The reply to an error; one that lacks a login says how to log in. */
+export function refusal(call: Call, auth: Auth, error: RequestError): Answer {
+  const answer = errorAnswer(error)
+  if (error.status !== 401) return answer
+  const { status, headers } = unauthorizedHeaders(call, auth, error)
+  return { ...answer, status, headers: { ...answer.headers, ...headers } }
+}
+
+/** How a 401 goes out: as itself, with a challenge, or as a redirect to a page where people log in. */
+export function unauthorizedHeaders(
+  call: Call,
+  { settings }: Auth,
+  error: RequestError,
+): { readonly status: number; readonly headers: Headers } {
+  const asked = call.header('x-service-www-authenticate') ?? call.header('x-couchdb-www-authenticate')
+  const challenge = asked && isHeaderText(asked) ? asked : settings.challenge
+  if (challenge !== undefined) return { status: 401, headers: { 'WWW-Authenticate': challenge } }
+  const { redirect, requiresUser } = settings
+  if (redirect === undefined || error.error !== 'unauthorized') return PLAIN
+  if (requiresUser) return { status: 401, headers: { 'WWW-Authenticate': 'Basic realm="server"' } }
+  const accept = call.header('accept')
+  if (accepts(accept, 'application', 'json') || !accepts(accept, 'text', 'html')) return PLAIN
+  return { status: 302, headers: { Location: loginPage(call, redirect, error.reason) } }
+}
+
+const PLAIN = { status: 401, headers: {} }
+
+const authenticatedCalls = new WeakMap<Call, AuthenticatedCall>()
+
+function authRequest(call: Call): AuthRequest {
+  const { request } = call
+  return {
+    method: request.method ?? 'GET',
+    url: call.requestedUrl,
+    headers: request.headers,
+    isSecure: 'encrypted' in request.socket,
+    localAddress: call.host,
+  }
+}
+
+/** Below a database, what is no document and yet open to readers of single documents. */
+const NO_OVERVIEW = new Set([
+  '_bulk_docs',
+  '_bulk_get',
+  '_ensure_full_commit',
+  '_local',
+  '_missing_revs',
+  '_revs_diff',
+  '_revs_limit',
+  '_security',
+])
+
+/** In which way a path shows many documents at once. What is not known shows as much as functions do. */
+function overviewOf([, name, , action]: readonly string[]): Overview | undefined {
+  if (!name?.startsWith('_') || NO_OVERVIEW.has(name)) return undefined
+  if (name === '_all_docs') return 'list'
+  if (name === '_changes') return 'changes'
+  return name !== '_design' || action?.startsWith('_') ? 'design action' : undefined
+}
+
+/** No control characters, and nothing that does not fit a byte: a header must not become two. */
+function isHeaderText(text: string): boolean {
+  return text.length <= 1000 && /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
+}
+
+function loginPage(call: Call, redirect: string, reason: string): string {
+  const page = /^https?:\/\//i.test(redirect) ? redirect : `${call.origin}/${redirect.replace(/^\/+/, '')}`
+  const [path = ''] = call.requestedUrl.split('?', 1)
+  const query = `return=${encodeURIComponent(path)}&reason=${encodeURIComponent(reason)}`
+  return `${page}${page.includes('?') ? '&' : '?'}${query}`
+}
+
+/** Whether a client takes this type; one that says nothing takes all. */
+function accepts(accept: string | undefined, type: string, subtype: string): boolean {
+  if (accept === undefined || accept.trim() === '') return true
+  return accept.split(',').some((range) => {
+    const [name = '', ...parameters] = range.split(';').map((each) => each.trim().toLowerCase())
+    const isRefused = parameters.some((each) => /^q\s*=\s*0(\.0*)?$/.test(each))
+    return !isRefused && ['*/*', `${type}/*`, `${type}/${subtype}`].includes(name)
+  })
+}

@@ -1,0 +1,88 @@
+/** Which addresses the configuration wants, and how. */
+import { readFileSync } from 'node:fs'
+import { isAbsolute, resolve } from 'node:path'
+import type { TlsOptions } from 'node:tls'
+import type { Configuration, SettingChange } from '../config/configuration.ts'
+import { termPairs } from '../config/term-text.ts'
+import type { ListenerPlan } from './listener.ts'
+import type { ListenerPlans } from './listeners.ts'
+
+const BACKLOG = 128
+
+/** Paths of certificates are relative to the folder. */
+export function listenerPlans(configuration: Configuration, folder: string): ListenerPlans {
+  const options = termPairs(configuration.get('httpd', 'server_options'))
+  const plain: ListenerPlan = {
+    host: configuration.text('httpd', 'bind_address'),
+    port: configuration.integer('httpd', 'port'),
+    backlog: numberOr(options.get('backlog'), BACKLOG),
+    noDelay: termPairs(configuration.get('httpd', 'socket_options')).get('nodelay') !== 'false',
+    connectionLimit: numberOr(options.get('max'), configuration.integer('httpd', 'max_connections')),
+  }
+  return { plain, secure: securePlan(configuration, folder, plain) }
+}
+
+/** Whether a change is one that listeners must follow. */
+export function isOfListeners({ section, key }: SettingChange): boolean {
+  if (section === 'ssl') return true
+  if (section === 'daemons') return key === 'httpsd'
+  return (
+    section === 'httpd' && ['port', 'bind_address', 'server_options', 'socket_options', 'max_connections'].includes(key)
+  )
+}
+
+function securePlan(configuration: Configuration, folder: string, plain: ListenerPlan): ListenerPlan | undefined {
+  if (configuration.get('daemons', 'httpsd') === undefined) return undefined
+  return { ...plain, port: configuration.integer('ssl', 'port'), tls: tlsOptions(configuration.section('ssl'), folder) }
+}
+
+/** Without a certificate there are options all the same: opening the listener then fails, and says why. */
+function tlsOptions(settings: ReadonlyMap<string, string>, folder: string): TlsOptions {
+  const text = (key: string) => settings.get(key)
+  const file = (key: string) => {
+    const path = settings.get(key)
+    return path === undefined ? undefined : read(isAbsolute(path) ? path : resolve(folder, path))
+  }
+  const isVerifying = text('verify_ssl_certificates') === 'true'
+  const given = {
+    cert: file('cert_file'),
+    key: file('key_file'),
+    passphrase: text('password'),
+    ca: file('cacert_file'),
+    ciphers: text('ciphers'),
+    ecdhCurve: text('ecc_curves'),
+    ...versions(text('tls_versions')),
+  }
+  return {
+    ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)),
+    requestCert: isVerifying,
+    rejectUnauthorized: isVerifying && text('fail_if_no_peer_cert') !== 'false',
+  }
+}
+
+const VERSIONS = ['TLSv1', 'TLSv1.1', 'TLSv1.2', 'TLSv1.3'] as const
+
+/** The lowest and the highest of a list such as `['tlsv1.2', 'tlsv1.3']`. */
+function versions(text: string | undefined): TlsOptions {
+  const listed = VERSIONS.filter((version) =>
+    text
+      ?.toLowerCase()
+      .match(/tlsv1(\.\d)?/g)
+      ?.includes(version.toLowerCase()),
+  )
+  const [lowest] = listed
+  const highest = listed.at(-1)
+  return lowest && highest ? { minVersion: lowest, maxVersion: highest } : {}
+}
+
+function read(path: string): Buffer | undefined {
+  try {
+    return readFileSync(path)
+  } catch {
+    return undefined
+  }
+}
+
+function numberOr(text: string | undefined, otherwise: number): number {
+  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : otherwise
+}

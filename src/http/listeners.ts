@@ -1,0 +1,143 @@
+/** The addresses of a server. They move to where the configuration wants them, without cutting off who is being served. */
+import type { RequestListener } from 'node:http'
+import { createServer } from 'node:net'
+import type { Log } from '../runtime/log.ts'
+import { Listener, type ListenerPlan, listenFailure } from './listener.ts'
+
+export interface ListenerPlans {
+  readonly plain: ListenerPlan
+  readonly secure?: ListenerPlan | undefined
+}
+
+export interface ListenerPorts {
+  readonly plain: number | undefined
+  readonly secure: number | undefined
+}
+
+/** Requests that take longer to finish are cut off when their listener closes. */
+const CLOSING_LIMIT_MS = 10_000
+
+export class Listeners {
+  readonly #log: Log
+  readonly #leaving = new Set<Promise<void>>()
+  #plain: Listener | undefined
+  #secure: Listener | undefined
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  /** Where the server is reached; the plain address first. */
+  get urls(): string[] {
+    return [this.#plain, this.#secure].flatMap((listener) => (listener ? [listener.url] : []))
+  }
+
+  /** The real ports of now. */
+  get ports(): ListenerPorts {
+    return { plain: this.#plain?.port, secure: this.#secure?.port }
+  }
+
+  /** Throws when the plain address cannot be had. Without its TLS address the server goes on, and says so. */
+  async open(plans: ListenerPlans, handler: RequestListener): Promise<void> {
+    this.#plain = await Listener.open(plans.plain, handler, this.#log)
+    this.#secure = await this.#openSecure(plans.secure, handler)
+  }
+
+  /** Opens the new addresses, then lets the old ones finish. What cannot be opened stays where it is. */
+  async move(plans: ListenerPlans, handler: RequestListener): Promise<void> {
+    const before = this.#plain
+    if (before && !isSame(before, plans.plain)) {
+      try {
+        this.#plain = await this.#replace(before, plans.plain, handler)
+      } catch (error) {
+        this.#log.error(error instanceof Error ? error.message : String(error))
+      }
+    }
+    if (this.#secure && plans.secure && isSame(this.#secure, plans.secure)) return
+    if (this.#secure) this.#leave(this.#secure)
+    this.#secure = await this.#openSecure(plans.secure, handler)
+  }
+
+  /** Resolves when the last request is done. */
+  async close(): Promise<void> {
+    for (const listener of [this.#plain, this.#secure]) if (listener) this.#leave(listener)
+    this.#plain = undefined
+    this.#secure = undefined
+    await Promise.all(this.#leaving)
+  }
+
+  async #replace(before: Listener, plan: ListenerPlan, handler: RequestListener): Promise<Listener> {
+    const wanted = atPort(plan, before.port)
+    if (wanted.port !== before.port) {
+      const listener = await Listener.open(wanted, handler, this.#log)
+      this.#leave(before)
+      return listener
+    }
+    // The same port under another address or with other options: the old one must let go first.
+    this.#leave(before)
+    try {
+      return await openSoon(wanted, handler, this.#log)
+    } catch (error) {
+      this.#log.error(error instanceof Error ? error.message : String(error))
+      return openSoon({ ...before.plan, port: before.port }, handler, this.#log)
+    }
+  }
+
+  async #openSecure(plan: ListenerPlan | undefined, handler: RequestListener): Promise<Listener | undefined> {
+    if (!plan) return undefined
+    try {
+      return await openSoon(plan, handler, this.#log)
+    } catch (error) {
+      this.#log.error('There is no TLS listener.', { error: error instanceof Error ? error.message : String(error) })
+      return undefined
+    }
+  }
+
+  #leave(listener: Listener): void {
+    const closed = listener.close(CLOSING_LIMIT_MS).finally(() => this.#leaving.delete(closed))
+    this.#leaving.add(closed)
+  }
+}
+
+/** Throws a sentence for people when the address cannot be listened on. */
+export async function probe(host: string, port: number): Promise<void> {
+  const server = createServer()
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (error) => reject(new Error(listenFailure(error, host, port), { cause: error })))
+      server.listen({ host, port }, resolve)
+    })
+  } finally {
+    await new Promise<void>((resolve) => server.close(() => resolve()))
+  }
+}
+
+const ATTEMPTS = 20
+const ATTEMPT_PAUSE_MS = 50
+
+/** A port that was just let go may take a moment to be free. */
+async function openSoon(plan: ListenerPlan, handler: RequestListener, log: Log): Promise<Listener> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await Listener.open(plan, handler, log)
+    } catch (error) {
+      const { cause } = error instanceof Error ? error : { cause: undefined }
+      const isTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE'
+      if (!isTaken || attempt === ATTEMPTS) throw error
+      await new Promise((resolve) => setTimeout(resolve, ATTEMPT_PAUSE_MS))
+    }
+  }
+}
+
+/** The plans, at the ports that were chosen before where they leave the choice open. */
+export function atPorts({ plain, secure }: ListenerPlans, ports: ListenerPorts): ListenerPlans {
+  return { plain: atPort(plain, ports.plain), secure: secure && atPort(secure, ports.secure) }
+}
+
+function atPort(plan: ListenerPlan, port: number | undefined): ListenerPlan {
+  return plan.port === 0 && port !== undefined ? { ...plan, port } : plan
+}
+
+function isSame({ plan, port }: Listener, wanted: ListenerPlan): boolean {
+  return JSON.stringify({ ...plan, port }) === JSON.stringify(atPort(wanted, port))
+}

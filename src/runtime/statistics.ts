@@ -1,0 +1,152 @@
+/**
+ * What the server counts. Counting is an addition; once a tick the additions become samples, of which sums, means and
+ * deviations are kept from the start and over windows of time. Memory is bounded: a window keeps so many samples at most.
+ */
+import { Samples, type Summary } from './samples.ts'
+import { STATISTICS } from './statistic-list.ts'
+
+export interface StatisticsSettings {
+  /** The time between two samples. */
+  readonly rateMs: number
+  /** The windows that can be asked for; 0 is everything since the start. */
+  readonly windowsSeconds: readonly number[]
+}
+
+export type Statistic = Summary & { readonly description: string }
+export type StatisticSection = Readonly<Record<string, Statistic>>
+
+export class Statistics {
+  readonly #gauges: { readonly meter: Meter; read(): number; last: number }[] = []
+  #meters: ReadonlyMap<string, ReadonlyMap<string, Meter>>
+  #settings: StatisticsSettings
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(settings: StatisticsSettings) {
+    this.#settings = settings
+    this.#meters = newMeters(settings)
+    this.#tick()
+  }
+
+  /** A statistic that is not on the list is not counted. */
+  increment(section: string, name: string, by = 1): void {
+    const meter = this.#meters.get(section)?.get(name)
+    if (meter) meter.add(by)
+  }
+
+  decrement(section: string, name: string): void {
+    this.increment(section, name, -1)
+  }
+
+  /** A measurement: the sample of a tick is the mean of what was observed in it. */
+  observe(section: string, name: string, value: number): void {
+    this.#meters.get(section)?.get(name)?.observe(value)
+  }
+
+  /** A number that somebody else keeps; it is looked at once a tick. */
+  gauge(section: string, name: string, read: () => number): void {
+    const meter = this.#meters.get(section)?.get(name)
+    if (meter) this.#gauges.push({ meter, read, last: 0 })
+  }
+
+  /** Takes a sample now, before its time. */
+  flush(): void {
+    for (const gauge of this.#gauges) {
+      const value = gauge.read()
+      if (value !== gauge.last) gauge.meter.add(value - gauge.last)
+      gauge.last = value
+    }
+    for (const section of this.#meters.values()) for (const meter of section.values()) meter.sample()
+  }
+
+  /** Every statistic of every section; nothing when there is no such window. */
+  all(windowSeconds: number): Record<string, StatisticSection> {
+    if (!this.#hasWindow(windowSeconds)) return {}
+    return Object.fromEntries(
+      [...this.#meters].map(([section, meters]) => [
+        section,
+        Object.fromEntries([...meters.keys()].map((name) => [name, this.one(section, name, windowSeconds)])),
+      ]),
+    )
+  }
+
+  /** One that is not known has no description and no numbers. */
+  one(section: string, name: string, windowSeconds: number): Statistic {
+    const meter = this.#meters.get(section)?.get(name)
+    const description = STATISTICS[section]?.[name] ?? ''
+    if (!meter) return { description, ...NOTHING, current: null }
+    return { description, ...(this.#hasWindow(windowSeconds) ? meter.summary(windowSeconds) : NOTHING) }
+  }
+
+  /** Begins anew, from zero. */
+  restart(settings: StatisticsSettings): void {
+    this.stop()
+    this.#settings = settings
+    this.#meters = newMeters(settings)
+    const gauges = this.#gauges.splice(0)
+    for (const { meter, read } of gauges) this.gauge(meter.section, meter.name, read)
+    this.#tick()
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+
+  #tick(): void {
+    this.#timer = setInterval(() => this.flush(), this.#settings.rateMs)
+    this.#timer.unref()
+  }
+
+  #hasWindow(seconds: number): boolean {
+    return seconds === 0 || this.#settings.windowsSeconds.includes(seconds)
+  }
+}
+
+const NOTHING: Summary = { current: 0, sum: null, mean: null, stddev: null, min: null, max: null }
+
+class Meter {
+  readonly section: string
+  readonly name: string
+  readonly #samples: Samples
+  #added = 0
+  #began = false
+  #observedSum = 0
+  #observedCount = 0
+
+  constructor(section: string, name: string, samples: Samples) {
+    this.section = section
+    this.name = name
+    this.#samples = samples
+  }
+
+  add(by: number): void {
+    this.#began = true
+    this.#added += by
+  }
+
+  observe(value: number): void {
+    this.#observedSum += value
+    this.#observedCount++
+  }
+
+  sample(): void {
+    if (this.#observedCount > 0) this.#samples.add(this.#observedSum / this.#observedCount)
+    else if (this.#began) this.#samples.add(this.#added)
+    this.#added = 0
+    this.#observedSum = 0
+    this.#observedCount = 0
+  }
+
+  summary(windowSeconds: number): Summary {
+    return this.#samples.summary(windowSeconds) ?? NOTHING
+  }
+}
+
+function newMeters({ rateMs, windowsSeconds }: StatisticsSettings): Map<string, Map<string, Meter>> {
+  const longest = Math.max(0, ...windowsSeconds)
+  return new Map(
+    Object.entries(STATISTICS).map(([section, names]) => [
+      section,
+      new Map(Object.keys(names).map((name) => [name, new Meter(section, name, new Samples(rateMs, longest))])),
+    ]),
+  )
+}

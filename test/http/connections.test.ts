@@ -1,0 +1,56 @@
+import { describe, expect, it } from 'vitest'
+import { Client, RawConnection, rawRequest } from '../support/client.ts'
+import { startService } from '../support/service.ts'
+
+async function server(settings: Record<string, Record<string, string>> = {}): Promise<Client> {
+  return new Client((await startService({ inMemory: true, settings })).url)
+}
+
+describe('connections', () => {
+  it.each([
+    ['max_connections', '2'],
+    ['server_options', '[{backlog, 5}, {max, 2}]'],
+  ])('are as many as httpd/%s says, and no more', async (key, value) => {
+    const { url } = await server({ httpd: { [key]: value } })
+    const first = await RawConnection.open(url)
+    const second = await RawConnection.open(url)
+    const request = rawRequest(['GET /_up HTTP/1.1', 'Host: x'])
+    for (const connection of [first, second]) {
+      connection.write(request)
+      await connection.receives('200 OK')
+    }
+    const third = await RawConnection.open(url)
+    expect(await third.closed()).toBe('')
+    first.end()
+    await expect
+      .poll(async () => {
+        const fourth = await RawConnection.open(url)
+        fourth.write(request)
+        return fourth.receives('200 OK').then(
+          () => true,
+          () => false,
+        )
+      })
+      .toBe(true)
+    second.end()
+  })
+
+  it('of HTTP/1.0 end with the reply, unless the client wants to go on', async () => {
+    const client = await server()
+    expect(await client.exchange('GET /_up HTTP/1.0\r\n\r\n')).toContain('200 OK')
+    const connection = await client.open()
+    const request = 'GET /_up HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n'
+    connection.write(request)
+    expect(await connection.receives('{"status"')).toMatch(/\r\nConnection: keep-alive\r\n/i)
+    connection.write(request)
+    await connection.receives(/200 OK[\s\S]*200 OK/)
+    connection.end()
+  })
+
+  it('that send more headers than anybody needs are refused and closed', async () => {
+    const headers = Array.from({ length: 1001 }, (_, i) => `X-${i}: y`)
+    const received = await (await server()).exchange(rawRequest(['GET / HTTP/1.1', 'Host: x', ...headers]))
+    expect(received).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/)
+    expect(received).toMatch(/\r\n\r\n$/)
+  })
+})

@@ -1,0 +1,20 @@
+import { describe, expect, it } from 'vitest'
+import { Client } from '../support/client.ts'
+import { startService } from '../support/service.ts'
+
+describe('ids of the server', () => {
+  it.each([
+    ['random', /^[0-9a-f]{32}$/],
+    ['sequential', /^[0-9a-f]{32}$/],
+    ['utc_random', /^06[0-9a-f]{30}$/],
+    ['utc_id', /^06[0-9a-f]{12}me$/],
+  ])('are %s where that is set, for documents too', async (algorithm, form) => {
+    const settings = { uuids: { algorithm, utc_id_suffix: 'me' } }
+    const client = new Client((await startService({ inMemory: true, settings })).url)
+    const { uuids } = (await client.request('GET', '/_uuids?count=500')).as<{ uuids: string[] }>()
+    for (const id of uuids) expect(id).toMatch(form)
+    expect(new Set(uuids).size).toBe(500)
+    const db = await client.database()
+    expect((await db.post('', {})).as<{ id: string }>().id).toMatch(form)
+  })
+})
