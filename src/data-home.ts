@@ -58,7 +58,8 @@ async function openFolder(home: string, path: string, idleFiles: number): Promis
     const engine = await LmdbEngine.open({ folder: path, idleFiles })
     return {
       engine,
-      openFiles: () => engine.openFiles,
+      // Those of the server's own databases do not count.
+      openFiles: () => engine.openNames().filter((name) => !name.startsWith('_')).length,
       keepIdle: (files) => engine.keepIdle(files),
       close: async () => {
         await engine.close()

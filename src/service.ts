@@ -5,6 +5,7 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import type { RequestListener } from 'node:http'
 import { isAbsolute, resolve } from 'node:path'
+import { Auth } from './auth/auth.ts'
 import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords.ts'
 import { Configuration, type SettingChange } from './config/configuration.ts'
 import { defaultSettings } from './config/defaults.ts'
@@ -165,10 +166,20 @@ class RunningService implements Service {
     const { log } = this.#log
     const tasks = new TaskRegistry(systemClock)
     const databases = new Databases(data.engine, { clock: systemClock, log, tasks })
+    const statistics = this.#statistics
+    const auth = new Auth({
+      settings: configuration,
+      databases,
+      clock: systemClock,
+      log,
+      onLookup: (isHit) => statistics.increment('service', isHit ? 'auth_cache_hits' : 'auth_cache_misses'),
+    })
+    await auth.start()
     const uuids = new Uuids(systemClock, uuidSettings(configuration))
     const app = createApp({
       configuration,
       databases,
+      auth,
       uuids,
       tasks,
       log,
@@ -184,6 +195,7 @@ class RunningService implements Service {
       uuids,
       handler: (request, response) => app.routing(request, response),
       close: async () => {
+        auth.close()
         await app.close()
         await databases.close()
         await data.close()

@@ -7,7 +7,8 @@ import { type FastifyInstance, fastify } from 'fastify'
 import type { Configuration } from '../config/configuration.ts'
 import { notFound, RequestError } from '../document/request-error.ts'
 import { CommitFailedError, StoreGoneError } from '../storage/storage-error.ts'
-import { type Answer, errorAnswer, MethodNotAllowedError, send } from './answer.ts'
+import { type Answer, MethodNotAllowedError, send } from './answer.ts'
+import { type AuthenticatedCall, authenticate, authorizeCall, refusal, withSession } from './authentication.ts'
 import { Call, type ForwardedNames, hostOf } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { preflight, withCorsHeaders } from './cors.ts'
@@ -95,16 +96,20 @@ function forwardedNames(configuration: Configuration): ForwardedNames {
 }
 
 async function answer(call: Call, context: HttpContext): Promise<Answer> {
+  let sender: AuthenticatedCall | undefined
   try {
     checkLength(call, context)
     checkCallback(call, context)
     const allowed = preflight(call, context)
     if (allowed) return allowed
-    const operation = await operationFor(call, context)
+    sender = await authenticate(call, context.auth)
+    const { route, operation } = await operationFor(call, sender, context)
+    await authorizeCall(call, sender, { who: operation.who, isOfDatabase: isOfDatabase(route) })
     count(call, operation, context)
-    return await operation.handler(call, context)
+    return withSession(sender, await operation.handler(call, context))
   } catch (error) {
-    return errorAnswer(told(error))
+    const answer = refusal(call, context.auth, told(error))
+    return sender ? withSession(sender, answer) : answer
   }
 }
 
@@ -115,14 +120,22 @@ function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): vo
   }
 }
 
-async function operationFor(call: Call, { databases, configuration }: HttpContext): Promise<Operation> {
+async function operationFor(
+  call: Call,
+  sender: AuthenticatedCall,
+  { configuration }: HttpContext,
+): Promise<{ route: Route; operation: Operation }> {
   const route = routeFor(call, configuration)
   if (!route) throw notFound('missing')
   const operation = operationOf(route, call.method)
-  if (operation) return operation
-  // That there is no such database is said before what one could do with it.
-  if (route.path.startsWith('/{db}')) await databases.get(call.segment(0))
+  if (operation) return { route, operation }
+  // That there is no such database, or none for this sender, is said before what one could do with it.
+  if (isOfDatabase(route)) await sender.openDatabase(call.segment(0))
   throw new MethodNotAllowedError(route.allow)
+}
+
+function isOfDatabase({ path }: Route): boolean {
+  return path.startsWith('/{db}')
 }
 
 /** A resource whose entry was taken out of the configuration is not there: its name is then one like others. */

@@ -1,4 +1,5 @@
 /** What handlers work on. */
+import type { Auth } from '../auth/auth.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Databases } from '../database/databases.ts'
 import type { Log } from '../runtime/log.ts'
@@ -10,6 +11,7 @@ import type { UuidSource } from '../runtime/uuids.ts'
 export interface HttpContext {
   readonly configuration: Configuration
   readonly databases: Databases
+  readonly auth: Auth
   readonly uuids: UuidSource
   readonly tasks: TaskRegistry
   readonly log: Log

@@ -2,6 +2,7 @@
 import type { Database } from '../database/database.ts'
 import { badRequest } from '../document/request-error.ts'
 import { type Answer, json } from './answer.ts'
+import { authenticationOf } from './authentication.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { readJson, requireJsonType } from './request-body.ts'
@@ -9,8 +10,9 @@ import { readJson, requireJsonType } from './request-body.ts'
 /** The format in which databases are stored, as the family counts it. */
 const DISK_FORMAT_VERSION = 6
 
-export function databaseOf(call: Call, { databases }: HttpContext): Promise<Database> {
-  return databases.get(call.segment(0))
+/** As the sender may use it. */
+export function databaseOf(call: Call, _: HttpContext): Promise<Database> {
+  return authenticationOf(call).openDatabase(call.segment(0))
 }
 
 export async function createDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {

@@ -34,6 +34,7 @@ import {
 } from './route.ts'
 import { security, setSecurity } from './security-resource.ts'
 import { allDatabases, serverInformation, up, uuids } from './server-resource.ts'
+import { login, logout, sessionInformation } from './session-resource.ts'
 import { statistics } from './stats-resource.ts'
 import { favicon, utilities } from './utils-resource.ts'
 
@@ -76,6 +77,11 @@ export const routes = new RouteTable([
   }),
   route('/_log', 'GET,POST', { GET: serverAdmin(readLog), POST: serverAdmin(writeLog) }),
   route('/_restart', 'POST', { POST: serverAdmin(restart) }),
+  route('/_session', 'GET,HEAD,POST,DELETE', {
+    GET: anyone(sessionInformation),
+    POST: anyone(login),
+    DELETE: anyone(logout),
+  }),
   route('/_stats', 'GET', { GET: anyone(statistics) }),
   route('/_up', 'GET,HEAD', { GET: anyone(up) }),
   route('/_utils', 'GET,HEAD', { GET: anyone(utilities) }),

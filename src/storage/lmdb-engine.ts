@@ -114,6 +114,11 @@ export class LmdbEngine implements StorageEngine {
     return this.#open.openCount
   }
 
+  /** The names of the stores whose files are open now; a store that is being compacted has two. */
+  openNames(): string[] {
+    return [...this.#open.paths()].flatMap((path) => parseStoreFileName(basename(path))?.name ?? [])
+  }
+
   /** How many files without users are kept open from now on. */
   keepIdle(files: number): void {
     this.#open.idleLimit = files

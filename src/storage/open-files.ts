@@ -57,6 +57,11 @@ export class OpenFiles {
     return this.#files.size
   }
 
+  /** Where the open files lie. */
+  paths(): Iterable<string> {
+    return this.#files.keys()
+  }
+
   /** Closes what is idle and waits for all closing under way. */
   async close(): Promise<void> {
     for (const file of this.#idle) this.#close(file)

@@ -32,7 +32,8 @@ async function start(): Promise<{ folder: string; server: ServerProcess; databas
 }
 
 async function filesIn(folder: string): Promise<string[]> {
-  return (await readdir(folder)).filter((file) => /\.mdb(\.new)?$/.test(file))
+  // Those of the database of users do not matter.
+  return (await readdir(folder)).filter((file) => !file.startsWith('_') && /\.mdb(\.new)?$/.test(file))
 }
 
 /** What the folder holds of the database after the server is gone, and what is wrong with it. */
