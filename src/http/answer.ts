@@ -1,6 +1,7 @@
 /** What a handler answers, and the one place that sends it. */
 import type { ServerResponse } from 'node:http'
 import { RequestError } from '../document/request-error.ts'
+import { version } from '../runtime/version.ts'
 import type { Call } from './call.ts'
 
 export type Headers = Readonly<Record<string, string>>
@@ -87,23 +88,33 @@ export async function send(call: Call, answer: Answer): Promise<void> {
 
 const NEWLINE = Buffer.from('\n')
 
-function headOf(call: Call, answer: Answer): Record<string, string | number> {
-  const head: Record<string, string | number> = {
-    'Cache-Control': 'must-revalidate',
-    'Content-Type': call.acceptsJson ? 'application/json' : 'text/plain;charset=utf-8',
+const SERVER = `Service/${version} (Node.js/${process.versions.node})`
+
+/** Names and values in turn: the form that goes out with the least work. Headers of the answer win. */
+function headOf(call: Call, { headers, status }: Answer): string[] {
+  const head = ['Server', SERVER]
+  if (headers['Cache-Control'] === undefined) head.push('Cache-Control', 'must-revalidate')
+  if (headers['Content-Type'] === undefined && status !== 304 && status !== 204) {
+    head.push('Content-Type', call.acceptsJson ? 'application/json' : 'text/plain;charset=utf-8')
   }
   // What is left of a body that nobody read must not be taken for the next request.
-  if (!call.request.complete) head.Connection = 'close'
-  return Object.assign(head, answer.headers)
+  if (!call.request.complete) head.push('Connection', 'close')
+  for (const name in headers) head.push(name, headers[name]!)
+  return head
 }
+
+/** So much goes out in one write together with the head. */
+const ONE_WRITE_BYTES = 64 * 1024
 
 function sendWhole(call: Call, answer: WholeAnswer): void {
   const { response } = call
   const head = headOf(call, answer)
-  if (answer.status === 304 || answer.status === 204) delete head['Content-Type']
-  else head['Content-Length'] = Buffer.byteLength(answer.body)
-  response.writeHead(answer.status, head)
-  response.end(answer.body)
+  const { status, body } = answer
+  if (status !== 304 && status !== 204) head.push('Content-Length', String(Buffer.byteLength(body)))
+  response.writeHead(status, head)
+  // As one string with the head it is one write; Latin-1 gives the bytes as they are.
+  if (typeof body !== 'string' && body.length <= ONE_WRITE_BYTES) response.end(body.toString('latin1'), 'latin1')
+  else response.end(body)
 }
 
 async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {

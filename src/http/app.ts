@@ -9,11 +9,12 @@ import { notFound, RequestError } from '../document/request-error.ts'
 import { CommitFailedError, StoreGoneError } from '../storage/storage-error.ts'
 import { type Answer, MethodNotAllowedError, send } from './answer.ts'
 import { type AuthenticatedCall, authenticate, authorizeCall, refusal, withSession } from './authentication.ts'
-import { Call, type ForwardedNames, hostOf } from './call.ts'
+import { Call, hostOf } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { preflight, withCorsHeaders } from './cors.ts'
 import { checkCallback, wrapped } from './jsonp.ts'
 import { logRequest, maskedUrl } from './request-log.ts'
+import { requestSettings } from './request-settings.ts'
 import { type Operation, operationOf, type Route } from './route.ts'
 import { routes } from './routes.ts'
 import { virtualTarget } from './virtual-hosts.ts'
@@ -25,11 +26,9 @@ export function createApp(context: HttpContext): FastifyInstance {
     exposeHeadRoutes: false,
     logger: false,
   })
-  const server = `Service/${context.version} (Node.js/${process.versions.node})`
   // Taken over before Fastify routes or looks at the body: methods, types and paths are judged by our own rules.
   app.addHook('onRequest', async (request, reply) => {
     reply.hijack()
-    reply.raw.setHeader('Server', server)
     await handle(request.raw, reply.raw, request.originalUrl, context)
   })
   return app
@@ -76,23 +75,11 @@ function callFor(
   for (const name of INTERNAL_HEADERS) {
     if (request.headers[name] !== undefined) delete request.headers[name]
   }
-  const forwarded = forwardedNames(configuration)
-  const url = virtualTarget(
-    configuration.section('vhosts'),
-    configuration.get('httpd', 'vhost_global_handlers') ?? '',
-    hostOf(request, forwarded),
-    requestedUrl,
-  )
+  const { forwarded, globalHandlers } = requestSettings(configuration)
+  const rules = configuration.section('vhosts')
+  if (rules.size === 0) return new Call(request, response, { url: requestedUrl, forwarded })
+  const url = virtualTarget(rules, globalHandlers, hostOf(request, forwarded), requestedUrl)
   return new Call(request, response, { url: url ?? requestedUrl, requestedUrl, forwarded })
-}
-
-function forwardedNames(configuration: Configuration): ForwardedNames {
-  const name = (key: string, usual: string) => configuration.get('httpd', key)?.toLowerCase() ?? usual
-  return {
-    host: name('x_forwarded_host', 'x-forwarded-host'),
-    ssl: name('x_forwarded_ssl', 'x-forwarded-ssl'),
-    proto: name('x_forwarded_proto', 'x-forwarded-proto'),
-  }
 }
 
 async function answer(call: Call, context: HttpContext): Promise<Answer> {
@@ -114,8 +101,7 @@ async function answer(call: Call, context: HttpContext): Promise<Answer> {
 }
 
 function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): void {
-  const limit = configuration.get('httpd', 'max_uri_length')
-  if (limit !== undefined && requestedUrl.length > Number(limit)) {
+  if (requestedUrl.length > requestSettings(configuration).longestUrl) {
     throw new RequestError(414, 'too_long', 'the request entity is too long')
   }
 }

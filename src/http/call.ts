@@ -163,7 +163,9 @@ function pathSegments(path: string): string[] {
   const segments: string[] = []
   for (const segment of path.split('/')) {
     // A plus is a blank everywhere but in the name of a database, which may have one and never has a blank.
-    if (segment !== '') segments.push(decode(segments.length === 0 ? segment : segment.replaceAll('+', ' ')))
+    if (segment === '') continue
+    const isPlain = segments.length === 0 || !segment.includes('+')
+    segments.push(decode(isPlain ? segment : segment.replaceAll('+', ' ')))
   }
   return segments
 }

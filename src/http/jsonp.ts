@@ -3,6 +3,7 @@ import { badRequest } from '../document/request-error.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { requestSettings } from './request-settings.ts'
 
 /** A callback can only be a name, or the client could be made to run anything. */
 export function checkCallback(call: Call, context: HttpContext): void {
@@ -32,7 +33,7 @@ export function wrapped(call: Call, context: HttpContext, answer: Answer): Answe
 }
 
 function callbackOf(call: Call, { configuration }: HttpContext): string | undefined {
-  if (configuration.get('httpd', 'allow_jsonp') !== 'true') return undefined
+  if (!requestSettings(configuration).allowsJsonp) return undefined
   const callback = call.query('callback')
   return callback === '' ? undefined : callback
 }

@@ -70,11 +70,15 @@ export class RouteTable {
   findInDatabase(segments: readonly string[]): Route | undefined {
     const [, second] = segments
     if (second === undefined) return this.#routes.get('/{db}')
-    const name = second.startsWith('_') ? second : '{docid}'
-    const further = '/{name}'.repeat(Math.min(2, segments.length - 2))
-    return this.#routes.get(`/{db}/${name}${further}`) ?? this.#routes.get(`/{db}/{docid}${further}`)
+    const further = FURTHER[Math.min(2, segments.length - 2)]!
+    const named = second.startsWith('_') ? this.#routes.get(`/{db}/${second}${further}`) : undefined
+    return named ?? this.#routes.get(DOCUMENT_PATHS[Math.min(2, segments.length - 2)]!)
   }
 }
+
+/** What follows the second segment, by how many more there are; of more than two the last counts again. */
+const FURTHER = ['', '/{name}', '/{name}/{name}']
+const DOCUMENT_PATHS = FURTHER.map((further) => `/{db}/{docid}${further}`)
 
 /** What a method does; undefined when the path does not have it. */
 export function operationOf({ operations }: Route, method: string): Operation | undefined {
