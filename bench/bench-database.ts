@@ -1,5 +1,5 @@
 /** A database on a server under test, made for one workload and removed after it. Checks what it is answered. */
-import { addressOf, HttpConnection, requestText, type ServerAddress } from './http-connection.ts'
+import { addressOf, HttpConnection, type RequestOptions, requestText, type ServerAddress } from './http-connection.ts'
 import type { Reply } from './reply-reader.ts'
 import { bulkBody } from './sample-documents.ts'
 
@@ -23,14 +23,14 @@ export class BenchDatabase {
   }
 
   /** A request inside the database, ready to be sent; the path begins with a slash, or is empty. */
-  request(method: string, path: string, body?: string): string {
-    return requestText(this.server, method, `/${this.name}${path}`, body)
+  request(method: string, path: string, body?: string, options?: RequestOptions): string {
+    return requestText(this.server, method, `/${this.name}${path}`, body, options)
   }
 
-  async call(method: string, path: string, status: number, body?: string): Promise<unknown> {
+  async call(method: string, path: string, status: number, body?: string, options?: RequestOptions): Promise<unknown> {
     const connection = await HttpConnection.open(this.server)
     try {
-      return parsed(await connection.exchange(this.request(method, path, body)), status)
+      return parsed(await connection.exchange(this.request(method, path, body, options)), status)
     } finally {
       connection.destroy()
     }

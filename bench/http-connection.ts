@@ -27,12 +27,24 @@ export function addressOf(url: string): ServerAddress {
   }
 }
 
+export interface RequestOptions {
+  readonly contentType?: string
+  readonly cookie?: string
+}
+
 /** A request as it goes over the wire. Bodies are ASCII here, so their length is their size. */
-export function requestText(server: ServerAddress, method: string, path: string, body?: string): string {
+export function requestText(
+  server: ServerAddress,
+  method: string,
+  path: string,
+  body?: string,
+  { contentType = 'application/json', cookie }: RequestOptions = {},
+): string {
   const authorization = server.authorization ? `Authorization: ${server.authorization}\r\n` : ''
-  const head = `${method} ${server.prefix}${path} HTTP/1.1\r\nHost: ${server.host}:${server.port}\r\n${authorization}Accept: application/json\r\n`
+  const session = cookie === undefined ? '' : `Cookie: ${cookie}\r\n`
+  const head = `${method} ${server.prefix}${path} HTTP/1.1\r\nHost: ${server.host}:${server.port}\r\n${authorization}${session}Accept: application/json\r\n`
   if (body === undefined) return `${head}\r\n`
-  return `${head}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
+  return `${head}Content-Type: ${contentType}\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 }
 
 export class HttpConnection {

@@ -27,8 +27,21 @@ const FOLDER = join(import.meta.dirname, 'limits')
 
 /** A bare `node:http` server that answers every request with a constant. */
 export function bareHttp(options: { share: number; connections: number; sizeBytes: number }): Limit {
+  return bareServer('bare-http.ts', 'bare node:http, a constant of that size', options)
+}
+
+/** A bare `node:http` server that streams a file. */
+export function bareFile(options: { share: number; connections: number; sizeBytes: number }): Limit {
+  return bareServer('bare-file.ts', 'bare node:http, a file of that size', options)
+}
+
+function bareServer(
+  program: string,
+  name: string,
+  options: { share: number; connections: number; sizeBytes: number },
+): Limit {
   const start = async (): Promise<RunningLimit> => {
-    const child = new NodeProcess({ args: [join(FOLDER, 'bare-http.ts'), String(options.sizeBytes)] })
+    const child = new NodeProcess({ args: [join(FOLDER, program), String(options.sizeBytes)] })
     const server = addressOf(await child.printed(/(http:\/\/\S+)/))
     const exchange = {
       request: requestText(server, 'GET', '/constant'),
@@ -43,7 +56,7 @@ export function bareHttp(options: { share: number; connections: number; sizeByte
       stop: () => child.stop(),
     }
   }
-  return { name: 'bare node:http, a constant of that size', share: options.share, start }
+  return { name, share: options.share, start }
 }
 
 /** Bare `lmdb` that puts the same documents in the same batches, each batch on disk before the next begins. */

@@ -3,7 +3,7 @@
  * that is put on it in every round, and `aim` is how many times the rate of pouchdb-server this server should reach.
  */
 import { type BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
-import { bareHttp, bareLmdb, type Limit } from './limits.ts'
+import { bareFile, bareHttp, bareLmdb, type Limit } from './limits.ts'
 import type { Load } from './load.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
 
@@ -112,7 +112,72 @@ export const workloads: readonly Workload[] = [
       },
     }),
   },
+  {
+    name: 'attachment-get-10m',
+    title: 'GET an attachment of 10 MB, 1 connection',
+    unit: 'requests',
+    limit: bareFile({ share: 0.6, connections: 1, sizeBytes: 10_000_000 }),
+    prepare: (database) => putAttachment(database, 10_000_000),
+    run: async (database) => getAttachment(database, 10_000_000, 1),
+  },
+  {
+    name: 'attachment-get-64k',
+    title: 'GET an attachment of 64 KB, 8 connections',
+    unit: 'requests',
+    prepare: (database) => putAttachment(database, 65_536),
+    run: async (database) => getAttachment(database, 65_536, 8),
+  },
+  {
+    name: 'attachment-put-10m',
+    title: 'PUT an attachment of 10 MB, 1 connection',
+    unit: 'requests',
+    prepare: nothing,
+    run: async (database) => putAttachments(database, 10_000_000, 1),
+  },
+  {
+    name: 'attachment-put-64k',
+    title: 'PUT an attachment of 64 KB, 8 connections',
+    unit: 'requests',
+    prepare: nothing,
+    run: async (database) => putAttachments(database, 65_536, 8),
+  },
 ]
+
+/** A type that nobody packs. */
+const BINARY = { contentType: 'application/octet-stream' }
+
+async function putAttachment(database: BenchDatabase, sizeBytes: number): Promise<void> {
+  await database.call('PUT', '/document/content', 201, 'x'.repeat(sizeBytes), BINARY)
+}
+
+function getAttachment(database: BenchDatabase, sizeBytes: number, connections: number): Load {
+  const exchange: ReturnType<Load['next']> = {
+    request: database.request('GET', '/document/content'),
+    check: (reply) => {
+      expectStatus(reply, 200)
+      if (reply.body.length !== sizeBytes) throw new Error(`An attachment came with ${reply.body.length} bytes.`)
+      return 1
+    },
+  }
+  return { connections, next: () => exchange }
+}
+
+/** Each on a document of its own. */
+function putAttachments(database: BenchDatabase, sizeBytes: number, connections: number): Load {
+  const content = 'x'.repeat(sizeBytes)
+  const round = anyNumber(1e9)
+  let count = 0
+  return {
+    connections,
+    next: () => ({
+      request: database.request('PUT', `/with-${round}-${count++}/content`, content, BINARY),
+      check: (reply) => {
+        expectStatus(reply, 201)
+        return 1
+      },
+    }),
+  }
+}
 
 /** Reads documents in no order. All are of one size, so the size of the answer tells whether it is whole. */
 export async function getDocuments(
