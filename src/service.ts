@@ -2,7 +2,7 @@
  * The server as a library: puts the parts together and takes them apart again. Any number of services may live in one
  * process; nothing is shared between them.
  */
-import { readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, statfs, writeFile } from 'node:fs/promises'
 import type { RequestListener } from 'node:http'
 import { isAbsolute, resolve } from 'node:path'
 import { Auth } from './auth/auth.ts'
@@ -14,7 +14,9 @@ import { canonicalSection, type SettingMap, withSetting } from './config/setting
 import { SettingError } from './config/setting-rules.ts'
 import { parseTerm } from './config/term-text.ts'
 import { type DataHome, memoryHome, type OpenData, openHome } from './data-home.ts'
+import { CompactionDaemon } from './database/compaction-daemon.ts'
 import { Databases } from './database/databases.ts'
+import { ExternalPrograms } from './external/external-programs.ts'
 import { createApp } from './http/app.ts'
 import { isOfListeners, listenerPlans } from './http/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
@@ -189,6 +191,15 @@ class RunningService implements Service {
       restart: () => this.#restartSoon(),
     })
     await app.ready()
+    const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
+    const isOnDisk = this.#home.folder !== undefined
+    const compactionDaemon = new CompactionDaemon({
+      configuration,
+      databases,
+      clock: systemClock,
+      log,
+      freeBytes: async () => (isOnDisk ? freeBytesAt(folder) : Number.POSITIVE_INFINITY),
+    })
     return {
       data,
       databases,
@@ -197,6 +208,8 @@ class RunningService implements Service {
       close: async () => {
         auth.close()
         await app.close()
+        await programs.close()
+        await compactionDaemon.close()
         await databases.close()
         await data.close()
       },
@@ -369,4 +382,9 @@ async function writeUriFile(path: string, urls: readonly string[]): Promise<void
   const known = await readFile(path, 'utf8').catch(() => '')
   if (known !== '' && !/^https?:\/\//.test(known)) throw new Error('The file is not one of this server.')
   await writeFile(path, urls.map((url) => `${url}\n`).join(''))
+}
+
+async function freeBytesAt(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
 }

@@ -122,6 +122,12 @@ export class Configuration {
     return this.#effective.get(canonicalSection(section)) ?? new Map()
   }
 
+  /** A section as the files of the operator and this start have it: without anything that was changed at run time. */
+  startupSection(section: string): ReadonlyMap<string, string> {
+    const layers = [this.#sources.defaults, this.#files, this.#environment, this.#flags]
+    return mergedSettings(layers).get(canonicalSection(section)) ?? new Map()
+  }
+
   /** The names of all sections that have a key. */
   sections(): string[] {
     return [...this.#effective].filter(([, keys]) => keys.size > 0).map(([name]) => name)

@@ -82,6 +82,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   'httpd/socket_options': term,
   'log/max_file_size': positive,
   'log/max_files': count,
+  'os_daemon_settings/max_retries': count,
+  'os_daemon_settings/retry_time': positive,
   'query_server_config/os_process_limit': positive,
   'replicator/checkpoint_interval': positive,
   'replicator/connection_timeout': positive,

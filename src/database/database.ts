@@ -12,6 +12,7 @@ import type { Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachment-store.ts'
 import { BatchedWrites } from './batched-writes.ts'
 import { compactDatabase } from './compaction.ts'
+import { type DatabaseEventListener, updateEvents } from './database-event.ts'
 import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
 import { DatabaseView } from './database-view.ts'
 import type { DocumentAccess, ReadingAccess } from './document-guard.ts'
@@ -25,6 +26,8 @@ export interface DatabaseSurroundings {
   readonly clock: Clock
   readonly log: Log
   readonly tasks: TaskRegistry
+  /** Told of updates and compactions. */
+  readonly onEvent?: DatabaseEventListener
 }
 
 export interface DatabaseInformation extends DatabaseState {
@@ -32,7 +35,14 @@ export interface DatabaseInformation extends DatabaseState {
   readonly isCompacting: boolean
   readonly fileBytes: number
   readonly dataBytes: number
+  /** The sizes right after the last compaction, if there was one since the database was opened. */
+  readonly compactedTo: DatabaseSizes | undefined
   readonly openedUs: number
+}
+
+export interface DatabaseSizes {
+  readonly fileBytes: number
+  readonly dataBytes: number
 }
 
 /** What a database knows of itself and nobody can change. */
@@ -53,7 +63,14 @@ interface DatabaseParts {
   readonly batched: BatchedWrites
   readonly listeners: Set<(updateSequence: number) => void>
   readonly stopping: AbortController
-  compaction: Promise<void> | undefined
+  compaction: RunningCompaction | undefined
+  compactedTo: DatabaseSizes | undefined
+}
+
+interface RunningCompaction {
+  /** Resolves when it is over, whatever became of it. */
+  readonly done: Promise<void>
+  readonly cancelling: AbortController
 }
 
 export class Database {
@@ -122,13 +139,14 @@ export class Database {
 
   async information(): Promise<DatabaseInformation> {
     using view = this.view()
-    const [state, sizes] = await Promise.all([view.state(), this.#store.sizes()])
+    const [state, { fileBytes }] = await Promise.all([view.state(), this.#store.sizes()])
     return {
       ...state,
       name: this.name,
       isCompacting: this.#parts.compaction !== undefined,
-      fileBytes: sizes.fileBytes,
-      dataBytes: Math.min(sizes.fileBytes, state.bodyBytes),
+      fileBytes,
+      dataBytes: Math.min(fileBytes, state.bodyBytes),
+      compactedTo: this.#parts.compactedTo,
       openedUs: this.openedUs,
     }
   }
@@ -174,19 +192,31 @@ export class Database {
   /** Begins to compact in the background, unless it is being done. */
   compact(): void {
     const parts = this.#parts
-    parts.compaction ??= this.#compact()
+    if (parts.compaction) return
+    const cancelling = new AbortController()
+    const done = this.#compact(AbortSignal.any([cancelling.signal, parts.stopping.signal]))
       .catch((error: unknown) => {
         if (this.#store.dropped) return
-        this.#surroundings.log.error('A compaction failed.', { database: this.name, error: String(error) })
+        const { log } = this.#surroundings
+        if (cancelling.signal.aborted) log.info('A compaction was given up.', { database: this.name })
+        else log.error('A compaction failed.', { database: this.name, error: String(error) })
       })
       .finally(() => {
         parts.compaction = undefined
       })
+    parts.compaction = { done, cancelling }
   }
 
   /** Resolves when no compaction is running. */
   async compacted(): Promise<void> {
-    await this.#parts.compaction
+    await this.#parts.compaction?.done
+  }
+
+  /** Gives up the compaction that is running, if any; what it did not replace stays. Resolves when it is over. */
+  async cancelCompaction(): Promise<void> {
+    const { compaction } = this.#parts
+    compaction?.cancelling.abort(new Error('The compaction is given up.'))
+    await compaction?.done
   }
 
   /** Calls back with the newest sequence after each commit of documents; returns how to stop that. */
@@ -200,10 +230,10 @@ export class Database {
   async close(): Promise<void> {
     this.#parts.stopping.abort(new Error('The database is being closed.'))
     await this.flush()
-    await this.#parts.compaction
+    await this.compacted()
   }
 
-  async #compact(): Promise<void> {
+  async #compact(signal: AbortSignal): Promise<void> {
     using view = this.view()
     const { documentCount, deletedCount } = await view.state()
     view.release()
@@ -216,10 +246,12 @@ export class Database {
       progress: 0,
     })
     try {
-      const { signal } = this.#parts.stopping
       await compactDatabase(this.#store, this.#queue, this.ranks, this.attachments, total, signal, (done) => {
         task.update({ changes_done: done, progress: total === 0 ? 100 : Math.floor((100 * done) / total) })
       })
+      this.#surroundings.onEvent?.({ type: 'compacted', db: this.name })
+      const { fileBytes, dataBytes } = await this.information()
+      this.#parts.compactedTo = { fileBytes, dataBytes }
     } finally {
       task.end()
     }
@@ -234,8 +266,9 @@ function partsOf(store: Store, { salt }: Identity, surroundings: DatabaseSurroun
     salt,
     weightOf: weightOfRecord,
   })
-  const queue = new WriteQueue(store, ranks, ({ updateSequence }) => {
+  const queue = new WriteQueue(store, ranks, ({ updateSequence }, written) => {
     for (const listener of listeners) listener(updateSequence)
+    if (written) for (const event of updateEvents(store.name, written)) surroundings.onEvent?.(event)
   })
   return {
     store,
@@ -248,5 +281,6 @@ function partsOf(store: Store, { salt }: Identity, surroundings: DatabaseSurroun
     listeners,
     stopping: new AbortController(),
     compaction: undefined,
+    compactedTo: undefined,
   }
 }

@@ -3,6 +3,7 @@ import { notFound, RequestError } from '../document/request-error.ts'
 import { StoreExistsError, StoreMissingError, StoreNameError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { Database, type DatabaseSurroundings } from './database.ts'
+import type { DatabaseEvent, DatabaseEventListener } from './database-event.ts'
 import { checkDatabaseName, illegalDatabaseName } from './database-name.ts'
 import type { DocumentGuard } from './document-guard.ts'
 
@@ -12,10 +13,11 @@ export class Databases {
   readonly #open = new Map<string, Promise<Database>>()
   readonly #guards = new Map<string, DocumentGuard>()
   readonly #onDeleted = new Set<(name: string) => Promise<void>>()
+  readonly #eventListeners = new Set<DatabaseEventListener>()
 
   constructor(engine: StorageEngine, surroundings: DatabaseSurroundings) {
     this.#engine = engine
-    this.#surroundings = surroundings
+    this.#surroundings = { ...surroundings, onEvent: (event) => this.#tell(event) }
   }
 
   list(): Promise<string[]> {
@@ -49,6 +51,12 @@ export class Databases {
     return () => this.#onDeleted.delete(listener)
   }
 
+  /** Calls back after each event of any database; returns how to stop that. */
+  onEvent(listener: DatabaseEventListener): () => void {
+    this.#eventListeners.add(listener)
+    return () => this.#eventListeners.delete(listener)
+  }
+
   /**
    * The database as the server itself uses it: without a guard. Throws what the client is to be told when there is none.
    */
@@ -77,6 +85,7 @@ export class Databases {
       if (error instanceof StoreNameError) throw illegalDatabaseName(name)
       throw error
     }
+    this.#tell({ type: 'created', db: name })
   }
 
   async delete(name: string): Promise<void> {
@@ -88,6 +97,7 @@ export class Databases {
       if (error instanceof StoreMissingError) throw notFound('missing')
       throw error
     }
+    this.#tell({ type: 'deleted', db: name })
     for (const listener of this.#onDeleted) await listener(name)
   }
 
@@ -95,6 +105,10 @@ export class Databases {
   async close(): Promise<void> {
     const databases = await Promise.allSettled(this.#open.values())
     await Promise.all(databases.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)))
+  }
+
+  #tell(event: DatabaseEvent): void {
+    for (const listener of this.#eventListeners) listener(event)
   }
 
   #keep(name: string, opening: Promise<Database>): Promise<Database> {

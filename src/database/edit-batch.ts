@@ -21,6 +21,8 @@ export interface BatchPlan {
   readonly state: DatabaseState
   /** For each request the outcomes of its edits. */
   readonly outcomes: readonly EditOutcome[][]
+  /** The ids of the documents that change; left out where none does. */
+  readonly written?: readonly string[]
 }
 
 export async function planBatch(
@@ -37,7 +39,8 @@ export async function planBatch(
   await batch.measureWinners(snapshot)
   const changes = batch.changes()
   await changes.finish(snapshot, ranks)
-  return { changes, state: batch.state, outcomes }
+  const { written } = batch
+  return { changes, state: batch.state, outcomes, ...(written.length > 0 && { written }) }
 }
 
 /** A record of the batch's own making. */
@@ -86,6 +89,11 @@ class EditBatch {
     // One sequence a document and request, however many of its revisions came.
     for (const id of changed) this.#newRecords.get(id)!.sequence = ++this.state.updateSequence
     return outcomes
+  }
+
+  /** The ids of the documents that are changed so far. */
+  get written(): readonly string[] {
+    return [...this.#newRecords.keys()]
   }
 
   /** A leaf that was there before and wins now is measured where it lies: a record knows the size of its winner only. */

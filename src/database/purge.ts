@@ -44,7 +44,7 @@ export async function planPurge(
   }
   changes.puts.push([purgeKey(purgeSequence), Buffer.from(JSON.stringify(Object.fromEntries(purged)))])
   await changes.finish(snapshot, ranks)
-  return { changes, state: changes.counted(state), result: { purgeSequence, purged } }
+  return { changes, state: changes.counted(state), result: { purgeSequence, purged }, written: [...purged.keys()] }
 }
 
 async function remaining(

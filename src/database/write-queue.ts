@@ -17,7 +17,12 @@ export interface SoloPlan<T> {
   readonly changes: Changes
   readonly state: DatabaseState
   readonly result: T
+  /** The ids of documents that are others now; left out where none was to change. */
+  readonly written?: readonly string[]
 }
+
+/** Called after a commit, with the documents that it was for, if it was for documents. */
+export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
 
 /** Called with a state of the database; may be called again with a newer one. */
 export type Solo<T> = (snapshot: Snapshot, state: DatabaseState) => Promise<SoloPlan<T>>
@@ -50,12 +55,12 @@ const STALE_RETRIES = 10
 export class WriteQueue {
   readonly #store: Store
   readonly #ranks: RankTree
-  readonly #onCommitted: (state: DatabaseState) => void
+  readonly #onCommitted: CommitListener
   readonly #waiting: (WaitingEdits | WaitingSolo)[] = []
   #waitingBytes = 0
   #running: Promise<void> | undefined
 
-  constructor(store: Store, ranks: RankTree, onCommitted: (state: DatabaseState) => void) {
+  constructor(store: Store, ranks: RankTree, onCommitted: CommitListener) {
     this.#store = store
     this.#ranks = ranks
     this.#onCommitted = onCommitted
@@ -147,13 +152,13 @@ export class WriteQueue {
       using snapshot = this.#store.snapshot()
       const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
       const before = stored ? decodeState(stored) : INITIAL_STATE
-      const { changes, state, result } = await plan(snapshot, before)
+      const { changes, state, result, written } = await plan(snapshot, before)
       if (isEmpty(changes) && state === before) return result
       snapshot.release()
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
       if (outcome === 'committed') {
-        this.#onCommitted(state)
+        this.#onCommitted(state, written)
         return result
       }
     }

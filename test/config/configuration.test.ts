@@ -47,6 +47,24 @@ describe('a configuration', () => {
     expect(each.get('a', 'g')).toBeUndefined()
   })
 
+  it('knows what a section was without any change at run time, of this process or an earlier one', async () => {
+    const folder = await temporaryFolder()
+    await writeFile(join(folder, 'local.ini'), '[service]\nb = 2\nc = 2\n')
+    const stored = new SettingMemory()
+    await stored.save(parseIni('[service]\na = stored\nb = stored\nnew = stored'))
+    const each = await configuration('[service]\na = 1\nb = 1\n', {
+      files: new OperatorFiles(folder),
+      stored,
+      environment: environmentSettings({ SETTLE_SERVICE__D: '3' }),
+      flags: parseIni('[service]\ne = 4'),
+    })
+    await each.set('service', 'c', 'changed')
+    await each.set('service', 'd', 'passing', { persist: false })
+    await each.delete('service', 'e')
+    expect(Object.fromEntries(each.startupSection('couchdb'))).toEqual({ a: '1', b: '2', c: '2', d: '3', e: '4' })
+    expect(each.startupSection('unknown').size).toBe(0)
+  })
+
   it('lets a change count at once over everything, and flags win again at the next start', async () => {
     const stored = new SettingMemory()
     const flags = parseIni('[a]\nx = 3')

@@ -1,0 +1,94 @@
+/**
+ * A program of `[os_daemons]`: kept running, and answered when it asks, in lines of JSON. It may read settings, be begun
+ * anew when one changes, and write into the log.
+ */
+import type { Configuration, SettingChange } from '../config/configuration.ts'
+import { canonicalSection } from '../config/setting-map.ts'
+import { KeptProcess, type KeptProcessOptions } from '../runtime/kept-process.ts'
+import { type Log, logLevelOf } from '../runtime/log.ts'
+
+/** What the running program wants to be begun anew for: a setting, or a whole section. */
+interface Registration {
+  readonly section: string
+  readonly key: string | undefined
+}
+
+/** A program needs few; the same ones again and again must not fill the memory. */
+const MOST_REGISTRATIONS = 1000
+
+export class OsDaemon {
+  readonly #name: string
+  readonly #configuration: Configuration
+  readonly #log: Log
+  readonly #process: KeptProcess
+  #registrations: Registration[] = []
+
+  constructor(configuration: Configuration, options: Omit<KeptProcessOptions, 'onLine' | 'onStart'>) {
+    this.#name = options.name
+    this.#configuration = configuration
+    this.#log = options.log
+    this.#process = new KeptProcess({
+      ...options,
+      onStart: () => {
+        this.#registrations = []
+      },
+      onLine: (line) => this.#hear(line),
+    })
+  }
+
+  async follow(change: SettingChange): Promise<void> {
+    const isOfIt = ({ section, key }: Registration) =>
+      section === change.section && (key === undefined || key === change.key)
+    if (this.#registrations.some(isOfIt)) await this.#process.restart()
+  }
+
+  stop(): Promise<void> {
+    return this.#process.stop()
+  }
+
+  #hear(line: string): void {
+    const [verb, first, second] = messageOf(line)
+    const isOfSetting = second === undefined || typeof second === 'string'
+    if (typeof first !== 'string') this.#complain(line)
+    else if (verb === 'log') this.#write(first, second)
+    else if (verb === 'get' && isOfSetting) this.#answer(first, second)
+    else if (verb === 'register' && isOfSetting) this.#register({ section: canonicalSection(first), key: second })
+    else this.#complain(line)
+  }
+
+  #answer(section: string, key: string | undefined): void {
+    const configuration = this.#configuration
+    if (key === undefined) this.#process.send(Object.fromEntries(configuration.section(section)))
+    else this.#process.send(configuration.get(section, key) ?? null)
+  }
+
+  #register(registration: Registration): void {
+    if (this.#registrations.length < MOST_REGISTRATIONS) this.#registrations.push(registration)
+    else this.#log.warn('An external program registers for too many settings.', { program: this.#name })
+  }
+
+  #write(text: string, options: unknown): void {
+    const level = logLevelOf(levelIn(options))
+    if (level !== 'none') this.#log[level](text, { program: this.#name })
+  }
+
+  #complain(line: string): void {
+    const beginning = line.slice(0, 200)
+    this.#log.warn('An external program wrote a line that is no request.', { program: this.#name, line: beginning })
+  }
+}
+
+/** Empty where the line is not a list. */
+function messageOf(line: string): readonly unknown[] {
+  try {
+    const message: unknown = JSON.parse(line)
+    return Array.isArray(message) ? message : []
+  } catch {
+    return []
+  }
+}
+
+function levelIn(options: unknown): string {
+  if (typeof options !== 'object' || options === null || !('level' in options)) return 'info'
+  return String(options.level)
+}

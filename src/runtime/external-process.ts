@@ -1,0 +1,152 @@
+/**
+ * A program beside the server, spoken to in lines of JSON. It gets its standard streams and no other descriptor of the
+ * server, and ends with it. What it writes to stderr goes into the log.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { commandWords } from './command-line.ts'
+import { readLines } from './line-reader.ts'
+import type { Log } from './log.ts'
+
+export interface ExternalProcessOptions {
+  /** What the log calls it. */
+  readonly name: string
+  /** Split into words as a shell does, but run without one. */
+  readonly command: string
+  readonly log: Log
+  /** Called with each line that it writes to stdout; without, they are dropped. */
+  readonly onLine?: (line: string) => void
+  /** Of a line on stdout; who writes a longer one is ended. */
+  readonly longestLineBytes?: number
+}
+
+const LONGEST_LINE_BYTES = 16 * 1024 * 1024
+const LONGEST_LOG_LINE_BYTES = 8 * 1024
+
+/** What may wait to be read by the program; one that lets more come together is ended. */
+const WAITING_BYTES = 16 * 1024 * 1024
+
+/** What a program may take to end when it is told to. */
+const GRACE_MS = 2000
+
+export class ExternalProcess {
+  /** Resolves to how it ended, in words. */
+  readonly exited: Promise<string>
+  /** Without streams where the system had no room for it. */
+  readonly #child: ChildProcess
+  readonly #name: string
+  readonly #log: Log
+  #isRunning = true
+
+  constructor({
+    name,
+    command,
+    log,
+    onLine = () => {},
+    longestLineBytes = LONGEST_LINE_BYTES,
+  }: ExternalProcessOptions) {
+    this.#name = name
+    this.#log = log
+    const child = startDetached(commandWords(command))
+    this.#child = child
+    this.exited = new Promise((resolve) => {
+      child.once('error', (error) => resolve(String(error)))
+      child.once('exit', (code, signal) => resolve(signal ?? `status ${code}`))
+    }).then((how) => {
+      this.#isRunning = false
+      running.delete(this)
+      return String(how)
+    })
+    running.add(this)
+    // Writing to a program that has ended is no failure of the server.
+    child.stdin?.on('error', () => {})
+    if (!child.stdout || !child.stderr) return
+    readLines(child.stdout, {
+      longestBytes: longestLineBytes,
+      onLine,
+      onPiece: () => this.#endFor('It wrote a line that is too long.'),
+    })
+    const logged = (line: string) => log.info(line, { program: name })
+    readLines(child.stderr, { longestBytes: LONGEST_LOG_LINE_BYTES, onLine: logged, onPiece: logged })
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
+  /** One line of JSON; dropped when the program is gone. */
+  send(message: unknown): void {
+    const { stdin } = this.#child
+    if (!this.#isRunning || !stdin?.writable) return
+    stdin.write(`${JSON.stringify(message)}\n`)
+    if (stdin.writableLength > WAITING_BYTES) this.#endFor('It does not read what it is sent.')
+  }
+
+  /** Resolves when the program is gone: it is asked first, and then made to. */
+  async stop(): Promise<void> {
+    if (!this.#isRunning) return
+    this.#child.stdin?.end()
+    this.kill('SIGTERM')
+    const impatience = setTimeout(() => this.kill('SIGKILL'), GRACE_MS)
+    await this.exited
+    clearTimeout(impatience)
+  }
+
+  /** To the program and to those that it started. */
+  kill(signal: 'SIGTERM' | 'SIGKILL'): void {
+    const { pid } = this.#child
+    if (!this.#isRunning || pid === undefined) return
+    try {
+      process.kill(-pid, signal)
+    } catch {
+      // Just gone.
+    }
+  }
+
+  #endFor(reason: string): void {
+    if (!this.#isRunning) return
+    this.#log.error('An external program is ended.', { program: this.#name, reason })
+    this.kill('SIGKILL')
+  }
+}
+
+const running = new Set<ExternalProcess>()
+
+// Also where the server does not take the time to stop them.
+process.on('exit', () => {
+  for (const each of running) each.kill('SIGKILL')
+})
+
+/**
+ * In a group of its own: what a terminal sends to the server is the server's to handle. The shell does no more than look
+ * the program up.
+ */
+function startDetached(words: readonly string[]): ChildProcess {
+  const lookup = ['-c', 'exec "$@"', 'sh', ...words]
+  if (process.platform !== 'linux') return spawn('/bin/sh', lookup, { detached: true })
+  return spawn(process.execPath, ['--no-warnings', '--eval', CLOSING_LAUNCHER, '--', ...lookup], { detached: true })
+}
+
+/**
+ * LMDB leaves its files open in every process that is started: whoever has such a descriptor can write into a database.
+ * This closes them and becomes the program. Descriptors of its own close themselves then, which is how it tells them
+ * apart. Other systems than Linux hand down none in the first place. Signals that Node ignores would stay ignored; those
+ * that it handles do not.
+ */
+const CLOSING_LAUNCHER = `
+const { closeSync, readdirSync, readFileSync } = require('node:fs')
+const flagsOf = (descriptor) => {
+  try {
+    return parseInt(/^flags:\\s*([0-7]+)/m.exec(readFileSync('/proc/self/fdinfo/' + descriptor, 'utf8'))[1], 8)
+  } catch (error) {
+    if (error.code === 'ENOENT') return undefined
+    throw error
+  }
+}
+const CLOSE_ON_EXEC = 0o2000000
+for (const descriptor of readdirSync('/proc/self/fd').map(Number)) {
+  const flags = descriptor > 2 ? flagsOf(descriptor) : undefined
+  if (flags !== undefined && (flags & CLOSE_ON_EXEC) === 0) closeSync(descriptor)
+}
+for (const signal of ['SIGPIPE', 'SIGXFSZ']) process.on(signal, () => {})
+process.execve('/bin/sh', ['sh', ...process.argv.slice(1)], process.env)
+`

@@ -1,0 +1,59 @@
+import { describe, expect, it } from 'vitest'
+import type { DatabaseEvent } from '../../src/database/database-event.ts'
+import { Databases } from '../../src/database/databases.ts'
+import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { put, surroundings } from './test-database.ts'
+
+async function followed() {
+  const databases = new Databases(new MemoryEngine(), surroundings())
+  const events: DatabaseEvent[] = []
+  const stop = databases.onEvent((event) => events.push(event))
+  await databases.create('db')
+  return { databases, database: await databases.get('db'), events, stop }
+}
+
+const created = { type: 'created', db: 'db' }
+const updated = { type: 'updated', db: 'db' }
+
+describe('the events of databases', () => {
+  it('have one update for all that is committed together, and one for each design document in it', async () => {
+    const { database, events } = await followed()
+    await Promise.all([
+      database.write([put('a', {}), put('_design/x', {})]),
+      database.write([put('b', {})]),
+      database.write([put('_design/y', {})]),
+    ])
+    expect(events).toEqual([
+      created,
+      updated,
+      { type: 'ddoc_updated', db: 'db', id: '_design/x' },
+      { type: 'ddoc_updated', db: 'db', id: '_design/y' },
+    ])
+  })
+
+  it('do not have what was refused, nor what fails', async () => {
+    const { databases, database, events } = await followed()
+    await database.write([put('a', {})])
+    await database.write([put('a', {})])
+    await expect(databases.create('db')).rejects.toThrow()
+    await expect(databases.delete('other')).rejects.toThrow()
+    expect(events).toEqual([created, updated])
+  })
+
+  it('have a compaction when it is done, and no updates for it', async () => {
+    const { database, events } = await followed()
+    const [outcome] = await database.write([put('a', {})])
+    if (outcome?.outcome !== 'written') throw new Error('The document was refused.')
+    await database.write([put('a', { new: true }, { parent: String(outcome.revision) })])
+    database.compact()
+    await database.compacted()
+    expect(events).toEqual([created, updated, updated, { type: 'compacted', db: 'db' }])
+  })
+
+  it('end for who does not want them any more', async () => {
+    const { databases, events, stop } = await followed()
+    stop()
+    await databases.delete('db')
+    expect(events).toEqual([created])
+  })
+})
