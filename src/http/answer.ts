@@ -132,10 +132,15 @@ async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {
   response.end()
 }
 
+/** A client that takes nothing for so long is given up: what its reply is read from cannot be held for ever. */
+const STALLED_LIMIT_MS = 300_000
+
 /** Resolves when the client has taken what was written, or is gone. */
 function writable(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
+    const impatience = setTimeout(() => response.destroy(), STALLED_LIMIT_MS)
     const done = () => {
+      clearTimeout(impatience)
       response.off('drain', done)
       response.off('close', done)
       resolve()
