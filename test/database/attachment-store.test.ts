@@ -1,0 +1,70 @@
+import { describe, expect, it } from 'vitest'
+import { CHUNK_BYTES } from '../../src/database/attachment-chunks.ts'
+import { ATTACHMENT_PREFIX, afterPrefix } from '../../src/database/keys.ts'
+import type { Store } from '../../src/storage/store.ts'
+import { memoryDatabase, put, written } from './test-database.ts'
+
+async function storedChunks(store: Store): Promise<number> {
+  using snapshot = store.snapshot()
+  const range = { from: ATTACHMENT_PREFIX, to: afterPrefix(ATTACHMENT_PREFIX) }
+  return (await snapshot.page(range, { rows: 1000, keysOnly: true })).length
+}
+
+/** As many chunks of bytes, in pieces of another size, and then an end that may be a bad one. */
+async function* content(chunks: number, end: () => Promise<void> = async () => {}): AsyncGenerator<Buffer> {
+  for (let left = chunks * CHUNK_BYTES; left > 0; left -= 100_000) yield Buffer.alloc(Math.min(left, 100_000), 'x')
+  await end()
+}
+
+describe('the bytes of attachments', () => {
+  it('of an upload that breaks off are removed by compaction', async () => {
+    const { database, store } = await memoryDatabase()
+    const broken = content(9, () => Promise.reject(new Error('gone')))
+    await expect(database.attachments.stage(broken)).rejects.toThrow('gone')
+    expect(await storedChunks(store)).toBe(8)
+    database.compact()
+    await database.compacted()
+    expect(await storedChunks(store)).toBe(0)
+  })
+
+  it('of an upload under way survive a compaction, and are there when its document is written', async () => {
+    const { database, store } = await memoryDatabase()
+    const gate = Promise.withResolvers<void>()
+    const staging = database.attachments.stage(content(9, () => gate.promise))
+    await expect.poll(() => storedChunks(store)).toBe(8)
+    database.compact()
+    await database.compacted()
+    expect(await storedChunks(store)).toBe(8)
+    gate.resolve()
+    const { content: stored, puts, release } = await staging
+    const attachment = { ...stored, name: 'a', contentType: 'application/octet-stream', revpos: undefined, puts }
+    await written(database.write([{ ...put('document', {}), attachments: [attachment] }]))
+    release()
+    database.compact()
+    await database.compacted()
+    let length = 0
+    for await (const piece of database.attachments.read(stored)) length += piece.length
+    expect(length).toBe(9 * CHUNK_BYTES)
+  })
+
+  it('do not move the version that writers of documents count on', async () => {
+    const { database, store } = await memoryDatabase()
+    using before = store.snapshot()
+    await database.attachments.stage(content(8))
+    using after = store.snapshot()
+    expect(await after.version()).toBe(await before.version())
+  })
+
+  it('are stored whole up to the last byte, whatever their size', async () => {
+    const { database } = await memoryDatabase()
+    for (const size of [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1]) {
+      async function* bytes() {
+        if (size > 0) yield Buffer.alloc(size, 'x')
+      }
+      const { content: stored, puts } = await database.attachments.stage(bytes())
+      expect(stored).toMatchObject({ length: size, storedLength: size })
+      expect(puts.reduce((sum, [, value]) => sum + value.length, 0)).toBe(size)
+      expect(puts.length).toBe(Math.max(1, Math.ceil(size / CHUNK_BYTES)))
+    }
+  })
+})
