@@ -16,7 +16,7 @@ declare module 'lmdb' {
   /** Every database that was ever opened, by the name of its file without the ending. */
   const allDbs: Map<string, unknown>
   interface Database {
-    getBinary(key: Uint8Array, options: { transaction: Transaction }): Buffer | undefined
+    getBinary(key: Uint8Array, options: { transaction: ReadTransaction }): Buffer | undefined
   }
   interface RootDatabaseOptions {
     noReadAhead?: boolean
