@@ -2,6 +2,7 @@
 
 import { isServerAdmin, type UserContext } from '../database/user-context.ts'
 import { RequestError } from '../document/request-error.ts'
+import { isObject } from '../encoding/json-value.ts'
 
 /** Who a resource is for. */
 export type Who = 'anyone' | 'member' | 'database admin' | 'server admin'
@@ -73,8 +74,4 @@ function groupOf(value: unknown): Group {
 
 function texts(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

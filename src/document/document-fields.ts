@@ -3,6 +3,7 @@
  * refused here, so that nothing wrong gets further inside.
  */
 import { JsonReader, type ScannedDocument } from '../encoding/json-text.ts'
+import { isObject } from '../encoding/json-value.ts'
 import { type DocumentId, parseDocumentId } from './document-id.ts'
 import { badRequest, docValidation } from './request-error.ts'
 import {
@@ -173,8 +174,4 @@ function badMember(name: string): Error {
 
 function parsed(text: Buffer): unknown {
   return JSON.parse(text.toString('utf8'))
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -6,6 +6,7 @@
  *   branch  parent + 1, start, count, bodies, hashes of 16 bytes, number of other hashes, those: index, size, text
  *   body    the status in the two low bits of its first byte, the body number above them; without body: length of the run
  */
+import { writeVarint } from '../encoding/varint.ts'
 import { HASH_BYTES, HashList } from './hash-list.ts'
 import { type Branch, leafGeneration, NO_PARENT, RevisionTree, type StoredBody } from './revision-tree.ts'
 
@@ -120,11 +121,8 @@ class Writer {
     this.#target[this.#at++] = value
   }
 
-  /** Seven bits a byte, the lowest first; the high bit says that more follow. */
   number(value: number): void {
-    let rest = value
-    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.byte((rest % 0x80) + 0x80)
-    this.byte(rest)
+    this.#at = writeVarint(this.#target, this.#at, value)
   }
 
   tagged(tag: number, value: number): void {

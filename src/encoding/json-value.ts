@@ -1,2 +1,7 @@
 /** What JSON can say. A member that is absent is not a value: there is no `undefined` in it. */
 export type JsonValue = null | boolean | number | string | readonly JsonValue[] | { readonly [name: string]: JsonValue }
+
+/** Whether a value out of JSON is an object: not an array, and not null. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -5,13 +5,14 @@ import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import { inlineText, stubText } from '../database/document-rendering.ts'
 import { badRequest } from '../document/request-error.ts'
+import { isObject } from '../encoding/json-value.ts'
 import { type Answer, notModified, streamed } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { jsonParameter } from './document-answer.ts'
 import { queryParseError } from './query-error.ts'
-import { isObject, readJson } from './request-body.ts'
+import { readJson } from './request-body.ts'
 
 export async function getAllDocuments(call: Call, context: HttpContext): Promise<Answer> {
   const keys = call.query('keys')

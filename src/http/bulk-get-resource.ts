@@ -5,6 +5,7 @@ import { type OpenedDocument, openRevisions } from '../database/open-document.ts
 import { parseDocumentId } from '../document/document-id.ts'
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
+import { isObject } from '../encoding/json-value.ts'
 import { acceptsMultipart } from './acceptance.ts'
 import { type Answer, streamed } from './answer.ts'
 import type { Call } from './call.ts'
@@ -12,7 +13,7 @@ import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { multipartSource, revisionList } from './document-answer.ts'
 import { bulkGetBody, newBoundary, type RevisionPart } from './multipart-writer.ts'
-import { isObject, readJsonObject, requireJsonType } from './request-body.ts'
+import { readJsonObject, requireJsonType } from './request-body.ts'
 
 export async function bulkGet(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)

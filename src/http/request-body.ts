@@ -3,6 +3,7 @@ import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { badRequest, invalidJson, RequestError } from '../document/request-error.ts'
 import { JsonReader, JsonTextError } from '../encoding/json-text.ts'
+import { isObject } from '../encoding/json-value.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 
@@ -30,10 +31,6 @@ export async function readJsonObject(call: Call, context: HttpContext): Promise<
   const value = await readJson(call, context)
   if (!isObject(value)) throw badRequest('Request body must be a JSON object')
   return value
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 export function parsing<T>(parse: () => T): T {

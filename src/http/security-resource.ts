@@ -1,11 +1,12 @@
 /** `_security`: who may do what with a database. */
 import { badRequest } from '../document/request-error.ts'
 import { JsonReader } from '../encoding/json-text.ts'
+import { isObject } from '../encoding/json-value.ts'
 import { type Answer, json, jsonText } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
-import { isObject, parsing, readJsonText } from './request-body.ts'
+import { parsing, readJsonText } from './request-body.ts'
 
 export async function security(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
