@@ -70,6 +70,8 @@ export class RouteTable {
   findInDatabase(segments: readonly string[]): Route | undefined {
     const [, second] = segments
     if (second === undefined) return this.#routes.get('/{db}')
+    const action = second === '_design' ? this.#routes.get(`/{db}/_design/{name}/${segments[3]}`) : undefined
+    if (action) return action
     const further = FURTHER[Math.min(2, segments.length - 2)]!
     const named = second.startsWith('_') ? this.#routes.get(`/{db}/${second}${further}`) : undefined
     return named ?? this.#routes.get(DOCUMENT_PATHS[Math.min(2, segments.length - 2)]!)
