@@ -2,6 +2,7 @@
 /** The `settle` command: reads the flags, starts the service, ends it in order. */
 import { enableCompileCache } from 'node:module'
 import { parseArgs } from 'node:util'
+import { keepTickObject } from './runtime/tick-object.ts'
 import { inTunedProcess } from './tuned-process.ts'
 
 const USAGE = `Usage: settle [options]
@@ -96,6 +97,7 @@ function fail(error: unknown): void {
 }
 
 if (inTunedProcess()) {
+  keepTickObject()
   // A second start reads what the first one compiled.
   enableCompileCache()
   main().catch(fail)

@@ -1,8 +1,8 @@
 /**
- * Where a server keeps what it keeps: its home folder with settings and log, and the folder of its databases, which is
- * the same one unless the configuration says otherwise. Or memory, with nothing on disk.
+ * Where a server keeps what it keeps: its home folder with settings and log, and the folders of its databases and
+ * indexes, which are the same one unless the configuration says otherwise. Or memory, with nothing on disk.
  */
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { OperatorFiles } from './config/operator-files.ts'
 import { SettingFile, SettingMemory, type SettingStore } from './config/setting-store.ts'
 import { DataFolder } from './storage/data-folder.ts'
@@ -11,12 +11,18 @@ import { MemoryEngine } from './storage/memory-engine.ts'
 import { DataFolderError } from './storage/storage-error.ts'
 import type { StorageEngine } from './storage/store.ts'
 
-/** The databases of a server, opened. */
+/** The databases of a server and their indexes, opened. */
 export interface OpenData {
   readonly engine: StorageEngine
+  readonly indexEngine: StorageEngine
   openFiles(): number
   keepIdle(files: number): void
   close(): Promise<void>
+}
+
+export interface DataFolders {
+  readonly databases: string
+  readonly indexes: string
 }
 
 export interface DataHome {
@@ -25,7 +31,7 @@ export interface DataHome {
   readonly settings: SettingStore
   readonly operatorFiles?: OperatorFiles
   /** May be called again when what it gave is closed. */
-  open(databaseFolder: string, idleFiles: number): Promise<OpenData>
+  open(folders: DataFolders, idleFiles: number): Promise<OpenData>
   close(): Promise<void>
 }
 
@@ -36,7 +42,7 @@ export async function openHome(path: string): Promise<DataHome> {
     folder: home.path,
     settings: new SettingFile(resolve(home.path, 'settings.ini')),
     operatorFiles: new OperatorFiles(home.path),
-    open: (databaseFolder, idleFiles) => openFolder(home.path, resolve(databaseFolder), idleFiles),
+    open: (folders, idleFiles) => openFolders(home.path, folders, idleFiles),
     close: async () => home.close(),
   }
 }
@@ -44,30 +50,57 @@ export async function openHome(path: string): Promise<DataHome> {
 export function memoryHome(): DataHome {
   // Kept over a restart: what was acknowledged is not lost.
   const engine = new MemoryEngine()
+  const indexEngine = new MemoryEngine()
   return {
     folder: undefined,
     settings: new SettingMemory(),
-    open: async () => ({ engine, openFiles: () => 0, keepIdle: () => {}, close: async () => {} }),
-    close: () => engine.close(),
+    open: async () => ({ engine, indexEngine, openFiles: () => 0, keepIdle: () => {}, close: async () => {} }),
+    close: async () => {
+      await engine.close()
+      await indexEngine.close()
+    },
   }
 }
 
-async function openFolder(home: string, path: string, idleFiles: number): Promise<OpenData> {
-  const other = path === home ? undefined : await DataFolder.open(path)
+/** Within their folder, which may be that of the databases. */
+const INDEXES = 'view_indexes'
+
+async function openFolders(home: string, folders: DataFolders, idleFiles: number): Promise<OpenData> {
+  const databases = resolve(folders.databases)
+  const indexes = resolve(folders.indexes)
+  const others: DataFolder[] = []
+  const opened: LmdbEngine[] = []
+  const close = async () => {
+    for (const engine of opened) await engine.close()
+    for (const other of others) other.close()
+  }
   try {
-    const engine = await LmdbEngine.open({ folder: path, idleFiles })
+    for (const path of new Set([databases, indexes])) if (path !== home) others.push(await DataFolder.open(path))
+    const engine = await openEngine(databases, databases, idleFiles)
+    opened.push(engine)
+    const indexEngine = await openEngine(indexes, join(indexes, INDEXES), idleFiles)
+    opened.push(indexEngine)
     return {
       engine,
+      indexEngine,
       // Those of the server's own databases do not count.
       openFiles: () => engine.openNames().filter((name) => !name.startsWith('_')).length,
-      keepIdle: (files) => engine.keepIdle(files),
-      close: async () => {
-        await engine.close()
-        other?.close()
+      keepIdle: (files) => {
+        engine.keepIdle(files)
+        indexEngine.keepIdle(files)
       },
+      close,
     }
   } catch (error) {
-    other?.close()
+    await close()
+    throw error
+  }
+}
+
+async function openEngine(path: string, folder: string, idleFiles: number): Promise<LmdbEngine> {
+  try {
+    return await LmdbEngine.open({ folder, idleFiles })
+  } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new DataFolderError(`The data folder ${path} cannot be opened: ${reason}`, { cause: error })
   }

@@ -13,20 +13,26 @@ import { environmentSettings } from './config/environment.ts'
 import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
 import { SettingError } from './config/setting-rules.ts'
 import { parseTerm } from './config/term-text.ts'
-import { type DataHome, memoryHome, type OpenData, openHome } from './data-home.ts'
+import { type DataFolders, type DataHome, memoryHome, type OpenData, openHome } from './data-home.ts'
 import { CompactionDaemon } from './database/compaction-daemon.ts'
 import { Databases } from './database/databases.ts'
 import { ExternalPrograms } from './external/external-programs.ts'
+import { createFunctions } from './functions/create-functions.ts'
+import { functionSettings } from './functions/function-settings.ts'
+import { QueryServers } from './functions/query-servers.ts'
 import { createApp } from './http/app.ts'
 import { isOfListeners, listenerPlans } from './http/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
 import { systemClock } from './runtime/clock.ts'
+import { Deadlines } from './runtime/deadlines.ts'
 import { type Log, silentLog } from './runtime/log.ts'
 import { ServerLog } from './runtime/server-log.ts'
 import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { randomUuid, type UuidSettings, Uuids } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
+import { LocalRunner } from './views/index-runner.ts'
+import { Views } from './views/views.ts'
 
 export interface ServiceOptions {
   /** The folder of the data; `./data` unless given. */
@@ -62,10 +68,13 @@ export { version }
 
 /** Opens the data, so that nobody else does. Throws an error whose message is a sentence for people. */
 export async function createService(options: ServiceOptions = {}): Promise<Service> {
-  const defaults = withSetting(await defaultSettings(), 'vendor', 'version', version)
   const flags = flagSettings(options)
   const environment = environmentSettings(options.environment ?? {})
-  const home = options.inMemory ? memoryHome() : await openHome(homeFolder([flags, environment, defaults]))
+  const ownDefaults = withSetting(await defaultSettings(), 'vendor', 'version', version)
+  const folder = homeFolder([flags, environment, ownDefaults])
+  // Indexes lie with the databases unless somebody wants them elsewhere.
+  const defaults = withSetting(ownDefaults, 'service', 'view_index_dir', folder)
+  const home = options.inMemory ? memoryHome() : await openHome(folder)
   try {
     const configuration = await Configuration.load({
       defaults,
@@ -101,7 +110,7 @@ class RunningService implements Service {
   readonly #onFailure: (error: unknown) => void
   readonly #forget: (() => void)[]
   #parts: Parts | undefined
-  #databaseFolder = ''
+  #folders: DataFolders = { databases: '', indexes: '' }
   #url: string | undefined
   #uriFile: string | undefined
   #closing: Promise<void> | undefined
@@ -157,17 +166,27 @@ class RunningService implements Service {
   }
 
   async #open(): Promise<void> {
-    const folder = this.#configuration.text('service', 'database_dir')
-    this.#parts = await this.#openParts(folder)
-    this.#databaseFolder = folder
+    const folders = {
+      databases: this.#configuration.text('service', 'database_dir'),
+      indexes: this.#configuration.text('service', 'view_index_dir'),
+    }
+    this.#parts = await this.#openParts(folders)
+    this.#folders = folders
   }
 
-  async #openParts(folder: string): Promise<Parts> {
+  async #openParts(folders: DataFolders): Promise<Parts> {
     const configuration = this.#configuration
-    const data = await this.#home.open(folder, configuration.integer('service', 'max_dbs_open'))
+    const data = await this.#home.open(folders, configuration.integer('service', 'max_dbs_open'))
     const { log } = this.#log
     const tasks = new TaskRegistry(systemClock)
-    const databases = new Databases(data.engine, { clock: systemClock, log, tasks })
+    const functions = createFunctions({
+      settings: () => functionSettings(configuration),
+      log,
+      languages: new QueryServers({ configuration, log }),
+    })
+    const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions })
+    const runner = new LocalRunner(functions)
+    const views = await Views.open({ databases, engine: data.indexEngine, functions, runner, tasks, log })
     const statistics = this.#statistics
     const auth = new Auth({
       settings: configuration,
@@ -178,39 +197,44 @@ class RunningService implements Service {
     })
     await auth.start()
     const uuids = new Uuids(systemClock, uuidSettings(configuration))
-    const app = createApp({
+    const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
+    const handler = createApp({
       configuration,
       databases,
+      functions,
+      views,
       auth,
       uuids,
+      programs,
       tasks,
       log,
       serverLog: this.#log,
       statistics: this.#statistics,
+      deadlines: new Deadlines(),
       version,
       restart: () => this.#restartSoon(),
     })
-    await app.ready()
-    const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
     const isOnDisk = this.#home.folder !== undefined
     const compactionDaemon = new CompactionDaemon({
       configuration,
       databases,
       clock: systemClock,
       log,
-      freeBytes: async () => (isOnDisk ? freeBytesAt(folder) : Number.POSITIVE_INFINITY),
+      freeBytes: async () => (isOnDisk ? freeBytesAt(folders.databases) : Number.POSITIVE_INFINITY),
     })
     return {
       data,
       databases,
       uuids,
-      handler: (request, response) => app.routing(request, response),
+      handler,
       close: async () => {
         auth.close()
-        await app.close()
         await programs.close()
         await compactionDaemon.close()
+        await views.close()
+        // Writes that wait are validated on their way.
         await databases.close()
+        await functions.close()
         await data.close()
       },
     }
@@ -312,7 +336,7 @@ class RunningService implements Service {
     this.#statistics.restart(statisticsSettings(configuration))
     await this.#open().catch(async (error: unknown) => {
       log.error('The databases stay where they were.', { error: String(error) })
-      this.#parts = await this.#openParts(this.#databaseFolder)
+      this.#parts = await this.#openParts(this.#folders)
     })
     await this.#listen(atPorts(this.#plans(), before))
   }

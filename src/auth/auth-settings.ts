@@ -3,6 +3,8 @@ import type { PasswordScheme } from './passwords.ts'
 
 /** Where settings come from and go to. */
 export interface SettingSource {
+  /** Another object after each change. */
+  readonly state: object
   get(section: string, key: string): string | undefined
   section(section: string): ReadonlyMap<string, string>
   set(section: string, key: string, value: string): Promise<unknown>
@@ -15,6 +17,7 @@ export interface ChangedSetting {
 }
 
 export const AUTH_SECTION = 'service_httpd_auth'
+export const REPLICATOR_SECTION = 'replicator'
 const OAUTH_SECTION = 'service_httpd_oauth'
 
 const DEFAULT_HANDLERS =
@@ -24,8 +27,19 @@ const DEFAULT_HANDLERS =
 /** Users may bring hashes that took up to so many iterations, whatever the server itself uses: more would tie it up. */
 const FOREIGN_ITERATIONS = 100_000
 
+/** What every request asks for: read once for each state of the settings. */
+interface FrequentSettings {
+  readonly isOpen: boolean
+  readonly handlers: string
+  readonly secret: string | undefined
+  readonly requiresUser: boolean
+  readonly timeoutSeconds: number
+  readonly forwarded: { readonly host: string; readonly ssl: string; readonly proto: string }
+}
+
 export class AuthSettings {
   readonly #source: SettingSource
+  #frequent: { readonly state: object; readonly settings: FrequentSettings } | undefined
 
   constructor(source: SettingSource) {
     this.#source = source
@@ -38,19 +52,23 @@ export class AuthSettings {
 
   /** While there is no administrator everybody is one. */
   get isOpen(): boolean {
-    return this.admins.size === 0
+    return this.#often.isOpen
   }
 
   get handlers(): string {
-    return this.#source.get('httpd', 'authentication_handlers') ?? DEFAULT_HANDLERS
+    return this.#often.handlers
   }
 
   get usersDatabase(): string {
     return this.#text('authentication_db') ?? '_users'
   }
 
+  get replicatorDatabase(): string {
+    return this.#source.get(REPLICATOR_SECTION, 'db') || '_replicator'
+  }
+
   get secret(): string | undefined {
-    return this.#text('secret')
+    return this.#often.secret
   }
 
   async setSecret(secret: string): Promise<void> {
@@ -58,7 +76,7 @@ export class AuthSettings {
   }
 
   get requiresUser(): boolean {
-    return this.#isOn('require_valid_user')
+    return this.#often.requiresUser
   }
 
   get redirect(): string | undefined {
@@ -72,7 +90,7 @@ export class AuthSettings {
 
   /** How long a session lasts. */
   get timeoutSeconds(): number {
-    return this.#number('timeout', 600)
+    return this.#often.timeoutSeconds
   }
 
   get cookiesPersist(): boolean {
@@ -159,17 +177,34 @@ export class AuthSettings {
   }
 
   /** The names of headers that tell what a proxy in front of the server saw. */
-  get forwarded(): { host: string; ssl: string; proto: string } {
-    const name = (key: string, usual: string) => (this.#source.get('httpd', key) || usual).toLowerCase()
-    return {
-      host: name('x_forwarded_host', 'X-Forwarded-Host'),
-      ssl: name('x_forwarded_ssl', 'X-Forwarded-Ssl'),
-      proto: name('x_forwarded_proto', 'X-Forwarded-Proto'),
-    }
+  get forwarded(): FrequentSettings['forwarded'] {
+    return this.#often.forwarded
   }
 
   onChange(listener: (change: ChangedSetting) => void | Promise<void>): () => void {
     return this.#source.onChange(listener)
+  }
+
+  get #often(): FrequentSettings {
+    const { state } = this.#source
+    if (this.#frequent?.state !== state) this.#frequent = { state, settings: this.#readFrequent() }
+    return this.#frequent.settings
+  }
+
+  #readFrequent(): FrequentSettings {
+    const name = (key: string, usual: string) => (this.#source.get('httpd', key) || usual).toLowerCase()
+    return {
+      isOpen: this.admins.size === 0,
+      handlers: this.#source.get('httpd', 'authentication_handlers') ?? DEFAULT_HANDLERS,
+      secret: this.#text('secret'),
+      requiresUser: this.#isOn('require_valid_user'),
+      timeoutSeconds: this.#number('timeout', 600),
+      forwarded: {
+        host: name('x_forwarded_host', 'X-Forwarded-Host'),
+        ssl: name('x_forwarded_ssl', 'X-Forwarded-Ssl'),
+        proto: name('x_forwarded_proto', 'X-Forwarded-Proto'),
+      },
+    }
   }
 
   /** An empty text counts as none. */

@@ -13,11 +13,14 @@ import type { Credentials } from './basic.ts'
 import { openDatabase } from './database-access.ts'
 import { type Authentication, authenticate, type HandlerName, type HandlerTools, handlerNames } from './handlers.ts'
 import { Logins } from './logins.ts'
+import { requireSignature } from './oauth-signature.ts'
 import { OAuthUsers } from './oauth-users.ts'
+import { replicatorDatabase } from './replicator-database.ts'
 import type { Who } from './rights.ts'
 import { makeToken, setCookie } from './session-cookie.ts'
+import type { SystemDatabase } from './system-database.ts'
 import { contextOf, UserDirectory, type UserRecord } from './user-directory.ts'
-import { UsersDatabase } from './users-database.ts'
+import { usersDatabase } from './users-database.ts'
 
 export interface AuthSurroundings {
   readonly settings: SettingSource
@@ -32,7 +35,7 @@ export class Auth {
   readonly settings: AuthSettings
   readonly #databases: Databases
   readonly #clock: Clock
-  readonly #users: UsersDatabase
+  readonly #systemDatabases: readonly SystemDatabase[]
   readonly #tools: HandlerTools
   readonly #logins: Logins
   readonly #stopListening: () => void
@@ -40,35 +43,40 @@ export class Auth {
 
   constructor({ settings: source, databases, clock, log, onLookup }: AuthSurroundings) {
     const settings = new AuthSettings(source)
-    const users = new UsersDatabase(databases, settings, log)
-    const usersDatabase = () => users.get()
-    const directory = new UserDirectory(settings, usersDatabase, onLookup)
-    const logins = new Logins(settings, directory, usersDatabase, { clock, log })
+    const users = usersDatabase(databases, settings, log)
+    const openUsers = () => users.get()
+    const directory = new UserDirectory(settings, openUsers, onLookup)
+    const logins = new Logins(settings, directory, openUsers, { clock, log })
     this.settings = settings
     this.#databases = databases
     this.#clock = clock
-    this.#users = users
+    this.#systemDatabases = [users, replicatorDatabase(databases, settings, log)]
     this.#logins = logins
-    this.#tools = { settings, directory, logins, oauthUsers: new OAuthUsers(usersDatabase), clock }
+    this.#tools = { settings, directory, logins, oauthUsers: new OAuthUsers(openUsers), clock }
     this.#stopListening = settings.onChange(({ section, key }) => {
       if (section === 'admins' || (section === AUTH_SECTION && key === 'secret')) logins.forget()
       if (section === AUTH_SECTION && (key === 'authentication_db' || key === 'auth_cache_size')) directory.clear()
     })
   }
 
-  /** Makes sure that the users database is there; to be awaited before the first request. */
-  start(): Promise<void> {
-    return this.#users.start()
+  /** Makes sure that the databases of the server are there; to be awaited before the first request. */
+  async start(): Promise<void> {
+    for (const database of this.#systemDatabases) await database.start()
   }
 
   close(): void {
     this.#stopListening()
-    this.#users.stop()
+    for (const database of this.#systemDatabases) database.stop()
     this.#logins.close()
   }
 
   authenticate(request: AuthRequest): Promise<Authentication> {
     return authenticate(request, this.#tools)
+  }
+
+  /** Throws what is wrong with a request that must be signed, whoever it comes from. */
+  requireSignature(request: AuthRequest, options: { readonly needsToken: boolean }): Promise<void> {
+    return requireSignature(request, this.#tools, options)
   }
 
   /** Names of the handlers that are tried, in their order. */

@@ -1,4 +1,5 @@
 /** Databases as a user may use them: who has no business there is turned away, others cannot write design documents. */
+import { refuseTogether } from '../database/all-or-nothing.ts'
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
 import type { Commit, DocumentAccess } from '../database/document-guard.ts'
@@ -17,12 +18,12 @@ export async function openDatabase(
   const database = await databases.get(name)
   const guard = databases.guardOf(name)
   const isServer = isServerAdmin(user)
-  if (isServer && !guard) return database
+  if (isServer && !guard) return database.usedBy(user)
   const security = isServer ? NO_SECURITY : await securityOf(database)
   authorize(who, user, security)
   const isAdmin = isDatabaseAdmin(user, security)
-  if (guard) return database.accessedBy(guard.accessOf(database, user, isAdmin))
-  return isAdmin ? database : database.accessedBy(MEMBER_ACCESS)
+  if (guard) return database.usedBy(user, guard.accessOf(database, user, isAdmin))
+  return database.usedBy(user, isAdmin ? undefined : MEMBER_ACCESS)
 }
 
 /** Members write everything but design documents. */
@@ -35,6 +36,10 @@ async function securityOf(database: Database) {
 
 async function writeAllButDesigns(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]> {
   if (!edits.some(({ id }) => isDesignId(id))) return commit(edits)
+  refuseTogether(
+    edits,
+    edits.map(({ id }) => (isDesignId(id) ? notDatabaseAdmin() : undefined)),
+  )
   const written = (await commit(edits.filter(({ id }) => !isDesignId(id)))).values()
   return edits.map(({ id }): EditOutcome => {
     if (isDesignId(id)) return { outcome: 'refused', error: notDatabaseAdmin() }

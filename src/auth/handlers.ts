@@ -8,13 +8,13 @@ import { type AuthRequest, headerOf, targetOf } from './auth-request.ts'
 import type { AuthSettings } from './auth-settings.ts'
 import { basicCredentials, type Credentials } from './basic.ts'
 import type { Logins } from './logins.ts'
-import { isRightlySigned, type OAuthSecrets, type SignedRequest, signedRequest, unknownPair } from './oauth.ts'
+import { type SignedRequest, signedRequest } from './oauth.ts'
+import { isSignedWith, secretsOf } from './oauth-signature.ts'
 import type { OAuthUsers } from './oauth-users.ts'
 import { equalTexts } from './passwords.ts'
 import { proxyUser } from './proxy.ts'
-import { RecentMap } from './recent-map.ts'
 import { unauthorized } from './rights.ts'
-import { isRenewalDue, isValidToken, tokenOf } from './session-cookie.ts'
+import { isRenewalDue, isValidToken, type SessionToken, tokenOf } from './session-cookie.ts'
 import { contextOf, type UserDirectory, type UserRecord } from './user-directory.ts'
 
 /** Who a request comes from, and how that is known. */
@@ -23,7 +23,7 @@ export interface Authentication {
   /** The name of the handler; undefined when none knew anybody. */
   readonly handler: HandlerName | undefined
   /** The session that proved it, where one did. */
-  readonly session?: Session
+  readonly session?: Session | undefined
 }
 
 export interface Session {
@@ -43,23 +43,27 @@ export interface HandlerTools {
 export type HandlerName = 'oauth' | 'cookie' | 'proxy' | 'default' | 'null' | 'special'
 
 /** Undefined: the handler does not know, the next one may. */
-type Handler = (request: AuthRequest, tools: HandlerTools) => Promise<Known | undefined>
+type Handler = (request: AuthRequest, tools: HandlerTools) => Known | undefined | Promise<Known | undefined>
 type Known = Pick<Authentication, 'user' | 'session'>
 
 const HANDLERS: Readonly<Record<HandlerName, Handler>> = {
   oauth,
   cookie,
-  proxy: async (request, { settings }) => known(proxyUser(request, settings)),
+  proxy: (request, { settings }) => known(proxyUser(request, settings)),
   default: passwordOrOpen,
-  null: async () => ({ user: NAMELESS_ADMIN }),
+  null: () => OPEN,
   special: testUser,
 }
+
+const OPEN: Known = { user: NAMELESS_ADMIN }
 
 /** Tries the handlers; throws where one refuses, or where nobody is known and somebody must be. */
 export async function authenticate(request: AuthRequest, tools: HandlerTools): Promise<Authentication> {
   for (const name of handlerNames(tools.settings.handlers)) {
-    const found = await HANDLERS[name](request, tools)
-    if (found) return { ...found, handler: name }
+    const asked = HANDLERS[name](request, tools)
+    // Most have nothing to look at, and need not be waited for.
+    const found = asked instanceof Promise ? await asked : asked
+    if (found) return { user: found.user, session: found.session, handler: name }
   }
   if (tools.settings.requiresUser && !isLogin(request)) throw unauthorized('Authentication required.')
   return { user: ANONYMOUS, handler: undefined }
@@ -70,16 +74,12 @@ export async function authenticate(request: AuthRequest, tools: HandlerTools): P
  * the first underscore of the function tells which. Unknown ones know nobody, so they are passed over.
  */
 export function handlerNames(list: string): readonly HandlerName[] {
-  const known = parsedLists.get(list)
-  if (known) return known
-  const names = parseHandlers(list)
-  parsedLists.set(list, names, MOST_LISTS)
-  return names
+  if (lastParsed.list !== list) lastParsed = { list, names: parseHandlers(list) }
+  return lastParsed.names
 }
 
 /** The list is asked for with every request and hardly ever changes. */
-const parsedLists = new RecentMap<readonly HandlerName[]>()
-const MOST_LISTS = 100
+let lastParsed: { readonly list: string; readonly names: readonly HandlerName[] } = { list: '', names: [] }
 
 function parseHandlers(list: string): HandlerName[] {
   const functions = [...list.matchAll(/\{\s*\w+\s*,\s*(\w+)\s*\}|(\w+)/g)].map(([, full, short]) => full ?? short ?? '')
@@ -103,10 +103,17 @@ function known(user: UserContext | undefined): Known | undefined {
   return user && { user }
 }
 
-async function cookie(request: AuthRequest, { settings, directory, clock }: HandlerTools): Promise<Known | undefined> {
+function cookie(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> | undefined {
   const token = tokenOf(headerOf(request, 'cookie'))
+  return token && sessionOf(token, tools)
+}
+
+async function sessionOf(
+  token: SessionToken,
+  { settings, directory, clock }: HandlerTools,
+): Promise<Known | undefined> {
   const { secret, timeoutSeconds } = settings
-  if (!token || secret === undefined) return undefined
+  if (secret === undefined) return undefined
   const record = await directory.find(token.name)
   const salt = record?.password?.salt
   if (!record || salt === undefined) return undefined
@@ -117,37 +124,29 @@ async function cookie(request: AuthRequest, { settings, directory, clock }: Hand
 }
 
 /** Name and password in the head; and whoever comes while there is no administrator. */
-async function passwordOrOpen(request: AuthRequest, { settings, logins }: HandlerTools): Promise<Known | undefined> {
+function passwordOrOpen(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known> {
   const credentials = basicCredentials(headerOf(request, 'authorization'))
-  if (credentials) {
-    const record = await logins.check(credentials)
-    if (!record) throw wrongPassword()
-    return { user: contextOf(record) }
-  }
-  return settings.isOpen && !settings.requiresUser ? { user: NAMELESS_ADMIN } : undefined
+  if (credentials) return userWith(credentials, tools)
+  const { isOpen, requiresUser } = tools.settings
+  return isOpen && !requiresUser ? OPEN : undefined
 }
 
-async function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> {
-  const { settings, directory, clock } = tools
-  const signed = signedRequest(request, settings.forwarded)
-  if (!signed) return undefined
-  const secrets = await oauthSecrets(signed, tools)
-  if (!secrets) throw unknownPair()
-  if (!isRightlySigned(signed, secrets)) return undefined
-  const { windowSeconds } = settings.oauth
-  if (windowSeconds !== undefined) {
-    const ageSeconds = Math.abs(clock.nowMs() / 1000 - signed.timestamp)
-    if (!(ageSeconds <= windowSeconds)) return undefined
-  }
-  const record = await directory.find(secrets.user)
+async function userWith(credentials: Credentials, { logins }: HandlerTools): Promise<Known> {
+  const record = await logins.check(credentials)
+  if (!record) throw wrongPassword()
+  return { user: contextOf(record) }
+}
+
+function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> | undefined {
+  const signed = signedRequest(request, tools.settings.forwarded)
+  return signed && signerOf(signed, tools)
+}
+
+async function signerOf(signed: SignedRequest, tools: HandlerTools): Promise<Known | undefined> {
+  const secrets = await secretsOf(signed, tools)
+  if (!isSignedWith(secrets, signed, tools)) return undefined
+  const record = await tools.directory.find(secrets.user)
   return record && { user: contextOf(record) }
-}
-
-async function oauthSecrets(
-  { consumerKey, token }: SignedRequest,
-  { settings, oauthUsers }: HandlerTools,
-): Promise<OAuthSecrets | undefined> {
-  return settings.oauth.usesUsers ? oauthUsers.find(consumerKey, token) : settings.oauthSecrets(consumerKey, token)
 }
 
 /** For tests of what comes after authentication: users without documents, administrators without a name. */

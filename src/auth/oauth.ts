@@ -31,10 +31,12 @@ export interface ForwardedNames {
 
 /** Undefined when the request is not signed. Throws when it is signed in a way that is not known here. */
 export function signedRequest(request: AuthRequest, forwarded: ForwardedNames): SignedRequest | undefined {
-  const { path, query } = targetOf(request)
-  const inHeader = headerParameters(headerOf(request, 'authorization'))
   // Most requests have nothing to do with this, and pay nothing for it. An underscore may be escaped.
-  if (inHeader.length === 0 && !/oauth/i.test(query)) return undefined
+  const authorization = headerOf(request, 'authorization')
+  if (!MENTIONED.test(authorization ?? '') && !MENTIONED.test(request.url)) return undefined
+  const { path, query } = targetOf(request)
+  const inHeader = headerParameters(authorization)
+  if (inHeader.length === 0 && !MENTIONED.test(query)) return undefined
   const parameters = [...inHeader, ...queryParameters(query)]
   const value = (name: string) => parameters.find(([each]) => each === name)?.[1]
   const version = value('oauth_version')
@@ -55,6 +57,18 @@ export function unknownPair(): RequestError {
   return refusal('invalid_consumer_token_pair', 'Invalid consumer and token pair.')
 }
 
+export function invalidConsumer(): RequestError {
+  return refusal('invalid_consumer', 'Invalid consumer.')
+}
+
+export function invalidToken(): RequestError {
+  return refusal('invalid_token', 'Invalid OAuth token.')
+}
+
+export function invalidSignature(): RequestError {
+  return refusal('invalid_signature', 'Invalid signature value.')
+}
+
 export function ambiguousPair(): RequestError {
   return refusal('oauth_token_consumer_key_pair', 'Found multiple OAuth credentials for the same consumer and token.')
 }
@@ -71,8 +85,10 @@ export function expectedSignature(
   const key = `${encode(secrets.consumer)}&${encode(secrets.token)}`
   if (method === 'PLAINTEXT') return key
   if (method === 'HMAC-SHA1') return createHmac('sha1', key).update(baseString).digest('base64')
-  throw refusal('invalid_signature', 'Invalid signature value.')
+  throw invalidSignature()
 }
+
+const MENTIONED = /oauth/i
 
 type Parameter = readonly [name: string, value: string]
 

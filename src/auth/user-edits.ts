@@ -1,7 +1,8 @@
 /** Changes to the text of a user document: what is not meant stays as it was sent, digits and order. */
 import { badRequest } from '../document/request-error.ts'
-import { JsonReader, scanDocument } from '../encoding/json-text.ts'
-import { quoteText, spliceObject } from '../encoding/json-text-splice.ts'
+import { scanDocument } from '../encoding/json-text.ts'
+import { spliceObject } from '../encoding/json-text-splice.ts'
+import { memberTexts } from './member-texts.ts'
 import { type HashingOptions, hashUserPassword, type PasswordMembers } from './passwords.ts'
 
 /** Everything that says something of a password. */
@@ -26,7 +27,7 @@ export async function withHashedPassword(
 }
 
 export function withPasswordMembers(body: Buffer, members: PasswordMembers): { body: Buffer; term: Buffer } {
-  const kept = membersOf(body, (name) => !PASSWORD_MEMBERS.has(name))
+  const kept = memberTexts(body, (name) => !PASSWORD_MEMBERS.has(name))
   const hashed = JSON.stringify(members).slice(1, -1)
   const { body: whole, term } = scanDocument(spliceObject([...kept, hashed]))
   return { body: whole, term }
@@ -34,16 +35,5 @@ export function withPasswordMembers(body: Buffer, members: PasswordMembers): { b
 
 /** An object of only these members. */
 export function pickMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
-  return spliceObject(membersOf(body, (name) => names.has(name)))
-}
-
-/** The texts of chosen members, each with its name. */
-function membersOf(body: Buffer, isWanted: (name: string) => boolean): Buffer[] {
-  const reader = new JsonReader(body)
-  const texts: Buffer[] = []
-  for (const name of reader.members()) {
-    if (isWanted(name)) texts.push(Buffer.concat([Buffer.from(`${quoteText(name)}:`), reader.text()]))
-  }
-  reader.end()
-  return texts
+  return spliceObject(memberTexts(body, (name) => names.has(name)))
 }

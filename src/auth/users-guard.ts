@@ -5,22 +5,20 @@
 import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import type { Commit, DocumentAccess, DocumentGuard, Overview, ReadingAccess } from '../database/document-guard.ts'
-import type { DocumentEdit, EditOutcome, LocalEdit } from '../database/edit.ts'
+import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import type { OpenedDocument } from '../database/open-document.ts'
 import type { UserContext } from '../database/user-context.ts'
 import { isDesignId } from '../document/document-id.ts'
 import { conflict, notFound, RequestError } from '../document/request-error.ts'
-import type { RevisionNode } from '../document/revision-tree.ts'
 import type { AuthSettings } from './auth-settings.ts'
+import { type BodyEdit, commitAllowed, type Decision, textBefore } from './guarded-write.ts'
 import { userPasswordHash } from './passwords.ts'
 import { forbidden, notDatabaseAdmin } from './rights.ts'
 import { Turns } from './turns.ts'
 import { membersIn, nameOfUserId, type UserMembers, userIds } from './user-documents.ts'
 import { pickMembers, withHashedPassword } from './user-edits.ts'
 import { refusalOf } from './user-validation.ts'
-
-/** An edit of a document that has revisions. */
-type BodyEdit = Exclude<DocumentEdit, LocalEdit>
+import { USERS_VALIDATION } from './users-design.ts'
 
 export class UsersGuard implements DocumentGuard {
   readonly #settings: AuthSettings
@@ -37,6 +35,7 @@ export class UsersGuard implements DocumentGuard {
   accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess {
     return {
       reading: isAdmin ? undefined : new UserReading(this.#settings, user),
+      enforced: USERS_VALIDATION,
       write: (edits, commit) =>
         new UserWriting(this.#settings, database, user, isAdmin).write(edits, commit, this.#writers),
     }
@@ -101,18 +100,9 @@ class UserWriting {
 
   async write(edits: readonly DocumentEdit[], commit: Commit, writers: Turns): Promise<EditOutcome[]> {
     if (!this.#isAdmin && edits.some((edit) => this.#isHidden(edit))) throw notFound('missing')
-    const outcomes: EditOutcome[] = []
     // Hashing takes its time and needs no turn.
     const hashed = await Promise.all(edits.map((edit) => this.#hashed(edit)))
-    await writers.run(async () => {
-      const decided = await this.#decide(hashed)
-      const allowed = decided.filter((each): each is DocumentEdit => !(each instanceof RequestError))
-      const written = (await commit(allowed)).values()
-      for (const each of decided) {
-        outcomes.push(each instanceof RequestError ? { outcome: 'refused', error: each } : nextOf(written))
-      }
-    })
-    return outcomes
+    return writers.run(async () => commitAllowed(edits, await this.#decide(hashed), commit))
   }
 
   /** Who is logged in does not get to know other users. */
@@ -120,7 +110,7 @@ class UserWriting {
     return edit.kind !== 'local' && this.#user.name !== null && !isOwner(this.#user, edit.id)
   }
 
-  async #hashed(edit: DocumentEdit): Promise<DocumentEdit | RequestError> {
+  async #hashed(edit: DocumentEdit): Promise<Decision> {
     if (edit.kind === 'local' || isDesignId(edit.id)) return edit
     const { password } = membersIn(edit.body)
     if (password === undefined || password === null) return edit
@@ -133,9 +123,9 @@ class UserWriting {
     }
   }
 
-  async #decide(edits: readonly (DocumentEdit | RequestError)[]): Promise<(DocumentEdit | RequestError)[]> {
+  async #decide(edits: readonly Decision[]): Promise<Decision[]> {
     using view = this.#database.view()
-    const decided: (DocumentEdit | RequestError)[] = []
+    const decided: Decision[] = []
     const names = new Map<string, string>()
     for (const edit of edits) {
       if (edit instanceof RequestError || edit.kind === 'local') decided.push(edit)
@@ -147,7 +137,7 @@ class UserWriting {
   /** `created` has the ids, by name, that earlier edits of the request give to new users. */
   async #refusal(view: DatabaseView, edit: BodyEdit, created: Map<string, string>): Promise<RequestError | undefined> {
     if (isDesignId(edit.id)) return this.#isAdmin ? undefined : notDatabaseAdmin()
-    const found = await findBefore(view, edit)
+    const found = await textBefore(view, edit)
     if (found === 'conflict') return conflict()
     const before = found && membersIn(found)
     const { id, deleted } = edit
@@ -175,30 +165,6 @@ class UserWriting {
     created.set(name, id)
     return undefined
   }
-}
-
-function nextOf(outcomes: Iterator<EditOutcome>): EditOutcome {
-  const { value, done } = outcomes.next()
-  if (done) throw new Error('A write has no outcome.')
-  return value
-}
-
-/**
- * The document that an edit changes: the revision it is to follow, or else the one that counts now. So nobody can put a
- * branch beside a user that is there and call it new, or bring back roles of an older revision.
- */
-async function findBefore(view: DatabaseView, edit: BodyEdit): Promise<Buffer | 'conflict' | undefined> {
-  const record = await view.record(edit.id)
-  if (!record) return undefined
-  const current = record.deleted ? undefined : record.body
-  let followed: RevisionNode | undefined
-  if (edit.kind === 'interactive') {
-    if (edit.parent === undefined && current !== undefined) return 'conflict'
-    const tree = await view.tree(edit.id, record)
-    followed = edit.parent && tree.find(edit.parent)
-  }
-  const number = followed?.status === 'live' ? followed.body : current
-  return number === undefined ? undefined : (await view.body(number)).text
 }
 
 /** A hash that is not the one there was, and that would tie up the server at each login. */

@@ -95,6 +95,11 @@ export class Configuration {
     })
   }
 
+  /** Another object after each change: what was made of the settings under one state stays right under it. */
+  get state(): object {
+    return this.#effective
+  }
+
   get(section: string, key: string): string | undefined {
     return this.#effective.get(canonicalSection(section))?.get(key)
   }

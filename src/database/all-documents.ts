@@ -1,13 +1,16 @@
 /**
  * The list of all documents in the order of their ids, or a part of it. Where the part begins and how many documents
- * lie before it is asked of the rank tree, so skipping costs no more than starting.
+ * lie before it is asked of the rank tree, so skipping costs no more than starting. When its reader stalls the list goes
+ * on, after the last document sent, from a newer state: what is there all the time is listed once.
  */
 import type { RevisionId } from '../document/revision-id.ts'
 import { conflicts } from '../document/winner.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
-import type { KeyRange, Page } from '../storage/store.ts'
+import { rangeAfter } from '../storage/long-key.ts'
+import type { KeyRange } from '../storage/store.ts'
+import type { AttachmentStore } from './attachment-store.ts'
 import type { Database } from './database.ts'
-import type { DatabaseView } from './database-view.ts'
+import type { LastingView } from './database-view.ts'
 import { summarizeRecord } from './document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, documentKey, idOfDocumentKey } from './keys.ts'
 import type { OpenedDocument } from './open-document.ts'
@@ -26,17 +29,25 @@ export interface AllDocumentsQuery {
 /** What is wanted of the documents themselves, where they are wanted at all. */
 export interface DocumentsWanted {
   readonly conflicts: boolean
-  /** Gives the text of a document: with its attachments or without. */
-  render(document: OpenedDocument): string | Promise<string>
+  /** Where the contents of attachments are read from, if they are wanted: they are kept while they are sent. */
+  readonly contents: AttachmentStore | undefined
+  /** Gives the text of a document, in pieces where it has contents of attachments in it. */
+  render(document: OpenedDocument): PieceableText
 }
 
-/** The listing of a range: where it begins, and its rows as JSON texts, a block at a time. */
+/** A JSON text, whole or in pieces that are made while they are sent. */
+export type PieceableText = string | AsyncIterable<string | Buffer>
+
+/** Rows as JSON texts. A row in pieces is to be read before the next block is asked for. */
+export type RowBlocks = AsyncGenerator<readonly PieceableText[]>
+
+/** The listing of a range: where it begins, and its rows, a block at a time. */
 export interface Listing {
   readonly offset: number
-  rows(): AsyncGenerator<string[]>
+  rows(): RowBlocks
 }
 
-export async function listRange(database: Database, view: DatabaseView, query: AllDocumentsQuery): Promise<Listing> {
+export async function listRange(database: Database, view: LastingView, query: AllDocumentsQuery): Promise<Listing> {
   view.reading?.check('list')
   const { from, to } = boundsOf(query)
   const { ranks } = database
@@ -58,21 +69,22 @@ export async function listRange(database: Database, view: DatabaseView, query: A
 
 /** One row for each key, whether there is such a document or not. */
 export async function* listKeys(
-  view: DatabaseView,
+  view: LastingView,
   keys: readonly unknown[],
   documents: DocumentsWanted | undefined,
-): AsyncGenerator<string[]> {
-  for (let first = 0; first < keys.length; first += KEYS_A_BLOCK) {
-    const some = keys.slice(first, first + KEYS_A_BLOCK)
-    const ids = some.filter((key) => typeof key === 'string')
-    const stored = await view.snapshot.getMany(ids.map(documentKey))
-    const rows = new Map<unknown, FoundRow>()
-    for (const [i, id] of ids.entries()) if (stored[i]) rows.set(id, { id, ...summarizeRecord(stored[i]) })
-    const found = some.map((key) => ({ key, row: rows.get(key) }))
+): RowBlocks {
+  for (let first = 0; first < keys.length; ) {
+    const { found, renewals } = await findKeys(view, keys.slice(first, first + KEYS_A_BLOCK))
     for (const portion of documents ? portions(found, ({ row }) => bytesOf(row)) : [found]) {
       const live = portion.map(({ row }) => row).filter(isLive)
-      const texts = documents && (await documentTexts(view, live, documents))
-      yield portion.map(({ key, row }) => keyRow(key, row, texts))
+      const texts = documents && (await openTexts(view, live, documents, renewals))
+      if (texts === 'outdated') break
+      try {
+        yield portion.map(({ key, row }) => keyRow(key, row, texts?.of))
+      } finally {
+        texts?.release()
+      }
+      first += portion.length
     }
   }
 }
@@ -138,57 +150,140 @@ function rowBound(idBytes: Buffer | undefined, open: Buffer = DOCUMENT_PREFIX): 
   return idBytes ? rowKey(idBytes) : open
 }
 
+interface FoundKey {
+  readonly key: unknown
+  readonly row: FoundRow | undefined
+}
+
+/** What was found in one state of the view, and which one that was. */
+async function findKeys(
+  view: LastingView,
+  keys: readonly unknown[],
+): Promise<{ found: readonly FoundKey[]; renewals: number }> {
+  using _pin = view.pin()
+  const ids = keys.filter((key) => typeof key === 'string')
+  const stored = await view.snapshot.getMany(ids.map(documentKey))
+  const rows = new Map<unknown, FoundRow>()
+  for (const [i, id] of ids.entries()) if (stored[i]) rows.set(id, { id, ...summarizeRecord(stored[i]) })
+  return { found: keys.map((key) => ({ key, row: rows.get(key) })), renewals: view.renewals }
+}
+
 async function* rowsOf(
-  view: DatabaseView,
+  view: LastingView,
   range: KeyRange,
   limit: number,
   documents: DocumentsWanted | undefined,
-): AsyncGenerator<string[]> {
+): RowBlocks {
   let left = limit
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
-    const page: Page = await view.snapshot.page(rest)
-    const rows: FoundRow[] = []
-    for (let row = 0; row < page.length && rows.length < left; row++) {
-      const summary = summarizeRecord(page.value(row))
-      if (!summary.deleted) rows.push({ id: idOfDocumentKey(page.key(row)), ...summary })
-    }
-    left -= rows.length
-    rest = page.next
+    const { rows, next, renewals } = await findRows(view, rest, left)
+    let unsent: KeyRange = rest
+    rest = next
     for (const portion of documents ? portions(rows, bytesOf) : [rows]) {
-      const texts = documents && (await documentTexts(view, portion, documents))
-      yield portion.map((row) => liveRow(row, texts))
+      const texts = documents && (await openTexts(view, portion, documents, renewals))
+      if (texts === 'outdated') {
+        rest = unsent
+        break
+      }
+      try {
+        yield portion.map((row) => liveRow(row, texts?.of))
+      } finally {
+        texts?.release()
+      }
+      left -= portion.length
+      const last = portion.at(-1)
+      if (last) unsent = rangeAfter(range, documentKey(last.id))
     }
   }
 }
 
-function liveRow({ id, winner }: FoundRow, texts: ReadonlyMap<string, string> | undefined): string {
+interface FoundRows {
+  readonly rows: readonly FoundRow[]
+  readonly next: KeyRange | undefined
+  readonly renewals: number
+}
+
+/** The live documents of the next page. */
+async function findRows(view: LastingView, range: KeyRange, limit: number): Promise<FoundRows> {
+  using _pin = view.pin()
+  const page = await view.snapshot.page(range)
+  const rows: FoundRow[] = []
+  for (let row = 0; row < page.length && rows.length < limit; row++) {
+    const summary = summarizeRecord(page.value(row))
+    if (!summary.deleted) rows.push({ id: idOfDocumentKey(page.key(row)), ...summary })
+  }
+  return { rows, next: page.next, renewals: view.renewals }
+}
+
+function liveRow({ id, winner }: FoundRow, textOf: TextOf | undefined): PieceableText {
   const quoted = quoteText(id)
   const row = `{"id":${quoted},"key":${quoted},"value":{"rev":"${winner}"}`
-  return texts ? `${row},"doc":${texts.get(id)}}` : `${row}}`
+  if (!textOf) return `${row}}`
+  const text = textOf(id)
+  return typeof text === 'string' ? `${row},"doc":${text}}` : enclosed(`${row},"doc":`, text, '}')
 }
 
-function keyRow(key: unknown, row: FoundRow | undefined, texts: ReadonlyMap<string, string> | undefined): string {
+async function* enclosed(
+  before: string,
+  pieces: AsyncIterable<string | Buffer>,
+  after: string,
+): AsyncGenerator<string | Buffer> {
+  yield before
+  yield* pieces
+  yield after
+}
+
+function keyRow(key: unknown, row: FoundRow | undefined, textOf: TextOf | undefined): PieceableText {
   if (!row) return `{"key":${JSON.stringify(key)},"error":"not_found"}`
-  if (!row.deleted) return liveRow(row, texts)
+  if (!row.deleted) return liveRow(row, textOf)
   const quoted = quoteText(row.id)
   const tombstone = `{"id":${quoted},"key":${quoted},"value":{"rev":"${row.winner}","deleted":true}`
-  return texts ? `${tombstone},"doc":null}` : `${tombstone}}`
+  return textOf ? `${tombstone},"doc":null}` : `${tombstone}}`
 }
 
-async function documentTexts(
-  view: DatabaseView,
+type TextOf = (id: string) => PieceableText
+
+interface OpenTexts {
+  readonly of: TextOf
+  /** To be called when the texts were sent, or will not be. */
+  release(): void
+}
+
+/** The documents of rows that were found in that state; `outdated` when it is gone and they must be looked up anew. */
+async function openTexts(
+  view: LastingView,
   rows: readonly FoundRow[],
   wanted: DocumentsWanted,
-): Promise<Map<string, string>> {
+  renewals: number,
+): Promise<OpenTexts | 'outdated'> {
+  using pin = view.pin()
+  if (view.renewals !== renewals) return 'outdated'
+  const documents = await openDocuments(view, rows, wanted)
+  const release = await wanted.contents?.keepAll(documents.flatMap(({ attachments }) => attachments))
+  if (release === 'gone') {
+    // A newer state refers to them no longer, and compaction has removed them.
+    pin[Symbol.dispose]()
+    view.renew()
+    return 'outdated'
+  }
+  const texts = new Map<string, PieceableText>()
+  for (const document of documents) {
+    texts.set(document.parts.id, view.reading ? view.reading.listed(document) : wanted.render(document))
+  }
+  return { of: (id) => texts.get(id) ?? 'null', release: () => release?.() }
+}
+
+async function openDocuments(
+  view: LastingView,
+  rows: readonly FoundRow[],
+  wanted: DocumentsWanted,
+): Promise<OpenedDocument[]> {
   const bodies = await view.bodies(rows.map(({ body }) => body))
   const trees = wanted.conflicts ? await view.records(rows.map(({ id }) => id)) : []
-  const texts = new Map<string, string>()
-  for (const [i, { id, winner: revision }] of rows.entries()) {
+  return rows.map(({ id, winner: revision }, i) => {
     const { text, attachments } = bodies[i]!
     const tree = trees[i]?.record?.tree
     const parts = { id, revision, body: text, conflicts: tree && conflicts(tree) }
-    const document = { revision, deleted: false, parts, attachments, knownGeneration: 0 }
-    texts.set(id, view.reading ? view.reading.listed(document) : await wanted.render(document))
-  }
-  return texts
+    return { revision, deleted: false, parts, attachments, knownGeneration: 0 }
+  })
 }

@@ -108,6 +108,28 @@ export class AttachmentStore {
     return undefined
   }
 
+  /** Keeps the bytes of all of them until the returned function is called; 'gone' if those of any are not there. */
+  async keepAll(contents: readonly AttachmentContent[]): Promise<(() => void) | 'gone'> {
+    const kept: (() => void)[] = []
+    const release = () => {
+      for (const each of kept) each()
+    }
+    try {
+      for (const content of contents) {
+        const lease = await this.keep(content)
+        if (!lease) {
+          release()
+          return 'gone'
+        }
+        kept.push(lease)
+      }
+      return release
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
   /** Keeps the bytes from being removed until the returned function is called. */
   use(number: number): () => void {
     this.#inUse.set(number, (this.#inUse.get(number) ?? 0) + 1)

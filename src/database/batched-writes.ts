@@ -3,29 +3,30 @@
  * full batch is written at once. Nobody waits for the outcome, so what is refused goes to the log.
  */
 import type { Log } from '../runtime/log.ts'
+import type { Commit } from './document-guard.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
-import type { WriteQueue } from './write-queue.ts'
 
 const DELAY_MS = 500
 const BATCH_EDITS = 500
 const BATCH_BYTES = 4 * 1024 * 1024
 
 export class BatchedWrites {
-  readonly #queue: WriteQueue
   readonly #log: Log
-  #edits: DocumentEdit[] = []
+  #edits: { readonly edit: DocumentEdit; readonly commit: Commit }[] = []
   #bytes = 0
   #timer: NodeJS.Timeout | undefined
   readonly #writing = new Set<Promise<void>>()
 
-  constructor(queue: WriteQueue, log: Log) {
-    this.#queue = queue
+  constructor(log: Log) {
     this.#log = log
   }
 
-  add(edits: readonly DocumentEdit[]): void {
-    this.#edits.push(...edits)
-    for (const { body } of edits) this.#bytes += body.length
+  /** Takes edits that `commit` is to write. */
+  add(edits: readonly DocumentEdit[], commit: Commit): void {
+    for (const edit of edits) {
+      this.#edits.push({ edit, commit })
+      this.#bytes += edit.body.length
+    }
     if (this.#edits.length >= BATCH_EDITS || this.#bytes >= BATCH_BYTES) this.#write()
     else this.#timer ??= setTimeout(() => this.#write(), DELAY_MS)
   }
@@ -64,15 +65,15 @@ export class BatchedWrites {
     this.#edits = []
     this.#bytes = 0
     // Each edit is a request of its own: one document written twice is two writes.
-    const writing = Promise.all(edits.map((edit) => this.#writeOne(edit))).then(() => {
+    const writing = Promise.all(edits.map(({ edit, commit }) => this.#writeOne(edit, commit))).then(() => {
       this.#writing.delete(writing)
     })
     this.#writing.add(writing)
   }
 
-  async #writeOne(edit: DocumentEdit): Promise<void> {
+  async #writeOne(edit: DocumentEdit, commit: Commit): Promise<void> {
     try {
-      const [outcome] = await this.#queue.write([edit])
+      const [outcome] = await commit([edit])
       if (outcome?.outcome === 'refused') this.#complain(edit, outcome.error.message)
     } catch (error) {
       this.#complain(edit, String(error))

@@ -18,6 +18,8 @@ export interface ChangeRow {
 
 const DELETED = 1
 const SEPARATOR = 0
+const CLOSING_BRACKET = 0x5d
+const DELETED_MEMBER = Buffer.from(',"deleted":true')
 
 export function encodeChange(sequence: number, { id, leaves, deleted, body }: ChangeRow): Buffer {
   const [winner, ...others] = leaves
@@ -31,6 +33,55 @@ export function encodeChange(sequence: number, { id, leaves, deleted, body }: Ch
   bytes[at++] = SEPARATOR
   at += bytes.write(rest, at)
   return bytes.subarray(0, at)
+}
+
+/** A change as it is stored, somewhere in a block. */
+export interface StoredChange {
+  readonly sequence: number
+  readonly source: Buffer
+  readonly start: number
+  readonly end: number
+}
+
+/** The same together with what its line says. */
+export interface DecodedChange extends ChangeRow {
+  readonly stored: StoredChange
+}
+
+/** Beyond its stored size, what a line of the feed takes at most. */
+export const LINE_EXTRA_BYTES = 32
+
+/**
+ * Writes the line of the feed, with all leaves or the winner alone, but for its closing brace, and returns where it ends.
+ * The target must have room for what is stored and `LINE_EXTRA_BYTES`.
+ */
+export function writeLine(
+  target: Buffer,
+  position: number,
+  { source, start, end }: StoredChange,
+  leaves: 'winner' | 'all',
+): number {
+  let begin = start + 1
+  // The number of the body is not for the feed.
+  while (source[begin]! >= 0x80) begin++
+  begin++
+  // Most documents have one leaf: then the separator is the last byte.
+  const separator = source[end - 1] === SEPARATOR ? end - 1 : source.indexOf(SEPARATOR, begin)
+  let at = position + source.copy(target, position, begin, separator)
+  if (leaves === 'all' && separator + 1 < end) at += source.copy(target, at, separator + 1, end)
+  target[at++] = CLOSING_BRACKET
+  if ((source[start]! & DELETED) !== 0) at += DELETED_MEMBER.copy(target, at)
+  return at
+}
+
+/** The same of some of its leaves, as text. */
+export function lineOfLeaves(sequence: number, { id, deleted }: ChangeRow, leaves: readonly RevisionId[]): string {
+  const changes = leaves.map((revision) => `{"rev":${quoteText(revision)}}`).join(',')
+  return `{"seq":${sequence},"id":${quoteText(id)},"changes":[${changes}]${deleted ? ',"deleted":true' : ''}`
+}
+
+export function decodeStored(stored: StoredChange): DecodedChange {
+  return { ...decodeChange(stored.source.subarray(stored.start, stored.end)), stored }
 }
 
 export function decodeChange(bytes: Buffer): ChangeRow & { readonly sequence: number } {
@@ -47,3 +98,34 @@ export function decodeChange(bytes: Buffer): ChangeRow & { readonly sequence: nu
     body,
   }
 }
+
+/** A change as slices of the stored bytes: for readers of very many. */
+export interface ChangeTexts {
+  /** JSON texts, with their quotes. */
+  readonly id: Buffer
+  readonly winner: Buffer
+  readonly deleted: boolean
+  /** The number of the winner's body. */
+  readonly body: number
+  readonly hasOtherLeaves: boolean
+}
+
+export function changeTexts(bytes: Buffer): ChangeTexts {
+  const reader = new VarintReader(bytes, 1)
+  const body = reader.number()
+  const idStart = bytes.indexOf(BEFORE_ID, reader.at) + BEFORE_ID.length
+  // A quote within an id has a backslash before it, so this is found at its end only.
+  const idEnd = bytes.indexOf(AFTER_ID, idStart) + 1
+  const winnerStart = idEnd + AFTER_ID.length - 2
+  const separator = bytes.indexOf(SEPARATOR, winnerStart)
+  return {
+    id: bytes.subarray(idStart, idEnd),
+    winner: bytes.subarray(winnerStart, separator - 1),
+    deleted: (bytes[0]! & DELETED) !== 0,
+    body,
+    hasOtherLeaves: separator + 1 < bytes.length,
+  }
+}
+
+const BEFORE_ID = Buffer.from(',"id":')
+const AFTER_ID = Buffer.from('","changes":[{"rev":"')

@@ -1,6 +1,7 @@
 /** One state of a database, to be read from: documents by id and revision, their bodies, local documents, numbers. */
 import type { RevisionTree } from '../document/revision-tree.ts'
 import { decodeTree } from '../document/tree-codec.ts'
+import type { RenewableSnapshot } from '../storage/renewable-snapshot.ts'
 import type { Snapshot } from '../storage/store.ts'
 import { type DatabaseState, decodeState, INITIAL_STATE } from './database-state.ts'
 import type { ReadingAccess } from './document-guard.ts'
@@ -73,5 +74,33 @@ export class DatabaseView implements Disposable {
 
   [Symbol.dispose](): void {
     this.snapshot.release()
+  }
+}
+
+/**
+ * A view for a reader that may take its time. Between two reads it may go on to a newer state: what belongs together is
+ * read while it is pinned, and whoever kept something from before looks at `renewals`.
+ */
+export class LastingView extends DatabaseView {
+  readonly #renewable: RenewableSnapshot
+
+  constructor(snapshot: RenewableSnapshot, reading?: ReadingAccess) {
+    super(snapshot, reading)
+    this.#renewable = snapshot
+  }
+
+  /** How often it went on to a newer state. */
+  get renewals(): number {
+    return this.#renewable.renewals
+  }
+
+  /** Until it is disposed, all reads are of one state. */
+  pin(): Disposable {
+    return this.#renewable.pin()
+  }
+
+  /** What is read next is of the newest state, unless it is pinned. */
+  renew(): void {
+    this.#renewable.letGo()
   }
 }

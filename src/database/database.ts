@@ -3,23 +3,30 @@
  * this folder is behind this face.
  */
 import { randomBytes } from 'node:crypto'
+import type { Functions } from '../functions/functions.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
 import { randomUuid } from '../runtime/uuids.ts'
+import { HeldStates } from '../storage/held-states.ts'
 import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import type { Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachment-store.ts'
 import { BatchedWrites } from './batched-writes.ts'
+import { ChangesHub } from './changes-hub.ts'
 import { compactDatabase } from './compaction.ts'
 import { type DatabaseEventListener, updateEvents } from './database-event.ts'
 import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
-import { DatabaseView } from './database-view.ts'
+import { DatabaseView, LastingView } from './database-view.ts'
+import { DesignCache, type DesignDocument } from './design-document.ts'
 import type { DocumentAccess, ReadingAccess } from './document-guard.ts'
 import { weightOfRecord } from './document-record.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY, STATE_KEY } from './keys.ts'
 import { type Purged, type PurgeRequest, planPurge } from './purge.ts'
+import type { UserContext } from './user-context.ts'
+import { Validation } from './validation.ts'
+import { Validators } from './validators.ts'
 import { WriteQueue } from './write-queue.ts'
 
 export interface DatabaseSurroundings {
@@ -28,6 +35,10 @@ export interface DatabaseSurroundings {
   readonly tasks: TaskRegistry
   /** Told of updates and compactions. */
   readonly onEvent?: DatabaseEventListener
+  /** Runs the validation functions of users' writes. */
+  readonly functions?: Functions
+  /** Shared by all databases. */
+  readonly designs?: DesignCache
 }
 
 export interface DatabaseInformation extends DatabaseState {
@@ -55,13 +66,19 @@ interface Identity {
 /** What all who use a database share. */
 interface DatabaseParts {
   readonly store: Store
+  readonly uuid: string
+  readonly designs: DesignCache
+  readonly held: HeldStates
   readonly surroundings: DatabaseSurroundings
   readonly openedUs: number
   readonly ranks: RankTree
   readonly attachments: AttachmentStore
   readonly queue: WriteQueue
+  readonly validation: Validation
   readonly batched: BatchedWrites
   readonly listeners: Set<(updateSequence: number) => void>
+  readonly changes: ChangesHub
+  securityChanges: number
   readonly stopping: AbortController
   compaction: RunningCompaction | undefined
   compactedTo: DatabaseSizes | undefined
@@ -75,15 +92,21 @@ interface RunningCompaction {
 
 export class Database {
   readonly name: string
+  /** Tells it from every other database, those that had its name included. */
+  readonly uuid: string
   /** In microseconds since 1970. */
   readonly openedUs: number
   readonly ranks: RankTree
   readonly attachments: AttachmentStore
+  /** What those who follow its changes share. */
+  readonly changes: ChangesHub
   readonly #store: Store
   readonly #queue: WriteQueue
   readonly #batched: BatchedWrites
   readonly #surroundings: DatabaseSurroundings
   readonly #parts: DatabaseParts
+  /** Undefined for the server itself, whose writes need no validation. */
+  readonly #user: UserContext | undefined
   /** What its user may do, where that is not everything. */
   readonly #access: DocumentAccess | undefined
 
@@ -109,22 +132,25 @@ export class Database {
     return new Database(partsOf(store, { uuid, salt: Buffer.from(salt, 'hex') }, surroundings))
   }
 
-  private constructor(parts: DatabaseParts, access?: DocumentAccess) {
+  private constructor(parts: DatabaseParts, user?: UserContext, access?: DocumentAccess) {
     this.name = parts.store.name
+    this.uuid = parts.uuid
     this.openedUs = parts.openedUs
     this.ranks = parts.ranks
     this.attachments = parts.attachments
+    this.changes = parts.changes
     this.#store = parts.store
     this.#queue = parts.queue
     this.#batched = parts.batched
     this.#surroundings = parts.surroundings
     this.#parts = parts
+    this.#user = user
     this.#access = access
   }
 
-  /** The same database, for a user who may not see or write everything. */
-  accessedBy(access: DocumentAccess): Database {
-    return new Database(this.#parts, access)
+  /** The same database for a user: what is written is validated, and within what access allows. */
+  usedBy(user: UserContext, access?: DocumentAccess): Database {
+    return new Database(this.#parts, user, access)
   }
 
   /** What its user may see, where that is not everything. */
@@ -135,6 +161,16 @@ export class Database {
   /** The state as of now; must be released. */
   view(): DatabaseView {
     return new DatabaseView(this.#store.snapshot(), this.#access?.reading)
+  }
+
+  /** The state as of now, for a reply that lasts as long as its client takes; must be released. */
+  lastingView(): LastingView {
+    return new LastingView(this.#parts.held.snapshot(), this.#access?.reading)
+  }
+
+  /** A design document of a view of this database. Throws when there is none. */
+  design(view: DatabaseView, id: string): Promise<DesignDocument> {
+    return this.#parts.designs.open(view, this.uuid, id)
   }
 
   async information(): Promise<DatabaseInformation> {
@@ -153,14 +189,14 @@ export class Database {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    if (this.#access) return this.#access.write(edits, (allowed) => this.#queue.write(allowed))
-    return this.#queue.write(edits)
+    if (this.#access) return this.#access.write(edits, (allowed) => this.#commit(allowed))
+    return this.#commit(edits)
   }
 
   /** Takes edits to be written soon, together with others; failures are only logged. */
   writeLater(edits: readonly DocumentEdit[]): void {
     if (this.#access) this.#batched.follow(edits, this.write(edits))
-    else this.#batched.add(edits)
+    else this.#batched.add(edits, (some) => this.#commit(some))
   }
 
   /** Resolves when everything that was accepted so far is on disk. */
@@ -181,12 +217,24 @@ export class Database {
     }))
   }
 
-  setSecurity(text: Buffer): Promise<void> {
-    return this.#queue.solo(async (_, state) => ({
+  async setSecurity(text: Buffer): Promise<void> {
+    await this.#queue.solo(async (_, state) => ({
       changes: { puts: [[SECURITY_KEY, text]] },
       state: { ...state, updateSequence: state.updateSequence + 1 },
       result: undefined,
     }))
+    this.#parts.securityChanges++
+    this.changes.wake()
+  }
+
+  /** How often its security object was set since it was opened. */
+  get securityChanges(): number {
+    return this.#parts.securityChanges
+  }
+
+  /** Whether it was deleted: it never comes back, one that is created later under its name is another. */
+  get isDeleted(): boolean {
+    return this.#store.dropped
   }
 
   /** Begins to compact in the background, unless it is being done. */
@@ -233,6 +281,11 @@ export class Database {
     await this.compacted()
   }
 
+  #commit(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    if (!this.#user) return this.#queue.write(edits)
+    return this.#parts.validation.write(edits, { user: this.#user, enforced: this.#access?.enforced })
+  }
+
   async #compact(signal: AbortSignal): Promise<void> {
     using view = this.view()
     const { documentCount, deletedCount } = await view.state()
@@ -258,27 +311,39 @@ export class Database {
   }
 }
 
-function partsOf(store: Store, { salt }: Identity, surroundings: DatabaseSurroundings): DatabaseParts {
-  const listeners = new Set<(updateSequence: number) => void>()
+function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseSurroundings): DatabaseParts {
+  const changes = new ChangesHub()
+  const listeners = new Set([(updateSequence: number) => changes.updated(updateSequence)])
   const ranks = new RankTree({
     rowPrefix: DOCUMENT_PREFIX,
     nodePrefix: RANK_PREFIX,
     salt,
     weightOf: weightOfRecord,
   })
+  const designs = surroundings.designs ?? new DesignCache()
+  const view = () => new DatabaseView(store.snapshot())
+  const validators = new Validators(uuid, designs, view)
   const queue = new WriteQueue(store, ranks, ({ updateSequence }, written) => {
+    if (written) validators.documentsWritten(written)
     for (const listener of listeners) listener(updateSequence)
     if (written) for (const event of updateEvents(store.name, written)) surroundings.onEvent?.(event)
   })
+  const { functions } = surroundings
   return {
     store,
+    uuid,
+    designs,
+    validation: new Validation({ name: store.name, queue, validators, view, functions }),
+    held: new HeldStates(store),
     surroundings,
     openedUs: surroundings.clock.nowUs(),
     ranks,
     attachments: new AttachmentStore(store),
     queue,
-    batched: new BatchedWrites(queue, surroundings.log),
+    batched: new BatchedWrites(surroundings.log),
     listeners,
+    changes,
+    securityChanges: 0,
     stopping: new AbortController(),
     compaction: undefined,
     compactedTo: undefined,

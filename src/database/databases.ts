@@ -5,6 +5,7 @@ import type { StorageEngine } from '../storage/store.ts'
 import { Database, type DatabaseSurroundings } from './database.ts'
 import type { DatabaseEvent, DatabaseEventListener } from './database-event.ts'
 import { checkDatabaseName, illegalDatabaseName } from './database-name.ts'
+import { DesignCache } from './design-document.ts'
 import type { DocumentGuard } from './document-guard.ts'
 
 export class Databases {
@@ -17,7 +18,7 @@ export class Databases {
 
   constructor(engine: StorageEngine, surroundings: DatabaseSurroundings) {
     this.#engine = engine
-    this.#surroundings = { ...surroundings, onEvent: (event) => this.#tell(event) }
+    this.#surroundings = { designs: new DesignCache(), ...surroundings, onEvent: (event) => this.#tell(event) }
   }
 
   list(): Promise<string[]> {
@@ -60,15 +61,8 @@ export class Databases {
   /**
    * The database as the server itself uses it: without a guard. Throws what the client is to be told when there is none.
    */
-  async get(name: string): Promise<Database> {
-    const known = this.#open.get(name)
-    if (known) return known
-    checkDatabaseName(name)
-    if (!this.#engine.has(name)) throw notFound('no_db_file')
-    return this.#keep(
-      name,
-      this.#engine.open(name).then((store) => Database.open(store, this.#surroundings)),
-    )
+  get(name: string): Promise<Database> {
+    return this.#open.get(name) ?? this.#openAndKeep(name)
   }
 
   async create(name: string): Promise<void> {
@@ -90,6 +84,7 @@ export class Databases {
 
   async delete(name: string): Promise<void> {
     checkDatabaseName(name)
+    const known = this.#open.get(name)
     this.#open.delete(name)
     try {
       await this.#engine.drop(name)
@@ -98,6 +93,11 @@ export class Databases {
       throw error
     }
     this.#tell({ type: 'deleted', db: name })
+    // Who follows its changes looks, and finds it gone.
+    known?.then(
+      ({ changes }) => changes.wake(),
+      () => {},
+    )
     for (const listener of this.#onDeleted) await listener(name)
   }
 
@@ -105,6 +105,15 @@ export class Databases {
   async close(): Promise<void> {
     const databases = await Promise.allSettled(this.#open.values())
     await Promise.all(databases.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)))
+  }
+
+  async #openAndKeep(name: string): Promise<Database> {
+    checkDatabaseName(name)
+    if (!this.#engine.has(name)) throw notFound('no_db_file')
+    return this.#keep(
+      name,
+      this.#engine.open(name).then((store) => Database.open(store, this.#surroundings)),
+    )
   }
 
   #tell(event: DatabaseEvent): void {

@@ -82,6 +82,6 @@ function weightOf(record: WholeRecord | undefined): number | undefined {
 }
 
 function changeOf(id: string, { sequence, deleted, body, tree, winner }: WholeRecord): Buffer {
-  const leaves = tree.branches.length === 1 ? [winner] : leavesBestFirst(tree).map(({ revision }) => revision)
+  const leaves = tree.branchCount === 1 ? [winner] : leavesBestFirst(tree).map(({ revision }) => revision)
   return encodeChange(sequence, { id, leaves, deleted, body })
 }

@@ -17,6 +17,8 @@ export interface DocumentGuard {
 export interface DocumentAccess {
   /** Undefined where the user sees everything as it is. */
   readonly reading: ReadingAccess | undefined
+  /** The source of a validation function whose rules this applies itself, so that it need not run. */
+  readonly enforced?: string
   /** Writes through `commit` what may be written; the outcomes are those of the edits, in their order. */
   write(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]>
 }

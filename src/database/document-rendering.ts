@@ -3,21 +3,27 @@
  * follow. Contents are streamed: a document with large attachments is never whole in memory.
  */
 
-import { documentText } from '../document/document-text.ts'
+import { documentText, type TextOptions } from '../document/document-text.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
 import type { AttachmentRecord } from './attachment-record.ts'
 import type { AttachmentStore } from './attachment-store.ts'
 import { gunzipped } from './gzip.ts'
 import type { OpenedDocument } from './open-document.ts'
 
-export interface RenderingOptions {
+export interface RenderingOptions extends TextOptions {
   /** Tell how attachments are packed. */
   readonly encodingInfo?: boolean
 }
 
 /** The text with attachments as stubs. */
-export function stubText(document: OpenedDocument, { encodingInfo = false }: RenderingOptions = {}): Buffer {
-  return textWith(document, (attachment) => stubMembers(attachment, 'stub', encodingInfo))
+export function stubText(document: OpenedDocument, options: RenderingOptions = {}): Buffer {
+  const { encodingInfo = false } = options
+  return textWith(document, (attachment) => stubMembers(attachment, 'stub', encodingInfo), options)
+}
+
+/** The members of a stub, for who puts a text together. */
+export function stubMembersText(attachment: AttachmentRecord): string {
+  return stubMembers(attachment, 'stub', false)
 }
 
 /** The text that says which attachments follow it. */
@@ -82,10 +88,14 @@ function isWanted({ knownGeneration }: OpenedDocument, { revpos }: AttachmentRec
   return revpos > knownGeneration || knownGeneration === 0
 }
 
-function textWith({ parts, attachments }: OpenedDocument, members: (attachment: AttachmentRecord) => string): Buffer {
-  if (attachments.length === 0) return documentText(parts)
+function textWith(
+  { parts, attachments }: OpenedDocument,
+  members: (attachment: AttachmentRecord) => string,
+  options?: TextOptions,
+): Buffer {
+  if (attachments.length === 0) return documentText(parts, options)
   const entries = attachments.map((attachment) => `${quoteText(attachment.name)}:{${members(attachment)}}`)
-  return documentText({ ...parts, attachments: Buffer.from(`{${entries.join(',')}}`) })
+  return documentText({ ...parts, attachments: Buffer.from(`{${entries.join(',')}}`) }, options)
 }
 
 /** Text, and in between the attachments whose contents belong there. */

@@ -110,7 +110,10 @@ class EditBatch {
   /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
   changes(): DocumentChanges {
     const changes = this.#changes
-    for (const [id, after] of this.#newRecords) changes.replace(id, this.#documents.get(id), after)
+    for (const [id, after] of this.#newRecords) {
+      after.hasOldBodies = after.tree.hasInnerBodies()
+      changes.replace(id, this.#documents.get(id), after)
+    }
     Object.assign(this.state, changes.counted(this.state))
     for (const [id, { document, isChanged }] of this.#locals) {
       if (!isChanged) continue
@@ -143,7 +146,8 @@ class EditBatch {
       deleted: winner.status === 'deleted',
       body: winner.body,
       bodyBytes: winner.body === current?.body ? current.bodyBytes : (this.#newBytes.get(winner.body) ?? UNMEASURED),
-      hasOldBodies: tree.hasInnerBodies(),
+      // Asked of the last tree only: it takes a look at each branch.
+      hasOldBodies: false,
       hasAttachments: (current?.hasAttachments ?? false) || (edit.attachments?.length ?? 0) > 0,
       tree,
     }

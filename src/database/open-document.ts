@@ -46,19 +46,21 @@ export async function openDocument(view: DatabaseView, id: string, options: Read
   if (!record) throw notFound('missing')
   // Who may not see all is not told what there once was.
   if (record.deleted) throw notFound(view.reading ? 'missing' : 'deleted')
-  const [body, tree] = await Promise.all([
-    view.body(record.body),
-    needsTree(options) ? view.tree(id, record) : undefined,
-  ])
   const { winner: revision } = record
+  if (!needsTree(options)) {
+    const { text, attachments } = await view.body(record.body)
+    const parts = { id, revision, body: text, localSequence: options.localSequence ? record.sequence : undefined }
+    return seen(view, { revision, deleted: false, parts, attachments, knownGeneration: 0 })
+  }
+  const [body, tree] = await Promise.all([view.body(record.body), view.tree(id, record)])
   const parts = {
     id,
     revision,
     body: body.text,
-    ...(tree && historyOf(tree, revision, options)),
+    ...historyOf(tree, revision, options),
     localSequence: options.localSequence ? record.sequence : undefined,
   }
-  const knownGeneration = tree ? generationKnown(tree, revision, options.known) : 0
+  const knownGeneration = generationKnown(tree, revision, options.known)
   return seen(view, { revision, deleted: false, parts, attachments: body.attachments, knownGeneration })
 }
 

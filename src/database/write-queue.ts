@@ -24,6 +24,9 @@ export interface SoloPlan<T> {
 /** Called after a commit, with the documents that it was for, if it was for documents. */
 export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
 
+/** Whether what was found out about edits before they waited holds in the state that they are decided in. */
+export type StillHolds = (snapshot: Snapshot, state: DatabaseState) => boolean | Promise<boolean>
+
 /** Called with a state of the database; may be called again with a newer one. */
 export type Solo<T> = (snapshot: Snapshot, state: DatabaseState) => Promise<SoloPlan<T>>
 
@@ -31,7 +34,8 @@ interface WaitingEdits {
   readonly kind: 'edits'
   readonly edits: readonly DocumentEdit[]
   readonly bytes: number
-  readonly resolve: (outcomes: EditOutcome[]) => void
+  readonly stillHolds: StillHolds | undefined
+  readonly resolve: (outcomes: EditOutcome[] | 'outdated') => void
   readonly reject: (error: unknown) => void
 }
 
@@ -68,17 +72,25 @@ export class WriteQueue {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   async write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    if (edits.length <= EDITS_A_COMMIT) return this.#enqueue(edits)
-    // Only edits that make branches must succeed together.
-    if (edits.some(({ kind }) => kind === 'branching')) throw tooManyAtOnce()
     const outcomes: EditOutcome[] = []
-    for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) {
-      outcomes.push(...(await this.#enqueue(edits.slice(first, first + EDITS_A_COMMIT))))
+    for (const portion of commitPortions(edits)) {
+      const written = await this.#enqueue(portion, undefined)
+      assert(written !== 'outdated')
+      if (portion.length === edits.length) return written
+      outcomes.push(...written)
     }
     return outcomes
   }
 
-  async #enqueue(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+  /** The same for one portion, unless something does not hold any more by then: nothing is written in that case. */
+  async writeIf(edits: readonly DocumentEdit[], stillHolds: StillHolds): Promise<EditOutcome[] | 'outdated'> {
+    return this.#enqueue(edits, stillHolds)
+  }
+
+  async #enqueue(
+    edits: readonly DocumentEdit[],
+    stillHolds: StillHolds | undefined,
+  ): Promise<EditOutcome[] | 'outdated'> {
     if (edits.length === 0) return []
     const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) {
@@ -86,7 +98,7 @@ export class WriteQueue {
     }
     this.#waitingBytes += bytes
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ kind: 'edits', edits, bytes, resolve, reject })
+      this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, resolve, reject })
       this.#running ??= this.#run()
     })
   }
@@ -135,9 +147,10 @@ export class WriteQueue {
   async #writeBatch(batch: readonly WaitingEdits[]): Promise<void> {
     try {
       const outcomes = await this.#commit(async (snapshot, state) => {
-        const requests = batch.map(({ edits }) => edits)
+        const holding = await held(batch, snapshot, state)
+        const requests = batch.map(({ edits }, i) => (holding[i] ? edits : []))
         const plan = await planBatch(snapshot, state, requests, this.#ranks)
-        return { ...plan, result: plan.outcomes }
+        return { ...plan, result: plan.outcomes.map((each, i) => (holding[i] ? each : 'outdated')) }
       })
       for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
     } catch (error) {
@@ -164,6 +177,25 @@ export class WriteQueue {
     }
     assert.fail('Another writer is always faster.')
   }
+}
+
+/** Edits that are committed together. Only those that make branches must succeed together, so others may be parted. */
+export function* commitPortions(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
+  if (edits.length <= EDITS_A_COMMIT) {
+    yield edits
+    return
+  }
+  if (edits.some(({ kind }) => kind === 'branching')) throw tooManyAtOnce()
+  for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) yield edits.slice(first, first + EDITS_A_COMMIT)
+}
+
+async function held(batch: readonly WaitingEdits[], snapshot: Snapshot, state: DatabaseState): Promise<boolean[]> {
+  const holding: boolean[] = []
+  for (const { stillHolds } of batch) {
+    const answer = stillHolds?.(snapshot, state) ?? true
+    holding.push(typeof answer === 'boolean' ? answer : await answer)
+  }
+  return holding
 }
 
 function tooManyAtOnce(): RequestError {

@@ -119,7 +119,7 @@ function merge(
   revisionLimit: number,
 ): Decision {
   const revision = formatRevision(path.start, path.hashes[0]!)
-  const decision = written(graft(before, path, body), revision, revisionLimit)
+  const decision = written(graft(before, path, body, revisionLimit), revision, revisionLimit)
   const storesBody = decision.tree.find(revision)?.body === Math.abs(body)
   if (before !== undefined && !storesBody && isSame(before, decision.tree)) return { outcome: 'known', revision }
   return { ...decision, storesBody }

@@ -23,12 +23,17 @@ export interface DocumentParts {
   readonly attachments?: Buffer | undefined
 }
 
-export function documentText(parts: DocumentParts): Buffer {
+/** How a text is wanted: as a line it ends with a newline. */
+export interface TextOptions {
+  readonly isLine?: boolean
+}
+
+export function documentText(parts: DocumentParts, options?: TextOptions): Buffer {
   const head = `"_id":${quoteText(parts.id)},"_rev":${quoteText(parts.revision)}`
   const { attachments } = parts
-  if (attachments === undefined) return spliceObject([head, membersOf(parts.body), trailingMembers(parts)])
+  if (attachments === undefined) return spliceObject([head, membersOf(parts.body), trailingMembers(parts)], options)
   const named = [ATTACHMENTS, attachments]
-  return spliceObject([head, membersOf(parts.body), trailingMembers(parts), Buffer.concat(named)])
+  return spliceObject([head, membersOf(parts.body), trailingMembers(parts), Buffer.concat(named)], options)
 }
 
 /** The path that `_revisions` shows, from a revision and its ancestors. */

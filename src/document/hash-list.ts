@@ -30,6 +30,11 @@ export class HashList {
     return this.others.get(index) ?? this.packed.toString('hex', start, start + HASH_BYTES)
   }
 
+  /** False for most hashes that begin otherwise, at less cost than reading them. */
+  mayBeginWith(index: number, firstByte: number): boolean {
+    return this.packed[index * HASH_BYTES] === firstByte || this.others.size > 0
+  }
+
   slice(start: number, end: number): HashList {
     const packed = this.packed.subarray(start * HASH_BYTES, end * HASH_BYTES)
     const within = [...this.others].filter(([index]) => index >= start && index < end)

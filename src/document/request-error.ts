@@ -7,12 +7,15 @@ export class RequestError extends Error {
   readonly status: number
   readonly error: string
   readonly reason: string
+  /** The reason as the reply has it: functions of users may give any JSON value. */
+  readonly told: unknown
 
-  constructor(status: number, error: string, reason: string) {
+  constructor(status: number, error: string, reason: string, told: unknown = reason) {
     super(`${status} ${error}: ${reason}`)
     this.status = status
     this.error = error
     this.reason = reason
+    this.told = told
   }
 }
 
@@ -22,6 +25,11 @@ export function badRequest(reason: string): RequestError {
 
 export function invalidJson(): RequestError {
   return badRequest('invalid_json')
+}
+
+/** Parameters of a query that cannot be meant. */
+export function queryParseError(reason: string): RequestError {
+  return new RequestError(400, 'query_parse_error', reason)
 }
 
 export function notFound(reason = 'missing'): RequestError {

@@ -3,8 +3,11 @@
  * forgotten. Never changed; edits make a new tree that shares what stays. A revision, generation and hash, is in it once.
  */
 import assert from 'node:assert'
+import { BranchList } from './branch-list.ts'
 import type { HashList } from './hash-list.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
+import { RevisionIndex } from './revision-index.ts'
+import { compareLeaves } from './winner.ts'
 
 export type RevisionStatus = 'live' | 'deleted' | 'missing'
 
@@ -41,16 +44,70 @@ export interface Place {
 }
 
 export class RevisionTree {
-  readonly branches: readonly Branch[]
+  readonly #branches: BranchList
+  /** What was found out about the tree. A tree that grows out of it takes it over: thousands of edits may follow. */
+  #index: RevisionIndex | undefined
+  #lookups = 0
+  #best: number | undefined
+  #longest: number | undefined
 
-  constructor(branches: readonly Branch[]) {
+  constructor(branches: readonly Branch[] | BranchList) {
     assert(branches.length > 0, 'a document has a revision')
-    this.branches = branches
+    this.#branches = branches instanceof BranchList ? branches : BranchList.of(branches)
+  }
+
+  get branches(): readonly Branch[] {
+    return this.#branches.all()
+  }
+
+  get branchCount(): number {
+    return this.#branches.length
+  }
+
+  branch(number: number): Branch {
+    return this.#branches.at(number)
+  }
+
+  /** This tree and one more branch. */
+  withBranch(branch: Branch): RevisionTree {
+    const grown = new RevisionTree(this.#branches.append(branch))
+    grown.#takeOver(this, this.branchCount, 0)
+    return grown
+  }
+
+  /** This tree with a branch that begins with what it was and may go on, or has more bodies. */
+  withGrown(number: number, branch: Branch): RevisionTree {
+    const grown = new RevisionTree(this.#branches.replace(number, branch))
+    grown.#takeOver(this, number, this.branch(number).bodies.length)
+    return grown
+  }
+
+  /** This tree with a branch that begins elsewhere and has the same leaf. */
+  withRoot(number: number, branch: Branch): RevisionTree {
+    const changed = new RevisionTree(this.#branches.replace(number, branch))
+    changed.#best = this.#best
+    return changed
   }
 
   /** The last revisions of all branches, in no particular order: see `winner.ts`. */
   leaves(): RevisionNode[] {
-    return this.branches.map((branch, number) => this.nodeAt({ branch: number, index: branch.bodies.length - 1 }))
+    return this.branches.map((_, number) => this.leafOf(number))
+  }
+
+  leafOf(branch: number): RevisionNode {
+    return this.nodeAt({ branch, index: this.branch(branch).bodies.length - 1 })
+  }
+
+  /** The leaf that comes first in the order of `winner.ts`. */
+  bestLeaf(): RevisionNode {
+    this.#best ??= this.#findBest()
+    return this.leafOf(this.#best)
+  }
+
+  /** The most revisions on the way from a leaf to its root. */
+  longestLine(): number {
+    this.#longest ??= this.branches.reduce((longest, _, number) => Math.max(longest, this.#lineOf(number)), 0)
+    return this.#longest
   }
 
   find(revision: RevisionId): RevisionNode | undefined {
@@ -67,8 +124,12 @@ export class RevisionTree {
   leavesBelow(revision: RevisionId): RevisionNode[] {
     const place = this.locate(generationOf(revision), hashOf(revision))
     if (place === undefined) return []
+    if (this.isLeafAt(place)) return [this.nodeAt(place)]
     const generation = generationOf(revision)
-    return this.leaves().filter((_, branch) => this.#passes(branch, place.branch, generation))
+    const numbers = Array.from(this.branches.keys())
+    return numbers
+      .filter((number) => this.#passes(number, place.branch, generation))
+      .map((number) => this.leafOf(number))
   }
 
   /** A revision and its ancestors, newest first, as far back as they are known; none when it is unknown. */
@@ -118,17 +179,13 @@ export class RevisionTree {
   }
 
   locate(generation: number, hash: string): Place | undefined {
-    for (let number = 0; number < this.branches.length; number++) {
-      const branch = this.branches[number]!
-      const index = generation - branch.start
-      if (index >= 0 && index < branch.bodies.length && branch.hashes.at(index) === hash)
-        return { branch: number, index }
-    }
-    return undefined
+    if (this.branchCount <= FEW_BRANCHES) return this.#lookThrough(generation, hash)
+    if (!this.#index && ++this.#lookups > FEW_LOOKUPS) this.#index = new RevisionIndex(this.branches)
+    return this.#index ? this.#index.find(generation, hash) : this.#lookThrough(generation, hash)
   }
 
   nodeAt(place: Place): RevisionNode {
-    const branch = this.branches[place.branch]!
+    const branch = this.branch(place.branch)
     const body = branch.bodies[place.index]!
     const generation = branch.start + place.index
     const hash = branch.hashes.at(place.index)
@@ -137,32 +194,81 @@ export class RevisionTree {
   }
 
   isLeafAt(place: Place): boolean {
-    return place.index === this.branches[place.branch]!.bodies.length - 1
+    return place.index === this.branch(place.branch).bodies.length - 1
   }
 
   /** The branch without a parent that a branch comes from, directly or not. */
   rootBranchOf(branch: number): number {
     let root = branch
-    while (this.branches[root]!.parent !== NO_PARENT) root = this.branches[root]!.parent
+    while (this.branch(root).parent !== NO_PARENT) root = this.branch(root).parent
     return root
+  }
+
+  #lookThrough(generation: number, hash: string): Place | undefined {
+    const firstByte = Number.parseInt(hash.slice(0, 2), 16)
+    for (let number = 0; number < this.branchCount; number++) {
+      const { start, hashes, bodies } = this.branch(number)
+      const index = generation - start
+      if (index < 0 || index >= bodies.length || !hashes.mayBeginWith(index, firstByte)) continue
+      if (hashes.at(index) === hash) return { branch: number, index }
+    }
+    return undefined
+  }
+
+  /** `before` is this tree but for one branch, which had so many revisions there. */
+  #takeOver(before: RevisionTree, changed: number, known: number): void {
+    this.#lookups = before.#lookups
+    // Handed on, not shared: who asks the older tree again makes another one.
+    this.#index = before.#index
+    before.#index = undefined
+    this.#index?.add(changed, this.branch(changed), known)
+    if (before.#longest !== undefined) this.#longest = Math.max(before.#longest, this.#lineOf(changed))
+    if (before.#best !== undefined) this.#best = this.#bestAfter(before, before.#best, changed)
+  }
+
+  /** The best leaf, when there is another one at the end of a branch; undefined when any of all may be. */
+  #bestAfter(before: RevisionTree, best: number, changed: number): number | undefined {
+    const leaf = this.leafOf(changed)
+    if (changed !== best) return compareLeaves(leaf, this.leafOf(best)) < 0 ? changed : best
+    return compareLeaves(leaf, before.leafOf(best)) <= 0 ? best : undefined
+  }
+
+  #findBest(): number {
+    let best = 0
+    let bestLeaf = this.leafOf(best)
+    for (let number = 1; number < this.branchCount; number++) {
+      const leaf = this.leafOf(number)
+      if (compareLeaves(leaf, bestLeaf) >= 0) continue
+      best = number
+      bestLeaf = leaf
+    }
+    return best
+  }
+
+  #lineOf(branch: number): number {
+    return leafGeneration(this.branch(branch)) - this.branch(this.rootBranchOf(branch)).start + 1
   }
 
   #parentOf(place: Place): Place | undefined {
     if (place.index > 0) return { branch: place.branch, index: place.index - 1 }
-    const { parent, start } = this.branches[place.branch]!
-    return parent === NO_PARENT ? undefined : { branch: parent, index: start - 1 - this.branches[parent]!.start }
+    const { parent, start } = this.branch(place.branch)
+    return parent === NO_PARENT ? undefined : { branch: parent, index: start - 1 - this.branch(parent).start }
   }
 
   /** Whether the way from a branch's leaf to its root passes the revision of that generation on another branch. */
   #passes(from: number, branch: number, generation: number): boolean {
-    let highest = leafGeneration(this.branches[from]!)
-    for (let number = from; number !== NO_PARENT; number = this.branches[number]!.parent) {
+    let highest = leafGeneration(this.branch(from))
+    for (let number = from; number !== NO_PARENT; number = this.branch(number).parent) {
       if (number === branch) return highest >= generation
-      highest = this.branches[number]!.start - 1
+      highest = this.branch(number).start - 1
     }
     return false
   }
 }
+
+/** Up to so many are looked through faster than an index is made. */
+const FEW_BRANCHES = 16
+const FEW_LOOKUPS = 8
 
 export function leafGeneration(branch: Branch): number {
   return branch.start + branch.bodies.length - 1

@@ -14,19 +14,26 @@ export function plantRevision(revision: RevisionId, body: StoredBody): RevisionT
 
 /** Adds the newest revision of a branch, with its body. */
 export function extendLeaf(tree: RevisionTree, leaf: Place, hash: string, body: StoredBody): RevisionTree {
-  const branch = tree.branches[leaf.branch]!
+  const branch = tree.branch(leaf.branch)
   const longer = { ...branch, hashes: branch.hashes.append(hash), bodies: [...branch.bodies, body] }
-  return new RevisionTree(tree.branches.with(leaf.branch, longer))
+  return tree.withGrown(leaf.branch, longer)
 }
 
 /**
  * Adds a path whose newest revision has that body. It joins the tree where they have a revision in common, at either end;
- * nothing in common makes another root. The tree itself is returned when there is nothing new in it.
+ * nothing in common makes another root, of the newest `limit` revisions. The tree itself is returned when there is
+ * nothing new in it.
  */
-export function graft(tree: RevisionTree | undefined, path: RevisionPath, body: StoredBody): RevisionTree {
-  if (tree === undefined) return new RevisionTree([rootBranch(path, 0, path.hashes.length, body)])
+export function graft(
+  tree: RevisionTree | undefined,
+  path: RevisionPath,
+  body: StoredBody,
+  limit = Number.POSITIVE_INFINITY,
+): RevisionTree {
+  const length = Math.min(path.hashes.length, limit)
+  if (tree === undefined) return new RevisionTree([rootBranch(path, 0, length, body)])
   const known = newestKnown(tree, path, 0)
-  if (known === undefined) return new RevisionTree([...tree.branches, rootBranch(path, 0, path.hashes.length, body)])
+  if (known === undefined) return tree.withBranch(rootBranch(path, 0, length, body))
   const grown =
     known.index === 0 ? fill(tree, known.place, body) : grow(tree, known.place, segment(path, 0, known.index, body))
   return addOlder(grown, path, known.index)
@@ -63,17 +70,16 @@ function newestKnown(
 }
 
 function grow(tree: RevisionTree, from: Place, added: Segment): RevisionTree {
-  const branch = tree.branches[from.branch]!
-  if (tree.isLeafAt(from)) return new RevisionTree(tree.branches.with(from.branch, joined(branch, added)))
-  const fork = { parent: from.branch, start: branch.start + from.index + 1, ...added }
-  return new RevisionTree([...tree.branches, fork])
+  const branch = tree.branch(from.branch)
+  if (tree.isLeafAt(from)) return tree.withGrown(from.branch, joined(branch, added))
+  return tree.withBranch({ parent: from.branch, start: branch.start + from.index + 1, ...added })
 }
 
 function fill(tree: RevisionTree, place: Place, body: StoredBody): RevisionTree {
-  const branch = tree.branches[place.branch]!
+  const branch = tree.branch(place.branch)
   if (branch.bodies[place.index] !== 0) return tree
   const filled = { ...branch, bodies: branch.bodies.with(place.index, body) }
-  return new RevisionTree(tree.branches.with(place.branch, filled))
+  return tree.withGrown(place.branch, filled)
 }
 
 /**
@@ -83,7 +89,7 @@ function fill(tree: RevisionTree, place: Place, body: StoredBody): RevisionTree 
 function addOlder(tree: RevisionTree, path: RevisionPath, knownIndex: number): RevisionTree {
   const place = tree.locate(path.start - knownIndex, path.hashes[knownIndex]!)!
   const rootNumber = tree.rootBranchOf(place.branch)
-  const root = tree.branches[rootNumber]!
+  const root = tree.branch(rootNumber)
   const rootIndex = path.start - root.start
   const isOldest = rootIndex >= path.hashes.length - 1
   if (isOldest || path.hashes[rootIndex] !== root.hashes.at(0)) return tree
@@ -92,7 +98,7 @@ function addOlder(tree: RevisionTree, path: RevisionPath, knownIndex: number): R
   const end = known?.index ?? path.hashes.length
   const older = end > rootIndex + 1 ? rootBranch(path, rootIndex + 1, end, 0) : undefined
   const lengthened = older === undefined ? root : { ...joined(older, root), start: older.start }
-  const result = new RevisionTree(tree.branches.with(rootNumber, lengthened))
+  const result = tree.withRoot(rootNumber, lengthened)
   if (known === undefined) return result
   return addOlder(attachRoot(result, rootNumber, known.place), path, known.index)
 }
@@ -100,10 +106,10 @@ function addOlder(tree: RevisionTree, path: RevisionPath, knownIndex: number): R
 /** Hangs a root branch below a revision of another tree. */
 function attachRoot(tree: RevisionTree, root: number, below: Place): RevisionTree {
   if (!tree.isLeafAt(below)) {
-    return new RevisionTree(tree.branches.with(root, { ...tree.branches[root]!, parent: below.branch }))
+    return tree.withRoot(root, { ...tree.branch(root), parent: below.branch })
   }
   // The branch that ended here goes on, and takes over what forked from the root.
-  const whole = joined(tree.branches[below.branch]!, tree.branches[root]!)
+  const whole = joined(tree.branch(below.branch), tree.branch(root))
   const branches = tree.branches.with(below.branch, whole).map((branch) => ({
     ...branch,
     parent: renumbered(branch.parent === root ? below.branch : branch.parent, root),

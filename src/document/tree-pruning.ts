@@ -12,19 +12,15 @@ import { type Branch, leafGeneration, NO_PARENT, RevisionTree } from './revision
  */
 export function stem(tree: RevisionTree, limit: number): RevisionTree {
   assert(limit >= 1, 'a leaf is kept')
-  const [only, another] = tree.branches
-  if (only !== undefined && another === undefined) return stemLine(tree, only, limit)
-  const isShort = tree.branches.every(
-    (branch, number) => leafGeneration(branch) - tree.branches[tree.rootBranchOf(number)]!.start < limit,
-  )
-  if (isShort) return tree
+  if (tree.branchCount === 1) return stemLine(tree, tree.branch(0), limit)
+  if (tree.longestLine() <= limit) return tree
 
   const spans: Span[][] = tree.branches.map(() => [])
   for (const [number, branch] of tree.branches.entries()) {
     const lowest = leafGeneration(branch) - limit + 1
     let to = leafGeneration(branch)
-    for (let on = number; on !== NO_PARENT && to >= lowest; on = tree.branches[on]!.parent) {
-      const { start } = tree.branches[on]!
+    for (let on = number; on !== NO_PARENT && to >= lowest; on = tree.branch(on).parent) {
+      const { start } = tree.branch(on)
       spans[on]!.push({ from: Math.max(lowest, start), to })
       to = start - 1
     }
@@ -48,9 +44,9 @@ export function purge(
   revisions: readonly RevisionId[],
 ): { readonly tree: RevisionTree | undefined; readonly purged: readonly RevisionId[] } {
   const purged = [...new Set(revisions)].filter((revision) => tree.isLeaf(revision))
-  let rest: RevisionTree | undefined = tree
-  for (const revision of purged) rest = rest && withoutLeaf(rest, revision)
-  return { tree: rest, purged }
+  if (purged.length === 0) return { tree, purged }
+  const branches = new Set(purged.map((revision) => tree.locate(generationOf(revision), hashOf(revision))?.branch))
+  return { tree: withoutLeaves(tree, (branch) => branches.has(branch)), purged }
 }
 
 /** What compaction leaves: the bodies of leaves. The tree itself is returned when it has no others. */
@@ -79,15 +75,25 @@ interface Span {
   readonly to: number
 }
 
-function withoutLeaf(tree: RevisionTree, revision: RevisionId): RevisionTree | undefined {
-  const removed = tree.locate(generationOf(revision), hashOf(revision))!.branch
-  const forks = tree.branches.filter((branch) => branch.parent === removed).map((branch) => branch.start - 1)
-  if (forks.length === 0 && tree.branches.length === 1) return undefined
-  const spans = tree.branches.map((branch, number): Span[] => {
-    if (number !== removed) return [{ from: branch.start, to: leafGeneration(branch) }]
-    return forks.length === 0
-      ? []
-      : [{ from: branch.start, to: forks.reduce((highest, fork) => Math.max(highest, fork)) }]
+/** What the other leaves descend from, themselves included. */
+function withoutLeaves(tree: RevisionTree, isRemoved: (branch: number) => boolean): RevisionTree | undefined {
+  /** For each branch the generation up to which somebody needs it. */
+  const needed = new Map<number, number>()
+  for (const [number, branch] of tree.branches.entries()) {
+    if (isRemoved(number)) continue
+    let to = leafGeneration(branch)
+    for (let on = number; on !== NO_PARENT; on = tree.branch(on).parent) {
+      const before = needed.get(on)
+      needed.set(on, Math.max(before ?? 0, to))
+      // Whoever came by before went on to the root.
+      if (before !== undefined) break
+      to = tree.branch(on).start - 1
+    }
+  }
+  if (needed.size === 0) return undefined
+  const spans = tree.branches.map(({ start }, number): Span[] => {
+    const to = needed.get(number)
+    return to === undefined ? [] : [{ from: start, to }]
   })
   return retain(tree, spans)
 }

@@ -13,7 +13,7 @@ export function compareLeaves(left: RevisionNode, right: RevisionNode): number {
 
 /** The leaf that the document shows; a tombstone only when there is nothing else. */
 export function winner(tree: RevisionTree): RevisionNode {
-  return tree.leaves().reduce((best, leaf) => (compareLeaves(leaf, best) < 0 ? leaf : best))
+  return tree.bestLeaf()
 }
 
 export function leavesBestFirst(tree: RevisionTree): RevisionNode[] {

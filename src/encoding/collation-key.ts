@@ -7,6 +7,7 @@ import { ByteSink } from './byte-sink.ts'
 import { cldrVersion, ucaVersion } from './collation-data.ts'
 import type { JsonValue } from './json-value.ts'
 import { writeMagnitude } from './ordered-number.ts'
+import { endOfValue, NOT_PLAIN, PlainKeyWriter, type TypeTags } from './plain-key-writer.ts'
 import { writeRawText } from './raw-text.ts'
 import { TextCollation } from './text-collation.ts'
 
@@ -40,11 +41,13 @@ export class CollationEncoder {
   readonly #text = new TextCollation()
   readonly #isRaw: boolean
   readonly #tags: TypeTags
+  readonly #plain: PlainKeyWriter | undefined
   #isExact = true
 
   constructor(collation: Collation = 'unicode') {
     this.#isRaw = collation === 'raw'
     this.#tags = this.#isRaw ? rawTags : unicodeTags
+    this.#plain = this.#isRaw ? undefined : new PlainKeyWriter(this.#sink, this.#text, unicodeTags)
   }
 
   /**
@@ -73,6 +76,29 @@ export class CollationEncoder {
 
   append(value: JsonValue): void {
     this.#write(value, 0)
+  }
+
+  /**
+   * Appends the value whose JSON text, without blanks, begins at `start`; answers where it ends. Most values are read right
+   * from the bytes. Throws where there is none.
+   */
+  appendText(json: Buffer, start: number): number {
+    const { length } = this.#sink
+    const plainEnd = this.#plain?.write(json, start) ?? NOT_PLAIN
+    if (plainEnd !== NOT_PLAIN) {
+      if (!this.#plain?.isExact) this.#isExact = false
+      return plainEnd
+    }
+    this.#sink.length = length
+    const end = endOfValue(json, start)
+    this.append(JSON.parse(json.toString('utf8', start, end)))
+    return end
+  }
+
+  /** Copies the bytes from `start` on to a place that has room for them. */
+  copyTo(target: Uint8Array, at: number, start = 0): void {
+    const { bytes, length } = this.#sink
+    for (let from = start, to = at; from < length; from++, to++) target[to] = bytes[from]!
   }
 
   /** A copy of the bytes from `start` on. */
@@ -121,17 +147,6 @@ export class CollationEncoder {
       this.#write(member, depth)
     }
   }
-}
-
-interface TypeTags {
-  null: number
-  false: number
-  true: number
-  negative: number
-  positive: number
-  text: number
-  array: number
-  object: number
 }
 
 /** Below every tag: an array or object that ends here is before one that goes on. */

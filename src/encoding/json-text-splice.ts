@@ -5,6 +5,7 @@
 
 /** A string as JSON: only quotes, backslashes and control characters are escaped. */
 export function quoteText(text: string): string {
+  if (isPlain(text)) return `"${text}"`
   return JSON.stringify(text.isWellFormed() ? text : text.toWellFormed())
 }
 
@@ -18,12 +19,16 @@ export function membersOf(object: Buffer): Buffer {
   return object.subarray(1, object.length - 1)
 }
 
-/** One object of the members of all parts, in order. A part is the text of members with commas between, or empty. */
-export function spliceObject(parts: readonly (string | Buffer)[]): Buffer {
+/**
+ * One object of the members of all parts, in order. A part is the text of members with commas between, or empty. The
+ * object may be a line: a newline then follows it.
+ */
+export function spliceObject(parts: readonly (string | Buffer)[], { isLine = false } = {}): Buffer {
   let size = 2
-  for (const part of parts) if (part.length > 0) size += 1 + Buffer.byteLength(part)
+  for (const part of parts)
+    if (part.length > 0) size += 1 + (typeof part === 'string' ? Buffer.byteLength(part) : part.length)
   // One separator less than there are parts.
-  const object = Buffer.allocUnsafe(size === 2 ? 2 : size - 1)
+  const object = Buffer.allocUnsafe((size === 2 ? 2 : size - 1) + (isLine ? 1 : 0))
   object[0] = OPEN_BRACE
   let at = 1
   for (const part of parts) {
@@ -32,9 +37,26 @@ export function spliceObject(parts: readonly (string | Buffer)[]): Buffer {
     at += typeof part === 'string' ? object.write(part, at, 'utf8') : part.copy(object, at)
   }
   object[at] = CLOSE_BRACE
+  if (isLine) object[at + 1] = NEWLINE
   return object
 }
 
+/** So long a text is looked at here; a longer one is quoted no slower elsewhere. */
+const SHORT_LENGTH = 64
+
+/** Whether nothing of a text is escaped: true of nearly all ids and revisions. */
+function isPlain(text: string): boolean {
+  if (text.length > SHORT_LENGTH) return false
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code < 0x20 || code > 0x7e || code === QUOTE || code === BACKSLASH) return false
+  }
+  return true
+}
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
 const COMMA = 0x2c
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
+const NEWLINE = 0x0a

@@ -5,3 +5,8 @@ export type JsonValue = null | boolean | number | string | readonly JsonValue[] 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
+
+/** Whether something that was read from JSON is there: what it then holds is nothing but such values. */
+export function isJsonValue(value: unknown): value is JsonValue {
+  return value !== undefined
+}

@@ -168,6 +168,22 @@ function writeAscii(text: string, sink: ByteSink): boolean {
   return true
 }
 
+/** The same for the bytes of a text, where it has no capitals either. */
+export function writeSmallAscii(text: Uint8Array, start: number, end: number, sink: ByteSink): boolean {
+  sink.reserve(end - start + 1)
+  const { bytes } = sink
+  let length = sink.length
+  for (let at = start; at < end; at++) {
+    const character = text[at]!
+    const primary = character < 0x80 ? asciiPrimary[character]! : 0
+    if (primary === 0 || isCapital(character)) return false
+    bytes[length++] = primary
+  }
+  bytes[length++] = plainEnd
+  sink.length = length
+  return true
+}
+
 /** The tertiary level of an ASCII text. The same bytes that `WeightLevel` writes, without its bookkeeping. */
 function writeCapitals(text: string, bytes: Uint8Array, start: number): number {
   let end = start

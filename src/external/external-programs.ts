@@ -1,12 +1,13 @@
 /**
- * The programs that the configuration keeps running beside the server: `[os_daemons]`, and those of
- * `[update_notification]`, which hear what happens to databases.
+ * The programs that the configuration has running beside the server: `[os_daemons]`, those of `[update_notification]`,
+ * which hear what happens to databases, and those of `[external]`, which answer requests.
  */
 import type { Configuration, SettingChange } from '../config/configuration.ts'
 import type { Databases } from '../database/databases.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { KeptProcess, type RetryLimits } from '../runtime/kept-process.ts'
 import type { Log } from '../runtime/log.ts'
+import { ExternalHandler } from './external-handler.ts'
 import { OsDaemon } from './os-daemon.ts'
 import { ProgramSection } from './program-section.ts'
 
@@ -20,6 +21,7 @@ export interface ExternalSurroundings {
 export class ExternalPrograms {
   readonly #daemons: ProgramSection<OsDaemon>
   readonly #notified: ProgramSection<KeptProcess>
+  readonly #handlers: ProgramSection<ExternalHandler>
   readonly #ends: (() => void)[]
 
   constructor({ configuration, databases, clock, log }: ExternalSurroundings) {
@@ -30,6 +32,10 @@ export class ExternalPrograms {
     this.#notified = new ProgramSection('update_notification', configuration, log, (name, command) => {
       return new KeptProcess({ ...shared, name: `update_notification/${name}`, command })
     })
+    const timeoutMs = () => configuration.integer('service', 'os_process_timeout')
+    this.#handlers = new ProgramSection('external', configuration, log, (name, command) => {
+      return new ExternalHandler({ name: `external/${name}`, command, log, timeoutMs })
+    })
     this.#ends = [
       configuration.onChange((change) => this.#follow(change)),
       databases.onEvent((event) => {
@@ -38,14 +44,20 @@ export class ExternalPrograms {
     ]
   }
 
+  /** The program that answers requests under this name. */
+  handler(name: string): ExternalHandler | undefined {
+    return this.#handlers.get(name)
+  }
+
   /** Resolves when all are gone. */
   async close(): Promise<void> {
     for (const end of this.#ends) end()
-    await Promise.all([this.#daemons.stop(), this.#notified.stop()])
+    await Promise.all([this.#daemons.stop(), this.#notified.stop(), this.#handlers.stop()])
   }
 
   async #follow(change: SettingChange): Promise<void> {
     await this.#notified.follow(change)
+    await this.#handlers.follow(change)
     // First those that asked: one that begins now has seen the change.
     await Promise.all([...this.#daemons].map((daemon) => daemon.follow(change)))
     await this.#daemons.follow(change)

@@ -24,6 +24,10 @@ export class ProgramSection<P extends Program> {
     for (const name of configuration.section(section).keys()) this.#run(name)
   }
 
+  get(name: string): P | undefined {
+    return this.#programs.get(name)
+  }
+
   [Symbol.iterator](): IterableIterator<P> {
     return this.#programs.values()
   }

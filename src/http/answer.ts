@@ -1,8 +1,9 @@
 /** What a handler answers, and the one place that sends it. */
-import type { ServerResponse } from 'node:http'
 import { RequestError } from '../document/request-error.ts'
 import { version } from '../runtime/version.ts'
+import { taken } from './back-pressure.ts'
 import type { Call } from './call.ts'
+import { sendFeed } from './feed-output.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -23,6 +24,8 @@ export interface StreamedAnswer {
   readonly headers: Headers
   readonly chunks: AsyncIterable<string | Buffer>
   readonly isFile?: boolean
+  /** The head goes out at once, though there may be nothing to say for a long time. */
+  readonly isFlushed?: boolean
   /** Lets go of what the chunks are made of; called in every case. */
   release(): void
 }
@@ -32,6 +35,11 @@ export type Answer = WholeAnswer | StreamedAnswer
 interface AnswerOptions {
   readonly status?: number
   readonly headers?: Headers
+}
+
+interface StreamOptions extends AnswerOptions {
+  readonly isFlushed?: boolean
+  readonly release?: () => void
 }
 
 export function json(value: unknown, options: AnswerOptions = {}): Answer {
@@ -47,9 +55,9 @@ export function jsonText(text: string | Buffer, { status = 200, headers = {} }: 
 /** A reply that is made while it is sent. */
 export function streamed(
   chunks: AsyncIterable<string | Buffer>,
-  { status = 200, headers = {}, release = () => {} }: AnswerOptions & { readonly release?: () => void } = {},
+  { status = 200, headers = {}, isFlushed = false, release = () => {} }: StreamOptions = {},
 ): StreamedAnswer {
-  return { kind: 'streamed', status, headers, chunks, release }
+  return { kind: 'streamed', status, headers, chunks, isFlushed, release }
 }
 
 export function notModified(tag: string): Answer {
@@ -64,26 +72,22 @@ export function redirect(status: number, location: string): Answer {
 export class MethodNotAllowedError extends RequestError {
   readonly allow: string
 
-  constructor(allow: string) {
-    super(405, 'method_not_allowed', `Only ${allow} allowed`)
+  constructor(allow: string, reason = `Only ${allow} allowed`) {
+    super(405, 'method_not_allowed', reason)
     this.allow = allow
   }
 }
 
 export function errorAnswer(error: RequestError): Answer {
-  const headers = error instanceof MethodNotAllowedError ? { Allow: error.allow } : {}
-  return json({ error: error.error, reason: error.reason }, { status: error.status, headers })
+  return json({ error: error.error, reason: error.told }, { status: error.status, headers: errorHeaders(error) })
 }
 
-export async function send(call: Call, answer: Answer): Promise<void> {
-  if (answer.kind === 'whole') sendWhole(call, answer)
-  else {
-    try {
-      await sendStreamed(call, answer)
-    } finally {
-      answer.release()
-    }
-  }
+/** In seconds. What the server has too much of at a moment is soon over. */
+const RETRY_AFTER = '1'
+
+function errorHeaders(error: RequestError): Headers {
+  if (error instanceof MethodNotAllowedError) return { Allow: error.allow }
+  return error.status === 503 ? { 'Retry-After': RETRY_AFTER } : {}
 }
 
 const NEWLINE = Buffer.from('\n')
@@ -106,46 +110,38 @@ function headOf(call: Call, { headers, status }: Answer): string[] {
 /** So much goes out in one write together with the head. */
 const ONE_WRITE_BYTES = 64 * 1024
 
-function sendWhole(call: Call, answer: WholeAnswer): void {
+export function sendWhole(call: Call, answer: WholeAnswer): void {
   const { response } = call
   const head = headOf(call, answer)
   const { status, body } = answer
-  if (status !== 304 && status !== 204) head.push('Content-Length', String(Buffer.byteLength(body)))
+  const size = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+  if (status !== 304 && status !== 204) head.push('Content-Length', String(size))
   response.writeHead(status, head)
   // As one string with the head it is one write; Latin-1 gives the bytes as they are.
   if (typeof body !== 'string' && body.length <= ONE_WRITE_BYTES) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
 }
 
-async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {
+export async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {
+  try {
+    await stream(call, answer)
+  } finally {
+    answer.release()
+  }
+}
+
+async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
   const { response } = call
   response.writeHead(answer.status, headOf(call, answer))
   if (call.request.method === 'HEAD' || call.method === 'HEAD') {
     response.end()
     return
   }
+  if (answer.isFlushed) return sendFeed(response, answer.chunks)
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the work of who makes the chunks.
     if (response.destroyed) return
-    if (!response.write(chunk)) await writable(response)
+    if (!response.write(chunk)) await taken(response)
   }
   response.end()
-}
-
-/** A client that takes nothing for so long is given up: what its reply is read from cannot be held for ever. */
-const STALLED_LIMIT_MS = 300_000
-
-/** Resolves when the client has taken what was written, or is gone. */
-function writable(response: ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    const impatience = setTimeout(() => response.destroy(), STALLED_LIMIT_MS)
-    const done = () => {
-      clearTimeout(impatience)
-      response.off('drain', done)
-      response.off('close', done)
-      resolve()
-    }
-    response.on('drain', done)
-    response.on('close', done)
-  })
 }

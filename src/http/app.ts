@@ -1,45 +1,39 @@
 /**
- * The Fastify application. Routing, bodies, negotiation and errors are our own, since the interface has rules for all of
- * them; the listeners hand requests in. One request goes through here from its first line to its last byte.
+ * What becomes of a request that a listener hands in. Routing, bodies, negotiation and errors are our own, since the
+ * interface has rules for all of them. One request goes through here from its first line to its last byte.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type FastifyInstance, fastify } from 'fastify'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Configuration } from '../config/configuration.ts'
-import { notFound, RequestError } from '../document/request-error.ts'
-import { CommitFailedError, StoreGoneError } from '../storage/storage-error.ts'
-import { type Answer, MethodNotAllowedError, send } from './answer.ts'
-import { type AuthenticatedCall, authenticate, authorizeCall, refusal, withSession } from './authentication.ts'
+import { badRequest, notFound, RequestError } from '../document/request-error.ts'
+import { CommitFailedError, StoreGoneError, TooManyReadersError } from '../storage/storage-error.ts'
+import { type Answer, MethodNotAllowedError, sendStreamed, sendWhole } from './answer.ts'
+import {
+  type AuthenticatedCall,
+  authenticate,
+  authorizeCall,
+  refusal,
+  rewrittenCall,
+  withSession,
+} from './authentication.ts'
 import { Call, hostOf } from './call.ts'
+import { configuredRoute } from './configured-routes.ts'
 import type { HttpContext } from './context.ts'
 import { preflight, withCorsHeaders } from './cors.ts'
 import { checkCallback, wrapped } from './jsonp.ts'
 import { logRequest, maskedUrl } from './request-log.ts'
 import { requestSettings } from './request-settings.ts'
-import { type Operation, operationOf, type Route } from './route.ts'
+import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { routes } from './routes.ts'
 import { virtualTarget } from './virtual-hosts.ts'
 
-export function createApp(context: HttpContext): FastifyInstance {
-  const app = fastify({
-    // Every path is ours: the table of routes is asked, with the path as it was sent.
-    rewriteUrl: () => '/',
-    exposeHeadRoutes: false,
-    logger: false,
-  })
-  // Taken over before Fastify routes or looks at the body: methods, types and paths are judged by our own rules.
-  app.addHook('onRequest', async (request, reply) => {
-    reply.hijack()
-    await handle(request.raw, reply.raw, request.originalUrl, context)
-  })
-  return app
+export function createApp(context: HttpContext): RequestListener {
+  return (request, response) => {
+    handle(request, response, context)
+  }
 }
 
-async function handle(
-  request: IncomingMessage,
-  response: ServerResponse,
-  url: string,
-  context: HttpContext,
-): Promise<void> {
+async function handle(request: IncomingMessage, response: ServerResponse, context: HttpContext): Promise<void> {
+  const url = request.url ?? '/'
   const begunMs = performance.now()
   const { statistics, log } = context
   statistics.increment('httpd_request_methods', request.method ?? '')
@@ -48,7 +42,8 @@ async function handle(
     const reply = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
     if (reply.isFile !== true) statistics.increment('httpd_status_codes', String(reply.status))
     logRequest(call, context, reply)
-    await send(call, reply)
+    if (reply.kind === 'whole') sendWhole(call, reply)
+    else await sendStreamed(call, reply)
   } catch (error) {
     // The head is out: only a broken connection can tell the client that the rest is missing.
     log.error('A reply broke off.', { method: call.method, url: maskedUrl(url), error: String(error) })
@@ -75,10 +70,10 @@ function callFor(
   for (const name of INTERNAL_HEADERS) {
     if (request.headers[name] !== undefined) delete request.headers[name]
   }
-  const { forwarded, globalHandlers } = requestSettings(configuration)
-  const rules = configuration.section('vhosts')
+  const { forwarded, globalHandlers, virtualHosts: rules } = requestSettings(configuration)
   if (rules.size === 0) return new Call(request, response, { url: requestedUrl, forwarded })
   const url = virtualTarget(rules, globalHandlers, hostOf(request, forwarded), requestedUrl)
+  if (url !== undefined) request.headers['x-service-vhost-path'] = requestedUrl
   return new Call(request, response, { url: url ?? requestedUrl, requestedUrl, forwarded })
 }
 
@@ -90,13 +85,31 @@ async function answer(call: Call, context: HttpContext): Promise<Answer> {
     const allowed = preflight(call, context)
     if (allowed) return allowed
     sender = await authenticate(call, context.auth)
-    const { route, operation } = await operationFor(call, sender, context)
-    await authorizeCall(call, sender, { who: operation.who, isOfDatabase: isOfDatabase(route) })
-    count(call, operation, context)
-    return withSession(sender, await operation.handler(call, context))
+    return withSession(sender, await dispatch(call, sender, context))
   } catch (error) {
     const answer = refusal(call, context.auth, told(error))
     return sender ? withSession(sender, answer) : answer
+  }
+}
+
+/** What the resource answers that the call is for; rules of rewriting may lead from one to another. */
+async function dispatch(first: Call, sender: AuthenticatedCall, context: HttpContext): Promise<Answer> {
+  let call = first
+  for (let rewrites = 0; ; rewrites++) {
+    const { route, operation } = await operationFor(call, sender, context)
+    if (operation.check) {
+      // That there is no such database, or none for this sender, comes first all the same.
+      if (isOfDatabase(route)) await sender.openDatabase(call.segment(0))
+      operation.check(call)
+    }
+    await authorizeCall(call, sender, { who: operation.who, isOfDatabase: isOfDatabase(route) })
+    count(call, operation, context)
+    const reply = await operation.handler(call, context)
+    if (!(reply instanceof Rewritten)) return reply
+    if (rewrites >= requestSettings(context.configuration).rewriteLimit) {
+      throw badRequest('Exceeded rewrite recursion limit')
+    }
+    call = rewrittenCall(call, reply.url)
   }
 }
 
@@ -126,13 +139,18 @@ function isOfDatabase({ path }: Route): boolean {
 
 /** A resource whose entry was taken out of the configuration is not there: its name is then one like others. */
 function routeFor({ segments }: Call, configuration: Configuration): Route | undefined {
-  const [first = '/', second] = segments
+  const [first = '/', second, , action] = segments
   const route = routes.find(segments)
   if (!route?.path.startsWith('/{db}')) {
     if (!configuration.isRemoved('httpd_global_handlers', first)) return route
     return first === '/' ? undefined : routes.findInDatabase(segments)
   }
   if (second?.startsWith('_') && configuration.isRemoved('httpd_db_handlers', second)) throw notFound('missing')
+  const configured = configuredRoute(first, second, configuration)
+  if (configured) return configured
+  if (second === '_design' && action?.startsWith('_') && configuration.isRemoved('httpd_design_handlers', action)) {
+    throw notFound(`missing handler: ${action}`)
+  }
   return route
 }
 
@@ -153,5 +171,6 @@ function told(error: unknown): RequestError {
   if (error instanceof StoreGoneError) return notFound('no_db_file')
   const reason = error instanceof Error ? error.message : String(error)
   if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
+  if (error instanceof TooManyReadersError) return new RequestError(503, 'service_unavailable', reason)
   return new RequestError(500, 'unknown_error', reason)
 }

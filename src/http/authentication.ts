@@ -41,15 +41,22 @@ export class AuthenticatedCall {
 
 /** Finds out who sends a call, or throws what is wrong with what it says of itself. */
 export async function authenticate(call: Call, auth: Auth): Promise<AuthenticatedCall> {
-  const request = authRequest(call)
+  const request = new SentRequest(call)
   const authenticated = new AuthenticatedCall(auth, request, await auth.authenticate(request))
-  authenticatedCalls.set(call, authenticated)
+  call.authenticated = authenticated
   return authenticated
+}
+
+/** The same sender's request, for another place on this server. */
+export function rewrittenCall(call: Call, url: string): Call {
+  const rewritten = call.rewritten(url)
+  rewritten.authenticated = authenticationOf(call)
+  return rewritten
 }
 
 /** For handlers: who sent the call that they have. */
 export function authenticationOf(call: Call): AuthenticatedCall {
-  const authenticated = authenticatedCalls.get(call)
+  const { authenticated } = call
   if (!authenticated) throw new Error('A handler was called before it was known who asks.')
   return authenticated
 }
@@ -74,6 +81,7 @@ export async function authorizeCall(
 
 /** The reply with what belongs to every reply of the call, errors too. */
 export function withSession(authenticated: AuthenticatedCall, answer: Answer): Answer {
+  if (!authenticated.session?.isRenewalDue) return answer
   const headers = sessionHeaders(authenticated, answer)
   return 'Set-Cookie' in headers ? { ...answer, headers: { ...answer.headers, ...headers } } : answer
 }
@@ -113,16 +121,32 @@ export function unauthorizedHeaders(
 
 const PLAIN = { status: 401, headers: {} }
 
-const authenticatedCalls = new WeakMap<Call, AuthenticatedCall>()
+/** A call as authentication looks at it. Made for every request, most of which need little of it. */
+class SentRequest implements AuthRequest {
+  readonly #call: Call
 
-function authRequest(call: Call): AuthRequest {
-  const { request } = call
-  return {
-    method: request.method ?? 'GET',
-    url: call.requestedUrl,
-    headers: request.headers,
-    isSecure: 'encrypted' in request.socket,
-    localAddress: call.host,
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  get method(): string {
+    return this.#call.request.method ?? 'GET'
+  }
+
+  get url(): string {
+    return this.#call.requestedUrl
+  }
+
+  get headers(): AuthRequest['headers'] {
+    return this.#call.request.headers
+  }
+
+  get isSecure(): boolean {
+    return this.#call.isEncrypted
+  }
+
+  get localAddress(): string {
+    return this.#call.host
   }
 }
 

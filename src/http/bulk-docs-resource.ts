@@ -1,10 +1,12 @@
 /** `_bulk_docs`: many documents in one request, each with its own outcome. */
+import { AllOrNothingError } from '../database/all-or-nothing.ts'
 import { attachmentEdits } from '../database/attachment-edits.ts'
 import type { Database } from '../database/database.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import { namedRevision, readDocument, type SentDocument } from '../document/document-fields.ts'
 import { isLocalId, parseDocumentId } from '../document/document-id.ts'
-import { badRequest } from '../document/request-error.ts'
+import { badRequest, type RequestError } from '../document/request-error.ts'
+import { formatRevision } from '../document/revision-id.ts'
 import { JsonReader } from '../encoding/json-text.ts'
 import { type Answer, json } from './answer.ts'
 import type { Call } from './call.ts'
@@ -29,11 +31,7 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
       edits.push(edit)
       releases.push(release)
     }
-    const outcomes = await database.write(edits)
-    return json(
-      outcomes.map((outcome, i) => entry(edits[i]!, outcome)),
-      { status: 201 },
-    )
+    return await writtenAnswer(database, edits)
   } finally {
     for (const release of releases) release()
   }
@@ -92,8 +90,36 @@ async function bulkEdit(
   return { edit: editOf(id, document, mode, attachments), release }
 }
 
-function entry({ id }: DocumentEdit, outcome: EditOutcome) {
-  if (outcome.outcome === 'written') return { ok: true, id, rev: outcome.revision }
-  const { error, reason } = outcome.error
-  return { id, error, reason }
+async function writtenAnswer(database: Database, edits: readonly DocumentEdit[]): Promise<Answer> {
+  try {
+    const outcomes = await database.write(edits)
+    return json(
+      outcomes.map((outcome, i) => entry(edits[i]!, outcome)),
+      { status: 201 },
+    )
+  } catch (error) {
+    if (!(error instanceof AllOrNothingError)) throw error
+    // Nothing is written, and only those that are refused are told of.
+    return json(
+      error.refused.map((each) => refusedEntry(each.edit, each.error)),
+      { status: error.status },
+    )
+  }
+}
+
+function entry(edit: DocumentEdit, outcome: EditOutcome) {
+  if (outcome.outcome === 'written') return { ok: true, id: edit.id, rev: outcome.revision }
+  return refusedEntry(edit, outcome.error)
+}
+
+/** Where a request may have several revisions of one document, it is told which one is meant. */
+function refusedEntry(edit: DocumentEdit, { error, told: reason }: RequestError) {
+  const { id, kind } = edit
+  if (kind === 'interactive' || kind === 'local') return { id, error, reason }
+  return { id, rev: sentRevision(edit), error, reason }
+}
+
+function sentRevision(edit: DocumentEdit): string {
+  if (edit.kind === 'replicated') return formatRevision(edit.path.start, edit.path.hashes[0] ?? '')
+  return edit.parent ?? '0-'
 }

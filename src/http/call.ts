@@ -5,6 +5,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP, type Socket } from 'node:net'
+import type { AuthenticatedCall } from './authentication.ts'
 import { queryParseError } from './query-error.ts'
 
 /** The headers that a proxy tells with how its client reached it; the operator may name others. */
@@ -25,6 +26,8 @@ export class Call {
   readonly path: string
   /** The target as it was sent. */
   readonly requestedUrl: string
+  /** Who sent it, once that is known: see `authenticationOf`. */
+  authenticated: AuthenticatedCall | undefined
   readonly #forwarded: ForwardedNames
   readonly #queryText: string
   #segments: readonly string[] | undefined
@@ -50,6 +53,12 @@ export class Call {
     return this.#segments
   }
 
+  /** The same request, for another place on this server. */
+  rewritten(url: string): Call {
+    const { request, response, requestedUrl } = this
+    return new Call(request, response, { url, requestedUrl, forwarded: this.#forwarded })
+  }
+
   /** One segment of the path; the route made sure that it is there. */
   segment(index: number): string {
     return this.segments[index] ?? ''
@@ -60,11 +69,27 @@ export class Call {
     return Array.isArray(value) ? value.join(', ') : value
   }
 
+  get hasQuery(): boolean {
+    return this.#queryText !== ''
+  }
+
   /** The value of a query parameter; of a repeated one the last counts. */
   query(name: string): string | undefined {
     if (this.#queryText === '') return undefined
     this.#query ??= new URLSearchParams(this.#queryText)
     return this.#query.getAll(name).at(-1)
+  }
+
+  /** All query parameters in the order in which they were given, repeated ones too. */
+  get parameterList(): (readonly [name: string, text: string])[] {
+    this.#query ??= new URLSearchParams(this.#queryText)
+    return [...this.#query]
+  }
+
+  /** All query parameters; of a repeated one the last counts. */
+  get parameters(): ReadonlyMap<string, string> {
+    this.#query ??= new URLSearchParams(this.#queryText)
+    return new Map(this.#query)
   }
 
   /** A whole number that is not negative. */
@@ -95,7 +120,7 @@ export class Call {
   /** Whether the client names JSON among what it accepts; otherwise it gets the same as plain text. */
   get acceptsJson(): boolean {
     const accept = this.request.headers.accept
-    return accept !== undefined && JSON_ACCEPTED.test(accept)
+    return accept === 'application/json' || (accept !== undefined && JSON_ACCEPTED.test(accept))
   }
 
   /** Whether the client has what this tag names. */
@@ -124,7 +149,8 @@ export class Call {
 
   /** Who asks: the address behind a proxy of our own network, or the other end of the connection. */
   get peer(): string {
-    const address = this.request.socket.remoteAddress?.replace(/^::ffff:/, '') ?? 'undefined'
+    const { remoteAddress = 'undefined' } = this.request.socket
+    const address = remoteAddress.startsWith(MAPPED) ? remoteAddress.slice(MAPPED.length) : remoteAddress
     if (address !== '127.0.0.1' && !address.startsWith('10.')) return address
     const behind = this.header('x-forwarded-for')?.split(',').at(-1)?.trim()
     return behind === undefined || isIP(behind) === 0 ? address : behind
@@ -148,6 +174,9 @@ export function hostOf({ headers, socket }: IncomingMessage, { host }: Forwarded
   return (Array.isArray(forwarded) ? forwarded[0] : forwarded) ?? headers.host ?? localAddress(socket)
 }
 
+/** How an address of the older protocol looks in the newer one. */
+const MAPPED = '::ffff:'
+
 /** `application/json`, with parameters or without, but not one that is weighed with nothing. */
 const JSON_ACCEPTED = /(^|[,\s])application\/json\s*(?!\s*;\s*q=0(\.0*)?\s*(,|;|$))(;|,|\s|$)/i
 
@@ -164,11 +193,20 @@ function pathSegments(path: string): string[] {
   for (const segment of path.split('/')) {
     // A plus is a blank everywhere but in the name of a database, which may have one and never has a blank.
     if (segment === '') continue
-    const isPlain = segments.length === 0 || !segment.includes('+')
-    segments.push(decode(isPlain ? segment : segment.replaceAll('+', ' ')))
+    const hasBlanks = segments.length > 0 && segment.includes('+')
+    segments.push(decode(hasBlanks ? segment.replaceAll('+', ' ') : segment))
   }
-  return segments
+  return segments.length > 2 ? withDesign(segments) : segments
 }
+
+/** The slash of a design document's id may be escaped: what its functions answer to is the same with it. */
+function withDesign(segments: string[]): string[] {
+  const [database = '', id = '', action = '', ...rest] = segments
+  if (!id.startsWith(DESIGN) || !action.startsWith('_')) return segments
+  return [database, '_design', id.slice(DESIGN.length), action, ...rest]
+}
+
+const DESIGN = '_design/'
 
 /** An incomplete escape stands for itself. */
 function decode(segment: string): string {

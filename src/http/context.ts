@@ -2,22 +2,32 @@
 import type { Auth } from '../auth/auth.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Databases } from '../database/databases.ts'
+import type { ExternalPrograms } from '../external/external-programs.ts'
+import type { Functions } from '../functions/functions.ts'
+import type { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
 import type { ServerLog } from '../runtime/server-log.ts'
 import type { Statistics } from '../runtime/statistics.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
 import type { UuidSource } from '../runtime/uuids.ts'
+import type { Views } from '../views/views.ts'
 
 export interface HttpContext {
   readonly configuration: Configuration
   readonly databases: Databases
+  readonly functions: Functions
+  readonly views: Views
   readonly auth: Auth
   readonly uuids: UuidSource
+  /** Programs beside the server that answer requests. */
+  readonly programs: ExternalPrograms
   readonly tasks: TaskRegistry
   readonly log: Log
   /** The log as something that can be read. */
   readonly serverLog: ServerLog
   readonly statistics: Statistics
+  /** Of those who wait for something to happen. */
+  readonly deadlines: Deadlines
   readonly version: string
   /** Closes everything and opens it again, in its own time. */
   restart(): void

@@ -3,6 +3,7 @@ import type { Configuration } from '../config/configuration.ts'
 import type { Answer, Headers } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { requestSettings } from './request-settings.ts'
 
 const METHODS = 'GET, HEAD, POST, PUT, DELETE, TRACE, CONNECT, COPY, OPTIONS'
 const HEADERS =
@@ -46,9 +47,8 @@ export function preflight(call: Call, { configuration }: HttpContext): Answer | 
 
 /** The reply with what a browser needs in order to hand it to a page of another server. */
 export function withCorsHeaders(call: Call, { configuration }: HttpContext, answer: Answer): Answer {
-  if (answer.headers['Access-Control-Allow-Origin'] !== undefined) return answer
   const policy = policyFor(call, configuration)
-  if (!policy) return answer
+  if (!policy || answer.headers['Access-Control-Allow-Origin'] !== undefined) return answer
   const present = new Set(['cache-control', 'server', ...(answer.status === 304 ? [] : ['content-type'])])
   for (const name of Object.keys(answer.headers)) present.add(name.toLowerCase())
   const exposed = EXPOSED.filter((name) => present.has(name.toLowerCase())).join(', ')
@@ -66,7 +66,7 @@ interface Policy {
 
 /** Undefined when the origin of the call is not to be let in. */
 function policyFor(call: Call, configuration: Configuration): Policy | undefined {
-  if (!configuration.isOn('httpd', 'enable_cors')) return undefined
+  if (!requestSettings(configuration).allowsCors) return undefined
   const origin = call.header('origin')
   if (origin === undefined) return undefined
   const section = `cors:${call.host.replace(/:\d+$/, '')}`

@@ -22,9 +22,13 @@ export async function createDatabase(call: Call, { databases }: HttpContext): Pr
 }
 
 export async function databaseInformation(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  return json(await informationOf(await databaseOf(call, context)))
+}
+
+/** The numbers of a database, as clients and functions see them. */
+export async function informationOf(database: Database): Promise<Record<string, unknown>> {
   const information = await database.information()
-  return json({
+  return {
     db_name: information.name,
     doc_count: information.documentCount,
     doc_del_count: information.deletedCount,
@@ -37,7 +41,7 @@ export async function databaseInformation(call: Call, context: HttpContext): Pro
     disk_format_version: DISK_FORMAT_VERSION,
     // A commit is on disk before anybody can see it.
     committed_update_seq: information.updateSequence,
-  })
+  }
 }
 
 export async function deleteDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {

@@ -5,7 +5,7 @@ import type { OpenedDocument } from '../database/open-document.ts'
 import { badRequest } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
 import { acceptsMultipart } from './acceptance.ts'
-import { type Answer, type Headers, jsonText, streamed } from './answer.ts'
+import { type Answer, type Headers, streamed } from './answer.ts'
 import type { Call } from './call.ts'
 import { type MultipartSource, newBoundary, relatedBody, relatedLength } from './multipart-writer.ts'
 
@@ -37,7 +37,8 @@ export function jsonParameter(text: string): unknown {
 }
 
 export function stubAnswer(call: Call, document: OpenedDocument, headers: Headers): Answer {
-  return jsonText(stubText(document, { encodingInfo: call.querySwitch('att_encoding_info') }), { headers })
+  const body = stubText(document, { encodingInfo: call.querySwitch('att_encoding_info'), isLine: true })
+  return { kind: 'whole', status: 200, headers, body }
 }
 
 export function contentsAnswer(call: Call, database: Database, document: OpenedDocument, headers: Headers): Answer {

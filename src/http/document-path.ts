@@ -6,7 +6,8 @@ import type { Call } from './call.ts'
 
 /** `/{db}/{docid}`, `/{db}/_design/{name}` or `/{db}/_local/{name}`. */
 export function documentIdOf(call: Call): string {
-  const id = call.segments.slice(1).join('/')
+  const { segments } = call
+  const id = segments.length === 2 ? call.segment(1) : segments.slice(1).join('/')
   if (id === '_local' || id === '_local/') refuseLocalRoot()
   return id
 }

@@ -3,6 +3,7 @@ import type { Database } from '../database/database.ts'
 import { inlineText, stubText } from '../database/document-rendering.ts'
 import {
   type FoundRevision,
+  type OpenedDocument,
   openDocument,
   openRevision,
   openRevisions,
@@ -36,14 +37,8 @@ export async function readDocument(call: Call, context: HttpContext): Promise<An
   if (openRevs !== undefined && openRevs !== '[]' && !isLocalId(id)) {
     return readRevisions(call, database, id, openRevs, contents)
   }
-  using view = database.view()
-  const revision = revisionParameter(call)
-  const options = { ...readOptions(call), known: contents?.known }
-  const document =
-    revision === undefined
-      ? await openDocument(view, id, options)
-      : await openRevision(view, id, revision, { ...options, latest: call.querySwitch('latest') })
-  view.release()
+  const options = readOptions(call, contents)
+  const document = await readOne(call, database, id, options)
   const tag = `"${document.revision}"`
   const isTagged = hasTag(options)
   if (isTagged && call.hasTag(tag)) return notModified(tag)
@@ -51,12 +46,25 @@ export async function readDocument(call: Call, context: HttpContext): Promise<An
   return contents ? contentsAnswer(call, database, document, headers) : stubAnswer(call, document, headers)
 }
 
+async function readOne(call: Call, database: Database, id: string, options: ReadOptions): Promise<OpenedDocument> {
+  const revision = revisionParameter(call)
+  const view = database.view()
+  // `using` would do, at a price that shows in the most frequent request of all.
+  try {
+    if (revision === undefined) return await openDocument(view, id, options)
+    return await openRevision(view, id, revision, { ...options, latest: call.querySwitch('latest') })
+  } finally {
+    view.release()
+  }
+}
+
 /** A revision says nothing about what is beside it, such as conflicts. */
 function hasTag({ revisionsInfo, conflicts, deletedConflicts, localSequence }: ReadOptions): boolean {
   return !(revisionsInfo || conflicts || deletedConflicts || localSequence)
 }
 
-function readOptions(call: Call): ReadOptions {
+function readOptions(call: Call, contents: ContentsWanted | undefined): ReadOptions {
+  if (!call.hasQuery) return NO_OPTIONS
   const meta = call.querySwitch('meta')
   return {
     revisions: call.querySwitch('revs'),
@@ -64,8 +72,11 @@ function readOptions(call: Call): ReadOptions {
     conflicts: meta || call.querySwitch('conflicts'),
     deletedConflicts: meta || call.querySwitch('deleted_conflicts'),
     localSequence: call.querySwitch('local_seq'),
+    known: contents?.known,
   }
 }
+
+const NO_OPTIONS: ReadOptions = {}
 
 async function readRevisions(
   call: Call,

@@ -14,8 +14,9 @@ export function checkCallback(call: Call, context: HttpContext): void {
 /** The reply as a call of the callback, where there is one and the reply is JSON. */
 export function wrapped(call: Call, context: HttpContext, answer: Answer): Answer {
   const callback = callbackOf(call, context)
+  if (callback === undefined || !isName(callback)) return answer
   const isJson = answer.headers['Content-Type'] === undefined && answer.status !== 304
-  if (callback === undefined || !isName(callback) || !isJson) return answer
+  if (!isJson) return answer
   const { 'Content-Length': _, ...others } = answer.headers
   const headers = { ...others, 'Content-Type': 'text/javascript' }
   const before = `/* Service */${callback}(`

@@ -1,9 +1,11 @@
 /** One address that requests come in on, with TLS or without. Closing lets the requests under way finish. */
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
+import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { TLSSocket, TlsOptions } from 'node:tls'
 import type { Log } from '../runtime/log.ts'
+import { leave } from './leaving.ts'
 
 export interface ListenerPlan {
   readonly host: string
@@ -27,7 +29,8 @@ export class Listener {
   /** The real one. */
   readonly port: number
   readonly #server: Server
-  readonly #underWay: ReadonlySet<ServerResponse>
+  /** The last reply of each connection, sent or not. */
+  readonly #replies: ReadonlyMap<Socket, ServerResponse>
   #closing: Promise<void> | undefined
 
   /** Throws an error whose message is a sentence for people. */
@@ -35,10 +38,13 @@ export class Listener {
     if (plan.tls && !(plan.tls.cert && plan.tls.key)) {
       throw new Error('TLS needs ssl/cert_file and ssl/key_file, two files that can be read.')
     }
-    const underWay = new Set<ServerResponse>()
+    // Kept by connection: noting each reply down and forgetting it again would cost a good part of a small request.
+    const replies = new Map<Socket, ServerResponse>()
     const server = serverFor(plan, (request, response) => {
-      underWay.add(response)
-      response.once('close', () => underWay.delete(response))
+      const { socket } = request
+      if (!replies.has(socket)) socket.once('close', () => replies.delete(socket))
+      replies.set(socket, response)
+      if (!server.listening) leave(response)
       handler(request, response)
     })
     const { host, port, backlog } = plan
@@ -51,14 +57,14 @@ export class Listener {
       log.error('A connection was not accepted.', { error: error.message })
     })
     const address = server.address()
-    return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, underWay)
+    return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, replies)
   }
 
-  private constructor(plan: ListenerPlan, port: number, server: Server, underWay: ReadonlySet<ServerResponse>) {
+  private constructor(plan: ListenerPlan, port: number, server: Server, replies: ReadonlyMap<Socket, ServerResponse>) {
     this.plan = plan
     this.port = port
     this.#server = server
-    this.#underWay = underWay
+    this.#replies = replies
   }
 
   get url(): string {
@@ -69,7 +75,10 @@ export class Listener {
   /** Takes no new connections from now on; resolves when the last request is done, or cut off after the limit. */
   close(limitMs: number): Promise<void> {
     // Clients are told with the last reply, so that they send no further request into a connection that ends.
-    for (const response of this.#underWay) response.shouldKeepAlive = false
+    for (const response of this.#replies.values()) {
+      response.shouldKeepAlive = false
+      leave(response)
+    }
     this.#closing ??= new Promise((resolve) => {
       const look = setInterval(() => this.#server.closeIdleConnections(), CLOSING_LOOK_MS)
       const impatience = setTimeout(() => this.#server.closeAllConnections(), limitMs)

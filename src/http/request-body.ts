@@ -52,7 +52,8 @@ export function requireJsonType(call: Call): void {
 
 const unpack = promisify(gunzip)
 
-async function readBytes(call: Call, limit: number): Promise<Buffer> {
+/** All of a body, unpacked; up to a limit. */
+export async function readBytes(call: Call, limit: number): Promise<Buffer> {
   const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
   if (encoding !== 'identity' && encoding !== 'gzip') {
     throw new RequestError(

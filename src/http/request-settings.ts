@@ -6,24 +6,26 @@ export interface RequestSettings {
   readonly forwarded: ForwardedNames
   readonly longestUrl: number
   readonly allowsJsonp: boolean
+  readonly allowsCors: boolean
+  /** The rules of virtual hosts. */
+  readonly virtualHosts: ReadonlyMap<string, string>
   /** Resources that virtual hosts leave alone. */
   readonly globalHandlers: string
+  /** How often one request may be rewritten. */
+  readonly rewriteLimit: number
 }
-
-/** Sections are new objects after each change, so what was made of one stays right. */
-const KNOWN = new WeakMap<ReadonlyMap<string, string>, RequestSettings>()
 
 export function requestSettings(configuration: Configuration): RequestSettings {
-  const section = configuration.section('httpd')
-  let settings = KNOWN.get(section)
-  if (!settings) {
-    settings = readSettings(section)
-    KNOWN.set(section, settings)
-  }
-  return settings
+  const { state } = configuration
+  if (last?.state !== state) last = { state, settings: readSettings(configuration) }
+  return last.settings
 }
 
-function readSettings(section: ReadonlyMap<string, string>): RequestSettings {
+/** One process has one configuration, nearly always. */
+let last: { readonly state: object; readonly settings: RequestSettings } | undefined
+
+function readSettings(configuration: Configuration): RequestSettings {
+  const section = configuration.section('httpd')
   const name = (key: string, usual: string) => section.get(key)?.toLowerCase() ?? usual
   return {
     forwarded: {
@@ -33,6 +35,9 @@ function readSettings(section: ReadonlyMap<string, string>): RequestSettings {
     },
     longestUrl: Number(section.get('max_uri_length') ?? Number.POSITIVE_INFINITY),
     allowsJsonp: section.get('allow_jsonp') === 'true',
+    allowsCors: section.get('enable_cors') === 'true',
+    virtualHosts: configuration.section('vhosts'),
+    rewriteLimit: Number(section.get('rewrite_limit') ?? 100),
     globalHandlers: section.get('vhost_global_handlers') ?? '',
   }
 }

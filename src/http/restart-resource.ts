@@ -2,11 +2,9 @@
 import { type Answer, json } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { requireJsonType } from './request-body.ts'
 
 /** Accepted, and begun when the client has its answer. */
 export function restart(call: Call, context: HttpContext): Answer {
-  requireJsonType(call)
   call.response.once('close', () => context.restart())
   return json({ ok: true }, { status: 202, headers: { Connection: 'close' } })
 }

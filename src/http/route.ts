@@ -3,7 +3,17 @@ import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 
-export type Handler = (call: Call, context: HttpContext) => Answer | Promise<Answer>
+export type Handler = (call: Call, context: HttpContext) => Answer | Rewritten | Promise<Answer | Rewritten>
+
+/** Instead of an answer: the request is for another place on this server. */
+export class Rewritten {
+  /** Path and query of that place. */
+  readonly url: string
+
+  constructor(url: string) {
+    this.url = url
+  }
+}
 
 /**
  * Who may do something, from everybody to few. A `writer` is a member, and a database admin where a design document is
@@ -19,6 +29,8 @@ export interface Operation {
   readonly handler: Handler
   readonly who: Who
   readonly counted: readonly Counted[]
+  /** Throws what is wrong with the request itself, where that is told before who may send it. */
+  readonly check?: (call: Call) => void
 }
 
 export interface Route {
@@ -26,6 +38,7 @@ export interface Route {
   readonly path: string
   /** The list that a refused method is answered with. HEAD goes where GET goes. */
   readonly allow: string
+  /** By method; `*` stands for all that are not named. */
   readonly operations: Readonly<Record<string, Operation>>
 }
 
@@ -44,6 +57,11 @@ function operationFor(who: Who) {
   return (handler: Handler, ...counted: Counted[]): Operation => ({ handler, who, counted })
 }
 
+/** An operation whose request is looked at before its sender. */
+export function checked(check: (call: Call) => void, operation: Operation): Operation {
+  return { ...operation, check }
+}
+
 export class RouteTable {
   readonly #routes: ReadonlyMap<string, Route>
   /** Resources of the server, by their first segment, which alone decides. */
@@ -58,6 +76,11 @@ export class RouteTable {
   /** Every route, in the order of the table. */
   all(): Route[] {
     return [...this.#routes.values()]
+  }
+
+  /** Whether a second segment means something below every database. */
+  hasDatabaseAction(name: string): boolean {
+    return DATABASE_ACTIONS.has(name) || this.#routes.has(`/{db}/${name}`)
   }
 
   find(segments: readonly string[]): Route | undefined {
@@ -78,12 +101,17 @@ export class RouteTable {
   }
 }
 
+/** Begin paths of documents. */
+const DATABASE_ACTIONS = new Set(['_design', '_local'])
+
 /** What follows the second segment, by how many more there are; of more than two the last counts again. */
 const FURTHER = ['', '/{name}', '/{name}/{name}']
 const DOCUMENT_PATHS = FURTHER.map((further) => `/{db}/{docid}${further}`)
 
+export const ANY_METHOD = '*'
+
 /** What a method does; undefined when the path does not have it. */
 export function operationOf({ operations }: Route, method: string): Operation | undefined {
   const name = method === 'HEAD' ? 'GET' : method
-  return Object.hasOwn(operations, name) ? operations[name] : undefined
+  return Object.hasOwn(operations, name) ? operations[name] : operations[ANY_METHOD]
 }

@@ -1,9 +1,10 @@
 /** Every resource of the server, in one table: path, methods, who may, and who handles it. */
 import { activeTasks } from './active-tasks-resource.ts'
-import { getAllDocuments, postAllDocuments } from './all-docs-resource.ts'
+import { getAllDocuments, postAllDocuments, postAllDocumentsQueries } from './all-docs-resource.ts'
 import { deleteAttachment, ofDesign, putAttachment, readAttachment } from './attachment-resource.ts'
 import { bulkDocuments } from './bulk-docs-resource.ts'
 import { bulkGet } from './bulk-get-resource.ts'
+import { getChanges, postChanges } from './changes-resource.ts'
 import { deleteSetting, readSettings, writeSetting } from './config-resource.ts'
 import {
   compact,
@@ -14,15 +15,24 @@ import {
   revisionLimit,
   setRevisionLimit,
 } from './database-resource.ts'
+import { databaseUpdates } from './db-updates-resource.ts'
 import { refuseLocalAttachment, refuseLocalRoot } from './document-path.ts'
 import { readDocument } from './document-reading.ts'
 import { copyDocument, deleteDocument, postDocument, putDocument } from './document-writing.ts'
 import { uploadForm } from './form-upload.ts'
+import { cleanUpIndexes, compactIndex, compactOwnIndex, indexInformation } from './index-resource.ts'
+import { listRows } from './list-resource.ts'
 import { readLog, writeLog } from './log-resource.ts'
+import { oauth } from './oauth-resource.ts'
+import { installPlugin } from './plugins-resource.ts'
+import { requireJsonType } from './request-body.ts'
 import { restart } from './restart-resource.ts'
 import { missingRevisions, purge, revisionsDiff } from './revisions-resource.ts'
+import { rewriteRequest } from './rewrite-resource.ts'
 import {
+  ANY_METHOD,
   anyone,
+  checked,
   databaseAdmin,
   type Handler,
   member,
@@ -35,8 +45,11 @@ import {
 import { security, setSecurity } from './security-resource.ts'
 import { allDatabases, serverInformation, up, uuids } from './server-resource.ts'
 import { login, logout, sessionInformation } from './session-resource.ts'
+import { showDocument } from './show-resource.ts'
 import { statistics } from './stats-resource.ts'
+import { refuseReading, UPDATE_METHODS, updateDocument } from './update-resource.ts'
 import { favicon, utilities } from './utils-resource.ts'
+import { getView, postTemporaryView, postView } from './view-resource.ts'
 
 const ATTACHMENT_METHODS = 'DELETE,GET,HEAD,PUT'
 const DOCUMENT_METHODS = 'DELETE,GET,HEAD,POST,PUT,COPY'
@@ -75,8 +88,11 @@ export const routes = new RouteTable([
     PUT: serverAdmin(writeSetting),
     DELETE: serverAdmin(deleteSetting),
   }),
+  route('/_db_updates', 'GET', { GET: serverAdmin(databaseUpdates) }),
   route('/_log', 'GET,POST', { GET: serverAdmin(readLog), POST: serverAdmin(writeLog) }),
-  route('/_restart', 'POST', { POST: serverAdmin(restart) }),
+  route('/_oauth', ANY_METHOD, { [ANY_METHOD]: anyone(oauth) }),
+  route('/_plugins', 'POST', { POST: serverAdmin(installPlugin) }),
+  route('/_restart', 'POST', { POST: checked(requireJsonType, serverAdmin(restart)) }),
   route('/_session', 'GET,HEAD,POST,DELETE', {
     GET: anyone(sessionInformation),
     POST: anyone(login),
@@ -94,15 +110,20 @@ export const routes = new RouteTable([
     POST: writer(postDocument, 'database_writes'),
   }),
   route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: member(getAllDocuments), POST: member(postAllDocuments) }),
+  route('/{db}/_all_docs/{name}', 'POST', { POST: member(postAllDocumentsQueries) }),
   route('/{db}/_bulk_docs', 'POST', { POST: writer(bulkDocuments, 'database_writes', 'bulk_requests') }),
   route('/{db}/_bulk_get', 'POST', { POST: member(bulkGet, 'database_reads') }),
+  route('/{db}/_changes', 'GET,HEAD,POST', { GET: member(getChanges), POST: member(postChanges) }),
   route('/{db}/_compact', 'POST', { POST: databaseAdmin(compact) }),
+  route('/{db}/_compact/{name}', 'POST', { POST: databaseAdmin(compactIndex) }),
   route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
   route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
   route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
   route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
   route('/{db}/_security', 'PUT,GET', { GET: member(security), PUT: databaseAdmin(setSecurity) }),
+  route('/{db}/_temp_view', 'POST', { POST: databaseAdmin(postTemporaryView, 'temporary_view_reads') }),
+  route('/{db}/_view_cleanup', 'POST', { POST: databaseAdmin(cleanUpIndexes) }),
 
   route('/{db}/{docid}', DOCUMENT_METHODS, document),
   route('/{db}/{docid}/{name}', ATTACHMENT_METHODS, attachment),
@@ -112,6 +133,25 @@ export const routes = new RouteTable([
     GET: member(ofDesign(readAttachment), 'database_reads'),
     PUT: databaseAdmin(ofDesign(putAttachment), 'database_writes'),
     DELETE: databaseAdmin(ofDesign(deleteAttachment), 'database_writes'),
+  }),
+  route('/{db}/_design/{name}/_compact', 'POST', { POST: databaseAdmin(compactOwnIndex) }),
+  route('/{db}/_design/{name}/_info', 'GET', { GET: member(indexInformation) }),
+  route('/{db}/_design/{name}/_list', 'GET,POST,HEAD', {
+    GET: member(listRows),
+    POST: member(listRows),
+    // What no browser asks on behalf of a page is a question like GET.
+    OPTIONS: member(listRows),
+  }),
+  route('/{db}/_design/{name}/_rewrite', ANY_METHOD, { [ANY_METHOD]: member(rewriteRequest) }),
+  route('/{db}/_design/{name}/_show', ANY_METHOD, { [ANY_METHOD]: member(showDocument) }),
+  route('/{db}/_design/{name}/_update', UPDATE_METHODS, {
+    GET: member(refuseReading),
+    // Which document is written, only the function knows.
+    [ANY_METHOD]: writer(updateDocument, 'database_writes'),
+  }),
+  route('/{db}/_design/{name}/_view', 'GET,POST,HEAD', {
+    GET: member(getView, 'view_reads'),
+    POST: member(postView, 'view_reads'),
   }),
   route('/{db}/_local', DOCUMENT_METHODS, always(refuseLocalRoot)),
   route('/{db}/_local/{name}', DOCUMENT_METHODS, document),

@@ -17,12 +17,13 @@ export interface ExternalProcessOptions {
   readonly onLine?: (line: string) => void
   /** Of a line on stdout; who writes a longer one is ended. */
   readonly longestLineBytes?: number
+  /** What may wait to be read by the program; one that lets more come together is ended. */
+  readonly waitingBytes?: number
 }
 
 const LONGEST_LINE_BYTES = 16 * 1024 * 1024
 const LONGEST_LOG_LINE_BYTES = 8 * 1024
 
-/** What may wait to be read by the program; one that lets more come together is ended. */
 const WAITING_BYTES = 16 * 1024 * 1024
 
 /** What a program may take to end when it is told to. */
@@ -31,10 +32,13 @@ const GRACE_MS = 2000
 export class ExternalProcess {
   /** Resolves to how it ended, in words. */
   readonly exited: Promise<string>
+  /** Resolves when it ended and all that it wrote was heard. */
+  readonly closed: Promise<void>
   /** Without streams where the system had no room for it. */
   readonly #child: ChildProcess
   readonly #name: string
   readonly #log: Log
+  readonly #waitingBytes: number
   #isRunning = true
 
   constructor({
@@ -43,9 +47,11 @@ export class ExternalProcess {
     log,
     onLine = () => {},
     longestLineBytes = LONGEST_LINE_BYTES,
+    waitingBytes = WAITING_BYTES,
   }: ExternalProcessOptions) {
     this.#name = name
     this.#log = log
+    this.#waitingBytes = waitingBytes
     const child = startDetached(commandWords(command))
     this.#child = child
     this.exited = new Promise((resolve) => {
@@ -55,6 +61,10 @@ export class ExternalProcess {
       this.#isRunning = false
       running.delete(this)
       return String(how)
+    })
+    this.closed = new Promise((resolve) => {
+      child.once('error', () => resolve())
+      child.once('close', () => resolve())
     })
     running.add(this)
     // Writing to a program that has ended is no failure of the server.
@@ -75,10 +85,15 @@ export class ExternalProcess {
 
   /** One line of JSON; dropped when the program is gone. */
   send(message: unknown): void {
+    this.sendLine(JSON.stringify(message))
+  }
+
+  /** The same, of a text that is ready: one line, without its end. */
+  sendLine(line: string): void {
     const { stdin } = this.#child
     if (!this.#isRunning || !stdin?.writable) return
-    stdin.write(`${JSON.stringify(message)}\n`)
-    if (stdin.writableLength > WAITING_BYTES) this.#endFor('It does not read what it is sent.')
+    stdin.write(`${line}\n`)
+    if (stdin.writableLength > this.#waitingBytes) this.#endFor('It does not read what it is sent.')
   }
 
   /** Resolves when the program is gone: it is asked first, and then made to. */

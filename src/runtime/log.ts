@@ -50,8 +50,9 @@ export class LineLog implements Log {
     if (!this.writes(level)) return
     const date = this.#dated ? `[${dateText()}] ` : ''
     // One message is one line, whatever a client put into it.
-    const text = `${message}${detailText(details)}`.replace(LINE_BREAKS, escaped)
-    this.#sink.write(`${date}[${level}] [${process.pid}] ${text}\n`)
+    const text = details ? `${message}${detailText(details)}` : message
+    const line = LINE_BREAK.test(text) ? text.replace(LINE_BREAKS, escaped) : text
+    this.#sink.write(`${date}[${level}] [${process.pid}] ${line}\n`)
   }
 }
 
@@ -78,6 +79,8 @@ function isLevel(word: string): word is LogLevel {
 
 const RANKS: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3, none: 4 }
 
+/** Nearly no message has any, and this is the faster way to see that. */
+const LINE_BREAK = /[\p{Cc}\u2028\u2029]/u
 const LINE_BREAKS = /[\p{Cc}\u2028\u2029]/gu
 
 const lastDate = { second: 0, text: '' }
@@ -96,8 +99,7 @@ function escaped(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-function detailText(details: object | undefined): string {
-  if (!details) return ''
+function detailText(details: object): string {
   return Object.entries(details)
     .map(([name, value]) => ` ${name}=${JSON.stringify(value)}`)
     .join('')

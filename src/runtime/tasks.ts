@@ -4,7 +4,10 @@ import type { Clock } from './clock.ts'
 export type TaskFields = Readonly<Record<string, string | number | boolean | null>>
 
 /** What a task of each kind tells about itself from the start. */
-export type TaskStart = { readonly type: 'database_compaction' } & {
+export type TaskStart = (
+  | { readonly type: 'database_compaction' }
+  | { readonly type: 'indexer' | 'view_compaction'; readonly design_document: string }
+) & {
   readonly database: string
   readonly changes_done: number
   readonly total_changes: number

@@ -4,14 +4,12 @@
  * is noted and copied once more. Writers wait only for the last few keys and the change of files. Until the new file
  * has its name the old one is whole and counts; a crash leaves at worst a file that the next start removes.
  */
-import { rm } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { LmdbEnvironment } from './lmdb-environment.ts'
+import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { type StoredRange, storedKey, storedValue } from './long-key.ts'
-import { CommitFailedError } from './storage-error.ts'
 import type { KeyRange } from './store.ts'
-import { lockPath, publish, unfinishedPath } from './store-file.ts'
 import { VERSION_KEY } from './store-version.ts'
+import { UnfinishedFile } from './unfinished-file.ts'
 
 export interface CompactionHost {
   onProgress(done: number): void
@@ -35,57 +33,30 @@ const LAST_KEYS = 256
 const ROUNDS_LIMIT = 50
 
 export async function compactInto(path: string, source: LmdbEnvironment, host: CompactionHost): Promise<void> {
-  const unfinished = unfinishedPath(path)
-  const target = await openTarget(unfinished)
-  let open = true
-  const closeTarget = async () => {
-    if (open) await target.close()
-    open = false
+  await using next = await UnfinishedFile.begin(path)
+  const copy = new Copy(source, next.environment)
+  host.observeWrites((keys) => copy.note(keys))
+  const total = source.rowCount()
+  for (let done = 0; !copy.finished; done += await copy.copyNext()) {
+    host.signal.throwIfAborted()
+    if (copy.noted > NOTED_LIMIT) await copy.copyNoted()
+    host.onProgress(Math.min(1, done / Math.max(1, total)))
+    await nextTurn()
   }
+  for (let round = 0; round < ROUNDS_LIMIT && copy.noted > LAST_KEYS; round++) {
+    host.signal.throwIfAborted()
+    await copy.copyNoted()
+  }
+  const resume = await host.pauseWrites()
   try {
-    const copy = new Copy(source, target)
-    host.observeWrites((keys) => copy.note(keys))
-    const total = source.rowCount()
-    for (let done = 0; !copy.finished; done += await copy.copyNext()) {
-      host.signal.throwIfAborted()
-      if (copy.noted > NOTED_LIMIT) await copy.copyNoted()
-      host.onProgress(Math.min(1, done / Math.max(1, total)))
-      await nextTurn()
-    }
-    for (let round = 0; round < ROUNDS_LIMIT && copy.noted > LAST_KEYS; round++) {
-      host.signal.throwIfAborted()
-      await copy.copyNoted()
-    }
-    const resume = await host.pauseWrites()
-    try {
-      await copy.copyNoted()
-      host.signal.throwIfAborted()
-      await closeTarget()
-      await publish(unfinished, path)
-      host.switchTo(path)
-    } finally {
-      resume()
-    }
-    host.onProgress(1)
-  } catch (error) {
-    await closeTarget()
-    await rm(unfinished, { force: true })
-    throw error
+    await copy.copyNoted()
+    host.signal.throwIfAborted()
+    await next.publish()
+    host.switchTo(path)
   } finally {
-    await rm(lockPath(unfinished), { force: true })
+    resume()
   }
-}
-
-async function openTarget(unfinished: string): Promise<LmdbEnvironment> {
-  try {
-    return new LmdbEnvironment(unfinished, { flush: false })
-  } catch (error) {
-    await rm(unfinished, { force: true })
-    await rm(lockPath(unfinished), { force: true })
-    if (error instanceof CommitFailedError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new CommitFailedError(`The disk has no room for a compaction: ${reason}`, { cause: error })
-  }
+  host.onProgress(1)
 }
 
 /** Everything in the file, the engine's own rows too, in terms of stored keys. */

@@ -8,7 +8,7 @@ import { allDbs, open, type RootDatabase } from 'lmdb'
 import type { StoredRange } from './long-key.ts'
 import { isCut } from './long-key.ts'
 import { PageBuilder } from './page-builder.ts'
-import { CommitFailedError } from './storage-error.ts'
+import { CommitFailedError, TooManyReadersError } from './storage-error.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from './store.ts'
 import { lockPath } from './store-file.ts'
 
@@ -17,6 +17,9 @@ declare module 'lmdb' {
   const allDbs: Map<string, unknown>
   interface Database {
     getBinary(key: Uint8Array, options: { transaction: ReadTransaction }): Buffer | undefined
+    /** The bytes lie in a buffer that the next read fills again, where that is `isGlobal`. */
+    getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction }): FastBytes | undefined
+    lastSize: number
   }
   interface RootDatabaseOptions {
     noReadAhead?: boolean
@@ -25,6 +28,8 @@ declare module 'lmdb' {
     values?: boolean
   }
 }
+
+type FastBytes = Buffer & { readonly isGlobal?: boolean }
 
 export type ReadTransaction = ReturnType<RootDatabase['useReadTransaction']>
 
@@ -70,9 +75,9 @@ export class LmdbEnvironment {
     })
   }
 
-  /** The state as of now; `endRead` must follow. */
+  /** The state as of now; `endRead` must follow. Throws `TooManyReadersError`. */
   beginRead(): ReadTransaction {
-    return this.#database.useReadTransaction()
+    return withReaderSlot(() => this.#database.useReadTransaction())
   }
 
   endRead(transaction: ReadTransaction): void {
@@ -90,7 +95,16 @@ export class LmdbEnvironment {
   }
 
   get(transaction: ReadTransaction, storedKey: Uint8Array): Buffer | undefined {
-    return this.#database.getBinary(storedKey, { transaction })
+    const options = { transaction }
+    const bytes = this.#database.getBinaryFast(storedKey, options)
+    if (bytes === undefined) return undefined
+    // Large ones may lie in the file itself, and have to be read in the way that copies them.
+    if (!bytes.isGlobal) return this.#database.getBinary(storedKey, options)
+    const size = this.#database.lastSize
+    // Out of the pool of small buffers: the library's own copy allocates memory of its own for each value.
+    const copy = Buffer.allocUnsafe(size)
+    bytes.copy(copy, 0, 0, size)
+    return copy
   }
 
   page(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page {
@@ -126,11 +140,11 @@ export class LmdbEnvironment {
   }
 
   rowCount(): number {
-    return numberIn(this.#database.getStats(), 'entryCount')
+    return numberIn(this.#stats(), 'entryCount')
   }
 
   sizes(fileBytes: number): StoreSizes {
-    const stats = this.#database.getStats()
+    const stats = this.#stats()
     const pages = PAGE_COUNTS.reduce((sum, name) => sum + numberIn(stats, name), META_PAGES)
     return { fileBytes, usedBytes: Math.min(fileBytes, pages * LMDB_PAGE_BYTES) }
   }
@@ -140,6 +154,10 @@ export class LmdbEnvironment {
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
     const name = basename(this.path, extname(this.path))
     if (allDbs.get(name) === this.#database) allDbs.delete(name)
+  }
+
+  #stats(): object {
+    return withReaderSlot(() => this.#database.getStats())
   }
 
   readonly #target: WriteTarget = {
@@ -219,6 +237,18 @@ function reserveLock(path: string): void {
     rmSync(path, { force: true })
     const reason = error instanceof Error ? error.message : String(error)
     throw new CommitFailedError(`The disk has no room to open a store: ${reason}`, { cause: error })
+  }
+}
+
+/** What LMDB says when all reader slots are taken. */
+const READERS_FULL = -30790
+
+function withReaderSlot<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof Error) || Reflect.get(error, 'code') !== READERS_FULL) throw error
+    throw new TooManyReadersError('Too many states of the store are being read; try again later.', { cause: error })
   }
 }
 

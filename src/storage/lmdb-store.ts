@@ -17,11 +17,13 @@ import {
   COMMIT_OPERATIONS_LIMIT,
   type CommitOutcome,
   type CompactOptions,
+  type Put,
   type Snapshot,
   type Store,
   type StoreSizes,
 } from './store.ts'
 import { readVersion, VERSION_KEY, versionBytes } from './store-version.ts'
+import { UnfinishedFile } from './unfinished-file.ts'
 
 /** What the engine does for its stores: where files lie is its business. */
 export interface StoreFiles {
@@ -41,7 +43,8 @@ export class LmdbStore implements Store {
   /** Unknown before the first commit, and after one that failed: what is on disk decides. */
   #version: number | undefined
   #onWritten: ((storedKeys: readonly Uint8Array[]) => void) | undefined
-  #compaction: Promise<void> | undefined
+  /** The writing of another file that takes the place of this one. */
+  #rewriting: Promise<void> | undefined
 
   constructor(name: string, path: string, files: StoreFiles) {
     this.name = name
@@ -64,12 +67,16 @@ export class LmdbStore implements Store {
     return this.#queue.add(changes)
   }
 
+  async replace(portions: AsyncIterable<readonly Put[]>): Promise<void> {
+    // One after the other: both put another file in the place of this one.
+    while (this.#rewriting) await this.#rewriting.catch(() => {})
+    this.#assertThere()
+    return this.#rewrite(() => this.#replace(portions))
+  }
+
   async compact(options: CompactOptions = {}): Promise<void> {
     this.#assertThere()
-    this.#compaction ??= this.#compact(options).finally(() => {
-      this.#compaction = undefined
-    })
-    return this.#compaction
+    return this.#rewriting ?? this.#rewrite(() => this.#compact(options))
   }
 
   async sizes(): Promise<StoreSizes> {
@@ -82,7 +89,7 @@ export class LmdbStore implements Store {
     const error = new StoreGoneError(this.name)
     this.#gone.abort(error)
     await this.#queue.refuse(error)
-    await this.#compaction?.catch(() => {})
+    await this.#rewriting?.catch(() => {})
     return this.#path
   }
 
@@ -98,6 +105,32 @@ export class LmdbStore implements Store {
       }
       return outcomes
     })
+  }
+
+  #rewrite(write: () => Promise<void>): Promise<void> {
+    this.#rewriting = write().finally(() => {
+      this.#rewriting = undefined
+    })
+    return this.#rewriting
+  }
+
+  async #replace(portions: AsyncIterable<readonly Put[]>): Promise<void> {
+    const old = this.#path
+    const path = this.#files.nextPath(this.name)
+    const version = await this.#use(async (environment) => readVersion(environment) + 1)
+    {
+      await using next = await UnfinishedFile.begin(path)
+      for await (const puts of portions) {
+        this.#assertThere()
+        await writeRows(next.environment, puts)
+      }
+      await writeRows(next.environment, [[VERSION_KEY, versionBytes(version)]])
+      this.#assertThere()
+      await next.publish()
+      this.#path = path
+      this.#version = undefined
+    }
+    await this.#files.discard(old)
   }
 
   async #compact({ onProgress, signal }: CompactOptions): Promise<void> {
@@ -134,6 +167,12 @@ export class LmdbStore implements Store {
   #assertThere(): void {
     if (this.dropped) throw new StoreGoneError(this.name)
   }
+}
+
+async function writeRows(environment: LmdbEnvironment, puts: readonly Put[]): Promise<void> {
+  await environment.write((target) => {
+    for (const [key, value] of puts) target.put(storedKey(key), storedValue(key, value))
+  })
 }
 
 /** Which of the changes may be applied, one after the other, to the state of this version. */

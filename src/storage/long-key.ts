@@ -78,6 +78,11 @@ export function storedRange({ from, to }: KeyRange): StoredRange {
   }
 }
 
+/** What is left of a range, in whatever state, after the row of this key. */
+export function rangeAfter(range: KeyRange, key: Uint8Array): KeyRange {
+  return { ...range, resume: storedKey(key) }
+}
+
 /** Above every stored key that shares the part of the key before the cut. */
 function afterAllCutsOf(key: Uint8Array): Uint8Array {
   const bound = Buffer.alloc(CUT_KEY_BYTES + 1, 0xff)

@@ -16,6 +16,7 @@ import {
   PAGE_ROWS,
   type Page,
   type PageLimits,
+  type Put,
   type Snapshot,
   type StorageEngine,
   type Store,
@@ -103,6 +104,17 @@ class MemoryStore implements Store {
     }
     this.#state = apply(state, changes)
     return { outcome: 'committed', version: this.#state.version }
+  }
+
+  async replace(portions: AsyncIterable<readonly Put[]>): Promise<void> {
+    let state: State = { version: this.#state.version, rows: RowList.empty, bytes: 0 }
+    for await (const puts of portions) {
+      await this.#turn()
+      this.#assertThere()
+      state = apply(state, { puts, unreferenced: true })
+    }
+    this.#assertThere()
+    this.#state = { ...state, version: this.#state.version + 1 }
   }
 
   async compact(): Promise<void> {

@@ -9,8 +9,9 @@ export class OpenFiles {
   /** Files without users that stay open; a new limit counts from the next release on. */
   idleLimit: number
   readonly #files = new Map<string, OpenFile>()
-  /** In the order in which they fell idle. */
-  readonly #idle = new Set<OpenFile>()
+  #idleCount = 0
+  /** Counts the releases: tells which file is idle longest. */
+  #releases = 0
   readonly #closing = new Set<Promise<void>>()
 
   constructor(idleLimit: number) {
@@ -21,11 +22,11 @@ export class OpenFiles {
   acquire(path: string): LmdbEnvironment {
     let file = this.#files.get(path)
     if (!file) {
-      file = { environment: new LmdbEnvironment(path), users: 0, onClosed: undefined }
+      file = { environment: new LmdbEnvironment(path), users: 0, lastRelease: 0, onClosed: undefined }
       this.#files.set(path, file)
+      this.#idleCount++
     }
-    file.users++
-    this.#idle.delete(file)
+    if (file.users++ === 0) this.#idleCount--
     return file.environment
   }
 
@@ -33,14 +34,10 @@ export class OpenFiles {
     const file = this.#files.get(environment.path)
     assert(file && file.users > 0, 'A file is released once for each time it was acquired.')
     if (--file.users > 0) return
+    this.#idleCount++
+    file.lastRelease = ++this.#releases
     if (file.onClosed) this.#close(file)
-    else {
-      this.#idle.add(file)
-      for (const oldest of this.#idle) {
-        if (this.#idle.size <= this.idleLimit) break
-        this.#close(oldest)
-      }
-    }
+    else while (this.#idleCount > this.idleLimit) this.#close(this.#longestIdle())
   }
 
   /** The file will not be acquired again: calls back once nobody uses it any more and it is closed. */
@@ -64,13 +61,22 @@ export class OpenFiles {
 
   /** Closes what is idle and waits for all closing under way. */
   async close(): Promise<void> {
-    for (const file of this.#idle) this.#close(file)
+    for (const file of this.#idle()) this.#close(file)
     await Promise.all(this.#closing)
+  }
+
+  #idle(): OpenFile[] {
+    return [...this.#files.values()].filter(({ users }) => users === 0)
+  }
+
+  /** Searched for when one is to be closed, which takes much longer: keeping them in order would cost every use. */
+  #longestIdle(): OpenFile {
+    return this.#idle().reduce((longest, file) => (file.lastRelease < longest.lastRelease ? file : longest))
   }
 
   #close(file: OpenFile): void {
     this.#files.delete(file.environment.path)
-    this.#idle.delete(file)
+    this.#idleCount--
     const closing = file.environment.close().then(() => {
       this.#closing.delete(closing)
       file.onClosed?.()
@@ -82,5 +88,7 @@ export class OpenFiles {
 interface OpenFile {
   readonly environment: LmdbEnvironment
   users: number
+  /** The number of the release that left it idle. */
+  lastRelease: number
   onClosed: (() => void) | undefined
 }

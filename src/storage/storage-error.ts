@@ -35,6 +35,11 @@ export class CommitFailedError extends StorageError {
   override readonly name = 'CommitFailedError'
 }
 
+/** So many states are being read at once that the engine cannot hold another; there is room when some are let go. */
+export class TooManyReadersError extends StorageError {
+  override readonly name = 'TooManyReadersError'
+}
+
 /** The folder cannot be used: not writable, in use by another process, or of another format. */
 export class DataFolderError extends StorageError {
   override readonly name = 'DataFolderError'

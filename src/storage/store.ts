@@ -26,6 +26,11 @@ export interface Store {
   snapshot(): Snapshot
   /** All or nothing. Resolves when the changes are on disk, and not before. */
   commit(changes: Changes): Promise<CommitOutcome>
+  /**
+   * Puts these rows in the place of all there are; fastest when they come in the order of their keys. Readers see the
+   * old ones until all is done and on disk. Commits under way meanwhile are lost: who replaces is the only writer.
+   */
+  replace(portions: AsyncIterable<readonly Put[]>): Promise<void>
   /** Rewrites the store without its garbage while it is being read and written. One at a time. */
   compact(options?: CompactOptions): Promise<void>
   sizes(): Promise<StoreSizes>

@@ -4,8 +4,36 @@
  */
 import { VarintReader, writeVarint } from '../encoding/varint.ts'
 
-const ROW = 0x72
+const DOCUMENT = 0x64
+const META = 0x6d
 const NODE = 0x6e
+const ROW = 0x72
+
+/** The numbers of the index and what it belongs to. */
+export const STATE_KEY = Buffer.of(META, 0x73)
+
+/** Which rows a document made. */
+export function documentKey(id: Uint8Array): Buffer {
+  const key = Buffer.allocUnsafe(documentKeyBytes(id))
+  writeDocumentKey(key, 0, id)
+  return key
+}
+
+export function documentKeyBytes(id: Uint8Array): number {
+  return 1 + id.length
+}
+
+/** Writes the key at the position and returns where it ends. */
+export function writeDocumentKey(target: Buffer, position: number, id: Uint8Array): number {
+  target[position] = DOCUMENT
+  target.set(id, position + 1)
+  return position + 1 + id.length
+}
+
+/** The id in such a key; undefined where the key is of something else. */
+export function idOfDocumentKey(key: Buffer): Buffer | undefined {
+  return key[0] === DOCUMENT ? key.subarray(1) : undefined
+}
 
 /** All rows of a view begin with this. */
 export function rowPrefix(view: number): Buffer {
@@ -17,10 +45,44 @@ export function nodePrefix(view: number): Buffer {
   return Buffer.of(NODE, view >> 8, view & 0xff)
 }
 
-/** The key of a row without its prefix: rank trees take it so. */
-export function rowKey(sortKey: Uint8Array, id: string, number: number): Buffer {
-  const end = Buffer.of(END_OF_ID, number >>> 24, (number >>> 16) & 0xff, (number >>> 8) & 0xff, number & 0xff)
-  return Buffer.concat([sortKey, idBytes(id), end])
+/** How long a row's prefix is, whatever the view. */
+export const ROW_PREFIX_BYTES = 3
+
+/** The key of a row, its prefix included; rank trees take it without. The id is escaped. */
+export function rowKey(view: number, sortKey: Uint8Array, escapedId: Uint8Array, number: number): Buffer {
+  const key = Buffer.allocUnsafe(rowKeyBytes(sortKey, escapedId))
+  writeRowKey(key, 0, view, sortKey, escapedId, number)
+  return key
+}
+
+export function rowKeyBytes(sortKey: Uint8Array, escapedId: Uint8Array): number {
+  return ROW_PREFIX_BYTES + sortKey.length + escapedId.length + 5
+}
+
+/** Writes the key at the position and returns where it ends. */
+export function writeRowKey(
+  target: Buffer,
+  position: number,
+  view: number,
+  sortKey: Uint8Array,
+  escapedId: Uint8Array,
+  number: number,
+): number {
+  target[position] = ROW
+  target[position + 1] = view >> 8
+  target[position + 2] = view & 0xff
+  let at = position + ROW_PREFIX_BYTES
+  target.set(sortKey, at)
+  at += sortKey.length
+  target.set(escapedId, at)
+  at += escapedId.length
+  target[at] = END_OF_ID
+  return target.writeUInt32BE(number, at + 1)
+}
+
+/** The number of the view that a row belongs to; undefined where the key is of something else. */
+export function viewOfRowKey(key: Buffer): number | undefined {
+  return key[0] === ROW ? key.readUInt16BE(1) : undefined
 }
 
 /** Rows of a sort key lie from the sort key itself up to this. */
@@ -39,23 +101,28 @@ export function endOfId(sortKey: Uint8Array, id: string): Buffer {
 }
 
 /** A row as it is stored: where key and value begin in the line, then the line. */
-export function encodeRow({ id, key, value, exact }: RowParts): Buffer {
-  const keyAt = BEFORE_ID + id.length + BEFORE_KEY.length
+export function encodeRow(parts: RowParts): Buffer {
+  const row = Buffer.allocUnsafe(largestRowBytes(parts))
+  return row.subarray(0, writeRow(row, 0, parts))
+}
+
+/** At least as many as the row takes. */
+export function largestRowBytes({ id, key, value }: RowParts): number {
+  return ROW_OVERHEAD_BYTES + id.length + key.length + value.length
+}
+
+/** Writes the row at the position and returns where it ends. */
+export function writeRow(target: Buffer, position: number, { id, key, value, exact }: RowParts): number {
+  const keyAt = BEFORE_ID.length + id.length + BEFORE_KEY.length
   const valueAt = keyAt + key.length + BEFORE_VALUE.length
-  const row = Buffer.allocUnsafe(1 + 2 * VARINT_BYTES + valueAt + value.length + 1)
-  row[0] = exact ? 1 : 0
-  let at = writeVarint(row, writeVarint(row, 1, keyAt), valueAt)
-  at += row.write('{"id":', at, 'latin1')
-  row.set(id, at)
-  at += id.length
-  at += row.write(BEFORE_KEY, at, 'latin1')
-  row.set(key, at)
-  at += key.length
-  at += row.write(BEFORE_VALUE, at, 'latin1')
-  row.set(value, at)
-  at += value.length
-  row[at++] = CLOSE
-  return row.subarray(0, at)
+  target[position] = exact ? 1 : 0
+  let at = writeVarint(target, writeVarint(target, position + 1, keyAt), valueAt)
+  for (const piece of [BEFORE_ID, id, BEFORE_KEY, key, BEFORE_VALUE, value]) {
+    target.set(piece, at)
+    at += piece.length
+  }
+  target[at] = CLOSE
+  return at + 1
 }
 
 /** JSON texts, that of the id too. */
@@ -84,7 +151,7 @@ export class StoredRow {
   }
 
   get id(): Buffer {
-    return this.line.subarray(BEFORE_ID, this.#keyAt - BEFORE_KEY.length)
+    return this.line.subarray(BEFORE_ID.length, this.#keyAt - BEFORE_KEY.length)
   }
 
   get key(): Buffer {
@@ -96,11 +163,26 @@ export class StoredRow {
   }
 }
 
-const BEFORE_ID = '{"id":'.length
-const BEFORE_KEY = ',"key":'
-const BEFORE_VALUE = ',"value":'
+/** Where the line begins in a stored row that begins at a place of a larger block. */
+export function lineStart(block: Uint8Array, rowStart: number): number {
+  let at = rowStart + 1
+  while (block[at++]! >= 0x80) {}
+  while (block[at++]! >= 0x80) {}
+  return at
+}
+
+/** The sort key out of the key of a row, given the id of its document. */
+export function sortKeyOfRow(key: Buffer, id: string): Buffer {
+  return key.subarray(0, key.length - idBytes(id).length - NUMBER_BYTES - 1)
+}
+
+const BEFORE_ID = Buffer.from('{"id":')
+const BEFORE_KEY = Buffer.from(',"key":')
+const BEFORE_VALUE = Buffer.from(',"value":')
 const CLOSE = 0x7d
 const VARINT_BYTES = 8
+const ROW_OVERHEAD_BYTES = 2 + 2 * VARINT_BYTES + BEFORE_ID.length + BEFORE_KEY.length + BEFORE_VALUE.length
+const NUMBER_BYTES = 4
 
 /** Ends an id; a zero byte within one is followed by `ESCAPED`. Numbers stay below 2^31, so none looks like that. */
 const END_OF_ID = 0x00
@@ -110,7 +192,11 @@ const BEYOND_ID = Buffer.of(END_OF_ID, ESCAPED)
 const BEYOND = Buffer.of(0xff)
 
 function idBytes(id: string): Buffer {
-  const bytes = Buffer.from(id)
+  return escapeId(Buffer.from(id))
+}
+
+/** An id as it is part of a row's key. */
+export function escapeId(bytes: Buffer): Buffer {
   if (!bytes.includes(END_OF_ID)) return bytes
   return Buffer.from(Array.from(bytes).flatMap((byte) => (byte === END_OF_ID ? [END_OF_ID, ESCAPED] : [byte])))
 }

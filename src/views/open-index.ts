@@ -31,6 +31,11 @@ export interface OpenView {
 
 /** The reduce function of a view, for what a query has to put together. */
 export interface ViewReduction {
-  /** The JSON text of what all parts of a range reduce to; one text a range. All ranges go in one call. */
+  /**
+   * The JSON text of what all parts of a range reduce to; one text a range, none of which is empty. All ranges go in
+   * one call.
+   */
   combine(ranges: readonly (readonly RangePart[])[]): Promise<string[]>
+  /** Whether all rows of a range have exact sort keys: equal sort keys are then equal keys. */
+  isExact(range: readonly RangePart[]): boolean
 }

@@ -3,6 +3,7 @@ import { onTestFinished } from 'vitest'
 import { Auth } from '../../src/auth/auth.ts'
 import type { AuthRequest } from '../../src/auth/auth-request.ts'
 import type { ChangedSetting, SettingSource } from '../../src/auth/auth-settings.ts'
+import { AllOrNothingError } from '../../src/database/all-or-nothing.ts'
 import type { Database } from '../../src/database/database.ts'
 import { Databases } from '../../src/database/databases.ts'
 import type { UserContext } from '../../src/database/user-context.ts'
@@ -16,6 +17,7 @@ export type Settings = Record<string, Record<string, string>>
 
 /** Settings as they are, without files. */
 export class TestSettings implements SettingSource {
+  state = {}
   readonly #sections = new Map<string, Map<string, string>>()
   readonly #listeners = new Set<(change: ChangedSetting) => void | Promise<void>>()
 
@@ -47,6 +49,7 @@ export class TestSettings implements SettingSource {
   }
 
   async #tell(change: ChangedSetting): Promise<void> {
+    this.state = {}
     for (const listener of this.#listeners) await listener(change)
   }
 }
@@ -113,6 +116,8 @@ export async function outcomeOf(writing: ReturnType<Database['write']>): Promise
     if (outcome?.outcome === 'written') return 'written'
     return `${outcome?.error.status} ${outcome?.error.reason}`
   } catch (error) {
+    // Of edits that are refused together, why the first one is.
+    if (error instanceof AllOrNothingError) return `${error.refused[0]?.error.status} ${error.refused[0]?.error.reason}`
     return error instanceof Error ? error.message : String(error)
   }
 }

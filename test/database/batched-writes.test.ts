@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BatchedWrites } from '../../src/database/batched-writes.ts'
 import type { DocumentEdit, EditOutcome } from '../../src/database/edit.ts'
-import type { WriteQueue } from '../../src/database/write-queue.ts'
 import { conflict } from '../../src/document/request-error.ts'
 import { parseRevision } from '../../src/document/revision-id.ts'
 import { memoryDatabase, put } from './test-database.ts'
 
 /** Stands in for the writer: notes what it is asked for, and answers as told. */
-class NotedQueue implements Pick<WriteQueue, 'write'> {
+class NotedQueue {
   readonly asked: (readonly DocumentEdit[])[] = []
   answer: () => Promise<EditOutcome[]> = async () => [{ outcome: 'written', revision: parseRevision('1-a') }]
 
@@ -26,7 +25,9 @@ function batched() {
     warn: (message: string, details?: object) => warnings.push({ message, details }),
     error() {},
   }
-  return { queue, warnings, writes: new BatchedWrites(queue as unknown as WriteQueue, log) }
+  const writes = new BatchedWrites(log)
+  const add = (edits: readonly DocumentEdit[]) => writes.add(edits, (some) => queue.write(some))
+  return { queue, warnings, writes: { add, flush: () => writes.flush() } }
 }
 
 describe('writes that are accepted before they are done', () => {

@@ -3,7 +3,7 @@ import { Database } from '../../src/database/database.ts'
 import type { EditOutcome } from '../../src/database/edit.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
 import { CommitFailedError } from '../../src/storage/storage-error.ts'
-import type { Changes, CommitOutcome, Store } from '../../src/storage/store.ts'
+import type { Changes, CommitOutcome, Put, Store } from '../../src/storage/store.ts'
 import { checkDatabase } from './check-database.ts'
 import { put, surroundings, written } from './test-database.ts'
 
@@ -33,6 +33,10 @@ class WatchedStore implements Store {
   async commit(changes: Changes): Promise<CommitOutcome> {
     this.commits.push(changes)
     return (await this.before()) ?? this.#store.commit(changes)
+  }
+
+  replace(portions: AsyncIterable<readonly Put[]>) {
+    return this.#store.replace(portions)
   }
 
   compact() {

@@ -38,6 +38,7 @@ const path = fc.oneof(
     '_all_docs/x',
     '_bulk_docs',
     '_bulk_docs/x',
+    '_changes',
     '_compact',
     '_ensure_full_commit',
     '_missing_revs',

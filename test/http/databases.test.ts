@@ -245,7 +245,7 @@ describe('on disk', () => {
 
     const second = await startService({ dir })
     const after = new TestDatabase(new Client(second.url), 'kept%2Fhere')
-    expect((await after.client.request('GET', '/_all_dbs')).json).toEqual(['_users', 'kept/here'])
+    expect((await after.client.request('GET', '/_all_dbs')).json).toEqual(['_replicator', '_users', 'kept/here'])
     expect(await after.state()).toEqual(state)
     expect((await after.info()).instance_start_time).not.toBe(instance_start_time)
     expectRefusal(await after.get('b'), 404, 'not_found', 'deleted')
@@ -267,7 +267,7 @@ describe('on disk', () => {
     await first.close()
     const second = await startService({ dir })
     const after = new Client(second.url)
-    expect((await after.request('GET', '/_all_dbs')).json).toEqual(['_users', 'kept'])
+    expect((await after.request('GET', '/_all_dbs')).json).toEqual(['_replicator', '_users', 'kept'])
     expectRefusal(await after.request('GET', '/gone'), 404, 'not_found', 'no_db_file')
     after.close()
   })

@@ -3,7 +3,7 @@
  * is expected comes from the table alone, so a new route is asked from the day that it is there.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Operation, Route, Who } from '../../src/http/route.ts'
+import { ANY_METHOD, type Operation, type Route, type Who } from '../../src/http/route.ts'
 import { routes } from '../../src/http/routes.ts'
 import { createService, type Service } from '../../src/service.ts'
 import { Client, type Reply, type RequestOptions } from '../support/client.ts'
@@ -38,11 +38,16 @@ interface Cell {
   readonly operation: Operation
 }
 
-/** HEAD goes wherever GET goes, and has its rights. */
+/** HEAD goes wherever GET goes, and has its rights. Where a path takes every method, some of them stand for all. */
+function sentFor(method: string): string[] {
+  if (method === 'GET') return ['GET', 'HEAD']
+  return method === ANY_METHOD ? ['POST', 'PUT', 'DELETE', 'PATCH'] : [method]
+}
+
 const cells: Cell[] = routes.all().flatMap(({ path, operations }: Route) =>
   Object.entries(operations)
     .flatMap(([method, operation]) =>
-      (method === 'GET' ? [method, 'HEAD'] : [method]).map((each) => ({ each, operation })),
+      sentFor(method).map((each) => ({ each, operation })),
     )
     .map(({ each, operation }) => ({ name: `${each} ${path}`, path, method: each, operation })),
 )
@@ -51,6 +56,8 @@ const cells: Cell[] = routes.all().flatMap(({ path, operations }: Route) =>
 const SPARED = new Set(['POST /_restart'])
 
 function target(path: string, database: string): string {
+  // Would wait for something to happen.
+  if (path === '/_db_updates') return `${path}?timeout=0`
   return path.replace('{db}', database).replace('{docid}', 'some-document').replaceAll('{name}', 'some-name')
 }
 

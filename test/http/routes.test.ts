@@ -13,7 +13,7 @@ describe('the table of routes', () => {
     for (const path of ['/', '/favicon.ico', '/_all_dbs', '/_stats', '/_up', '/_utils', '/_uuids']) {
       expect(open).toContain(`GET ${path}`)
     }
-    for (const path of ['/_active_tasks', '/_config', '/_log', '/_restart']) {
+    for (const path of ['/_active_tasks', '/_config', '/_db_updates', '/_log', '/_restart']) {
       const whoMay = ofServer.filter((each) => each.path === path).map(({ who }) => who)
       expect(new Set(whoMay), path).toEqual(new Set(['server admin']))
     }
@@ -36,6 +36,8 @@ describe('the table of routes', () => {
     ['PUT', '/{db}/_design/{name}/{name}', 'database admin'],
     ['PUT', '/{db}/_local/{name}', 'writer'],
     ['POST', '/{db}/_bulk_docs', 'writer'],
+    ['GET', '/{db}/_changes', 'member'],
+    ['POST', '/{db}/_changes', 'member'],
     ['POST', '/{db}/_compact', 'database admin'],
     ['POST', '/{db}/_purge', 'database admin'],
     ['GET', '/{db}/_security', 'member'],

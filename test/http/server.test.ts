@@ -87,7 +87,7 @@ describe('GET /', () => {
 describe('GET /_all_dbs', () => {
   it('has the users database on a new server', async () => {
     const { url } = await startService()
-    expect(await get(`${url}_all_dbs`)).toMatchObject({ status: 200, text: '["_users"]\n' })
+    expect(await get(`${url}_all_dbs`)).toMatchObject({ status: 200, text: '["_replicator","_users"]\n' })
   })
 
   it.each(['limit=x', 'skip=-1', 'limit=1.5', 'skip='])('refuses %s', async (query) => {
@@ -138,7 +138,7 @@ describe('a path', () => {
   it('means the same with empty segments in it', async () => {
     const { url } = await startService({ inMemory: true })
     for (const path of ['_all_dbs/', '/_all_dbs', '//_all_dbs//', '_all_dbs/x']) {
-      expect((await get(url + path)).text).toBe('["_users"]\n')
+      expect((await get(url + path)).text).toBe('["_replicator","_users"]\n')
     }
   })
 

@@ -1,5 +1,4 @@
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -11,6 +10,7 @@ import { ServerProcess } from '../crash/server-process.ts'
 import { put, surroundings, written } from '../database/test-database.ts'
 import { Client, expectRefusal, type TestDatabase, until } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { SlowReader, wholeBody } from '../support/slow-reader.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const DOCUMENTS = 30_000
@@ -18,69 +18,6 @@ const DOCUMENT_BYTES = 1000
 const MEGABYTE = 1024 * 1024
 /** What a listing may take on top, whatever its length. */
 const GROWTH_BYTES = 80 * MEGABYTE
-
-/** A client that takes what it wants when it wants: what it does not read waits on the server's side. */
-class SlowReader {
-  readonly #socket: Socket
-  readonly #chunks: Buffer[] = []
-  #bytes = 0
-  #closed = false
-
-  constructor({ hostname, port }: URL, path: string) {
-    this.#socket = connect(Number(port), hostname)
-    this.#socket.write(`GET ${path} HTTP/1.1\r\nHost: ${hostname}\r\nConnection: close\r\n\r\n`)
-    this.#socket
-      .on('data', (chunk) => {
-        this.#chunks.push(chunk)
-        this.#bytes += chunk.length
-      })
-      .on('error', () => {})
-      .on('close', () => {
-        this.#closed = true
-      })
-  }
-
-  get bytes(): number {
-    return this.#bytes
-  }
-
-  get isClosed(): boolean {
-    return this.#closed
-  }
-
-  /** Reads this much and then stops. */
-  async take(bytes: number): Promise<void> {
-    const wanted = this.#bytes + bytes
-    this.#socket.resume()
-    while (this.#bytes < wanted && !this.#closed) await pause(1)
-    this.#socket.pause()
-  }
-
-  /** Reads on to the end of the connection; everything that came, head and chunk sizes included. */
-  async rest(): Promise<string> {
-    this.#socket.resume()
-    await until(async () => this.#closed, 60_000)
-    return Buffer.concat(this.#chunks).toString('latin1')
-  }
-
-  leave(): void {
-    this.#socket.destroy()
-  }
-}
-
-/** The body of a reply in chunks; undefined when it broke off. */
-function wholeBody(reply: string): string | undefined {
-  let rest = reply.slice(reply.indexOf('\r\n\r\n') + 4)
-  const parts: string[] = []
-  for (;;) {
-    const end = rest.indexOf('\r\n')
-    const size = Number.parseInt(rest.slice(0, end), 16)
-    if (end < 0 || Number.isNaN(size)) return undefined
-    if (size === 0) return parts.join('')
-    parts.push(rest.slice(end + 2, end + 2 + size))
-    rest = rest.slice(end + 2 + size + 2)
-  }
-}
 
 async function fill(database: TestDatabase, documents: number, bytes: number): Promise<void> {
   const perRequest = Math.max(1, Math.min(1000, Math.floor((4 * MEGABYTE) / bytes)))

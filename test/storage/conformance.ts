@@ -171,6 +171,44 @@ export function describeEngine(name: string, make: MakeEngine): void {
       })
     })
 
+    describe('a replacement', () => {
+      it('is seen whole, and not before it is', async () => {
+        const target = await store()
+        await target.commit({ puts: [row('a', 'old'), row('b', 'old')] })
+        const seen: string[][] = []
+        const look = async () => {
+          using snapshot = target.snapshot()
+          seen.push(asStrings(await readAll(snapshot, {})))
+        }
+        await target.replace(
+          (async function* () {
+            yield [row('b', 'new')]
+            await look()
+            yield [row('c', 'new')]
+            await look()
+          })(),
+        )
+        await look()
+        const before = ['a=old', 'b=old']
+        expect(seen).toEqual([before, before, ['b=new', 'c=new']])
+      })
+
+      it('that fails leaves everything as it was', async () => {
+        const target = await store()
+        await target.commit({ puts: [row('a', 'old')] })
+        const replacing = target.replace(
+          (async function* () {
+            yield [row('b', 'new')]
+            throw new Error('No more rows.')
+          })(),
+        )
+        await expect(replacing).rejects.toThrow('No more rows.')
+        await target.commit({ puts: [row('c', 'new')] })
+        using snapshot = target.snapshot()
+        expect(asStrings(await readAll(snapshot, {}))).toEqual(['a=old', 'c=new'])
+      })
+    })
+
     describe('snapshots', () => {
       it('stay as they were while commits go on', async () => {
         const a = await store()
@@ -383,6 +421,7 @@ type Operation =
   | { kind: 'freeze' }
   | { kind: 'read'; range: KeyRange; rows: number }
   | { kind: 'compact' }
+  | { kind: 'replace'; portions: [Uint8Array, Uint8Array][][] }
 
 const value = fc.uint8Array({ maxLength: 30 })
 
@@ -408,7 +447,18 @@ const operation: fc.Arbitrary<Operation> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.constant({ kind: 'freeze' as const }) },
   { weight: 1, arbitrary: fc.constant({ kind: 'compact' as const }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constant('replace' as const),
+      portions: fc.array(fc.array(fc.tuple(key, value), { maxLength: 6 }), { maxLength: 3 }),
+    }),
+  },
 )
+
+async function* inPortions<T>(portions: readonly T[]): AsyncGenerator<T> {
+  yield* portions
+}
 
 async function run(store: Store, operations: readonly Operation[]): Promise<void> {
   const model = new Model()
@@ -424,7 +474,10 @@ async function run(store: Store, operations: readonly Operation[]): Promise<void
       }
     } else if (each.kind === 'freeze') frozen.push({ snapshot: store.snapshot(), model: model.copy() })
     else if (each.kind === 'compact') await store.compact()
-    else {
+    else if (each.kind === 'replace') {
+      await store.replace(inPortions(each.portions))
+      model.commit({ clears: [{}], puts: each.portions.flat() })
+    } else {
       using snapshot = store.snapshot()
       expect(asText(await readAll(snapshot, each.range, each.rows))).toEqual(asText(model.range(each.range)))
     }

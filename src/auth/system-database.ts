@@ -1,0 +1,137 @@
+/**
+ * A database that belongs to the server: there from the start, back at once when somebody deletes it, and under its guard
+ * for everybody but the server itself. Which database it is can change while the server runs.
+ */
+import type { Database } from '../database/database.ts'
+import type { Databases } from '../database/databases.ts'
+import type { DocumentGuard } from '../database/document-guard.ts'
+import type { NewRevisionEdit } from '../database/edit.ts'
+import { openDocument } from '../database/open-document.ts'
+import { RequestError } from '../document/request-error.ts'
+import { scanDocument } from '../encoding/json-text.ts'
+import type { Log } from '../runtime/log.ts'
+import type { AuthSettings } from './auth-settings.ts'
+
+/** What makes one of them that one. */
+export interface SystemDatabaseRules {
+  /** What the log says when it cannot be opened. */
+  readonly failure: string
+  /** The setting that names it. */
+  readonly section: string
+  readonly key: string
+  /** The name that counts now. */
+  name(): string
+  readonly guard: DocumentGuard
+  /** Its own design document, and the function there that says what the guard enforces. */
+  readonly design: { readonly id: string; readonly validation: string }
+}
+
+export class SystemDatabase {
+  readonly #databases: Databases
+  readonly #settings: AuthSettings
+  readonly #log: Log
+  readonly #rules: SystemDatabaseRules
+  readonly #ends: (() => void)[] = []
+  /** The name whose documents the guard guards. */
+  #name: string | undefined
+  readonly #preparing = new Map<string, Promise<Database>>()
+
+  constructor(databases: Databases, settings: AuthSettings, log: Log, rules: SystemDatabaseRules) {
+    this.#databases = databases
+    this.#settings = settings
+    this.#log = log
+    this.#rules = rules
+  }
+
+  /** Makes sure that the database is there, now and from now on. */
+  async start(): Promise<void> {
+    await this.#followSettings()
+    this.#ends.push(
+      this.#settings.onChange(async ({ section, key }) => {
+        if (section === this.#rules.section && key === this.#rules.key) await this.#followSettings()
+      }),
+      this.#databases.onDeleted(async (name) => {
+        if (name === this.#name) await this.#restored(name)
+      }),
+    )
+  }
+
+  stop(): void {
+    for (const end of this.#ends.splice(0)) end()
+  }
+
+  /** As the server uses it, without the guard. */
+  async get(): Promise<Database> {
+    const name = this.#rules.name()
+    try {
+      return await this.#databases.get(name)
+    } catch (error) {
+      // Deleted, and not yet back.
+      if (error instanceof RequestError && error.status === 404) return this.#prepared(name)
+      throw error
+    }
+  }
+
+  async #followSettings(): Promise<void> {
+    const name = this.#rules.name()
+    if (this.#name !== undefined && this.#name !== name) this.#databases.setGuard(this.#name, undefined)
+    this.#name = name
+    // Before anything is in it: nobody may ever see it without its guard.
+    this.#databases.setGuard(name, this.#rules.guard)
+    await this.#restored(name)
+  }
+
+  async #restored(name: string): Promise<void> {
+    try {
+      await this.#prepared(name)
+    } catch (error) {
+      this.#log.error(this.#rules.failure, { database: name, error: String(error) })
+    }
+  }
+
+  /** Who asks while it is being prepared waits for the same. */
+  #prepared(name: string): Promise<Database> {
+    const known = this.#preparing.get(name)
+    if (known) return known
+    const preparing = this.#prepare(name).finally(() => this.#preparing.delete(name))
+    this.#preparing.set(name, preparing)
+    return preparing
+  }
+
+  async #prepare(name: string): Promise<Database> {
+    try {
+      await this.#databases.create(name)
+    } catch (error) {
+      // There already.
+      if (!(error instanceof RequestError && error.status === 412)) throw error
+    }
+    const database = await this.#databases.get(name)
+    await installDesign(database, this.#rules.design)
+    return database
+  }
+}
+
+/** Writes the design document, or puts its function right. */
+async function installDesign(database: Database, { id, validation }: SystemDatabaseRules['design']): Promise<void> {
+  using view = database.view()
+  const current = await openDocument(view, id).catch((error: unknown) => {
+    if (error instanceof RequestError && error.status === 404) return undefined
+    throw error
+  })
+  const members: Record<string, unknown> = current ? JSON.parse(current.parts.body.toString()) : {}
+  if (members.validate_doc_update === validation) return
+  const wanted = { ...members, language: 'javascript', validate_doc_update: validation }
+  const { body, term } = scanDocument(Buffer.from(JSON.stringify(wanted)))
+  const edit: NewRevisionEdit = {
+    kind: 'interactive',
+    id,
+    parent: current?.revision,
+    deleted: false,
+    body,
+    term,
+    attachments: [],
+  }
+  const [outcome] = await database.write([edit])
+  // In a conflict somebody else was faster; the next start looks again.
+  if (outcome?.outcome === 'refused' && outcome.error.status !== 409) throw outcome.error
+}

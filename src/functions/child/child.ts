@@ -1,0 +1,140 @@
+/**
+ * A sandbox process: reads a frame, runs it, writes what came of it, and so on until the server is gone. It owns no file,
+ * no socket and no clock; the server watches it and ends it.
+ */
+import assert from 'node:assert/strict'
+import { setPriority } from 'node:os'
+import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../frame.ts'
+import { closeInheritedDescriptors } from './inherited-descriptors.ts'
+import { MappedRows } from './mapped-rows.ts'
+import { MARKS } from './marks.ts'
+import { receive, send, sendText } from './pipe.ts'
+import { type CallOutcome, Program, type ProgramText } from './program.ts'
+import type { RealmHost } from './realm/calls.ts'
+
+/** Requests come first on a busy machine. */
+const NICENESS = 5
+
+/** What functions may log in a call, and of that in a line. */
+const LOGGED_CHARACTERS = 1024 * 1024
+const LONGEST_LINE = 16 * 1024
+
+/** Half of the time that the server grants beyond the limit. */
+const SIGN_MS = 50
+
+/** How the process ends when an isolate ran out of memory or worse. */
+const LOST_ISOLATE = 1
+
+const programs = new Map<number, Program>()
+let logged = 0
+let lastSign = 0
+
+const host: RealmHost = {
+  log(line) {
+    logged += line.length + 1
+    // From here on the clock runs, however much is logged.
+    if (logged > LOGGED_CHARACTERS) return false
+    sendText(Reply.log, line.slice(0, LONGEST_LINE))
+    return true
+  },
+  exchange(output) {
+    sendText(Reply.output, output)
+    const frame = receive()
+    if (frame?.kind === Request.rows) return frame.body.toString()
+    if (frame?.kind === Request.noMoreRows) return undefined
+    return end(0)
+  },
+}
+
+function load(number: number, body: Buffer): void {
+  const text: ProgramText = JSON.parse(body.toString())
+  drop(number)
+  logged = 0
+  guarded(() => programs.set(number, new Program(text, host, () => end(LOST_ISOLATE))))
+}
+
+function drop(number: number): void {
+  programs.get(number)?.drop()
+  programs.delete(number)
+}
+
+function call(number: number, body: Buffer): void {
+  const program = programs.get(number)
+  const operation = OPERATIONS[body[0] ?? OPERATIONS.length]
+  logged = 0
+  guarded(() => {
+    assert(program && operation)
+    if (operation === 'map') map(program, body)
+    else answer(program, operation, body.toString('utf8', 1))
+  })
+}
+
+function answer(program: Program, operation: string, input: string): void {
+  let output = ''
+  let outcome = program.call(operation, input)
+  while (outcome.mark === MARKS.more) {
+    output += outcome.text
+    outcome = next(program)
+  }
+  if (outcome.mark === MARKS.done) sendText(Reply.result, output + outcome.text)
+  else sendText(Reply.error, outcome.text)
+}
+
+/** Documents come in portions that are small enough for the youngest part of a heap. */
+function map(program: Program, body: Buffer): void {
+  const rows = new MappedRows(program.collations, (document, error) => {
+    host.log(`function raised exception ${error} with document ${document} of a batch`)
+  })
+  for (let at = 1; at < body.length; ) {
+    const count = body.readUInt32LE(at)
+    const start = at + PORTION_HEADER_BYTES
+    at = start + body.readUInt32LE(at + 4)
+    const expected = rows.documents + count
+    let outcome = program.call('map', body.toString('utf8', start, at))
+    for (; outcome.mark === MARKS.more; outcome = next(program)) rows.add(outcome.text)
+    if (outcome.mark !== MARKS.done) return sendText(Reply.error, outcome.text)
+    rows.add(outcome.text)
+    assert(rows.documents === expected, 'A document is missing.')
+    showLife()
+  }
+  send(Reply.result, 0, rows.parts())
+}
+
+/** A batch of many portions tells that it goes on, but not with each of them. */
+function showLife(): void {
+  const now = performance.now()
+  if (now - lastSign < SIGN_MS) return
+  lastSign = now
+  logged = 0
+  send(Reply.progress, 0, [])
+}
+
+function next(program: Program): CallOutcome {
+  logged = 0
+  send(Reply.progress, 0, [])
+  return program.more()
+}
+
+/** An isolate that cannot be entered any more is not the only thing that may be broken then. */
+function guarded(work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    process.stderr.write(`${error}\n`)
+    end(LOST_ISOLATE)
+  }
+}
+
+function end(status: number): never {
+  process.exit(status)
+}
+
+closeInheritedDescriptors()
+setPriority(NICENESS)
+for (let frame = receive(); frame; frame = receive()) {
+  const { kind, number, body } = frame
+  if (kind === Request.load) load(number, body)
+  else if (kind === Request.drop) drop(number)
+  else if (kind === Request.call) call(number, body)
+  else end(LOST_ISOLATE)
+}

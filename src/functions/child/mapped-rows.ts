@@ -1,0 +1,130 @@
+/**
+ * Rows that map functions gave, as text of the isolate, turned into the bytes of a `MappedBatch`: sort key, key, value, row
+ * after row. Whether the text is what it should be is checked here, since user code had its hands on it.
+ */
+import assert from 'node:assert/strict'
+import { type Collation, CollationEncoder } from '../../encoding/collation-key.ts'
+import { MAPPED_FIELDS } from '../functions.ts'
+import { MARKS } from './marks.ts'
+
+/** Called where a function gave what cannot be sorted: it has given nothing then. */
+export type OnProblem = (document: number, error: unknown) => void
+
+export class MappedRows {
+  readonly #encoders: readonly CollationEncoder[]
+  readonly #onProblem: OnProblem
+  #text = Buffer.allocUnsafe(64 * 1024)
+  #block = Buffer.allocUnsafe(64 * 1024)
+  #blockLength = 0
+  #fields = new Uint32Array(1024 * MAPPED_FIELDS)
+  #rows = 0
+  #document = 0
+
+  constructor(collations: readonly Collation[], onProblem: OnProblem) {
+    const unicode = new CollationEncoder('unicode')
+    const raw = new CollationEncoder('raw')
+    this.#encoders = collations.map((collation) => (collation === 'raw' ? raw : unicode))
+    this.#onProblem = onProblem
+  }
+
+  /** How many documents were added. */
+  get documents(): number {
+    return this.#document
+  }
+
+  /** Adds what whole documents gave. */
+  add(text: string): void {
+    const mostBytes = 3 * text.length
+    if (mostBytes > this.#text.length) this.#text = Buffer.allocUnsafe(mostBytes)
+    const rows = this.#text.subarray(0, this.#text.write(text))
+    for (let at = 0; at < rows.length; this.#document++) {
+      for (let map = 0; map < this.#encoders.length; map++) at = this.#addFunction(rows, at, map)
+    }
+  }
+
+  /** The reply: number of rows, their fields, the block. */
+  parts(): Uint8Array[] {
+    const count = Buffer.allocUnsafe(4)
+    count.writeUInt32LE(this.#rows, 0)
+    const fields = Buffer.from(this.#fields.buffer, 0, this.#rows * MAPPED_FIELDS * 4)
+    return [count, fields, this.#block.subarray(0, this.#blockLength)]
+  }
+
+  /** All rows of one function and document, or none. Answers where they end. */
+  #addFunction(text: Buffer, start: number, map: number): number {
+    const blockLength = this.#blockLength
+    const rows = this.#rows
+    let at = start
+    try {
+      while (text[at] !== END_OF_FUNCTION) at = this.#addRow(text, at, map)
+      return at + 1
+    } catch (error) {
+      this.#blockLength = blockLength
+      this.#rows = rows
+      this.#onProblem(this.#document, error)
+      const end = text.indexOf(END_OF_FUNCTION, start)
+      assert(end >= 0, 'A function has no end.')
+      return end + 1
+    }
+  }
+
+  /** A row is a JSON array of two. */
+  #addRow(text: Buffer, start: number, map: number): number {
+    const encoder = this.#encoders[map]
+    assert(encoder && text[start] === OPEN)
+    encoder.clear()
+    const keyEnd = encoder.appendText(text, start + 1)
+    assert(text[keyEnd] === COMMA)
+    let end = keyEnd + 1
+    while (end < text.length && text[end] !== END_OF_ROW) end++
+    assert(end < text.length && text[end - 1] === CLOSE)
+    this.#reserve(encoder.length + end - start)
+    const block = this.#block
+    const sortKeyAt = this.#blockLength
+    encoder.copyTo(block, sortKeyAt)
+    const keyAt = sortKeyAt + encoder.length
+    const valueAt = copy(text, start + 1, keyEnd, block, keyAt)
+    this.#blockLength = copy(text, keyEnd + 1, end - 1, block, valueAt)
+    const fields = this.#fields
+    let field = this.#rows++ * MAPPED_FIELDS
+    fields[field++] = this.#document
+    fields[field++] = map
+    fields[field++] = encoder.exact ? 1 : 0
+    fields[field++] = sortKeyAt
+    fields[field++] = keyAt
+    fields[field++] = valueAt
+    fields[field] = this.#blockLength
+    return end + 1
+  }
+
+  /** Makes room for another row. */
+  #reserve(bytes: number): void {
+    if (this.#blockLength + bytes > this.#block.length) {
+      const grown = Buffer.allocUnsafe(2 * (this.#blockLength + bytes))
+      grown.set(this.#block.subarray(0, this.#blockLength))
+      this.#block = grown
+    }
+    if ((this.#rows + 1) * MAPPED_FIELDS > this.#fields.length) {
+      const grown = new Uint32Array(2 * this.#fields.length)
+      grown.set(this.#fields)
+      this.#fields = grown
+    }
+  }
+}
+
+const END_OF_ROW = MARKS.endOfRow.charCodeAt(0)
+const END_OF_FUNCTION = MARKS.endOfFunction.charCodeAt(0)
+const OPEN = 0x5b
+const COMMA = 0x2c
+const CLOSE = 0x5d
+
+/** For a few bytes a loop is faster than what the system has. */
+const FEW_BYTES = 100
+
+/** Answers where the copy ends. */
+function copy(source: Buffer, start: number, end: number, target: Buffer, at: number): number {
+  if (end - start > FEW_BYTES) return at + source.copy(target, at, start, end)
+  let to = at
+  for (let from = start; from < end; from++) target[to++] = source[from] ?? 0
+  return to
+}

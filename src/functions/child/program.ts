@@ -1,0 +1,98 @@
+/** A program in its isolate: what one design document, index or reduce function is, and nothing of any other. */
+import ivm from 'isolated-vm'
+import type { Collation } from '../../encoding/collation-key.ts'
+import { MARKS } from './marks.ts'
+import { type RealmHost, type RealmLimits, realmCalls } from './realm/calls.ts'
+import { realmCompiler } from './realm/compiler.ts'
+import { realmDesignFunctions } from './realm/design-functions.ts'
+import { realmFailures } from './realm/failure.ts'
+import { realmIndexFunctions } from './realm/index-functions.ts'
+import { realmModules } from './realm/modules.ts'
+import { realmNegotiation } from './realm/negotiation.ts'
+import { realmOutput } from './realm/output.ts'
+import { realmSlices } from './realm/slices.ts'
+import { realmThrownValues } from './realm/thrown.ts'
+
+/** As the server sends it. */
+export interface ProgramText {
+  readonly memoryMb: number
+  readonly collations?: readonly Collation[]
+  /** JSON of what the isolate reads itself. */
+  readonly inner: string
+}
+
+/** What a call came to: text behind a mark. */
+export interface CallOutcome {
+  readonly mark: string
+  readonly text: string
+}
+
+const LIMITS: RealmLimits = {
+  sliceMs: 100,
+  emittedCharacters: 64 * 1024 * 1024,
+  sentCharacters: 256 * 1024,
+}
+
+/** Ways to memory outside of the isolate's limit, or to waiting: no function has a use for them. */
+const WITHHELD = ['console', 'WebAssembly', 'SharedArrayBuffer', 'Atomics']
+
+/** The files of `realm` are evaluated from their own text; they meet here. */
+const REALM = `
+  for (const name of ${JSON.stringify(WITHHELD)}) delete globalThis[name]
+  const host = { log: $0, exchange: $1 }
+  const limits = ${JSON.stringify(LIMITS)}
+  const marks = ${JSON.stringify(MARKS)}
+  const failures = (${realmFailures})()
+  const thrown = (${realmThrownValues})(marks, failures)
+  const slices = (${realmSlices})(limits.sliceMs, marks)
+  const compile = (${realmCompiler})(failures)
+  const modules = (${realmModules})(failures)
+  const negotiation = (${realmNegotiation})(failures)
+  const output = (${realmOutput})(host, limits.sentCharacters, failures)
+  const index = (${realmIndexFunctions})(host, limits, marks, failures, thrown, slices)
+  const design = (${realmDesignFunctions})(
+    marks, failures, compile, thrown, slices, output, negotiation, index
+  )
+  return (${realmCalls})({
+    host, marks, compile, modules, negotiation, output, thrown, slices, index, design
+  })
+`
+
+export class Program {
+  readonly collations: readonly Collation[]
+  readonly #isolate: ivm.Isolate
+  readonly #call: ivm.Reference<(operation: string, input: string) => string>
+  /** What loading failed with. */
+  readonly #failure: CallOutcome | undefined
+
+  constructor({ memoryMb, collations = [], inner }: ProgramText, host: RealmHost, onLost: () => void) {
+    this.collations = collations
+    this.#isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: onLost })
+    const context = this.#isolate.createContextSync()
+    this.#call = context.evalClosureSync(
+      REALM,
+      [new ivm.Callback((line: string) => host.log(line)), new ivm.Callback((output: string) => host.exchange(output))],
+      { result: { reference: true } },
+    )
+    const loaded = this.#run('load', inner)
+    this.#failure = loaded.mark === MARKS.done ? undefined : loaded
+  }
+
+  call(operation: string, input: string): CallOutcome {
+    return this.#failure ?? this.#run(operation, input)
+  }
+
+  /** Goes on where a call was interrupted. */
+  more(): CallOutcome {
+    return this.#run('more', 'null')
+  }
+
+  drop(): void {
+    if (!this.#isolate.isDisposed) this.#isolate.dispose()
+  }
+
+  #run(operation: string, input: string): CallOutcome {
+    const outcome = this.#call.applySync(undefined, [operation, input])
+    return { mark: outcome.slice(0, 1), text: outcome.slice(1) }
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * What goes wrong inside the isolate, told apart from what user code throws. Like all of this folder it is evaluated there
+ * from its own text: it may name nothing that is outside of the function.
+ */
+export interface Failure extends Error {
+  /** The identifier that the client gets. */
+  readonly id: string
+  readonly reason: unknown
+  /** Whether the process is to be given up. */
+  readonly isFatal: boolean
+}
+
+export interface Failures {
+  /** An error that carries the identifier and the reason of the reply. */
+  failure(id: string, reason: unknown, isFatal?: boolean): Failure
+  isFailure(thrown: unknown): thrown is Failure
+  /** What was thrown, in a line for people; never throws itself. */
+  describe(thrown: unknown): string
+}
+
+export function realmFailures(): Failures {
+  const { stringify } = JSON
+  const text = String
+
+  class RealmFailure extends Error implements Failure {
+    // Nothing that user code makes passes for one.
+    readonly #id: string
+    readonly reason: unknown
+    readonly isFatal: boolean
+
+    constructor(id: string, reason: unknown, isFatal: boolean) {
+      super(typeof reason === 'string' ? reason : stringify(reason))
+      this.#id = id
+      this.name = id
+      this.reason = reason
+      this.isFatal = isFatal
+    }
+
+    get id(): string {
+      return this.#id
+    }
+
+    static is(thrown: unknown): thrown is RealmFailure {
+      return typeof thrown === 'object' && thrown !== null && #id in thrown
+    }
+  }
+
+  return {
+    failure: (id, reason, isFatal = false) => new RealmFailure(id, reason, isFatal),
+    isFailure: (thrown) => RealmFailure.is(thrown),
+    describe(thrown) {
+      try {
+        if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
+        if (typeof thrown === 'object' && thrown !== null) return stringify(thrown) ?? text(thrown)
+        return text(thrown)
+      } catch {
+        return 'something that cannot be shown'
+      }
+    },
+  }
+}

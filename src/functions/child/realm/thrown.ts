@@ -1,0 +1,78 @@
+/**
+ * What a thrown value means, by the kind of function that threw it: texts of errors for the client, behind their mark. See
+ * `failure.ts` for how this gets into the isolate.
+ */
+import type { RealmMarks } from './calls.ts'
+import type { Failures } from './failure.ts'
+
+export interface ThrownValues {
+  /** Of map and reduce functions: undefined where the run goes on. */
+  fatal(thrown: unknown): string | undefined
+  /** Of filters. */
+  plain(thrown: unknown): string
+  /** Of shows, updates and lists. */
+  rendering(thrown: unknown): string
+  /** Of validation: what the write is refused with, as JSON. */
+  verdict(thrown: unknown): string
+  error(id: string, reason: unknown): string
+}
+
+export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, describe }: Failures): ThrownValues {
+  const { stringify } = JSON
+  const { keys: namesOf, hasOwn } = Object
+  const { isArray } = Array
+  const text = String
+
+  const error = (id: unknown, reason: unknown, isFatal = false): string =>
+    mark + stringify({ id: text(id), reason: reason === undefined ? null : reason, isFatal })
+
+  const isPlainObject = (thrown: unknown): thrown is Record<string, unknown> =>
+    typeof thrown === 'object' && thrown !== null && !isArray(thrown) && !(thrown instanceof Error)
+
+  /** What a function throws on purpose: an identifier and a reason for the client. */
+  const intended = (thrown: unknown): string | undefined => {
+    if (isFailure(thrown)) return error(thrown.id, thrown.reason)
+    if (isArray(thrown) && thrown.length === 3 && (thrown[0] === 'error' || thrown[0] === 'fatal')) {
+      return error(thrown[1], thrown[2], thrown[0] === 'fatal')
+    }
+    if (isPlainObject(thrown) && hasOwn(thrown, 'error')) return error(thrown.error, thrown.reason)
+    return undefined
+  }
+
+  /** The value itself where it says one thing only. */
+  const refusal = (thrown: unknown): { readonly id: string; readonly reason: unknown } => {
+    if (isFailure(thrown)) return { id: thrown.id, reason: thrown.reason }
+    if (thrown instanceof Error) return { id: text(thrown.name), reason: text(thrown.message) }
+    if (typeof thrown === 'string') return { id: 'unknown_error', reason: thrown }
+    const names = isPlainObject(thrown) ? namesOf(thrown) : []
+    const name = names[0]
+    if (!isPlainObject(thrown) || names.length !== 1 || name === undefined) {
+      return { id: 'unknown_error', reason: stringify(thrown) ?? text(thrown) }
+    }
+    const id = name === 'forbidden' || name === 'unauthorized' ? name : 'unknown_error'
+    return { id, reason: thrown[name] ?? null }
+  }
+
+  return {
+    fatal(thrown) {
+      if (thrown === 'fatal_error') return error('map_runtime_error', "function raised 'fatal_error'")
+      return isArray(thrown) && thrown[0] === 'fatal' ? error(thrown[1], thrown[2], true) : undefined
+    },
+    plain(thrown) {
+      const told = intended(thrown)
+      if (told !== undefined) return told
+      return thrown instanceof Error
+        ? error(thrown.name, text(thrown.message))
+        : error('unnamed_error', describe(thrown))
+    },
+    rendering(thrown) {
+      const stack = thrown instanceof Error ? thrown.stack : ''
+      return (
+        intended(thrown) ??
+        error('render_error', `function raised error: ${describe(thrown)} \nstacktrace: ${stack}`)
+      )
+    },
+    verdict: (thrown) => stringify(refusal(thrown)),
+    error,
+  }
+}

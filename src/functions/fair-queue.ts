@@ -1,0 +1,40 @@
+/** A queue that serves its owners in turn: who lets many wait does not hold up who lets one wait. */
+export class FairQueue<Item> {
+  /** Only owners that have something waiting, the next one first. */
+  readonly #waiting = new Map<string, Item[]>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  push(owner: string, item: Item): void {
+    const items = this.#waiting.get(owner)
+    if (items) items.push(item)
+    else this.#waiting.set(owner, [item])
+    this.#size++
+  }
+
+  /** The item whose turn it is. */
+  shift(): Item | undefined {
+    for (const [owner, items] of this.#waiting) {
+      const item = items.shift()
+      this.#waiting.delete(owner)
+      if (items.length > 0) this.#waiting.set(owner, items)
+      this.#size--
+      return item
+    }
+    return undefined
+  }
+
+  /** Whether it was still waiting. */
+  remove(owner: string, item: Item): boolean {
+    const items = this.#waiting.get(owner)
+    const index = items?.indexOf(item) ?? -1
+    if (!items || index < 0) return false
+    items.splice(index, 1)
+    if (items.length === 0) this.#waiting.delete(owner)
+    this.#size--
+    return true
+  }
+}

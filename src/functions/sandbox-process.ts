@@ -1,0 +1,205 @@
+/**
+ * One sandbox process, seen from the server: it does one call at a time. The server owns the time: a call that goes on
+ * without a sign for too long, or takes too much memory, costs the process its life. Whatever ends it, the call is told.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { constants } from 'node:os'
+import { dirname, extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Log } from '../runtime/log.ts'
+import { encodeFrame, type Frame, FrameReader, Reply } from './frame.ts'
+
+export interface CallLimits {
+  readonly timeoutMs: number
+  readonly memoryMb: number
+}
+
+/** Why a process ended in the middle of a call. */
+export type EndCause = 'time' | 'memory' | 'protocol' | 'closed' | 'itself' | 'killed'
+
+export class ProcessEnd extends Error {
+  override readonly cause: EndCause
+  /** As a shell tells it. */
+  readonly status: number
+
+  constructor(cause: EndCause, status: number) {
+    super(`A sandbox process ended: ${cause}, ${status}`)
+    this.cause = cause
+    this.status = status
+  }
+}
+
+interface Call {
+  readonly limits: CallLimits
+  readonly resolve: (frame: Frame) => void
+  readonly reject: (error: Error) => void
+}
+
+/** Beyond what a batch shows signs of life with: see the slices of the isolate. */
+const SLACK_MS = 150
+const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
+const PAGE_BYTES = 4096
+const LONGEST_LAST_WORDS = 2000
+
+export class SandboxProcess {
+  /** Programs that it has, by key; the one used longest ago is first. */
+  readonly programs = new Map<string, number>()
+  /** Resolves when it is gone. */
+  readonly exited: Promise<void>
+  readonly #child: ChildProcess
+  readonly #log: Log
+  readonly #reader = new FrameReader(LARGEST_REPLY_BYTES)
+  #call: Call | undefined
+  #lastSign = 0
+  #isRunning = true
+  #cause: EndCause | undefined
+  #lastWords = ''
+
+  constructor(log: Log) {
+    this.#log = log
+    const child = startChild()
+    this.#child = child
+    this.exited = new Promise((resolve) => {
+      child.once('error', (error) => {
+        log.error('A sandbox process cannot be started.', { error: String(error) })
+        this.#ended(1)
+        resolve()
+      })
+      child.once('close', (code, signal) => {
+        this.#ended(code ?? 128 + (signal ? constants.signals[signal] : 0), signal === 'SIGKILL')
+        resolve()
+      })
+    })
+    running.add(this)
+    // Writing to a process that has ended is no failure of the server.
+    child.stdin?.on('error', () => {})
+    child.stdout?.on('data', (piece: Buffer) => this.#hear(piece))
+    child.stderr?.setEncoding('utf8').on('data', (words: string) => {
+      this.#lastWords = (this.#lastWords + words).slice(0, LONGEST_LAST_WORDS)
+    })
+    this.release()
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid
+  }
+
+  get isRunning(): boolean {
+    return this.#isRunning
+  }
+
+  get isBusy(): boolean {
+    return this.#call !== undefined
+  }
+
+  /** Sends what needs no answer. */
+  tell(kind: number, number: number, parts: readonly Uint8Array[]): void {
+    if (this.#isRunning) this.#child.stdin?.write(encodeFrame(kind, number, parts))
+  }
+
+  /** Sends a frame and resolves to what it is answered with; rejects with a `ProcessEnd`. */
+  call(kind: number, number: number, parts: readonly Uint8Array[], limits: CallLimits): Promise<Frame> {
+    return new Promise((resolve, reject) => {
+      if (!this.#isRunning || this.#call) return reject(new ProcessEnd('killed', 1))
+      this.#call = { limits, resolve, reject }
+      this.#lastSign = performance.now()
+      this.tell(kind, number, parts)
+    })
+  }
+
+  /** To be called now and then while it is busy: ends it where it takes too long or too much. */
+  watch(now: number): void {
+    if (!this.#call) return
+    const { timeoutMs, memoryMb } = this.#call.limits
+    if (now - this.#lastSign > timeoutMs + SLACK_MS) this.kill('time')
+    else if (residentMb(this.#child.pid) > memoryMb) this.kill('memory')
+  }
+
+  /** The server does not end while this is held. */
+  hold(): void {
+    this.#child.ref()
+  }
+
+  /** Lets the server end while this is idle. */
+  release(): void {
+    this.#child.unref()
+  }
+
+  kill(cause: EndCause): void {
+    if (!this.#isRunning) return
+    this.#cause ??= cause
+    this.#child.kill('SIGKILL')
+  }
+
+  #hear(piece: Buffer): void {
+    this.#lastSign = performance.now()
+    try {
+      this.#reader.push(piece, (frame) => this.#take(frame))
+    } catch {
+      this.kill('protocol')
+    }
+  }
+
+  #take(frame: Frame): void {
+    if (!this.#isRunning || this.#cause) return
+    if (frame.kind === Reply.log) return this.#log.info(frame.body.toString())
+    if (frame.kind === Reply.progress) return
+    const call = this.#call
+    if (!call) return this.kill('protocol')
+    this.#call = undefined
+    call.resolve(frame)
+  }
+
+  #ended(status: number, isKilled = false): void {
+    if (!this.#isRunning) return
+    this.#isRunning = false
+    running.delete(this)
+    const cause = this.#cause ?? (isKilled ? 'killed' : 'itself')
+    if (cause !== 'closed') this.#log.warn('A sandbox process ended.', { cause, status, words: this.#lastWords })
+    this.#call?.reject(new ProcessEnd(cause, status))
+    this.#call = undefined
+  }
+}
+
+const running = new Set<SandboxProcess>()
+
+// Also where the server does not take the time to stop them.
+process.on('exit', () => {
+  for (const each of running) each.kill('closed')
+})
+
+/** Zero where the system does not tell. */
+function residentMb(pid: number | undefined): number {
+  if (process.platform !== 'linux' || pid === undefined) return 0
+  try {
+    const [, residentPages] = readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')
+    return (Number(residentPages) * PAGE_BYTES) / (1024 * 1024)
+  } catch {
+    return 0
+  }
+}
+
+const ownFile = fileURLToPath(import.meta.url)
+const sourceFolder = dirname(dirname(ownFile))
+const childFile = join(dirname(ownFile), 'child', `child${extname(ownFile)}`)
+const addonFolder = modulesFolder(fileURLToPath(import.meta.resolve('isolated-vm')))
+
+/**
+ * Without a right to anything but reading its own program. `--no-node-snapshot` is what isolates need. What the loader of the
+ * addon looks at to tell systems apart may be read too.
+ */
+function startChild(): ChildProcess {
+  const readable = [sourceFolder, addonFolder, join(dirname(sourceFolder), 'package.json')]
+  const allowed = [...readable, '/proc/self', '/etc/alpine-release'].map((path) => `--allow-fs-read=${path}`)
+  const flags = ['--permission', '--allow-addons', ...allowed, '--no-node-snapshot', '--no-warnings']
+  const { TZ } = process.env
+  return spawn(process.execPath, [...flags, childFile], { env: TZ === undefined ? {} : { TZ }, cwd: '/' })
+}
+
+/** The outermost `node_modules` of a path: packages that the addon needs may lie beside it. */
+function modulesFolder(path: string): string {
+  const folder = `${join('/', 'node_modules')}`
+  const at = path.indexOf(folder)
+  return at < 0 ? dirname(path) : path.slice(0, at + folder.length)
+}

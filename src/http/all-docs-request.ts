@@ -1,0 +1,161 @@
+/** The list of all documents as a request asks for it: the same form as the rows of a view. */
+import {
+  type AllDocumentsQuery,
+  type DocumentsWanted,
+  listKeys,
+  listRange,
+  type RowBlocks,
+} from '../database/all-documents.ts'
+import type { AttachmentStore } from '../database/attachment-store.ts'
+import type { Database } from '../database/database.ts'
+import type { DatabaseState } from '../database/database-state.ts'
+import type { LastingView } from '../database/database-view.ts'
+import { inlineText, stubText } from '../database/document-rendering.ts'
+import { entityTag } from '../encoding/entity-tag.ts'
+import type { JsonValue } from '../encoding/json-value.ts'
+import { planQuery, type QueryPlan } from '../views/query/query-plan.ts'
+import { replyChunks } from '../views/query/reply-text.ts'
+import { textsOf } from '../views/query/row-block.ts'
+import type { RowQuery, RowQueryHead } from '../views/query/row-query.ts'
+import { type GivenParameter, jsonParameter, textParameter } from '../views/query/view-parameters.ts'
+import type { Call } from './call.ts'
+import { bodyParameters } from './row-request.ts'
+
+/** What the query string and the body say, the body's `keys` included. Throws what is wrong with them. */
+export function planAllDocuments(call: Call, body?: unknown): QueryPlan {
+  const ofBody = body === undefined ? [] : bodyParameters(body)
+  return planQuery([...ofBody, ...allDocsParameters(call)], {}, { hasReduce: false })
+}
+
+/** Those of the query string. Ids are JSON, or the plain texts that they are. */
+export function allDocsParameters(call: Call): GivenParameter[] {
+  if (!call.hasQuery) return []
+  return call.parameterList.map(([name, text]) =>
+    ID_PARAMETERS.has(name) ? jsonParameter(name, jsonOrPlain(text)) : textParameter(name, text),
+  )
+}
+
+const ID_PARAMETERS = new Set(['key', 'startkey', 'start_key', 'endkey', 'end_key'])
+
+function jsonOrPlain(text: string): JsonValue {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** To be released. */
+export async function openAllDocuments(database: Database, plan: QueryPlan): Promise<RowQuery> {
+  const view = database.lastingView()
+  // Tag and head tell of one state, however long the rows take.
+  const pin = view.pin()
+  try {
+    view.reading?.check('list')
+    return new AllDocuments(database, view, plan, await view.state(), pin)
+  } catch (error) {
+    view.release()
+    throw error
+  }
+}
+
+class AllDocuments implements RowQuery {
+  readonly tag: string
+  readonly #database: Database
+  readonly #view: LastingView
+  readonly #plan: QueryPlan
+  readonly #state: DatabaseState
+  readonly #pin: Disposable
+  #begun: Promise<BegunList> | undefined
+
+  constructor(database: Database, view: LastingView, plan: QueryPlan, state: DatabaseState, pin: Disposable) {
+    this.tag = entityTag(database.uuid, state.updateSequence, plan)
+    this.#database = database
+    this.#view = view
+    this.#plan = plan
+    this.#state = state
+    this.#pin = pin
+  }
+
+  async head(): Promise<RowQueryHead> {
+    return (await this.#begin()).head
+  }
+
+  async *rows(): AsyncGenerator<string[]> {
+    const { blocks } = await this.#begin()
+    for await (const block of blocks()) yield await textsOf(block)
+  }
+
+  async *chunks(): AsyncGenerator<string | Buffer> {
+    const { head, blocks } = await this.#begin()
+    yield* replyChunks(head, blocks())
+  }
+
+  release(): void {
+    this.#view.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+
+  #begin(): Promise<BegunList> {
+    this.#begun ??= (this.#plan.keys ? this.#beginKeys(this.#plan.keys) : this.#beginRange()).finally(() =>
+      this.#pin[Symbol.dispose](),
+    )
+    return this.#begun
+  }
+
+  /** The offset says nothing here: it is 0, and not there when there are no rows. */
+  async #beginKeys(keys: readonly JsonValue[]): Promise<BegunList> {
+    const { descending, skip, limit } = this.#plan
+    const chosen = (descending ? keys.toReversed() : keys).slice(skip, skip + limit)
+    const head = this.#headAt(chosen.length > 0 ? 0 : undefined)
+    return { head, blocks: () => listKeys(this.#view, chosen, documentsWanted(this.#database, this.#plan)) }
+  }
+
+  async #beginRange(): Promise<BegunList> {
+    const { offset, rows } = await listRange(this.#database, this.#view, listQuery(this.#database, this.#plan))
+    return { head: this.#headAt(offset), blocks: rows }
+  }
+
+  #headAt(offset: number | undefined): RowQueryHead {
+    return {
+      total_rows: this.#state.documentCount,
+      ...(offset !== undefined && { offset }),
+      ...(this.#plan.updateSequence && { update_seq: this.#state.updateSequence }),
+    }
+  }
+}
+
+interface BegunList {
+  readonly head: RowQueryHead
+  blocks(): RowBlocks
+}
+
+/** A bound that is no text bounds nothing. An id alone does here, where it is the key. */
+function listQuery(database: Database, plan: QueryPlan): AllDocumentsQuery {
+  const { startKey, startId, endKey, endId, inclusiveEnd, descending, skip, limit } = plan
+  return {
+    start: typeof startKey === 'string' ? startKey : startId,
+    end: typeof endKey === 'string' ? endKey : endId,
+    inclusiveEnd,
+    descending,
+    skip,
+    limit,
+    documents: documentsWanted(database, plan),
+  }
+}
+
+function documentsWanted(database: Database, plan: QueryPlan): DocumentsWanted | undefined {
+  if (!plan.includeDocs) return undefined
+  const contents = plan.attachments ? database.attachments : undefined
+  return { conflicts: plan.conflicts ?? false, contents, render: renderer(contents, plan.encodingInfo) }
+}
+
+function renderer(contents: AttachmentStore | undefined, encodingInfo: boolean): DocumentsWanted['render'] {
+  return (document) => {
+    if (!contents || document.attachments.length === 0) return stubText(document, { encodingInfo }).toString()
+    return inlineText(document, contents, { encodingInfo }).chunks()
+  }
+}

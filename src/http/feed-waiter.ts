@@ -1,0 +1,98 @@
+/**
+ * What a feed waits for: that there is news, that a time is over, or its own end, when the client is gone or the listener
+ * closes. Waiting holds nothing but this object: no timer, no state of a database.
+ */
+import type { ServerResponse } from 'node:http'
+import type { Deadline, Deadlines } from '../runtime/deadlines.ts'
+import { onLeaving } from './leaving.ts'
+
+export type Awaited = 'news' | 'silence' | 'end'
+
+/** What happens when there was nothing to say for so long. */
+export interface Silence {
+  readonly afterMs: number
+  /** The client is told that the feed is alive; otherwise it ends. */
+  readonly isFilled: boolean
+}
+
+export class FeedWaiter implements Disposable {
+  readonly #deadline: Deadline
+  readonly #response: ServerResponse
+  readonly #forgetLeaving: () => void
+  #hasNews = false
+  #isSilent = false
+  #isOver = false
+  #waiting: ((awaited: Awaited) => void) | undefined
+
+  constructor(response: ServerResponse, deadlines: Deadlines, { afterMs }: Silence) {
+    this.#response = response
+    this.#deadline = deadlines.deadline(afterMs, () => {
+      this.#isSilent = true
+      this.#wake()
+    })
+    response.once('close', this.#end)
+    this.#forgetLeaving = onLeaving(response, this.#end)
+    if (response.destroyed) this.#end()
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  /** There is something to look for. */
+  news(): void {
+    this.#hasNews = true
+    this.#wake()
+  }
+
+  /** Silence counts from now on. */
+  restart(): void {
+    this.#isSilent = false
+    this.#deadline.restart()
+  }
+
+  /** Whether it was silent for too long; says so once. */
+  takeSilence(): boolean {
+    const isSilent = this.#isSilent
+    this.#isSilent = false
+    return isSilent
+  }
+
+  /** What comes first; at once if it has come since the last time. */
+  wait(): Promise<Awaited> {
+    return new Promise((resolve) => {
+      this.#waiting = resolve
+      this.#wake()
+    })
+  }
+
+  [Symbol.dispose](): void {
+    this.#end()
+    this.#deadline.cancel()
+    this.#response.off('close', this.#end)
+    this.#forgetLeaving()
+  }
+
+  readonly #end = (): void => {
+    this.#isOver = true
+    this.#wake()
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting
+    if (!waiting) return
+    const awaited = this.#next()
+    if (!awaited) return
+    this.#waiting = undefined
+    waiting(awaited)
+  }
+
+  #next(): Awaited | undefined {
+    if (this.#isOver) return 'end'
+    if (this.#hasNews) {
+      this.#hasNews = false
+      return 'news'
+    }
+    return this.takeSilence() ? 'silence' : undefined
+  }
+}

@@ -1,0 +1,99 @@
+/** `_list`: the rows of a view, or of all documents, as a function of a design document renders them. */
+import type { Database } from '../database/database.ts'
+import type { DesignDocument } from '../database/design-document.ts'
+import { badRequest, invalidJson, queryParseError, RequestError } from '../document/request-error.ts'
+import { isObject } from '../encoding/json-value.ts'
+import type { RowQuery } from '../views/query/row-query.ts'
+import { openAllDocuments, planAllDocuments } from './all-docs-request.ts'
+import { type Answer, notModified } from './answer.ts'
+import type { Call } from './call.ts'
+import { clientSignal } from './client-signal.ts'
+import type { HttpContext } from './context.ts'
+import { databaseOf } from './database-resource.ts'
+import { functionTag } from './function-document.ts'
+import { designId, requireFunction } from './function-path.ts'
+import { functionBody, functionRequest } from './function-request.ts'
+import { listAnswer } from './list-answer.ts'
+import { openRows } from './row-request.ts'
+
+export async function listRows(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  const { name, viewDesign, view } = listPath(call)
+  const { design, other } = await designsOf(database, designId(call), viewDesign)
+  const body = await functionBody(call, context)
+  const rows = await openListed(call, context, { database, design: other, view, body: keysIn(call, body) })
+  try {
+    const tag = functionTag(call, rows.tag, design.revision)
+    if (call.hasTag(tag)) {
+      rows.release()
+      return notModified(tag)
+    }
+    requireFunction(design, 'lists', name)
+    const [head, request] = await Promise.all([
+      rows.head(),
+      functionRequest(call, context, database, { id: null, body }),
+    ])
+    const signal = clientSignal(call)
+    const listCall = { head: JSON.stringify(head), request }
+    const run = await context.functions.list(design.program, name, listCall, { owner: database.name, signal })
+    const fixed = { ETag: tag, Vary: 'Accept' }
+    return await listAnswer({ run, rows: rows.rows(), fixed, signal, release: () => rows.release() })
+  } catch (error) {
+    rows.release()
+    throw error
+  }
+}
+
+interface ListPath {
+  readonly name: string
+  /** The design document of the view. */
+  readonly viewDesign: string
+  readonly view: string
+}
+
+/** `…/_list/{function}/{view}`, or `…/_list/{function}/{design}/{view}` for the view of another one. */
+function listPath(call: Call): ListPath {
+  const [name, second, third, ...more] = call.segments.slice(4)
+  if (name === undefined || second === undefined || more.length > 0) {
+    throw new RequestError(404, 'list_error', 'Bad path.')
+  }
+  if (third === undefined) return { name, viewDesign: designId(call), view: second }
+  return { name, viewDesign: `_design/${second}`, view: third }
+}
+
+async function designsOf(database: Database, id: string, viewDesign: string) {
+  using view = database.view()
+  const design = await database.design(view, id)
+  return { design, other: viewDesign === id ? design : await database.design(view, viewDesign) }
+}
+
+/** The body of a POST, which may bring keys; anywhere else it is for the function alone. */
+function keysIn(call: Call, text: string | undefined): Record<string, unknown> | undefined {
+  if (call.method !== 'POST') return undefined
+  const body = parsed(text ?? '')
+  if (!isObject(body)) throw badRequest('Request body must be a JSON object')
+  if ('keys' in body && !Array.isArray(body.keys)) throw queryParseError('`keys` must be an array of strings.')
+  return body
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw invalidJson()
+  }
+}
+
+interface ListedView {
+  readonly database: Database
+  readonly design: DesignDocument
+  readonly view: string
+  readonly body: Record<string, unknown> | undefined
+}
+
+/** To be released. */
+async function openListed(call: Call, context: HttpContext, listed: ListedView): Promise<RowQuery> {
+  const { database, view, body } = listed
+  const isOfAll = view === '_all_docs' && call.segments.length === 6
+  return isOfAll ? openAllDocuments(database, planAllDocuments(call, body)) : openRows(call, context, listed)
+}

@@ -1,0 +1,10 @@
+/** `_plugins`: where servers of the family install code that somebody sends. This one has nothing to install it into. */
+import { RequestError } from '../document/request-error.ts'
+import type { Answer } from './answer.ts'
+import type { Call } from './call.ts'
+import { requireJsonType } from './request-body.ts'
+
+export function installPlugin(call: Call): Answer {
+  requireJsonType(call)
+  throw new RequestError(501, 'not_implemented', 'Plugins are not supported.')
+}

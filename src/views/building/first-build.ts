@@ -1,0 +1,163 @@
+/**
+ * Builds an index from nothing: maps all documents, sorts their rows in runs and merges these, once and in key order, into
+ * a new store, whose rank trees are made on the way. Until that is done readers see what there was before.
+ */
+import { hash } from 'node:crypto'
+import { DatabaseView } from '../../database/database-view.ts'
+import type { TreeBuilder } from '../../storage/rank-tree/rank-tree.ts'
+import type { Put, Snapshot } from '../../storage/store.ts'
+import { BatchReader, type IndexSource } from '../batch-reader.ts'
+import { idOfDocumentKey, ROW_PREFIX_BYTES, STATE_KEY, viewOfRowKey } from '../index-layout.ts'
+import { encodeState, type IndexState, newState } from '../index-state.ts'
+import type { UpdateRequest } from '../index-update.ts'
+import { indexFormat } from '../view-design.ts'
+import { type ViewTree, viewTrees } from '../view-trees.ts'
+import { GatheredRows } from './gathered-rows.ts'
+import { mergedRuns } from './merged-runs.ts'
+import type { SortedRow, SortedRun } from './sorted-runs.ts'
+
+/** A run is kept when it has grown to this. */
+const RUN_BYTES = 64 * 1024 * 1024
+
+/** What is mapped in one go. */
+const BATCH_CHANGES = 2000
+const BATCH_BYTES = 8 * 1024 * 1024
+
+export interface BuildOptions {
+  /** The sequence that must be reached at least. */
+  readonly target: number
+  /** Told how many changes were read. */
+  readonly onRead: (changes: number) => void
+  /** How large runs are, and how many changes are mapped in one go: less than usual where that is to be looked at. */
+  readonly runBytes?: number
+  readonly batchChanges?: number
+}
+
+/** Resolves to the state of the index; undefined when something was purged meanwhile, and all must be done again. */
+export async function buildIndex(request: UpdateRequest, options: BuildOptions): Promise<IndexState | undefined> {
+  const { source, store, design, functions, run } = request
+  const purgeSequence = await purgeSequenceOf(source)
+  const sequence = await gather(request, options, purgeSequence)
+  if (!sequence) return undefined
+  const begun = newState(source.uuid, design.maps.length, purgeSequence)
+  const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run))
+  await store.replace(rows.portions(mergedRuns(sequence.runs), () => finished(begun, sequence.reached, rows)))
+  await request.runs.clear()
+  return finished(begun, sequence.reached, rows)
+}
+
+interface Gathered {
+  readonly runs: readonly SortedRun[]
+  readonly reached: number
+}
+
+/** Maps and sorts everything up to the target. */
+async function gather(
+  request: UpdateRequest,
+  { target, onRead, runBytes = RUN_BYTES, batchChanges = BATCH_CHANGES }: BuildOptions,
+  purgeSequence: number,
+): Promise<Gathered | undefined> {
+  const { source, runs: keeper } = request
+  const limits = { changes: batchChanges, bytes: BATCH_BYTES }
+  const mark = hash('md5', JSON.stringify([source.uuid, indexFormat, purgeSequence])).slice(0, 16)
+  const runs = await keeper.resume(mark)
+  let reached = runs.at(-1)?.through ?? 0
+  for (let isLast = false; !isLast && reached < target; ) {
+    const rows = new GatheredRows()
+    const since = reached
+    // One state for all of a run: no document comes twice in it.
+    using view = source.view()
+    if ((await view.state()).purgeSequence !== purgeSequence) return undefined
+    const reader = new BatchReader({ ...request, source: lending(source, view.snapshot), limits })
+    try {
+      while (!isLast && rows.bytes < runBytes) {
+        const batch = await reader.next(reached)
+        for (const document of batch.documents) rows.add(document)
+        reached = batch.updateSequence
+        isLast = batch.isLast
+        onRead(batch.changes)
+      }
+    } finally {
+      await reader.stop()
+    }
+    view.release()
+    const isWorthKeeping = !isLast || rows.bytes >= runBytes
+    if (isWorthKeeping) runs.push(await keeper.keep(mark, since, reached, rows))
+    else runs.push({ since, through: reached, portions: () => rows.sorted() })
+  }
+  return { runs, reached }
+}
+
+/** A source of one state, which stays with who holds it. */
+function lending({ uuid }: IndexSource, snapshot: Snapshot): IndexSource {
+  const lent: Snapshot = {
+    version: () => snapshot.version(),
+    get: (key) => snapshot.get(key),
+    getMany: (keys) => snapshot.getMany(keys),
+    page: (range, limits) => snapshot.page(range, limits),
+    release: () => {},
+    [Symbol.dispose]: () => {},
+  }
+  return { uuid, view: () => new DatabaseView(lent) }
+}
+
+async function purgeSequenceOf(source: IndexSource): Promise<number> {
+  using view = source.view()
+  return (await view.state()).purgeSequence
+}
+
+function finished(begun: IndexState, updateSequence: number, rows: BuiltRows): IndexState {
+  const views = begun.views.map((view, number) =>
+    rows.isEmpty(number) ? view : { ...view, lastChange: updateSequence },
+  )
+  return { ...begun, updateSequence, views }
+}
+
+/** Rows on their way into the store: the nodes of their trees join them. */
+class BuiltRows {
+  readonly #trees: readonly ViewTree[]
+  readonly #filled = new Set<number>()
+
+  constructor(trees: readonly ViewTree[]) {
+    this.#trees = trees
+  }
+
+  isEmpty(view: number): boolean {
+    return !this.#filled.has(view)
+  }
+
+  /** The state goes in last, when everything is known. */
+  async *portions(
+    sorted: AsyncIterable<readonly SortedRow[]>,
+    state: () => IndexState,
+  ): AsyncGenerator<readonly Put[]> {
+    let view: number | undefined
+    let builder: TreeBuilder | undefined
+    for await (const rows of sorted) {
+      const portion: Put[] = []
+      for (const row of rows) {
+        const [key, value] = row
+        // A document that has no rows need not be known.
+        if (value.length === 0 && idOfDocumentKey(key)) continue
+        portion.push(row)
+        const itsView = viewOfRowKey(key)
+        if (itsView === undefined) continue
+        if (itsView !== view) {
+          if (builder) yield await builder.finish()
+          builder = this.#begin(itsView)
+          view = itsView
+        }
+        builder?.add(key.subarray(ROW_PREFIX_BYTES), value)
+      }
+      for (const node of (await builder?.drain()) ?? []) portion.push(node)
+      yield portion
+    }
+    if (builder) yield await builder.finish()
+    yield [[STATE_KEY, encodeState(state())]]
+  }
+
+  #begin(view: number): TreeBuilder | undefined {
+    this.#filled.add(view)
+    return this.#trees[view]?.ranks.builder()
+  }
+}

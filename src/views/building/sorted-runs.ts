@@ -1,0 +1,35 @@
+/**
+ * Where a first build keeps the rows that it has sorted so far, run by run. A run tells which sequences of the database it
+ * covers: what was kept before a crash need not be mapped again.
+ */
+import type { GatheredRows } from './gathered-rows.ts'
+
+/** Of the store of an index, not of a view only. */
+export type SortedRow = readonly [key: Buffer, value: Buffer]
+
+/** Rows in the order of their keys, of documents whose last change lies after `since` and not after `through`. */
+export interface SortedRun {
+  readonly since: number
+  readonly through: number
+  /** May be read once. */
+  portions(): AsyncIterable<readonly SortedRow[]> | Iterable<readonly SortedRow[]>
+}
+
+export interface SortedRuns {
+  /**
+   * The runs that were kept for an index as told by the mark, one beginning where the other ends, from 0 on. All others
+   * are removed.
+   */
+  resume(mark: string): Promise<SortedRun[]>
+  /** Keeps a run; it is there after a crash when the promise resolves. */
+  keep(mark: string, since: number, through: number, rows: GatheredRows): Promise<SortedRun>
+  /** Removes all. */
+  clear(): Promise<void>
+}
+
+/** Runs that are only in memory, where everything else is too. */
+export const memoryRuns: SortedRuns = {
+  resume: async () => [],
+  keep: async (_, since, through, rows) => ({ since, through, portions: () => rows.sorted() }),
+  clear: async () => {},
+}

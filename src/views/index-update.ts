@@ -1,0 +1,176 @@
+/**
+ * Brings an index to the state of its database: reads what changed, maps it, commits rows, reductions and progress
+ * together. Every commit is a state that can be read; a crash resumes after the last one. Knows of no thread and no
+ * engine.
+ */
+import type { DatabaseState } from '../database/database-state.ts'
+import { purgeKey } from '../database/keys.ts'
+import type { Functions, Run } from '../functions/functions.ts'
+import type { Store } from '../storage/store.ts'
+import { BatchReader, type IndexSource, type MappedBatch } from './batch-reader.ts'
+import { buildIndex } from './building/first-build.ts'
+import type { SortedRuns } from './building/sorted-runs.ts'
+import { commitDocuments, type Reached, TooManyRowsError } from './index-commit.ts'
+import { type IndexState, newState, readState } from './index-state.ts'
+import type { MappedDocument } from './mapped-documents.ts'
+import type { ViewDesign } from './view-design.ts'
+import { type ViewTree, viewTrees } from './view-trees.ts'
+
+export interface UpdateRequest {
+  readonly source: IndexSource
+  readonly store: Store
+  /** Where a first build keeps what it has sorted. */
+  readonly runs: SortedRuns
+  readonly design: ViewDesign
+  readonly functions: Functions
+  readonly run: Run
+  /** Called after each commit, and now and then between. */
+  readonly onProgress: (progress: UpdateProgress) => void
+}
+
+export interface UpdateProgress {
+  /** What the index has reached. */
+  readonly updateSequence: number
+  readonly purgeSequence: number
+  readonly changesDone: number
+  readonly totalChanges: number
+}
+
+/** Changes of one commit. */
+const BATCH_LIMITS = { changes: 1000, bytes: 8 * 1024 * 1024 }
+
+/** Resolves when the index has reached what the database had come to at the call. */
+export async function updateIndex(request: UpdateRequest): Promise<void> {
+  const update = new IndexUpdate(request)
+  try {
+    await update.run()
+  } finally {
+    await update.stop()
+  }
+}
+
+class IndexUpdate {
+  readonly #request: UpdateRequest
+  readonly #reader: BatchReader
+  #target = 0
+  #changesDone = 0
+  #totalChanges = 0
+  #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
+
+  constructor(request: UpdateRequest) {
+    this.#request = request
+    this.#reader = new BatchReader({ ...request, limits: BATCH_LIMITS })
+  }
+
+  async run(): Promise<void> {
+    const database = await this.#databaseState()
+    this.#target = database.updateSequence
+    let state = await this.#usableState(database)
+    const since = state?.updateSequence ?? 0
+    this.#totalChanges = Math.min(this.#target - since, database.documentCount + database.deletedCount)
+    while (!state || state.updateSequence < this.#target) {
+      state = state ? await this.#advance(state) : await this.#build()
+      if (state) this.#tell(state)
+    }
+  }
+
+  stop(): Promise<void> {
+    return this.#reader.stop()
+  }
+
+  async #databaseState(): Promise<DatabaseState> {
+    using view = this.#request.source.view()
+    return await view.state()
+  }
+
+  /** Undefined when the index must be built from the beginning. */
+  async #usableState(database: DatabaseState): Promise<IndexState | undefined> {
+    const { store, source } = this.#request
+    using snapshot = store.snapshot()
+    const state = await readState(snapshot, source.uuid)
+    return state && state.updateSequence <= database.updateSequence && isNear(state, database) ? state : undefined
+  }
+
+  /** One commit further; undefined when that is not possible and the index must be built anew. */
+  async #advance(state: IndexState): Promise<IndexState | undefined> {
+    const batch = await this.#reader.next(state.updateSequence)
+    if (!isNear(state, batch)) return undefined
+    const current = state.purgeSequence === batch.purgeSequence ? state : await this.#removePurged(state)
+    return this.#commitBatch(current, batch)
+  }
+
+  async #commitBatch(state: IndexState, batch: MappedBatch): Promise<IndexState | undefined> {
+    try {
+      return await this.#commit(state, batch.documents, { ...batch, isPurge: false })
+    } catch (error) {
+      if (error instanceof TooManyRowsError) return undefined
+      throw error
+    } finally {
+      this.#changesDone += batch.changes
+    }
+  }
+
+  /** Documents of which something is left come again among the changes. */
+  async #removePurged(state: IndexState): Promise<IndexState> {
+    const purgeSequence = state.purgeSequence + 1
+    using view = this.#request.source.view()
+    const stored = await view.snapshot.get(purgeKey(purgeSequence))
+    const purged: Record<string, unknown> = stored ? JSON.parse(stored.toString()) : {}
+    const gone = (await view.records(Object.keys(purged))).filter(({ record }) => !record)
+    view.release()
+    const documents = gone.map(({ id }) => withoutRows(id))
+    return await this.#commit(state, documents, { updateSequence: state.updateSequence, purgeSequence, isPurge: true })
+  }
+
+  /** From nothing. What fits into one batch needs no more than a commit, where there is nothing in its way. */
+  async #build(): Promise<IndexState | undefined> {
+    const { source, store, design } = this.#request
+    this.#changesDone = 0
+    if (this.#totalChanges <= BATCH_LIMITS.changes && (await isBlank(store))) {
+      const batch = await this.#reader.next(0)
+      const state = newState(source.uuid, design.maps.length, batch.purgeSequence)
+      const committed = await this.#commitBatch(state, batch)
+      if (committed) return committed
+    }
+    await this.#reader.stop()
+    const onRead = (changes: number) => {
+      this.#changesDone += changes
+      this.#tell(NOTHING_REACHED)
+    }
+    return buildIndex(this.#request, { target: this.#target, onRead })
+  }
+
+  async #commit(state: IndexState, documents: readonly MappedDocument[], reached: Reached): Promise<IndexState> {
+    const { store } = this.#request
+    using snapshot = store.snapshot()
+    return await commitDocuments(store, snapshot, state, this.#treesOf(state), documents, reached)
+  }
+
+  #treesOf({ salt }: IndexState): readonly ViewTree[] {
+    const { design, functions, run } = this.#request
+    if (this.#trees?.salt !== salt) this.#trees = { salt, trees: viewTrees(design, salt, functions, run) }
+    return this.#trees.trees
+  }
+
+  #tell({ updateSequence, purgeSequence }: Pick<IndexState, 'updateSequence' | 'purgeSequence'>): void {
+    const changesDone = Math.min(this.#changesDone, this.#totalChanges)
+    this.#request.onProgress({ updateSequence, purgeSequence, changesDone, totalChanges: this.#totalChanges })
+  }
+}
+
+const NOTHING_REACHED = { updateSequence: 0, purgeSequence: 0 }
+
+async function isBlank(store: Store): Promise<boolean> {
+  using snapshot = store.snapshot()
+  return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
+}
+
+/** Of a purge that the index has not followed yet it can be told which rows go; of several it is built anew. */
+function isNear(state: IndexState, { purgeSequence }: { readonly purgeSequence: number }): boolean {
+  const purges = purgeSequence - state.purgeSequence
+  return purges === 0 || purges === 1
+}
+
+function withoutRows(id: string): MappedDocument {
+  return { document: { id: Buffer.from(id), quotedId: Buffer.from(JSON.stringify(id)), text: undefined }, rows: [] }
+}

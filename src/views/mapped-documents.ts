@@ -1,0 +1,143 @@
+/**
+ * Documents and the rows that their map functions emit. Many documents go in one call, several calls are under way at
+ * once, and the results come in the order of the documents.
+ */
+import { CollationEncoder } from '../encoding/collation-key.ts'
+import type { JsonValue } from '../encoding/json-value.ts'
+import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch, type Run } from '../functions/functions.ts'
+import type { ChangedDocument } from './changed-documents.ts'
+
+export interface MappedDocument {
+  readonly document: ChangedDocument
+  /** As they were emitted. */
+  readonly rows: readonly EmittedRow[]
+}
+
+export interface EmittedRow {
+  readonly view: number
+  /** Tells rows of one key from each other: they are in the raw order of their values. */
+  readonly number: number
+  /** All slices of a larger block. */
+  readonly sortKey: Buffer
+  readonly key: Buffer
+  readonly value: Buffer
+  readonly exact: boolean
+}
+
+const CALL_DOCUMENTS = 250
+const CALL_BYTES = 512 * 1024
+
+/** Calls of one index under way at once. */
+const CALLS_AT_ONCE = 4
+
+export async function mapDocuments(
+  functions: Functions,
+  program: MapProgram,
+  documents: readonly ChangedDocument[],
+  run: Run,
+): Promise<MappedDocument[]> {
+  const mapped: MappedDocument[] = []
+  const pending: Promise<MappedDocument[]>[] = []
+  try {
+    for (const call of calls(documents)) {
+      if (pending.length === CALLS_AT_ONCE) mapped.push(...(await pending.shift()!))
+      const promise = mapCall(functions, program, call, run)
+      // Awaited in its turn; until then a failure must not count as one that nobody hears of.
+      promise.catch(() => {})
+      pending.push(promise)
+    }
+    while (pending.length > 0) mapped.push(...(await pending.shift()!))
+  } catch (error) {
+    await Promise.allSettled(pending)
+    throw error
+  }
+  return mapped
+}
+
+function* calls(documents: readonly ChangedDocument[]): Generator<ChangedDocument[]> {
+  let call: ChangedDocument[] = []
+  let bytes = 0
+  for (const document of documents) {
+    call.push(document)
+    bytes += document.text?.length ?? 0
+    if (call.length < CALL_DOCUMENTS && bytes < CALL_BYTES) continue
+    yield call
+    call = []
+    bytes = 0
+  }
+  if (call.length > 0) yield call
+}
+
+async function mapCall(
+  functions: Functions,
+  program: MapProgram,
+  documents: readonly ChangedDocument[],
+  run: Run,
+): Promise<MappedDocument[]> {
+  const texts = documents.flatMap(({ text }) => (text ? [text] : []))
+  const batch = texts.length > 0 ? await functions.map(program, texts, run) : NOTHING
+  let text = 0
+  let row = 0
+  return documents.map((document) => {
+    if (!document.text) return { document, rows: NO_ROWS }
+    const rows: EmittedRow[] = []
+    for (; row < batch.rows && batch.fields[row * MAPPED_FIELDS] === text; row++) rows.push(rowAt(batch, row))
+    text++
+    return { document, rows: rows.length > 1 ? numbered(rows) : rows }
+  })
+}
+
+const NO_ROWS: readonly EmittedRow[] = []
+const NOTHING: MappedBatch = { rows: 0, block: Buffer.alloc(0), fields: new Uint32Array(0) }
+
+function rowAt({ block, fields }: MappedBatch, row: number): EmittedRow {
+  const at = row * MAPPED_FIELDS
+  const keyStart = fields[at + 4]!
+  const valueStart = fields[at + 5]!
+  return {
+    view: fields[at + 1]!,
+    number: 0,
+    exact: fields[at + 2] === 1,
+    sortKey: block.subarray(fields[at + 3], keyStart),
+    key: block.subarray(keyStart, valueStart),
+    value: block.subarray(valueStart, fields[at + 6]),
+  }
+}
+
+/** Numbers the rows of one document that share view and sort key. */
+function numbered(rows: readonly EmittedRow[]): readonly EmittedRow[] {
+  const sorted = rows.toSorted((a, b) => a.view - b.view || Buffer.compare(a.sortKey, b.sortKey))
+  if (!sorted.some((row, i) => i > 0 && isSamePlace(row, sorted[i - 1]!))) return rows
+  const result: EmittedRow[] = []
+  for (let first = 0, end: number; first < sorted.length; first = end) {
+    end = first + 1
+    while (end < sorted.length && isSamePlace(sorted[end]!, sorted[first]!)) end++
+    const group = sorted.slice(first, end)
+    for (const [number, row] of (group.length > 1 ? inRawOrder(group) : group).entries()) {
+      result.push({ ...row, number })
+    }
+  }
+  return result
+}
+
+function isSamePlace(a: EmittedRow, b: EmittedRow): boolean {
+  return a.view === b.view && a.sortKey.equals(b.sortKey)
+}
+
+const rawEncoder = new CollationEncoder('raw')
+
+function inRawOrder(rows: readonly EmittedRow[]): EmittedRow[] {
+  const keyed = rows.map((row) => ({ row, rank: rawRank(row.value) }))
+  return keyed.sort((a, b) => Buffer.compare(a.rank, b.rank)).map(({ row }) => row)
+}
+
+function rawRank(text: Buffer): Buffer {
+  try {
+    const value: JsonValue = JSON.parse(text.toString())
+    return rawEncoder.encode(value)
+  } catch (error) {
+    // Nested too deeply for a key: any order will do, as long as it is always the same.
+    if (error instanceof RangeError) return text
+    throw error
+  }
+}

@@ -1,0 +1,63 @@
+/** The state of an index as a query reads it: one snapshot, and the numbers that were committed with it. */
+import type { Snapshot } from '../storage/store.ts'
+import type { IndexState } from './index-state.ts'
+import type { OpenIndex, OpenView } from './open-index.ts'
+import type { ViewDesign } from './view-design.ts'
+import type { ViewTree } from './view-trees.ts'
+
+export class PublishedIndex implements OpenIndex {
+  readonly signature: string
+  readonly updateSequence: number
+  readonly purgeSequence: number
+  readonly #snapshot: Snapshot
+  readonly #design: ViewDesign
+  readonly #state: IndexState | undefined
+  readonly #trees: readonly ViewTree[]
+
+  /** Takes the snapshot over. Without a state, the index was never built: a store may hold rows that are of no use. */
+  constructor(snapshot: Snapshot, state: IndexState | undefined, design: ViewDesign, trees: readonly ViewTree[]) {
+    this.signature = design.signature
+    this.updateSequence = state?.updateSequence ?? 0
+    this.purgeSequence = state?.purgeSequence ?? 0
+    this.#snapshot = state ? snapshot : emptySnapshot(snapshot)
+    this.#design = design
+    this.#state = state
+    this.#trees = trees
+  }
+
+  view(name: string): OpenView | undefined {
+    const named = this.#design.views.get(name)
+    const map = named && this.#design.maps[named.number]
+    const tree = named && this.#trees[named.number]
+    if (!named || !map || !tree) return undefined
+    const { lastChange = 0, lastPurge = 0 } = this.#state?.views[named.number] ?? {}
+    return {
+      number: named.number,
+      collation: map.collation,
+      reduce: named.reduce === undefined ? undefined : tree.reducer?.reduction(named.reduce),
+      lastChange,
+      lastPurge,
+      snapshot: this.#snapshot,
+      ranks: tree.ranks,
+    }
+  }
+
+  release(): void {
+    this.#snapshot.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+}
+
+function emptySnapshot(held: Snapshot): Snapshot {
+  return {
+    version: () => held.version(),
+    get: async () => undefined,
+    getMany: async (keys) => keys.map(() => undefined),
+    page: (range) => held.page({ ...range, to: range.from ?? Buffer.of(1) }, { rows: 1 }),
+    release: () => held.release(),
+    [Symbol.dispose]: () => held.release(),
+  }
+}

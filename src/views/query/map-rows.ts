@@ -1,0 +1,146 @@
+/**
+ * The rows of a view between bounds, or of several keys one after the other. Where they begin and how many lie before is
+ * asked of the rank tree: skipping costs no more than starting there.
+ */
+import type { JsonValue } from '../../encoding/json-value.ts'
+import { rangeAfter } from '../../storage/long-key.ts'
+import type { KeyRange, Page } from '../../storage/store.ts'
+import { rowPrefix } from '../index-layout.ts'
+import type { OpenView } from '../open-index.ts'
+import { boundsOf, boundsOfKey, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
+import type { QueryPlan } from './query-plan.ts'
+import { StoredRows } from './row-block.ts'
+
+/** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */
+export interface PlacedRows {
+  readonly offset: number
+  blocks(): AsyncGenerator<StoredRows>
+}
+
+export class MapRows {
+  readonly #view: OpenView
+  readonly #plan: QueryPlan
+  readonly #total: number
+
+  /** `total` is how many rows the view has. */
+  constructor(view: OpenView, plan: QueryPlan, total: number) {
+    this.#view = view
+    this.#plan = plan
+    this.#total = total
+  }
+
+  place(): Promise<PlacedRows> {
+    const { keys } = this.#plan
+    return keys ? this.#placeKeys(keys) : this.#placeRange()
+  }
+
+  async #placeRange(): Promise<PlacedRows> {
+    const { skip, limit } = this.#plan
+    const bounds = boundsOf(this.#plan, this.#view.collation)
+    const before = await this.#rowsBefore(bounds)
+    if (skip === 0) return { offset: before, blocks: () => this.#read(this.#rangeUnlessEmpty(bounds), limit) }
+    const count = await this.#count(bounds)
+    const skipped = Math.min(skip, count)
+    const offset = before + skipped
+    if (skipped === count) return { offset, blocks: noBlocks }
+    const range = await this.#rangeFrom(bounds, offset)
+    return { offset, blocks: () => this.#read(range, limit) }
+  }
+
+  async #placeKeys(keys: readonly JsonValue[]): Promise<PlacedRows> {
+    let skip = this.#plan.skip
+    for (const [i, key] of keys.entries()) {
+      const bounds = boundsOfKey(key, this.#plan, this.#view.collation)
+      const count = await this.#countFew(bounds)
+      if (count <= skip && i < keys.length - 1) {
+        skip -= count
+        continue
+      }
+      const offset = (await this.#rowsBefore(bounds)) + Math.min(skip, count)
+      if (count <= skip) return { offset, blocks: noBlocks }
+      const first = skip === 0 ? this.#range(bounds) : await this.#rangeFrom(bounds, offset)
+      return { offset, blocks: () => this.#readKeys(first, keys.slice(i + 1)) }
+    }
+    return { offset: 0, blocks: noBlocks }
+  }
+
+  /** How many rows lie before the range, as it is read. */
+  async #rowsBefore({ from, to }: KeyBounds): Promise<number> {
+    const { ranks, snapshot } = this.#view
+    if (this.#plan.descending) return to ? this.#total - (await ranks.rank(snapshot, to)) : 0
+    return from ? ranks.rank(snapshot, from) : 0
+  }
+
+  async #count(bounds: KeyBounds): Promise<number> {
+    if (isEmpty(bounds)) return 0
+    return this.#view.ranks.countBetween(this.#view.snapshot, bounds.from, bounds.to)
+  }
+
+  /** Where there are few rows, reading them is quicker than asking the tree. */
+  async #countFew(bounds: KeyBounds): Promise<number> {
+    if (isEmpty(bounds)) return 0
+    const page = await this.#view.snapshot.page(this.#range(bounds), { ...FIRST_PAGE, keysOnly: true })
+    return page.next ? this.#count(bounds) : page.length
+  }
+
+  /** What is left of a range from the row on that has so many before it. At least one of the range was skipped. */
+  async #rangeFrom(bounds: KeyBounds, offset: number): Promise<KeyRange> {
+    const { ranks, snapshot, number } = this.#view
+    const range = this.#range(bounds)
+    const lastSkipped = await ranks.select(snapshot, this.#plan.descending ? this.#total - offset : offset - 1)
+    return lastSkipped ? rangeAfter(range, Buffer.concat([rowPrefix(number), lastSkipped])) : range
+  }
+
+  #range(bounds: KeyBounds): KeyRange {
+    return storeRange(this.#view.number, bounds, { reverse: this.#plan.descending })
+  }
+
+  /** Undefined where it holds nothing in any case. */
+  #rangeUnlessEmpty(bounds: KeyBounds): KeyRange | undefined {
+    return isEmpty(bounds) ? undefined : this.#range(bounds)
+  }
+
+  async *#read(range: KeyRange | undefined, limit: number): AsyncGenerator<StoredRows> {
+    let left = limit
+    for (let rest = range; rest && left > 0; ) {
+      const page: Page = await this.#view.snapshot.page(rest, { ...PAGE, rows: Math.min(PAGE.rows, left) })
+      if (page.length > 0) yield new StoredRows(page, page.length)
+      left -= page.length
+      rest = page.next
+    }
+  }
+
+  /** The ranges of keys are begun several at a time, since most have few rows. */
+  async *#readKeys(first: KeyRange | undefined, keys: readonly JsonValue[]): AsyncGenerator<StoredRows> {
+    let left = this.#plan.limit
+    for (let next = 0, ranges: (KeyRange | undefined)[] = [first]; ranges.length > 0 && left > 0; next += KEYS_A_TURN) {
+      const pages = await Promise.all(ranges.map((range) => this.#firstPage(range)))
+      for (const page of pages) {
+        if (!page) continue
+        const length = Math.min(page.length, left)
+        if (length > 0) yield new StoredRows(page, length)
+        left -= length
+        for await (const rows of this.#read(page.next, left)) {
+          yield rows
+          left -= rows.length
+        }
+      }
+      ranges = keys
+        .slice(next, next + KEYS_A_TURN)
+        .map((key) => this.#rangeUnlessEmpty(boundsOfKey(key, this.#plan, this.#view.collation)))
+    }
+  }
+
+  async #firstPage(range: KeyRange | undefined): Promise<Page | undefined> {
+    return range && this.#view.snapshot.page(range, FIRST_PAGE)
+  }
+}
+
+/** About as much as goes out at once; pages are smaller unless that is asked for. */
+const PAGE = { rows: 2_048, bytes: 64 * 1024 }
+
+/** What is read of a key at first. */
+const FIRST_PAGE = { rows: 64, bytes: 8 * 1024 }
+const KEYS_A_TURN = 32
+
+async function* noBlocks(): AsyncGenerator<StoredRows> {}

@@ -1,0 +1,107 @@
+/**
+ * What a query asks of a view, decided before anything is read: its parameters, with the defaults that the design
+ * document gives, checked for combinations that make no sense.
+ */
+import { queryParseError } from '../../document/request-error.ts'
+import { isJsonValue, type JsonValue } from '../../encoding/json-value.ts'
+import {
+  type GivenParameter,
+  isParameter,
+  jsonParameter,
+  readParameters,
+  type ViewParameters,
+} from './view-parameters.ts'
+
+export interface QueryPlan extends ViewParameters {
+  /** Whether rows are reduced; they are then never sent themselves. */
+  readonly isReduced: boolean
+  readonly keys: readonly JsonValue[] | undefined
+}
+
+/** Defaults of the design document come first, so that what is given wins over them. */
+export function planQuery(
+  given: readonly GivenParameter[],
+  options: Readonly<Record<string, unknown>>,
+  { hasReduce }: { readonly hasReduce: boolean },
+): QueryPlan {
+  let defaults = defaultsOf(options)
+  for (;;) {
+    const parameters = readParameters([...defaults, ...given])
+    const refusal = refusalOf(parameters, hasReduce)
+    if (!refusal) return { ...parameters, keys: keyList(parameters.keys), isReduced: isReduced(parameters, hasReduce) }
+    const culprit = culpritOf(refusal, defaults)
+    if (!culprit) throw queryParseError(refusal.reason)
+    // A default never makes a request fail.
+    defaults = defaults.filter((each) => each !== culprit)
+  }
+}
+
+/** The members of the options that are parameters of the right type. */
+function defaultsOf(options: Readonly<Record<string, unknown>>): GivenParameter[] {
+  return Object.entries(options).flatMap(([name, value]) => {
+    if (!isParameter(name) || !isJsonValue(value)) return []
+    const parameter = jsonParameter(name, value)
+    return isReadable(parameter) ? [parameter] : []
+  })
+}
+
+function isReadable(parameter: GivenParameter): boolean {
+  try {
+    const { keys } = readParameters([parameter])
+    return keys === undefined || isList(keys)
+  } catch {
+    return false
+  }
+}
+
+interface Refusal {
+  readonly reason: string
+  /** The parameters whose doing it is; where some of them are defaults, the first such one is dropped. */
+  readonly parameters: readonly string[]
+}
+
+function culpritOf({ parameters }: Refusal, defaults: readonly GivenParameter[]): GivenParameter | undefined {
+  return parameters.flatMap((each) => defaults.filter(({ name }) => name === each))[0]
+}
+
+function isReduced({ reduce }: ViewParameters, hasReduce: boolean): boolean {
+  return hasReduce && reduce !== false
+}
+
+function keyList(keys: JsonValue | undefined): readonly JsonValue[] | undefined {
+  return keys !== undefined && isList(keys) ? keys : undefined
+}
+
+function isList(value: JsonValue): value is readonly JsonValue[] {
+  return Array.isArray(value)
+}
+
+/** The first of the combinations that are refused, in the order in which clients are told of them. */
+function refusalOf(parameters: ViewParameters, hasReduce: boolean): Refusal | undefined {
+  const { reduce, keys, startKey, endKey, groupLevel, includeDocs, conflicts } = parameters
+  const reduced = isReduced(parameters, hasReduce)
+  if (reduce === true && !hasReduce) {
+    return { reason: 'Reduce is invalid for map-only views.', parameters: ['reduce'] }
+  }
+  if (reduced && keys !== undefined && groupLevel !== 'exact') {
+    const reason = 'Multi-key fetchs for reduce views must use `group=true`'
+    return { reason, parameters: ['keys', 'group_level', 'group', 'reduce'] }
+  }
+  if (keys !== undefined && !isList(keys)) {
+    return { reason: '`keys` must be an array of strings.', parameters: ['keys'] }
+  }
+  if (keys !== undefined && keys.length > 0 && (startKey !== undefined || endKey !== undefined)) {
+    const reason = '`keys` is incompatible with `key`, `start_key` and `end_key`'
+    return { reason, parameters: ['keys', 'key', 'startkey', 'endkey'] }
+  }
+  if (!reduced && groupLevel !== 0) {
+    return { reason: 'Invalid use of grouping on a map view.', parameters: ['group', 'group_level', 'reduce'] }
+  }
+  if (reduced && includeDocs) {
+    return { reason: '`include_docs` is invalid for reduce', parameters: ['include_docs'] }
+  }
+  if (reduced && conflicts !== undefined) {
+    return { reason: '`conflicts` is invalid for reduce views.', parameters: ['conflicts'] }
+  }
+  return undefined
+}

@@ -1,0 +1,84 @@
+/** The text of an answer made of rows, in pieces of some ten kilobytes: whole in one piece where it is small. */
+import { type RowBlock, StoredRows } from './row-block.ts'
+import type { RowQueryHead } from './row-query.ts'
+
+export async function* replyChunks(
+  head: RowQueryHead,
+  blocks: AsyncIterable<RowBlock>,
+): AsyncGenerator<string | Buffer> {
+  const members = JSON.stringify(head).slice(1, -1)
+  const waiting = new WaitingBytes(`{${members}${members === '' ? '' : ','}"rows":[\r\n`)
+  let afterOthers = false
+  for await (const block of blocks) {
+    if (block.length === 0) continue
+    if (block instanceof StoredRows) waiting.add(block.takeJoined({ afterOthers }))
+    else {
+      for (const row of block) {
+        if (afterOthers) waiting.addText(SEPARATOR)
+        afterOthers = true
+        if (typeof row === 'string') waiting.addText(row)
+        else {
+          yield waiting.take()
+          yield* row
+        }
+      }
+    }
+    afterOthers = true
+    if (waiting.size >= CHUNK_BYTES) yield waiting.take()
+  }
+  waiting.addText('\r\n]}\n')
+  yield waiting.take()
+}
+
+const SEPARATOR = ',\r\n'
+
+/** So much goes out at once. Blocks of rows from the store are somewhat larger and need not be copied then. */
+const CHUNK_BYTES = 32 * 1024
+
+class WaitingBytes {
+  #parts: Buffer[] = []
+  #text: string
+  #size: number
+
+  constructor(text: string) {
+    this.#text = text
+    this.#size = text.length
+  }
+
+  /** About as many bytes: texts are counted in characters. */
+  get size(): number {
+    return this.#size
+  }
+
+  addText(text: string): void {
+    this.#text += text
+    this.#size += text.length
+  }
+
+  add(bytes: Buffer): void {
+    this.#endText()
+    this.#parts.push(bytes)
+    this.#size += bytes.length
+  }
+
+  take(): string | Buffer {
+    if (this.#parts.length === 0) {
+      const text = this.#text
+      this.#text = ''
+      this.#size = 0
+      return text
+    }
+    this.#endText()
+    const [only] = this.#parts
+    const bytes = only && this.#parts.length === 1 ? only : Buffer.concat(this.#parts)
+    this.#parts = []
+    this.#size = 0
+    return bytes
+  }
+
+  #endText(): void {
+    if (this.#text === '') return
+    this.#parts.push(Buffer.from(this.#text))
+    this.#text = ''
+  }
+}

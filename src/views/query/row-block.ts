@@ -1,0 +1,68 @@
+/** Some rows of an answer, in their order: as a page of the store has them, or as texts that were made for the answer. */
+import type { PieceableText } from '../../database/all-documents.ts'
+import type { Page } from '../../storage/store.ts'
+import { lineStart, StoredRow } from '../index-layout.ts'
+
+export type RowBlock = StoredRows | readonly PieceableText[]
+
+/** The JSON text of each row. */
+export async function textsOf(block: RowBlock): Promise<string[]> {
+  if (block instanceof StoredRows) return block.texts()
+  const texts: string[] = []
+  for (const row of block) texts.push(typeof row === 'string' ? row : await joined(row))
+  return texts
+}
+
+async function joined(pieces: AsyncIterable<string | Buffer>): Promise<string> {
+  const bytes: Buffer[] = []
+  for await (const piece of pieces) bytes.push(typeof piece === 'string' ? Buffer.from(piece) : piece)
+  return Buffer.concat(bytes).toString()
+}
+
+/** The first rows of a page. */
+export class StoredRows {
+  readonly #page: Page
+  readonly length: number
+
+  constructor(page: Page, length: number) {
+    this.#page = page
+    this.length = length
+  }
+
+  row(index: number): StoredRow {
+    return new StoredRow(this.#page.value(index))
+  }
+
+  texts(): string[] {
+    const { block, bounds } = this.#page
+    return Array.from({ length: this.length }, (_, row) =>
+      block.toString('utf8', lineStart(block, bounds[3 * row + 1]!), bounds[3 * row + 2]),
+    )
+  }
+
+  /**
+   * All rows with a comma and a line break between them, and one in front where others went before. They are joined
+   * where they lie, so the rows cannot be read any more: each is preceded by its key, which leaves room for what goes
+   * between, and lines only ever move towards the front.
+   */
+  takeJoined({ afterOthers }: { readonly afterOthers: boolean }): Buffer {
+    const { block, bounds } = this.#page
+    let end = 0
+    for (let row = 0; row < this.length; row++) {
+      const line = lineStart(block, bounds[3 * row + 1]!)
+      const lineEnd = bounds[3 * row + 2]!
+      if (afterOthers || row > 0) {
+        block[end++] = COMMA
+        block[end++] = CARRIAGE_RETURN
+        block[end++] = LINE_FEED
+      }
+      block.copyWithin(end, line, lineEnd)
+      end += lineEnd - line
+    }
+    return block.subarray(0, end)
+  }
+}
+
+const COMMA = 0x2c
+const CARRIAGE_RETURN = 0x0d
+const LINE_FEED = 0x0a

@@ -1,0 +1,163 @@
+/**
+ * Rows with the documents that belong to them. Documents are read from the database as it is when their turn comes, so
+ * they may be newer than the rows; few are in memory at a time, however large they are.
+ */
+import type { PieceableText, RowBlocks } from '../../database/all-documents.ts'
+import type { AttachmentStore } from '../../database/attachment-store.ts'
+import type { LastingView } from '../../database/database-view.ts'
+import { type DocumentRecord, decodeRecord } from '../../database/document-record.ts'
+import { inlineText, stubText } from '../../database/document-rendering.ts'
+import { documentKey } from '../../database/keys.ts'
+import { type OpenedDocument, openDocument, openRevision } from '../../database/open-document.ts'
+import { isLocalId } from '../../document/document-id.ts'
+import { RequestError } from '../../document/request-error.ts'
+import { conflicts } from '../../document/winner.ts'
+import type { StoredRow } from '../index-layout.ts'
+import { type LinkedDocument, linkedDocument } from './linked-document.ts'
+import type { StoredRows } from './row-block.ts'
+
+export interface DocumentsWanted {
+  readonly conflicts: boolean
+  /** Where the contents of attachments are read from, if they are wanted. */
+  readonly contents: AttachmentStore | undefined
+  readonly encodingInfo: boolean
+}
+
+export class RowDocuments {
+  readonly #view: LastingView
+  readonly #wanted: DocumentsWanted
+
+  constructor(view: LastingView, wanted: DocumentsWanted) {
+    this.#view = view
+    this.#wanted = wanted
+  }
+
+  async *of(rows: StoredRows): RowBlocks {
+    for (let first = 0; first < rows.length; ) {
+      const portion = await this.#portion(rows, first)
+      if (portion === 'outdated') continue
+      try {
+        yield portion.texts
+      } finally {
+        portion.release()
+      }
+      first += portion.texts.length
+    }
+  }
+
+  /** As many rows from `first` on as have documents that fit into memory together; one at least. */
+  async #portion(rows: StoredRows, first: number): Promise<Portion | 'outdated'> {
+    // Records, trees and bodies must be of one state; a client that stalls later does not hold it.
+    using pin = this.#view.pin()
+    const count = Math.min(rows.length - first, ROWS_A_PORTION)
+    const links = Array.from({ length: count }, (_, i) => linkedDocument(rows.row(first + i)))
+    const found = fitting(await this.#find(links))
+    const documents = await this.#open(found)
+    const release = await this.#keepContents(documents)
+    if (release === 'gone') {
+      // A newer state refers to them no longer, and compaction has removed them.
+      pin[Symbol.dispose]()
+      this.#view.renew()
+      return 'outdated'
+    }
+    const texts = documents.map((document, i) => withDocument(rows.row(first + i), this.#text(document)))
+    return { texts, release }
+  }
+
+  async #find(links: readonly (LinkedDocument | undefined)[]): Promise<FoundDocument[]> {
+    const ids = [...new Set(links.flatMap((link) => (link ? [link.id] : [])))]
+    const stored = await this.#view.snapshot.getMany(ids.map(documentKey))
+    const records = new Map(ids.map((id, i) => [id, stored[i] && decodeRecord(stored[i])]))
+    return links.map((link) => ({ link, record: link && records.get(link.id) }))
+  }
+
+  /** Undefined where there is no such document, or it is deleted. Winners are read together. */
+  async #open(found: readonly FoundDocument[]): Promise<(OpenedDocument | undefined)[]> {
+    const winners = found.flatMap(({ link, record }) => (isWinner(link, record) ? [record] : []))
+    const bodies = await this.#view.bodies(winners.map(({ body }) => body))
+    let next = 0
+    const documents: (OpenedDocument | undefined)[] = []
+    for (const { link, record } of found) {
+      if (!link) documents.push(undefined)
+      else if (!isWinner(link, record)) documents.push(await this.#openOther(link))
+      else {
+        const { text, attachments } = bodies[next++]!
+        const tree = this.#wanted.conflicts ? await this.#view.tree(link.id, record) : undefined
+        const { winner: revision } = record
+        const parts = { id: link.id, revision, body: text, conflicts: tree && conflicts(tree) }
+        documents.push(this.#seen({ revision, deleted: false, parts, attachments, knownGeneration: 0 }))
+      }
+    }
+    return documents
+  }
+
+  async #openOther({ id, revision }: LinkedDocument): Promise<OpenedDocument | undefined> {
+    if (revision === undefined && !isLocalId(id)) return undefined
+    try {
+      const document = await (revision ? openRevision(this.#view, id, revision) : openDocument(this.#view, id))
+      return document.deleted ? undefined : document
+    } catch (error) {
+      if (error instanceof RequestError && error.status === 404) return undefined
+      throw error
+    }
+  }
+
+  #seen(document: OpenedDocument): OpenedDocument | undefined {
+    const { reading } = this.#view
+    return reading ? reading.readable(document) : document
+  }
+
+  /** Contents that are sent later must not be removed meanwhile. */
+  async #keepContents(documents: readonly (OpenedDocument | undefined)[]): Promise<(() => void) | 'gone'> {
+    const { contents } = this.#wanted
+    return contents ? contents.keepAll(documents.flatMap((each) => each?.attachments ?? [])) : () => {}
+  }
+
+  #text(document: OpenedDocument | undefined): PieceableText {
+    if (!document) return 'null'
+    const { contents, encodingInfo } = this.#wanted
+    if (!contents || document.attachments.length === 0) return stubText(document, { encodingInfo }).toString()
+    return inlineText(document, contents, { encodingInfo }).chunks()
+  }
+}
+
+interface Portion {
+  readonly texts: readonly PieceableText[]
+  /** To be called when the texts were sent, or will not be. */
+  release(): void
+}
+
+interface FoundDocument {
+  readonly link: LinkedDocument | undefined
+  readonly record: DocumentRecord | undefined
+}
+
+const ROWS_A_PORTION = 256
+
+/** Documents are read together up to the one that reaches this. */
+const PORTION_BYTES = 256 * 1024
+
+function fitting(found: readonly FoundDocument[]): readonly FoundDocument[] {
+  let bytes = 0
+  const last = found.findIndex(({ record }) => {
+    bytes += record?.bodyBytes ?? 0
+    return bytes >= PORTION_BYTES
+  })
+  return last < 0 ? found : found.slice(0, last + 1)
+}
+
+function isWinner(link: LinkedDocument | undefined, record: DocumentRecord | undefined): record is DocumentRecord {
+  if (!link || !record || record.deleted) return false
+  return link.revision === undefined || link.revision === record.winner
+}
+
+function withDocument(row: StoredRow, document: PieceableText): PieceableText {
+  const open = `${row.line.toString('utf8', 0, row.line.length - 1)},"doc":`
+  return typeof document === 'string' ? `${open}${document}}` : enclosed(open, document)
+}
+
+async function* enclosed(open: string, pieces: AsyncIterable<string | Buffer>): AsyncGenerator<string | Buffer> {
+  yield open
+  yield* pieces
+  yield '}'
+}

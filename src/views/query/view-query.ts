@@ -1,0 +1,165 @@
+/** A query of a view: from what was asked for to the rows, over one state of the index. */
+import assert from 'node:assert/strict'
+import type { Database } from '../../database/database.ts'
+import type { LastingView } from '../../database/database-view.ts'
+import { notFound, type RequestError } from '../../document/request-error.ts'
+import { entityTag } from '../../encoding/entity-tag.ts'
+import type { OpenIndex, OpenView } from '../open-index.ts'
+import type { ViewDesign } from '../view-design.ts'
+import type { Views } from '../views.ts'
+import { MapRows } from './map-rows.ts'
+import { planQuery, type QueryPlan } from './query-plan.ts'
+import { ReducedRows } from './reduced-rows.ts'
+import { replyChunks } from './reply-text.ts'
+import { type RowBlock, type StoredRows, textsOf } from './row-block.ts'
+import { RowDocuments } from './row-documents.ts'
+import type { RowQuery, RowQueryHead } from './row-query.ts'
+import { type GivenParameter, readParameters } from './view-parameters.ts'
+
+export interface PlannedQuery {
+  readonly database: Database
+  readonly design: ViewDesign
+  readonly name: string
+  readonly plan: QueryPlan
+  /** Ends the waiting for the index. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Tells what is wrong with a request, before anything is done for it. Of the parameters the later ones win. */
+export function planView(design: ViewDesign, name: string, parameters: readonly GivenParameter[]): QueryPlan {
+  const named = design.views.get(name)
+  if (!named) {
+    // What cannot be read is told first.
+    readParameters(parameters)
+    throw missingView()
+  }
+  return planQuery(parameters, design.options, { hasReduce: named.reduce !== undefined })
+}
+
+/** Waits until the index is as fresh as the query asks for. */
+export async function openView(
+  views: Views,
+  { database, design, name, plan, signal }: PlannedQuery,
+): Promise<RowQuery> {
+  const index = await views.openIndex(database, design, plan.freshness, signal)
+  try {
+    const view = index.view(name)
+    if (!view) throw missingView()
+    return await ViewQuery.open({ index, view, name, plan, database })
+  } catch (error) {
+    index.release()
+    throw error
+  }
+}
+
+export function missingView(): RequestError {
+  return notFound('missing_named_view')
+}
+
+interface QueryParts {
+  readonly index: OpenIndex
+  readonly view: OpenView
+  readonly name: string
+  readonly plan: QueryPlan
+  readonly database: Database
+}
+
+/** What was found out before the first row. */
+interface BegunQuery {
+  readonly head: RowQueryHead
+  blocks(): AsyncGenerator<RowBlock>
+}
+
+class ViewQuery implements RowQuery {
+  readonly tag: string
+  readonly #parts: QueryParts
+  /** Where documents are read from; opened after the index, so that they are not older than the rows. */
+  readonly #documents: LastingView | undefined
+  #begun: Promise<BegunQuery> | undefined
+
+  static async open(parts: QueryParts): Promise<ViewQuery> {
+    const { plan, database } = parts
+    const documents = plan.includeDocs ? database.lastingView() : undefined
+    try {
+      return new ViewQuery(parts, documents, await tagOf(parts, documents))
+    } catch (error) {
+      documents?.release()
+      throw error
+    }
+  }
+
+  private constructor(parts: QueryParts, documents: LastingView | undefined, tag: string) {
+    this.tag = tag
+    this.#parts = parts
+    this.#documents = documents
+  }
+
+  async head(): Promise<RowQueryHead> {
+    return (await this.#begin()).head
+  }
+
+  async *rows(): AsyncGenerator<string[]> {
+    const { blocks } = await this.#begin()
+    for await (const block of blocks()) yield await textsOf(block)
+  }
+
+  async *chunks(): AsyncGenerator<string | Buffer> {
+    const { head, blocks } = await this.#begin()
+    yield* replyChunks(head, blocks())
+  }
+
+  release(): void {
+    this.#parts.index.release()
+    this.#documents?.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+
+  #begin(): Promise<BegunQuery> {
+    this.#begun ??= this.#parts.plan.isReduced ? this.#beginReduced() : this.#beginMapped()
+    return this.#begun
+  }
+
+  async #beginReduced(): Promise<BegunQuery> {
+    const { view, plan } = this.#parts
+    return { head: this.#sequence(), blocks: () => new ReducedRows(view, plan).blocks() }
+  }
+
+  async #beginMapped(): Promise<BegunQuery> {
+    const { view, plan } = this.#parts
+    const total = await view.ranks.total(view.snapshot)
+    const { offset, blocks } = await new MapRows(view, plan, total).place()
+    return {
+      head: { total_rows: total, offset, ...this.#sequence() },
+      blocks: () => (plan.includeDocs ? this.#withDocuments(blocks()) : blocks()),
+    }
+  }
+
+  #sequence(): RowQueryHead {
+    const { view, plan } = this.#parts
+    return plan.updateSequence ? { update_seq: view.lastChange } : {}
+  }
+
+  async *#withDocuments(blocks: AsyncGenerator<StoredRows>): AsyncGenerator<RowBlock> {
+    const { plan, database } = this.#parts
+    assert(this.#documents, 'Documents are read from a view of the database.')
+    const documents = new RowDocuments(this.#documents, {
+      conflicts: plan.conflicts ?? false,
+      contents: plan.attachments ? database.attachments : undefined,
+      encodingInfo: plan.encodingInfo,
+    })
+    for await (const rows of blocks) yield* documents.of(rows)
+  }
+}
+
+/** Documents can change without the rows: with them, the answer is that of one state of the database. */
+async function tagOf(
+  { index, view, name, plan, database }: QueryParts,
+  documents: LastingView | undefined,
+): Promise<string> {
+  const state = await documents?.state()
+  const ofDocuments = state ? [state.updateSequence, state.purgeSequence] : []
+  return entityTag(database.uuid, index.signature, name, view.lastChange, view.lastPurge, plan, ofDocuments)
+}

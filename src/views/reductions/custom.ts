@@ -1,0 +1,26 @@
+/** A reduce function of the design document's own; a reduction is the JSON text that it gave. */
+import type { Functions, ReduceInput, ReduceProgram, Run } from '../../functions/functions.ts'
+import type { StoredRow } from '../index-layout.ts'
+import { type Reduction, textOf } from './reduction.ts'
+
+export function custom(functions: Functions, program: ReduceProgram, run: Run): Reduction {
+  return {
+    reduce: async (groups) => {
+      const inputs = groups.map((rows) => rows.map(inputOf))
+      return (await functions.reduce(program, inputs, run)).map(asBytes)
+    },
+    rereduce: async (groups) => {
+      const inputs = groups.map((reductions) => reductions.map(textOf))
+      return (await functions.rereduce(program, inputs, run)).map(asBytes)
+    },
+    result: textOf,
+  }
+}
+
+function inputOf(row: StoredRow): ReduceInput {
+  return { key: row.key.toString(), id: JSON.parse(row.id.toString()), value: row.value.toString() }
+}
+
+function asBytes(text: string): Buffer {
+  return Buffer.from(text)
+}

@@ -1,0 +1,43 @@
+/** Finds what a `reduce` member asks for: one of the server's own reductions, told by how it begins, or a function. */
+import { notFound, RequestError } from '../../document/request-error.ts'
+import type { Functions, Run } from '../../functions/functions.ts'
+import { count } from './count.ts'
+import { custom } from './custom.ts'
+import { distinctCount } from './distinct-count.ts'
+import { first, last } from './edge-value.ts'
+import { ranking } from './ranking.ts'
+import { type NativeReduction, native, type Reduction } from './reduction.ts'
+import { statistics } from './statistics.ts'
+import { sum } from './sum.ts'
+
+/** A reduction that cannot be is found all the same: it fails when there is something to reduce. */
+export function namedReduction(source: string, language: string, functions: Functions, run: Run): Reduction {
+  if (source === '') return failing(notFound('missing function'))
+  if (!source.startsWith('_')) return custom(functions, { language, source }, run)
+  try {
+    return native(builtin(source))
+  } catch (error) {
+    return failing(error)
+  }
+}
+
+/** What follows a name does not matter. */
+function builtin(source: string): NativeReduction {
+  if (source.startsWith('_sum')) return sum
+  if (source.startsWith('_count')) return count
+  if (source.startsWith('_stats')) return statistics
+  if (source.startsWith('_approx_count_distinct')) return distinctCount
+  if (source.startsWith('_first')) return first
+  if (source.startsWith('_last')) return last
+  if (source.startsWith('_top_')) return ranking('top', source.slice('_top_'.length).trim())
+  if (source.startsWith('_bottom_')) return ranking('bottom', source.slice('_bottom_'.length).trim())
+  throw new RequestError(500, 'invalid_value', `\`${source}\` is not a supported reduce function.`)
+}
+
+function failing(error: unknown): Reduction {
+  return {
+    reduce: () => Promise.reject(error),
+    rereduce: () => Promise.reject(error),
+    result: () => 'null',
+  }
+}

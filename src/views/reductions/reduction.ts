@@ -1,0 +1,33 @@
+/**
+ * A reduce function over the rows of a view. Reductions are bytes of its own form, kept in the nodes of the rank tree;
+ * only the result of a query is JSON.
+ */
+import type { StoredRow } from '../index-layout.ts'
+
+export interface Reduction {
+  /** One reduction a group, none of which is empty. Rows and reductions of a group come in key order. */
+  reduce(groups: readonly (readonly StoredRow[])[]): Promise<readonly Uint8Array[]>
+  rereduce(groups: readonly (readonly Buffer[])[]): Promise<readonly Uint8Array[]>
+  /** The JSON text of what was reduced. */
+  result(reduction: Buffer): string
+}
+
+/** One that the server brings itself, computed group by group. */
+export interface NativeReduction {
+  reduce(rows: readonly StoredRow[]): Uint8Array
+  rereduce(reductions: readonly Buffer[]): Uint8Array
+  result(reduction: Buffer): string
+}
+
+export function native(reduction: NativeReduction): Reduction {
+  return {
+    reduce: async (groups) => groups.map((rows) => reduction.reduce(rows)),
+    rereduce: async (groups) => groups.map((reductions) => reduction.rereduce(reductions)),
+    result: (reduced) => reduction.result(reduced),
+  }
+}
+
+/** For reductions that are kept as the JSON text of their result. */
+export function textOf(reduction: Buffer): string {
+  return reduction.toString()
+}

@@ -1,0 +1,29 @@
+/** What the stores of indexes are called: after their database and their signature. */
+import { hash } from 'node:crypto'
+
+/** Longer names of databases, escaped as a file's name is, would leave no room for the rest. */
+const DATABASE_BYTES = 150
+
+const SIGNATURE = /\/[0-9a-f]{32}$/
+
+export function indexStoreName(database: string, signature: string): string {
+  return `${databasePart(database)}/${signature}`
+}
+
+export function isStoreOf(store: string, database: string): boolean {
+  return SIGNATURE.test(store) && store.replace(SIGNATURE, '') === databasePart(database)
+}
+
+/** Undefined where the name does not tell. */
+export function databaseOfStore(store: string): string | undefined {
+  const part = store.replace(SIGNATURE, '')
+  return part.startsWith(DIGEST_MARK) ? undefined : part
+}
+
+/** No database is called so. */
+const DIGEST_MARK = '.'
+
+function databasePart(database: string): string {
+  if (encodeURIComponent(database).length <= DATABASE_BYTES) return database
+  return `${DIGEST_MARK}${hash('sha256', database).slice(0, 32)}`
+}

@@ -1,0 +1,227 @@
+/**
+ * One index and those who wait for it. Readers of an index that is far enough take it as it is; all others share one
+ * run, and each is served with the first state that is new enough for it. What a run fails with they all get.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Functions } from '../functions/functions.ts'
+import type { Log } from '../runtime/log.ts'
+import type { TaskRegistry } from '../runtime/tasks.ts'
+import { SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
+import type { IndexPlace, IndexRunner } from './index-runner.ts'
+import { readState } from './index-state.ts'
+import type { UpdateProgress } from './index-update.ts'
+import type { OpenIndex } from './open-index.ts'
+import { PublishedIndex } from './published-index.ts'
+import { type ViewTree, viewTrees } from './view-trees.ts'
+import type { Freshness, IndexInformation } from './views.ts'
+
+export interface IndexSurroundings {
+  readonly runner: IndexRunner
+  readonly functions: Functions
+  readonly tasks: TaskRegistry
+  readonly log: Log
+}
+
+/** What a reader needs the index to have reached. */
+interface Required {
+  readonly updateSequence: number
+  readonly purgeSequence: number
+}
+
+interface Waiter {
+  readonly required: Required
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+const NO_SALT = Buffer.alloc(SALT_BYTES).toString('hex')
+
+export class ViewIndex {
+  readonly place: IndexPlace
+  readonly #surroundings: IndexSurroundings
+  readonly #waiting = new Set<Waiter>()
+  readonly #ending = new AbortController()
+  #running: Promise<void> | undefined
+  #compacting: Promise<void> | undefined
+  #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
+
+  constructor(place: IndexPlace, surroundings: IndexSurroundings) {
+    this.place = place
+    this.#surroundings = surroundings
+  }
+
+  async open(freshness: Freshness, signal?: AbortSignal): Promise<OpenIndex> {
+    if (freshness === 'stale') return this.#published()
+    const required = await this.#databaseState()
+    if (freshness === 'update after') {
+      this.#startRun()
+      return this.#published()
+    }
+    for (;;) {
+      const index = await this.#published()
+      if (await this.#hasReached(index, required)) return index
+      index.release()
+      await this.#reach(required, signal)
+    }
+  }
+
+  async information(): Promise<IndexInformation> {
+    const { store, design } = this.place
+    using index = await this.#published()
+    const { fileBytes, usedBytes } = await store.sizes()
+    return {
+      signature: design.signature,
+      language: design.language,
+      updateSequence: index.updateSequence,
+      purgeSequence: index.purgeSequence,
+      dataBytes: Math.min(usedBytes, fileBytes),
+      fileBytes,
+      isUpdating: this.#running !== undefined,
+      isCompacting: this.#compacting !== undefined,
+      waitingClients: this.#waiting.size,
+    }
+  }
+
+  /** Begins to compact in the background, unless it is being done. */
+  compact(): void {
+    this.#compacting ??= this.#compact().finally(() => {
+      this.#compacting = undefined
+    })
+  }
+
+  /** Resolves when nobody waits for the index and nothing is being done with it. */
+  async idle(): Promise<void> {
+    while (this.#running || this.#compacting) {
+      await Promise.all([this.#running, this.#compacting])
+      // Who waited goes on first, and may ask for more.
+      await nextTurn()
+    }
+  }
+
+  /** Everybody who waits gets the error; resolves when all work is over. */
+  async end(error: Error): Promise<void> {
+    this.#ending.abort(error)
+    this.#fail(error)
+    await Promise.all([this.#running, this.#compacting])
+  }
+
+  async #published(): Promise<PublishedIndex> {
+    const { store, database, design } = this.place
+    this.#ending.signal.throwIfAborted()
+    const snapshot = store.snapshot()
+    try {
+      const state = await readState(snapshot, database.uuid)
+      return new PublishedIndex(snapshot, state, design, this.#treesOf(state?.salt ?? NO_SALT))
+    } catch (error) {
+      snapshot.release()
+      throw error
+    }
+  }
+
+  /** Kept from query to query: they learn where boundaries are. */
+  #treesOf(salt: string): readonly ViewTree[] {
+    const { design, database } = this.place
+    const { functions } = this.#surroundings
+    if (this.#trees?.salt !== salt) {
+      this.#trees = { salt, trees: viewTrees(design, salt, functions, { owner: database.name }) }
+    }
+    return this.#trees.trees
+  }
+
+  async #databaseState(): Promise<Required> {
+    using view = this.place.database.view()
+    return await view.state()
+  }
+
+  async #hasReached(index: OpenIndex, required: Required): Promise<boolean> {
+    if (!isAtLeast(index, required)) return false
+    if (index.updateSequence === required.updateSequence) return true
+    // It is ahead of what was asked for; of the database it cannot be, unless that was put back to an older state.
+    return isAtLeast(await this.#databaseState(), index)
+  }
+
+  /** Resolves when a state may be new enough. */
+  async #reach(required: Required, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted()
+    this.#ending.signal.throwIfAborted()
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const waiter: Waiter = { required, resolve, reject }
+    const giveUp = () => reject(signal?.reason)
+    signal?.addEventListener('abort', giveUp)
+    this.#waiting.add(waiter)
+    this.#startRun()
+    try {
+      await promise
+    } finally {
+      this.#waiting.delete(waiter)
+      signal?.removeEventListener('abort', giveUp)
+    }
+  }
+
+  #startRun(): void {
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined
+      // These came while the run was at its end.
+      if (this.#waiting.size > 0) this.#startRun()
+    })
+  }
+
+  async #run(): Promise<void> {
+    const { runner, tasks, log } = this.#surroundings
+    const { database, design } = this.place
+    const about = { database: database.name, design_document: design.id }
+    const task = tasks.start({ type: 'indexer', ...about, changes_done: 0, total_changes: 0, progress: 0 })
+    try {
+      await runner.update(this.place, this.#ending.signal, (progress) => {
+        task.update(taskFields(progress))
+        this.#serve(progress)
+      })
+      this.#serve(await this.#reached())
+    } catch (error) {
+      if (!this.#ending.signal.aborted)
+        log.info('An index was not brought up to date.', { ...about, error: String(error) })
+      this.#fail(error)
+    } finally {
+      task.end()
+    }
+  }
+
+  async #reached(): Promise<Required> {
+    using index = await this.#published()
+    return { updateSequence: index.updateSequence, purgeSequence: index.purgeSequence }
+  }
+
+  #serve(reached: Required): void {
+    for (const { required, resolve } of this.#waiting) if (isAtLeast(reached, required)) resolve()
+  }
+
+  #fail(error: unknown): void {
+    for (const { reject } of this.#waiting) reject(this.#ending.signal.aborted ? this.#ending.signal.reason : error)
+    this.#waiting.clear()
+  }
+
+  async #compact(): Promise<void> {
+    const { runner, tasks, log } = this.#surroundings
+    const { database, design } = this.place
+    const about = { database: database.name, design_document: design.id }
+    const task = tasks.start({ type: 'view_compaction', ...about, changes_done: 0, total_changes: 0, progress: 0 })
+    try {
+      await runner.compact(this.place, this.#ending.signal, (done) => {
+        task.update({ progress: Math.floor(100 * done) })
+      })
+    } catch (error) {
+      if (!this.#ending.signal.aborted) log.error('An index was not compacted.', { ...about, error: String(error) })
+    } finally {
+      task.end()
+    }
+  }
+}
+
+function isAtLeast(reached: Required, required: Required): boolean {
+  return reached.updateSequence >= required.updateSequence && reached.purgeSequence >= required.purgeSequence
+}
+
+function taskFields({ changesDone, totalChanges }: UpdateProgress) {
+  const progress = totalChanges === 0 ? 100 : Math.floor((100 * changesDone) / totalChanges)
+  return { changes_done: changesDone, total_changes: totalChanges, progress }
+}

@@ -1,0 +1,161 @@
+/**
+ * The indexes of a server. An index belongs to a database and to what its design document says about views; it is
+ * brought up to date when somebody asks, once for all who wait, and goes when its database does.
+ */
+import type { Database } from '../database/database.ts'
+import type { Databases } from '../database/databases.ts'
+import { notFound } from '../document/request-error.ts'
+import { StoreGoneError } from '../storage/storage-error.ts'
+import type { StorageEngine } from '../storage/store.ts'
+import { liveDesigns } from './live-designs.ts'
+import type { OpenIndex } from './open-index.ts'
+import { databaseOfStore, indexStoreName, isStoreOf } from './store-name.ts'
+import type { ViewDesign } from './view-design.ts'
+import { type IndexSurroundings, ViewIndex } from './view-index.ts'
+
+/**
+ * `updated` waits until the index has reached the database as it is now; `stale` takes the index as it is; `update after`
+ * too, and brings it up to date in the background.
+ */
+export type Freshness = 'updated' | 'stale' | 'update after'
+
+export interface IndexInformation {
+  readonly signature: string
+  readonly language: string
+  readonly updateSequence: number
+  readonly purgeSequence: number
+  readonly dataBytes: number
+  readonly fileBytes: number
+  readonly isUpdating: boolean
+  readonly isCompacting: boolean
+  readonly waitingClients: number
+}
+
+export interface ViewsOptions extends IndexSurroundings {
+  readonly databases: Databases
+  /** Holds a store an index, and nothing else. */
+  readonly engine: StorageEngine
+}
+
+export class Views {
+  readonly #options: ViewsOptions
+  /** By the database's uuid and the signature. */
+  readonly #indexes = new Map<string, Promise<ViewIndex>>()
+  /** Databases whose indexes are being removed. */
+  readonly #removals = new Map<string, Promise<void>>()
+  readonly #forget: () => void
+
+  /** Removes what a crash left of databases that are gone. */
+  static async open(options: ViewsOptions): Promise<Views> {
+    const { engine, databases } = options
+    for (const name of await engine.list()) {
+      const database = databaseOfStore(name)
+      if (database !== undefined && !databases.has(database)) await engine.drop(name)
+    }
+    return new Views(options)
+  }
+
+  private constructor(options: ViewsOptions) {
+    this.#options = options
+    this.#forget = options.databases.onDeleted((name) => this.#removeAll(name))
+  }
+
+  /**
+   * A state of the index, to be released. Rejects with what went wrong in a function, with 404 when the database is
+   * deleted meanwhile, and with the signal's reason.
+   */
+  async openIndex(
+    database: Database,
+    design: ViewDesign,
+    freshness: Freshness,
+    signal?: AbortSignal,
+  ): Promise<OpenIndex> {
+    try {
+      const index = await this.#index(database, design)
+      return await index.open(freshness, signal)
+    } catch (error) {
+      throw error instanceof StoreGoneError ? notFound('no_db_file') : error
+    }
+  }
+
+  /** Never brings the index up to date. */
+  async information(database: Database, design: ViewDesign): Promise<IndexInformation> {
+    return (await this.#index(database, design)).information()
+  }
+
+  /** Begins to compact in the background, unless it is being done. */
+  async compact(database: Database, design: ViewDesign): Promise<void> {
+    const index = await this.#index(database, design)
+    index.compact()
+  }
+
+  /** Removes the indexes that none of the database's design documents has any more; those in use when they are not. */
+  async cleanup(database: Database): Promise<void> {
+    const { engine } = this.#options
+    const designs = await liveDesigns(database)
+    const live = new Set(designs.map(({ signature }) => indexStoreName(database.name, signature)))
+    for (const name of await engine.list()) {
+      if (isStoreOf(name, database.name) && !live.has(name)) await this.#removeUnused(name)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#forget()
+    const error = new Error('The server is being closed.')
+    await Promise.all([...this.#indexes.values()].map(async (opening) => (await opening).end(error)))
+    await Promise.all(this.#removals.values())
+    await this.#options.runner.close()
+  }
+
+  async #index(database: Database, design: ViewDesign): Promise<ViewIndex> {
+    for (let removal = this.#removals.get(database.name); removal; removal = this.#removals.get(database.name)) {
+      await removal
+    }
+    const key = `${database.uuid}/${design.signature}`
+    const known = this.#indexes.get(key)
+    if (known) return known
+    const opening = this.#open(database, design)
+    this.#indexes.set(key, opening)
+    opening.catch(() => this.#indexes.delete(key))
+    return opening
+  }
+
+  async #open(database: Database, design: ViewDesign): Promise<ViewIndex> {
+    const { engine } = this.#options
+    const name = indexStoreName(database.name, design.signature)
+    const store = engine.has(name) ? await engine.open(name) : await engine.create(name)
+    return new ViewIndex({ database, design, store }, this.#options)
+  }
+
+  async #removeUnused(name: string): Promise<void> {
+    for (const [key, opening] of this.#indexes) {
+      const index = await opening
+      if (index.place.store.name !== name) continue
+      // Whoever waits for it is served first.
+      await index.idle()
+      this.#indexes.delete(key)
+    }
+    await this.#drop(name)
+  }
+
+  #removeAll(database: string): Promise<void> {
+    const removal = this.#endAll(database).finally(() => this.#removals.delete(database))
+    this.#removals.set(database, removal)
+    return removal
+  }
+
+  async #endAll(database: string): Promise<void> {
+    for (const [key, opening] of this.#indexes) {
+      const index = await opening
+      if (index.place.database.name !== database) continue
+      this.#indexes.delete(key)
+      await index.end(notFound('no_db_file'))
+    }
+    for (const name of await this.#options.engine.list()) if (isStoreOf(name, database)) await this.#drop(name)
+  }
+
+  async #drop(name: string): Promise<void> {
+    const { engine } = this.#options
+    if (engine.has(name)) await engine.drop(name)
+  }
+}

@@ -1,0 +1,8 @@
+import { describe, it } from 'vitest'
+import { followWhileWriting } from './changes-model.ts'
+
+describe('readers of changes who come and go while others write', () => {
+  it('miss nothing, get nothing twice, and end with the latest change of each document', async () => {
+    await followWhileWriting({ numRuns: 12, writes: 60, readers: 5 })
+  })
+})
