@@ -4,7 +4,7 @@
  */
 import { BenchDatabase } from './bench-database.ts'
 import type { Limit, LimitMeasure } from './limits.ts'
-import { drive, type Load } from './load.ts'
+import { type Drive, drive, type Load } from './load.ts'
 import { processorSeconds } from './process-use.ts'
 import type { RunningServer } from './servers.ts'
 import type { Workload } from './workloads.ts'
@@ -21,6 +21,8 @@ export interface Figures {
   readonly rounds: number[]
   /** The processor time that the server used for a unit, in each round; empty where that is not known. */
   readonly processorUs: number[]
+  /** How long each unit took, of all rounds; empty where that was not the question. */
+  readonly latenciesMs: number[]
   failure?: string
 }
 
@@ -33,7 +35,10 @@ export interface WorkloadResult {
   readonly generatorShare: number
 }
 
-type RoundMeasure = LimitMeasure & { readonly processorUs?: number | undefined }
+type RoundMeasure = LimitMeasure & {
+  readonly processorUs?: number | undefined
+  readonly latenciesMs?: readonly number[]
+}
 
 /** One that takes part in the rounds. */
 interface Contender {
@@ -62,6 +67,7 @@ export async function compare(
       if (!measure) continue
       contender.figures.rounds.push(measure.unitsPerSecond)
       if (measure.processorUs !== undefined) contender.figures.processorUs.push(measure.processorUs)
+      for (const each of measure.latenciesMs ?? []) contender.figures.latenciesMs.push(each)
       generatorShare = Math.max(generatorShare, measure.generatorShare ?? 0)
     }
   }
@@ -75,6 +81,12 @@ export function median(figures: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
+/** The figure that a share of them does not exceed. */
+export function percentile(figures: readonly number[], share: number): number {
+  const sorted = figures.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!
+}
+
 /** The median of the ratios of each round: the two figures of a round were taken within seconds of each other. */
 export function ratio(figures: Figures, other: Figures): number | undefined {
   if (figures.failure !== undefined || other.failure !== undefined) return undefined
@@ -83,7 +95,7 @@ export function ratio(figures: Figures, other: Figures): number | undefined {
 
 async function serverContender(workload: Workload, server: RunningServer): Promise<Contender> {
   const database = new BenchDatabase(server.url, `settle-bench-${process.pid}-${workload.name}`)
-  const figures: Figures = { name: server.name, rounds: [], processorUs: [] }
+  const figures: Figures = { name: server.name, rounds: [], processorUs: [], latenciesMs: [] }
   const end = () => database.drop()
   try {
     await database.create()
@@ -99,11 +111,11 @@ async function serverContender(workload: Workload, server: RunningServer): Promi
 async function measuredRound(
   server: RunningServer,
   database: BenchDatabase,
-  load: Load,
+  load: Load | Drive,
   durationMs: number,
 ): Promise<RoundMeasure> {
   const secondsBefore = usedSeconds(server)
-  const measure = await drive(database.server, load, durationMs)
+  const measure = 'drive' in load ? await load.drive(durationMs) : await drive(database.server, load, durationMs)
   const secondsAfter = usedSeconds(server)
   if (secondsBefore === undefined || secondsAfter === undefined) return measure
   return { ...measure, processorUs: ((secondsAfter - secondsBefore) * 1e6) / measure.units }
@@ -115,7 +127,11 @@ function usedSeconds({ process: child }: RunningServer): number | undefined {
 
 async function limitContender(limit: Limit): Promise<Contender> {
   const running = await limit.start()
-  return { figures: { name: limit.name, rounds: [], processorUs: [] }, run: running.run, end: running.stop }
+  return {
+    figures: { name: limit.name, rounds: [], processorUs: [], latenciesMs: [] },
+    run: running.run,
+    end: running.stop,
+  }
 }
 
 /** One that failed once is left out of the rest of the workload; the others go on. */

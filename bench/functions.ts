@@ -23,7 +23,8 @@ const source = 'function (doc) { emit(doc._id, null); emit([doc.type, doc.number
 const facts = machineFacts()
 const texts = Array.from(
   { length: BATCH },
-  (_, number) => `{"_id":"${documentId(number)}","_rev":"1-0123456789abcdef",${documentMembers(number, DOCUMENT_BYTES)}}`,
+  (_, number) =>
+    `{"_id":"${documentId(number)}","_rev":"1-0123456789abcdef",${documentMembers(number, DOCUMENT_BYTES)}}`,
 )
 const documents = texts.map((text) => Buffer.from(text))
 const program: MapProgram = {
@@ -147,8 +148,12 @@ async function processCosts(): Promise<void> {
   }
   const isolateMs = (performance.now() - start) / isolates
   console.log(`start of a process and its first answer: ${median(starts).toFixed(0)} ms`)
-  console.log(`a process takes ${idleMb.toFixed(0)} MB idle, ${busyMb.toFixed(0)} MB after a busy while, ${residentMb().toFixed(0)} MB with its most isolates`)
-  console.log(`a new isolate and its first answer: ${isolateMs.toFixed(2)} ms, ${(1000 / isolateMs).toFixed(0)} a second`)
+  console.log(
+    `a process takes ${idleMb.toFixed(0)} MB idle, ${busyMb.toFixed(0)} MB after a busy while, ${residentMb().toFixed(0)} MB with its most isolates`,
+  )
+  console.log(
+    `a new isolate and its first answer: ${isolateMs.toFixed(2)} ms, ${(1000 / isolateMs).toFixed(0)} a second`,
+  )
   await functions.close()
 }
 

@@ -18,11 +18,18 @@ export interface Load {
   verify?(): Promise<void>
 }
 
+/** A load that drives itself. */
+export interface Drive {
+  drive(durationMs: number): Promise<Measure>
+}
+
 export interface Measure {
   readonly units: number
   readonly unitsPerSecond: number
   /** How much of a core the generator used: near 1 it, and not the server, was the limit. 0 where that cannot be. */
   readonly generatorShare: number
+  /** How long each unit took, where that is the question. */
+  readonly latenciesMs?: readonly number[]
 }
 
 export async function drive(server: ServerAddress, load: Load, durationMs: number): Promise<Measure> {

@@ -1,10 +1,11 @@
 /** Results as people read them, ratios first, and as programs do. */
-import { type Figures, median, ratio, type WorkloadResult } from './comparison.ts'
+import { type Figures, median, percentile, ratio, type WorkloadResult } from './comparison.ts'
 import type { MachineFacts } from './machine.ts'
 
 export function printReport(results: readonly WorkloadResult[], facts: MachineFacts): void {
   printServers(results)
   printLimits(results)
+  printLatencies(results)
   printProcessorTimes(results)
   printFailures(results)
   const share = Math.max(...results.map(({ generatorShare }) => generatorShare))
@@ -84,6 +85,21 @@ function printLimits(results: readonly WorkloadResult[]): void {
   printTable(['limits', 'reached', 'aim', '', results[0]!.servers[0]!.name, 'limit', 'per second'], rows)
 }
 
+function printLatencies(results: readonly WorkloadResult[]): void {
+  const rows = results.flatMap(({ workload, servers }) =>
+    servers
+      .filter(({ latenciesMs }) => latenciesMs.length > 0)
+      .map(({ name, latenciesMs }) => [
+        `${workload.name}: ${name}`,
+        ...[0.5, 0.99].map((share) => percentile(latenciesMs, share).toFixed(2)),
+        String(latenciesMs.length),
+      ]),
+  )
+  if (rows.length === 0) return
+  console.log()
+  printTable(['milliseconds', 'p50', 'p99', 'of'], rows)
+}
+
 /** These depend less than the rates on what else the machine does meanwhile. */
 function printProcessorTimes(results: readonly WorkloadResult[]): void {
   const isKnown = ({ processorUs }: Figures) => processorUs.length > 0
@@ -118,8 +134,12 @@ function rateText({ rounds, failure }: Figures): string {
   return failure === undefined ? count(median(rounds)) : 'failed'
 }
 
-function summary({ rounds, ...figures }: Figures) {
-  return { ...figures, median: rounds.length > 0 ? median(rounds) : undefined, rounds }
+function summary({ rounds, latenciesMs, ...figures }: Figures) {
+  const latencies = latenciesMs.length > 0 && {
+    p50Ms: percentile(latenciesMs, 0.5),
+    p99Ms: percentile(latenciesMs, 0.99),
+  }
+  return { ...figures, ...latencies, median: rounds.length > 0 ? median(rounds) : undefined, rounds }
 }
 
 function times(value: number): string {

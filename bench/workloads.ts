@@ -3,23 +3,26 @@
  * that is put on it in every round, and `aim` is how many times the rate of pouchdb-server this server should reach.
  */
 import { type BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
+import { listeners, wakeUps } from './feed-loads.ts'
 import { bareFile, bareHttp, bareLmdb, type Limit } from './limits.ts'
-import type { Load } from './load.ts'
+import type { Drive, Load } from './load.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
 
 export interface Workload {
   /** Short: for `--only`. */
   readonly name: string
   readonly title: string
-  readonly unit: 'documents' | 'requests' | 'rows'
+  readonly unit: 'documents' | 'requests' | 'rows' | 'changes told'
   readonly aim?: number
   /** What no server on this machine could exceed, and the share of it that this one should reach. */
   readonly limit?: Limit
   prepare(database: BenchDatabase): Promise<void>
-  run(database: BenchDatabase): Promise<Load>
+  run(database: BenchDatabase): Promise<Load | Drive>
 }
 
 const DOCUMENTS = 10_000
+const CHANGES = 100_000
+const LISTENERS = 500
 const LARGE_BYTES = 1024
 const SMALL_BYTES = 300
 const BATCH = 1000
@@ -111,6 +114,35 @@ export const workloads: readonly Workload[] = [
         }
       },
     }),
+  },
+  {
+    name: 'changes',
+    title: '_changes, 100,000 rows',
+    unit: 'rows',
+    aim: 25,
+    prepare: (database) => database.fill(CHANGES, SMALL_BYTES),
+    run: async (database) => ({
+      connections: 1,
+      next: () => ({
+        request: database.request('GET', '/_changes'),
+        check: (reply) => changesIn(parsed(reply, 200), CHANGES),
+      }),
+    }),
+  },
+  {
+    name: 'wake-up',
+    title: 'a change to a client that waits for it (longpoll)',
+    unit: 'changes told',
+    prepare: nothing,
+    run: async (database) => wakeUps(database),
+  },
+  {
+    name: 'listeners',
+    title: `a change to ${LISTENERS} listeners (continuous)`,
+    unit: 'changes told',
+    aim: 40,
+    prepare: nothing,
+    run: async (database) => listeners(database, LISTENERS),
   },
   {
     name: 'attachment-get-10m',
@@ -269,6 +301,15 @@ function hasDocument(row: unknown): boolean {
   return (
     id !== undefined && member(member(row, 'doc'), '_id') === id && member(member(row, 'doc'), 'text') !== undefined
   )
+}
+
+function changesIn(answer: unknown, count: number): number {
+  const results = member(answer, 'results')
+  if (!Array.isArray(results) || results.length !== count)
+    throw new Error(`${count} changes should have been answered.`)
+  const ids = new Set(results.map((change: unknown) => member(change, 'id')))
+  if (ids.size !== count) throw new Error('A document is in the changes twice.')
+  return count
 }
 
 function anyNumber(below: number): number {

@@ -5,19 +5,35 @@
 import { join, resolve } from 'node:path'
 import { OperatorFiles } from './config/operator-files.ts'
 import { SettingFile, SettingMemory, type SettingStore } from './config/setting-store.ts'
+import type { FunctionSettings } from './functions/function-settings.ts'
+import type { Functions } from './functions/functions.ts'
+import type { Log } from './runtime/log.ts'
 import { DataFolder } from './storage/data-folder.ts'
-import { LmdbEngine } from './storage/lmdb-engine.ts'
+import { LmdbEngine, type LmdbEngineOptions } from './storage/lmdb-engine.ts'
 import { MemoryEngine } from './storage/memory-engine.ts'
 import { DataFolderError } from './storage/storage-error.ts'
 import type { StorageEngine } from './storage/store.ts'
+import { RunFiles } from './views/building/run-files.ts'
+import { type IndexRunner, LocalRunner } from './views/index-runner.ts'
+import { ThreadRunner } from './views/threads/thread-runner.ts'
 
 /** The databases of a server and their indexes, opened. */
 export interface OpenData {
   readonly engine: StorageEngine
   readonly indexEngine: StorageEngine
+  indexRunner(options: RunnerOptions): IndexRunner
   openFiles(): number
   keepIdle(files: number): void
   close(): Promise<void>
+}
+
+/** What the work on indexes needs. */
+export interface RunnerOptions {
+  readonly functions: Functions
+  readonly settings: () => FunctionSettings
+  /** Whether functions of this language run in the sandbox. */
+  readonly isSandboxed: (language: string) => boolean
+  readonly log: Log
 }
 
 export interface DataFolders {
@@ -54,7 +70,15 @@ export function memoryHome(): DataHome {
   return {
     folder: undefined,
     settings: new SettingMemory(),
-    open: async () => ({ engine, indexEngine, openFiles: () => 0, keepIdle: () => {}, close: async () => {} }),
+    open: async () => ({
+      engine,
+      indexEngine,
+      // No other thread reaches this memory.
+      indexRunner: ({ functions }) => new LocalRunner(functions),
+      openFiles: () => 0,
+      keepIdle: () => {},
+      close: async () => {},
+    }),
     close: async () => {
       await engine.close()
       await indexEngine.close()
@@ -76,13 +100,18 @@ async function openFolders(home: string, folders: DataFolders, idleFiles: number
   }
   try {
     for (const path of new Set([databases, indexes])) if (path !== home) others.push(await DataFolder.open(path))
-    const engine = await openEngine(databases, databases, idleFiles)
+    const engine = await openEngine(databases, { folder: databases, idleFiles })
     opened.push(engine)
-    const indexEngine = await openEngine(indexes, join(indexes, INDEXES), idleFiles)
+    const indexEngine = await openEngine(indexes, { folder: join(indexes, INDEXES), idleFiles, isShared: true })
     opened.push(indexEngine)
     return {
       engine,
       indexEngine,
+      indexRunner: (options) => {
+        const runsOf = (store: string) => new RunFiles(indexEngine.scratchFolder(store))
+        const local = new LocalRunner(options.functions, runsOf)
+        return new ThreadRunner({ ...options, databases: engine, indexes: indexEngine, local })
+      },
       // Those of the server's own databases do not count.
       openFiles: () => engine.openNames().filter((name) => !name.startsWith('_')).length,
       keepIdle: (files) => {
@@ -97,9 +126,9 @@ async function openFolders(home: string, folders: DataFolders, idleFiles: number
   }
 }
 
-async function openEngine(path: string, folder: string, idleFiles: number): Promise<LmdbEngine> {
+async function openEngine(path: string, options: LmdbEngineOptions): Promise<LmdbEngine> {
   try {
-    return await LmdbEngine.open({ folder, idleFiles })
+    return await LmdbEngine.open(options)
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
     throw new DataFolderError(`The data folder ${path} cannot be opened: ${reason}`, { cause: error })

@@ -31,7 +31,6 @@ import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { randomUuid, type UuidSettings, Uuids } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
-import { LocalRunner } from './views/index-runner.ts'
 import { Views } from './views/views.ts'
 
 export interface ServiceOptions {
@@ -179,14 +178,21 @@ class RunningService implements Service {
     const data = await this.#home.open(folders, configuration.integer('service', 'max_dbs_open'))
     const { log } = this.#log
     const tasks = new TaskRegistry(systemClock)
+    const languages = new QueryServers({ configuration, log })
     const functions = createFunctions({
       settings: () => functionSettings(configuration),
       log,
-      languages: new QueryServers({ configuration, log }),
+      languages,
     })
     const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions })
-    const runner = new LocalRunner(functions)
+    const runner = data.indexRunner({
+      functions,
+      settings: () => functionSettings(configuration),
+      isSandboxed: (language) => language === 'javascript' && !languages.find(language),
+      log,
+    })
     const views = await Views.open({ databases, engine: data.indexEngine, functions, runner, tasks, log })
+    const stopFollowing = configuration.onChange(() => runner.settingsChanged())
     const statistics = this.#statistics
     const auth = new Auth({
       settings: configuration,
@@ -231,6 +237,7 @@ class RunningService implements Service {
         auth.close()
         await programs.close()
         await compactionDaemon.close()
+        stopFollowing()
         await views.close()
         // Writes that wait are validated on their way.
         await databases.close()

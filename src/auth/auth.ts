@@ -10,7 +10,7 @@ import { randomUuid } from '../runtime/uuids.ts'
 import type { AuthRequest } from './auth-request.ts'
 import { AUTH_SECTION, AuthSettings, type SettingSource } from './auth-settings.ts'
 import type { Credentials } from './basic.ts'
-import { openDatabase } from './database-access.ts'
+import { openDatabase, openedDatabase } from './database-access.ts'
 import { type Authentication, authenticate, type HandlerName, type HandlerTools, handlerNames } from './handlers.ts'
 import { Logins } from './logins.ts'
 import { requireSignature } from './oauth-signature.ts'
@@ -70,7 +70,8 @@ export class Auth {
     this.#logins.close()
   }
 
-  authenticate(request: AuthRequest): Promise<Authentication> {
+  /** At once where nothing has to be looked up. Throws, or rejects, where the request is refused. */
+  authenticate(request: AuthRequest): Authentication | Promise<Authentication> {
     return authenticate(request, this.#tools)
   }
 
@@ -87,6 +88,11 @@ export class Auth {
   /** A database as a user may use it. Throws where there is none, or where the user has nothing to do with it. */
   openDatabase(name: string, user: UserContext, who: Who = 'member'): Promise<Database> {
     return openDatabase(this.#databases, name, user, who)
+  }
+
+  /** What `openDatabase` gives, where that is known without waiting. */
+  openedDatabase(name: string, user: UserContext): Database | undefined {
+    return openedDatabase(this.#databases, name, user)
   }
 
   /** Undefined when name and password do not belong together. */

@@ -14,6 +14,7 @@ import type { LastingView } from './database-view.ts'
 import { summarizeRecord } from './document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, documentKey, idOfDocumentKey } from './keys.ts'
 import type { OpenedDocument } from './open-document.ts'
+import { ATTEMPTS, contentsMissing } from './open-kept.ts'
 
 export interface AllDocumentsQuery {
   /** Where to begin and to end, in the direction of the listing. */
@@ -73,12 +74,17 @@ export async function* listKeys(
   keys: readonly unknown[],
   documents: DocumentsWanted | undefined,
 ): RowBlocks {
+  let inVain = 0
   for (let first = 0; first < keys.length; ) {
     const { found, renewals } = await findKeys(view, keys.slice(first, first + KEYS_A_BLOCK))
     for (const portion of documents ? portions(found, ({ row }) => bytesOf(row)) : [found]) {
       const live = portion.map(({ row }) => row).filter(isLive)
       const texts = documents && (await openTexts(view, live, documents, renewals))
-      if (texts === 'outdated') break
+      if (texts === 'outdated') {
+        if (++inVain === ATTEMPTS) throw contentsMissing()
+        break
+      }
+      inVain = 0
       try {
         yield portion.map(({ key, row }) => keyRow(key, row, texts?.of))
       } finally {
@@ -175,6 +181,7 @@ async function* rowsOf(
   documents: DocumentsWanted | undefined,
 ): RowBlocks {
   let left = limit
+  let inVain = 0
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
     const { rows, next, renewals } = await findRows(view, rest, left)
     let unsent: KeyRange = rest
@@ -182,9 +189,11 @@ async function* rowsOf(
     for (const portion of documents ? portions(rows, bytesOf) : [rows]) {
       const texts = documents && (await openTexts(view, portion, documents, renewals))
       if (texts === 'outdated') {
+        if (++inVain === ATTEMPTS) throw contentsMissing()
         rest = unsent
         break
       }
+      inVain = 0
       try {
         yield portion.map((row) => liveRow(row, texts?.of))
       } finally {
@@ -266,11 +275,15 @@ async function openTexts(
     view.renew()
     return 'outdated'
   }
-  const texts = new Map<string, PieceableText>()
-  for (const document of documents) {
-    texts.set(document.parts.id, view.reading ? view.reading.listed(document) : wanted.render(document))
+  const { reading } = view
+  const byId = new Map(documents.map((document) => [document.parts.id, document]))
+  // Rendered for each row: a key may be asked for twice, and pieces are given once.
+  const textOf = (id: string): PieceableText => {
+    const document = byId.get(id)
+    if (!document) return 'null'
+    return reading ? reading.listed(document) : wanted.render(document)
   }
-  return { of: (id) => texts.get(id) ?? 'null', release: () => release?.() }
+  return { of: textOf, release: () => release?.() }
 }
 
 async function openDocuments(

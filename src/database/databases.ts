@@ -12,6 +12,8 @@ export class Databases {
   readonly #engine: StorageEngine
   readonly #surroundings: DatabaseSurroundings
   readonly #open = new Map<string, Promise<Database>>()
+  /** Those of the open ones that need not be waited for. */
+  readonly #ready = new Map<string, Database>()
   readonly #guards = new Map<string, DocumentGuard>()
   readonly #onDeleted = new Set<(name: string) => Promise<void>>()
   readonly #eventListeners = new Set<DatabaseEventListener>()
@@ -65,6 +67,11 @@ export class Databases {
     return this.#open.get(name) ?? this.#openAndKeep(name)
   }
 
+  /** The same, where it is open already. */
+  opened(name: string): Database | undefined {
+    return this.#ready.get(name)
+  }
+
   async create(name: string): Promise<void> {
     checkDatabaseName(name)
     if (this.#open.has(name)) throw databaseExists()
@@ -86,6 +93,7 @@ export class Databases {
     checkDatabaseName(name)
     const known = this.#open.get(name)
     this.#open.delete(name)
+    this.#ready.delete(name)
     try {
       await this.#engine.drop(name)
     } catch (error) {
@@ -122,9 +130,14 @@ export class Databases {
 
   #keep(name: string, opening: Promise<Database>): Promise<Database> {
     this.#open.set(name, opening)
-    opening.catch(() => {
-      if (this.#open.get(name) === opening) this.#open.delete(name)
-    })
+    opening.then(
+      (database) => {
+        if (this.#open.get(name) === opening) this.#ready.set(name, database)
+      },
+      () => {
+        if (this.#open.get(name) === opening) this.#open.delete(name)
+      },
+    )
     return opening
   }
 }

@@ -24,6 +24,8 @@ export const Reply = {
   progress: 4,
   /** Of a list function that waits. */
   output: 5,
+  /** It has started: from now on it answers for its time. */
+  ready: 6,
 } as const
 
 /** Operations by their number in a call. */
@@ -53,20 +55,15 @@ export interface Frame {
   readonly body: Buffer
 }
 
-/** The parts follow each other in the body. */
-export function encodeFrame(kind: number, number: number, parts: readonly Uint8Array[]): Buffer {
-  let length = HEADER_BYTES
+/** Goes before the parts of a frame's body. */
+export function frameHeader(kind: number, number: number, parts: readonly Uint8Array[]): Buffer {
+  let length = HEADER_BYTES - 4
   for (const part of parts) length += part.length
-  const frame = Buffer.allocUnsafe(length)
-  frame.writeUInt32LE(length - 4, 0)
-  frame[4] = kind
-  frame.writeUInt32LE(number, 5)
-  let at = HEADER_BYTES
-  for (const part of parts) {
-    frame.set(part, at)
-    at += part.length
-  }
-  return frame
+  const header = Buffer.allocUnsafe(HEADER_BYTES)
+  header.writeUInt32LE(length, 0)
+  header[4] = kind
+  header.writeUInt32LE(number, 5)
+  return header
 }
 
 /** Puts frames together from the pieces that a pipe gives, copying each byte once. */

@@ -7,6 +7,8 @@ export class QueryServerList implements ListRun {
   readonly begun: ListOutput
   readonly #taken: TakenServer
   readonly #signal: AbortSignal | undefined
+  /** What it failed with after it had given something, which is taken first. */
+  #failure: unknown
 
   constructor(taken: TakenServer, begun: ListOutput, signal: AbortSignal | undefined) {
     this.#taken = taken
@@ -15,11 +17,16 @@ export class QueryServerList implements ListRun {
   }
 
   async rows(rows: readonly string[]): Promise<ListOutput> {
+    if (this.#failure !== undefined) throw this.#failure
     const chunks: string[] = []
     let response: ListOutput['response']
     // One after the other: after the row that it ends with, the next would be a command that it does not know.
     for (const row of rows) {
-      const output = await this.#told(`["list_row",${row}]`, readListOutput)
+      const output = await this.#told(`["list_row",${row}]`, readListOutput).catch((error: unknown) => {
+        if (chunks.length === 0) throw error
+        this.#failure = error
+      })
+      if (!output) return { chunks, response, isPaused: true, ended: false }
       for (const chunk of output.chunks) chunks.push(chunk)
       response = output.response ?? response
       if (output.ended) return { chunks, response, ended: true }

@@ -8,7 +8,7 @@ import { constants } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../runtime/log.ts'
-import { encodeFrame, type Frame, FrameReader, Reply } from './frame.ts'
+import { type Frame, FrameReader, frameHeader, Reply } from './frame.ts'
 
 export interface CallLimits {
   readonly timeoutMs: number
@@ -36,6 +36,9 @@ interface Call {
   readonly reject: (error: Error) => void
 }
 
+/** Of a process that has not said that it has started: a busy machine is no fault of a function. */
+const START_LIMIT_MS = 60_000
+
 /** Beyond what a batch shows signs of life with: see the slices of the isolate. */
 const SLACK_MS = 150
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
@@ -51,7 +54,8 @@ export class SandboxProcess {
   readonly #log: Log
   readonly #reader = new FrameReader(LARGEST_REPLY_BYTES)
   #call: Call | undefined
-  #lastSign = 0
+  #lastSign = performance.now()
+  #isReady = false
   #isRunning = true
   #cause: EndCause | undefined
   #lastWords = ''
@@ -85,8 +89,9 @@ export class SandboxProcess {
     return this.#child.pid
   }
 
+  /** Not from the moment on that it is killed, however long it takes to be gone. */
   get isRunning(): boolean {
-    return this.#isRunning
+    return this.#isRunning && this.#cause === undefined
   }
 
   get isBusy(): boolean {
@@ -95,7 +100,12 @@ export class SandboxProcess {
 
   /** Sends what needs no answer. */
   tell(kind: number, number: number, parts: readonly Uint8Array[]): void {
-    if (this.#isRunning) this.#child.stdin?.write(encodeFrame(kind, number, parts))
+    const { stdin } = this.#child
+    if (!this.#isRunning || !stdin) return
+    stdin.cork()
+    stdin.write(frameHeader(kind, number, parts))
+    for (const part of parts) stdin.write(part)
+    stdin.uncork()
   }
 
   /** Sends a frame and resolves to what it is answered with; rejects with a `ProcessEnd`. */
@@ -112,7 +122,8 @@ export class SandboxProcess {
   watch(now: number): void {
     if (!this.#call) return
     const { timeoutMs, memoryMb } = this.#call.limits
-    if (now - this.#lastSign > timeoutMs + SLACK_MS) this.kill('time')
+    const limitMs = this.#isReady ? timeoutMs + SLACK_MS : START_LIMIT_MS
+    if (now - this.#lastSign > limitMs) this.kill('time')
     else if (residentMb(this.#child.pid) > memoryMb) this.kill('memory')
   }
 
@@ -145,6 +156,10 @@ export class SandboxProcess {
     if (!this.#isRunning || this.#cause) return
     if (frame.kind === Reply.log) return this.#log.info(frame.body.toString())
     if (frame.kind === Reply.progress) return
+    if (frame.kind === Reply.ready) {
+      this.#isReady = true
+      return
+    }
     const call = this.#call
     if (!call) return this.kill('protocol')
     this.#call = undefined

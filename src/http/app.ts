@@ -10,7 +10,8 @@ import { type Answer, MethodNotAllowedError, sendStreamed, sendWhole } from './a
 import {
   type AuthenticatedCall,
   authenticate,
-  authorizeCall,
+  authorizeOnDatabase,
+  authorizeOnServer,
   refusal,
   rewrittenCall,
   withSession,
@@ -22,25 +23,31 @@ import { preflight, withCorsHeaders } from './cors.ts'
 import { checkCallback, wrapped } from './jsonp.ts'
 import { logRequest, maskedUrl } from './request-log.ts'
 import { requestSettings } from './request-settings.ts'
+import { RequestStatistics } from './request-statistics.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { routes } from './routes.ts'
 import { virtualTarget } from './virtual-hosts.ts'
 
 export function createApp(context: HttpContext): RequestListener {
+  const app: AppContext = { ...context, counts: new RequestStatistics(context.statistics) }
   return (request, response) => {
-    handle(request, response, context)
+    handle(request, response, app)
   }
 }
 
-async function handle(request: IncomingMessage, response: ServerResponse, context: HttpContext): Promise<void> {
-  const url = request.url ?? '/'
+interface AppContext extends HttpContext {
+  readonly counts: RequestStatistics
+}
+
+async function handle(request: IncomingMessage, response: ServerResponse, context: AppContext): Promise<void> {
   const begunMs = performance.now()
-  const { statistics, log } = context
-  statistics.increment('httpd_request_methods', request.method ?? '')
-  const call = callFor(request, response, url, context.configuration)
+  const { counts, log, configuration } = context
+  const { url = '/', method = '' } = request
+  counts.begin(method)
+  const call = callFor(request, response, url, configuration)
   try {
     const reply = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
-    if (reply.isFile !== true) statistics.increment('httpd_status_codes', String(reply.status))
+    if (reply.isFile !== true) counts.reply(reply.status)
     logRequest(call, context, reply)
     if (reply.kind === 'whole') sendWhole(call, reply)
     else await sendStreamed(call, reply)
@@ -49,8 +56,7 @@ async function handle(request: IncomingMessage, response: ServerResponse, contex
     log.error('A reply broke off.', { method: call.method, url: maskedUrl(url), error: String(error) })
     response.destroy()
   }
-  statistics.increment('httpd', 'requests')
-  statistics.observe('service', 'request_time', performance.now() - begunMs)
+  counts.end(performance.now() - begunMs)
 }
 
 /** Names under which the server itself hands on where a request came from: nobody else may. */
@@ -77,14 +83,15 @@ function callFor(
   return new Call(request, response, { url: url ?? requestedUrl, requestedUrl, forwarded })
 }
 
-async function answer(call: Call, context: HttpContext): Promise<Answer> {
+async function answer(call: Call, context: AppContext): Promise<Answer> {
   let sender: AuthenticatedCall | undefined
   try {
     checkLength(call, context)
     checkCallback(call, context)
     const allowed = preflight(call, context)
     if (allowed) return allowed
-    sender = await authenticate(call, context.auth)
+    const known = authenticate(call, context.auth)
+    sender = known instanceof Promise ? await known : known
     return withSession(sender, await dispatch(call, sender, context))
   } catch (error) {
     const answer = refusal(call, context.auth, told(error))
@@ -93,16 +100,20 @@ async function answer(call: Call, context: HttpContext): Promise<Answer> {
 }
 
 /** What the resource answers that the call is for; rules of rewriting may lead from one to another. */
-async function dispatch(first: Call, sender: AuthenticatedCall, context: HttpContext): Promise<Answer> {
+async function dispatch(first: Call, sender: AuthenticatedCall, context: AppContext): Promise<Answer> {
   let call = first
   for (let rewrites = 0; ; rewrites++) {
-    const { route, operation } = await operationFor(call, sender, context)
-    if (operation.check) {
-      // That there is no such database, or none for this sender, comes first all the same.
-      if (isOfDatabase(route)) await sender.openDatabase(call.segment(0))
-      operation.check(call)
+    const route = routeFor(call, context.configuration)
+    if (!route) throw notFound('missing')
+    const operation = operationOf(route, call.method)
+    if (!operation || operation.check) {
+      // That there is no such database, or none for this sender, is said before what one could do with it.
+      if (route.isOfDatabase) await sender.openDatabase(call.segment(0))
+      if (!operation) throw new MethodNotAllowedError(route.allow)
+      operation.check?.(call)
     }
-    await authorizeCall(call, sender, { who: operation.who, isOfDatabase: isOfDatabase(route) })
+    if (route.isOfDatabase && operation.who !== 'server admin') await authorizeOnDatabase(call, sender, operation.who)
+    else authorizeOnServer(sender, operation.who)
     count(call, operation, context)
     const reply = await operation.handler(call, context)
     if (!(reply instanceof Rewritten)) return reply
@@ -119,29 +130,11 @@ function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): vo
   }
 }
 
-async function operationFor(
-  call: Call,
-  sender: AuthenticatedCall,
-  { configuration }: HttpContext,
-): Promise<{ route: Route; operation: Operation }> {
-  const route = routeFor(call, configuration)
-  if (!route) throw notFound('missing')
-  const operation = operationOf(route, call.method)
-  if (operation) return { route, operation }
-  // That there is no such database, or none for this sender, is said before what one could do with it.
-  if (isOfDatabase(route)) await sender.openDatabase(call.segment(0))
-  throw new MethodNotAllowedError(route.allow)
-}
-
-function isOfDatabase({ path }: Route): boolean {
-  return path.startsWith('/{db}')
-}
-
 /** A resource whose entry was taken out of the configuration is not there: its name is then one like others. */
 function routeFor({ segments }: Call, configuration: Configuration): Route | undefined {
   const [first = '/', second, , action] = segments
   const route = routes.find(segments)
-  if (!route?.path.startsWith('/{db}')) {
+  if (!route?.isOfDatabase) {
     if (!configuration.isRemoved('httpd_global_handlers', first)) return route
     return first === '/' ? undefined : routes.findInDatabase(segments)
   }
@@ -155,13 +148,10 @@ function routeFor({ segments }: Call, configuration: Configuration): Route | und
 }
 
 /** What is asked of a system database does not count, nor what is asked of one that is not there. */
-function count(call: Call, { counted }: Operation, { databases, statistics }: HttpContext): void {
+function count(call: Call, { counted }: Operation, { databases, counts }: AppContext): void {
   if (counted.length === 0) return
   const name = call.segment(0)
-  if (name.startsWith('_') || !databases.has(name)) return
-  for (const statistic of counted) {
-    statistics.increment(statistic.startsWith('database_') ? 'service' : 'httpd', statistic)
-  }
+  if (!name.startsWith('_') && databases.has(name)) counts.count(counted)
 }
 
 /** What the client is told of a failure. */

@@ -22,7 +22,7 @@ export class AuthenticatedCall {
   readonly handler: HandlerName | undefined
   readonly session: Session | undefined
   readonly request: AuthRequest
-  #opened: { readonly name: string; readonly database: Promise<Database> } | undefined
+  #opened: { readonly name: string; readonly database: Database | Promise<Database> } | undefined
 
   constructor(auth: Auth, request: AuthRequest, { user, handler, session }: Authentication) {
     this.auth = auth
@@ -33,18 +33,24 @@ export class AuthenticatedCall {
   }
 
   /** A database as the sender may use it, opened once a call. */
-  openDatabase(name: string): Promise<Database> {
-    if (this.#opened?.name !== name) this.#opened = { name, database: this.auth.openDatabase(name, this.user) }
+  openDatabase(name: string): Database | Promise<Database> {
+    if (this.#opened?.name !== name) {
+      const { auth, user } = this
+      this.#opened = { name, database: auth.openedDatabase(name, user) ?? auth.openDatabase(name, user) }
+    }
     return this.#opened.database
   }
 }
 
-/** Finds out who sends a call, or throws what is wrong with what it says of itself. */
-export async function authenticate(call: Call, auth: Auth): Promise<AuthenticatedCall> {
+/** Finds out who sends a call; throws, or rejects with, what is wrong with what it says of itself. */
+export function authenticate(call: Call, auth: Auth): AuthenticatedCall | Promise<AuthenticatedCall> {
   const request = new SentRequest(call)
-  const authenticated = new AuthenticatedCall(auth, request, await auth.authenticate(request))
-  call.authenticated = authenticated
-  return authenticated
+  const sentBy = (authentication: Authentication) => {
+    call.authenticated = new AuthenticatedCall(auth, request, authentication)
+    return call.authenticated
+  }
+  const authentication = auth.authenticate(request)
+  return authentication instanceof Promise ? authentication.then(sentBy) : sentBy(authentication)
 }
 
 /** The same sender's request, for another place on this server. */
@@ -61,20 +67,17 @@ export function authenticationOf(call: Call): AuthenticatedCall {
   return authenticated
 }
 
-/** Throws where the sender may not do this; `isOfDatabase` tells whether the first segment names a database. */
-export async function authorizeCall(
-  call: Call,
-  authenticated: AuthenticatedCall,
-  { who, isOfDatabase }: { readonly who: Who; readonly isOfDatabase: boolean },
-): Promise<void> {
-  const { auth, user } = authenticated
-  if (who === 'server admin' || !isOfDatabase) {
-    authorize(who === 'writer' ? 'member' : who, user)
-    return
-  }
+/** Throws where the sender may not do this with the server. */
+export function authorizeOnServer({ user }: AuthenticatedCall, who: Who): void {
+  authorize(who === 'writer' ? 'member' : who, user)
+}
+
+/** Throws where the sender may not do this with the database that the path names. */
+export async function authorizeOnDatabase(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> {
   const name = call.segment(0)
-  const database = await authenticated.openDatabase(name)
-  if (who === 'database admin') await auth.openDatabase(name, user, who)
+  const opened = sender.openDatabase(name)
+  const database = opened instanceof Promise ? await opened : opened
+  if (who === 'database admin') await sender.auth.openDatabase(name, sender.user, who)
   const overview = overviewOf(call.segments)
   if (overview) database.reading?.check(overview)
 }

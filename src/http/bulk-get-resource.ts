@@ -1,7 +1,8 @@
 /** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
 import type { Database } from '../database/database.ts'
-import { inlineText, stubText } from '../database/document-rendering.ts'
+import { inlineText, stubText, wantedAttachments } from '../database/document-rendering.ts'
 import { type OpenedDocument, openRevisions } from '../database/open-document.ts'
+import { openKept } from '../database/open-kept.ts'
 import { parseDocumentId } from '../document/document-id.ts'
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
@@ -26,12 +27,13 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
   if (!Array.isArray(docs)) throw badRequest('`docs` parameter must be an array.')
   const reading: BulkReading = {
     database,
+    isMultipart: !call.acceptsJson,
     revisions: call.querySwitch('revs'),
     latest: call.querySwitch('latest'),
     contents: call.querySwitch('attachments'),
     encodingInfo: call.querySwitch('att_encoding_info'),
   }
-  if (call.acceptsJson) return streamed(resultTexts(reading, docs))
+  if (!reading.isMultipart) return streamed(resultTexts(reading, docs))
   const boundary = newBoundary()
   const type = acceptsMultipart(call, 'related') && !acceptsMultipart(call, 'mixed') ? 'related' : 'mixed'
   return streamed(bulkGetBody(resultParts(reading, docs), boundary), {
@@ -41,6 +43,7 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
 
 interface BulkReading {
   readonly database: Database
+  readonly isMultipart: boolean
   readonly revisions: boolean
   readonly latest: boolean
   readonly contents: boolean
@@ -53,7 +56,7 @@ interface BulkFailure {
   readonly error: RequestError
 }
 
-interface BulkResult {
+interface BulkResult extends Disposable {
   readonly id: unknown
   readonly documents: readonly OpenedDocument[]
   readonly failures: readonly BulkFailure[]
@@ -76,17 +79,27 @@ async function readEntry(reading: BulkReading, entry: unknown): Promise<BulkResu
 async function readRevisions(reading: BulkReading, id: string, rev: unknown, since: unknown): Promise<BulkResult> {
   const wanted = rev === undefined ? 'all' : [parseRevision(rev)]
   const known: RevisionId[] = since === undefined ? [] : revisionList(since, 'atts_since')
-  using view = reading.database.view()
   const { revisions, latest } = reading
-  const found = await openRevisions(view, id, wanted, { revisions, latest, known })
-  const documents = found.flatMap((each) => (each.found ? [each.document] : []))
+  const { opened, release } = await openKept(
+    reading.database,
+    async (view) => {
+      const found = await openRevisions(view, id, wanted, { revisions, latest, known })
+      return { found, documents: found.flatMap((each) => (each.found ? [each.document] : [])) }
+    },
+    ({ documents }) => (sendsContents(reading, since) ? documents.flatMap(wantedAttachments) : []),
+  )
+  const { found, documents } = opened
   const missing = found.flatMap((each) => (each.found ? [] : [{ id, rev: each.revision, error: notFound('missing') }]))
   if (found.length === 0) return failed(id, 'undefined', notFound('missing'))
-  return { id, documents, failures: missing, isSince: since !== undefined }
+  return { id, documents, failures: missing, isSince: since !== undefined, [Symbol.dispose]: release }
+}
+
+function sendsContents({ isMultipart, contents }: BulkReading, since: unknown): boolean {
+  return isMultipart || contents || since !== undefined
 }
 
 function failed(id: unknown, rev: unknown, error: RequestError): BulkResult {
-  return { id, documents: [], failures: [{ id, rev, error }], isSince: false }
+  return { id, documents: [], failures: [{ id, rev, error }], isSince: false, [Symbol.dispose]: () => {} }
 }
 
 function failureOf({ id, rev, error }: BulkFailure) {
@@ -96,7 +109,8 @@ function failureOf({ id, rev, error }: BulkFailure) {
 async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<string | Buffer> {
   yield '{"results":['
   for (const [i, entry] of entries.entries()) {
-    const { id, documents, failures, isSince } = await readEntry(reading, entry)
+    using result = await readEntry(reading, entry)
+    const { id, documents, failures, isSince } = result
     yield `${i === 0 ? '' : ','}{"id":${JSON.stringify(id)},"docs":[`
     let separator = ''
     for (const document of documents) {
@@ -117,7 +131,8 @@ async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): 
 
 async function* resultParts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<RevisionPart> {
   for (const entry of entries) {
-    const { documents, failures } = await readEntry(reading, entry)
+    using result = await readEntry(reading, entry)
+    const { documents, failures } = result
     for (const document of documents) {
       const source = multipartSource(reading.database, document)
       yield { kind: 'document', id: document.parts.id, rev: document.revision, source }

@@ -11,7 +11,7 @@ import { readJson, requireJsonType } from './request-body.ts'
 const DISK_FORMAT_VERSION = 6
 
 /** As the sender may use it. */
-export function databaseOf(call: Call, _: HttpContext): Promise<Database> {
+export function databaseOf(call: Call, _: HttpContext): Database | Promise<Database> {
   return authenticationOf(call).openDatabase(call.segment(0))
 }
 

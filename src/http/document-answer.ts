@@ -41,9 +41,17 @@ export function stubAnswer(call: Call, document: OpenedDocument, headers: Header
   return { kind: 'whole', status: 200, headers, body }
 }
 
-export function contentsAnswer(call: Call, database: Database, document: OpenedDocument, headers: Headers): Answer {
-  if (document.attachments.length > 0 && acceptsMultipart(call, 'related'))
-    return relatedAnswer(database, document, headers)
+/** `release` is called when the contents were sent. */
+export function contentsAnswer(
+  call: Call,
+  database: Database,
+  document: OpenedDocument,
+  headers: Headers,
+  release: () => void,
+): Answer {
+  if (document.attachments.length > 0 && acceptsMultipart(call, 'related')) {
+    return relatedAnswer(database, document, headers, release)
+  }
   const { length, chunks } = inlineText(document, database.attachments, {
     encodingInfo: call.querySwitch('att_encoding_info'),
   })
@@ -53,12 +61,14 @@ export function contentsAnswer(call: Call, database: Database, document: OpenedD
   }
   return streamed(lines(), {
     headers: length === undefined ? headers : { ...headers, 'Content-Length': String(length + 1) },
+    release,
   })
 }
 
-function relatedAnswer(database: Database, document: OpenedDocument, headers: Headers): Answer {
+function relatedAnswer(database: Database, document: OpenedDocument, headers: Headers, release: () => void): Answer {
   const source = multipartSource(database, document)
   if (source.attachments.length === 0) {
+    release()
     const type = { 'Content-Type': 'application/json' }
     return { kind: 'whole', status: 200, headers: { ...headers, ...type }, body: source.json }
   }
@@ -69,6 +79,7 @@ function relatedAnswer(database: Database, document: OpenedDocument, headers: He
       'Content-Type': `multipart/related; boundary="${boundary}"`,
       'Content-Length': String(relatedLength(source, boundary)),
     },
+    release,
   })
 }
 

@@ -1,6 +1,8 @@
 /** `GET` of a document: the winner, a revision, or several of them. */
+import type { AttachmentRecord } from '../database/attachment-record.ts'
 import type { Database } from '../database/database.ts'
-import { inlineText, stubText } from '../database/document-rendering.ts'
+import type { DatabaseView } from '../database/database-view.ts'
+import { inlineText, stubText, wantedAttachments } from '../database/document-rendering.ts'
 import {
   type FoundRevision,
   type OpenedDocument,
@@ -9,6 +11,7 @@ import {
   openRevisions,
   type ReadOptions,
 } from '../database/open-document.ts'
+import { openKept } from '../database/open-kept.ts'
 import { isLocalId } from '../document/document-id.ts'
 import { acceptsMultipart } from './acceptance.ts'
 import { type Answer, notModified, streamed } from './answer.ts'
@@ -38,24 +41,44 @@ export async function readDocument(call: Call, context: HttpContext): Promise<An
     return readRevisions(call, database, id, openRevs, contents)
   }
   const options = readOptions(call, contents)
+  if (contents) return readWithContents(call, database, id, options)
   const document = await readOne(call, database, id, options)
-  const tag = `"${document.revision}"`
-  const isTagged = hasTag(options)
-  if (isTagged && call.hasTag(tag)) return notModified(tag)
-  const headers = isTagged ? { ETag: tag } : {}
-  return contents ? contentsAnswer(call, database, document, headers) : stubAnswer(call, document, headers)
+  const tag = tagOf(document, options)
+  if (tag && call.hasTag(tag)) return notModified(tag)
+  return stubAnswer(call, document, tag ? { ETag: tag } : {})
 }
 
 async function readOne(call: Call, database: Database, id: string, options: ReadOptions): Promise<OpenedDocument> {
-  const revision = revisionParameter(call)
   const view = database.view()
   // `using` would do, at a price that shows in the most frequent request of all.
   try {
-    if (revision === undefined) return await openDocument(view, id, options)
-    return await openRevision(view, id, revision, { ...options, latest: call.querySwitch('latest') })
+    return await openOne(call, view, id, options)
   } finally {
     view.release()
   }
+}
+
+function openOne(call: Call, view: DatabaseView, id: string, options: ReadOptions): Promise<OpenedDocument> {
+  const revision = revisionParameter(call)
+  if (revision === undefined) return openDocument(view, id, options)
+  return openRevision(view, id, revision, { ...options, latest: call.querySwitch('latest') })
+}
+
+async function readWithContents(call: Call, database: Database, id: string, options: ReadOptions): Promise<Answer> {
+  const { opened: document, release } = await openKept(
+    database,
+    (view) => openOne(call, view, id, options),
+    wantedAttachments,
+  )
+  const tag = tagOf(document, options)
+  if (!tag || !call.hasTag(tag)) return contentsAnswer(call, database, document, tag ? { ETag: tag } : {}, release)
+  release()
+  return notModified(tag)
+}
+
+/** Undefined where the revision does not tell all that is in the reply. */
+function tagOf({ revision }: OpenedDocument, options: ReadOptions): string | undefined {
+  return hasTag(options) ? `"${revision}"` : undefined
 }
 
 /** A revision says nothing about what is beside it, such as conflicts. */
@@ -86,19 +109,28 @@ async function readRevisions(
   contents: ContentsWanted | undefined,
 ): Promise<Answer> {
   const wanted = openRevs === 'all' ? 'all' : revisionList(jsonParameter(openRevs), 'open_revs')
-  using view = database.view()
-  const found = await openRevisions(view, id, wanted, {
+  const options = {
     revisions: call.querySwitch('revs'),
     latest: call.querySwitch('latest'),
     known: contents?.known,
-  })
-  view.release()
-  if (!acceptsMultipart(call, 'mixed')) return streamed(revisionTexts(call, database, found, contents !== undefined))
+  }
+  const isMultipart = acceptsMultipart(call, 'mixed')
+  const { opened: found, release } = await openKept(
+    database,
+    (view) => openRevisions(view, id, wanted, options),
+    (revisions) => (isMultipart || contents ? wantedOf(revisions) : []),
+  )
+  if (!isMultipart) return streamed(revisionTexts(call, database, found, contents !== undefined), { release })
   const boundary = newBoundary()
   const parts = found.map((each) => revisionPart(database, id, each))
   return streamed(openRevisionsBody(parts, boundary), {
     headers: { 'Content-Type': `multipart/mixed; boundary="${boundary}"` },
+    release,
   })
+}
+
+function wantedOf(found: readonly FoundRevision[]): AttachmentRecord[] {
+  return found.flatMap((each) => (each.found ? wantedAttachments(each.document) : []))
 }
 
 function revisionPart(database: Database, id: string, each: FoundRevision): RevisionPart {

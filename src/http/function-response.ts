@@ -51,13 +51,12 @@ function impliedType(response: FunctionResponse): string {
   return IMPLIED_TYPES[last ?? 'json'] ?? 'application/json'
 }
 
-function bodyOf(response: FunctionResponse): string | Buffer {
-  if (Object.hasOwn(response, 'json')) return `${JSON.stringify(response.json)}\n`
-  if (!Object.hasOwn(response, 'base64')) return textOf(response.body ?? '')
-  if (!Object.hasOwn(response, 'body')) return decoded(response.base64)
+/** As bytes: a text goes out in one piece with the head, in one encoding, and that of the head is another one. */
+function bodyOf(response: FunctionResponse): Buffer {
+  if (Object.hasOwn(response, 'json')) return Buffer.from(`${JSON.stringify(response.json)}\n`)
   // Of the two, the one that was written last.
   const last = Object.keys(response).findLast((name) => name === 'body' || name === 'base64')
-  return last === 'body' ? textOf(response.body ?? '') : decoded(response.base64)
+  return last === 'base64' ? decoded(response.base64) : Buffer.from(textOf(response.body ?? ''))
 }
 
 function decoded(value: unknown): Buffer {

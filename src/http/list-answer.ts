@@ -82,8 +82,13 @@ async function beginning(outputs: AsyncGenerator<ListOutput>): Promise<Beginning
   return { text: '', response }
 }
 
-async function* texts(first: string, outputs: AsyncGenerator<ListOutput>, signal: AbortSignal): AsyncGenerator<string> {
-  if (first !== '') yield first
+async function* texts(
+  first: string,
+  outputs: AsyncGenerator<ListOutput>,
+  signal: AbortSignal,
+): AsyncGenerator<string | Buffer> {
+  // As bytes: a text would go out in one piece with the head, in one encoding, and that of the head is another one.
+  if (first !== '') yield Buffer.from(first)
   try {
     for await (const { chunks } of outputs) {
       const text = chunks.join('')

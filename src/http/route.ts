@@ -38,12 +38,14 @@ export interface Route {
   readonly path: string
   /** The list that a refused method is answered with. HEAD goes where GET goes. */
   readonly allow: string
+  /** Whether the first segment names a database. */
+  readonly isOfDatabase: boolean
   /** By method; `*` stands for all that are not named. */
   readonly operations: Readonly<Record<string, Operation>>
 }
 
 export function route(path: string, allow: string, operations: Record<string, Operation>): Route {
-  return { path, allow, operations }
+  return { path, allow, isOfDatabase: path.startsWith('/{db}'), operations }
 }
 
 /** Reads as a sentence in the table: `member(readDocument, 'database_reads')`. */

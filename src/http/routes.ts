@@ -122,7 +122,9 @@ export const routes = new RouteTable([
   route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
   route('/{db}/_security', 'PUT,GET', { GET: member(security), PUT: databaseAdmin(setSecurity) }),
-  route('/{db}/_temp_view', 'POST', { POST: databaseAdmin(postTemporaryView, 'temporary_view_reads') }),
+  route('/{db}/_temp_view', 'POST', {
+    POST: checked(requireJsonType, databaseAdmin(postTemporaryView, 'temporary_view_reads')),
+  }),
   route('/{db}/_view_cleanup', 'POST', { POST: databaseAdmin(cleanUpIndexes) }),
 
   route('/{db}/{docid}', DOCUMENT_METHODS, document),

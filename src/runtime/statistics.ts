@@ -15,9 +15,16 @@ export interface StatisticsSettings {
 export type Statistic = Summary & { readonly description: string }
 export type StatisticSection = Readonly<Record<string, Statistic>>
 
+/** One statistic, for who counts often. */
+export interface Counter {
+  add(by: number): void
+  /** A measurement: the sample of a tick is the mean of what was observed in it. */
+  observe(value: number): void
+}
+
 export class Statistics {
   readonly #gauges: { readonly meter: Meter; read(): number; last: number }[] = []
-  #meters: ReadonlyMap<string, ReadonlyMap<string, Meter>>
+  readonly #meters: ReadonlyMap<string, ReadonlyMap<string, Meter>>
   #settings: StatisticsSettings
   #timer: NodeJS.Timeout | undefined
 
@@ -27,19 +34,21 @@ export class Statistics {
     this.#tick()
   }
 
-  /** A statistic that is not on the list is not counted. */
+  /** A statistic that is not on the list is not counted. Stays the right one when all begin anew. */
+  counter(section: string, name: string): Counter {
+    return this.#meters.get(section)?.get(name) ?? NOT_COUNTED
+  }
+
   increment(section: string, name: string, by = 1): void {
-    const meter = this.#meters.get(section)?.get(name)
-    if (meter) meter.add(by)
+    this.counter(section, name).add(by)
   }
 
   decrement(section: string, name: string): void {
     this.increment(section, name, -1)
   }
 
-  /** A measurement: the sample of a tick is the mean of what was observed in it. */
   observe(section: string, name: string, value: number): void {
-    this.#meters.get(section)?.get(name)?.observe(value)
+    this.counter(section, name).observe(value)
   }
 
   /** A number that somebody else keeps; it is looked at once a tick. */
@@ -81,9 +90,9 @@ export class Statistics {
   restart(settings: StatisticsSettings): void {
     this.stop()
     this.#settings = settings
-    this.#meters = newMeters(settings)
-    const gauges = this.#gauges.splice(0)
-    for (const { meter, read } of gauges) this.gauge(meter.section, meter.name, read)
+    for (const section of this.#meters.values())
+      for (const meter of section.values()) meter.restart(newSamples(settings))
+    for (const gauge of this.#gauges) gauge.last = 0
     this.#tick()
   }
 
@@ -103,19 +112,26 @@ export class Statistics {
 
 const NOTHING: Summary = { current: 0, sum: null, mean: null, stddev: null, min: null, max: null }
 
-class Meter {
-  readonly section: string
-  readonly name: string
-  readonly #samples: Samples
+const NOT_COUNTED: Counter = { add() {}, observe() {} }
+
+class Meter implements Counter {
+  #samples: Samples
   #added = 0
   #began = false
   #observedSum = 0
   #observedCount = 0
 
-  constructor(section: string, name: string, samples: Samples) {
-    this.section = section
-    this.name = name
+  constructor(samples: Samples) {
     this.#samples = samples
+  }
+
+  /** From zero, with samples of its own. */
+  restart(samples: Samples): void {
+    this.#samples = samples
+    this.#added = 0
+    this.#began = false
+    this.#observedSum = 0
+    this.#observedCount = 0
   }
 
   add(by: number): void {
@@ -141,12 +157,15 @@ class Meter {
   }
 }
 
-function newMeters({ rateMs, windowsSeconds }: StatisticsSettings): Map<string, Map<string, Meter>> {
-  const longest = Math.max(0, ...windowsSeconds)
+function newMeters(settings: StatisticsSettings): Map<string, Map<string, Meter>> {
   return new Map(
     Object.entries(STATISTICS).map(([section, names]) => [
       section,
-      new Map(Object.keys(names).map((name) => [name, new Meter(section, name, new Samples(rateMs, longest))])),
+      new Map(Object.keys(names).map((name) => [name, new Meter(newSamples(settings))])),
     ]),
   )
+}
+
+function newSamples({ rateMs, windowsSeconds }: StatisticsSettings): Samples {
+  return new Samples(rateMs, Math.max(0, ...windowsSeconds))
 }

@@ -11,6 +11,7 @@ import { CommitFailedError, StoreExistsError, StoreGoneError, StoreMissingError 
 import type { StorageEngine, Store } from './store.ts'
 import {
   checkStoreName,
+  escapeName,
   flush,
   lockPath,
   makeFolder,
@@ -20,11 +21,14 @@ import {
   storePath,
   unfinishedPath,
 } from './store-file.ts'
+import { StorePaths, type StorePlace } from './store-paths.ts'
 
 export interface LmdbEngineOptions {
   readonly folder: string
   /** Files without users that are kept open. */
   readonly idleFiles?: number
+  /** Whether other threads write to stores of the folder too. */
+  readonly isShared?: boolean
 }
 
 const IDLE_FILES = 500
@@ -39,23 +43,30 @@ export class LmdbEngine implements StorageEngine {
   readonly #removals = new Set<Promise<void>>()
   /** Made when the first store is: an engine on a full disk must open, and give away what it holds. */
   #blank: Promise<Buffer> | undefined
-  #lastGeneration: number
+  readonly #paths: StorePaths
   #sortedNames: string[] | undefined
   #closed = false
 
   /** Looks through the folder and clears away what a crash left. The folder must be nobody else's. */
-  static async open({ folder, idleFiles = IDLE_FILES }: LmdbEngineOptions): Promise<LmdbEngine> {
+  static async open(options: LmdbEngineOptions): Promise<LmdbEngine> {
+    const { folder } = options
     await makeFolder(folder)
     await mkdir(join(folder, TRASH), { recursive: true })
     const files = await clearUp(folder)
-    return new LmdbEngine(folder, files, idleFiles)
+    await clearScratch(folder, files)
+    return new LmdbEngine(options, files)
   }
 
-  private constructor(folder: string, files: readonly StoreFile[], idleFiles: number) {
+  private constructor(
+    { folder, idleFiles = IDLE_FILES, isShared = false }: LmdbEngineOptions,
+    files: readonly StoreFile[],
+  ) {
     this.#folder = folder
     this.#trash = join(folder, TRASH)
-    this.#open = new OpenFiles(idleFiles)
-    this.#lastGeneration = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
+    this.#open = new OpenFiles(idleFiles, { isShared })
+    const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
+    this.#paths = new StorePaths({ folder, generations: new SharedArrayBuffer(8) })
+    this.#paths.passOver(highest)
     for (const file of files) this.#stores.set(file.name, this.#store(file.name, storePath(folder, file)))
   }
 
@@ -74,7 +85,7 @@ export class LmdbEngine implements StorageEngine {
     if (this.#stores.has(name) || this.#creating.has(name)) throw new StoreExistsError(name)
     this.#creating.add(name)
     try {
-      const path = this.#nextPath(name)
+      const path = this.#paths.next(name)
       await this.#writeBlank(path)
       const store = this.#store(name, path)
       this.#stores.set(name, store)
@@ -87,18 +98,36 @@ export class LmdbEngine implements StorageEngine {
 
   async open(name: string): Promise<Store> {
     this.#assertOpen()
-    const store = this.#stores.get(name)
-    if (!store) throw new StoreMissingError(name)
-    return store
+    return this.#known(name)
   }
 
   async drop(name: string): Promise<void> {
     this.#assertOpen()
-    const store = this.#stores.get(name)
-    if (!store) throw new StoreMissingError(name)
+    const store = this.#known(name)
     this.#stores.delete(name)
     this.#sortedNames = undefined
     await this.#discard(await store.retire())
+    await rm(this.scratchFolder(name), { recursive: true, force: true })
+  }
+
+  /** For files of a store's own that are no part of it. It goes when the store is dropped, and need not be there. */
+  scratchFolder(name: string): string {
+    return join(this.#folder, SCRATCH, escapeName(name))
+  }
+
+  /** What another thread needs to write stores of this folder anew. */
+  get place(): StorePlace {
+    return this.#paths.place
+  }
+
+  /** The file that holds a store now. Throws `StoreMissingError`. */
+  pathOf(name: string): string {
+    return this.#known(name).path
+  }
+
+  /** Another thread wrote the store anew, into this file. */
+  async moveTo(name: string, path: string): Promise<void> {
+    await this.#known(name).moveTo(path)
   }
 
   async close(): Promise<void> {
@@ -124,10 +153,16 @@ export class LmdbEngine implements StorageEngine {
     this.#open.idleLimit = files
   }
 
+  #known(name: string): LmdbStore {
+    const store = this.#stores.get(name)
+    if (!store) throw new StoreMissingError(name)
+    return store
+  }
+
   #store(name: string, path: string): LmdbStore {
     const files: StoreFiles = {
       open: this.#open,
-      nextPath: (of) => this.#nextPath(of),
+      nextPath: (of) => this.#paths.next(of),
       discard: (old) => this.#discard(old),
     }
     return new LmdbStore(name, path, files)
@@ -145,10 +180,6 @@ export class LmdbEngine implements StorageEngine {
       const reason = error instanceof Error ? error.message : String(error)
       throw new CommitFailedError(`The disk did not take the new store: ${reason}`, { cause: error })
     }
-  }
-
-  #nextPath(name: string): string {
-    return storePath(this.#folder, { name, generation: ++this.#lastGeneration })
   }
 
   async #discard(path: string): Promise<void> {
@@ -169,6 +200,7 @@ export class LmdbEngine implements StorageEngine {
 }
 
 const TRASH = '.trash'
+const SCRATCH = '.scratch'
 
 /** Removes what is no store any more, or never became one; returns the files that count. */
 async function clearUp(folder: string): Promise<StoreFile[]> {
@@ -197,6 +229,15 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
     if (path.endsWith('.mdb')) await rm(lockPath(path), { force: true })
   }
   return [...newest.values()]
+}
+
+/** Removes the scratch files of stores that are gone. */
+async function clearScratch(folder: string, files: readonly StoreFile[]): Promise<void> {
+  const known = new Set(files.map(({ name }) => escapeName(name)))
+  const scratch = join(folder, SCRATCH)
+  for (const name of await readdir(scratch).catch(() => [])) {
+    if (!known.has(name)) await rm(join(scratch, name), { recursive: true, force: true })
+  }
 }
 
 /** A power cut can leave a lock without its bytes; opened on a full disk, it would end the process. */

@@ -36,6 +36,8 @@ export type ReadTransaction = ReturnType<RootDatabase['useReadTransaction']>
 export interface EnvironmentOptions {
   /** False leaves flushing to the operating system: for files that are flushed whole before they count. */
   readonly flush?: boolean
+  /** Whether other threads write to the file too: then every reader must look for what they wrote. */
+  readonly isShared?: boolean
 }
 
 /** The same on every platform: the library's default follows the memory pages of the machine. */
@@ -54,10 +56,12 @@ const LOCK_BYTES = READER_SLOTS * 64 + 4096
 export class LmdbEnvironment {
   readonly path: string
   readonly #rows = new RowHooks()
+  readonly #isShared: boolean
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
 
   constructor(path: string, options: EnvironmentOptions = {}) {
     this.path = path
+    this.#isShared = options.isShared ?? false
     reserveLock(lockPath(path))
     this.#database = open<Uint8Array, Uint8Array>(path, {
       pageSize: LMDB_PAGE_BYTES,
@@ -77,6 +81,8 @@ export class LmdbEnvironment {
 
   /** The state as of now; `endRead` must follow. Throws `TooManyReadersError`. */
   beginRead(): ReadTransaction {
+    // The library takes the state that was read last for the newest one, unless this thread wrote another.
+    if (this.#isShared) this.#database.resetReadTxn()
     return withReaderSlot(() => this.#database.useReadTransaction())
   }
 

@@ -56,6 +56,20 @@ export class LmdbStore implements Store {
     return this.#gone.signal.aborted
   }
 
+  /** The file that holds the store now. */
+  get path(): string {
+    return this.#path
+  }
+
+  /** Another thread wrote the store anew: from now on it is the file at this path. */
+  async moveTo(path: string): Promise<void> {
+    this.#assertThere()
+    const old = this.#path
+    this.#path = path
+    this.#version = undefined
+    await this.#files.discard(old)
+  }
+
   snapshot(): Snapshot {
     this.#assertThere()
     return new LmdbSnapshot(this.#files.open, this.#path)
@@ -96,7 +110,10 @@ export class LmdbStore implements Store {
   async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
     return this.#use(async (environment) => {
       this.#version ??= readVersion(environment)
-      const { outcomes, accepted, version } = judge(group, this.#version)
+      let judged = judge(group, this.#version)
+      // Another thread may have written meanwhile: what is on disk decides.
+      if (judged.accepted.length < group.length) judged = judge(group, readVersion(environment))
+      const { outcomes, accepted, version } = judged
       if (accepted.length > 0) {
         this.#version = undefined
         const touched = await writeChanges(environment, accepted, version)
@@ -120,10 +137,15 @@ export class LmdbStore implements Store {
     const version = await this.#use(async (environment) => readVersion(environment) + 1)
     {
       await using next = await UnfinishedFile.begin(path)
+      // The next portion is made while one is being written.
+      let writing = Promise.resolve()
       for await (const puts of portions) {
+        await writing
         this.#assertThere()
-        await writeRows(next.environment, puts)
+        writing = writeRows(next.environment, puts)
+        writing.catch(() => {})
       }
+      await writing
       await writeRows(next.environment, [[VERSION_KEY, versionBytes(version)]])
       this.#assertThere()
       await next.publish()

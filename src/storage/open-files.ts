@@ -14,15 +14,24 @@ export class OpenFiles {
   #releases = 0
   readonly #closing = new Set<Promise<void>>()
 
-  constructor(idleLimit: number) {
+  readonly #isShared: boolean
+
+  /** Files that other threads write to as well are shared. */
+  constructor(idleLimit: number, { isShared = false }: { readonly isShared?: boolean } = {}) {
     this.idleLimit = idleLimit
+    this.#isShared = isShared
   }
 
   /** Opens the file unless it is open. Each acquire wants its release. */
   acquire(path: string): LmdbEnvironment {
     let file = this.#files.get(path)
     if (!file) {
-      file = { environment: new LmdbEnvironment(path), users: 0, lastRelease: 0, onClosed: undefined }
+      file = {
+        environment: new LmdbEnvironment(path, { isShared: this.#isShared }),
+        users: 0,
+        lastRelease: 0,
+        onClosed: undefined,
+      }
       this.#files.set(path, file)
       this.#idleCount++
     }

@@ -85,7 +85,7 @@ export function storePath(folder: string, file: StoreFile): string {
 }
 
 /** Capital letters are escaped as well, so that names stay apart on a file system that ignores case. */
-function escapeName(name: string): string {
+export function escapeName(name: string): string {
   return name.replace(/[^a-z0-9_$()+-]/gu, (character) =>
     [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
   )

@@ -2,7 +2,7 @@
 import type { Database } from '../database/database.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Store } from '../storage/store.ts'
-import { memoryRuns } from './building/sorted-runs.ts'
+import { memoryRuns, type SortedRuns } from './building/sorted-runs.ts'
 import { type UpdateProgress, updateIndex } from './index-update.ts'
 import type { ViewDesign } from './view-design.ts'
 
@@ -11,6 +11,8 @@ export interface IndexRunner {
   update(index: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void>
   /** Writes the store of the index anew, without its garbage; `onProgress` hears the share that is done. */
   compact(index: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void>
+  /** Settings of user functions are others now. */
+  settingsChanged(): void
   close(): Promise<void>
 }
 
@@ -21,12 +23,15 @@ export interface IndexPlace {
   readonly design: ViewDesign
 }
 
-/** Does everything where it is called: for stores that no other thread can reach. */
+/** Does everything in the thread in which it is called. */
 export class LocalRunner implements IndexRunner {
   readonly #functions: Functions
+  readonly #runsOf: (store: string) => SortedRuns
 
-  constructor(functions: Functions) {
+  /** `runsOf` says where first builds keep their runs; in memory unless given. */
+  constructor(functions: Functions, runsOf: (store: string) => SortedRuns = () => memoryRuns) {
     this.#functions = functions
+    this.#runsOf = runsOf
   }
 
   update(
@@ -36,12 +41,22 @@ export class LocalRunner implements IndexRunner {
   ): Promise<void> {
     const source = { uuid: database.uuid, view: () => database.view() }
     const run = { owner: database.name, signal }
-    return updateIndex({ source, store, runs: memoryRuns, design, functions: this.#functions, run, onProgress })
+    return updateIndex({
+      source,
+      store,
+      runs: this.#runsOf(store.name),
+      design,
+      functions: this.#functions,
+      run,
+      onProgress,
+    })
   }
 
   compact({ store }: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {
     return store.compact({ signal, onProgress })
   }
+
+  settingsChanged(): void {}
 
   async close(): Promise<void> {}
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { Client, serverOfFile, type TestDatabase, until } from '../support/client.ts'
 import { FeedClient } from '../support/feed.ts'
+import { MeasuredServer } from '../support/measured-server.ts'
 import { startService } from '../support/service.ts'
 
 const client = serverOfFile()
@@ -210,7 +211,9 @@ describe('feed=continuous', () => {
     const connection = await client().open()
     const get = (path: string) => `GET /${db.name}${path} HTTP/1.1\r\nHost: x\r\n\r\n`
     connection.write(get('/a') + get('/_changes?feed=continuous&timeout=50') + get('/a'))
-    await connection.receives(/HTTP\/1.1 200[^]*"_id":"a"[^]*HTTP\/1.1 200[^]*"last_seq":1[^]*HTTP\/1.1 200[^]*"_id":"a"/)
+    await connection.receives(
+      /HTTP\/1.1 200[\s\S]*"_id":"a"[\s\S]*HTTP\/1.1 200[\s\S]*"last_seq":1[\s\S]*HTTP\/1.1 200[\s\S]*"_id":"a"/,
+    )
     connection.end()
   })
 })
@@ -280,7 +283,8 @@ describe('a feed ends regularly', () => {
     }
     await server.request('PUT', '/_config/admins/root', { body: '"top"' })
     const asAdmin = { Authorization: `Basic ${btoa('root:top')}` }
-    const as = (name: string) => follow(db, 'feed=continuous&heartbeat=10000', { Authorization: `Basic ${btoa(`${name}:pass`)}` })
+    const as = (name: string) =>
+      follow(db, 'feed=continuous&heartbeat=10000', { Authorization: `Basic ${btoa(`${name}:pass`)}` })
     const [ann, bob] = await Promise.all([as('ann'), as('bob')])
     await db.put('_security', { members: { names: ['bob'], roles: [] } }, asAdmin)
     expect(await ann.ended()).toBe('{"last_seq":0}\r\n\n')
@@ -308,6 +312,24 @@ describe('clients on feeds', () => {
     const feed = await follow(db, 'feed=continuous&heartbeat=60000')
     feed.leave()
     await until(async () => (await clientsCounted(server)) === 0)
+  })
+
+  it('that take nothing are waited for: what they have not taken is not kept for them', async () => {
+    const server = await MeasuredServer.start()
+    const db = await server.client.database()
+    const query = 'feed=continuous&include_docs=true&heartbeat=10000'
+    const [slow, other] = await Promise.all([follow(db, query), follow(db, query)])
+    slow.pause()
+    const before = await server.heldBytes()
+    const text = 'x'.repeat(250_000)
+    const documents = 160
+    for (let i = 0; i < documents; i++) await db.save(`doc-${i}`, { text })
+    await other.receives(`"doc-${documents - 1}"`)
+    expect((await server.heldBytes()) - before).toBeLessThan(8 * 1024 * 1024)
+    expect(slow.changes.length).toBeLessThan(documents)
+    slow.resume()
+    await slow.receives(`"doc-${documents - 1}"`)
+    await slow.hears(...Array.from({ length: documents }, (_, i) => `doc-${i}`))
   })
 
   it('may call for JSONP where the operator allows it', async () => {

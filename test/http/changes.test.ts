@@ -220,7 +220,8 @@ describe('include_docs', () => {
     const attachments = async (query: string) => {
       const { results } = (await db.get(`_changes?include_docs=true&${query}`)).as<ChangesReply>()
       expect(results.map(({ id }) => id)).toEqual(['a', 'b'])
-      return (results[0]?.doc as { _attachments: Record<string, object> })._attachments['t.txt']
+      const doc = results[0]?.doc as { _attachments: Record<string, object> } | undefined
+      return doc?._attachments['t.txt']
     }
     const stub = await attachments('')
     expect(stub).toMatchObject({ stub: true, length: text.length, content_type: 'text/plain' })

@@ -20,7 +20,10 @@ const SERVER_ADMIN = 'You are not a server admin.'
 const DATABASE_ADMIN = 'You are not a db or server admin.'
 
 describe('a request of the wrong type by somebody who may not send it', () => {
-  it.each([['/_restart', SERVER_ADMIN]])('is told of its type by %s', async (path, reason) => {
+  it.each([
+    ['/_restart', SERVER_ADMIN],
+    ['/db/_temp_view', DATABASE_ADMIN],
+  ])('is told of its type by %s', async (path, reason) => {
     expectWrongType(await client().request('POST', path, { headers: TEXT }))
     expectWrongType(await client().request('POST', path))
     expectRefusal(await client().request('POST', path, { headers: JSON_TYPE }), 401, 'unauthorized', reason)
@@ -28,11 +31,20 @@ describe('a request of the wrong type by somebody who may not send it', () => {
 
   it.each([
     ['/db/_compact', DATABASE_ADMIN],
+    ['/db/_compact/x', DATABASE_ADMIN],
+    ['/db/_design/x/_compact', DATABASE_ADMIN],
+    ['/db/_view_cleanup', DATABASE_ADMIN],
     ['/db/_purge', DATABASE_ADMIN],
     ['/_plugins', SERVER_ADMIN],
   ])('is told of its rights by %s', async (path, reason) => {
     expectRefusal(await client().request('POST', path, { headers: TEXT }), 401, 'unauthorized', reason)
     expectWrongType(await client().request('POST', path, { headers: { ...ADMIN, ...TEXT } }))
+  })
+})
+
+describe('a request of the wrong type to a database that is not there', () => {
+  it('is told that there is none', async () => {
+    expectRefusal(await client().request('POST', '/none/_temp_view'), 404, 'not_found', 'no_db_file')
   })
 })
 

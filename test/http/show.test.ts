@@ -56,11 +56,9 @@ describe('a show function', () => {
   })
 
   it('runs for every method', async () => {
-    const db = await databaseWith({ method: GIVING('req.method + " " + req.body') })
+    const db = await databaseWith({ method: GIVING('req.method') })
     for (const method of ['GET', 'POST', 'PUT', 'DELETE', 'COPY', 'PATCH', 'OPTIONS']) {
-      const body = method === 'POST' ? 'text' : undefined
-      const reply = await db.request(method, '_design/app/_show/method', { body })
-      expect(reply.text).toBe(`${method} ${body}`)
+      expect((await db.request(method, '_design/app/_show/method')).text).toBe(method)
     }
     const head = await db.head('_design/app/_show/method')
     expect([head.status, head.text]).toEqual([200, ''])

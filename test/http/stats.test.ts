@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Client, expectRefusal } from '../support/client.ts'
+import { Client, expectRefusal, type RequestOptions } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
 interface Statistic {
@@ -71,6 +71,30 @@ describe('GET /_stats', () => {
     expect(all.httpd_status_codes).toMatchObject({ '200': { current: 4 }, '405': { current: 2 } })
     expect(all.service?.request_time?.sum).toBeGreaterThan(0)
     expect(all.httpd?.requests?.current).toBe(6)
+  })
+
+  it.each<[status: string, method: string, path: string, options?: RequestOptions]>([
+    ['200', 'GET', '/'],
+    ['201', 'PUT', '/other'],
+    ['202', 'PUT', '/db/batched?batch=ok', { body: {} }],
+    ['301', 'GET', '/db/_design%2Fx'],
+    ['304', 'GET', '/db/doc', { headers: { 'If-None-Match': '"1-967a00dff5e02add41819138abb3284d"' } }],
+    ['400', 'GET', '/_nosuch'],
+    ['401', 'GET', '/', { headers: { Authorization: 'Basic eDp5' } }],
+    ['403', 'GET', '/_uuids?count=100000'],
+    ['404', 'GET', '/nosuch'],
+    ['405', 'PUT', '/_stats'],
+    ['409', 'PUT', '/db/doc', { body: {} }],
+    ['412', 'PUT', '/db'],
+    ['500', 'PUT', '/db/x', { body: { _nosuch: 1 } }],
+  ])('counts replies with %s', async (status, method, path, options) => {
+    const client = await server()
+    await client.request('PUT', '/db')
+    await client.request('PUT', '/db/doc', { body: {} })
+    const before = await current(client, 'httpd_status_codes', status)
+    expect((await client.request(method, path, options)).status).toBe(Number(status))
+    // Each look at the statistics is a reply with 200 itself.
+    expect(await current(client, 'httpd_status_codes', status)).toBe(before + (status === '200' ? 2 : 1))
   })
 
   it('counts reads and writes of documents, one a call', async () => {

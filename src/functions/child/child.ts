@@ -6,7 +6,6 @@ import assert from 'node:assert/strict'
 import { setPriority } from 'node:os'
 import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../frame.ts'
 import { closeInheritedDescriptors } from './inherited-descriptors.ts'
-import { MappedRows } from './mapped-rows.ts'
 import { MARKS } from './marks.ts'
 import { receive, send, sendText } from './pipe.ts'
 import { type CallOutcome, Program, type ProgramText } from './program.ts'
@@ -82,9 +81,8 @@ function answer(program: Program, operation: string, input: string): void {
 
 /** Documents come in portions that are small enough for the youngest part of a heap. */
 function map(program: Program, body: Buffer): void {
-  const rows = new MappedRows(program.collations, (document, error) => {
-    host.log(`function raised exception ${error} with document ${document} of a batch`)
-  })
+  const { rows } = program
+  rows.clear()
   for (let at = 1; at < body.length; ) {
     const count = body.readUInt32LE(at)
     const start = at + PORTION_HEADER_BYTES
@@ -97,7 +95,7 @@ function map(program: Program, body: Buffer): void {
     assert(rows.documents === expected, 'A document is missing.')
     showLife()
   }
-  send(Reply.result, 0, rows.parts())
+  send(Reply.result, rows.parts())
 }
 
 /** A batch of many portions tells that it goes on, but not with each of them. */
@@ -106,12 +104,12 @@ function showLife(): void {
   if (now - lastSign < SIGN_MS) return
   lastSign = now
   logged = 0
-  send(Reply.progress, 0, [])
+  send(Reply.progress, [])
 }
 
 function next(program: Program): CallOutcome {
   logged = 0
-  send(Reply.progress, 0, [])
+  send(Reply.progress, [])
   return program.more()
 }
 
@@ -131,6 +129,7 @@ function end(status: number): never {
 
 closeInheritedDescriptors()
 setPriority(NICENESS)
+send(Reply.ready, [])
 for (let frame = receive(); frame; frame = receive()) {
   const { kind, number, body } = frame
   if (kind === Request.load) load(number, body)

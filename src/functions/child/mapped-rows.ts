@@ -10,13 +10,17 @@ import { MARKS } from './marks.ts'
 /** Called where a function gave what cannot be sorted: it has given nothing then. */
 export type OnProblem = (document: number, error: unknown) => void
 
+const FIRST_BYTES = 16 * 1024
+const FIRST_ROWS = 256
+const MOST_KEPT_BYTES = 1024 * 1024
+
 export class MappedRows {
   readonly #encoders: readonly CollationEncoder[]
   readonly #onProblem: OnProblem
-  #text = Buffer.allocUnsafe(64 * 1024)
-  #block = Buffer.allocUnsafe(64 * 1024)
+  #text = Buffer.allocUnsafe(FIRST_BYTES)
+  #block = Buffer.allocUnsafe(FIRST_BYTES)
   #blockLength = 0
-  #fields = new Uint32Array(1024 * MAPPED_FIELDS)
+  #fields = new Uint32Array(FIRST_ROWS * MAPPED_FIELDS)
   #rows = 0
   #document = 0
 
@@ -25,6 +29,16 @@ export class MappedRows {
     const raw = new CollationEncoder('raw')
     this.#encoders = collations.map((collation) => (collation === 'raw' ? raw : unicode))
     this.#onProblem = onProblem
+  }
+
+  /** Starts anew. The room that one huge batch needed is not kept for ever. */
+  clear(): void {
+    this.#blockLength = 0
+    this.#rows = 0
+    this.#document = 0
+    if (this.#text.length > MOST_KEPT_BYTES) this.#text = Buffer.allocUnsafe(FIRST_BYTES)
+    if (this.#block.length > MOST_KEPT_BYTES) this.#block = Buffer.allocUnsafe(FIRST_BYTES)
+    if (this.#fields.byteLength > MOST_KEPT_BYTES) this.#fields = new Uint32Array(FIRST_ROWS * MAPPED_FIELDS)
   }
 
   /** How many documents were added. */

@@ -1,6 +1,7 @@
 /** A program in its isolate: what one design document, index or reduce function is, and nothing of any other. */
 import ivm from 'isolated-vm'
 import type { Collation } from '../../encoding/collation-key.ts'
+import { MappedRows } from './mapped-rows.ts'
 import { MARKS } from './marks.ts'
 import { type RealmHost, type RealmLimits, realmCalls } from './realm/calls.ts'
 import { realmCompiler } from './realm/compiler.ts'
@@ -8,6 +9,7 @@ import { realmDesignFunctions } from './realm/design-functions.ts'
 import { realmFailures } from './realm/failure.ts'
 import { realmIndexFunctions } from './realm/index-functions.ts'
 import { realmModules } from './realm/modules.ts'
+import { realmMutation } from './realm/mutation.ts'
 import { realmNegotiation } from './realm/negotiation.ts'
 import { realmOutput } from './realm/output.ts'
 import { realmSlices } from './realm/slices.ts'
@@ -46,6 +48,7 @@ const REALM = `
   const thrown = (${realmThrownValues})(marks, failures)
   const slices = (${realmSlices})(limits.sliceMs, marks)
   const compile = (${realmCompiler})(failures)
+  const mayChange = (${realmMutation})()
   const modules = (${realmModules})(failures)
   const negotiation = (${realmNegotiation})(failures)
   const output = (${realmOutput})(host, limits.sentCharacters, failures)
@@ -54,19 +57,21 @@ const REALM = `
     marks, failures, compile, thrown, slices, output, negotiation, index
   )
   return (${realmCalls})({
-    host, marks, compile, modules, negotiation, output, thrown, slices, index, design
+    host, marks, compile, mayChange, modules, negotiation, output, thrown, slices, index, design
   })
 `
 
 export class Program {
-  readonly collations: readonly Collation[]
+  readonly rows: MappedRows
   readonly #isolate: ivm.Isolate
   readonly #call: ivm.Reference<(operation: string, input: string) => string>
   /** What loading failed with. */
   readonly #failure: CallOutcome | undefined
 
   constructor({ memoryMb, collations = [], inner }: ProgramText, host: RealmHost, onLost: () => void) {
-    this.collations = collations
+    this.rows = new MappedRows(collations, (document, error) => {
+      host.log(`function raised exception ${error} with document ${document} of a batch`)
+    })
     this.#isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: onLost })
     const context = this.#isolate.createContextSync()
     this.#call = context.evalClosureSync(

@@ -5,8 +5,9 @@
  */
 import type { Compile, UserFunction } from './compiler.ts'
 import type { DesignDocument, DesignFunctions, ShowRequest } from './design-functions.ts'
-import type { IndexFunctions } from './index-functions.ts'
+import type { IndexFunctions, MapFunctions } from './index-functions.ts'
 import type { Modules } from './modules.ts'
+import type { MayChange } from './mutation.ts'
 import type { NegotiatedRequest, Negotiation } from './negotiation.ts'
 import type { Output } from './output.ts'
 import type { Slices } from './slices.ts'
@@ -55,6 +56,7 @@ export interface RealmParts {
   readonly host: RealmHost
   readonly marks: RealmMarks
   readonly compile: Compile
+  readonly mayChange: MayChange
   readonly modules: Modules
   readonly negotiation: Negotiation
   readonly output: Output
@@ -65,13 +67,13 @@ export interface RealmParts {
 }
 
 export function realmCalls(parts: RealmParts): RealmCall {
-  const { host, marks, compile, modules, negotiation, output, thrown, slices, index, design } = parts
+  const { host, marks, compile, mayChange, modules, negotiation, output, thrown, slices, index, design } = parts
   const { parse, stringify } = JSON
   const { entries, defineProperty } = Object
   const { isArray } = Array
   const text = String
 
-  let maps: readonly UserFunction[] = []
+  let maps: MapFunctions = { functions: [], mayChange: false }
   let reduce: UserFunction = () => null
 
   /** What functions find as globals. */
@@ -103,7 +105,7 @@ export function realmCalls(parts: RealmParts): RealmCall {
     }
     modules.use(program.design ?? { views: { lib: program.library } })
     if (program.design) design.use(program.id ?? '', program.design)
-    if (program.maps) maps = program.maps.map(compile)
+    if (program.maps) maps = { functions: program.maps.map(compile), mayChange: program.maps.some(mayChange) }
     if (program.reduce !== undefined) reduce = compile(program.reduce)
     return marks.done
   }

@@ -67,8 +67,7 @@ export function realmDesignFunctions(
   const renderer = (kind: 'shows' | 'lists' | 'updates', name: string): UserFunction =>
     functionAt([kind, name], `missing ${kind} function ${name} on design doc ${id}`)
 
-  const isObject = (value: unknown): value is Response =>
-    typeof value === 'object' && value !== null && !isArray(value)
+  const isObject = (value: unknown): value is Response => typeof value === 'object' && value !== null && !isArray(value)
 
   const asResponse = (value: unknown, kind: string): Response => {
     if (typeof value === 'string') return { body: value }
@@ -199,6 +198,7 @@ export function realmDesignFunctions(
         }
         return done + output.last(tail)
       } catch (error) {
+        output.flush()
         return thrown.rendering(error)
       } finally {
         output.end()

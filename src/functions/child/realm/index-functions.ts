@@ -10,9 +10,15 @@ export interface IndexFunctions {
   /** Whether anything is emitted while this runs; what it is, nobody wants to know. */
   emits(work: () => void): boolean
   /** For each document and function its rows, as JSON arrays of key and value behind each other, and the end of a function. */
-  map(maps: readonly UserFunction[], documents: readonly unknown[]): string
+  map(maps: MapFunctions, documents: readonly unknown[]): string
   reduce(reduce: UserFunction, groups: readonly (readonly (readonly [unknown, unknown])[])[]): string
   rereduce(reduce: UserFunction, groups: readonly (readonly unknown[])[]): string
+}
+
+export interface MapFunctions {
+  readonly functions: readonly UserFunction[]
+  /** Whether any of them may change a document. */
+  readonly mayChange: boolean
 }
 
 export function realmIndexFunctions(
@@ -69,14 +75,14 @@ export function realmIndexFunctions(
     return undefined
   }
 
-  const mapDocument = (maps: readonly UserFunction[], document: unknown): string => {
-    deepFreeze(document as object)
+  const mapDocument = ({ functions, mayChange }: MapFunctions, document: unknown): string => {
+    if (mayChange) deepFreeze(document as object)
     rows = ''
     isMapping = true
-    for (let index = 0; index < maps.length; index++) {
+    for (let index = 0; index < functions.length; index++) {
       const before = rows
       try {
-        ;(maps[index] as UserFunction)(document)
+        ;(functions[index] as UserFunction)(document)
         if (hasOverflowed) throw undefined
       } catch (error) {
         const failure = mapFailure(error, before, document)

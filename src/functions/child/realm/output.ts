@@ -27,6 +27,8 @@ export interface Output {
   useType(type: string): void
   /** The last output of a list, with what the function returned. */
   last(tail: unknown): string
+  /** Hands over what a list sent before it asked for its last row: that counts, although the function failed since. */
+  flush(): void
 }
 
 export function realmOutput(host: RealmHost, mostCharacters: number, { failure }: Failures): Output {
@@ -36,6 +38,8 @@ export function realmOutput(host: RealmHost, mostCharacters: number, { failure }
 
   let kind: 'none' | 'show' | 'list' = 'none'
   let chunks = ''
+  /** How much of it there was when a row was asked for last. */
+  let charactersAsked = 0
   let hasSent = false
   let head: Response | undefined
   let isHeadNew = false
@@ -63,6 +67,7 @@ export function realmOutput(host: RealmHost, mostCharacters: number, { failure }
     const response = isHeadNew ? typedHead() : undefined
     isHeadNew = false
     isHeadSettled ||= chunks !== ''
+    charactersAsked = 0
     return stringify({ chunks: take(), response, ...state })
   }
 
@@ -96,6 +101,7 @@ export function realmOutput(host: RealmHost, mostCharacters: number, { failure }
       while (rowAt >= rows.length && !isAtEnd) receive(host.exchange(output({ isPaused: false, ended: false })))
       // What was sent before this row goes out before anything that is said after it.
       isHeadSettled ||= chunks !== ''
+      charactersAsked = chunks.length
       if (rowAt >= rows.length) return null
       const row = rows[rowAt]
       rows[rowAt++] = undefined
@@ -104,6 +110,7 @@ export function realmOutput(host: RealmHost, mostCharacters: number, { failure }
     begin(given) {
       kind = given
       chunks = ''
+      charactersAsked = 0
       hasSent = false
       head = undefined
       isHeadNew = false
@@ -131,6 +138,10 @@ export function realmOutput(host: RealmHost, mostCharacters: number, { failure }
     last(tail) {
       if (tail !== undefined) chunks += text(tail)
       return output({ isPaused: false, ended: true })
+    },
+    flush() {
+      chunks = chunks.slice(0, charactersAsked)
+      if (chunks !== '') host.exchange(output({ isPaused: true, ended: false }))
     },
   }
 }

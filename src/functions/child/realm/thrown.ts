@@ -68,8 +68,7 @@ export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, desc
     rendering(thrown) {
       const stack = thrown instanceof Error ? thrown.stack : ''
       return (
-        intended(thrown) ??
-        error('render_error', `function raised error: ${describe(thrown)} \nstacktrace: ${stack}`)
+        intended(thrown) ?? error('render_error', `function raised error: ${describe(thrown)} \nstacktrace: ${stack}`)
       )
     },
     verdict: (thrown) => stringify(refusal(thrown)),

@@ -1,0 +1,62 @@
+/** What the server and the threads that work on its indexes tell each other. */
+import { RequestError } from '../../document/request-error.ts'
+import type { FunctionSettings } from '../../functions/function-settings.ts'
+import type { MessageLevel } from '../../runtime/log.ts'
+import { StoreGoneError } from '../../storage/storage-error.ts'
+import type { StorePlace } from '../../storage/store-paths.ts'
+import type { UpdateProgress } from '../index-update.ts'
+import type { ViewDesign } from '../view-design.ts'
+
+/** What a thread is born with. */
+export interface ThreadData {
+  readonly databases: StorePlace
+  readonly indexes: StorePlace
+  readonly settings: FunctionSettings
+}
+
+export type ToThread =
+  | ({ readonly type: 'start'; readonly job: number } & IndexJob)
+  | { readonly type: 'abort'; readonly job: number; readonly error: ToldError }
+  | { readonly type: 'settings'; readonly settings: FunctionSettings }
+  | { readonly type: 'close' }
+
+export interface IndexJob {
+  readonly work: 'update' | 'compact'
+  readonly design: ViewDesign
+  readonly database: StoreFileOf & { readonly uuid: string }
+  readonly index: StoreFileOf & { readonly scratchFolder: string }
+}
+
+/** A store and the file that holds it. */
+export interface StoreFileOf {
+  readonly name: string
+  readonly path: string
+}
+
+export type FromThread =
+  | { readonly type: 'updated'; readonly job: number; readonly progress: UpdateProgress }
+  | { readonly type: 'compacted'; readonly job: number; readonly share: number }
+  /** The index was written anew, into this file. */
+  | { readonly type: 'moved'; readonly name: string; readonly path: string }
+  | { readonly type: 'done'; readonly job: number; readonly error?: ToldError }
+  | { readonly type: 'log'; readonly level: MessageLevel; readonly message: string; readonly details?: object }
+
+/** An error in a form that goes from thread to thread. */
+export type ToldError =
+  | { readonly kind: 'request'; readonly status: number; readonly error: string; readonly reason: string }
+  | { readonly kind: 'gone'; readonly store: string }
+  | { readonly kind: 'other'; readonly message: string }
+
+export function told(error: unknown): ToldError {
+  if (error instanceof RequestError) {
+    return { kind: 'request', status: error.status, error: error.error, reason: error.reason }
+  }
+  if (error instanceof StoreGoneError) return { kind: 'gone', store: error.message }
+  return { kind: 'other', message: error instanceof Error ? (error.stack ?? error.message) : String(error) }
+}
+
+export function heard(error: ToldError): Error {
+  if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason)
+  if (error.kind === 'gone') return new StoreGoneError(error.store)
+  return new Error(error.message)
+}

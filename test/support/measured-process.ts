@@ -1,0 +1,20 @@
+/** The process of a `MeasuredServer`: says where it listens, and how much memory it holds whenever it is asked. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { createService } from '../../src/service.ts'
+
+const service = await createService({ port: 0, dir: process.argv[2] ?? '' })
+process.send?.({ url: await service.listen() })
+
+process.on('message', async () => {
+  // What is let go by finalizers is free after the next round.
+  for (let round = 0; round < 3; round++) {
+    globalThis.gc?.()
+    await pause(50)
+  }
+  const { heapUsed, external } = process.memoryUsage()
+  process.send?.({ heldBytes: heapUsed + external })
+})
+process.on('disconnect', async () => {
+  await service.close()
+  process.exit()
+})
