@@ -101,7 +101,11 @@ async function serverContender(workload: Workload, server: RunningServer): Promi
     await database.create()
     await workload.prepare(database)
     const load = await workload.run(database)
-    return { figures, run: (durationMs) => measuredRound(server, database, load, durationMs), end }
+    const endAll = async () => {
+      if ('drive' in load) await load.end?.()
+      await end()
+    }
+    return { figures, run: (durationMs) => measuredRound(server, database, load, durationMs), end: endAll }
   } catch (error) {
     figures.failure = reasonOf(error)
     return { figures, run: () => Promise.reject(error), end }

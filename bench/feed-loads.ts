@@ -3,6 +3,7 @@
  * and how fast many of them do.
  */
 import { connect, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { type BenchDatabase, expectStatus, member, parsed } from './bench-database.ts'
 import { HttpConnection } from './http-connection.ts'
 import type { Drive, Measure } from './load.ts'
@@ -51,32 +52,51 @@ async function lastSequence(database: BenchDatabase, connection: HttpConnection)
 /** Changes that reach listeners: one document after the other is written, and each time all listeners are waited for. */
 export function listeners(database: BenchDatabase, count: number): Drive {
   let number = 0
+  let gathering: Promise<Gathered> | undefined
   return {
     async drive(durationMs): Promise<Measure> {
-      const writer = await HttpConnection.open(database.server)
-      const since = await lastSequence(database, writer)
-      const audience = await Audience.gather(database, since, count)
+      gathering ??= gather(database, count)
+      const { audience, tell } = await gathering
       const cpuBefore = process.cpuUsage()
       const begun = performance.now()
       let units = 0
-      try {
-        do {
-          const id = `told-${number++}`
-          const heard = audience.hears(`"${id}"`)
-          expectStatus(await writer.exchange(database.request('PUT', `/${id}`, '{}')), 201)
-          await heard
-          units += count
-        } while (performance.now() - begun < durationMs)
-      } finally {
-        audience.leave()
-        writer.destroy()
-      }
+      do {
+        const id = `told-${number++}`
+        const heard = audience.hears(`"${id}"`)
+        await tell(id)
+        await heard
+        units += count
+      } while (performance.now() - begun < durationMs)
       const passedMs = performance.now() - begun
       const { user, system } = process.cpuUsage(cpuBefore)
       return { units, unitsPerSecond: (1000 * units) / passedMs, generatorShare: (user + system) / 1000 / passedMs }
     },
+    async end() {
+      const gathered = await gathering
+      gathered?.audience.leave()
+      gathered?.writer.destroy()
+    },
   }
 }
+
+interface Gathered {
+  readonly audience: Audience
+  readonly writer: HttpConnection
+  /** Writes a document. */
+  tell(id: string): Promise<void>
+}
+
+/** Listeners stay for all rounds: on some servers it takes a minute until they are there. */
+async function gather(database: BenchDatabase, count: number): Promise<Gathered> {
+  const writer = await HttpConnection.open(database.server)
+  const tell = async (id: string) => expectStatus(await writer.exchange(database.request('PUT', `/${id}`, '{}')), 201)
+  const audience = await Audience.gather(database, await lastSequence(database, writer), count)
+  await audience.isThere((attempt) => tell(`gathered-${attempt}`))
+  return { audience, writer, tell }
+}
+
+const ATTEMPTS = 120
+const ATTEMPT_MS = 1000
 
 /** Connections that follow one database. */
 class Audience {
@@ -94,9 +114,8 @@ class Audience {
     while (sockets.length < count) {
       const socket = connect({ host, port, noDelay: true })
       sockets.push(socket)
+      await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
       socket.write(request, 'latin1')
-      const head = await new Promise<Buffer>((resolve, reject) => socket.once('data', resolve).once('error', reject))
-      if (!head.toString('latin1').startsWith('HTTP/1.1 200')) throw new Error(`A feed was refused: ${head}`)
     }
     return new Audience(sockets)
   }
@@ -125,6 +144,22 @@ class Audience {
       this.#heard = resolve
       this.#failed = reject
     })
+  }
+
+  /**
+   * Resolves when everybody has heard something. Not every server begins a reply before it has something to say, and one
+   * may lose what happens while a feed begins: so it is said again until the last one has it.
+   */
+  async isThere(say: (attempt: number) => Promise<void>): Promise<void> {
+    let isHeard = false
+    const heard = this.hears('"gathered').then(() => {
+      isHeard = true
+    })
+    for (let attempt = 0; !isHeard; attempt++) {
+      if (attempt === ATTEMPTS) throw new Error(`${this.#left} listeners heard nothing.`)
+      await say(attempt)
+      await Promise.race([heard, delay(ATTEMPT_MS)])
+    }
   }
 
   leave(): void {

@@ -21,6 +21,8 @@ export interface Load {
 /** A load that drives itself. */
 export interface Drive {
   drive(durationMs: number): Promise<Measure>
+  /** Lets go of what it held between rounds. */
+  end?(): Promise<void>
 }
 
 export interface Measure {

@@ -5,7 +5,6 @@
 import { join, resolve } from 'node:path'
 import { OperatorFiles } from './config/operator-files.ts'
 import { SettingFile, SettingMemory, type SettingStore } from './config/setting-store.ts'
-import type { FunctionSettings } from './functions/function-settings.ts'
 import type { Functions } from './functions/functions.ts'
 import type { Log } from './runtime/log.ts'
 import { DataFolder } from './storage/data-folder.ts'
@@ -15,6 +14,7 @@ import { DataFolderError } from './storage/storage-error.ts'
 import type { StorageEngine } from './storage/store.ts'
 import { RunFiles } from './views/building/run-files.ts'
 import { type IndexRunner, LocalRunner } from './views/index-runner.ts'
+import type { ThreadSettings } from './views/threads/index-message.ts'
 import { ThreadRunner } from './views/threads/thread-runner.ts'
 
 /** The databases of a server and their indexes, opened. */
@@ -30,7 +30,7 @@ export interface OpenData {
 /** What the work on indexes needs. */
 export interface RunnerOptions {
   readonly functions: Functions
-  readonly settings: () => FunctionSettings
+  readonly settings: () => ThreadSettings
   /** Whether functions of this language run in the sandbox. */
   readonly isSandboxed: (language: string) => boolean
   readonly log: Log
@@ -108,8 +108,10 @@ async function openFolders(home: string, folders: DataFolders, idleFiles: number
       engine,
       indexEngine,
       indexRunner: (options) => {
-        const runsOf = (store: string) => new RunFiles(indexEngine.scratchFolder(store))
-        const local = new LocalRunner(options.functions, runsOf)
+        const local = new LocalRunner(options.functions, {
+          sortBytes: () => options.settings().sortBytes,
+          runsOf: (store) => new RunFiles(indexEngine.scratchFolder(store)),
+        })
         return new ThreadRunner({ ...options, databases: engine, indexes: indexEngine, local })
       },
       // Those of the server's own databases do not count.

@@ -18,6 +18,7 @@ import { CompactionDaemon } from './database/compaction-daemon.ts'
 import { Databases } from './database/databases.ts'
 import { ExternalPrograms } from './external/external-programs.ts'
 import { createFunctions } from './functions/create-functions.ts'
+import { FairPlaces } from './functions/fair-places.ts'
 import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers.ts'
 import { createApp } from './http/app.ts'
@@ -187,7 +188,10 @@ class RunningService implements Service {
     const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions })
     const runner = data.indexRunner({
       functions,
-      settings: () => functionSettings(configuration),
+      settings: () => ({
+        functions: functionSettings(configuration),
+        sortBytes: configuration.integer('view_building', 'sort_memory'),
+      }),
       isSandboxed: (language) => language === 'javascript' && !languages.find(language),
       log,
     })
@@ -208,6 +212,8 @@ class RunningService implements Service {
       configuration,
       databases,
       functions,
+      // The other half is left for calls that are soon over.
+      listPlaces: new FairPlaces(() => Math.ceil(functionSettings(configuration).processLimit / 2)),
       views,
       auth,
       uuids,

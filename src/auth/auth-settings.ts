@@ -34,6 +34,7 @@ interface FrequentSettings {
   readonly secret: string | undefined
   readonly requiresUser: boolean
   readonly timeoutSeconds: number
+  readonly iterationLimits: { readonly least: number; readonly most: number }
   readonly forwarded: { readonly host: string; readonly ssl: string; readonly proto: string }
 }
 
@@ -43,6 +44,11 @@ export class AuthSettings {
 
   constructor(source: SettingSource) {
     this.#source = source
+  }
+
+  /** Another object after each change. */
+  get state(): object {
+    return this.#source.state
   }
 
   /** Administrators by name, each with the hash of its password. */
@@ -109,8 +115,8 @@ export class AuthSettings {
   }
 
   /** Iterations of hashes that are used for a login. */
-  get iterationLimits(): { least: number; most: number } {
-    return { least: this.#number('min_iterations', 1), most: this.#number('max_iterations', 1_000_000_000) }
+  get iterationLimits(): FrequentSettings['iterationLimits'] {
+    return this.#often.iterationLimits
   }
 
   /** Iterations of a hash that a user may write who is no administrator. */
@@ -199,6 +205,10 @@ export class AuthSettings {
       secret: this.#text('secret'),
       requiresUser: this.#isOn('require_valid_user'),
       timeoutSeconds: this.#number('timeout', 600),
+      iterationLimits: {
+        least: this.#number('min_iterations', 1),
+        most: this.#number('max_iterations', 1_000_000_000),
+      },
       forwarded: {
         host: name('x_forwarded_host', 'X-Forwarded-Host'),
         ssl: name('x_forwarded_ssl', 'X-Forwarded-Ssl'),

@@ -37,6 +37,7 @@ export class Auth {
   readonly #clock: Clock
   readonly #systemDatabases: readonly SystemDatabase[]
   readonly #tools: HandlerTools
+  readonly #directory: UserDirectory
   readonly #logins: Logins
   readonly #stopListening: () => void
   #newSecret: Promise<string> | undefined
@@ -45,13 +46,15 @@ export class Auth {
     const settings = new AuthSettings(source)
     const users = usersDatabase(databases, settings, log)
     const openUsers = () => users.get()
-    const directory = new UserDirectory(settings, openUsers, onLookup)
+    const opened = () => databases.opened(settings.usersDatabase)
+    const directory = new UserDirectory(settings, { open: openUsers, opened }, onLookup)
     const logins = new Logins(settings, directory, openUsers, { clock, log })
     this.settings = settings
     this.#databases = databases
     this.#clock = clock
     this.#systemDatabases = [users, replicatorDatabase(databases, settings, log)]
     this.#logins = logins
+    this.#directory = directory
     this.#tools = { settings, directory, logins, oauthUsers: new OAuthUsers(openUsers), clock }
     this.#stopListening = settings.onChange(({ section, key }) => {
       if (section === 'admins' || (section === AUTH_SECTION && key === 'secret')) logins.forget()
@@ -67,6 +70,7 @@ export class Auth {
   close(): void {
     this.#stopListening()
     for (const database of this.#systemDatabases) database.stop()
+    this.#directory.close()
     this.#logins.close()
   }
 

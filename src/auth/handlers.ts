@@ -120,20 +120,22 @@ function known(user: UserContext | undefined): Known | undefined {
   return user && { user }
 }
 
-function cookie(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> | undefined {
+function cookie(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known | undefined> {
   const token = tokenOf(headerOf(request, 'cookie'))
-  return token && sessionOf(token, tools)
+  if (!token || tools.settings.secret === undefined) return undefined
+  const record = tools.directory.find(token.name)
+  if (record instanceof Promise) return record.then((found) => sessionOf(token, found, tools))
+  return sessionOf(token, record, tools)
 }
 
-async function sessionOf(
+function sessionOf(
   token: SessionToken,
-  { settings, directory, clock }: HandlerTools,
-): Promise<Known | undefined> {
+  record: UserRecord | undefined,
+  { settings, clock }: HandlerTools,
+): Known | undefined {
   const { secret, timeoutSeconds } = settings
-  if (secret === undefined) return undefined
-  const record = await directory.find(token.name)
   const salt = record?.password?.salt
-  if (!record || salt === undefined) return undefined
+  if (!record || salt === undefined || secret === undefined) return undefined
   const nowSeconds = Math.floor(clock.nowMs() / 1000)
   if (!isValidToken(token, { secret, salt }, { nowSeconds, timeoutSeconds })) return undefined
   const session = { record, isRenewalDue: isRenewalDue(token, nowSeconds, timeoutSeconds) }
@@ -143,13 +145,15 @@ async function sessionOf(
 /** Name and password in the head; and whoever comes while there is no administrator. */
 function passwordOrOpen(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known> {
   const credentials = basicCredentials(headerOf(request, 'authorization'))
-  if (credentials) return userWith(credentials, tools)
+  if (credentials) {
+    const record = tools.logins.check(credentials)
+    return record instanceof Promise ? record.then(loggedIn) : loggedIn(record)
+  }
   const { isOpen, requiresUser } = tools.settings
   return isOpen && !requiresUser ? OPEN : undefined
 }
 
-async function userWith(credentials: Credentials, { logins }: HandlerTools): Promise<Known> {
-  const record = await logins.check(credentials)
+function loggedIn(record: UserRecord | undefined): Known {
   if (!record) throw wrongPassword()
   return { user: contextOf(record) }
 }

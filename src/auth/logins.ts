@@ -38,9 +38,38 @@ export class Logins {
     this.#throttle = new LoginThrottle(() => settings.throttle, clock)
   }
 
-  /** The user, or undefined when there is none or the password is wrong. */
-  async check({ name, password }: Credentials): Promise<UserRecord | undefined> {
-    const record = await this.#directory.find(name)
+  /** The user, or undefined when there is none or the password is wrong. At once where both are known. */
+  check(credentials: Credentials): UserRecord | undefined | Promise<UserRecord | undefined> {
+    const record = this.#directory.find(credentials.name)
+    if (record instanceof Promise || !record || !this.#isKnown(record, credentials)) {
+      return this.#verify(record, credentials)
+    }
+    this.#throttle.right(record.name)
+    return record
+  }
+
+  /** Forgets what it remembers of passwords. */
+  forget(): void {
+    this.#verified.clear()
+  }
+
+  close(): void {
+    this.#throttle.close()
+  }
+
+  /** Whether the password was found right before, so that there is nothing left to do. */
+  #isKnown(record: UserRecord, { name, password }: Credentials): boolean {
+    const stored = record.password
+    if (!stored || this.#isOutdated(record, stored)) return false
+    this.#checkIterations(stored)
+    return this.#verified.knows(name, password, stored)
+  }
+
+  async #verify(
+    found: UserRecord | undefined | Promise<UserRecord | undefined>,
+    { name, password }: Credentials,
+  ): Promise<UserRecord | undefined> {
+    const record = await found
     const stored = record?.password
     if (stored) this.#checkIterations(stored)
     const hash = stored ?? (await this.#decoyHash())
@@ -53,13 +82,10 @@ export class Logins {
     return this.#upgraded(record, stored, password)
   }
 
-  /** Forgets what it remembers of passwords. */
-  forget(): void {
-    this.#verified.clear()
-  }
-
-  close(): void {
-    this.#throttle.close()
+  /** Whether the hash is a fast one that should give way; those of administrators are for the operator to change. */
+  #isOutdated(record: UserRecord, { scheme }: PasswordHash): boolean {
+    if (scheme !== 'simple' || record.document === undefined || isAdministrator(record)) return false
+    return this.#settings.hashing.scheme === 'pbkdf2'
   }
 
   #checkIterations(stored: PasswordHash): void {
@@ -80,9 +106,8 @@ export class Logins {
 
   /** A fast hash of old days gives way to a slow one, now that the password is known. */
   async #upgraded(record: UserRecord, stored: PasswordHash, password: string): Promise<UserRecord> {
-    const { hashing } = this.#settings
     const { document } = record
-    if (stored.scheme !== 'simple' || hashing.scheme !== 'pbkdf2' || isAdministrator(record) || !document) return record
+    if (!document || !this.#isOutdated(record, stored)) return record
     try {
       await this.#rewrite(document, password)
       // Sessions are signed with the salt, so the new one must be known.

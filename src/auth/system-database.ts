@@ -7,20 +7,19 @@ import type { Databases } from '../database/databases.ts'
 import type { DocumentGuard } from '../database/document-guard.ts'
 import type { NewRevisionEdit } from '../database/edit.ts'
 import { openDocument } from '../database/open-document.ts'
-import { RequestError } from '../document/request-error.ts'
+import { notFound, RequestError } from '../document/request-error.ts'
 import { scanDocument } from '../encoding/json-text.ts'
 import type { Log } from '../runtime/log.ts'
-import type { AuthSettings } from './auth-settings.ts'
+import type { AuthSettings, ChangedSetting } from './auth-settings.ts'
 
 /** What makes one of them that one. */
 export interface SystemDatabaseRules {
   /** What the log says when it cannot be opened. */
   readonly failure: string
-  /** The setting that names it. */
-  readonly section: string
-  readonly key: string
-  /** The name that counts now. */
-  name(): string
+  /** Whether a change of settings may mean another name. */
+  isNamedBy(change: ChangedSetting): boolean
+  /** The name that counts now; undefined where it belongs to another one of them. */
+  name(): string | undefined
   readonly guard: DocumentGuard
   /** Its own design document, and the function there that says what the guard enforces. */
   readonly design: { readonly id: string; readonly validation: string }
@@ -47,8 +46,8 @@ export class SystemDatabase {
   async start(): Promise<void> {
     await this.#followSettings()
     this.#ends.push(
-      this.#settings.onChange(async ({ section, key }) => {
-        if (section === this.#rules.section && key === this.#rules.key) await this.#followSettings()
+      this.#settings.onChange(async (change) => {
+        if (this.#rules.isNamedBy(change)) await this.#followSettings()
       }),
       this.#databases.onDeleted(async (name) => {
         if (name === this.#name) await this.#restored(name)
@@ -63,6 +62,7 @@ export class SystemDatabase {
   /** As the server uses it, without the guard. */
   async get(): Promise<Database> {
     const name = this.#rules.name()
+    if (name === undefined) throw notFound('no_db_file')
     try {
       return await this.#databases.get(name)
     } catch (error) {
@@ -74,11 +74,20 @@ export class SystemDatabase {
 
   async #followSettings(): Promise<void> {
     const name = this.#rules.name()
-    if (this.#name !== undefined && this.#name !== name) this.#databases.setGuard(this.#name, undefined)
+    if (this.#name !== undefined && this.#name !== name) this.#leave(this.#name)
     this.#name = name
+    if (name === undefined) {
+      this.#log.error(this.#rules.failure, { reason: 'Its name is that of another database of the server.' })
+      return
+    }
     // Before anything is in it: nobody may ever see it without its guard.
     this.#databases.setGuard(name, this.#rules.guard)
     await this.#restored(name)
+  }
+
+  /** By now the name may be that of another one of them, under a guard of its own. */
+  #leave(name: string): void {
+    if (this.#databases.guardOf(name) === this.#rules.guard) this.#databases.setGuard(name, undefined)
   }
 
   async #restored(name: string): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Everybody who can log in, by name: administrators of the configuration, then users of the users database. Documents
- * are kept in memory with the state of the database they were read in, so a change counts from the next request on.
+ * Everybody who can log in, by name: administrators of the configuration, then users of the users database. Who was
+ * looked up is kept in memory until settings or any user changes, so a change counts from the next request on.
  */
 
 import type { Database } from '../database/database.ts'
@@ -27,65 +27,100 @@ export function isAdministrator(record: UserRecord): boolean {
   return hasAdminRole(record)
 }
 
+/** Where the documents of users are. */
+export interface UsersSource {
+  open(): Promise<Database>
+  /** The database of now, where it is open. */
+  opened(): Database | undefined
+}
+
+/** Whom a name was found to be, under one state of the settings and of the database. */
 interface Cached {
-  readonly updateSequence: number
-  readonly document: UserDocument | undefined
+  readonly record: UserRecord | undefined
+  readonly settings: object
+  readonly updates: number
 }
 
 export class UserDirectory {
   readonly #settings: AuthSettings
-  readonly #users: () => Promise<Database>
+  readonly #users: UsersSource
   readonly #onLookup: (isHit: boolean) => void
   readonly #cache = new RecentMap<Cached>()
-  #cachedOf: Database | undefined
+  /** The database that the cache is of, and how to stop hearing of its updates. */
+  #followed: { readonly database: Database; readonly leave: () => void } | undefined
+  /** Counts the updates, and the changes of the database. */
+  #updates = 0
 
-  constructor(settings: AuthSettings, users: () => Promise<Database>, onLookup: (isHit: boolean) => void = () => {}) {
+  constructor(settings: AuthSettings, users: UsersSource, onLookup: (isHit: boolean) => void = () => {}) {
     this.#settings = settings
     this.#users = users
     this.#onLookup = onLookup
   }
 
-  /** Undefined where there is no such user. Throws where the document has conflicts. */
-  async find(name: string): Promise<UserRecord | undefined> {
-    const hash = this.#settings.admins.get(name)
-    if (hash !== undefined) return this.#administrator(name, hash)
-    const document = await this.#document(name)
-    if (!document) return undefined
-    if (document.isConflicted) {
-      throw unauthorized(
-        'User document conflicts must be resolved before the document is used for authentication purposes.',
-      )
-    }
-    return { name, roles: rolesOf(document.members), password: userPasswordHash(document.members), document }
+  /** At once where it is known. Undefined where there is no such user. Rejects where the document has conflicts. */
+  find(name: string): UserRecord | undefined | Promise<UserRecord | undefined> {
+    const cached = this.#cache.get(name)
+    this.#onLookup(cached !== undefined)
+    if (cached && this.#isCurrent(cached)) return cached.record
+    return this.#lookUp(name)
   }
 
   clear(): void {
     this.#cache.clear()
   }
 
-  /** A server must stay within reach of its administrators, whatever there is with the users database. */
-  async #administrator(name: string, hash: string): Promise<UserRecord> {
-    const document = await this.#document(name).catch(() => undefined)
-    const roles = [ADMIN_ROLE, ...(document ? rolesOf(document.members) : [])]
-    return { name, roles, password: parseAdminHash(hash), document }
+  close(): void {
+    this.#followed?.leave()
   }
 
-  async #document(name: string): Promise<UserDocument | undefined> {
-    const database = await this.#users()
-    if (database !== this.#cachedOf) {
-      this.#cache.clear()
-      this.#cachedOf = database
-    }
-    using view = database.view()
-    const { updateSequence } = await view.state()
-    const cached = this.#cache.get(name)
-    this.#onLookup(cached !== undefined)
-    if (cached?.updateSequence === updateSequence) return cached.document
-    const document = await findUser(view, name)
-    // What was read from a database that is gone meanwhile must not be taken for the new one's.
-    if (database === this.#cachedOf) this.#cache.set(name, { updateSequence, document }, this.#settings.cacheSize)
-    return document
+  #isCurrent({ settings, updates }: Cached): boolean {
+    const isOfNow = updates === this.#updates && settings === this.#settings.state
+    return isOfNow && this.#followed !== undefined && this.#users.opened() === this.#followed.database
   }
+
+  async #lookUp(name: string): Promise<UserRecord | undefined> {
+    const { state, admins, cacheSize } = this.#settings
+    const hash = admins.get(name)
+    try {
+      const database = await this.#users.open()
+      this.#follow(database)
+      const updates = this.#updates
+      using view = database.view()
+      const document = await findUser(view, name)
+      const record = hash === undefined ? userOf(name, document) : administratorOf(name, hash, document)
+      this.#cache.set(name, { record, settings: state, updates }, cacheSize)
+      return record
+    } catch (error) {
+      // A server must stay within reach of its administrators, whatever there is with the users database.
+      if (hash !== undefined) return administratorOf(name, hash, undefined)
+      throw error
+    }
+  }
+
+  #follow(database: Database): void {
+    if (database === this.#followed?.database) return
+    this.#followed?.leave()
+    this.#updates++
+    const leave = database.onUpdate(() => {
+      this.#updates++
+    })
+    this.#followed = { database, leave }
+  }
+}
+
+function userOf(name: string, document: UserDocument | undefined): UserRecord | undefined {
+  if (!document) return undefined
+  if (document.isConflicted) {
+    throw unauthorized(
+      'User document conflicts must be resolved before the document is used for authentication purposes.',
+    )
+  }
+  return { name, roles: rolesOf(document.members), password: userPasswordHash(document.members), document }
+}
+
+function administratorOf(name: string, hash: string, document: UserDocument | undefined): UserRecord {
+  const roles = [ADMIN_ROLE, ...(document ? rolesOf(document.members) : [])]
+  return { name, roles, password: parseAdminHash(hash), document }
 }
 
 /** A document cannot give roles of the server, whichever way it came into the database. */

@@ -1,6 +1,6 @@
 /**
  * Remembers which passwords were found right, so that a client that sends its password with every request does not cost
- * a slow hash each time. Of a password only a digest is kept, with a key that lives and dies with the process; it
+ * a slow hash each time, nor a wait. Of a password only a digest is kept, with a key that lives and dies with the process; it
  * covers the stored hash too, so a new password leaves nothing to match.
  */
 import { hash as digestOf, randomBytes, timingSafeEqual } from 'node:crypto'
@@ -12,15 +12,19 @@ const MOST_NAMES = 1_000
 export class VerifiedPasswords {
   readonly #key = randomBytes(32).toString('hex')
   readonly #known = new RecentMap<Buffer>()
+  readonly #identities = new WeakMap<PasswordHash, string>()
   /** Verifications under way: clients with many connections all ask at once. */
   readonly #asked = new Map<string, Promise<boolean>>()
 
-  async verify(name: string, password: string, stored: PasswordHash): Promise<boolean> {
-    // Fast ones are not worth remembering.
-    if (stored.scheme === 'simple') return verifyPassword(password, stored)
-    const digest = this.#digest(password, stored)
+  /** Whether this very password was found right before. */
+  knows(name: string, password: string, stored: PasswordHash): boolean {
     const known = this.#known.get(name)
-    if (known && timingSafeEqual(known, digest)) return true
+    return known !== undefined && timingSafeEqual(known, this.#digest(password, stored))
+  }
+
+  async verify(name: string, password: string, stored: PasswordHash): Promise<boolean> {
+    if (this.knows(name, password, stored)) return true
+    const digest = this.#digest(password, stored)
     const question = `${digest.toString('hex')} ${name}`
     const asked = this.#asked.get(question) ?? this.#ask(question, password, stored)
     const isRight = await asked
@@ -39,11 +43,19 @@ export class VerifiedPasswords {
   }
 
   #digest(password: string, stored: PasswordHash): Buffer {
-    const { hash, salt } = stored
-    const identity = stored.scheme === 'pbkdf2' ? [stored.digest, stored.iterations] : [stored.scheme]
+    let identity = this.#identities.get(stored)
+    if (identity === undefined) {
+      identity = identityOf(stored)
+      this.#identities.set(stored, identity)
+    }
     // With every request that brings a password: the one call is several times faster than an HMAC, and all that is
     // asked of it is that equal inputs and nothing else give equal outputs, to those who do not know the key.
-    const text = JSON.stringify([password, salt, hash.toString('hex'), ...identity])
-    return digestOf('sha256', this.#key + text, 'buffer')
+    return digestOf('sha256', this.#key + identity + password, 'buffer')
   }
+}
+
+/** A text of its own for each hash. It is JSON, so where it ends is clear whatever follows. */
+function identityOf(stored: PasswordHash): string {
+  const kind = stored.scheme === 'pbkdf2' ? [stored.digest, stored.iterations] : [stored.scheme]
+  return JSON.stringify([stored.salt, stored.hash.toString('hex'), ...kind])
 }

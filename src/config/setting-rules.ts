@@ -114,4 +114,5 @@ const RULES: Readonly<Record<string, Rule>> = {
   'stats/samples': samples,
   'uuids/algorithm': oneOf('random', 'sequential', 'utc_random', 'utc_id'),
   'uuids/max_count': between(0, 1_000_000),
+  'view_building/sort_memory': positive,
 }

@@ -22,17 +22,20 @@ const CLOSING_BRACKET = 0x5d
 const DELETED_MEMBER = Buffer.from(',"deleted":true')
 
 export function encodeChange(sequence: number, { id, leaves, deleted, body }: ChangeRow): Buffer {
-  const [winner, ...others] = leaves
-  const line = `{"seq":${sequence},"id":${quoteText(id)},"changes":[{"rev":${quoteText(winner ?? '')}}`
-  const rest = others.map((revision) => `,{"rev":${quoteText(revision)}}`).join('')
+  const line = `{"seq":${sequence},"id":${quoteText(id)},"changes":[{"rev":${quoteText(leaves[0] ?? '')}}`
+  const rest = leaves.length > 1 ? otherLeaves(leaves) : ''
   const lineBytes = Buffer.byteLength(line)
   const bytes = Buffer.allocUnsafe(1 + 8 + lineBytes + 1 + Buffer.byteLength(rest))
   bytes[0] = deleted ? DELETED : 0
   let at = writeVarint(bytes, 1, body)
   at += bytes.write(line, at)
   bytes[at++] = SEPARATOR
-  at += bytes.write(rest, at)
+  if (rest !== '') at += bytes.write(rest, at)
   return bytes.subarray(0, at)
+}
+
+function otherLeaves([, ...others]: readonly RevisionId[]): string {
+  return others.map((revision) => `,{"rev":${quoteText(revision)}}`).join('')
 }
 
 /** A change as it is stored, somewhere in a block. */

@@ -68,7 +68,8 @@ export class ChangesReader {
       return await this.#read(view)
     }
     const isShared = sharedAs !== undefined
-    const name = `${this.#cursor} ${this.#left} ${sharedAs}`
+    // What was begun before the last commit does not have it: whoever was told of it must not wait for that.
+    const name = `${changes.updateSequence} ${this.#cursor} ${this.#left} ${sharedAs}`
     return this.#take(await (isShared ? changes.shared(name, readNewest) : readNewest()))
   }
 

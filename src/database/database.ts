@@ -168,9 +168,10 @@ export class Database {
     return new LastingView(this.#parts.held.snapshot(), this.#access?.reading)
   }
 
-  /** A design document of a view of this database. Throws when there is none. */
-  design(view: DatabaseView, id: string): Promise<DesignDocument> {
-    return this.#parts.designs.open(view, this.uuid, id)
+  /** A design document in a view of this database, for who calls its functions. Throws when there is none. */
+  design({ snapshot }: DatabaseView, id: string): Promise<DesignDocument> {
+    // As it is: its functions are the same, whoever may call them.
+    return this.#parts.designs.open(new DatabaseView(snapshot), this.uuid, id)
   }
 
   async information(): Promise<DatabaseInformation> {

@@ -4,6 +4,7 @@
  */
 import type { RevisionTree } from '../document/revision-tree.ts'
 import { leavesBestFirst } from '../document/winner.ts'
+import { compareBytes } from '../encoding/byte-order.ts'
 import type { RankTree, RowChange } from '../storage/rank-tree/rank-tree.ts'
 import type { Put, Snapshot } from '../storage/store.ts'
 import { encodeChange } from './change-row.ts'
@@ -69,7 +70,7 @@ export class DocumentChanges {
   /** Adds the bodies and the nodes of the rank tree; the last thing to be done. */
   async finish(snapshot: Snapshot, ranks: RankTree): Promise<void> {
     for (const [number, body] of this.#newBodies) this.puts.push([bodyKey(number), body])
-    this.#rankChanges.sort((a, b) => Buffer.compare(a.key, b.key))
+    this.#rankChanges.sort((a, b) => compareBytes(a.key, b.key))
     const { puts, deletes } = await ranks.planChanges(snapshot, this.#rankChanges)
     for (const put of puts) this.puts.push(put)
     for (const key of deletes) this.deletes.push(key)

@@ -5,7 +5,7 @@
  *   flags, sequence, body number and size of the winner, its generation and hash, the tree where it is short
  */
 
-import { formatRevision, generationOf, hashBytes, hashOf, type RevisionId } from '../document/revision-id.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId } from '../document/revision-id.ts'
 import type { RevisionTree } from '../document/revision-tree.ts'
 import { decodeTree, encodeTree } from '../document/tree-codec.ts'
 import { plantRevision } from '../document/tree-growth.ts'
@@ -50,11 +50,10 @@ export interface EncodedRecord {
 export function encodeRecord(record: DocumentRecord & { readonly tree: RevisionTree }): EncodedRecord {
   const hash = hashOf(record.winner)
   const isHex = hash.length === 2 * HEX_HASH_BYTES
-  const hashed = hashBytes(hash)
   const tree = isSingle(record.tree) ? undefined : encodeTree(record.tree)
   const isApart = tree !== undefined && tree.length > TREE_INSIDE_BYTES
   const inside = tree !== undefined && !isApart ? tree : NOTHING
-  const bytes = Buffer.allocUnsafe(HEADER_BYTES + 8 + hashed.length + inside.length)
+  const bytes = Buffer.allocUnsafe(HEADER_BYTES + 8 + 3 * hash.length + inside.length)
   bytes[0] =
     (record.deleted ? DELETED : 0) |
     (isHex ? HEX_HASH : 0) |
@@ -65,9 +64,9 @@ export function encodeRecord(record: DocumentRecord & { readonly tree: RevisionT
   at = writeVarint(bytes, at, record.body)
   at = writeVarint(bytes, at, record.bodyBytes)
   at = writeVarint(bytes, at, generationOf(record.winner))
-  if (!isHex) at = writeVarint(bytes, at, hashed.length)
-  at += hashed.copy(bytes, at)
-  at += inside.copy(bytes, at)
+  if (!isHex) at = writeVarint(bytes, at, Buffer.byteLength(hash))
+  at += bytes.write(hash, at, isHex ? 'hex' : 'utf8')
+  if (inside.length > 0) at += inside.copy(bytes, at)
   return { record: bytes.subarray(0, at), tree: isApart ? tree : undefined }
 }
 

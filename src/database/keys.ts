@@ -22,7 +22,7 @@ export const SECURITY_KEY = Buffer.from(`${META}security`)
 
 /** Ids sort by their UTF-8 bytes. */
 export function documentKey(id: string): Buffer {
-  return Buffer.from(DOCUMENT + id)
+  return shortKey(DOCUMENT_PREFIX, id) ?? Buffer.from(DOCUMENT + id)
 }
 
 /** The revision tree of a document, where its record has no room for it. */
@@ -74,6 +74,21 @@ export function afterPrefix(prefix: Buffer): Buffer {
 
 const BODY_PREFIX = Buffer.from(BODY)
 const PURGE_PREFIX = Buffer.from(PURGE)
+
+const SHORT_LENGTH = 64
+
+/** A key whose text is short and ASCII, as nearly all are: a loop beats the call into the engine's own encoding. */
+function shortKey(prefix: Buffer, text: string): Buffer | undefined {
+  if (text.length > SHORT_LENGTH) return undefined
+  const key = Buffer.allocUnsafe(1 + text.length)
+  key[0] = prefix[0]!
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code > 0x7f) return undefined
+    key[1 + i] = code
+  }
+  return key
+}
 
 function numberedKey(prefix: Buffer, number: number): Buffer {
   assert(Number.isSafeInteger(number) && number >= 0)

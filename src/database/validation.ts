@@ -12,6 +12,7 @@ import type { DatabaseView } from './database-view.ts'
 import { summarizeRecord } from './document-record.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { documentKey } from './keys.ts'
+import { SharedValidation, type Verdict } from './shared-validation.ts'
 import type { UserContext } from './user-context.ts'
 import { type BodyEdit, editInputs, needsValidation } from './validated-edit.ts'
 import type { KnownValidators, Validator, Validators } from './validators.ts'
@@ -36,9 +37,12 @@ export interface Writer {
 
 export class Validation {
   readonly #parts: ValidationParts
+  readonly #calls: SharedValidation | undefined
 
   constructor(parts: ValidationParts) {
+    const { functions, name } = parts
     this.#parts = parts
+    this.#calls = functions && new SharedValidation(functions, name)
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
@@ -104,12 +108,10 @@ export class Validation {
     }
   }
 
-  async #verdictsOf(program: Validator['program'], writes: ValidatedWrite[]): Promise<(RequestError | undefined)[]> {
-    const { functions, name } = this.#parts
-    if (!functions) throw new Error('Nothing here runs validation functions.')
+  async #verdictsOf(program: Validator['program'], writes: readonly ValidatedWrite[]): Promise<Verdict[]> {
+    if (!this.#calls) throw new Error('Nothing here runs validation functions.')
     try {
-      const errors = await functions.validate(program, writes, { owner: name })
-      return errors.map((error) => error && asRequestError(error))
+      return await this.#calls.verdicts(program, writes)
     } catch (error) {
       if (!(error instanceof RequestError)) throw error
       // A function that does not even run lets nothing pass.
@@ -172,10 +174,6 @@ function* portionsOf(edits: readonly BodyEdit[]): Generator<BodyEdit[]> {
     bytes = 0
   }
   if (portion.length > 0) yield portion
-}
-
-function asRequestError(error: Error): RequestError {
-  return error instanceof RequestError ? error : new RequestError(500, error.name, error.message)
 }
 
 function nextOf(outcomes: Iterator<EditOutcome>): EditOutcome {

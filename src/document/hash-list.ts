@@ -8,11 +8,20 @@ export class HashList {
   readonly packed: Buffer
   /** The hashes that are not 32 hexadecimal digits, by index. */
   readonly others: ReadonlyMap<number, string>
+  /** The text of the newest one, where it is known: it is asked for most, above all right after it was added. */
+  readonly #newest: string | undefined
 
-  constructor(packed: Buffer, others: ReadonlyMap<number, string> = NONE) {
+  constructor(packed: Buffer, others: ReadonlyMap<number, string> = NONE, newest?: string) {
     this.packed = packed
     this.others = others
     this.length = packed.length / HASH_BYTES
+    this.#newest = newest
+  }
+
+  /** One hash alone. */
+  static single(hash: string): HashList {
+    if (hash.length !== 2 * HASH_BYTES) return HashList.of([hash])
+    return new HashList(Buffer.from(hash, 'hex'), NONE, hash)
   }
 
   static of(hashes: readonly string[]): HashList {
@@ -26,6 +35,7 @@ export class HashList {
   }
 
   at(index: number): string {
+    if (this.#newest !== undefined && index === this.length - 1) return this.#newest
     const start = index * HASH_BYTES
     return this.others.get(index) ?? this.packed.toString('hex', start, start + HASH_BYTES)
   }
@@ -48,7 +58,7 @@ export class HashList {
     this.packed.copy(packed)
     if (hash.length === 2 * HASH_BYTES) {
       packed.write(hash, end, 'hex')
-      return new HashList(packed, this.others)
+      return new HashList(packed, this.others, hash)
     }
     packed.fill(0, end)
     return new HashList(packed, new Map([...this.others, [this.length, hash]]))

@@ -8,7 +8,7 @@ import { type Branch, NO_PARENT, type Place, RevisionTree, type StoredBody } fro
 
 /** The tree of a document that has one revision. */
 export function plantRevision(revision: RevisionId, body: StoredBody): RevisionTree {
-  const hashes = HashList.of([hashOf(revision)])
+  const hashes = HashList.single(hashOf(revision))
   return new RevisionTree([{ parent: NO_PARENT, start: generationOf(revision), hashes, bodies: [body] }])
 }
 

@@ -15,9 +15,10 @@ export class FairQueue<Item> {
     this.#size++
   }
 
-  /** The item whose turn it is. */
-  shift(): Item | undefined {
+  /** The item whose turn it is, of the owners that may have one. */
+  shift(mayHave: (owner: string) => boolean = () => true): Item | undefined {
     for (const [owner, items] of this.#waiting) {
+      if (!mayHave(owner)) continue
       const item = items.shift()
       this.#waiting.delete(owner)
       if (items.length > 0) this.#waiting.set(owner, items)

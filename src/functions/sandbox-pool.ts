@@ -1,7 +1,9 @@
 /**
- * The sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. Who finds none free waits,
- * and owners take turns. A program goes to a process that knows it already, if there is one.
+ * The sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. Who finds none free waits;
+ * owners take turns, and none gets all places where there are some. A program goes to a process that knows it already, if
+ * there is one.
  */
+import { availableParallelism } from 'node:os'
 import { RequestError } from '../document/request-error.ts'
 import type { Log } from '../runtime/log.ts'
 import { FairQueue } from './fair-queue.ts'
@@ -21,46 +23,55 @@ interface Waiter {
   refuse(error: Error): void
 }
 
-const IDLE_LIMIT_MS = 60_000
 const MOST_WAITING = 10_000
-const WATCH_MS = 50
+/** How long a process is kept without work. */
+const IDLE_LIMIT_MS = 120_000
+const BUSY_WATCH_MS = 50
+const IDLE_WATCH_MS = 10_000
+/** What one owner may have of four places; of fewer it may have all. */
+const SHARE = 3 / 4
+const SHARED_PLACES = 4
+/** So many starts that fail one after the other, and whoever waits is told. */
+const MOST_FAILED_STARTS = 20
 
 export class SandboxPool {
   readonly #options: SandboxPoolOptions
   readonly #waiting = new FairQueue<Waiter>()
-  /** The one that was used last is at the end. */
+  readonly #starting = new Set<SandboxProcess>()
+  /** Since when; the one that was used last is at the end. */
   readonly #idle = new Map<SandboxProcess, number>()
+  /** For whom. */
   readonly #busy = new Map<SandboxProcess, string>()
+  #failedStarts = 0
   #watch: NodeJS.Timeout | undefined
+  #watchMs = 0
   #isClosed = false
 
   constructor(options: SandboxPoolOptions) {
     this.#options = options
   }
 
-  /** How many processes there are. */
-  get size(): number {
-    return this.#idle.size + this.#busy.size
-  }
-
-  /** A process that is to be given back, whatever becomes of it. */
+  /** A process that is to be given back, whatever becomes of it. Rejects with the signal's reason when that comes first. */
   take({ owner, signal }: Run, programKey: string): Promise<SandboxProcess> {
-    signal?.throwIfAborted()
-    if (this.#isClosed) return Promise.reject(closed())
-    if (this.#waiting.size >= MOST_WAITING) return Promise.reject(tooMany())
     return new Promise((resolve, reject) => {
+      signal?.throwIfAborted()
+      if (this.#isClosed) throw closed()
+      if (this.#waiting.size >= MOST_WAITING) throw tooMany()
       const giveUp = () => {
         if (this.#waiting.remove(owner, waiter)) reject(signal?.reason)
       }
-      const settle = (action: () => void) => {
-        signal?.removeEventListener('abort', giveUp)
-        action()
-      }
+      const forget = () => signal?.removeEventListener('abort', giveUp)
       const waiter: Waiter = {
         owner,
         programKey,
-        serve: (sandbox) => settle(() => resolve(sandbox)),
-        refuse: (error) => settle(() => reject(error)),
+        serve: (sandbox) => {
+          forget()
+          resolve(sandbox)
+        },
+        refuse: (error) => {
+          forget()
+          reject(error)
+        },
       }
       signal?.addEventListener('abort', giveUp, { once: true })
       this.#waiting.push(owner, waiter)
@@ -71,6 +82,7 @@ export class SandboxPool {
   giveBack(sandbox: SandboxProcess): void {
     if (!this.#busy.delete(sandbox)) return
     sandbox.release()
+    // What is left of a call must not be taken for the answer to the next one.
     if (this.#isClosed || sandbox.isBusy) sandbox.kill('closed')
     else if (sandbox.isRunning) this.#idle.set(sandbox, performance.now())
     this.#serve()
@@ -79,29 +91,68 @@ export class SandboxPool {
   /** Resolves when all are gone; calls that are under way fail. */
   async close(): Promise<void> {
     this.#isClosed = true
-    clearInterval(this.#watch)
-    for (let waiter = this.#waiting.shift(); waiter; waiter = this.#waiting.shift()) waiter.refuse(closed())
-    const all = [...this.#idle.keys(), ...this.#busy.keys()]
+    clearTimeout(this.#watch)
+    this.#refuseAll(closed())
+    const all = [...this.#starting, ...this.#idle.keys(), ...this.#busy.keys()]
     this.#idle.clear()
     for (const sandbox of all) {
       sandbox.hold()
       sandbox.kill('closed')
     }
-    await Promise.all(all.map((sandbox) => sandbox.exited))
+    await Promise.all(all.map(({ exited }) => exited))
+  }
+
+  get #size(): number {
+    return this.#starting.size + this.#idle.size + this.#busy.size
   }
 
   #serve(): void {
-    while (this.#waiting.size > 0 && (this.#idle.size > 0 || this.size < this.#options.limit())) {
-      const waiter = this.#waiting.shift()
-      if (!waiter) return
-      const sandbox = this.#idleFor(waiter.programKey) ?? new SandboxProcess(this.#options.log)
+    while (this.#waiting.size > 0 && this.#idle.size > 0) {
+      const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner))
+      if (!waiter) break
+      const sandbox = this.#idleFor(waiter.programKey)
+      if (!sandbox) {
+        this.#waiting.push(waiter.owner, waiter)
+        break
+      }
       this.#busy.set(sandbox, waiter.owner)
       sandbox.hold()
-      this.#watch ??= setInterval(() => this.#look(), WATCH_MS).unref()
       waiter.serve(sandbox)
     }
+    // Whoever waits gets the first process that is free: a new one, or one that is done before it has started.
+    while (!this.#isClosed && this.#starting.size < this.#mostStarts()) this.#start()
+    this.#watchEvery(this.#busy.size + this.#starting.size > 0 ? BUSY_WATCH_MS : IDLE_WATCH_MS)
   }
 
+  #mostStarts(): number {
+    // Where some are idle, those that wait have had their share.
+    if (this.#idle.size > 0) return 0
+    return Math.min(this.#waiting.size, this.#options.limit() - this.#busy.size, availableParallelism())
+  }
+
+  #start(): void {
+    const sandbox = new SandboxProcess(this.#options.log)
+    sandbox.hold()
+    this.#starting.add(sandbox)
+    sandbox.started.then((hasStarted) => {
+      this.#starting.delete(sandbox)
+      sandbox.release()
+      this.#failedStarts = hasStarted ? 0 : this.#failedStarts + 1
+      if (hasStarted && !this.#isClosed) this.#idle.set(sandbox, performance.now())
+      if (this.#failedStarts >= MOST_FAILED_STARTS) this.#refuseAll(cannotStart())
+      this.#serve()
+    })
+  }
+
+  #mayHaveMore(owner: string): boolean {
+    const limit = this.#options.limit()
+    if (limit < SHARED_PLACES) return true
+    let count = 0
+    for (const busyFor of this.#busy.values()) if (busyFor === owner) count++
+    return count < SHARE * limit
+  }
+
+  /** One that knows the program, or else the one that was used last. */
   #idleFor(programKey: string): SandboxProcess | undefined {
     let chosen: SandboxProcess | undefined
     for (const sandbox of this.#idle.keys()) {
@@ -113,23 +164,41 @@ export class SandboxPool {
     return chosen
   }
 
-  /** Ends who takes too long, and who has nothing to do. */
+  #refuseAll(error: Error): void {
+    for (let waiter = this.#waiting.shift(); waiter; waiter = this.#waiting.shift()) waiter.refuse(error)
+    this.#failedStarts = 0
+  }
+
+  #watchEvery(delayMs: number): void {
+    if (this.#isClosed || (this.#watch && this.#watchMs === delayMs)) return
+    clearInterval(this.#watch)
+    this.#watchMs = delayMs
+    this.#watch = this.#size === 0 ? undefined : setInterval(() => this.#look(), delayMs).unref()
+  }
+
+  /** Ends who takes too long, and who has had nothing to do for long. */
   #look(): void {
     const now = performance.now()
+    for (const sandbox of this.#starting) sandbox.watchStart(now)
     for (const sandbox of this.#busy.keys()) sandbox.watch(now)
     for (const [sandbox, since] of this.#idle) {
       if (now - since < IDLE_LIMIT_MS) continue
       this.#idle.delete(sandbox)
       sandbox.kill('closed')
     }
-    if (this.size > 0) return
-    clearInterval(this.#watch)
-    this.#watch = undefined
+    if (this.#size === 0) {
+      clearInterval(this.#watch)
+      this.#watch = undefined
+    }
   }
 }
 
 function closed(): RequestError {
   return new RequestError(500, 'os_process_error', 'The sandbox is closed.')
+}
+
+function cannotStart(): RequestError {
+  return new RequestError(500, 'os_process_error', 'No sandbox process can be started.')
 }
 
 function tooMany(): RequestError {

@@ -6,9 +6,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, extname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { Writable } from 'node:stream'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Log } from '../runtime/log.ts'
 import { type Frame, FrameReader, frameHeader, Reply } from './frame.ts'
+import { MODULES_DESCRIPTOR, moduleHooks, strippedModules } from './stripped-modules.ts'
 
 export interface CallLimits {
   readonly timeoutMs: number
@@ -36,7 +38,6 @@ interface Call {
   readonly reject: (error: Error) => void
 }
 
-/** Of a process that has not said that it has started: a busy machine is no fault of a function. */
 const START_LIMIT_MS = 60_000
 
 /** Beyond what a batch shows signs of life with: see the slices of the isolate. */
@@ -48,6 +49,8 @@ const LONGEST_LAST_WORDS = 2000
 export class SandboxProcess {
   /** Programs that it has, by key; the one used longest ago is first. */
   readonly programs = new Map<string, number>()
+  /** Resolves to whether it has started, when that is known. */
+  readonly started: Promise<boolean>
   /** Resolves when it is gone. */
   readonly exited: Promise<void>
   readonly #child: ChildProcess
@@ -55,13 +58,16 @@ export class SandboxProcess {
   readonly #reader = new FrameReader(LARGEST_REPLY_BYTES)
   #call: Call | undefined
   #lastSign = performance.now()
-  #isReady = false
+  #onStart: (hasStarted: boolean) => void = () => {}
   #isRunning = true
   #cause: EndCause | undefined
   #lastWords = ''
 
   constructor(log: Log) {
     this.#log = log
+    this.started = new Promise((resolve) => {
+      this.#onStart = resolve
+    })
     const child = startChild()
     this.#child = child
     this.exited = new Promise((resolve) => {
@@ -122,9 +128,13 @@ export class SandboxProcess {
   watch(now: number): void {
     if (!this.#call) return
     const { timeoutMs, memoryMb } = this.#call.limits
-    const limitMs = this.#isReady ? timeoutMs + SLACK_MS : START_LIMIT_MS
-    if (now - this.#lastSign > limitMs) this.kill('time')
+    if (now - this.#lastSign > timeoutMs + SLACK_MS) this.kill('time')
     else if (residentMb(this.#child.pid) > memoryMb) this.kill('memory')
+  }
+
+  /** The same while it starts: a busy machine is no fault of a function. */
+  watchStart(now: number): void {
+    if (now - this.#lastSign > START_LIMIT_MS) this.kill('time')
   }
 
   /** The server does not end while this is held. */
@@ -154,16 +164,16 @@ export class SandboxProcess {
 
   #take(frame: Frame): void {
     if (!this.#isRunning || this.#cause) return
-    if (frame.kind === Reply.log) return this.#log.info(frame.body.toString())
-    if (frame.kind === Reply.progress) return
-    if (frame.kind === Reply.ready) {
-      this.#isReady = true
-      return
-    }
+    if (frame.kind === Reply.log) this.#log.info(frame.body.toString())
+    else if (frame.kind === Reply.ready) this.#onStart(true)
+    else if (frame.kind !== Reply.progress) this.#answer(frame)
+  }
+
+  #answer(frame: Frame): void {
     const call = this.#call
-    if (!call) return this.kill('protocol')
     this.#call = undefined
-    call.resolve(frame)
+    if (call) call.resolve(frame)
+    else this.kill('protocol')
   }
 
   #ended(status: number, isKilled = false): void {
@@ -172,6 +182,7 @@ export class SandboxProcess {
     running.delete(this)
     const cause = this.#cause ?? (isKilled ? 'killed' : 'itself')
     if (cause !== 'closed') this.#log.warn('A sandbox process ended.', { cause, status, words: this.#lastWords })
+    this.#onStart(false)
     this.#call?.reject(new ProcessEnd(cause, status))
     this.#call = undefined
   }
@@ -209,7 +220,17 @@ function startChild(): ChildProcess {
   const allowed = [...readable, '/proc/self', '/etc/alpine-release'].map((path) => `--allow-fs-read=${path}`)
   const flags = ['--permission', '--allow-addons', ...allowed, '--no-node-snapshot', '--no-warnings']
   const { TZ } = process.env
-  return spawn(process.execPath, [...flags, childFile], { env: TZ === undefined ? {} : { TZ }, cwd: '/' })
+  const options = { env: TZ === undefined ? {} : { TZ }, cwd: '/' }
+  if (extname(ownFile) !== '.ts') return spawn(process.execPath, [...flags, childFile], options)
+  const child = spawn(process.execPath, [...flags, '--import', moduleHooks, childFile], {
+    ...options,
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+  })
+  const modules = child.stdio[MODULES_DESCRIPTOR]
+  // A process that could not be started reads nothing.
+  modules?.on('error', () => {})
+  if (modules instanceof Writable) modules.end(strippedModules(pathToFileURL(childFile).href))
+  return child
 }
 
 /** The outermost `node_modules` of a path: packages that the addon needs may lie beside it. */

@@ -13,6 +13,8 @@ export interface WholeAnswer {
   readonly status: number
   readonly headers: Headers
   readonly body: string | Buffer
+  /** Sent without its length, as it would be were it longer. */
+  readonly isChunked?: boolean
   /** A file of the interface for people: not counted among the replies. */
   readonly isFile?: boolean
 }
@@ -94,6 +96,12 @@ const NEWLINE = Buffer.from('\n')
 
 const SERVER = `Service/${version} (Node.js/${process.versions.node})`
 
+/**
+ * Clients refuse replies with more. Of what succeeded only addresses and tags can be so long, from ids and revisions
+ * that somebody chose: better without them than no reply at all.
+ */
+const HEADER_LIMIT_CHARACTERS = 7_000
+
 /** Names and values in turn: the form that goes out with the least work. Headers of the answer win. */
 function headOf(call: Call, { headers, status }: Answer): string[] {
   const head = ['Server', SERVER]
@@ -103,7 +111,10 @@ function headOf(call: Call, { headers, status }: Answer): string[] {
   }
   // What is left of a body that nobody read must not be taken for the next request.
   if (!call.request.complete) head.push('Connection', 'close')
-  for (const name in headers) head.push(name, headers[name]!)
+  for (const name in headers) {
+    const value = headers[name]!
+    if (value.length <= HEADER_LIMIT_CHARACTERS || status >= 300) head.push(name, value)
+  }
   return head
 }
 
@@ -114,12 +125,15 @@ export function sendWhole(call: Call, answer: WholeAnswer): void {
   const { response } = call
   const head = headOf(call, answer)
   const { status, body } = answer
-  const size = typeof body === 'string' ? Buffer.byteLength(body) : body.length
-  if (status !== 304 && status !== 204) head.push('Content-Length', String(size))
+  if (status !== 304 && status !== 204 && !answer.isChunked) head.push('Content-Length', String(sizeOf(body)))
   response.writeHead(status, head)
   // As one string with the head it is one write; Latin-1 gives the bytes as they are.
   if (typeof body !== 'string' && body.length <= ONE_WRITE_BYTES) response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
+}
+
+function sizeOf(body: string | Buffer): number {
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.length
 }
 
 export async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {

@@ -1,19 +1,20 @@
 /** `_bulk_docs`: many documents in one request, each with its own outcome. */
 import { AllOrNothingError } from '../database/all-or-nothing.ts'
-import { attachmentEdits } from '../database/attachment-edits.ts'
+import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../database/attachment-edits.ts'
 import type { Database } from '../database/database.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import { namedRevision, readDocument, type SentDocument } from '../document/document-fields.ts'
-import { isLocalId, parseDocumentId } from '../document/document-id.ts'
+import { type DocumentId, isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { badRequest, type RequestError } from '../document/request-error.ts'
 import { formatRevision } from '../document/revision-id.ts'
 import { JsonReader } from '../encoding/json-text.ts'
-import { type Answer, json } from './answer.ts'
+import { quoteText } from '../encoding/json-text-splice.ts'
+import { type Answer, json, jsonText } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { type EditMode, editOf, stubParentOf } from './document-edit.ts'
-import { checkDocumentSize } from './document-size.ts'
+import { checkDocumentSizes } from './document-size.ts'
 import { packingPolicy } from './packing-policy.ts'
 import { parsing, readJsonText, requireJsonType } from './request-body.ts'
 
@@ -22,14 +23,15 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
   requireJsonType(call)
   const text = await readJsonText(call, context)
   const request = parsing(() => readRequest(text))
-  for (const document of request.documents) checkDocumentSize(document, context)
+  checkDocumentSizes(request.documents, context)
   const edits: DocumentEdit[] = []
   const releases: (() => void)[] = []
   try {
     for (const document of request.documents) {
-      const { edit, release } = await bulkEdit(database, document, request, context)
-      edits.push(edit)
-      releases.push(release)
+      const { id, mode } = target(document, request, context)
+      const kept = hasAttachments(id, document) ? await attachmentsOf(database, id, document, mode, context) : NO_EDITS
+      edits.push(editOf(id, document, mode, kept.attachments))
+      if (kept !== NO_EDITS) releases.push(kept.release)
     }
     return await writtenAnswer(database, edits)
   } finally {
@@ -70,33 +72,36 @@ function readRequest(text: Buffer): BulkRequest {
   return { documents, newEdits, allOrNothing: allOrNothing === true }
 }
 
-async function bulkEdit(
-  database: Database,
+/** Which document is meant, and how it is to be written. */
+function target(
   document: SentDocument,
   { newEdits, allOrNothing }: BulkRequest,
-  { uuids, configuration }: HttpContext,
-): Promise<{ edit: DocumentEdit; release: () => void }> {
+  { uuids }: HttpContext,
+): { readonly id: DocumentId; readonly mode: EditMode } {
   if (!newEdits && document.id === undefined) throw badRequest('Document id must not be empty')
   const id = document.id ?? parseDocumentId(uuids.next())
-  const mode: EditMode = newEdits ? { parent: namedRevision(document), branching: allOrNothing } : { replicated: true }
-  if (isLocalId(id)) return { edit: editOf(id, document, mode, []), release: () => {} }
-  const { attachments, release } = await attachmentEdits(
-    database,
-    id,
-    document.attachments,
-    stubParentOf(document, mode),
-    packingPolicy(configuration),
-  )
-  return { edit: editOf(id, document, mode, attachments), release }
+  return { id, mode: newEdits ? { parent: namedRevision(document), branching: allOrNothing } : { replicated: true } }
+}
+
+function hasAttachments(id: DocumentId, { attachments }: SentDocument): boolean {
+  return attachments.length > 0 && !isLocalId(id)
+}
+
+function attachmentsOf(
+  database: Database,
+  id: DocumentId,
+  document: SentDocument,
+  mode: EditMode,
+  { configuration }: HttpContext,
+): Promise<AttachmentEdits> {
+  const parent = stubParentOf(document, mode)
+  return attachmentEdits(database, id, document.attachments, parent, packingPolicy(configuration))
 }
 
 async function writtenAnswer(database: Database, edits: readonly DocumentEdit[]): Promise<Answer> {
   try {
     const outcomes = await database.write(edits)
-    return json(
-      outcomes.map((outcome, i) => entry(edits[i]!, outcome)),
-      { status: 201 },
-    )
+    return jsonText(`[${outcomes.map((outcome, i) => entryText(edits[i]!, outcome)).join(',')}]`, { status: 201 })
   } catch (error) {
     if (!(error instanceof AllOrNothingError)) throw error
     // Nothing is written, and only those that are refused are told of.
@@ -107,9 +112,9 @@ async function writtenAnswer(database: Database, edits: readonly DocumentEdit[])
   }
 }
 
-function entry(edit: DocumentEdit, outcome: EditOutcome) {
-  if (outcome.outcome === 'written') return { ok: true, id: edit.id, rev: outcome.revision }
-  return refusedEntry(edit, outcome.error)
+function entryText(edit: DocumentEdit, outcome: EditOutcome): string {
+  if (outcome.outcome === 'refused') return JSON.stringify(refusedEntry(edit, outcome.error))
+  return `{"ok":true,"id":${quoteText(edit.id)},"rev":${quoteText(outcome.revision)}}`
 }
 
 /** Where a request may have several revisions of one document, it is told which one is meant. */

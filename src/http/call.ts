@@ -226,8 +226,11 @@ function textOf(bytes: Buffer): string {
   return isUtf8(bytes) ? bytes.toString() : `\ud800${bytes.toString('latin1')}`
 }
 
+const NOTHING_ESCAPED = /^[\w.:-]*$/
+
 /** Everything is escaped but what the family leaves as it is. */
 function encodeSegment(segment: string): string {
+  if (NOTHING_ESCAPED.test(segment)) return segment
   return encodeURIComponent(segment)
     .replace(/[!'()*~]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
     .replaceAll('%3A', ':')

@@ -1,7 +1,7 @@
 /** `_changes`: what happened to the documents of a database, once, at the next change, or as it happens. */
-import { createHash } from 'node:crypto'
 import { type ChangesQuery, ChangesReader } from '../database/changes-reader.ts'
 import type { Database } from '../database/database.ts'
+import { entityTag } from '../encoding/entity-tag.ts'
 import { type Answer, notModified, streamed } from './answer.ts'
 import { authenticationOf } from './authentication.ts'
 import type { Call } from './call.ts'
@@ -158,7 +158,5 @@ function rightToRead(call: Call, database: Database): RightToRead {
 /** Stands for the state of the database, who asks, and for what: functions may tell users apart. */
 function tagOf({ call, database, body }: ChangesRequest, updateSequence: number): string {
   const { name, roles } = authenticationOf(call).user
-  const state = JSON.stringify([database.openedUs, updateSequence, call.url, body, name, roles])
-  const digest = createHash('md5').update(state).digest('hex')
-  return `"${BigInt(`0x${digest}`).toString(36).toUpperCase()}"`
+  return entityTag(database.openedUs, updateSequence, call.url, body ?? null, name, roles)
 }

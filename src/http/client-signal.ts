@@ -4,8 +4,11 @@ import type { Call } from './call.ts'
 /** Aborts when the connection ends, and when the reply is sent. */
 export function clientSignal({ response }: Call): AbortSignal {
   const gone = new AbortController()
-  const end = () => gone.abort(new Error('The client is gone.'))
+  const end = () => gone.abort(GONE)
   if (response.destroyed) end()
   else response.once('close', end)
   return gone.signal
 }
+
+/** One for all: it is told so often that making it anew would cost more than all else here. */
+const GONE = new Error('The client is gone.')

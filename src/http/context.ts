@@ -3,6 +3,7 @@ import type { Auth } from '../auth/auth.ts'
 import type { Configuration } from '../config/configuration.ts'
 import type { Databases } from '../database/databases.ts'
 import type { ExternalPrograms } from '../external/external-programs.ts'
+import type { FairPlaces } from '../functions/fair-places.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
@@ -16,6 +17,8 @@ export interface HttpContext {
   readonly configuration: Configuration
   readonly databases: Databases
   readonly functions: Functions
+  /** How many lists may be made at a time: each has a process to itself for as long as its client takes. */
+  readonly listPlaces: FairPlaces
   readonly views: Views
   readonly auth: Auth
   readonly uuids: UuidSource

@@ -2,7 +2,13 @@
 import type { SentDocument } from '../document/document-fields.ts'
 import type { HttpContext } from './context.ts'
 import { tooLarge } from './request-body.ts'
+import { requestSettings } from './request-settings.ts'
 
-export function checkDocumentSize({ body }: SentDocument, { configuration }: HttpContext): void {
-  if (body.length > configuration.integer('service', 'max_document_size')) throw tooLarge()
+export function checkDocumentSize(document: SentDocument, context: HttpContext): void {
+  checkDocumentSizes([document], context)
+}
+
+export function checkDocumentSizes(documents: readonly SentDocument[], { configuration }: HttpContext): void {
+  const { largestDocument } = requestSettings(configuration)
+  for (const { body } of documents) if (body.length > largestDocument) throw tooLarge()
 }

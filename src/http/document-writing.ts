@@ -60,16 +60,17 @@ async function write(
 ): Promise<Answer> {
   const isReplicated = call.query('new_edits')?.toLowerCase() === 'false'
   const mode = isReplicated ? { replicated: true as const } : { parent: namedParent(call, document) }
-  const edits = isLocalId(id)
-    ? NO_EDITS
-    : await attachmentEdits(
-        database,
-        id,
-        document.attachments,
-        stubParentOf(document, mode),
-        packingPolicy(context.configuration),
-        followed,
-      )
+  const edits =
+    isLocalId(id) || document.attachments.length === 0
+      ? NO_EDITS
+      : await attachmentEdits(
+          database,
+          id,
+          document.attachments,
+          stubParentOf(document, mode),
+          packingPolicy(context.configuration),
+          followed,
+        )
   return writeAndRelease(call, database, editOf(id, document, mode, edits.attachments), edits)
 }
 

@@ -21,27 +21,21 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const { name, viewDesign, view } = listPath(call)
   const { design, other } = await designsOf(database, designId(call), viewDesign)
   const body = await functionBody(call, context)
-  const rows = await openListed(call, context, { database, design: other, view, body: keysIn(call, body) })
-  try {
-    const tag = functionTag(call, rows.tag, design.revision)
-    if (call.hasTag(tag)) {
-      rows.release()
-      return notModified(tag)
-    }
-    requireFunction(design, 'lists', name)
-    const [head, request] = await Promise.all([
-      rows.head(),
-      functionRequest(call, context, database, { id: null, body }),
-    ])
-    const signal = clientSignal(call)
-    const listCall = { head: JSON.stringify(head), request }
-    const run = await context.functions.list(design.program, name, listCall, { owner: database.name, signal })
-    const fixed = { ETag: tag, Vary: 'Accept' }
-    return await listAnswer({ run, rows: rows.rows(), fixed, signal, release: () => rows.release() })
-  } catch (error) {
-    rows.release()
-    throw error
-  }
+  const signal = clientSignal(call)
+  const run = { owner: database.name, signal }
+  await context.listPlaces.take(run)
+  using held = new DisposableStack()
+  held.defer(() => context.listPlaces.giveBack())
+  const rows = held.use(await openListed(call, context, { database, design: other, view, body: keysIn(call, body) }))
+  const tag = functionTag(call, rows.tag, design.revision)
+  if (call.hasTag(tag)) return notModified(tag)
+  requireFunction(design, 'lists', name)
+  const head = JSON.stringify(await rows.head())
+  const request = await functionRequest(call, context, database, { id: null, body })
+  const list = await context.functions.list(design.program, name, { head, request }, run)
+  const kept = held.move()
+  const fixed = { ETag: tag, Vary: 'Accept' }
+  return listAnswer({ run: list, rows: rows.rows(), fixed, signal, release: () => kept.dispose() })
 }
 
 interface ListPath {

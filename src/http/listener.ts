@@ -1,9 +1,8 @@
 /** One address that requests come in on, with TLS or without. Closing lets the requests under way finish. */
 import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
-import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { TLSSocket, TlsOptions } from 'node:tls'
+import type { TlsOptions } from 'node:tls'
 import type { Log } from '../runtime/log.ts'
 import { leave } from './leaving.ts'
 
@@ -24,13 +23,16 @@ const REQUEST_WAIT_MS = 300_000
 /** Connections that fall idle while a listener closes are looked for so often. */
 const CLOSING_LOOK_MS = 20
 
+/** By connection. */
+type Replies = ReadonlyMap<Duplex, ServerResponse>
+
 export class Listener {
   readonly plan: ListenerPlan
   /** The real one. */
   readonly port: number
   readonly #server: Server
   /** The last reply of each connection, sent or not. */
-  readonly #replies: ReadonlyMap<Socket, ServerResponse>
+  readonly #replies: Replies
   #closing: Promise<void> | undefined
 
   /** Throws an error whose message is a sentence for people. */
@@ -39,14 +41,18 @@ export class Listener {
       throw new Error('TLS needs ssl/cert_file and ssl/key_file, two files that can be read.')
     }
     // Kept by connection: noting each reply down and forgetting it again would cost a good part of a small request.
-    const replies = new Map<Socket, ServerResponse>()
+    const replies = new Map<Duplex, ServerResponse>()
     const server = serverFor(plan, (request, response) => {
       const { socket } = request
-      if (!replies.has(socket)) socket.once('close', () => replies.delete(socket))
+      const before = replies.get(socket)
+      if (!before) socket.once('close', () => replies.delete(socket))
       replies.set(socket, response)
       if (!server.listening) leave(response)
-      handler(request, response)
+      // Sent ahead of the reply to the one before, which may be what it goes by: they are done in their order.
+      if (before && !before.writableFinished) before.once('close', () => handler(request, response))
+      else handler(request, response)
     })
+    server.on('clientError', (error, socket) => refuseInTurn(error, socket, replies.get(socket)))
     const { host, port, backlog } = plan
     await new Promise<void>((resolve, reject) => {
       server.once('error', (error) => reject(new Error(listenFailure(error, host, port), { cause: error })))
@@ -60,7 +66,7 @@ export class Listener {
     return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, replies)
   }
 
-  private constructor(plan: ListenerPlan, port: number, server: Server, replies: ReadonlyMap<Socket, ServerResponse>) {
+  private constructor(plan: ListenerPlan, port: number, server: Server, replies: Replies) {
     this.plan = plan
     this.port = port
     this.#server = server
@@ -115,12 +121,18 @@ function serverFor({ tls, noDelay, connectionLimit }: ListenerPlan, handler: Req
   server.maxConnections = connectionLimit
   // Whoever waits for a go-ahead gets it when its body is read, and not when it is refused.
   server.on('checkContinue', handler)
-  server.on('clientError', refuse)
   return server
 }
 
+/** Whoever sent requests before gets their replies first: a refusal must not be taken for one of them. */
+function refuseInTurn(error: NodeJS.ErrnoException, socket: Duplex, last: ServerResponse | undefined): void {
+  const isWaiting = last?.req.complete && !last.writableFinished
+  if (isWaiting) last.once('close', () => refuse(error, socket))
+  else refuse(error, socket)
+}
+
 /** What cannot be read as a request, or has more headers than anybody needs. */
-function refuse(error: NodeJS.ErrnoException, socket: Duplex | TLSSocket): void {
+function refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return

@@ -19,8 +19,9 @@ const OWN_NAME = 'settle'
 export async function forwardRequest(call: Call, target: string): Promise<Answer> {
   const base = baseOf(target)
   const via = call.header('via') ?? ''
-  if (via.split(OWN_NAME).length > MOST_HOPS)
+  if (via.split(OWN_NAME).length > MOST_HOPS) {
     throw new RequestError(508, 'loop_detected', 'The request goes in a circle.')
+  }
   const url = new URL(base.href.replace(/\/*$/, '') + restOf(call))
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest
   const outgoing = send(url, {
@@ -57,8 +58,12 @@ function restOf({ url }: Call): string {
 /** Resolves when the other server begins to answer. */
 async function exchanged(call: Call, outgoing: ClientRequest): Promise<IncomingMessage> {
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
-    outgoing.once('response', resolve)
-    outgoing.once('error', (error) => reject(new RequestError(502, 'bad_gateway', error.message)))
+    outgoing.once('response', (response) => {
+      // Told to who reads it, if anybody does.
+      response.on('error', () => {})
+      resolve(response)
+    })
+    outgoing.on('error', (error) => reject(new RequestError(502, 'bad_gateway', error.message)))
     outgoing.once('timeout', () => outgoing.destroy(new Error('The proxied server does not answer.')))
   })
   // Told where it is waited for.
@@ -66,8 +71,8 @@ async function exchanged(call: Call, outgoing: ClientRequest): Promise<IncomingM
   call.response.once('close', () => outgoing.destroy())
   for await (const piece of bodyPieces(call)) {
     if (outgoing.destroyed) break
-    if (!outgoing.write(piece))
-      await Promise.race([new Promise((resolve) => outgoing.once('drain', resolve)), answered])
+    if (outgoing.write(piece)) continue
+    await Promise.race([new Promise((resolve) => outgoing.once('drain', resolve)), answered])
   }
   outgoing.end()
   return answered

@@ -5,6 +5,9 @@ import type { ForwardedNames } from './call.ts'
 export interface RequestSettings {
   readonly forwarded: ForwardedNames
   readonly longestUrl: number
+  /** Of a body that is read whole, and of one document in it. */
+  readonly largestBody: number
+  readonly largestDocument: number
   readonly allowsJsonp: boolean
   readonly allowsCors: boolean
   /** The rules of virtual hosts. */
@@ -34,6 +37,8 @@ function readSettings(configuration: Configuration): RequestSettings {
       proto: name('x_forwarded_proto', 'x-forwarded-proto'),
     },
     longestUrl: Number(section.get('max_uri_length') ?? Number.POSITIVE_INFINITY),
+    largestBody: configuration.integer('httpd', 'max_http_request_size'),
+    largestDocument: configuration.integer('service', 'max_document_size'),
     allowsJsonp: section.get('allow_jsonp') === 'true',
     allowsCors: section.get('enable_cors') === 'true',
     virtualHosts: configuration.section('vhosts'),

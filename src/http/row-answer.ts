@@ -13,8 +13,11 @@ export async function rowAnswer(call: Call, query: RowQuery): Promise<Answer> {
       query.release()
       return notModified(tag)
     }
-    const chunks = call.method === 'HEAD' ? query.chunks() : await begun(query.chunks())
-    return streamed(chunks, { headers: { ETag: tag }, release: () => query.release() })
+    const headers = { ETag: tag }
+    const begun = call.method === 'HEAD' ? query.chunks() : await begin(query.chunks())
+    if (Symbol.asyncIterator in begun) return streamed(begun, { headers, release: () => query.release() })
+    query.release()
+    return { kind: 'whole', status: 200, headers, body: begun.whole, isChunked: true }
   } catch (error) {
     query.release()
     throw error
@@ -31,7 +34,10 @@ export function listedQueries(body: unknown): readonly unknown[] {
 
 /** Queries are opened one after the other, when the one before is sent. */
 export async function queriesAnswer(opening: readonly (() => Promise<RowQuery>)[]): Promise<Answer> {
-  return streamed(await begun(resultChunks(opening)))
+  const chunks = resultChunks(opening)
+  const begun = await begin(chunks)
+  if (Symbol.asyncIterator in begun) return streamed(begun, { release: () => void chunks.return(undefined) })
+  return { kind: 'whole', status: 200, headers: {}, body: begun.whole, isChunked: true }
 }
 
 async function* resultChunks(opening: readonly (() => Promise<RowQuery>)[]): AsyncGenerator<string | Buffer> {
@@ -45,15 +51,24 @@ async function* resultChunks(opening: readonly (() => Promise<RowQuery>)[]): Asy
   yield opening.length === 0 ? '{"results":[]}\n' : ']}\n'
 }
 
-/** The same pieces, the first of which is made already: where it cannot be made there is still an error to be told. */
-async function begun(chunks: AsyncGenerator<string | Buffer>): Promise<AsyncGenerator<string | Buffer>> {
+/**
+ * The same pieces, of which the first two are made: where they cannot be there is still an error to be told, and where
+ * there is but one it goes out in one go.
+ */
+async function begin(chunks: Chunks): Promise<Chunks | { readonly whole: string | Buffer }> {
   const first = await chunks.next()
-  return (async function* () {
-    try {
-      if (!first.done) yield first.value
-      yield* chunks
-    } finally {
-      await chunks.return(undefined)
-    }
-  })()
+  const second = await chunks.next()
+  if (first.done) return { whole: '' }
+  return second.done ? { whole: first.value } : resumed([first.value, second.value], chunks)
 }
+
+async function* resumed(made: readonly (string | Buffer)[], rest: Chunks): Chunks {
+  try {
+    yield* made
+    yield* rest
+  } finally {
+    await rest.return(undefined)
+  }
+}
+
+type Chunks = AsyncGenerator<string | Buffer>

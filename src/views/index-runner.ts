@@ -23,15 +23,24 @@ export interface IndexPlace {
   readonly design: ViewDesign
 }
 
+/** How first builds sort. */
+export interface Sorting {
+  /** How many bytes of rows at a time. */
+  sortBytes(): number
+  /** Where the sorted runs of an index are kept, told by its store. */
+  runsOf(store: string): SortedRuns
+}
+
+const IN_MEMORY: Sorting = { sortBytes: () => 64 * 1024 * 1024, runsOf: () => memoryRuns }
+
 /** Does everything in the thread in which it is called. */
 export class LocalRunner implements IndexRunner {
   readonly #functions: Functions
-  readonly #runsOf: (store: string) => SortedRuns
+  readonly #sorting: Sorting
 
-  /** `runsOf` says where first builds keep their runs; in memory unless given. */
-  constructor(functions: Functions, runsOf: (store: string) => SortedRuns = () => memoryRuns) {
+  constructor(functions: Functions, sorting: Sorting = IN_MEMORY) {
     this.#functions = functions
-    this.#runsOf = runsOf
+    this.#sorting = sorting
   }
 
   update(
@@ -39,15 +48,14 @@ export class LocalRunner implements IndexRunner {
     signal: AbortSignal,
     onProgress: (progress: UpdateProgress) => void,
   ): Promise<void> {
-    const source = { uuid: database.uuid, view: () => database.view() }
-    const run = { owner: database.name, signal }
     return updateIndex({
-      source,
+      source: { uuid: database.uuid, view: () => database.view() },
       store,
-      runs: this.#runsOf(store.name),
+      runs: this.#sorting.runsOf(store.name),
+      sortBytes: this.#sorting.sortBytes(),
       design,
       functions: this.#functions,
-      run,
+      run: { owner: database.name, signal },
       onProgress,
     })
   }

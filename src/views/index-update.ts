@@ -21,6 +21,8 @@ export interface UpdateRequest {
   readonly store: Store
   /** Where a first build keeps what it has sorted. */
   readonly runs: SortedRuns
+  /** How many bytes of rows it sorts at a time. */
+  readonly sortBytes: number
   readonly design: ViewDesign
   readonly functions: Functions
   readonly run: Run

@@ -2,6 +2,7 @@
  * Documents and the rows that their map functions emit. Many documents go in one call, several calls are under way at
  * once, and the results come in the order of the documents.
  */
+import { availableParallelism } from 'node:os'
 import { CollationEncoder } from '../encoding/collation-key.ts'
 import type { JsonValue } from '../encoding/json-value.ts'
 import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch, type Run } from '../functions/functions.ts'
@@ -27,8 +28,8 @@ export interface EmittedRow {
 const CALL_DOCUMENTS = 250
 const CALL_BYTES = 512 * 1024
 
-/** Calls of one index under way at once. */
-const CALLS_AT_ONCE = 4
+/** Calls of one index under way at once, each in a process of its own. One thread hardly feeds more of them. */
+const CALLS_AT_ONCE = Math.min(4, Math.max(2, availableParallelism()))
 
 export async function mapDocuments(
   functions: Functions,

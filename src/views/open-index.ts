@@ -10,6 +10,8 @@ export interface OpenIndex extends Disposable {
   readonly purgeSequence: number
   /** Undefined where the design document has no such view. */
   view(name: string): OpenView | undefined
+  /** From now on each read is of one state, and several may be of newer ones: for rows that a client takes slowly. */
+  letStatePass(): void
   release(): void
 }
 

@@ -1,7 +1,9 @@
 /** The state of an index as a query reads it: one snapshot, and the numbers that were committed with it. */
+import type { RenewableSnapshot } from '../storage/renewable-snapshot.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { IndexState } from './index-state.ts'
 import type { OpenIndex, OpenView } from './open-index.ts'
+import { SameIndexSnapshot } from './same-index-snapshot.ts'
 import type { ViewDesign } from './view-design.ts'
 import type { ViewTree } from './view-trees.ts'
 
@@ -10,16 +12,23 @@ export class PublishedIndex implements OpenIndex {
   readonly updateSequence: number
   readonly purgeSequence: number
   readonly #snapshot: Snapshot
+  readonly #pin: Disposable
   readonly #design: ViewDesign
   readonly #state: IndexState | undefined
   readonly #trees: readonly ViewTree[]
 
   /** Takes the snapshot over. Without a state, the index was never built: a store may hold rows that are of no use. */
-  constructor(snapshot: Snapshot, state: IndexState | undefined, design: ViewDesign, trees: readonly ViewTree[]) {
+  constructor(
+    snapshot: RenewableSnapshot,
+    state: IndexState | undefined,
+    design: ViewDesign,
+    trees: readonly ViewTree[],
+  ) {
     this.signature = design.signature
     this.updateSequence = state?.updateSequence ?? 0
     this.purgeSequence = state?.purgeSequence ?? 0
-    this.#snapshot = state ? snapshot : emptySnapshot(snapshot)
+    this.#snapshot = state ? new SameIndexSnapshot(snapshot, state.uuid, state.salt) : emptySnapshot(snapshot)
+    this.#pin = snapshot.pin()
     this.#design = design
     this.#state = state
     this.#trees = trees
@@ -40,6 +49,10 @@ export class PublishedIndex implements OpenIndex {
       snapshot: this.#snapshot,
       ranks: tree.ranks,
     }
+  }
+
+  letStatePass(): void {
+    this.#pin[Symbol.dispose]()
   }
 
   release(): void {

@@ -6,6 +6,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Functions } from '../functions/functions.ts'
 import type { Log } from '../runtime/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
+import { HeldStates } from '../storage/held-states.ts'
 import { SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import type { IndexPlace, IndexRunner } from './index-runner.ts'
 import { readState } from './index-state.ts'
@@ -39,6 +40,7 @@ const NO_SALT = Buffer.alloc(SALT_BYTES).toString('hex')
 export class ViewIndex {
   readonly place: IndexPlace
   readonly #surroundings: IndexSurroundings
+  readonly #held: HeldStates
   readonly #waiting = new Set<Waiter>()
   readonly #ending = new AbortController()
   #running: Promise<void> | undefined
@@ -48,6 +50,7 @@ export class ViewIndex {
   constructor(place: IndexPlace, surroundings: IndexSurroundings) {
     this.place = place
     this.#surroundings = surroundings
+    this.#held = new HeldStates(place.store)
   }
 
   async open(freshness: Freshness, signal?: AbortSignal): Promise<OpenIndex> {
@@ -106,10 +109,11 @@ export class ViewIndex {
   }
 
   async #published(): Promise<PublishedIndex> {
-    const { store, database, design } = this.place
+    const { database, design } = this.place
     this.#ending.signal.throwIfAborted()
-    const snapshot = store.snapshot()
+    const snapshot = this.#held.snapshot()
     try {
+      using _pin = snapshot.pin()
       const state = await readState(snapshot, database.uuid)
       return new PublishedIndex(snapshot, state, design, this.#treesOf(state?.salt ?? NO_SALT))
     } catch (error) {

@@ -64,8 +64,14 @@ export class ServerProcess {
 
   /** Memory of its own: mapped files, which the system can take back at any time, are not in it. */
   get residentBytes(): number {
-    const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8')
-    return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024
+    return ownBytes(this.#child.pid)
+  }
+
+  /** The same of the processes that it has started, taken together. */
+  get childrenBytes(): number {
+    const { pid } = this.#child
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
+    return children.filter((each) => each !== '').reduce((sum, each) => sum + ownBytes(Number(each)), 0)
   }
 
   /** Ends it at once, wherever it is. */
@@ -80,5 +86,15 @@ export class ServerProcess {
     this.#isKilled = true
     this.#child.kill('SIGTERM')
     await this.#closed
+  }
+}
+
+/** Zero where it is gone. */
+function ownBytes(pid: number | undefined): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024
+  } catch {
+    return 0
   }
 }

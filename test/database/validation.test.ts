@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { Database } from '../../src/database/database.ts'
 import type { DocumentEdit, EditOutcome } from '../../src/database/edit.ts'
@@ -207,5 +208,60 @@ describe('validated writes', () => {
     }
     await server.usedBy(ANN, access).write([put('a', {})])
     expect(noted.asked.map(({ source }) => source)).toEqual(['other'])
+  })
+})
+
+describe('validations at the same time', () => {
+  const writesOf = (noted: NotedFunctions) => noted.asked.map(({ writes }) => writes.length)
+
+  it('share calls: what comes while one is under way goes with the next', async () => {
+    const { noted, database, save } = await setUp()
+    await save(design('v', 'v'))
+    await database.write([put('warm', {})])
+    noted.asked.length = 0
+    noted.validateWith = async (writes) => {
+      await nextTurn()
+      return writes.map(() => undefined)
+    }
+    const outcomes = await Promise.all(Array.from({ length: 50 }, (_, i) => database.write([put(`${i}`, {})])))
+    expect(new Set(outcomes.flatMap(inShort))).toEqual(new Set(['written']))
+    expect(writesOf(noted).reduce((sum, count) => sum + count)).toBe(50)
+    expect(writesOf(noted).length).toBeLessThan(5)
+  })
+
+  it('have their own verdicts', async () => {
+    const { noted, database, save } = await setUp()
+    await save(design('v', 'v'))
+    noted.validateWith = async (writes) =>
+      writes.map(({ document }) => (JSON.parse(document).odd ? refused : undefined))
+    const outcomes = await Promise.all(
+      Array.from({ length: 20 }, (_, i) => database.write([put(`${i}`, i % 2 === 1 ? { odd: true } : {})])),
+    )
+    expect(outcomes.flatMap(inShort)).toEqual(outcomes.map((_, i) => (i % 2 === 1 ? 'forbidden' : 'written')))
+  })
+
+  it('do not pay for one that brings the process down', async () => {
+    const { noted, database, save } = await setUp()
+    await save(design('v', 'v'))
+    noted.validateWith = async (writes) => {
+      if (writes.some(({ document }) => document.includes('bomb'))) {
+        throw new RequestError(500, 'os_process_error', 'OS process timed out.')
+      }
+      return writes.map(() => undefined)
+    }
+    const outcomes = await Promise.all(['a', 'b', 'bomb', 'c'].map((id) => database.write([put(id, {})])))
+    expect(outcomes.flatMap(inShort)).toEqual(['written', 'written', 'os_process_error', 'written'])
+  })
+
+  it('fail together where the function itself is wrong', async () => {
+    const { noted, database, save } = await setUp()
+    await save(design('v', 'v'))
+    noted.validateWith = async () => {
+      await nextTurn()
+      throw new RequestError(500, 'compilation_error', 'No.')
+    }
+    const outcomes = await Promise.all(['a', 'b', 'c'].map((id) => database.write([put(id, {})])))
+    expect(outcomes.flatMap(inShort)).toEqual(Array.from({ length: 3 }, () => 'compilation_error'))
+    expect(noted.asked.length).toBeLessThan(3)
   })
 })

@@ -1,6 +1,6 @@
 /** Functions in a process of the operator's own: a real one, that speaks the protocol, well and badly. */
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { collationKey, rawCollationKey } from '../../src/encoding/collation-key.ts'
 import { type DesignProgram, MAPPED_FIELDS, type MappedBatch, type Run } from '../../src/functions/functions.ts'
 import { QueryServerFunctions, type QueryServerSettings } from '../../src/functions/query-server-functions.ts'
@@ -18,7 +18,22 @@ interface Started {
   readonly logged: string[]
 }
 
+/** For tests that leave them as they find them: starting a process takes longer than most tests. */
+function common(): QueryServerFunctions {
+  shared ??= create(COMMAND)
+  return shared.functions
+}
+
+let shared: Started | undefined
+afterAll(() => shared?.functions.close())
+
 function start(command = COMMAND): Started {
+  const started = create(command)
+  onTestFinished(() => started.functions.close())
+  return started
+}
+
+function create(command: string): Started {
   const settings = { reduceLimit: true, timeoutMs: 10_000, processLimit: 2 }
   const logged: string[] = []
   const log = { ...silentLog, info: (message: string) => void logged.push(message) }
@@ -28,7 +43,6 @@ function start(command = COMMAND): Started {
     settings: () => settings,
     log,
   })
-  onTestFinished(() => functions.close())
   return { functions, settings, logged }
 }
 
@@ -69,7 +83,7 @@ async function pidOf(functions: QueryServerFunctions, run = RUN): Promise<string
 
 describe('map', () => {
   it('gives the rows of many documents and functions, in order, with sort keys', async () => {
-    const { functions } = start()
+    const functions = common()
     const two = program(
       'function (doc) { emit(doc.a, 1); emit([doc.a, "ü"], { b: doc._id }) }',
       'function (doc) { if (doc.a > 1) emit(null) }',
@@ -85,7 +99,7 @@ describe('map', () => {
   })
 
   it('keeps the digits of what the process writes', async () => {
-    const { functions } = start()
+    const functions = common()
     const source = `function (doc) { write('[[[12345678901234567890, {"10": 1.50, "9": 1}]]]'); emitted = undefined }`
     // The process says its own line, and then a second one: it must not be asked again.
     const batch = functions.map(program(source), documents({}), RUN)
@@ -93,7 +107,7 @@ describe('map', () => {
   })
 
   it('sorts raw where a map wants it', async () => {
-    const { functions } = start()
+    const functions = common()
     const maps = [{ source: 'function (doc) { emit({ a: "B" }, 1) }', collation: 'raw' as const }]
     const batch = await functions.map({ ...program(), maps }, documents({}), RUN)
     expect(rowsOf(batch, rawCollationKey)).toEqual(['0.0 {"a":"B"}=1'])
@@ -118,14 +132,14 @@ describe('map', () => {
   })
 
   it('takes thousands of documents in one process', async () => {
-    const { functions } = start()
+    const functions = common()
     const many = Array.from({ length: 3000 }, (_, i) => ({ i, text: 'x'.repeat(1000) }))
     const batch = await functions.map(program('function (doc) { emit(doc.i) }'), documents(...many), RUN)
     expect(rowsOf(batch)).toEqual(many.map(({ i }) => `${i}.0 ${i}=null`))
   })
 
   it('fails with what the process says, which stays usable', async () => {
-    const { functions } = start()
+    const functions = common()
     const before = await pidOf(functions)
     await expect(functions.map(program('no function'), documents({}), RUN)).rejects.toMatchObject({
       status: 500,
@@ -144,7 +158,7 @@ describe('map', () => {
 
 describe('reduce', () => {
   it('gives one result a group', async () => {
-    const { functions } = start()
+    const functions = common()
     const source = 'function (keys, values, rereduce) { return [keys, values.length, rereduce] }'
     const groups = [
       [
@@ -177,7 +191,7 @@ describe('a design document', () => {
   })
 
   it('shows, with a text or an object', async () => {
-    const { functions } = start()
+    const functions = common()
     const shows = design({
       shows: {
         text: 'function (doc, req) { return doc.a + req.b }',
@@ -198,7 +212,7 @@ describe('a design document', () => {
   })
 
   it('updates, and keeps the digits of the document', async () => {
-    const { functions } = start()
+    const functions = common()
     const updates = design({
       updates: {
         exact: `function (doc) { write('["up", {"n": 1.50}, "done"]') }`,
@@ -217,7 +231,7 @@ describe('a design document', () => {
   })
 
   it('filters, by a function or by a view', async () => {
-    const { functions } = start()
+    const functions = common()
     const filters = design({
       filters: { big: 'function (doc, req) { return doc.n > req.query.least }' },
       views: { odd: { map: 'function (doc) { if (doc.n % 2) emit(doc.n) }' } },
@@ -228,7 +242,7 @@ describe('a design document', () => {
   })
 
   it('validates many writes, each with a verdict of its own', async () => {
-    const { functions } = start()
+    const functions = common()
     const validation = design({
       validate_doc_update: `function (doc, previous, user, security) {
         if (doc.error) throw new RangeError('oh')
@@ -258,7 +272,7 @@ describe('a design document', () => {
     ['not_acceptable', 406, 'not_acceptable'],
     ['anything', 500, 'anything'],
   ])('says %s with the status of it', async (id, status, error) => {
-    const { functions } = start()
+    const functions = common()
     const shows = design({ shows: { a: `function () { fail("${id}", "why") }` } })
     await expect(functions.show(shows, 'a', { document: null, request: '{}' }, RUN)).rejects.toMatchObject({
       status,
@@ -285,7 +299,7 @@ describe('a list', () => {
   const call = { head: '{"total_rows":3}', request: '{}' }
 
   it('is given rows, and says when it wants no more', async () => {
-    const { functions } = start()
+    const functions = common()
     const list = await functions.list(design({ lists }), 'all', call, RUN)
     expect(list.begun).toEqual({ chunks: ['head '], response: { headers: { 'X-Head': '3' } }, ended: false })
     expect(await list.rows(['{"key":1}', '{"key":2}'])).toEqual({
@@ -303,7 +317,7 @@ describe('a list', () => {
   })
 
   it('may end before the rows do', async () => {
-    const { functions } = start()
+    const functions = common()
     const first = design({ lists: { first: 'function () { return getRow().key }' } })
     const list = await functions.list(first, 'first', call, RUN)
     expect(await list.rows(['{"key":1}', '{"key":2}'])).toEqual({ chunks: ['1'], response: undefined, ended: true })
@@ -314,7 +328,7 @@ describe('a list', () => {
   })
 
   it('may change how the reply begins', async () => {
-    const { functions } = start()
+    const functions = common()
     const list = await functions.list(design({ lists }), 'late', call, RUN)
     expect(await list.rows(['{}'])).toEqual({ chunks: ['x'], response: { code: 404 }, ended: false })
     list.abandon()
@@ -437,6 +451,19 @@ describe('the processes', () => {
     const { functions } = start()
     const pids = await Promise.all([1, 2, 3, 4].map(() => pidOf(functions)))
     expect(new Set(pids).size).toBe(2)
+  })
+
+  it('lose no call of others when some of them die', async () => {
+    const { functions } = start()
+    const deadly = 'function (doc) { if (doc.n === 7) process.kill(process.pid, "SIGKILL"); emit(doc.n) }'
+    const numbers = documents(...Array.from({ length: 10 }, (_, n) => ({ n })))
+    const calls = Array.from({ length: 40 }, (_, i) => {
+      const source = i % 10 === 3 ? deadly : 'function (doc) { emit(doc.n) }'
+      return functions.map(program(source), numbers, { owner: `db-${i % 3}` })
+    })
+    const outcomes = await Promise.allSettled(calls)
+    const failed = outcomes.flatMap(({ status }, i) => (status === 'rejected' ? [i] : []))
+    expect(failed).toEqual([3, 13, 23, 33])
   })
 
   it('begin anew after a restart, when what they do is done', async () => {

@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, it } from 'vitest'
 import { REPLICATOR_VALIDATION } from '../../src/auth/replicator-design.ts'
 import { expectRefusal, type Reply, serverOfFile } from '../support/client.ts'
+import { startService } from '../support/service.ts'
 
 const client = serverOfFile({ inMemory: true, settings: { admins: { root: 'top' } } })
 
@@ -58,6 +59,32 @@ describe('the replicator database', () => {
       "The `source' property must exist and be either a string or an object.",
     )
     expect((await as('root', 'PUT', '/_config/replicator/db', '"_replicator"')).status).toBe(200)
+  })
+
+  it('is never that of the users', async () => {
+    const { url } = await startService({ inMemory: true, settings: { admins: { root: 'top' } } })
+    const headers = { Authorization: `Basic ${btoa('root:top')}` }
+    const put = async (path: string, body: unknown) => {
+      const reply = await fetch(url + path, { method: 'PUT', headers, body: JSON.stringify(body) })
+      expect(reply.status, await reply.text()).toBeLessThan(300)
+    }
+    const shown = async (database: string) => (await fetch(`${url}${database}/org.service.user:ann`)).status
+    await put('_users/org.service.user:ann', { name: 'ann', password: 'x', roles: [], type: 'user' })
+    await put('_config/replicator/db', '_users')
+    expect(await shown('_users')).toBe(404)
+    await put('_config/replicator/db', 'both')
+    expect(await shown('_users')).toBe(404)
+    // The other way round: what was the replicator's becomes the users'.
+    await put('_config/service_httpd_auth/authentication_db', 'both')
+    await put('_config/replicator/db', 'jobs')
+    await put('_config/replicator/db', 'both')
+    const replies = await Promise.all(['_all_docs', '_changes'].map((path) => fetch(`${url}both/${path}`)))
+    expect(replies.map(({ status }) => status)).toEqual([403, 401])
+    // And back: each has its own again.
+    await put('_config/service_httpd_auth/authentication_db', '_users')
+    const changes = await Promise.all(['both', '_users'].map((name) => fetch(`${url}${name}/_changes`)))
+    expect(changes.map(({ status }) => status)).toEqual([200, 401])
+    expect(await shown('_users')).toBe(404)
   })
 
   it('keeps the members of the replicator as they are sent', async () => {
@@ -158,6 +185,11 @@ describe('credentials of a replication document', () => {
     })
     for (const path of [`${id}?rev=${rev}`, `${id}?open_revs=all`, `${id}?revs=true`]) {
       expect((await as(name, 'GET', `/_replicator/${path}`)).text).not.toMatch(/cret/)
+    }
+    for (const query of ['', '&style=all_docs', `&filter=_doc_ids&doc_ids=["${id}"]`]) {
+      const changes = await as(name, 'GET', `/_replicator/_changes?include_docs=true${query}`)
+      expect([changes.status, changes.text.includes('there:6984')]).toEqual([200, true])
+      expect(changes.text).not.toMatch(/cret/)
     }
     const bulk = await as(name, 'POST', '/_replicator/_bulk_get', { docs: [{ id }] })
     expect(bulk.text).toContain('there')

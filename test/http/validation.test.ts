@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { expectConflict, expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { expectConflict, expectRefusal, type Reply, serverOfFile, type TestDatabase, until } from '../support/client.ts'
 
 const client = serverOfFile()
 
@@ -337,5 +337,33 @@ describe('what a validation function throws', () => {
     const db = await client().database()
     await db.save('_design/v', { language: 'klingon', validate_doc_update: 'x' })
     expectRefusal(await db.put('a', {}), 500, 'unknown_query_language', 'klingon')
+  })
+})
+
+describe('a validation function among many writers', () => {
+  it('has seen every write that began after it was saved', async () => {
+    const db = await client().database()
+    await db.save('_design/v', { validate_doc_update: 'function () {}' })
+    const { _rev } = (await db.get('_design/v')).as<{ _rev: string }>()
+    let isSaved = false
+    let isOver = false
+    const after: number[] = []
+    const writers = Array.from({ length: 16 }, async (_, writer) => {
+      for (let n = 0; !isOver; n++) {
+        const beganAfter = isSaved
+        const path = `${writer}-${n}`
+        const reply = await (n % 2 === 0
+          ? db.put(path, { bad: 1 })
+          : db.put(`${path}?new_edits=false`, { _id: path, _rev: '1-a', bad: 1 }))
+        if (beganAfter) after.push(reply.status)
+      }
+    })
+    await until(async () => (await db.info()).doc_count > 100)
+    await db.save('_design/v', { _rev, validate_doc_update: NO_BAD_ONES })
+    isSaved = true
+    await until(async () => after.length > 100)
+    isOver = true
+    await Promise.all(writers)
+    expect(new Set(after)).toEqual(new Set([403]))
   })
 })

@@ -62,6 +62,7 @@ function watch(snapshot: Snapshot): Watched {
     }
   }
   Object.assign(watched.snapshot, {
+    version: () => counted(() => snapshot.version()),
     getMany: (keys: readonly Uint8Array[]) => counted(() => snapshot.getMany(keys)),
     page: (...page: Parameters<Snapshot['page']>) => counted(() => snapshot.page(...page)),
   })
@@ -163,6 +164,20 @@ describe('round trips on 20,000 rows', () => {
     const total = watch(snapshot)
     expect(await tree.total(total.snapshot)).toBe(20_000)
     expect(total.waits).toBe(1)
+  })
+
+  it('are one a level and a few more where nothing is known of a state', async () => {
+    const store = await filledStore(20_000)
+    const tree = newTree()
+    using before = store.snapshot()
+    expect(await tree.rank(before, keyOf(30_001))).toBe(15_001)
+    await store.commit({ puts: [[Buffer.from('elsewhere'), Buffer.alloc(0)]] })
+    using after = store.snapshot()
+    for (const snapshot of [after, before]) {
+      const watched = watch(snapshot)
+      expect(await tree.rank(watched.snapshot, keyOf(30_001))).toBe(15_001)
+      expect(watched.waits).toBeLessThanOrEqual(6)
+    }
   })
 
   it('are one for a row that is kept and two for a new one, but for those that meet a boundary', async () => {

@@ -261,6 +261,11 @@ export class RawConnection {
     return this.#received
   }
 
+  /** Takes nothing more; what comes waits between the server and here. */
+  pause(): void {
+    this.#socket.pause()
+  }
+
   async closed(): Promise<string> {
     await until(async () => this.#ended)
     return this.#received

@@ -50,8 +50,8 @@ async function build(
   const rest = edits.map((portion) => portion.filter((edit) => edit.do !== 'purge'))
   functions.beforeMap = async () => applyEdits(database, rest.shift() ?? [])
   const run = { owner: database.name }
-  const request = { source, store, runs, design: MODEL_DESIGN, functions, run, onProgress: () => {} }
+  const request = { source, store, runs, sortBytes: 500, design: MODEL_DESIGN, functions, run, onProgress: () => {} }
   const target = (await database.information()).updateSequence
-  await buildIndex(request, { target, onRead: () => {}, runBytes: 500, batchChanges: 3 })
+  await buildIndex(request, { target, onRead: () => {}, batchChanges: 3 })
   functions.beforeMap = async () => {}
 }

@@ -12,7 +12,7 @@ import { type CallOutcome, Program, type ProgramText } from './program.ts'
 import type { RealmHost } from './realm/calls.ts'
 
 /** Requests come first on a busy machine. */
-const NICENESS = 5
+const NICENESS = 2
 
 /** What functions may log in a call, and of that in a line. */
 const LOGGED_CHARACTERS = 1024 * 1024
@@ -83,6 +83,10 @@ function answer(program: Program, operation: string, input: string): void {
 function map(program: Program, body: Buffer): void {
   const { rows } = program
   rows.clear()
+  if (program.failure) {
+    sendText(Reply.error, program.failure.text)
+    return
+  }
   for (let at = 1; at < body.length; ) {
     const count = body.readUInt32LE(at)
     const start = at + PORTION_HEADER_BYTES
@@ -90,7 +94,10 @@ function map(program: Program, body: Buffer): void {
     const expected = rows.documents + count
     let outcome = program.call('map', body.toString('utf8', start, at))
     for (; outcome.mark === MARKS.more; outcome = next(program)) rows.add(outcome.text)
-    if (outcome.mark !== MARKS.done) return sendText(Reply.error, outcome.text)
+    if (outcome.mark !== MARKS.done) {
+      sendText(Reply.error, outcome.text)
+      return
+    }
     rows.add(outcome.text)
     assert(rows.documents === expected, 'A document is missing.')
     showLife()

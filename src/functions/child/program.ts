@@ -40,6 +40,7 @@ const WITHHELD = ['console', 'WebAssembly', 'SharedArrayBuffer', 'Atomics']
 
 /** The files of `realm` are evaluated from their own text; they meet here. */
 const REALM = `
+  'use strict' // So that no stack trace leads user code to these functions.
   for (const name of ${JSON.stringify(WITHHELD)}) delete globalThis[name]
   const host = { log: $0, exchange: $1 }
   const limits = ${JSON.stringify(LIMITS)}
@@ -65,7 +66,6 @@ export class Program {
   readonly rows: MappedRows
   readonly #isolate: ivm.Isolate
   readonly #call: ivm.Reference<(operation: string, input: string) => string>
-  /** What loading failed with. */
   readonly #failure: CallOutcome | undefined
 
   constructor({ memoryMb, collations = [], inner }: ProgramText, host: RealmHost, onLost: () => void) {
@@ -81,6 +81,11 @@ export class Program {
     )
     const loaded = this.#run('load', inner)
     this.#failure = loaded.mark === MARKS.done ? undefined : loaded
+  }
+
+  /** What loading failed with: every call fails with it. */
+  get failure(): CallOutcome | undefined {
+    return this.#failure
   }
 
   call(operation: string, input: string): CallOutcome {

@@ -3,6 +3,7 @@
  * does no harm: who follows it reads the node, which names the boundary after it, and so sees in its own snapshot
  * whether the hint is right. Nothing has to be told to the hints when a tree changes, in this process or another.
  */
+import { compareBytes } from '../../encoding/byte-order.ts'
 import { SENTINEL } from './tree-item.ts'
 
 /** Of one level: some megabytes at most. When there are more they are forgotten, and learned anew where work is. */
@@ -10,11 +11,17 @@ const HINTS_LIMIT = 32_768
 
 export class BoundaryHints {
   readonly #levels: Buffer[][] = []
+  /** Of each level the answer before. Questions come in the order of their keys, so it mostly is the next one too. */
+  readonly #lastCounts: number[] = []
 
   /** The last known boundary of a level at or before the key, or of all; the sentinel when none is known. */
   floor(level: number, key: Uint8Array | undefined): Buffer {
     const known = this.#levels[level] ?? []
-    return known[key ? countThrough(known, key) - 1 : known.length - 1] ?? SENTINEL
+    if (!key) return known.at(-1) ?? SENTINEL
+    const last = this.#lastCounts[level]
+    const count = last !== undefined && isCountThrough(known, key, last) ? last : countThrough(known, key)
+    this.#lastCounts[level] = count
+    return known[count - 1] ?? SENTINEL
   }
 
   /** The last known boundary before the key. */
@@ -52,10 +59,16 @@ function countThrough(keys: readonly Buffer[], key: Uint8Array): number {
   let high = keys.length
   while (low < high) {
     const middle = (low + high) >> 1
-    if (Buffer.compare(keys[middle]!, key) <= 0) low = middle + 1
+    if (compareBytes(keys[middle]!, key) <= 0) low = middle + 1
     else high = middle
   }
   return low
+}
+
+/** Whether it is this many. */
+function isCountThrough(keys: readonly Buffer[], key: Uint8Array, count: number): boolean {
+  if (count > keys.length || (count > 0 && compareBytes(keys[count - 1]!, key) > 0)) return false
+  return count === keys.length || compareBytes(keys[count]!, key) > 0
 }
 
 function countBefore(keys: readonly Buffer[], key: Uint8Array): number {

@@ -1,5 +1,6 @@
 /** Pure work on runs of items: merging changes into them, and cutting them where the next level has a boundary. */
 import assert from 'node:assert/strict'
+import { compareBytes } from '../../encoding/byte-order.ts'
 import type { Group, Item, ItemChange } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 
@@ -8,7 +9,7 @@ export function merge(items: readonly Item[], changes: readonly ItemChange[]): I
   const merged: Item[] = []
   let next = 0
   for (const change of changes) {
-    while (next < items.length && Buffer.compare(items[next]!.key, change.key) < 0) merged.push(items[next++]!)
+    while (next < items.length && compareBytes(items[next]!.key, change.key) < 0) merged.push(items[next++]!)
     const found = next < items.length && items[next]!.key.equals(change.key)
     assert(found === (change.before !== undefined), 'A change list does not fit the rows it is made for.')
     if (found) next++

@@ -9,13 +9,16 @@
  * byte.
  */
 import assert from 'node:assert/strict'
+import { compareBytes } from '../../encoding/byte-order.ts'
 import type { KeyRange, Put, Snapshot } from '../store.ts'
 import { BoundaryHints } from './boundary-hints.ts'
+import { KnownRuns } from './known-runs.ts'
 import { coverRange } from './range-cover.ts'
+import { RowCounts } from './row-counts.ts'
 import type { Reducer, ReducibleRow } from './summary.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
 import { TreeBuilder } from './tree-builder.ts'
-import { type Item, type ItemChange, NO_VALUE, SENTINEL, weightOfAll } from './tree-item.ts'
+import { type Item, type ItemChange, NO_VALUE, SENTINEL } from './tree-item.ts'
 import { TreeLayout } from './tree-layout.ts'
 import { TreeReader } from './tree-reader.ts'
 import { type NodeChanges, updateNodes } from './tree-update.ts'
@@ -68,6 +71,7 @@ const ROWS_A_DRAIN = 4096
 export class RankTree {
   readonly #layout: TreeLayout
   readonly #hints = new BoundaryHints()
+  readonly #knownRuns = new KnownRuns()
   readonly #weightOf: ((value: Buffer) => number) | undefined
   readonly #reducer: Reducer | undefined
 
@@ -98,19 +102,20 @@ export class RankTree {
   }
 
   /** What all rows weigh. */
-  async total(snapshot: Snapshot): Promise<number> {
-    return (await this.#reader(snapshot).sentinels()).at(-1)?.weight ?? 0
+  total(snapshot: Snapshot): Promise<number> {
+    return this.#counts(snapshot).total()
   }
 
   /** What all rows before the key weigh. */
   rank(snapshot: Snapshot, key: Uint8Array): Promise<number> {
-    return this.countBetween(snapshot, undefined, key)
+    return this.#counts(snapshot).rank(key)
   }
 
   /** What the rows from `from` (inclusive) to `to` (exclusive) weigh; an absent bound is open. */
   async countBetween(snapshot: Snapshot, from: Uint8Array | undefined, to: Uint8Array | undefined): Promise<number> {
-    const cover = await coverRange(this.#reader(snapshot), this.#layout, from, to)
-    return cover.reduce((sum, { items }) => sum + weightOfAll(items), 0)
+    const counts = this.#counts(snapshot)
+    const end = await (to ? counts.rank(to) : counts.total())
+    return Math.max(0, end - (from ? await counts.rank(from) : 0))
   }
 
   /**
@@ -119,17 +124,7 @@ export class RankTree {
    */
   async select(snapshot: Snapshot, position: number): Promise<Buffer | undefined> {
     assert(Number.isSafeInteger(position) && position >= 0, 'A position is a whole number, not negative.')
-    const reader = this.#reader(snapshot)
-    const sentinels = await reader.sentinels()
-    if (position >= (sentinels.at(-1)?.weight ?? 0)) return undefined
-    let key = SENTINEL
-    let rest = position
-    for (let level = sentinels.length - 1; level >= 0; level--) {
-      const found = await itemAt(reader.pages(level, key, undefined, 2 * this.#layout.fanOut), rest)
-      key = found.key
-      rest = found.rest
-    }
-    return key
+    return this.#counts(snapshot).select(position)
   }
 
   /** What has to be rereduced for a range. Only for a tree with reductions. */
@@ -139,6 +134,7 @@ export class RankTree {
     to: Uint8Array | undefined,
   ): Promise<RangePart[]> {
     assert(this.#reducer, 'The tree keeps no reductions.')
+    if (!from && !to) return this.#reduceAll(snapshot)
     const cover = await coverRange(this.#reader(snapshot), this.#layout, from, to)
     return cover
       .map(({ level, items }): RangePart => {
@@ -147,6 +143,12 @@ export class RankTree {
         return { kind: 'reductions', reductions: items.map(({ value }) => value).filter(({ length }) => length > 0) }
       })
       .filter((part) => (part.kind === 'rows' ? part.rows : part.reductions).length > 0)
+  }
+
+  /** One node stands for all rows. */
+  async #reduceAll(snapshot: Snapshot): Promise<RangePart[]> {
+    const top = (await this.#reader(snapshot).sentinels()).at(-1)
+    return top && top.value.length > 0 ? [{ kind: 'reductions', reductions: [top.value] }] : []
   }
 
   /** Makes the nodes of rows that are handed to it, in key order: for a first build. */
@@ -192,6 +194,12 @@ export class RankTree {
     return { wrong: expected - right, extra: nodes - present }
   }
 
+  #counts(snapshot: Snapshot): RowCounts {
+    const rows = { weightOf: this.#weightOf, keepValues: false }
+    const reader = new TreeReader(snapshot, this.#layout, rows, this.#hints)
+    return new RowCounts(snapshot, reader, this.#layout, this.#knownRuns)
+  }
+
   #reader(snapshot: Snapshot): TreeReader {
     const rows = { weightOf: this.#weightOf, keepValues: this.#reducer !== undefined }
     return new TreeReader(snapshot, this.#layout, rows, this.#hints)
@@ -202,7 +210,7 @@ export class RankTree {
     let last = SENTINEL
     for (const change of changes) {
       const key = asBuffer(change.key)
-      assert(Buffer.compare(last, key) < 0, 'Changes of rows come in the order of their keys, none of which is empty.')
+      assert(compareBytes(last, key) < 0, 'Changes of rows come in the order of their keys, none of which is empty.')
       last = key
       if (this.#changesNothing(change)) continue
       items.push({ key, before: change.before, after: this.#itemAfter(change, key) })
@@ -231,18 +239,7 @@ export class RankTree {
   }
 }
 
-/** The item with which the weights so far exceed the position, and what of the position is left at its start. */
-async function itemAt(pages: AsyncGenerator<Item[]>, position: number): Promise<{ key: Buffer; rest: number }> {
-  let rest = position
-  for await (const items of pages) {
-    for (const { key, weight } of items) {
-      if (rest < weight) return { key, rest }
-      rest -= weight
-    }
-  }
-  throw new assert.AssertionError({ message: 'A tree and its rows disagree: a node weighs more than what it holds.' })
-}
-
 function asBuffer(bytes: Uint8Array): Buffer {
+  if (bytes instanceof Buffer) return bytes
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }

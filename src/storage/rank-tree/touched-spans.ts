@@ -9,6 +9,7 @@
  * more for spans to be cut anew, which one change in 64 needs. Many changes go from the top level down, since they meet
  * in few nodes up there, and where the hints do not know them, all nodes of an interval are read with one page.
  */
+import { compareBytes } from '../../encoding/byte-order.ts'
 import type { Run } from './item-groups.ts'
 import { type Item, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
@@ -113,7 +114,7 @@ export class TouchedSpans {
       const node = nodes[i]
       const start = node?.key ?? SENTINEL
       // Also true when the change before is the going of the very boundary that this one is found at.
-      const sharesSpan = span && Buffer.compare(start, this.#changes[i - 1]!.boundary) <= 0
+      const sharesSpan = span && compareBytes(start, this.#changes[i - 1]!.boundary) <= 0
       if (!span || !sharesSpan) {
         span = { start, node, first: i, end: i, isCutAnew: false, run: undefined }
         spans.push(span)
@@ -151,7 +152,7 @@ export class TouchedSpans {
 function pick({ items }: Run, lookups: readonly Lookup[]): (Item | undefined)[] {
   let next = 0
   return lookups.map(({ key = SENTINEL, isBefore }) => {
-    while (next < items.length && Buffer.compare(items[next]!.key, key) < (isBefore ? 0 : 1)) next++
+    while (next < items.length && compareBytes(items[next]!.key, key) < (isBefore ? 0 : 1)) next++
     return items[next - 1]
   })
 }

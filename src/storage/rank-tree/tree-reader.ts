@@ -3,6 +3,7 @@
  * other. A boundary at or before a key is found with a plain read where the hints are right, and with a page of one
  * row, read backwards, where they are not: that takes ten times as long.
  */
+import { compareBytes } from '../../encoding/byte-order.ts'
 import { type KeyRange, PAGE_ROWS, type Page, type Snapshot } from '../store.ts'
 import type { BoundaryHints } from './boundary-hints.ts'
 import type { Run } from './item-groups.ts'
@@ -180,7 +181,7 @@ function keyOf({ key }: Item): Buffer {
 function follow({ key, isBefore }: Lookup, node: Item): Guess {
   if (!node.next) return node
   if (!key) return 'unknown'
-  return Buffer.compare(key, node.next) < (isBefore ? 1 : 0) ? node : 'unknown'
+  return compareBytes(key, node.next) < (isBefore ? 1 : 0) ? node : 'unknown'
 }
 
 /** The first key after another begins with it and has this at its end. */

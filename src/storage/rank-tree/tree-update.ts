@@ -4,6 +4,7 @@
  * their boundaries are moved by a difference; everything else is made again out of what it stands for.
  */
 import assert from 'node:assert/strict'
+import { compareBytes } from '../../encoding/byte-order.ts'
 import type { Put } from '../store.ts'
 import { cut, merge } from './item-groups.ts'
 import { type Reducer, summarise } from './summary.ts'
@@ -73,7 +74,7 @@ function distribute(spans: readonly Span[], changes: readonly ItemChange[]): Spa
   for (const [i, span] of spans.entries()) {
     const following = spans[i + 1]
     const first = next
-    while (next < changes.length && (!following || Buffer.compare(changes[next]!.key, following.start) < 0)) next++
+    while (next < changes.length && (!following || compareBytes(changes[next]!.key, following.start) < 0)) next++
     if (next > first) parts.push({ span, changes: changes.slice(first, next) })
   }
   assert(next === changes.length, 'A change lies in none of the spans.')

@@ -16,9 +16,6 @@ import { GatheredRows } from './gathered-rows.ts'
 import { mergedRuns } from './merged-runs.ts'
 import type { SortedRow, SortedRun } from './sorted-runs.ts'
 
-/** A run is kept when it has grown to this. */
-const RUN_BYTES = 64 * 1024 * 1024
-
 /** What is mapped in one go. */
 const BATCH_CHANGES = 2000
 const BATCH_BYTES = 8 * 1024 * 1024
@@ -28,8 +25,7 @@ export interface BuildOptions {
   readonly target: number
   /** Told how many changes were read. */
   readonly onRead: (changes: number) => void
-  /** How large runs are, and how many changes are mapped in one go: less than usual where that is to be looked at. */
-  readonly runBytes?: number
+  /** How many changes are mapped in one go, where that is to be looked at. */
   readonly batchChanges?: number
 }
 
@@ -54,10 +50,10 @@ interface Gathered {
 /** Maps and sorts everything up to the target. */
 async function gather(
   request: UpdateRequest,
-  { target, onRead, runBytes = RUN_BYTES, batchChanges = BATCH_CHANGES }: BuildOptions,
+  { target, onRead, batchChanges = BATCH_CHANGES }: BuildOptions,
   purgeSequence: number,
 ): Promise<Gathered | undefined> {
-  const { source, runs: keeper } = request
+  const { source, runs: keeper, sortBytes } = request
   const limits = { changes: batchChanges, bytes: BATCH_BYTES }
   const mark = hash('md5', JSON.stringify([source.uuid, indexFormat, purgeSequence])).slice(0, 16)
   const runs = await keeper.resume(mark)
@@ -70,7 +66,7 @@ async function gather(
     if ((await view.state()).purgeSequence !== purgeSequence) return undefined
     const reader = new BatchReader({ ...request, source: lending(source, view.snapshot), limits })
     try {
-      while (!isLast && rows.bytes < runBytes) {
+      while (!isLast && rows.bytes < sortBytes && !rows.isFull) {
         const batch = await reader.next(reached)
         for (const document of batch.documents) rows.add(document)
         reached = batch.updateSequence
@@ -81,7 +77,7 @@ async function gather(
       await reader.stop()
     }
     view.release()
-    const isWorthKeeping = !isLast || rows.bytes >= runBytes
+    const isWorthKeeping = !isLast || rows.bytes >= sortBytes
     if (isWorthKeeping) runs.push(await keeper.keep(mark, since, reached, rows))
     else runs.push({ since, through: reached, portions: () => rows.sorted() })
   }

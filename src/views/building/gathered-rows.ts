@@ -13,12 +13,15 @@ import {
   writeRowKey,
 } from '../index-layout.ts'
 import type { MappedDocument } from '../mapped-documents.ts'
-import { keyOrder } from './key-order.ts'
+import { keyOrder, MOST_KEYS } from './key-order.ts'
 import type { SortedRow } from './sorted-runs.ts'
 
 const FIRST_BYTES = 1024 * 1024
 const FIRST_ROWS = 4096
 const PORTION_ROWS = 8192
+
+/** What a batch of documents brings fits above it, unless they emit without measure. */
+const FULL_ROWS = MOST_KEYS / 2
 
 export class GatheredRows {
   #block = Buffer.allocUnsafeSlow(FIRST_BYTES)
@@ -29,6 +32,11 @@ export class GatheredRows {
 
   get bytes(): number {
     return this.#bytes
+  }
+
+  /** Whether no document should be added any more. */
+  get isFull(): boolean {
+    return this.#rows > FULL_ROWS
   }
 
   /** One without rows is noted too: it may have had some. A document is added once. */

@@ -1,96 +1,124 @@
 /**
- * The order of many keys that lie in one block: found by looking at six bytes of each at a time, as one number, and at the
- * next six only where those are the same. Comparing whole keys again and again takes several times as long.
+ * The order of many keys that lie in one block. Four bytes of each are looked at at a time, as one number together with the
+ * place of the key, so that the numbers can be sorted as such; the next four only where those are the same. Comparing whole
+ * keys again and again takes several times as long.
  */
+import assert from 'node:assert/strict'
 
-/** Three offsets a key, as `bounds` of a page has them: of those only the first two, where it begins and ends, count. */
-export function keyOrder(block: Buffer, bounds: Uint32Array, count: number): Uint32Array {
-  const order = Uint32Array.from({ length: count }, (_, i) => i)
-  new KeySort(block, bounds, order).sort(0, count, 0)
-  return order
-}
+/** Four bytes and a place must fit into a number. */
+const PLACE_RANGE = 2 ** 21
+export const MOST_KEYS = PLACE_RANGE
 
-const CHUNK_BYTES = 6
+const CHUNK_BYTES = 4
 
 /** Fewer are sorted by comparing what is left of them. */
 const FEW = 12
 
+/**
+ * Three offsets a key, as `bounds` of a page has them: of those only the first two, where it begins and ends, count. Equal
+ * keys stay in the order in which they were.
+ */
+export function keyOrder(block: Buffer, bounds: Uint32Array, count: number): Uint32Array {
+  assert(count <= MOST_KEYS, 'So many keys are not sorted at once.')
+  const sort = new KeySort(block, bounds, count)
+  sort.sort(0, count, 0)
+  return sort.order
+}
+
 class KeySort {
+  readonly order: Uint32Array
   readonly #block: Buffer
   readonly #bounds: Uint32Array
-  readonly #order: Uint32Array
-  /** Of each key the bytes that are looked at now. */
+  /** Of each place the chunk of its key and the place itself. */
   readonly #chunks: Float64Array
+  readonly #spare: Uint32Array
 
-  constructor(block: Buffer, bounds: Uint32Array, order: Uint32Array) {
+  constructor(block: Buffer, bounds: Uint32Array, count: number) {
     this.#block = block
     this.#bounds = bounds
-    this.#order = order
-    this.#chunks = new Float64Array(order.length)
+    this.order = new Uint32Array(count)
+    for (let i = 0; i < count; i++) this.order[i] = i
+    this.#chunks = new Float64Array(count)
+    this.#spare = new Uint32Array(count)
   }
 
-  /** Sorts some places of the order, whose keys agree in what precedes the depth. Equal keys stay as they were. */
+  /** Sorts some places of the order, whose keys agree in what precedes the depth. */
   sort(first: number, end: number, depth: number): void {
-    for (let at = depth; ; at += CHUNK_BYTES) {
-      if (end - first <= FEW) {
-        this.#sortFew(first, end, at)
+    for (let at = depth; end - first > FEW; at += CHUNK_BYTES) {
+      const found = this.#fill(first, end, at)
+      if (found === 'ended') {
+        this.#sortByLength(first, end)
         return
       }
-      const isSame = this.#fill(first, end, at)
-      if (!isSame) {
-        const chunks = this.#chunks
-        this.#order.subarray(first, end).sort((a, b) => chunks[a]! - chunks[b]!)
-        this.#sortSame(first, end, at)
-        return
-      }
-      if (isShort(this.#chunks[this.#order[first]!]!)) return
+      if (found === 'same') continue
+      if (found === 'unsorted') this.#arrange(first, end)
+      this.#sortSame(first, end, at + CHUNK_BYTES)
+      return
     }
+    this.#sortFew(first, end, depth)
   }
 
-  /** Takes the next bytes of each key; tells whether they are all the same. */
-  #fill(first: number, end: number, depth: number): boolean {
+  /** Takes the next bytes of each key, and tells what is to be done about them. */
+  #fill(first: number, end: number, depth: number): 'ended' | 'same' | 'sorted' | 'unsorted' {
     const chunks = this.#chunks
-    const order = this.#order
-    const leading = this.#chunk(order[first]!, depth)
-    let isSame = true
+    const order = this.order
+    const bounds = this.#bounds
+    let hasEnded = true
+    let isSorted = true
+    let last = -1
     for (let i = first; i < end; i++) {
       const key = order[i]!
-      const chunk = this.#chunk(key, depth)
-      chunks[key] = chunk
-      if (chunk !== leading) isSame = false
+      const at = bounds[3 * key]! + depth
+      const rest = bounds[3 * key + 1]! - at
+      if (rest > 0) hasEnded = false
+      const chunk = this.#chunk(at, rest)
+      if (chunk < last) isSorted = false
+      last = chunk
+      chunks[i] = chunk * PLACE_RANGE + (i - first)
     }
-    return isSame
+    if (hasEnded) return 'ended'
+    if (!isSorted) return 'unsorted'
+    return chunkOf(chunks[first]!) === chunkOf(chunks[end - 1]!) ? 'same' : 'sorted'
   }
 
-  /** What follows where the chunks were the same. */
-  #sortSame(first: number, end: number, depth: number): void {
-    const chunks = this.#chunks
-    const order = this.#order
-    for (let start = first, next: number; start < end; start = next) {
-      const chunk = chunks[order[start]!]!
-      next = start + 1
-      while (next < end && chunks[order[next]!] === chunk) next++
-      if (next - start > 1 && !isShort(chunk)) this.sort(start, next, depth + CHUNK_BYTES)
-    }
-  }
-
-  /** Six bytes as a number, and how many of them the key still has: a key that ends is before one that goes on. */
-  #chunk(key: number, depth: number): number {
+  /** A key that has ended goes on with zeros: how it compares with one that really does is seen when both have ended. */
+  #chunk(at: number, rest: number): number {
     const block = this.#block
-    const at = this.#bounds[3 * key]! + depth
-    const rest = this.#bounds[3 * key + 1]! - at
     if (rest >= CHUNK_BYTES) {
-      const high = (block[at]! << 16) | (block[at + 1]! << 8) | block[at + 2]!
-      const low = (block[at + 3]! << 16) | (block[at + 4]! << 8) | block[at + 5]!
-      return (high * 0x1000000 + low) * 8 + CHUNK_BYTES
+      return ((block[at]! << 24) | (block[at + 1]! << 16) | (block[at + 2]! << 8) | block[at + 3]!) >>> 0
     }
-    let bytes = 0
-    for (let i = 0; i < CHUNK_BYTES; i++) bytes = bytes * 256 + (i < rest ? block[at + i]! : 0)
-    return bytes * 8 + rest
+    let chunk = 0
+    for (let i = 0; i < CHUNK_BYTES; i++) chunk = chunk * 256 + (i < rest ? block[at + i]! : 0)
+    return chunk
+  }
+
+  #arrange(first: number, end: number): void {
+    const sorted = this.#chunks.subarray(first, end).sort()
+    const order = this.order
+    const spare = this.#spare
+    for (let i = first; i < end; i++) spare[i] = order[i]!
+    for (let i = 0; i < sorted.length; i++) order[first + i] = spare[first + (sorted[i]! % PLACE_RANGE)]!
+  }
+
+  /** What follows where chunks are the same. */
+  #sortSame(first: number, end: number, depth: number): void {
+    // What is looked at next overwrites the chunks, but only of places that are done with.
+    const chunks = this.#chunks
+    for (let start = first, next: number; start < end; start = next) {
+      const chunk = chunkOf(chunks[start]!)
+      next = start + 1
+      while (next < end && chunkOf(chunks[next]!) === chunk) next++
+      if (next - start > 1) this.sort(start, next, depth)
+    }
+  }
+
+  #sortByLength(first: number, end: number): void {
+    const bounds = this.#bounds
+    this.order.subarray(first, end).sort((a, b) => lengthOf(bounds, a) - lengthOf(bounds, b))
   }
 
   #sortFew(first: number, end: number, depth: number): void {
-    const order = this.#order
+    const order = this.order
     for (let i = first + 1; i < end; i++) {
       const key = order[i]!
       let place = i
@@ -105,13 +133,20 @@ class KeySort {
   #compare(a: number, b: number, depth: number): number {
     const bounds = this.#bounds
     const block = this.#block
-    const aStart = bounds[3 * a]! + depth
-    const bStart = bounds[3 * b]! + depth
-    return block.compare(block, bStart, bounds[3 * b + 1]!, aStart, bounds[3 * a + 1]!)
+    const aEnd = bounds[3 * a + 1]!
+    const bEnd = bounds[3 * b + 1]!
+    // Chunks may have reached beyond the ends.
+    const aStart = Math.min(aEnd, bounds[3 * a]! + depth)
+    const bStart = Math.min(bEnd, bounds[3 * b]! + depth)
+    const order = block.compare(block, bStart, bEnd, aStart, aEnd)
+    return order === 0 ? lengthOf(bounds, a) - lengthOf(bounds, b) : order
   }
 }
 
-/** Whether the keys end with this chunk. */
-function isShort(chunk: number): boolean {
-  return chunk % 8 < CHUNK_BYTES
+function chunkOf(number: number): number {
+  return Math.floor(number / PLACE_RANGE)
+}
+
+function lengthOf(bounds: Uint32Array, key: number): number {
+  return bounds[3 * key + 1]! - bounds[3 * key]!
 }

@@ -9,6 +9,7 @@ import { type DocumentRecord, decodeRecord } from '../../database/document-recor
 import { inlineText, stubText } from '../../database/document-rendering.ts'
 import { documentKey } from '../../database/keys.ts'
 import { type OpenedDocument, openDocument, openRevision } from '../../database/open-document.ts'
+import { ATTEMPTS, contentsMissing } from '../../database/open-kept.ts'
 import { isLocalId } from '../../document/document-id.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { conflicts } from '../../document/winner.ts'
@@ -33,9 +34,14 @@ export class RowDocuments {
   }
 
   async *of(rows: StoredRows): RowBlocks {
+    let inVain = 0
     for (let first = 0; first < rows.length; ) {
       const portion = await this.#portion(rows, first)
-      if (portion === 'outdated') continue
+      if (portion === 'outdated') {
+        if (++inVain === ATTEMPTS) throw contentsMissing()
+        continue
+      }
+      inVain = 0
       try {
         yield portion.texts
       } finally {

@@ -128,9 +128,13 @@ class ViewQuery implements RowQuery {
   }
 
   async #beginMapped(): Promise<BegunQuery> {
-    const { view, plan } = this.#parts
+    const { index, view, plan } = this.#parts
     const total = await view.ranks.total(view.snapshot)
     const { offset, blocks } = await new MapRows(view, plan, total).place()
+    // Rows follow one another in newer states too, so a client that stalls holds none.
+    index.letStatePass()
+    // What is left is pages of rows, each of which follows the one before in any state.
+    index.letStatePass()
     return {
       head: { total_rows: total, offset, ...this.#sequence() },
       blocks: () => (plan.includeDocs ? this.#withDocuments(blocks()) : blocks()),

@@ -11,13 +11,20 @@ import type { ViewDesign } from '../view-design.ts'
 export interface ThreadData {
   readonly databases: StorePlace
   readonly indexes: StorePlace
-  readonly settings: FunctionSettings
+  readonly settings: ThreadSettings
+}
+
+/** What the configuration says and may say otherwise at any time. */
+export interface ThreadSettings {
+  readonly functions: FunctionSettings
+  /** How many bytes of rows a first build sorts at a time. */
+  readonly sortBytes: number
 }
 
 export type ToThread =
   | ({ readonly type: 'start'; readonly job: number } & IndexJob)
   | { readonly type: 'abort'; readonly job: number; readonly error: ToldError }
-  | { readonly type: 'settings'; readonly settings: FunctionSettings }
+  | { readonly type: 'settings'; readonly settings: ThreadSettings }
   | { readonly type: 'close' }
 
 export interface IndexJob {

@@ -12,7 +12,15 @@ import { StoreGoneError } from '../../storage/storage-error.ts'
 import type { Store } from '../../storage/store.ts'
 import { RunFiles } from '../building/run-files.ts'
 import { updateIndex } from '../index-update.ts'
-import { type FromThread, heard, type IndexJob, type ThreadData, type ToThread, told } from './index-message.ts'
+import {
+  type FromThread,
+  heard,
+  type IndexJob,
+  type ThreadData,
+  type ThreadSettings,
+  type ToThread,
+  told,
+} from './index-message.ts'
 
 class IndexThread {
   readonly #tell: (message: FromThread) => void
@@ -29,10 +37,10 @@ class IndexThread {
     this.#databases = new SharedStores(databases, () => {})
     this.#indexes = new SharedStores(indexes, (name, path) => tell({ type: 'moved', name, path }))
     this.settings = settings
-    this.#functions = createFunctions({ settings: () => this.settings, log: logThrough(tell) })
+    this.#functions = createFunctions({ settings: () => this.settings.functions, log: logThrough(tell) })
   }
 
-  settings: ThreadData['settings']
+  settings: ThreadSettings
 
   start(number: number, job: IndexJob): void {
     const aborting = new AbortController()
@@ -87,6 +95,7 @@ class IndexThread {
       source: { uuid: database.uuid, view: () => new DatabaseView(opened.store.snapshot()) },
       store,
       runs: new RunFiles(index.scratchFolder),
+      sortBytes: this.settings.sortBytes,
       design,
       functions: this.#functions,
       run: { owner: database.name, signal },

@@ -6,13 +6,20 @@
 import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { LmdbEngine } from '../../storage/lmdb-engine.ts'
 import { StoreGoneError } from '../../storage/storage-error.ts'
 import type { IndexPlace, IndexRunner } from '../index-runner.ts'
 import type { UpdateProgress } from '../index-update.ts'
-import { type FromThread, heard, type IndexJob, type ThreadData, type ToThread, told } from './index-message.ts'
+import {
+  type FromThread,
+  heard,
+  type IndexJob,
+  type ThreadData,
+  type ThreadSettings,
+  type ToThread,
+  told,
+} from './index-message.ts'
 
 export interface ThreadRunnerOptions extends ThreadSurroundings {
   /** Whether functions of this language run in the sandbox. */
@@ -24,7 +31,7 @@ export interface ThreadRunnerOptions extends ThreadSurroundings {
 interface ThreadSurroundings {
   readonly databases: LmdbEngine
   readonly indexes: LmdbEngine
-  readonly settings: () => FunctionSettings
+  readonly settings: () => ThreadSettings
   readonly log: Log
 }
 

@@ -21,7 +21,7 @@ export function realmCompiler({ failure }: Failures): Compile {
   }
 
   /** One expression; or statements whose last value counts; or an expression with semicolons behind it. */
-  const valueOf = (source: string): unknown => {
+  const valueIn = (source: string): unknown => {
     const asExpression = attempt(`(${source}\n)`)
     if (!('error' in asExpression)) return asExpression.value
     if (!(asExpression.error instanceof ParseError)) throw asExpression.error
@@ -36,7 +36,7 @@ export function realmCompiler({ failure }: Failures): Compile {
   return (source) => {
     let value: unknown
     try {
-      value = valueOf(source)
+      value = valueIn(source)
     } catch (error) {
       throw failure('compilation_error', `${error} (${source})`)
     }

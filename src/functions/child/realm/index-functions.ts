@@ -81,8 +81,10 @@ export function realmIndexFunctions(
     isMapping = true
     for (let index = 0; index < functions.length; index++) {
       const before = rows
+      // Called without a holder, which would be its `this`.
+      const map = functions[index] as UserFunction
       try {
-        ;(functions[index] as UserFunction)(document)
+        map(document)
         if (hasOverflowed) throw undefined
       } catch (error) {
         const failure = mapFailure(error, before, document)

@@ -1,0 +1,39 @@
+/**
+ * Documents on their way to a map function: JSON arrays of about one size, each behind a header that tells how many documents
+ * there are and how long the array is. Portions of that size cost an isolate least: their text lies where it is young.
+ */
+import { PORTION_HEADER_BYTES } from './frame.ts'
+
+const PORTION_BYTES = 48 * 1024
+const OPEN = 0x5b
+const COMMA = 0x2c
+const CLOSE = 0x5d
+
+export function documentPortions(documents: readonly Uint8Array[]): Buffer {
+  const body = Buffer.allocUnsafe(mostBytes(documents))
+  let at = 0
+  for (let next = 0; next < documents.length; ) {
+    const headerAt = at
+    const start = headerAt + PORTION_HEADER_BYTES
+    const first = next
+    at = start
+    for (; next < documents.length && (next === first || at - start < PORTION_BYTES); next++) {
+      const document = documents[next]
+      if (!document) break
+      body[at] = next === first ? OPEN : COMMA
+      body.set(document, at + 1)
+      at += 1 + document.length
+    }
+    body[at++] = CLOSE
+    body.writeUInt32LE(next - first, headerAt)
+    body.writeUInt32LE(at - start, headerAt + 4)
+  }
+  return body.subarray(0, at)
+}
+
+/** All portions but the last one are full. */
+function mostBytes(documents: readonly Uint8Array[]): number {
+  let bytes = 0
+  for (const { length } of documents) bytes += length + 1
+  return bytes + (Math.ceil(bytes / PORTION_BYTES) + 1) * (PORTION_HEADER_BYTES + 1)
+}

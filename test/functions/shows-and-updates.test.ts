@@ -1,0 +1,156 @@
+import { afterAll, describe, expect, it } from 'vitest'
+import { designOf, run, shown, testFunctions } from './test-functions.ts'
+
+const functions = testFunctions()
+afterAll(() => functions.close())
+
+describe('a show', () => {
+  it.each([
+    ['text', 'return "hi"', { body: 'hi' }],
+    ['an object', 'return { code: 302, headers: { Location: "/" } }', { code: 302, headers: { Location: '/' } }],
+    ['members in their order', 'return { base64: "YQ==", body: "x" }', { base64: 'YQ==', body: 'x' }],
+    ['nothing', 'return', {}],
+    ['null', 'return null', {}],
+    ['false', 'return false', {}],
+    ['what it was given', 'return { json: [doc, req.id, this._id] }', { json: [{ _id: 'a' }, 'i', '_design/test'] }],
+  ])('may return %s', async (_, body, response) => {
+    expect(await shown(functions, `function(doc, req) { ${body} }`, { request: { id: 'i' } })).toEqual(response)
+  })
+
+  it.each(['[]', '1', 'true'])('may not return %s', async (value) => {
+    await expect(shown(functions, `function() { return ${value} }`)).rejects.toMatchObject({
+      status: 500,
+      error: 'render_error',
+      reason: 'undefined response from show function',
+    })
+  })
+
+  it('may send, before what it returns', async () => {
+    const source = 'function() { send("a"); send(1); send({ toString: function() { return "b" } }); return "c" }'
+    expect(await shown(functions, source)).toEqual({ body: 'a1bc', headers: {} })
+    await expect(shown(functions, 'function() { send(null) }')).rejects.toMatchObject({ error: 'render_error' })
+  })
+
+  it('starts with headers, or with a response', async () => {
+    expect(
+      await shown(
+        functions,
+        'function() { start({ "X-A": "b" }); send("x"); return { headers: { "X-A": "a", "X-B": "c" } } }',
+      ),
+    ).toEqual({
+      headers: { 'X-A': 'b', 'X-B': 'c' },
+      body: 'x',
+    })
+    expect(await shown(functions, 'function() { start({ code: 201, headers: { A: "b" } }); send("x") }')).toEqual({
+      code: 201,
+      headers: { A: 'b' },
+      body: 'x',
+    })
+    expect(await shown(functions, 'function() { start({ A: "b" }); return "x" }')).toEqual({ body: 'x' })
+  })
+
+  it.each([
+    ['["error", "bad_request", "r"]', 400, 'bad_request', 'r'],
+    ['["error", "query_parse_error", "r"]', 400, 'query_parse_error', 'r'],
+    ['["error", "unauthorized", "r"]', 401, 'unauthorized', 'r'],
+    ['["error", "forbidden", "r"]', 403, 'forbidden', 'r'],
+    ['["error", "not_found", "r"]', 404, 'not_found', 'r'],
+    ['["error", "not_acceptable", "r"]', 406, 'not_acceptable', 'r'],
+    ['["error", "missing_stub", "r"]', 412, 'missing_stub', 'r'],
+    ['["error", "bad_ctype", "r"]', 415, 'bad_content_type', 'r'],
+    ['["error", "mine", "r"]', 500, 'mine', 'r'],
+    ['["fatal", "not_found", "r"]', 404, 'not_found', 'r'],
+    ['{ error: "forbidden", reason: { body: "raw" } }', 403, 'forbidden', { body: 'raw' }],
+  ])('that throws %s fails with it', async (thrown, status, error, told) => {
+    await expect(shown(functions, `function() { throw ${thrown} }`)).rejects.toMatchObject({ status, error, told })
+  })
+
+  it.each([
+    ['new TypeError("no")', 'function raised error: TypeError: no \nstacktrace: TypeError: no'],
+    ['{ forbidden: "x" }', 'function raised error: {"forbidden":"x"} \nstacktrace: '],
+    ['"text"', 'function raised error: text \nstacktrace: '],
+    ['null', 'function raised error: null \nstacktrace: '],
+  ])('that throws %s fails with a render error', async (thrown, reason) => {
+    await expect(shown(functions, `function() { throw ${thrown} }`)).rejects.toMatchObject({
+      status: 500,
+      error: 'render_error',
+      reason: expect.stringContaining(reason),
+    })
+  })
+
+  it('that throws for a document that is not there says that', async () => {
+    const source = 'function(doc) { return doc.title }'
+    await expect(shown(functions, source, { document: null, request: { id: 'gone' } })).rejects.toMatchObject({
+      status: 404,
+      error: 'not_found',
+      reason: 'document not found',
+    })
+    await expect(shown(functions, source, { document: null, request: { id: null } })).rejects.toMatchObject({
+      error: 'render_error',
+    })
+  })
+
+  it('must be there', async () => {
+    const call = { document: null, request: '{}' }
+    for (const design of [designOf({}), designOf({ shows: {} }), designOf({ shows: { x: { y: 'function() {}' } } })]) {
+      await expect(functions.show(design, 'x', call, run)).rejects.toMatchObject({
+        status: 404,
+        error: 'not_found',
+        reason: 'missing shows function x on design doc _design/test',
+      })
+    }
+  })
+
+  it('that does not compile tells so, also for a document that is not there', async () => {
+    await expect(shown(functions, 'function(', { document: null, request: { id: 'x' } })).rejects.toMatchObject({
+      error: 'compilation_error',
+    })
+  })
+})
+
+describe('an update', () => {
+  const update = (source: string, document: object | null = { _id: 'a' }, request: object = {}) =>
+    functions.update(
+      designOf({ updates: { test: source } }),
+      'test',
+      { document: JSON.stringify(document), request: JSON.stringify(request) },
+      run,
+    )
+
+  it('gives a document and a response', async () => {
+    const source = 'function(doc, req) { doc.n = req.n; return [doc, "done"] }'
+    expect(await update(source, { _id: 'a' }, { n: [1] })).toEqual({
+      document: '{"_id":"a","n":[1]}',
+      response: { body: 'done' },
+    })
+    expect(await update('function() { return [{ _id: "ü\\u0002" }, { code: 202 }] }', null)).toEqual({
+      document: '{"_id":"ü\\u0002"}',
+      response: { code: 202 },
+    })
+  })
+
+  it.each(['null', 'false', 'undefined', '"text"', '[1]', '0'])('writes nothing for %s', async (value) => {
+    expect(await update(`function() { return [${value}, ""] }`)).toEqual({ document: null, response: { body: '' } })
+  })
+
+  it.each(['[{}, 1]', '[{}, null]', '[{}, []]', '[{}]', '[]', '{}', 'null', '"text"', '[{}, "", 1]'])(
+    'may not return %s',
+    async (value) => {
+      await expect(update(`function() { return ${value} }`)).rejects.toMatchObject({
+        status: 500,
+        error: 'render_error',
+        reason: 'undefined response from update function',
+      })
+    },
+  )
+
+  it('fails as shows do', async () => {
+    await expect(update('function() { throw ["error", "forbidden", "x"] }')).rejects.toMatchObject({ status: 403 })
+    await expect(update('function(doc) { doc.a.b = 1 }', null, { id: 'x' })).rejects.toMatchObject({
+      error: 'render_error',
+    })
+    await expect(functions.update(designOf({}), 'x', { document: null, request: '{}' }, run)).rejects.toMatchObject({
+      reason: 'missing updates function x on design doc _design/test',
+    })
+  })
+})
