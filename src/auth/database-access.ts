@@ -6,7 +6,7 @@ import type { Commit, DocumentAccess } from '../database/document-guard.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import { isServerAdmin, type UserContext } from '../database/user-context.ts'
 import { isDesignId } from '../document/document-id.ts'
-import { authorize, isDatabaseAdmin, NO_SECURITY, notDatabaseAdmin, parseSecurity, type Who } from './rights.ts'
+import { authorize, isDatabaseAdmin, NO_SECURITY, notDatabaseAdmin, parseSecurity, type Security, type Who } from './rights.ts'
 
 /** Throws where there is no such database, or where it is not for this user. */
 export async function openDatabase(
@@ -19,25 +19,45 @@ export async function openDatabase(
   const guard = databases.guardOf(name)
   const isServer = isServerAdmin(user)
   if (isServer && !guard) return database.usedBy(user)
-  const security = isServer ? NO_SECURITY : await securityOf(database)
+  const security = isServer ? NO_SECURITY : (knownSecurity(database) ?? (await readSecurity(database)))
   authorize(who, user, security)
-  const isAdmin = isDatabaseAdmin(user, security)
-  if (guard) return database.usedBy(user, guard.accessOf(database, user, isAdmin))
-  return database.usedBy(user, isAdmin ? undefined : MEMBER_ACCESS)
+  if (!guard) return unguarded(database, user, security)
+  return database.usedBy(user, guard.accessOf(database, user, isDatabaseAdmin(user, security)))
 }
 
 /** What `openDatabase` gives to members, where that is known without waiting; undefined where it has to be asked. */
 export function openedDatabase(databases: Databases, name: string, user: UserContext): Database | undefined {
-  if (!isServerAdmin(user) || databases.guardOf(name)) return undefined
-  return databases.opened(name)?.usedBy(user)
+  const database = databases.opened(name)
+  if (!database || databases.guardOf(name)) return undefined
+  if (isServerAdmin(user)) return database.usedBy(user)
+  const security = knownSecurity(database)
+  if (!security) return undefined
+  authorize('member', user, security)
+  return unguarded(database, user, security)
+}
+
+function unguarded(database: Database, user: UserContext, security: Security): Database {
+  return database.usedBy(user, isDatabaseAdmin(user, security) ? undefined : MEMBER_ACCESS)
 }
 
 /** Members write everything but design documents. */
 const MEMBER_ACCESS: DocumentAccess = { reading: undefined, write: writeAllButDesigns }
 
-async function securityOf(database: Database) {
+/** What security objects were read to say, and how often they had been set by then. */
+const securities = new WeakMap<Database, { readonly security: Security; readonly changes: number }>()
+
+/** Undefined where it was never read, or was set since. */
+function knownSecurity(database: Database): Security | undefined {
+  const known = securities.get(database)
+  return known?.changes === database.securityChanges ? known.security : undefined
+}
+
+async function readSecurity(database: Database): Promise<Security> {
+  const changes = database.securityChanges
   using view = database.view()
-  return parseSecurity(await view.security())
+  const security = parseSecurity(await view.security())
+  securities.set(database, { security, changes })
+  return security
 }
 
 async function writeAllButDesigns(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]> {

@@ -4,6 +4,7 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { badRequest } from '../document/request-error.ts'
+import { RecentMap } from './recent-map.ts'
 
 /** What a cookie claims; nothing of it is proved yet. */
 export interface SessionToken {
@@ -104,10 +105,17 @@ function timeOf({ time }: SessionToken): number | undefined {
   return /^[0-9A-Fa-f]{1,12}$/.test(time) ? Number.parseInt(time, 16) : undefined
 }
 
+/** What tokens were signed with lately, by what they say: a session sends the same one with every request. */
+const recentMacs = new RecentMap<{ readonly key: string; readonly mac: Buffer }>()
+const MOST_MACS = 1_000
+
 function macOf(signed: string, { secret, salt }: SessionKey): Buffer {
-  return createHmac('sha1', secret + salt)
-    .update(signed)
-    .digest()
+  const key = secret + salt
+  const recent = recentMacs.get(signed)
+  if (recent?.key === key) return recent.mac
+  const mac = createHmac('sha1', key).update(signed).digest()
+  recentMacs.set(signed, { key, mac }, MOST_MACS)
+  return mac
 }
 
 /** `Wdy, DD-Mon-YYYY HH:MM:SS GMT` */

@@ -51,7 +51,8 @@ export async function readChanges(
     const sequence = sequenceAt(block, bounds[3 * row]!)
     changes.push({ sequence, source: block, start: bounds[3 * row + 1]!, end: bounds[3 * row + 2]! })
   }
-  return writeBlock(view, { changes, isEnd: next === undefined, place }, limit, wanted)
+  const looked = changes.at(-1)?.sequence ?? place.sequence
+  return writeBlock(view, { changes, looked, isEnd: next === undefined, place }, limit, wanted)
 }
 
 /** The same of changes whose sequences are known. One that is there no longer is passed over: it came again since. */
@@ -68,7 +69,8 @@ export async function readChangesAt(
     const source = stored[i]
     return source ? [{ sequence, source, start: 0, end: source.length }] : []
   })
-  return writeBlock(view, { changes, isEnd: some.length === sequences.length, place }, limit, wanted)
+  const looked = some.at(-1) ?? place.sequence
+  return writeBlock(view, { changes, looked, isEnd: some.length === sequences.length, place }, limit, wanted)
 }
 
 /** Changes that are looked at for one block. */
@@ -93,6 +95,8 @@ function sequenceAt(block: Buffer, start: number): number {
 
 interface FoundChanges {
   readonly changes: readonly StoredChange[]
+  /** The last sequence that was looked at for them. */
+  readonly looked: number
   readonly isEnd: boolean
   /** What they were found behind. */
   readonly place: ChangesPlace
@@ -100,12 +104,11 @@ interface FoundChanges {
 
 async function writeBlock(
   view: DatabaseView,
-  { changes, isEnd, place }: FoundChanges,
+  { changes, looked, isEnd, place }: FoundChanges,
   limit: number,
   wanted: ChangesWanted,
 ): Promise<ChangeBlock> {
   const writer = new ChangeBlockWriter(wanted.frame)
-  const looked = changes.at(-1)?.sequence ?? place.sequence
   if (isPlain(wanted)) {
     for (const change of changes) {
       writer.begin(change, wanted.leaves)

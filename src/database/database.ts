@@ -109,6 +109,8 @@ export class Database {
   readonly #user: UserContext | undefined
   /** What its user may do, where that is not everything. */
   readonly #access: DocumentAccess | undefined
+  /** As it was last given to a user: in open mode that is the same one with every request. */
+  #lastUsed: Database | undefined
 
   /** Writes what a new database begins with into an empty store. */
   static async create(store: Store, surroundings: DatabaseSurroundings): Promise<Database> {
@@ -150,7 +152,10 @@ export class Database {
 
   /** The same database for a user: what is written is validated, and within what access allows. */
   usedBy(user: UserContext, access?: DocumentAccess): Database {
-    return new Database(this.#parts, user, access)
+    const last = this.#lastUsed
+    if (last && last.#user === user && last.#access === access) return last
+    this.#lastUsed = new Database(this.#parts, user, access)
+    return this.#lastUsed
   }
 
   /** What its user may see, where that is not everything. */

@@ -23,12 +23,15 @@ export class QueryServers {
   readonly #log: Log
   readonly #languages = new Map<string, QueryServerFunctions>()
   readonly #stopListening: () => void
+  /** Languages whose command was found to be none of this start: told once a change. */
+  readonly #refused = new Set<string>()
 
   constructor({ configuration, log }: QueryServersOptions) {
     this.#configuration = configuration
     this.#log = log
     this.#stopListening = configuration.onChange(({ section }) => {
       if (section !== SECTION && section !== SETTINGS_SECTION) return
+      this.#refused.clear()
       for (const functions of this.#languages.values()) functions.restart()
     })
   }
@@ -61,7 +64,10 @@ export class QueryServers {
     const command = this.#configuration.get(SECTION, language)
     if (command === undefined || command === '' || command === BUILT_IN) return undefined
     if (command === this.#configuration.startupSection(SECTION).get(language)) return command
-    this.#log.warn('A command that was set at run time is not run.', { setting: `${SECTION}/${language}` })
+    if (!this.#refused.has(language)) {
+      this.#refused.add(language)
+      this.#log.warn('A command that was set at run time is not run.', { setting: `${SECTION}/${language}` })
+    }
     return undefined
   }
 }

@@ -34,6 +34,9 @@ const SHARED_PLACES = 4
 /** So many starts that fail one after the other, and whoever waits is told. */
 const MOST_FAILED_STARTS = 20
 
+/** At a time: a start takes a processor. Asking for their number is slow. */
+const MOST_STARTS = availableParallelism()
+
 export class SandboxPool {
   readonly #options: SandboxPoolOptions
   readonly #waiting = new FairQueue<Waiter>()
@@ -102,10 +105,6 @@ export class SandboxPool {
     await Promise.all(all.map(({ exited }) => exited))
   }
 
-  get #size(): number {
-    return this.#starting.size + this.#idle.size + this.#busy.size
-  }
-
   #serve(): void {
     while (this.#waiting.size > 0 && this.#idle.size > 0) {
       const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner))
@@ -121,13 +120,13 @@ export class SandboxPool {
     }
     // Whoever waits gets the first process that is free: a new one, or one that is done before it has started.
     while (!this.#isClosed && this.#starting.size < this.#mostStarts()) this.#start()
-    this.#watchEvery(this.#busy.size + this.#starting.size > 0 ? BUSY_WATCH_MS : IDLE_WATCH_MS)
+    if (this.#busy.size + this.#starting.size > 0) this.#watchEvery(BUSY_WATCH_MS)
   }
 
   #mostStarts(): number {
     // Where some are idle, those that wait have had their share.
     if (this.#idle.size > 0) return 0
-    return Math.min(this.#waiting.size, this.#options.limit() - this.#busy.size, availableParallelism())
+    return Math.min(this.#waiting.size, this.#options.limit() - this.#busy.size, MOST_STARTS)
   }
 
   #start(): void {
@@ -173,10 +172,10 @@ export class SandboxPool {
     if (this.#isClosed || (this.#watch && this.#watchMs === delayMs)) return
     clearInterval(this.#watch)
     this.#watchMs = delayMs
-    this.#watch = this.#size === 0 ? undefined : setInterval(() => this.#look(), delayMs).unref()
+    this.#watch = setInterval(() => this.#look(), delayMs).unref()
   }
 
-  /** Ends who takes too long, and who has had nothing to do for long. */
+  /** Ends who takes too long, and who has had nothing to do for long. Looks less often while nothing goes on. */
   #look(): void {
     const now = performance.now()
     for (const sandbox of this.#starting) sandbox.watchStart(now)
@@ -186,7 +185,9 @@ export class SandboxPool {
       this.#idle.delete(sandbox)
       sandbox.kill('closed')
     }
-    if (this.#size === 0) {
+    if (this.#busy.size + this.#starting.size > 0) return
+    if (this.#idle.size > 0) this.#watchEvery(IDLE_WATCH_MS)
+    else {
       clearInterval(this.#watch)
       this.#watch = undefined
     }

@@ -112,8 +112,10 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
       if (!operation) throw new MethodNotAllowedError(route.allow)
       operation.check?.(call)
     }
-    if (route.isOfDatabase && operation.who !== 'server admin') await authorizeOnDatabase(call, sender, operation.who)
-    else authorizeOnServer(sender, operation.who)
+    if (route.isOfDatabase && operation.who !== 'server admin') {
+      const asking = authorizeOnDatabase(call, sender, operation.who)
+      if (asking) await asking
+    } else authorizeOnServer(sender, operation.who)
     count(call, operation, context)
     const reply = await operation.handler(call, context)
     if (!(reply instanceof Rewritten)) return reply

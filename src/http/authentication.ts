@@ -72,14 +72,24 @@ export function authorizeOnServer({ user }: AuthenticatedCall, who: Who): void {
   authorize(who === 'writer' ? 'member' : who, user)
 }
 
-/** Throws where the sender may not do this with the database that the path names. */
-export async function authorizeOnDatabase(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> {
+/** Throws, or rejects, where the sender may not do this with the database that the path names. */
+export function authorizeOnDatabase(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> | undefined {
+  const opened = sender.openDatabase(call.segment(0))
+  if (opened instanceof Promise || who === 'database admin') return authorizeLater(call, sender, who)
+  checkOverview(call, opened)
+  return undefined
+}
+
+async function authorizeLater(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> {
   const name = call.segment(0)
-  const opened = sender.openDatabase(name)
-  const database = opened instanceof Promise ? await opened : opened
+  const database = await sender.openDatabase(name)
   if (who === 'database admin') await sender.auth.openDatabase(name, sender.user, who)
-  const overview = overviewOf(call.segments)
-  if (overview) database.reading?.check(overview)
+  checkOverview(call, database)
+}
+
+function checkOverview({ segments }: Call, { reading }: Database): void {
+  const overview = reading && overviewOf(segments)
+  if (overview) reading.check(overview)
 }
 
 /** The reply with what belongs to every reply of the call, errors too. */

@@ -5,8 +5,8 @@
 import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isIP, type Socket } from 'node:net'
+import { queryParseError } from '../document/request-error.ts'
 import type { AuthenticatedCall } from './authentication.ts'
-import { queryParseError } from './query-error.ts'
 
 /** The headers that a proxy tells with how its client reached it; the operator may name others. */
 export interface ForwardedNames {
@@ -190,9 +190,12 @@ function methodOf({ method = 'GET', headers }: IncomingMessage): string {
 
 function pathSegments(path: string): string[] {
   const segments: string[] = []
-  for (const segment of path.split('/')) {
+  for (let start = 0, end = 0; start < path.length; start = end + 1) {
+    const slash = path.indexOf('/', start)
+    end = slash < 0 ? path.length : slash
+    if (start === end) continue
+    const segment = path.slice(start, end)
     // A plus is a blank everywhere but in the name of a database, which may have one and never has a blank.
-    if (segment === '') continue
     const hasBlanks = segments.length > 0 && segment.includes('+')
     segments.push(decode(hasBlanks ? segment.replaceAll('+', ' ') : segment))
   }

@@ -1,10 +1,9 @@
 /** The resources of the server itself: what it is, which databases it has, ids on demand. */
-import { RequestError } from '../document/request-error.ts'
+import { queryParseError, RequestError } from '../document/request-error.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { type Answer, json } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { queryParseError } from './query-error.ts'
 
 export function serverInformation(_: Call, { configuration, version }: HttpContext): Answer {
   const vendor = Object.fromEntries(configuration.section('vendor'))

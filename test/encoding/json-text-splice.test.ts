@@ -7,6 +7,15 @@ describe('quoting', () => {
     expect(quoteText('a"\\/\n\u0001é😀\u2028')).toBe('"a\\"\\\\/\\n\\u0001é😀\u2028"')
   })
 
+  it('gives what the engine gives, whatever the text and its length', () => {
+    const text = fc.oneof(fc.string({ maxLength: 80 }), fc.string({ unit: 'binary', maxLength: 80 }))
+    fc.assert(
+      fc.property(text, (each) => {
+        expect(quoteText(each)).toBe(JSON.stringify(each.toWellFormed()))
+      }),
+    )
+  })
+
   it('replaces lone surrogates', () => {
     expect(quoteBytes('\ud800')).toEqual(Buffer.from('"\ufffd"'))
   })
@@ -17,6 +26,11 @@ describe('splicing', () => {
     expect(spliceObject([]).toString()).toBe('{}')
     expect(spliceObject(['', Buffer.alloc(0)]).toString()).toBe('{}')
     expect(spliceObject(['', '"é":1', '', membersOf(Buffer.from('{"b":"ü"}'))]).toString()).toBe('{"é":1,"b":"ü"}')
+  })
+
+  it('ends a line with a newline', () => {
+    expect(spliceObject([], { isLine: true }).toString()).toBe('{}\n')
+    expect(spliceObject(['"é":1', Buffer.from('"b":2')], { isLine: true }).toString()).toBe('{"é":1,"b":2}\n')
   })
 
   it('gives the object of all members', () => {

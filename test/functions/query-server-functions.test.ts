@@ -392,8 +392,8 @@ describe('a process that misbehaves', () => {
   it('may take longer while it writes into the log', async () => {
     const { functions, settings, logged } = start()
     await pidOf(functions)
-    settings.timeoutMs = 1000
-    const slow = program('function () { for (var i = 0; i < 6; i++) { sleep(200); log("line " + i) } emit(1) }')
+    settings.timeoutMs = 2000
+    const slow = program('function () { for (var i = 0; i < 6; i++) { sleep(400); log("line " + i) } emit(1) }')
     expect(rowsOf(await functions.map(slow, documents({}), RUN))).toEqual(['0.0 1=null'])
     expect(logged).toEqual([0, 1, 2, 3, 4, 5].map((i) => `line ${i}`))
   })

@@ -54,7 +54,7 @@ describe('the query servers of the configuration', () => {
     const functions = servers.find('node')
     await configuration.set('query_servers', 'new', COMMAND)
     await configuration.set('query_servers', 'node', `${COMMAND} changed`)
-    expect([servers.find('new'), servers.find('node')]).toEqual([undefined, undefined])
+    for (let i = 0; i < 3; i++) expect([servers.find('new'), servers.find('node')]).toEqual([undefined, undefined])
     expect(warnings).toHaveLength(2)
     // Nor for who has the functions from before.
     await expect(pidOf(functions)).rejects.toMatchObject({ error: 'unknown_query_language', reason: 'node' })

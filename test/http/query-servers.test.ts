@@ -1,12 +1,23 @@
 /** Design documents in a language that the operator brought: all that their functions do, over HTTP. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it } from 'vitest'
 import { expectRefusal, serverOfFile, type TestDatabase } from '../support/client.ts'
 
 const PROGRAM = fileURLToPath(new URL('../functions/support/query-server.mjs', import.meta.url))
 const COMMAND = `"${process.execPath}" "${PROGRAM}"`
 
-const client = serverOfFile({ inMemory: true, settings: { query_servers: { node: COMMAND } } })
+// On disk: indexes are then built beside the thread that answers.
+const client = serverOfFile({ dir: await folderOfFile(), settings: { query_servers: { node: COMMAND } } })
+
+/** For all tests of the file, whose server ends before it goes. */
+async function folderOfFile(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'settle-test-'))
+  afterAll(() => rm(folder, { recursive: true, force: true }))
+  return folder
+}
 
 const DESIGN = {
   language: 'node',

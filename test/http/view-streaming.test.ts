@@ -9,7 +9,7 @@ import { Client, type TestDatabase, until } from '../support/client.ts'
 import { SlowReader, wholeBody } from '../support/slow-reader.ts'
 import { answerOf, fill, putViews, query } from '../support/views.ts'
 
-const DOCUMENTS = 12_000
+const DOCUMENTS = 6_000
 const VALUE_BYTES = 2_000
 const MEGABYTE = 1024 * 1024
 /** What an answer may take on top, whatever its length. */
@@ -52,6 +52,13 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
     return db
   }
 
+  /** For tests that leave it as it is, or add to it. */
+  let many: Promise<TestDatabase> | undefined
+  function shared(): Promise<TestDatabase> {
+    many ??= viewOfMany()
+    return many
+  }
+
   function read(db: TestDatabase, parameters = 'reduce=false'): SlowReader {
     const reader = new SlowReader(client.url, `/${db.name}/_design/d/_view/long?${parameters}`)
     onTestFinished(() => reader.leave())
@@ -72,7 +79,7 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
   }
 
   it('takes no memory for what a slow reader has not read', async () => {
-    const db = await viewOfMany()
+    const db = await shared()
     await db.get('_design/d/_view/long?reduce=false&limit=3000')
     const before = server.residentBytes
     const reader = read(db)
@@ -107,7 +114,7 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
   })
 
   it('holds up nobody else', async () => {
-    const db = await viewOfMany()
+    const db = await shared()
     const readers = Array.from({ length: 20 }, () => read(db))
     await Promise.all(readers.map((reader) => reader.take(1)))
     await db.save('zzz', {})

@@ -80,6 +80,18 @@ describe('a statistic', () => {
     expect(each.one('service', 'open_databases', 0)).toMatchObject({ current: 1 })
   })
 
+  it('is counted by the same counter after all began anew', () => {
+    const each = statistics()
+    const requests = each.counter('httpd', 'requests')
+    requests.add(2)
+    each.restart({ rateMs: 3_600_000, windowsSeconds: [] })
+    each.flush()
+    expect(each.one('httpd', 'requests', 0)).toMatchObject({ current: 0, sum: null })
+    requests.add(1)
+    each.flush()
+    expect(each.one('httpd', 'requests', 0)).toMatchObject({ current: 1, sum: 1 })
+  })
+
   it('that nobody knows has no description and no numbers', () => {
     const each = statistics()
     each.increment('httpd', 'nosuch')

@@ -3,6 +3,9 @@ import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage 
 import { expect, onTestFinished } from 'vitest'
 import { type Client, type RequestOptions, until } from './client.ts'
 
+/** However busy the machine is, what comes has come by then. */
+const WAIT_MS = 30_000
+
 export class FeedClient {
   readonly #response: IncomingMessage
   #text = ''
@@ -69,19 +72,24 @@ export class FeedClient {
   /** Waits until this came. */
   async receives(text: string | RegExp): Promise<void> {
     const isThere = () => (typeof text === 'string' ? this.#text.includes(text) : text.test(this.#text))
-    await until(async () => this.#state !== 'open' || isThere())
+    await until(async () => this.#state !== 'open' || isThere(), WAIT_MS)
     if (!isThere()) expect(this.#text).toContain(text)
   }
 
   /** Waits until changes of these documents came, in this order, and no others. */
   async hears(...ids: string[]): Promise<void> {
-    await until(async () => this.#state !== 'open' || this.changes.length >= ids.length)
+    await until(async () => this.#state !== 'open' || this.changes.length >= ids.length, WAIT_MS)
     expect(this.changes.map(({ id }) => id)).toEqual(ids)
   }
 
+  /** Waits until so much came, which is not looked at: it may be large. */
+  async grows(characters: number): Promise<void> {
+    await until(async () => this.#state !== 'open' || this.#text.length >= characters, WAIT_MS)
+  }
+
   /** Waits for the regular end; gives all that came. */
-  async ended(limitMs?: number): Promise<string> {
-    await until(async () => this.#state !== 'open', limitMs)
+  async ended(): Promise<string> {
+    await until(async () => this.#state !== 'open', WAIT_MS)
     expect(this.#state).toBe('ended')
     return this.#text
   }

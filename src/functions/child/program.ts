@@ -33,6 +33,7 @@ const LIMITS: RealmLimits = {
   sliceMs: 100,
   emittedCharacters: 64 * 1024 * 1024,
   sentCharacters: 256 * 1024,
+  shownCharacters: 64 * 1024 * 1024,
 }
 
 /** Ways to memory outside of the isolate's limit, or to waiting: no function has a use for them. */
@@ -52,7 +53,7 @@ const REALM = `
   const mayChange = (${realmMutation})()
   const modules = (${realmModules})(failures)
   const negotiation = (${realmNegotiation})(failures)
-  const output = (${realmOutput})(host, limits.sentCharacters, failures)
+  const output = (${realmOutput})(host, limits, failures)
   const index = (${realmIndexFunctions})(host, limits, marks, failures, thrown, slices)
   const design = (${realmDesignFunctions})(
     marks, failures, compile, thrown, slices, output, negotiation, index

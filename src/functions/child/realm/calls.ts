@@ -26,8 +26,10 @@ export interface RealmLimits {
   readonly sliceMs: number
   /** Of what one document emits. */
   readonly emittedCharacters: number
-  /** Of what a function sends before it is taken away. */
+  /** Of what a list sends before it is taken away. */
   readonly sentCharacters: number
+  /** Of what a show sends altogether. */
+  readonly shownCharacters: number
 }
 
 /** Characters that JSON text never has. */

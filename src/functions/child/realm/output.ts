@@ -2,7 +2,7 @@
  * What shows and lists say while they run: `start`, `send` and `getRow` inside the isolate. See `failure.ts` for how this
  * gets there.
  */
-import type { RealmHost } from './calls.ts'
+import type { RealmHost, RealmLimits } from './calls.ts'
 import type { Failures } from './failure.ts'
 
 export interface Response {
@@ -31,7 +31,11 @@ export interface Output {
   flush(): void
 }
 
-export function realmOutput(host: RealmHost, mostCharacters: number, { failure }: Failures): Output {
+export function realmOutput(
+  host: RealmHost,
+  { sentCharacters, shownCharacters }: RealmLimits,
+  { failure }: Failures,
+): Output {
   const { parse, stringify } = JSON
   const { keys: namesOf } = Object
   const text = String
@@ -92,7 +96,7 @@ export function realmOutput(host: RealmHost, mostCharacters: number, { failure }
       if (kind === 'none') return
       chunks += piece
       hasSent = true
-      if (chunks.length <= mostCharacters) return
+      if (chunks.length <= (kind === 'show' ? shownCharacters : sentCharacters)) return
       if (kind === 'show') throw failure('render_error', 'A function sends too much.')
       receive(host.exchange(output({ isPaused: true, ended: false })))
     },
