@@ -6,7 +6,15 @@ import type { Commit, DocumentAccess } from '../database/document-guard.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import { isServerAdmin, type UserContext } from '../database/user-context.ts'
 import { isDesignId } from '../document/document-id.ts'
-import { authorize, isDatabaseAdmin, NO_SECURITY, notDatabaseAdmin, parseSecurity, type Security, type Who } from './rights.ts'
+import {
+  authorize,
+  isDatabaseAdmin,
+  NO_SECURITY,
+  notDatabaseAdmin,
+  parseSecurity,
+  type Security,
+  type Who,
+} from './rights.ts'
 
 /** Throws where there is no such database, or where it is not for this user. */
 export async function openDatabase(

@@ -33,7 +33,8 @@ export interface ForwardedNames {
 export function signedRequest(request: AuthRequest, forwarded: ForwardedNames): SignedRequest | undefined {
   // Most requests have nothing to do with this, and pay nothing for it. An underscore may be escaped.
   const authorization = headerOf(request, 'authorization')
-  if (!MENTIONED.test(authorization ?? '') && !MENTIONED.test(request.url)) return undefined
+  const hasSign = (authorization !== undefined && MENTIONED.test(authorization)) || request.url.includes('?')
+  if (!hasSign) return undefined
   const { path, query } = targetOf(request)
   const inHeader = headerParameters(authorization)
   if (inHeader.length === 0 && !MENTIONED.test(query)) return undefined

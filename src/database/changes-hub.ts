@@ -21,10 +21,6 @@ export class ChangesHub {
     return this.#updateSequence
   }
 
-  get listenerCount(): number {
-    return this.#listeners.size
-  }
-
   /** Calls back soon after each commit, once for several where they come fast; returns how to stop that. */
   listen(listener: UpdateListener): () => void {
     this.#listeners.add(listener)

@@ -64,7 +64,11 @@ export function idOfDocumentKey(key: Buffer): string {
 }
 
 export function sequenceOfChangeKey(key: Buffer): number {
-  return Number(key.readBigUInt64BE(1))
+  return numberOf(key)
+}
+
+export function numberOfBodyKey(key: Buffer): number {
+  return numberOf(key)
 }
 
 /** The end of all keys that begin with this byte. */
@@ -88,6 +92,10 @@ function shortKey(prefix: Buffer, text: string): Buffer | undefined {
     key[1 + i] = code
   }
   return key
+}
+
+function numberOf(key: Buffer): number {
+  return key.readUInt32BE(1) * 0x1_0000_0000 + key.readUInt32BE(5)
 }
 
 function numberedKey(prefix: Buffer, number: number): Buffer {

@@ -48,7 +48,11 @@ export class Validation {
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   async write(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {
     const outcomes: EditOutcome[] = []
-    for (const portion of commitPortions(edits)) outcomes.push(...(await this.#writePortion(portion, writer)))
+    for (const portion of commitPortions(edits)) {
+      const written = await this.#writePortion(portion, writer)
+      if (portion.length === edits.length) return written
+      outcomes.push(...written)
+    }
     return outcomes
   }
 

@@ -52,10 +52,13 @@ export class PlainKeyWriter {
   }
 
   #writeText(json: Buffer, start: number): number {
+    this.#sink.push(this.#tags.text)
+    const { length } = this.#sink
+    const smallEnd = writeSmallAscii(json, start, this.#sink)
+    if (smallEnd >= 0) return smallEnd + 1
+    this.#sink.length = length
     let end = start
     for (; json[end] !== QUOTE; end++) if (end >= json.length || json[end] === BACKSLASH) return NOT_PLAIN
-    this.#sink.push(this.#tags.text)
-    if (writeSmallAscii(json, start, end, this.#sink)) return end + 1
     if (!this.#text.write(json.toString('utf8', start, end), this.#sink)) this.#isExact = false
     return end + 1
   }

@@ -146,6 +146,13 @@ function rootTable(): CollationTable {
 const asciiPrimary = new Uint8Array(0x80)
 asciiPrimary.set(Buffer.from(asciiPrimaries, 'base64'), 0x20)
 
+const quote = 0x22
+
+/** The same where a character needs no second look, 0 for all other bytes: capitals, quotes, escapes, what is not ASCII. */
+const smallPrimary = new Uint8Array(0x100)
+smallPrimary.set(asciiPrimary)
+for (const character of '"\\ABCDEFGHIJKLMNOPQRSTUVWXYZ') smallPrimary[character.charCodeAt(0)] = 0
+
 const capitalByte = firstTertiaryByte + capitalTertiary - 1
 
 /** Writes nothing and answers false where the text is not printable ASCII. */
@@ -168,20 +175,21 @@ function writeAscii(text: string, sink: ByteSink): boolean {
   return true
 }
 
-/** The same for the bytes of a text, where it has no capitals either. */
-export function writeSmallAscii(text: Uint8Array, start: number, end: number, sink: ByteSink): boolean {
-  sink.reserve(end - start + 1)
-  const { bytes } = sink
-  let length = sink.length
-  for (let at = start; at < end; at++) {
-    const character = text[at]!
-    const primary = character < 0x80 ? asciiPrimary[character]! : 0
-    if (primary === 0 || isCapital(character)) return false
-    bytes[length++] = primary
+/**
+ * The same for bytes of a JSON text, from behind its opening quote to the closing one, whose place is the answer; -1 where it
+ * has anything but small ASCII. Then what was written is to be taken back.
+ */
+export function writeSmallAscii(json: Uint8Array, start: number, sink: ByteSink): number {
+  for (let at = start; ; at++) {
+    const character = json[at]!
+    const primary = smallPrimary[character]
+    if (!primary) {
+      if (character !== quote) return -1
+      sink.push(plainEnd)
+      return at
+    }
+    sink.push(primary)
   }
-  bytes[length++] = plainEnd
-  sink.length = length
-  return true
 }
 
 /** The tertiary level of an ASCII text. The same bytes that `WeightLevel` writes, without its bookkeeping. */

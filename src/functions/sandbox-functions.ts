@@ -59,6 +59,7 @@ export class SandboxFunctions implements Functions {
   }
 
   async map(program: MapProgram, documents: readonly Uint8Array[], run: Run): Promise<MappedBatch> {
+    if (program.maps.length === 0) return { rows: 0, fields: new Uint32Array(), block: Buffer.alloc(0) }
     return mappedBatch(await this.#call(mapProgram(program, run), 'map', documentPortions(documents), run))
   }
 

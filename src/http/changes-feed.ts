@@ -91,12 +91,12 @@ export async function* followedChanges(parts: FollowingParts): Chunks {
   yield text.closing(reader.cursor)
 }
 
-/** Undefined when the database is gone. */
-async function nextBlock({ reader, database }: FollowingParts): Promise<ChangeBlock | undefined> {
+/** Undefined when the database is gone, or the client. */
+async function nextBlock({ reader, database, waiter }: FollowingParts): Promise<ChangeBlock | undefined> {
   try {
     return await reader.next()
   } catch (error) {
-    if (database.isDeleted) return undefined
+    if (database.isDeleted || waiter.isOver) return undefined
     throw error
   }
 }

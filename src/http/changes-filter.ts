@@ -7,6 +7,7 @@ import { isObject } from '../encoding/json-value.ts'
 import type { Run } from '../functions/functions.ts'
 import type { Call } from './call.ts'
 import type { ChangesParameters } from './changes-query.ts'
+import { clientSignal } from './client-signal.ts'
 import type { HttpContext } from './context.ts'
 import { functionRequest } from './function-request.ts'
 
@@ -77,9 +78,8 @@ async function viewFilter(request: FilterRequest): Promise<DocumentFilter> {
   return { by: 'document', passes: (documents) => context.functions.filterByView(program, name, documents, run) }
 }
 
-/** The documents of a block at a time: a client that leaves is noticed after each. */
-function runOf({ database }: FilterRequest): Run {
-  return { owner: database.name }
+function runOf({ call, database }: FilterRequest): Run {
+  return { owner: database.name, signal: clientSignal(call) }
 }
 
 type Names = readonly [design: string, name: string]

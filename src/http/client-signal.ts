@@ -1,4 +1,5 @@
 /** Tells those who work for a client that it is gone: nobody waits for what they make. */
+import { RequestError } from '../document/request-error.ts'
 import type { Call } from './call.ts'
 
 /** Aborts when the connection ends, and when the reply is sent. */
@@ -10,5 +11,8 @@ export function clientSignal({ response }: Call): AbortSignal {
   return gone.signal
 }
 
-/** One for all: it is told so often that making it anew would cost more than all else here. */
-const GONE = new Error('The client is gone.')
+/**
+ * One for all: it is told so often that making it anew would cost more than all else here. No failure of the server:
+ * there is nobody to be told, and nothing to complain of.
+ */
+const GONE = new RequestError(499, 'client_gone', 'The client is gone.')

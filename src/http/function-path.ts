@@ -1,6 +1,7 @@
 /** What the path of a design document's function names: `/{db}/_design/{name}/_show/{function}/…`. */
-import { notFound, RequestError } from '../document/request-error.ts'
+
 import type { DesignDocument } from '../database/design-document.ts'
+import { notFound, RequestError } from '../document/request-error.ts'
 import { isObject } from '../encoding/json-value.ts'
 import type { Call } from './call.ts'
 

@@ -138,9 +138,9 @@ function escaped(text: string): string {
 /** A value of the rule's query with what its variables stand for; in lists one level deep. */
 function substituted(value: unknown, variables: ReadonlyMap<string, unknown>, rule: RewriteRule): unknown {
   if (Array.isArray(value)) {
-    return value.map((each: unknown) => (isName(each) ? valueOf(each, variables, rule) : each))
+    return value.map((each: unknown) => (isName(each) ? boundValue(each, variables, rule) : each))
   }
-  return isName(value) || value === ANYTHING ? valueOf(value, variables, rule) : value
+  return isName(value) || value === ANYTHING ? boundValue(value, variables, rule) : value
 }
 
 function isName(value: unknown): value is string {
@@ -148,7 +148,7 @@ function isName(value: unknown): value is string {
 }
 
 /** One that nothing is known of stays as it is. */
-function valueOf(text: string, variables: ReadonlyMap<string, unknown>, { formats }: RewriteRule): unknown {
+function boundValue(text: string, variables: ReadonlyMap<string, unknown>, { formats }: RewriteRule): unknown {
   const name = text === ANYTHING ? ANYTHING : text.slice(1)
   if (!variables.has(name)) return text
   const value = variables.get(name)

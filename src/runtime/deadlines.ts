@@ -6,6 +6,9 @@
 /** A deadline passes late by at most this share of its time: so many that begin together share few turns. */
 const LATENESS = 1 / 32
 
+/** A timer of Node that is set to more rings at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
 export class Deadlines {
   /** By the time at which they are looked at. */
   readonly #turns = new Map<number, Set<Deadline>>()
@@ -33,8 +36,9 @@ export class Deadlines {
   #wakeAt(atMs: number): void {
     clearTimeout(this.#timer)
     this.#timerMs = atMs
+    const delayMs = Math.min(Math.max(0, atMs - performance.now()), LONGEST_TIMER_MS)
     // Whoever only waits does not keep the process alive.
-    this.#timer = setTimeout(() => this.#pass(), Math.max(0, atMs - performance.now())).unref()
+    this.#timer = setTimeout(() => this.#pass(), delayMs).unref()
   }
 
   #pass(): void {

@@ -48,11 +48,10 @@ export class LineLog implements Log {
 
   write(level: MessageLevel, message: string, details?: object): void {
     if (!this.writes(level)) return
-    const date = this.#dated ? `[${dateText()}] ` : ''
-    // One message is one line, whatever a client put into it.
     const text = details ? `${message}${detailText(details)}` : message
+    // One message is one line, whatever a client put into it.
     const line = LINE_BREAK.test(text) ? text.replace(LINE_BREAKS, escaped) : text
-    this.#sink.write(`${date}[${level}] [${process.pid}] ${line}\n`)
+    this.#sink.write(`${this.#dated ? datedMark(level) : mark(level)}${line}\n`)
   }
 }
 
@@ -80,19 +79,27 @@ function isLevel(word: string): word is LogLevel {
 const RANKS: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3, none: 4 }
 
 /** Nearly no message has any, and this is the faster way to see that. */
-const LINE_BREAK = /[\p{Cc}\u2028\u2029]/u
-const LINE_BREAKS = /[\p{Cc}\u2028\u2029]/gu
+const LINE_BREAK = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
+const LINE_BREAKS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
 
-const lastDate = { second: 0, text: '' }
+function mark(level: MessageLevel): string {
+  return `[${level}] [${process.pid}] `
+}
+
+let markedSecond = 0
+const datedMarks = new Map<MessageLevel, string>()
 
 /** Made once a second: making it costs more than the rest of a line. */
-function dateText(): string {
+function datedMark(level: MessageLevel): string {
   const second = Math.floor(Date.now() / 1000)
-  if (second !== lastDate.second) {
-    lastDate.second = second
-    lastDate.text = new Date(second * 1000).toUTCString()
+  if (second !== markedSecond) datedMarks.clear()
+  markedSecond = second
+  let text = datedMarks.get(level)
+  if (text === undefined) {
+    text = `[${new Date(second * 1000).toUTCString()}] ${mark(level)}`
+    datedMarks.set(level, text)
   }
-  return lastDate.text
+  return text
 }
 
 function escaped(character: string): string {

@@ -5,7 +5,7 @@
 import type { DatabaseView } from '../database/database-view.ts'
 import type { Functions, Run } from '../functions/functions.ts'
 import { type BatchLimits, readChanged } from './changed-documents.ts'
-import { type MappedDocument, mapDocuments } from './mapped-documents.ts'
+import { type MappedCall, mapDocuments } from './mapped-documents.ts'
 import { mapProgram, type ViewDesign } from './view-design.ts'
 
 /** A database as indexes read it: everything, whoever asks. */
@@ -16,7 +16,7 @@ export interface IndexSource {
 }
 
 export interface MappedBatch {
-  readonly documents: readonly MappedDocument[]
+  readonly calls: readonly MappedCall[]
   /** The sequence that is reached with these documents. */
   readonly updateSequence: number
   /** Of the state that they were read in. */
@@ -72,8 +72,8 @@ export class BatchReader {
     const [batch, { purgeSequence }] = await Promise.all([readChanged(view, since, design, limits), view.state()])
     // The state is let go before the functions take their time.
     view.release()
-    const documents = await mapDocuments(functions, mapProgram(design), batch.documents, run)
+    const calls = await mapDocuments(functions, mapProgram(design), batch.documents, run)
     const { updateSequence, changes, isLast } = batch
-    return { documents, updateSequence, purgeSequence, changes, isLast }
+    return { calls, updateSequence, purgeSequence, changes, isLast }
   }
 }

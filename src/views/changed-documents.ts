@@ -5,11 +5,18 @@
 import { changeTexts } from '../database/change-row.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import { stubText } from '../database/document-rendering.ts'
-import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../database/keys.ts'
-import type { StoredBody } from '../database/stored-body.ts'
+import {
+  afterPrefix,
+  bodyKey,
+  CHANGE_PREFIX,
+  changeKey,
+  numberOfBodyKey,
+  sequenceOfChangeKey,
+} from '../database/keys.ts'
+import { decodeBody, type StoredBody } from '../database/stored-body.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import { conflicts, deletedConflicts } from '../document/winner.ts'
-import type { KeyRange, Page } from '../storage/store.ts'
+import type { KeyRange, Page, Snapshot } from '../storage/store.ts'
 
 export interface ChangedDocument {
   /** UTF-8. */
@@ -55,7 +62,7 @@ export async function readChanged(
   while (rest && changes < limits.changes && bytes < limits.bytes) {
     const page: Page = await view.snapshot.page(rest, { rows: Math.min(PAGE_CHANGES, limits.changes - changes) })
     const read = changesOf(page, options)
-    const bodies = await view.bodies(read.flatMap(({ hasText, body }) => (hasText ? [body] : [])))
+    const bodies = await bodiesOf(view, read)
     let next = 0
     for (const change of read) {
       const text = change.hasText ? await textOf(view, change, bodies[next++]!, options) : undefined
@@ -73,6 +80,34 @@ export async function readChanged(
 }
 
 const PAGE_CHANGES = 256
+
+/** The bodies of those changes that have a text. */
+async function bodiesOf(view: DatabaseView, changes: readonly Change[]): Promise<StoredBody[]> {
+  const numbers: number[] = []
+  for (const { hasText, body } of changes) if (hasText) numbers.push(body)
+  return (await inOneScan(view.snapshot, numbers)) ?? view.bodies(numbers)
+}
+
+/** Documents that were written one after the other have their bodies side by side; undefined where that is not so. */
+async function inOneScan(snapshot: Snapshot, numbers: readonly number[]): Promise<StoredBody[] | undefined> {
+  const [first, last] = [numbers[0], numbers.at(-1)]
+  if (first === undefined || last === undefined || last - first >= 2 * numbers.length) return undefined
+  const bodies: StoredBody[] = []
+  let rest: KeyRange | undefined = { from: bodyKey(first), to: bodyKey(last + 1) }
+  while (rest) {
+    const page: Page = await snapshot.page(rest, { rows: PAGE_CHANGES, bytes: SCAN_BYTES })
+    for (let row = 0; row < page.length && bodies.length < numbers.length; row++) {
+      const number = numberOfBodyKey(page.key(row))
+      const wanted = numbers[bodies.length]!
+      if (number === wanted) bodies.push(decodeBody(page.value(row)))
+      else if (number > wanted) return undefined
+    }
+    rest = page.next
+  }
+  return bodies.length === numbers.length ? bodies : undefined
+}
+
+const SCAN_BYTES = 256 * 1024
 
 interface Change {
   readonly id: Buffer

@@ -12,7 +12,7 @@ import { buildIndex } from './building/first-build.ts'
 import type { SortedRuns } from './building/sorted-runs.ts'
 import { commitDocuments, type Reached, TooManyRowsError } from './index-commit.ts'
 import { type IndexState, newState, readState } from './index-state.ts'
-import type { MappedDocument } from './mapped-documents.ts'
+import { documentsOf, type MappedDocument } from './mapped-documents.ts'
 import type { ViewDesign } from './view-design.ts'
 import { type ViewTree, viewTrees } from './view-trees.ts'
 
@@ -103,7 +103,7 @@ class IndexUpdate {
 
   async #commitBatch(state: IndexState, batch: MappedBatch): Promise<IndexState | undefined> {
     try {
-      return await this.#commit(state, batch.documents, { ...batch, isPurge: false })
+      return await this.#commit(state, batch.calls.flatMap(documentsOf), { ...batch, isPurge: false })
     } catch (error) {
       if (error instanceof TooManyRowsError) return undefined
       throw error

@@ -8,9 +8,16 @@ import type { JsonValue } from '../encoding/json-value.ts'
 import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch, type Run } from '../functions/functions.ts'
 import type { ChangedDocument } from './changed-documents.ts'
 
+/** What one call came to: the documents it was made for, and all their rows. */
+export interface MappedCall {
+  readonly documents: readonly ChangedDocument[]
+  /** Documents are numbered in it by their place among those that have a text. */
+  readonly batch: MappedBatch
+}
+
 export interface MappedDocument {
   readonly document: ChangedDocument
-  /** As they were emitted. */
+  /** In no order. */
   readonly rows: readonly EmittedRow[]
 }
 
@@ -36,23 +43,49 @@ export async function mapDocuments(
   program: MapProgram,
   documents: readonly ChangedDocument[],
   run: Run,
-): Promise<MappedDocument[]> {
-  const mapped: MappedDocument[] = []
-  const pending: Promise<MappedDocument[]>[] = []
+): Promise<MappedCall[]> {
+  const mapped: MappedCall[] = []
+  const pending: Promise<MappedCall>[] = []
   try {
     for (const call of calls(documents)) {
-      if (pending.length === CALLS_AT_ONCE) mapped.push(...(await pending.shift()!))
+      if (pending.length === CALLS_AT_ONCE) mapped.push(await pending.shift()!)
       const promise = mapCall(functions, program, call, run)
       // Awaited in its turn; until then a failure must not count as one that nobody hears of.
       promise.catch(() => {})
       pending.push(promise)
     }
-    while (pending.length > 0) mapped.push(...(await pending.shift()!))
+    while (pending.length > 0) mapped.push(await pending.shift()!)
   } catch (error) {
     await Promise.allSettled(pending)
     throw error
   }
   return mapped
+}
+
+/** The rows of each document. */
+export function documentsOf({ documents, batch }: MappedCall): MappedDocument[] {
+  let text = 0
+  let row = 0
+  return documents.map((document) => {
+    if (!document.text) return { document, rows: NO_ROWS }
+    const first = row
+    row = endOfDocument(batch, first, text++)
+    return { document, rows: rowsBetween(batch, first, row) }
+  })
+}
+
+/** The row with which those of a document end, which begin with this one. */
+export function endOfDocument({ rows, fields }: MappedBatch, first: number, document: number): number {
+  let row = first
+  while (row < rows && fields[row * MAPPED_FIELDS] === document) row++
+  return row
+}
+
+/** Rows of one document. */
+export function rowsBetween(batch: MappedBatch, first: number, end: number): readonly EmittedRow[] {
+  const rows: EmittedRow[] = []
+  for (let row = first; row < end; row++) rows.push(rowAt(batch, row))
+  return rows.length > 1 ? numbered(rows) : rows
 }
 
 function* calls(documents: readonly ChangedDocument[]): Generator<ChangedDocument[]> {
@@ -74,18 +107,10 @@ async function mapCall(
   program: MapProgram,
   documents: readonly ChangedDocument[],
   run: Run,
-): Promise<MappedDocument[]> {
-  const texts = documents.flatMap(({ text }) => (text ? [text] : []))
-  const batch = texts.length > 0 ? await functions.map(program, texts, run) : NOTHING
-  let text = 0
-  let row = 0
-  return documents.map((document) => {
-    if (!document.text) return { document, rows: NO_ROWS }
-    const rows: EmittedRow[] = []
-    for (; row < batch.rows && batch.fields[row * MAPPED_FIELDS] === text; row++) rows.push(rowAt(batch, row))
-    text++
-    return { document, rows: rows.length > 1 ? numbered(rows) : rows }
-  })
+): Promise<MappedCall> {
+  const texts: Buffer[] = []
+  for (const { text } of documents) if (text) texts.push(text)
+  return { documents, batch: texts.length > 0 ? await functions.map(program, texts, run) : NOTHING }
 }
 
 const NO_ROWS: readonly EmittedRow[] = []

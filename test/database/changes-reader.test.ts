@@ -97,4 +97,22 @@ describe('a reader of changes', () => {
     const reader = new ChangesReader(database, query({ descending: true, since: 200 }))
     expect(await readToEnd(reader)).toEqual(NAMES.toReversed())
   })
+
+  it('goes on in a newer state of its view, and has what changed meanwhile where it is now', async () => {
+    const { database } = await memoryDatabase()
+    const revisions = await write(database, NAMES)
+    const documents = { conflicts: false, encodingInfo: false, contents: undefined }
+    const reader = new ChangesReader(database, query({ documents }))
+    using view = database.lastingView()
+    const found = ids((await reader.nextIn(view)).text)
+    expect(found).toEqual(NAMES.slice(0, 100))
+    await write(database, ['doc-0', 'doc-249', 'new'], [revisions[0] ?? '', revisions[249] ?? ''])
+    view.renew()
+    for (let isEnd = false; !isEnd; ) {
+      const block = await reader.nextIn(view)
+      found.push(...ids(block.text))
+      isEnd = block.isEnd
+    }
+    expect(found).toEqual([...NAMES.slice(0, 249), 'doc-0', 'doc-249', 'new'])
+  })
 })

@@ -347,6 +347,15 @@ describe('a list', () => {
     expect(await pidOf(functions)).not.toBe(after)
   })
 
+  it('has what it gave before it failed taken first', async () => {
+    const functions = common()
+    const source = 'function () { send(getRow().key); getRow(); fail("forbidden", "no") }'
+    const list = await functions.list(design({ lists: { source } }), 'source', call, RUN)
+    const rows = ['{"key":1}', '{"key":2}', '{"key":3}']
+    expect(await list.rows(rows)).toEqual({ chunks: ['1'], response: undefined, isPaused: true, ended: false })
+    await expect(list.rows([])).rejects.toMatchObject({ status: 403, error: 'forbidden', reason: 'no' })
+  })
+
   it('waits for its turn', async () => {
     const { functions, settings } = start()
     settings.processLimit = 1

@@ -209,6 +209,17 @@ describe('a filter function', () => {
   })
 })
 
+describe('a filter function that takes its time', () => {
+  it('is given up when the client leaves', async () => {
+    const slow = 'function(doc) { for (var until = Date.now() + 60000; Date.now() < until; ) {} }'
+    const db = await numbered(0, { filters: { slow, fast: 'function() { return true }' } })
+    const feed = await FeedClient.open(client(), `/${db.name}/_changes?filter=d/slow&feed=continuous&since=now`)
+    await db.save('x', {})
+    feed.leave()
+    expect(ids(await db.get('_changes?filter=d/fast'))).toEqual(['_design/d', 'x'])
+  })
+})
+
 describe('filter=_view', () => {
   it('lets documents pass for which the view has rows', async () => {
     const db = await numbered(5)

@@ -46,9 +46,7 @@ function sentFor(method: string): string[] {
 
 const cells: Cell[] = routes.all().flatMap(({ path, operations }: Route) =>
   Object.entries(operations)
-    .flatMap(([method, operation]) =>
-      sentFor(method).map((each) => ({ each, operation })),
-    )
+    .flatMap(([method, operation]) => sentFor(method).map((each) => ({ each, operation })))
     .map(({ each, operation }) => ({ name: `${each} ${path}`, path, method: each, operation })),
 )
 

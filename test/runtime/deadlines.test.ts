@@ -61,6 +61,16 @@ describe('deadlines', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
+  it('may be longer than any timer', () => {
+    fakeTime()
+    const { passed, deadline } = recorder(new Deadlines())
+    deadline('a', 2 ** 33).restart()
+    vi.advanceTimersByTime(2 ** 33 - 1)
+    expect(passed).toEqual([])
+    vi.advanceTimersByTime(2 ** 30)
+    expect(passed).toHaveLength(1)
+  })
+
   it('need one timer, however many there are', () => {
     fakeTime()
     const deadlines = new Deadlines()

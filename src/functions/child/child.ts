@@ -8,7 +8,7 @@ import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../frame.ts'
 import { closeInheritedDescriptors } from './inherited-descriptors.ts'
 import { MARKS } from './marks.ts'
 import { receive, send, sendText } from './pipe.ts'
-import { type CallOutcome, Program, type ProgramText } from './program.ts'
+import { type CallOutcome, Program, type ProgramText, textOf } from './program.ts'
 import type { RealmHost } from './realm/calls.ts'
 
 /** Requests come first on a busy machine. */
@@ -72,11 +72,11 @@ function answer(program: Program, operation: string, input: string): void {
   let output = ''
   let outcome = program.call(operation, input)
   while (outcome.mark === MARKS.more) {
-    output += outcome.text
+    output += textOf(outcome)
     outcome = next(program)
   }
-  if (outcome.mark === MARKS.done) sendText(Reply.result, output + outcome.text)
-  else sendText(Reply.error, outcome.text)
+  if (outcome.mark === MARKS.done) sendText(Reply.result, output + textOf(outcome))
+  else sendText(Reply.error, textOf(outcome))
 }
 
 /** Documents come in portions that are small enough for the youngest part of a heap. */
@@ -84,7 +84,7 @@ function map(program: Program, body: Buffer): void {
   const { rows } = program
   rows.clear()
   if (program.failure) {
-    sendText(Reply.error, program.failure.text)
+    sendText(Reply.error, textOf(program.failure))
     return
   }
   for (let at = 1; at < body.length; ) {
@@ -93,12 +93,12 @@ function map(program: Program, body: Buffer): void {
     at = start + body.readUInt32LE(at + 4)
     const expected = rows.documents + count
     let outcome = program.call('map', body.toString('utf8', start, at))
-    for (; outcome.mark === MARKS.more; outcome = next(program)) rows.add(outcome.text)
+    for (; outcome.mark === MARKS.more; outcome = next(program)) rows.add(outcome.marked)
     if (outcome.mark !== MARKS.done) {
-      sendText(Reply.error, outcome.text)
+      sendText(Reply.error, textOf(outcome))
       return
     }
-    rows.add(outcome.text)
+    rows.add(outcome.marked)
     assert(rows.documents === expected, 'A document is missing.')
     showLife()
   }

@@ -2,7 +2,6 @@
  * Rows that map functions gave, as text of the isolate, turned into the bytes of a `MappedBatch`: sort key, key, value, row
  * after row. Whether the text is what it should be is checked here, since user code had its hands on it.
  */
-import assert from 'node:assert/strict'
 import { type Collation, CollationEncoder } from '../../encoding/collation-key.ts'
 import { MAPPED_FIELDS } from '../functions.ts'
 import { MARKS } from './marks.ts'
@@ -13,6 +12,8 @@ export type OnProblem = (document: number, error: unknown) => void
 const FIRST_BYTES = 16 * 1024
 const FIRST_ROWS = 256
 const MOST_KEPT_BYTES = 1024 * 1024
+/** Of a longer text it is worth to know how many bytes it is. */
+const LONG_TEXT = 256 * 1024
 
 export class MappedRows {
   readonly #encoders: readonly CollationEncoder[]
@@ -46,12 +47,12 @@ export class MappedRows {
     return this.#document
   }
 
-  /** Adds what whole documents gave. */
-  add(text: string): void {
-    const mostBytes = 3 * text.length
+  /** Adds what whole documents gave; it comes behind a mark, as all that an isolate gives. */
+  add(marked: string): void {
+    const mostBytes = marked.length < LONG_TEXT ? 3 * marked.length : Buffer.byteLength(marked)
     if (mostBytes > this.#text.length) this.#text = Buffer.allocUnsafe(mostBytes)
-    const rows = this.#text.subarray(0, this.#text.write(text))
-    for (let at = 0; at < rows.length; this.#document++) {
+    const rows = this.#text.subarray(0, this.#text.write(marked))
+    for (let at = 1; at < rows.length; this.#document++) {
       for (let map = 0; map < this.#encoders.length; map++) at = this.#addFunction(rows, at, map)
     }
   }
@@ -77,7 +78,7 @@ export class MappedRows {
       this.#rows = rows
       this.#onProblem(this.#document, error)
       const end = text.indexOf(END_OF_FUNCTION, start)
-      assert(end >= 0, 'A function has no end.')
+      if (end < 0) throw error
       return end + 1
     }
   }
@@ -85,18 +86,17 @@ export class MappedRows {
   /** A row is a JSON array of two. */
   #addRow(text: Buffer, start: number, map: number): number {
     const encoder = this.#encoders[map]
-    assert(encoder && text[start] === OPEN)
+    if (!encoder || text[start] !== OPEN) throw malformed()
     encoder.clear()
     const keyEnd = encoder.appendText(text, start + 1)
-    assert(text[keyEnd] === COMMA)
-    let end = keyEnd + 1
-    while (end < text.length && text[end] !== END_OF_ROW) end++
-    assert(end < text.length && text[end - 1] === CLOSE)
-    this.#reserve(encoder.length + end - start)
+    const end = text.indexOf(END_OF_ROW, keyEnd)
+    if (text[keyEnd] !== COMMA || text[end - 1] !== CLOSE) throw malformed()
+    const sortKeyLength = encoder.length
+    this.#reserve(sortKeyLength + end - start)
     const block = this.#block
     const sortKeyAt = this.#blockLength
+    const keyAt = sortKeyAt + sortKeyLength
     encoder.copyTo(block, sortKeyAt)
-    const keyAt = sortKeyAt + encoder.length
     const valueAt = copy(text, start + 1, keyEnd, block, keyAt)
     this.#blockLength = copy(text, keyEnd + 1, end - 1, block, valueAt)
     const fields = this.#fields
@@ -132,6 +132,10 @@ const OPEN = 0x5b
 const COMMA = 0x2c
 const CLOSE = 0x5d
 
+function malformed(): Error {
+  return new Error('A row is malformed.')
+}
+
 /** For a few bytes a loop is faster than what the system has. */
 const FEW_BYTES = 100
 
@@ -139,6 +143,6 @@ const FEW_BYTES = 100
 function copy(source: Buffer, start: number, end: number, target: Buffer, at: number): number {
   if (end - start > FEW_BYTES) return at + source.copy(target, at, start, end)
   let to = at
-  for (let from = start; from < end; from++) target[to++] = source[from] ?? 0
+  for (let from = start; from < end; from++) target[to++] = source[from] as number
   return to
 }

@@ -23,10 +23,15 @@ export interface ProgramText {
   readonly inner: string
 }
 
-/** What a call came to: text behind a mark. */
+/** What a call came to. */
 export interface CallOutcome {
   readonly mark: string
-  readonly text: string
+  /** All of it, the mark at its beginning. */
+  readonly marked: string
+}
+
+export function textOf({ marked }: CallOutcome): string {
+  return marked.slice(1)
 }
 
 const LIMITS: RealmLimits = {
@@ -104,6 +109,6 @@ export class Program {
 
   #run(operation: string, input: string): CallOutcome {
     const outcome = this.#call.applySync(undefined, [operation, input])
-    return { mark: outcome.slice(0, 1), text: outcome.slice(1) }
+    return { mark: outcome.charAt(0), marked: outcome }
   }
 }

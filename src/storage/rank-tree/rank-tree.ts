@@ -14,7 +14,7 @@ import type { KeyRange, Put, Snapshot } from '../store.ts'
 import { BoundaryHints } from './boundary-hints.ts'
 import { KnownRuns } from './known-runs.ts'
 import { coverRange } from './range-cover.ts'
-import { RowCounts } from './row-counts.ts'
+import { type CountedBoundary, RowCounts } from './row-counts.ts'
 import type { Reducer, ReducibleRow } from './summary.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
 import { TreeBuilder } from './tree-builder.ts'
@@ -24,7 +24,7 @@ import { TreeReader } from './tree-reader.ts'
 import { type NodeChanges, updateNodes } from './tree-update.ts'
 
 export { SALT_BYTES } from './salted-hash.ts'
-export type { NodeChanges, Reducer, ReducibleRow, TreeBuilder }
+export type { CountedBoundary, NodeChanges, Reducer, ReducibleRow, TreeBuilder }
 
 export interface RankTreeOptions {
   /** Rows are what begins with this; keys are given and answered without it. */
@@ -109,6 +109,11 @@ export class RankTree {
   /** What all rows before the key weigh. */
   rank(snapshot: Snapshot, key: Uint8Array): Promise<number> {
     return this.#counts(snapshot).rank(key)
+  }
+
+  /** The last boundary at or before the key, and what all rows before it weigh: few rows lie between it and the key. */
+  boundaryBefore(snapshot: Snapshot, key: Uint8Array): Promise<CountedBoundary> {
+    return this.#counts(snapshot).boundaryBefore(key)
   }
 
   /** What the rows from `from` (inclusive) to `to` (exclusive) weigh; an absent bound is open. */

@@ -12,6 +12,11 @@ interface Stretch {
   readonly end: Buffer | undefined
 }
 
+export interface CountedBoundary {
+  readonly start: Buffer
+  readonly before: number
+}
+
 const ALL: Stretch = { start: SENTINEL, end: undefined }
 
 export class RowCounts {
@@ -36,6 +41,14 @@ export class RowCounts {
 
   /** What all rows before the key weigh. */
   async rank(key: Uint8Array): Promise<number> {
+    const { start, before: beforeStart } = await this.boundaryBefore(key)
+    let before = beforeStart
+    for await (const rows of this.#reader.pages(0, start, key, 2 * this.#layout.fanOut)) before += weightOfAll(rows)
+    return before
+  }
+
+  /** The last boundary at or before the key, and what all rows before it weigh. */
+  async boundaryBefore(key: Uint8Array): Promise<CountedBoundary> {
     const version = await this.#snapshot.version()
     let before = 0
     let stretch = ALL
@@ -44,10 +57,7 @@ export class RowCounts {
       before += node.before
       stretch = { start: node.key, end: node.next }
     }
-    for await (const rows of this.#reader.pages(0, stretch.start, key, 2 * this.#layout.fanOut)) {
-      before += weightOfAll(rows)
-    }
-    return before
+    return { start: stretch.start, before }
   }
 
   /** The key of the row with which the weight of all rows so far exceeds the position, if there are so many. */

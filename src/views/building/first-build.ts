@@ -17,7 +17,7 @@ import { mergedRuns } from './merged-runs.ts'
 import type { SortedRow, SortedRun } from './sorted-runs.ts'
 
 /** What is mapped in one go. */
-const BATCH_CHANGES = 2000
+const BATCH_CHANGES = 1000
 const BATCH_BYTES = 8 * 1024 * 1024
 
 export interface BuildOptions {
@@ -68,7 +68,7 @@ async function gather(
     try {
       while (!isLast && rows.bytes < sortBytes && !rows.isFull) {
         const batch = await reader.next(reached)
-        for (const document of batch.documents) rows.add(document)
+        for (const call of batch.calls) rows.add(call)
         reached = batch.updateSequence
         isLast = batch.isLast
         onRead(batch.changes)

@@ -2,6 +2,7 @@
  * Rows of an index that wait to be sorted, as they will be stored, and which document made which. All lie in one block:
  * hundreds of thousands of them are no load for the garbage collector.
  */
+import type { ChangedDocument } from '../changed-documents.ts'
 import { documentRowsBytes, writeDocumentRows } from '../document-rows.ts'
 import {
   documentKeyBytes,
@@ -12,13 +13,13 @@ import {
   writeRow,
   writeRowKey,
 } from '../index-layout.ts'
-import type { MappedDocument } from '../mapped-documents.ts'
+import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../mapped-documents.ts'
 import { keyOrder, MOST_KEYS } from './key-order.ts'
 import type { SortedRow } from './sorted-runs.ts'
 
 const FIRST_BYTES = 1024 * 1024
 const FIRST_ROWS = 4096
-const PORTION_ROWS = 8192
+const PORTION_ROWS = 2048
 
 /** What a batch of documents brings fits above it, unless they emit without measure. */
 const FULL_ROWS = MOST_KEYS / 2
@@ -39,17 +40,14 @@ export class GatheredRows {
     return this.#rows > FULL_ROWS
   }
 
-  /** One without rows is noted too: it may have had some. A document is added once. */
-  add({ document, rows }: MappedDocument): void {
-    const id = escapeId(document.id)
-    this.#reserve(documentKeyBytes(document.id) + documentRowsBytes(rows))
-    const keyEnd = writeDocumentKey(this.#block, this.#bytes, document.id)
-    this.#close(keyEnd, writeDocumentRows(this.#block, keyEnd, rows))
-    for (const row of rows) {
-      const parts = { id: document.quotedId, key: row.key, value: row.value, exact: row.exact }
-      this.#reserve(rowKeyBytes(row.sortKey, id) + largestRowBytes(parts))
-      const valueAt = writeRowKey(this.#block, this.#bytes, row.view, row.sortKey, id, row.number)
-      this.#close(valueAt, writeRow(this.#block, valueAt, parts))
+  /** A document without rows is noted too: it may have had some. A document is added once. */
+  add({ documents, batch }: MappedCall): void {
+    let text = 0
+    let row = 0
+    for (const document of documents) {
+      const first = row
+      if (document.text) row = endOfDocument(batch, first, text++)
+      this.#addDocument(document, rowsBetween(batch, first, row))
     }
   }
 
@@ -61,6 +59,19 @@ export class GatheredRows {
       const portion: SortedRow[] = []
       for (let i = first; i < end; i++) portion.push(this.#row(order[i]!))
       yield portion
+    }
+  }
+
+  #addDocument(document: ChangedDocument, rows: readonly EmittedRow[]): void {
+    const id = escapeId(document.id)
+    this.#reserve(documentKeyBytes(document.id) + documentRowsBytes(rows))
+    const keyEnd = writeDocumentKey(this.#block, this.#bytes, document.id)
+    this.#close(keyEnd, writeDocumentRows(this.#block, keyEnd, rows))
+    for (const row of rows) {
+      const parts = { id: document.quotedId, key: row.key, value: row.value, exact: row.exact }
+      this.#reserve(rowKeyBytes(row.sortKey, id) + largestRowBytes(parts))
+      const valueAt = writeRowKey(this.#block, this.#bytes, row.view, row.sortKey, id, row.number)
+      this.#close(valueAt, writeRow(this.#block, valueAt, parts))
     }
   }
 

@@ -6,7 +6,7 @@ import { decodeDocumentRows } from '../document-rows.ts'
 import { escapeId, idOfDocumentKey, rowKey } from '../index-layout.ts'
 import type { SortedRow, SortedRun } from './sorted-runs.ts'
 
-const PORTION_ROWS = 8192
+const PORTION_ROWS = 2048
 
 /** The runs are in the order in which they were made. */
 export async function* mergedRuns(runs: readonly SortedRun[]): AsyncGenerator<readonly SortedRow[]> {

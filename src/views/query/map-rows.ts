@@ -5,7 +5,7 @@
 import type { JsonValue } from '../../encoding/json-value.ts'
 import { rangeAfter } from '../../storage/long-key.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
-import { rowPrefix } from '../index-layout.ts'
+import { ROW_PREFIX_BYTES, rowPrefix } from '../index-layout.ts'
 import type { OpenView } from '../open-index.ts'
 import { boundsOf, boundsOfKey, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
 import type { QueryPlan } from './query-plan.ts'
@@ -37,6 +37,8 @@ export class MapRows {
   async #placeRange(): Promise<PlacedRows> {
     const { skip, limit } = this.#plan
     const bounds = boundsOf(this.#plan, this.#view.collation)
+    const near = skip === 0 ? await this.#placeNear(bounds) : undefined
+    if (near) return near
     const before = await this.#rowsBefore(bounds)
     if (skip === 0) return { offset: before, blocks: () => this.#read(this.#rangeUnlessEmpty(bounds), limit) }
     const count = await this.#count(bounds)
@@ -45,6 +47,19 @@ export class MapRows {
     if (skipped === count) return { offset, blocks: noBlocks }
     const range = await this.#rangeFrom(bounds, offset)
     return { offset, blocks: () => this.#read(range, limit) }
+  }
+
+  /** Counts the few rows before the range on the way to it, and so reads once what is both counted and sent. */
+  async #placeNear({ from, to }: KeyBounds): Promise<PlacedRows | undefined> {
+    const { ranks, snapshot } = this.#view
+    const { descending, limit } = this.#plan
+    if (descending || !from || from.length > ORDERED_KEY_BYTES || isEmpty({ from, to })) return undefined
+    const { start, before } = await ranks.boundaryBefore(snapshot, from)
+    const page = await snapshot.page(this.#range({ from: start, to }), NEAR_PAGE)
+    let first = 0
+    while (first < page.length && isBefore(page.key(first), from)) first++
+    if (first === page.length && page.next) return undefined
+    return { offset: before + first, blocks: () => this.#readOn(page, { first, limit }) }
   }
 
   async #placeKeys(keys: readonly JsonValue[]): Promise<PlacedRows> {
@@ -79,7 +94,7 @@ export class MapRows {
   /** Where there are few rows, reading them is quicker than asking the tree. */
   async #countFew(bounds: KeyBounds): Promise<number> {
     if (isEmpty(bounds)) return 0
-    const page = await this.#view.snapshot.page(this.#range(bounds), { ...FIRST_PAGE, keysOnly: true })
+    const page = await this.#view.snapshot.page(this.#range(bounds), { rows: FEW_ROWS, keysOnly: true })
     return page.next ? this.#count(bounds) : page.length
   }
 
@@ -104,10 +119,17 @@ export class MapRows {
     let left = limit
     for (let rest = range; rest && left > 0; ) {
       const page: Page = await this.#view.snapshot.page(rest, { ...PAGE, rows: Math.min(PAGE.rows, left) })
-      if (page.length > 0) yield new StoredRows(page, page.length)
+      if (page.length > 0) yield new StoredRows(page)
       left -= page.length
       rest = page.next
     }
+  }
+
+  /** The rows of a page that is read, and those after it. */
+  async *#readOn(page: Page, { first = 0, limit }: { first?: number; limit: number }): AsyncGenerator<StoredRows> {
+    const rows = new StoredRows(page, { first, limit })
+    if (rows.length > 0) yield rows
+    yield* this.#read(page.next, limit - rows.length)
   }
 
   /** The ranges of keys are begun several at a time, since most have few rows. */
@@ -117,10 +139,7 @@ export class MapRows {
       const pages = await Promise.all(ranges.map((range) => this.#firstPage(range)))
       for (const page of pages) {
         if (!page) continue
-        const length = Math.min(page.length, left)
-        if (length > 0) yield new StoredRows(page, length)
-        left -= length
-        for await (const rows of this.#read(page.next, left)) {
+        for await (const rows of this.#readOn(page, { limit: left })) {
           yield rows
           left -= rows.length
         }
@@ -139,8 +158,21 @@ export class MapRows {
 /** About as much as goes out at once; pages are smaller unless that is asked for. */
 const PAGE = { rows: 2_048, bytes: 64 * 1024 }
 
-/** What is read of a key at first. */
-const FIRST_PAGE = { rows: 64, bytes: 8 * 1024 }
+/** From a boundary of the rank tree to a row: more than most are apart. */
+const NEAR_PAGE = { rows: 128, bytes: 16 * 1024 }
+
+/** What is read of each of many keys at first. */
+const FIRST_PAGE = { rows: 16, bytes: 4 * 1024 }
 const KEYS_A_TURN = 32
+
+/** Rows that are counted by reading them. */
+const FEW_ROWS = 64
+
+/** Rows whose keys are longer may lie in another order than that of their keys. */
+const ORDERED_KEY_BYTES = 1_900
+
+function isBefore(key: Buffer, bound: Buffer): boolean {
+  return key.compare(bound, 0, bound.length, ROW_PREFIX_BYTES) < 0
+}
 
 async function* noBlocks(): AsyncGenerator<StoredRows> {}

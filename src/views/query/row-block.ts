@@ -19,25 +19,28 @@ async function joined(pieces: AsyncIterable<string | Buffer>): Promise<string> {
   return Buffer.concat(bytes).toString()
 }
 
-/** The first rows of a page. */
+/** Rows of a page, one after the other. */
 export class StoredRows {
   readonly #page: Page
+  readonly #first: number
   readonly length: number
 
-  constructor(page: Page, length: number) {
+  /** From row `first` of the page on, and no more than `limit`. */
+  constructor(
+    page: Page,
+    { first = 0, limit = page.length }: { readonly first?: number; readonly limit?: number } = {},
+  ) {
     this.#page = page
-    this.length = length
+    this.#first = first
+    this.length = Math.min(limit, page.length - first)
   }
 
   row(index: number): StoredRow {
-    return new StoredRow(this.#page.value(index))
+    return new StoredRow(this.#page.value(this.#first + index))
   }
 
   texts(): string[] {
-    const { block, bounds } = this.#page
-    return Array.from({ length: this.length }, (_, row) =>
-      block.toString('utf8', lineStart(block, bounds[3 * row + 1]!), bounds[3 * row + 2]),
-    )
+    return Array.from({ length: this.length }, (_, index) => this.row(index).line.toString())
   }
 
   /**
@@ -48,10 +51,10 @@ export class StoredRows {
   takeJoined({ afterOthers }: { readonly afterOthers: boolean }): Buffer {
     const { block, bounds } = this.#page
     let end = 0
-    for (let row = 0; row < this.length; row++) {
+    for (let row = this.#first; row < this.#first + this.length; row++) {
       const line = lineStart(block, bounds[3 * row + 1]!)
       const lineEnd = bounds[3 * row + 2]!
-      if (afterOthers || row > 0) {
+      if (afterOthers || end > 0) {
         block[end++] = COMMA
         block[end++] = CARRIAGE_RETURN
         block[end++] = LINE_FEED

@@ -211,6 +211,8 @@ class Thread {
 
   async close(): Promise<void> {
     this.#onEnding()
+    // Who waits for its end keeps the process alive until then.
+    this.#worker.ref()
     this.send({ type: 'close' })
     await this.#exited
   }

@@ -39,7 +39,8 @@ async function ask(view: OpenView, parameters: NaiveParameters): Promise<unknown
   const reply = await whole({ total_rows: total, offset }, blocks())
   // The same rows, for those who want them one by one.
   const texts: string[] = []
-  for await (const block of blocks()) texts.push(...(await textsOf(block)))
+  const again = await new MapRows(view, plan, total).place()
+  for await (const block of again.blocks()) texts.push(...(await textsOf(block)))
   expect(texts.map((each) => JSON.parse(each))).toEqual(reply.rows)
   return reply
 }
