@@ -49,7 +49,10 @@ async function lastSequence(database: BenchDatabase, connection: HttpConnection)
   return encodeURIComponent(String(member(information, 'update_seq')))
 }
 
-/** Changes that reach listeners: one document after the other is written, and each time all listeners are waited for. */
+/** Documents that are written one after the other, before it is waited until all listeners have all of them. */
+const BURST = 20
+
+/** Changes that reach listeners. */
 export function listeners(database: BenchDatabase, count: number): Drive {
   let number = 0
   let gathering: Promise<Gathered> | undefined
@@ -61,11 +64,10 @@ export function listeners(database: BenchDatabase, count: number): Drive {
       const begun = performance.now()
       let units = 0
       do {
-        const id = `told-${number++}`
-        const heard = audience.hears(`"${id}"`)
-        await tell(id)
+        const heard = audience.hear(BURST)
+        for (let i = 0; i < BURST; i++) await tell(`told-${number++}`)
         await heard
-        units += count
+        units += count * BURST
       } while (performance.now() - begun < durationMs)
       const passedMs = performance.now() - begun
       const { user, system } = process.cpuUsage(cpuBefore)
@@ -95,13 +97,15 @@ async function gather(database: BenchDatabase, count: number): Promise<Gathered>
   return { audience, writer, tell }
 }
 
-const ATTEMPTS = 120
-const ATTEMPT_MS = 1000
+const ATTEMPTS = 40
+const ATTEMPT_MS = 5000
+
+/** What each change has in it once, and nothing else. */
+const MARK = Buffer.from('"changes":[')
 
 /** Connections that follow one database. */
 class Audience {
   readonly #sockets: Socket[]
-  #text = ''
   #left = 0
   #heard: () => void = () => {}
   #failed: (error: Error) => void = () => {}
@@ -126,21 +130,18 @@ class Audience {
       socket.removeAllListeners()
       socket.on('error', (error) => this.#failed(error))
       socket.on('close', () => this.#failed(new Error('A feed ended too early.')))
-      let isCounted = ''
+      const marks = new MarkCounter()
       socket.on('data', (data) => {
-        // A change comes in one piece: it is small.
-        if (isCounted === this.#text || !data.includes(this.#text)) return
-        isCounted = this.#text
-        if (--this.#left === 0) this.#heard()
+        this.#left -= marks.countIn(data)
+        if (this.#left <= 0) this.#heard()
       })
     }
   }
 
-  /** Resolves when everybody got this text. */
-  hears(text: string): Promise<void> {
+  /** Resolves when everybody got so many more changes. */
+  hear(changes: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#text = text
-      this.#left = this.#sockets.length
+      this.#left = changes * this.#sockets.length
       this.#heard = resolve
       this.#failed = reject
     })
@@ -148,22 +149,40 @@ class Audience {
 
   /**
    * Resolves when everybody has heard something. Not every server begins a reply before it has something to say, and one
-   * may lose what happens while a feed begins: so it is said again until the last one has it.
+   * may lose what happens while a feed begins: so it is said again until everybody has it.
    */
   async isThere(say: (attempt: number) => Promise<void>): Promise<void> {
-    let isHeard = false
-    const heard = this.hears('"gathered').then(() => {
-      isHeard = true
-    })
-    for (let attempt = 0; !isHeard; attempt++) {
-      if (attempt === ATTEMPTS) throw new Error(`${this.#left} listeners heard nothing.`)
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const heard = this.hear(1).then(() => true)
       await say(attempt)
-      await Promise.race([heard, delay(ATTEMPT_MS)])
+      const isHeard = await Promise.race([heard, delay(ATTEMPT_MS, false)])
+      // What was said before may still be on its way to some.
+      if (isHeard && attempt > 0) await delay(ATTEMPT_MS)
+      if (isHeard) return
     }
+    throw new Error('Some listeners hear nothing.')
   }
 
   leave(): void {
     this.#failed = () => {}
     for (const socket of this.#sockets) socket.destroy()
+  }
+}
+
+/** Counts marks in what comes in pieces. */
+class MarkCounter {
+  #rest: Buffer = Buffer.alloc(0)
+
+  countIn(data: Buffer): number {
+    const text = this.#rest.length === 0 ? data : Buffer.concat([this.#rest, data])
+    let count = 0
+    let end = 0
+    for (let at = text.indexOf(MARK); at >= 0; at = text.indexOf(MARK, end)) {
+      count++
+      end = at + MARK.length
+    }
+    // What may be the beginning of a mark.
+    this.#rest = text.subarray(Math.max(end, text.length - MARK.length + 1))
+    return count
   }
 }

@@ -138,7 +138,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'listeners',
-    title: `a change to ${LISTENERS} listeners (continuous)`,
+    title: `changes to ${LISTENERS} listeners (continuous)`,
     unit: 'changes told',
     aim: 40,
     prepare: nothing,

@@ -226,7 +226,7 @@ async function findRows(view: LastingView, range: KeyRange, limit: number): Prom
 
 function liveRow({ id, winner }: FoundRow, textOf: TextOf | undefined): PieceableText {
   const quoted = quoteText(id)
-  const row = `{"id":${quoted},"key":${quoted},"value":{"rev":"${winner}"}`
+  const row = `{"id":${quoted},"key":${quoted},"value":{"rev":${quoteText(winner)}}`
   if (!textOf) return `${row}}`
   const text = textOf(id)
   return typeof text === 'string' ? `${row},"doc":${text}}` : enclosed(`${row},"doc":`, text, '}')
@@ -246,7 +246,7 @@ function keyRow(key: unknown, row: FoundRow | undefined, textOf: TextOf | undefi
   if (!row) return `{"key":${JSON.stringify(key)},"error":"not_found"}`
   if (!row.deleted) return liveRow(row, textOf)
   const quoted = quoteText(row.id)
-  const tombstone = `{"id":${quoted},"key":${quoted},"value":{"rev":"${row.winner}","deleted":true}`
+  const tombstone = `{"id":${quoted},"key":${quoted},"value":{"rev":${quoteText(row.winner)},"deleted":true}`
   return textOf ? `${tombstone},"doc":null}` : `${tombstone}}`
 }
 

@@ -107,6 +107,8 @@ export interface ChangeTexts {
   /** JSON texts, with their quotes. */
   readonly id: Buffer
   readonly winner: Buffer
+  /** Whether the id is its text without the quotes. */
+  readonly isPlain: boolean
   readonly deleted: boolean
   /** The number of the winner's body. */
   readonly body: number
@@ -116,19 +118,34 @@ export interface ChangeTexts {
 export function changeTexts(bytes: Buffer): ChangeTexts {
   const reader = new VarintReader(bytes, 1)
   const body = reader.number()
-  const idStart = bytes.indexOf(BEFORE_ID, reader.at) + BEFORE_ID.length
-  // A quote within an id has a backslash before it, so this is found at its end only.
-  const idEnd = bytes.indexOf(AFTER_ID, idStart) + 1
-  const winnerStart = idEnd + AFTER_ID.length - 2
-  const separator = bytes.indexOf(SEPARATOR, winnerStart)
+  let idStart = reader.at + BEFORE_SEQUENCE
+  while (bytes[idStart] !== COMMA) idStart++
+  idStart += BEFORE_ID
+  let isPlain = true
+  let idEnd = idStart + 1
+  for (; bytes[idEnd] !== QUOTE; idEnd++) {
+    if (bytes[idEnd] !== BACKSLASH) continue
+    isPlain = false
+    idEnd++
+  }
+  idEnd++
+  const winnerStart = idEnd + BEFORE_WINNER
+  // Most documents have one leaf: then the separator is the last byte.
+  const last = bytes.length - 1
+  const separator = bytes[last] === SEPARATOR ? last : bytes.indexOf(SEPARATOR, winnerStart)
   return {
     id: bytes.subarray(idStart, idEnd),
     winner: bytes.subarray(winnerStart, separator - 1),
+    isPlain,
     deleted: (bytes[0]! & DELETED) !== 0,
     body,
-    hasOtherLeaves: separator + 1 < bytes.length,
+    hasOtherLeaves: separator < last,
   }
 }
 
-const BEFORE_ID = Buffer.from(',"id":')
-const AFTER_ID = Buffer.from('","changes":[{"rev":"')
+const COMMA = 0x2c
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const BEFORE_SEQUENCE = '{"seq":'.length
+const BEFORE_ID = ',"id":'.length
+const BEFORE_WINNER = ',"changes":[{"rev":'.length

@@ -7,7 +7,7 @@ import type { ChangeBlock } from './changes.ts'
 export type UpdateListener = () => void
 
 /** Listeners that are woken in one turn of the event loop: thousands of them must not hold up everybody else. */
-const WOKEN_A_TURN = 250
+const WOKEN_A_TURN = 64
 
 export class ChangesHub {
   readonly #listeners = new Set<UpdateListener>()

@@ -19,13 +19,16 @@ export interface SettingSource {
   integer(section: string, key: string): number
 }
 
+/** The engine takes no less. */
+const LEAST_ISOLATE_MB = 8
+
 export function functionSettings(source: SettingSource): FunctionSettings {
   return {
     timeoutMs: source.integer('service', 'os_process_timeout'),
     // Any other text enforces it.
     reduceLimit: source.get('query_server_config', 'reduce_limit') !== 'false',
     processLimit: source.integer('query_server_config', 'os_process_limit'),
-    isolateMemoryMb: source.integer('query_server_config', 'isolate_memory_limit'),
+    isolateMemoryMb: Math.max(LEAST_ISOLATE_MB, source.integer('query_server_config', 'isolate_memory_limit')),
     processMemoryMb: source.integer('query_server_config', 'process_memory_limit'),
   }
 }

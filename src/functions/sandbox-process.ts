@@ -93,10 +93,6 @@ export class SandboxProcess {
     this.release()
   }
 
-  get pid(): number | undefined {
-    return this.#child.pid
-  }
-
   /** Not from the moment on that it is killed, however long it takes to be gone. */
   get isRunning(): boolean {
     return this.#isRunning && this.#cause === undefined

@@ -78,9 +78,9 @@ function isLevel(word: string): word is LogLevel {
 
 const RANKS: Readonly<Record<LogLevel, number>> = { debug: 0, info: 1, warn: 2, error: 3, none: 4 }
 
-/** Nearly no message has any, and this is the faster way to see that. */
-const LINE_BREAK = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
-const LINE_BREAKS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
+/** Whether a message has any. Nearly none has, and this is the faster way to see that. */
+const LINE_BREAK = /[^ -~\xa0-\u2027\u202a-\uffff]/
+const LINE_BREAKS = /[\p{Cc}\u2028\u2029]/gu
 
 function mark(level: MessageLevel): string {
   return `[${level}] [${process.pid}] `

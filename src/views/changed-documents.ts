@@ -122,8 +122,9 @@ interface Change {
 function changesOf(page: Page, { includeDesign }: ReadingOptions): Change[] {
   const changes: Change[] = []
   for (let row = 0; row < page.length; row++) {
-    const { id: quotedId, winner: quotedWinner, deleted, body, hasOtherLeaves } = changeTexts(page.value(row))
-    const id = unquoted(quotedId)
+    const texts = changeTexts(page.value(row))
+    const { id: quotedId, winner: quotedWinner, deleted, body, hasOtherLeaves } = texts
+    const id = texts.isPlain ? quotedId.subarray(1, -1) : unquoted(quotedId)
     const isDesign = id.length >= DESIGN.length && DESIGN.equals(id.subarray(0, DESIGN.length))
     // One that was never in the index need not be looked for there.
     if (isDesign && !includeDesign) continue
@@ -134,10 +135,8 @@ function changesOf(page: Page, { includeDesign }: ReadingOptions): Change[] {
 }
 
 const DESIGN = Buffer.from('_design/')
-const BACKSLASH = 0x5c
 
 function unquoted(quoted: Buffer): Buffer {
-  if (!quoted.includes(BACKSLASH)) return quoted.subarray(1, -1)
   const id: string = JSON.parse(quoted.toString())
   return Buffer.from(id)
 }

@@ -5,50 +5,45 @@
  *   of each row: number of the view, number among the document's rows of that key, length and bytes of the sort key
  */
 import { VarintReader, writeVarint } from '../encoding/varint.ts'
-
-export interface DocumentRow {
-  readonly view: number
-  readonly number: number
-  readonly sortKey: Buffer
-}
+import { copyBytes, type RowPlace } from './index-layout.ts'
 
 const VARINT_BYTES = 5
 
-export function encodeDocumentRows(rows: readonly DocumentRow[]): Buffer {
+export function encodeDocumentRows(rows: readonly RowPlace[]): Buffer {
   const bytes = Buffer.allocUnsafe(documentRowsBytes(rows))
   return bytes.subarray(0, writeDocumentRows(bytes, 0, rows))
 }
 
 /** At least as many as the rows take. */
-export function documentRowsBytes(rows: readonly DocumentRow[]): number {
+export function documentRowsBytes(rows: readonly RowPlace[]): number {
   let size = 0
-  for (const { sortKey } of rows) size += 3 * VARINT_BYTES + sortKey.length
+  for (const { sortKeyAt, keyAt } of rows) size += 3 * VARINT_BYTES + keyAt - sortKeyAt
   return size
 }
 
 /** Writes the rows at the position and returns where they end. */
-export function writeDocumentRows(target: Buffer, position: number, rows: readonly DocumentRow[]): number {
+export function writeDocumentRows(target: Buffer, position: number, rows: readonly RowPlace[]): number {
   let at = position
-  for (const { view, number, sortKey } of rows) {
+  for (const { view, number, block, sortKeyAt, keyAt } of rows) {
     at = writeVarint(target, at, view)
     at = writeVarint(target, at, number)
-    at = writeVarint(target, at, sortKey.length)
-    target.set(sortKey, at)
-    at += sortKey.length
+    at = writeVarint(target, at, keyAt - sortKeyAt)
+    at = copyBytes(target, at, block, sortKeyAt, keyAt)
   }
   return at
 }
 
-/** The sort keys are slices of the bytes. */
-export function decodeDocumentRows(bytes: Buffer): DocumentRow[] {
-  const rows: DocumentRow[] = []
+/** The sort keys stay in these bytes. */
+export function decodeDocumentRows(bytes: Buffer): RowPlace[] {
+  const rows: RowPlace[] = []
   const reader = new VarintReader(bytes, 0)
   while (reader.at < bytes.length) {
     const view = reader.number()
     const number = reader.number()
     const size = reader.number()
-    rows.push({ view, number, sortKey: bytes.subarray(reader.at, reader.at + size) })
+    const sortKeyAt = reader.at
     reader.at += size
+    rows.push({ view, number, block: bytes, sortKeyAt, keyAt: reader.at })
   }
   return rows
 }

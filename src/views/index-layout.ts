@@ -48,34 +48,40 @@ export function nodePrefix(view: number): Buffer {
 /** How long a row's prefix is, whatever the view. */
 export const ROW_PREFIX_BYTES = 3
 
+/** What tells a row of a document from all others. */
+export interface RowPlace {
+  readonly view: number
+  /** Tells rows of one key from each other: they are in the raw order of their values. */
+  readonly number: number
+  /** The sort key lies in it from `sortKeyAt` to `keyAt`. */
+  readonly block: Buffer
+  readonly sortKeyAt: number
+  readonly keyAt: number
+}
+
 /** The key of a row, its prefix included; rank trees take it without. The id is escaped. */
-export function rowKey(view: number, sortKey: Uint8Array, escapedId: Uint8Array, number: number): Buffer {
-  const key = Buffer.allocUnsafe(rowKeyBytes(sortKey, escapedId))
-  writeRowKey(key, 0, view, sortKey, escapedId, number)
+export function rowKey(view: number, sortKey: Buffer, escapedId: Uint8Array, number: number): Buffer {
+  return rowKeyOf({ view, number, block: sortKey, sortKeyAt: 0, keyAt: sortKey.length }, escapedId)
+}
+
+export function rowKeyOf(place: RowPlace, escapedId: Uint8Array): Buffer {
+  const key = Buffer.allocUnsafe(rowKeyBytes(place, escapedId))
+  writeRowKey(key, 0, place, escapedId)
   return key
 }
 
-export function rowKeyBytes(sortKey: Uint8Array, escapedId: Uint8Array): number {
-  return ROW_PREFIX_BYTES + sortKey.length + escapedId.length + 5
+export function rowKeyBytes({ sortKeyAt, keyAt }: RowPlace, escapedId: Uint8Array): number {
+  return ROW_PREFIX_BYTES + (keyAt - sortKeyAt) + escapedId.length + 5
 }
 
 /** Writes the key at the position and returns where it ends. */
-export function writeRowKey(
-  target: Buffer,
-  position: number,
-  view: number,
-  sortKey: Uint8Array,
-  escapedId: Uint8Array,
-  number: number,
-): number {
+export function writeRowKey(target: Buffer, position: number, place: RowPlace, escapedId: Uint8Array): number {
+  const { view, number, block, sortKeyAt, keyAt } = place
   target[position] = ROW
   target[position + 1] = view >> 8
   target[position + 2] = view & 0xff
-  let at = position + ROW_PREFIX_BYTES
-  target.set(sortKey, at)
-  at += sortKey.length
-  target.set(escapedId, at)
-  at += escapedId.length
+  let at = copyBytes(target, position + ROW_PREFIX_BYTES, block, sortKeyAt, keyAt)
+  at = copyBytes(target, at, escapedId, 0, escapedId.length)
   target[at] = END_OF_ID
   return target.writeUInt32BE(number, at + 1)
 }
@@ -100,38 +106,68 @@ export function endOfId(sortKey: Uint8Array, id: string): Buffer {
   return Buffer.concat([sortKey, idBytes(id), BEYOND_ID])
 }
 
-/** A row as it is stored: where key and value begin in the line, then the line. */
-export function encodeRow(parts: RowParts): Buffer {
-  const row = Buffer.allocUnsafe(largestRowBytes(parts))
-  return row.subarray(0, writeRow(row, 0, parts))
+/** A row as it is stored: where key and value begin in the line, then the line. All are JSON texts. */
+export function encodeRow({ id, key, value, exact }: RowParts): Buffer {
+  const end = key.length + value.length
+  return encodeRowText(id, { block: Buffer.concat([key, value]), keyAt: 0, valueAt: key.length, end, exact })
 }
 
-/** At least as many as the row takes. */
-export function largestRowBytes({ id, key, value }: RowParts): number {
-  return ROW_OVERHEAD_BYTES + id.length + key.length + value.length
-}
-
-/** Writes the row at the position and returns where it ends. */
-export function writeRow(target: Buffer, position: number, { id, key, value, exact }: RowParts): number {
-  const keyAt = BEFORE_ID.length + id.length + BEFORE_KEY.length
-  const valueAt = keyAt + key.length + BEFORE_VALUE.length
-  target[position] = exact ? 1 : 0
-  let at = writeVarint(target, writeVarint(target, position + 1, keyAt), valueAt)
-  for (const piece of [BEFORE_ID, id, BEFORE_KEY, key, BEFORE_VALUE, value]) {
-    target.set(piece, at)
-    at += piece.length
-  }
-  target[at] = CLOSE
-  return at + 1
-}
-
-/** JSON texts, that of the id too. */
 export interface RowParts {
   readonly id: Uint8Array
   readonly key: Uint8Array
   readonly value: Uint8Array
   /** Whether rows with the same exact sort key have equal keys for certain. */
   readonly exact: boolean
+}
+
+/** Key and value of a row, side by side in a block: up to `valueAt` the one, up to `end` the other. */
+export interface RowText {
+  readonly block: Buffer
+  readonly keyAt: number
+  readonly valueAt: number
+  readonly end: number
+  readonly exact: boolean
+}
+
+export function encodeRowText(quotedId: Uint8Array, text: RowText): Buffer {
+  const row = Buffer.allocUnsafe(largestRowBytes(quotedId, text))
+  return row.subarray(0, writeRow(row, 0, quotedId, text))
+}
+
+/** At least as many as the row takes. */
+export function largestRowBytes(quotedId: Uint8Array, { keyAt, end }: RowText): number {
+  return ROW_OVERHEAD_BYTES + quotedId.length + end - keyAt
+}
+
+/** Writes the row at the position and returns where it ends. */
+export function writeRow(target: Buffer, position: number, quotedId: Uint8Array, text: RowText): number {
+  const { block, keyAt, valueAt, end, exact } = text
+  const keyInLine = BEFORE_ID.length + quotedId.length + BEFORE_KEY.length
+  const valueInLine = keyInLine + valueAt - keyAt + BEFORE_VALUE.length
+  target[position] = exact ? 1 : 0
+  let at = writeVarint(target, writeVarint(target, position + 1, keyInLine), valueInLine)
+  at = copyBytes(target, at, BEFORE_ID, 0, BEFORE_ID.length)
+  at = copyBytes(target, at, quotedId, 0, quotedId.length)
+  at = copyBytes(target, at, BEFORE_KEY, 0, BEFORE_KEY.length)
+  at = copyBytes(target, at, block, keyAt, valueAt)
+  at = copyBytes(target, at, BEFORE_VALUE, 0, BEFORE_VALUE.length)
+  at = copyBytes(target, at, block, valueAt, end)
+  target[at] = CLOSE
+  return at + 1
+}
+
+/** Copies a part of the source and returns where it ends. Short ones by hand: a call into the runtime costs more. */
+export function copyBytes(
+  target: Uint8Array,
+  position: number,
+  source: Uint8Array,
+  start: number,
+  end: number,
+): number {
+  const size = end - start
+  if (size > 48) target.set(source.subarray(start, end), position)
+  else for (let i = 0; i < size; i++) target[position + i] = source[start + i]!
+  return position + size
 }
 
 /** A stored row, read. All are views of the stored bytes. */

@@ -41,7 +41,29 @@ export function newState(uuid: string, views: number, purgeSequence: number): In
 /** Undefined when the index was never built, or belongs to another database or another format. */
 export async function readState(snapshot: Snapshot, uuid: string): Promise<IndexState | undefined> {
   const stored = await snapshot.get(STATE_KEY)
-  if (!stored) return undefined
+  return stored && decodeState(stored, uuid)
+}
+
+/** Reads the state of one index again and again, and parses it when it has changed. */
+export class StateReader {
+  readonly #uuid: string
+  #stored: Buffer | undefined
+  #state: IndexState | undefined
+
+  constructor(uuid: string) {
+    this.#uuid = uuid
+  }
+
+  async read(snapshot: Snapshot): Promise<IndexState | undefined> {
+    const stored = await snapshot.get(STATE_KEY)
+    if (stored && this.#stored?.equals(stored)) return this.#state
+    this.#stored = stored
+    this.#state = stored && decodeState(stored, this.#uuid)
+    return this.#state
+  }
+}
+
+function decodeState(stored: Buffer, uuid: string): IndexState | undefined {
   const state: IndexState = JSON.parse(stored.toString())
   return state.format === indexFormat && state.uuid === uuid ? state : undefined
 }

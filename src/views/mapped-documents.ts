@@ -7,6 +7,7 @@ import { CollationEncoder } from '../encoding/collation-key.ts'
 import type { JsonValue } from '../encoding/json-value.ts'
 import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch, type Run } from '../functions/functions.ts'
 import type { ChangedDocument } from './changed-documents.ts'
+import type { RowPlace, RowText } from './index-layout.ts'
 
 /** What one call came to: the documents it was made for, and all their rows. */
 export interface MappedCall {
@@ -21,16 +22,8 @@ export interface MappedDocument {
   readonly rows: readonly EmittedRow[]
 }
 
-export interface EmittedRow {
-  readonly view: number
-  /** Tells rows of one key from each other: they are in the raw order of their values. */
-  readonly number: number
-  /** All slices of a larger block. */
-  readonly sortKey: Buffer
-  readonly key: Buffer
-  readonly value: Buffer
-  readonly exact: boolean
-}
+/** Sort key, key and value of it lie side by side. */
+export type EmittedRow = RowPlace & RowText
 
 const CALL_DOCUMENTS = 250
 const CALL_BYTES = 512 * 1024
@@ -85,7 +78,9 @@ export function endOfDocument({ rows, fields }: MappedBatch, first: number, docu
 export function rowsBetween(batch: MappedBatch, first: number, end: number): readonly EmittedRow[] {
   const rows: EmittedRow[] = []
   for (let row = first; row < end; row++) rows.push(rowAt(batch, row))
-  return rows.length > 1 ? numbered(rows) : rows
+  // Two rows are what most documents have.
+  if (rows.length < 2 || (rows.length === 2 && comparePlaces(rows[0]!, rows[1]!) !== 0)) return rows
+  return numbered(rows)
 }
 
 function* calls(documents: readonly ChangedDocument[]): Generator<ChangedDocument[]> {
@@ -118,26 +113,26 @@ const NOTHING: MappedBatch = { rows: 0, block: Buffer.alloc(0), fields: new Uint
 
 function rowAt({ block, fields }: MappedBatch, row: number): EmittedRow {
   const at = row * MAPPED_FIELDS
-  const keyStart = fields[at + 4]!
-  const valueStart = fields[at + 5]!
   return {
     view: fields[at + 1]!,
     number: 0,
+    block,
+    sortKeyAt: fields[at + 3]!,
+    keyAt: fields[at + 4]!,
+    valueAt: fields[at + 5]!,
+    end: fields[at + 6]!,
     exact: fields[at + 2] === 1,
-    sortKey: block.subarray(fields[at + 3], keyStart),
-    key: block.subarray(keyStart, valueStart),
-    value: block.subarray(valueStart, fields[at + 6]),
   }
 }
 
 /** Numbers the rows of one document that share view and sort key. */
 function numbered(rows: readonly EmittedRow[]): readonly EmittedRow[] {
-  const sorted = rows.toSorted((a, b) => a.view - b.view || Buffer.compare(a.sortKey, b.sortKey))
-  if (!sorted.some((row, i) => i > 0 && isSamePlace(row, sorted[i - 1]!))) return rows
+  const sorted = rows.toSorted(comparePlaces)
+  if (!sorted.some((row, i) => i > 0 && comparePlaces(row, sorted[i - 1]!) === 0)) return rows
   const result: EmittedRow[] = []
   for (let first = 0, end: number; first < sorted.length; first = end) {
     end = first + 1
-    while (end < sorted.length && isSamePlace(sorted[end]!, sorted[first]!)) end++
+    while (end < sorted.length && comparePlaces(sorted[end]!, sorted[first]!) === 0) end++
     const group = sorted.slice(first, end)
     for (const [number, row] of (group.length > 1 ? inRawOrder(group) : group).entries()) {
       result.push({ ...row, number })
@@ -146,14 +141,14 @@ function numbered(rows: readonly EmittedRow[]): readonly EmittedRow[] {
   return result
 }
 
-function isSamePlace(a: EmittedRow, b: EmittedRow): boolean {
-  return a.view === b.view && a.sortKey.equals(b.sortKey)
+function comparePlaces(a: EmittedRow, b: EmittedRow): number {
+  return a.view - b.view || a.block.compare(b.block, b.sortKeyAt, b.keyAt, a.sortKeyAt, a.keyAt)
 }
 
 const rawEncoder = new CollationEncoder('raw')
 
 function inRawOrder(rows: readonly EmittedRow[]): EmittedRow[] {
-  const keyed = rows.map((row) => ({ row, rank: rawRank(row.value) }))
+  const keyed = rows.map((row) => ({ row, rank: rawRank(row.block.subarray(row.valueAt, row.end)) }))
   return keyed.sort((a, b) => Buffer.compare(a.rank, b.rank)).map(({ row }) => row)
 }
 

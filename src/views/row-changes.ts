@@ -4,8 +4,8 @@
  */
 import type { Put, Snapshot } from '../storage/store.ts'
 import { decodeDocumentRows, encodeDocumentRows } from './document-rows.ts'
-import { documentKey, encodeRow, escapeId, rowKey } from './index-layout.ts'
-import type { EmittedRow, MappedDocument } from './mapped-documents.ts'
+import { documentKey, encodeRowText, escapeId, rowKeyOf } from './index-layout.ts'
+import type { MappedDocument } from './mapped-documents.ts'
 
 export interface RowChange {
   readonly view: number
@@ -56,21 +56,17 @@ function compareRows(
 ): void {
   const id = escapeId(document.id)
   const old = new Map<string, RowChange>()
-  for (const { view, number, sortKey } of stored ? decodeDocumentRows(stored) : []) {
-    const key = rowKey(view, sortKey, id, number)
-    old.set(key.toString('latin1'), { view, key, existed: true, value: undefined })
+  for (const place of stored ? decodeDocumentRows(stored) : []) {
+    const key = rowKeyOf(place, id)
+    old.set(key.toString('latin1'), { view: place.view, key, existed: true, value: undefined })
   }
   for (const row of emitted) {
-    const key = rowKey(row.view, row.sortKey, id, row.number)
+    const key = rowKeyOf(row, id)
     const existed = old.delete(key.toString('latin1'))
     const list = existed ? kept : changed
-    list.push({ view: row.view, key, existed, value: storedRow(row, document.quotedId) })
+    list.push({ view: row.view, key, existed, value: encodeRowText(document.quotedId, row) })
   }
   for (const gone of old.values()) changed.push(gone)
-}
-
-export function storedRow({ key, value, exact }: EmittedRow, quotedId: Buffer): Buffer {
-  return encodeRow({ id: quotedId, key, value, exact })
 }
 
 function lastOfEach(mapped: readonly MappedDocument[]): MappedDocument[] {

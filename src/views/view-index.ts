@@ -9,7 +9,7 @@ import type { TaskRegistry } from '../runtime/tasks.ts'
 import { HeldStates } from '../storage/held-states.ts'
 import { SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import type { IndexPlace, IndexRunner } from './index-runner.ts'
-import { readState } from './index-state.ts'
+import { StateReader } from './index-state.ts'
 import type { UpdateProgress } from './index-update.ts'
 import type { OpenIndex } from './open-index.ts'
 import { PublishedIndex } from './published-index.ts'
@@ -43,6 +43,7 @@ export class ViewIndex {
   readonly #held: HeldStates
   readonly #waiting = new Set<Waiter>()
   readonly #ending = new AbortController()
+  readonly #state: StateReader
   #running: Promise<void> | undefined
   #compacting: Promise<void> | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
@@ -51,14 +52,16 @@ export class ViewIndex {
     this.place = place
     this.#surroundings = surroundings
     this.#held = new HeldStates(place.store)
+    this.#state = new StateReader(place.database.uuid)
   }
 
   async open(freshness: Freshness, signal?: AbortSignal): Promise<OpenIndex> {
     if (freshness === 'stale') return this.#published()
     const required = await this.#databaseState()
     if (freshness === 'update after') {
-      this.#startRun()
-      return this.#published()
+      const index = await this.#published()
+      if (!(await this.#hasReached(index, required))) this.#startRun()
+      return index
     }
     for (;;) {
       const index = await this.#published()
@@ -109,12 +112,12 @@ export class ViewIndex {
   }
 
   async #published(): Promise<PublishedIndex> {
-    const { database, design } = this.place
+    const { design } = this.place
     this.#ending.signal.throwIfAborted()
     const snapshot = this.#held.snapshot()
     try {
       using _pin = snapshot.pin()
-      const state = await readState(snapshot, database.uuid)
+      const state = await this.#state.read(snapshot)
       return new PublishedIndex(snapshot, state, design, this.#treesOf(state?.salt ?? NO_SALT))
     } catch (error) {
       snapshot.release()

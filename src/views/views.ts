@@ -5,7 +5,7 @@
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
 import { notFound } from '../document/request-error.ts'
-import { StoreGoneError } from '../storage/storage-error.ts'
+import { StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { liveDesigns } from './live-designs.ts'
 import type { OpenIndex } from './open-index.ts'
@@ -30,6 +30,8 @@ export interface IndexInformation {
   readonly isCompacting: boolean
   readonly waitingClients: number
 }
+
+const MOST_TRIES = 3
 
 export interface ViewsOptions extends IndexSurroundings {
   readonly databases: Databases
@@ -70,23 +72,17 @@ export class Views {
     freshness: Freshness,
     signal?: AbortSignal,
   ): Promise<OpenIndex> {
-    try {
-      const index = await this.#index(database, design)
-      return await index.open(freshness, signal)
-    } catch (error) {
-      throw error instanceof StoreGoneError ? notFound('no_db_file') : error
-    }
+    return this.#use(database, design, (index) => index.open(freshness, signal))
   }
 
   /** Never brings the index up to date. */
   async information(database: Database, design: ViewDesign): Promise<IndexInformation> {
-    return (await this.#index(database, design)).information()
+    return this.#use(database, design, (index) => index.information())
   }
 
   /** Begins to compact in the background, unless it is being done. */
   async compact(database: Database, design: ViewDesign): Promise<void> {
-    const index = await this.#index(database, design)
-    index.compact()
+    await this.#use(database, design, async (index) => index.compact())
   }
 
   /** Removes the indexes that none of the database's design documents has any more; those in use when they are not. */
@@ -102,9 +98,21 @@ export class Views {
   async close(): Promise<void> {
     this.#forget()
     const error = new Error('The server is being closed.')
-    await Promise.all([...this.#indexes.values()].map(async (opening) => (await opening).end(error)))
+    await Promise.allSettled([...this.#indexes.values()].map(async (opening) => (await opening).end(error)))
     await Promise.all(this.#removals.values())
     await this.#options.runner.close()
+  }
+
+  async #use<T>(database: Database, design: ViewDesign, use: (index: ViewIndex) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await use(await this.#index(database, design))
+      } catch (error) {
+        if (!(error instanceof StoreGoneError || error instanceof StoreMissingError)) throw error
+        // A clean-up may have taken the index in this very moment; with the database it is gone for good.
+        if (tries === MOST_TRIES || !this.#options.databases.has(database.name)) throw notFound('no_db_file')
+      }
+    }
   }
 
   async #index(database: Database, design: ViewDesign): Promise<ViewIndex> {

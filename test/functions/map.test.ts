@@ -114,6 +114,15 @@ describe('an exception', () => {
     expect(await emittedBy(functions, program, { bad: true }, {})).toEqual([['before', null]])
   })
 
+  it('names the document also where its key cannot be sorted', async () => {
+    functions.lines.length = 0
+    const source = 'function(doc) { var k = []; for (var i = 0; i < 1500; i++) k = [k]; if (doc.bad) emit(k) }'
+    await emittedBy(functions, mapsOf(source), { _id: 'a' }, { _id: 'b', bad: true })
+    expect(functions.lines).toEqual([
+      expect.stringMatching(/^function raised exception RangeError: .* with doc\._id b$/),
+    ])
+  })
+
   it('stops the run when it is the text fatal_error', async () => {
     await expect(emittedBy(functions, mapsOf('function(doc) { throw "fatal_error" }'), {})).rejects.toMatchObject({
       status: 500,

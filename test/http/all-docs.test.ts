@@ -339,6 +339,21 @@ describe('keys of _all_docs', () => {
   })
 })
 
+describe('revisions that clients named', () => {
+  it('are quoted, whatever is in them', async () => {
+    const db = await client().database()
+    const docs = [
+      { _id: 'live', _rev: '1-a"b\\c' },
+      { _id: 'gone', _rev: '1-"', _deleted: true },
+    ]
+    await db.post('_bulk_docs', { new_edits: false, docs })
+    const listed: Listing = JSON.parse((await db.get('_all_docs')).text)
+    expect(listed.rows.map(({ value }) => value)).toEqual([{ rev: '1-a"b\\c' }])
+    const named: Listing = JSON.parse((await db.post('_all_docs', { keys: ['gone'] })).text)
+    expect(named.rows.map(({ value }) => value)).toEqual([{ rev: '1-"', deleted: true }])
+  })
+})
+
 describe('POST _all_docs', () => {
   it('without keys is GET', async () => {
     const db = await filled('a', 'b')

@@ -91,15 +91,20 @@ function map(program: Program, body: Buffer): void {
     const count = body.readUInt32LE(at)
     const start = at + PORTION_HEADER_BYTES
     at = start + body.readUInt32LE(at + 4)
-    const expected = rows.documents + count
-    let outcome = program.call('map', body.toString('utf8', start, at))
-    for (; outcome.mark === MARKS.more; outcome = next(program)) rows.add(outcome.marked)
+    const first = rows.documents
+    const documents = body.toString('utf8', start, at)
+    const onProblem = (document: number, error: unknown) => {
+      const id: unknown = JSON.parse(documents)[document - first]?._id
+      host.log(`function raised exception ${error} with doc._id ${id}`)
+    }
+    let outcome = program.call('map', documents)
+    for (; outcome.mark === MARKS.more; outcome = next(program)) rows.add(outcome.marked, onProblem)
     if (outcome.mark !== MARKS.done) {
       sendText(Reply.error, textOf(outcome))
       return
     }
-    rows.add(outcome.marked)
-    assert(rows.documents === expected, 'A document is missing.')
+    rows.add(outcome.marked, onProblem)
+    assert(rows.documents === first + count, 'A document is missing.')
     showLife()
   }
   send(Reply.result, rows.parts())

@@ -6,7 +6,7 @@ import { type Collation, CollationEncoder } from '../../encoding/collation-key.t
 import { MAPPED_FIELDS } from '../functions.ts'
 import { MARKS } from './marks.ts'
 
-/** Called where a function gave what cannot be sorted: it has given nothing then. */
+/** Called with the number of a document where a function gave what cannot be sorted: it has given nothing then. */
 export type OnProblem = (document: number, error: unknown) => void
 
 const FIRST_BYTES = 16 * 1024
@@ -17,7 +17,6 @@ const LONG_TEXT = 256 * 1024
 
 export class MappedRows {
   readonly #encoders: readonly CollationEncoder[]
-  readonly #onProblem: OnProblem
   #text = Buffer.allocUnsafe(FIRST_BYTES)
   #block = Buffer.allocUnsafe(FIRST_BYTES)
   #blockLength = 0
@@ -25,11 +24,10 @@ export class MappedRows {
   #rows = 0
   #document = 0
 
-  constructor(collations: readonly Collation[], onProblem: OnProblem) {
+  constructor(collations: readonly Collation[]) {
     const unicode = new CollationEncoder('unicode')
     const raw = new CollationEncoder('raw')
     this.#encoders = collations.map((collation) => (collation === 'raw' ? raw : unicode))
-    this.#onProblem = onProblem
   }
 
   /** Starts anew. The room that one huge batch needed is not kept for ever. */
@@ -48,12 +46,12 @@ export class MappedRows {
   }
 
   /** Adds what whole documents gave; it comes behind a mark, as all that an isolate gives. */
-  add(marked: string): void {
+  add(marked: string, onProblem: OnProblem): void {
     const mostBytes = marked.length < LONG_TEXT ? 3 * marked.length : Buffer.byteLength(marked)
     if (mostBytes > this.#text.length) this.#text = Buffer.allocUnsafe(mostBytes)
     const rows = this.#text.subarray(0, this.#text.write(marked))
     for (let at = 1; at < rows.length; this.#document++) {
-      for (let map = 0; map < this.#encoders.length; map++) at = this.#addFunction(rows, at, map)
+      for (let map = 0; map < this.#encoders.length; map++) at = this.#addFunction(rows, at, map, onProblem)
     }
   }
 
@@ -66,7 +64,7 @@ export class MappedRows {
   }
 
   /** All rows of one function and document, or none. Answers where they end. */
-  #addFunction(text: Buffer, start: number, map: number): number {
+  #addFunction(text: Buffer, start: number, map: number, onProblem: OnProblem): number {
     const blockLength = this.#blockLength
     const rows = this.#rows
     let at = start
@@ -76,7 +74,7 @@ export class MappedRows {
     } catch (error) {
       this.#blockLength = blockLength
       this.#rows = rows
-      this.#onProblem(this.#document, error)
+      onProblem(this.#document, error)
       const end = text.indexOf(END_OF_FUNCTION, start)
       if (end < 0) throw error
       return end + 1

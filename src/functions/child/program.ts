@@ -75,9 +75,7 @@ export class Program {
   readonly #failure: CallOutcome | undefined
 
   constructor({ memoryMb, collations = [], inner }: ProgramText, host: RealmHost, onLost: () => void) {
-    this.rows = new MappedRows(collations, (document, error) => {
-      host.log(`function raised exception ${error} with document ${document} of a batch`)
-    })
+    this.rows = new MappedRows(collations)
     this.#isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: onLost })
     const context = this.#isolate.createContextSync()
     this.#call = context.evalClosureSync(

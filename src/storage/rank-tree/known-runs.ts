@@ -71,8 +71,9 @@ export class CountedRun {
     this.weight += weight
   }
 
-  /** The last node at or before a key that is not before the first. */
-  nodeAt(key: Uint8Array): CountedNode {
+  /** The last node at or before a key that is not before the first; without a key the last of all. */
+  nodeAt(key: Uint8Array | undefined): CountedNode {
+    if (!key) return this.#node(this.length - 1)
     return this.#node(lastIndex(this.length, (i) => compareBytes(this.#keys[i]!, key) <= 0))
   }
 

@@ -1,10 +1,11 @@
 /**
  * Covers a range of rows with as few items as the tree allows, in the order of the keys: rows up to the first boundary,
- * nodes of rising levels, nodes of falling levels, rows after the last boundary. All boundaries where the level changes
- * are looked up in one turn and all stretches between them read in the next: two round trips, however many levels.
+ * nodes of rising levels, nodes of falling levels, rows after the last boundary. The boundaries where the level changes
+ * lie on the ways from the top to the two ends; all stretches between them are read in one turn.
  */
+import type { CountedNode } from './known-runs.ts'
+import type { RowCounts } from './row-counts.ts'
 import { type Item, SENTINEL } from './tree-item.ts'
-import type { TreeLayout } from './tree-layout.ts'
 import { inTurns, type TreeReader } from './tree-reader.ts'
 
 /** A run of items of one level. */
@@ -22,17 +23,14 @@ interface Bounds {
 /** From `from` (inclusive) to `to` (exclusive); an absent bound is open. */
 export async function coverRange(
   reader: TreeReader,
-  layout: TreeLayout,
+  counts: RowCounts,
   from: Uint8Array | undefined,
   to: Uint8Array | undefined,
 ): Promise<Stretch[]> {
-  const levels = Array.from({ length: layout.levels }, (_, i) => i + 1)
-  const found = await reader.find([
-    ...levels.map((level) => ({ level, key: from ?? SENTINEL })),
-    ...levels.map((level) => ({ level, key: to })),
-  ])
-  const ceilings = found.slice(0, layout.levels).map((node) => ceilingOf(node, from ?? SENTINEL))
-  const floors = found.slice(layout.levels).map((node) => node?.key)
+  const lowEnd = (await counts.path(from ?? SENTINEL)).reverse()
+  const highEnd = (await counts.path(to)).reverse()
+  const ceilings = lowEnd.map((node) => ceilingOf(node, from ?? SENTINEL))
+  const floors = highEnd.map(({ key }) => key)
   const bounds = stretches(from, to, ceilings, floors)
   return inTurns(bounds, async ({ level, from, to }) => ({ level, items: await reader.range(level, from, to) }))
 }
@@ -62,8 +60,8 @@ function stretches(
 }
 
 /** The first boundary at or after a key, given the last node at or before it. */
-function ceilingOf(node: Item | undefined, key: Uint8Array): Buffer | undefined {
-  return node?.key.equals(key) ? node.key : node?.next
+function ceilingOf({ key: boundary, next }: CountedNode, key: Uint8Array): Buffer | undefined {
+  return boundary.equals(key) ? boundary : next
 }
 
 function isEmpty({ from = SENTINEL, to }: Bounds): boolean {

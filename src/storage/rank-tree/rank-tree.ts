@@ -140,7 +140,7 @@ export class RankTree {
   ): Promise<RangePart[]> {
     assert(this.#reducer, 'The tree keeps no reductions.')
     if (!from && !to) return this.#reduceAll(snapshot)
-    const cover = await coverRange(this.#reader(snapshot), this.#layout, from, to)
+    const cover = await coverRange(this.#reader(snapshot), this.#counts(snapshot), from, to)
     return cover
       .map(({ level, items }): RangePart => {
         if (level === 0) return { kind: 'rows', rows: items.map(({ key, value }) => ({ key, value })) }

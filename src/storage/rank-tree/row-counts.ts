@@ -1,7 +1,7 @@
 /** Counts rows from the top of a tree down: one run of nodes a level, few of which have to be read, and a few rows. */
 import assert from 'node:assert/strict'
 import type { Snapshot } from '../store.ts'
-import { CountedRun, type KnownRuns } from './known-runs.ts'
+import { type CountedNode, CountedRun, type KnownRuns } from './known-runs.ts'
 import { SENTINEL, weightOfAll } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
@@ -49,15 +49,22 @@ export class RowCounts {
 
   /** The last boundary at or before the key, and what all rows before it weigh. */
   async boundaryBefore(key: Uint8Array): Promise<CountedBoundary> {
+    const path = await this.path(key)
+    const before = path.reduce((sum, node) => sum + node.before, 0)
+    return { start: path.at(-1)?.key ?? SENTINEL, before }
+  }
+
+  /** The last node at or before the key of every level, the highest first; without a key the last of all. */
+  async path(key: Uint8Array | undefined): Promise<CountedNode[]> {
     const version = await this.#snapshot.version()
-    let before = 0
+    const path: CountedNode[] = []
     let stretch = ALL
     for (let level = await this.#levels(version); level > 0; level--) {
       const node = (await this.#run(version, level, stretch)).nodeAt(key)
-      before += node.before
+      path.push(node)
       stretch = { start: node.key, end: node.next }
     }
-    return { start: stretch.start, before }
+    return path
   }
 
   /** The key of the row with which the weight of all rows so far exceeds the position, if there are so many. */

@@ -68,10 +68,9 @@ export class GatheredRows {
     const keyEnd = writeDocumentKey(this.#block, this.#bytes, document.id)
     this.#close(keyEnd, writeDocumentRows(this.#block, keyEnd, rows))
     for (const row of rows) {
-      const parts = { id: document.quotedId, key: row.key, value: row.value, exact: row.exact }
-      this.#reserve(rowKeyBytes(row.sortKey, id) + largestRowBytes(parts))
-      const valueAt = writeRowKey(this.#block, this.#bytes, row.view, row.sortKey, id, row.number)
-      this.#close(valueAt, writeRow(this.#block, valueAt, parts))
+      this.#reserve(rowKeyBytes(row, id) + largestRowBytes(document.quotedId, row))
+      const valueAt = writeRowKey(this.#block, this.#bytes, row, id)
+      this.#close(valueAt, writeRow(this.#block, valueAt, document.quotedId, row))
     }
   }
 

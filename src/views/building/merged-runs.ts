@@ -3,7 +3,7 @@
  * older one holds of it is left out.
  */
 import { decodeDocumentRows } from '../document-rows.ts'
-import { escapeId, idOfDocumentKey, rowKey } from '../index-layout.ts'
+import { escapeId, idOfDocumentKey, rowKeyOf } from '../index-layout.ts'
 import type { SortedRow, SortedRun } from './sorted-runs.ts'
 
 const PORTION_ROWS = 2048
@@ -71,8 +71,8 @@ class Cursor {
     const [key, rows] = this.current!
     const id = idOfDocumentKey(key)!
     const escapedId = escapeId(id)
-    for (const { view, sortKey, number } of decodeDocumentRows(rows)) {
-      this.#superseded.add(rowKey(view, sortKey, escapedId, number).toString('latin1'))
+    for (const place of decodeDocumentRows(rows)) {
+      this.#superseded.add(rowKeyOf(place, escapedId).toString('latin1'))
     }
   }
 

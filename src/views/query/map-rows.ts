@@ -14,6 +14,7 @@ import { StoredRows } from './row-block.ts'
 /** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */
 export interface PlacedRows {
   readonly offset: number
+  /** Asked for once. */
   blocks(): AsyncGenerator<StoredRows>
 }
 

@@ -2,7 +2,7 @@
 import { RequestError } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log.ts'
-import { StoreGoneError } from '../../storage/storage-error.ts'
+import { CommitFailedError, StoreGoneError } from '../../storage/storage-error.ts'
 import type { StorePlace } from '../../storage/store-paths.ts'
 import type { UpdateProgress } from '../index-update.ts'
 import type { ViewDesign } from '../view-design.ts'
@@ -51,19 +51,20 @@ export type FromThread =
 /** An error in a form that goes from thread to thread. */
 export type ToldError =
   | { readonly kind: 'request'; readonly status: number; readonly error: string; readonly reason: string }
-  | { readonly kind: 'gone'; readonly store: string }
-  | { readonly kind: 'other'; readonly message: string }
+  | { readonly kind: 'gone' | 'disk' | 'other'; readonly message: string }
 
 export function told(error: unknown): ToldError {
   if (error instanceof RequestError) {
     return { kind: 'request', status: error.status, error: error.error, reason: error.reason }
   }
-  if (error instanceof StoreGoneError) return { kind: 'gone', store: error.message }
-  return { kind: 'other', message: error instanceof Error ? (error.stack ?? error.message) : String(error) }
+  const message = error instanceof Error ? error.message : String(error)
+  if (error instanceof StoreGoneError) return { kind: 'gone', message }
+  return { kind: error instanceof CommitFailedError ? 'disk' : 'other', message }
 }
 
 export function heard(error: ToldError): Error {
   if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason)
-  if (error.kind === 'gone') return new StoreGoneError(error.store)
+  if (error.kind === 'gone') return new StoreGoneError(error.message)
+  if (error.kind === 'disk') return new CommitFailedError(error.message)
   return new Error(error.message)
 }

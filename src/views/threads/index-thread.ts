@@ -48,7 +48,7 @@ class IndexThread {
     const work = this.#run(number, job, aborting.signal)
       .then(
         () => this.#tell({ type: 'done', job: number }),
-        (error: unknown) => this.#tell({ type: 'done', job: number, error: told(error) }),
+        (error: unknown) => this.#fail(number, error, aborting.signal),
       )
       .finally(() => {
         this.#aborting.delete(number)
@@ -68,6 +68,15 @@ class IndexThread {
     await this.#functions.close()
     await this.#indexes.close()
     await this.#databases.close()
+  }
+
+  #fail(job: number, error: unknown, signal: AbortSignal): void {
+    const message = told(error)
+    // What nobody foresaw: where it happened can be told here only.
+    if (message.kind === 'other' && !signal.aborted && error instanceof Error) {
+      this.#tell({ type: 'log', level: 'error', message: 'Work on an index failed.', details: { error: error.stack } })
+    }
+    this.#tell({ type: 'done', job, error: message })
   }
 
   async #run(number: number, job: IndexJob, signal: AbortSignal): Promise<void> {

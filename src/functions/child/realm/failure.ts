@@ -6,13 +6,11 @@ export interface Failure extends Error {
   /** The identifier that the client gets. */
   readonly id: string
   readonly reason: unknown
-  /** Whether the process is to be given up. */
-  readonly isFatal: boolean
 }
 
 export interface Failures {
   /** An error that carries the identifier and the reason of the reply. */
-  failure(id: string, reason: unknown, isFatal?: boolean): Failure
+  failure(id: string, reason: unknown): Failure
   isFailure(thrown: unknown): thrown is Failure
   /** What was thrown, in a line for people; never throws itself. */
   describe(thrown: unknown): string
@@ -26,14 +24,12 @@ export function realmFailures(): Failures {
     // Nothing that user code makes passes for one.
     readonly #id: string
     readonly reason: unknown
-    readonly isFatal: boolean
 
-    constructor(id: string, reason: unknown, isFatal: boolean) {
+    constructor(id: string, reason: unknown) {
       super(typeof reason === 'string' ? reason : stringify(reason))
       this.#id = id
       this.name = id
       this.reason = reason
-      this.isFatal = isFatal
     }
 
     get id(): string {
@@ -46,7 +42,7 @@ export function realmFailures(): Failures {
   }
 
   return {
-    failure: (id, reason, isFatal = false) => new RealmFailure(id, reason, isFatal),
+    failure: (id, reason) => new RealmFailure(id, reason),
     isFailure: (thrown) => RealmFailure.is(thrown),
     describe(thrown) {
       try {

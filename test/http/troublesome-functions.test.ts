@@ -1,0 +1,74 @@
+/** Functions that go wrong, over HTTP: each request gets its error, and all others go on. */
+import { expect, it } from 'vitest'
+import { Client } from '../support/client.ts'
+import { startService } from '../support/service.ts'
+
+const design = {
+  shows: {
+    fine: 'function(doc, req) { return "fine" }',
+    endless: 'function() { while (true); }',
+    bomb: 'function() { var a = []; while (true) a.push(new Array(1000).fill(a.length)) }',
+    recursive: 'function() { (function f() { f() })() }',
+    escape: 'function() { return typeof this.constructor.constructor("return this")().process }',
+    broken: 'function( {',
+    fatal: 'function() { throw ["fatal", "worst", "of all"] }',
+  },
+  views: {
+    endless: { map: 'function(doc) { while (true); }' },
+  },
+}
+
+async function server(): Promise<Client> {
+  const settings = { service: { os_process_timeout: '1000' }, query_server_config: { isolate_memory_limit: '64' } }
+  const client = new Client((await startService({ inMemory: true, settings })).url)
+  await client.request('PUT', '/trouble')
+  await client.request('PUT', '/trouble/doc', { body: {} })
+  await client.request('PUT', '/trouble/_design/d', { body: design })
+  await client.request('PUT', '/peace')
+  await client.request('PUT', '/peace/doc', { body: {} })
+  await client.request('PUT', '/peace/_design/d', { body: { shows: { fine: design.shows.fine } } })
+  return client
+}
+
+it('each gets its error, and others are served meanwhile', async () => {
+  const client = await server()
+  const show = async (name: string) => {
+    const reply = await client.request('GET', `/trouble/_design/d/_show/${name}`)
+    return [name, reply.status, reply.status === 200 ? reply.body.toString() : reply.as<{ error: string }>().error]
+  }
+  let isOver = false
+  const troubles = Promise.all([
+    ...['endless', 'bomb', 'recursive', 'escape', 'broken', 'fatal', 'endless'].map(show),
+    client.request('GET', '/trouble/_design/d/_view/endless').then((reply) => [reply.status, reply.as<object>()]),
+  ]).finally(() => {
+    isOver = true
+  })
+  const others = async (path: string) => {
+    let answers = 0
+    for (; !isOver; answers++) expect((await client.request('GET', path)).status).toBe(200)
+    return answers
+  }
+  const [documents, shows] = await Promise.all([others('/peace/doc'), others('/peace/_design/d/_show/fine'), troubles])
+  expect(documents).toBeGreaterThan(10)
+  expect(shows).toBeGreaterThan(0)
+  expect(await troubles).toEqual([
+    ['endless', 500, 'os_process_error'],
+    ['bomb', 500, 'os_process_error'],
+    ['recursive', 500, 'render_error'],
+    ['escape', 200, 'undefined'],
+    ['broken', 500, 'compilation_error'],
+    ['fatal', 500, 'worst'],
+    ['endless', 500, 'os_process_error'],
+    [500, { error: 'os_process_error', reason: 'OS process timed out.' }],
+  ])
+})
+
+it('a change of the time limit counts at once', async () => {
+  const client = await server()
+  await client.request('PUT', '/_config/service/os_process_timeout', { body: '200' })
+  const start = performance.now()
+  expect((await client.request('GET', '/trouble/_design/d/_show/fine')).status).toBe(200)
+  const reply = await client.request('GET', '/trouble/_design/d/_show/endless')
+  expect(reply.as()).toEqual({ error: 'os_process_error', reason: 'OS process timed out.' })
+  expect(performance.now() - start).toBeGreaterThan(200)
+})
