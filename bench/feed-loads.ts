@@ -50,7 +50,7 @@ async function lastSequence(database: BenchDatabase, connection: HttpConnection)
 }
 
 /** Documents that are written one after the other, before it is waited until all listeners have all of them. */
-const BURST = 20
+const UPDATES = 200
 
 /** Changes that reach listeners. */
 export function listeners(database: BenchDatabase, count: number): Drive {
@@ -64,10 +64,10 @@ export function listeners(database: BenchDatabase, count: number): Drive {
       const begun = performance.now()
       let units = 0
       do {
-        const heard = audience.hear(BURST)
-        for (let i = 0; i < BURST; i++) await tell(`told-${number++}`)
+        const heard = audience.hear(UPDATES)
+        for (let i = 0; i < UPDATES; i++) await tell(`told-${number++}`)
         await heard
-        units += count * BURST
+        units += count * UPDATES
       } while (performance.now() - begun < durationMs)
       const passedMs = performance.now() - begun
       const { user, system } = process.cpuUsage(cpuBefore)

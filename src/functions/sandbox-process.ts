@@ -3,7 +3,7 @@
  * without a sign for too long, or takes too much memory, costs the process its life. Whatever ends it, the call is told.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readFileSync, realpathSync } from 'node:fs'
 import { constants } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { Writable } from 'node:stream'
@@ -212,7 +212,8 @@ function residentMb(pid: number | undefined): number {
 const ownFile = fileURLToPath(import.meta.url)
 const sourceFolder = dirname(dirname(ownFile))
 const childFile = join(dirname(ownFile), 'child', `child${extname(ownFile)}`)
-const addonFolder = modulesFolder(fileURLToPath(import.meta.resolve('isolated-vm')))
+const addonFile = realpathSync(fileURLToPath(import.meta.resolve('isolated-vm')))
+const addonFolder = modulesFolder(addonFile)
 
 /**
  * Without a right to anything but reading its own program. `--no-node-snapshot` is what isolates need. What the loader of the
@@ -224,8 +225,8 @@ function startChild(): ChildProcess {
   const flags = ['--permission', '--allow-addons', ...allowed, '--no-node-snapshot', '--no-warnings']
   const { TZ } = process.env
   const options = { env: TZ === undefined ? {} : { TZ }, cwd: '/' }
-  if (extname(ownFile) !== '.ts') return spawn(process.execPath, [...flags, childFile], options)
-  const child = spawn(process.execPath, [...flags, '--import', moduleHooks, childFile], {
+  if (extname(ownFile) !== '.ts') return spawn(process.execPath, [...flags, childFile, addonFile], options)
+  const child = spawn(process.execPath, [...flags, '--import', moduleHooks, childFile, addonFile], {
     ...options,
     stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
   })

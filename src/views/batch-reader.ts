@@ -37,10 +37,12 @@ export interface BatchReaderOptions {
 
 export class BatchReader {
   readonly #options: BatchReaderOptions
+  #limits: BatchLimits
   #ahead: { readonly since: number; readonly batch: Promise<MappedBatch> } | undefined
 
   constructor(options: BatchReaderOptions) {
     this.#options = options
+    this.#limits = options.limits
   }
 
   /** What follows a sequence. Batches are wanted in their order. */
@@ -50,6 +52,12 @@ export class BatchReader {
     const batch = await (ahead ?? this.#read(since))
     if (!batch.isLast) this.#readAhead(batch.updateSequence)
     return batch
+  }
+
+  /** From now on batches have so many changes at most. What was read ahead is forgotten. */
+  async shrink(changes: number): Promise<void> {
+    await this.stop()
+    this.#limits = { ...this.#limits, changes }
   }
 
   /** Resolves when nothing is under way any more. */
@@ -66,10 +74,10 @@ export class BatchReader {
   }
 
   async #read(since: number): Promise<MappedBatch> {
-    const { source, design, functions, run, limits } = this.#options
+    const { source, design, functions, run } = this.#options
     run.signal?.throwIfAborted()
     using view = source.view()
-    const [batch, { purgeSequence }] = await Promise.all([readChanged(view, since, design, limits), view.state()])
+    const [batch, { purgeSequence }] = await Promise.all([readChanged(view, since, design, this.#limits), view.state()])
     // The state is let go before the functions take their time.
     view.release()
     const calls = await mapDocuments(functions, mapProgram(design), batch.documents, run)

@@ -15,7 +15,7 @@ export interface Reached {
   readonly isPurge: boolean
 }
 
-/** So many rows change in one commit that it would be refused: the index is better built anew. */
+/** So many rows change in one commit that it would be refused. */
 export class TooManyRowsError extends Error {
   override readonly name = 'TooManyRowsError'
 }
@@ -49,12 +49,13 @@ export async function commitDocuments(
   const { updateSequence, purgeSequence } = reached
   const next: IndexState = { ...state, updateSequence, purgeSequence, views }
   puts.push([STATE_KEY, encodeState(next)])
+  if (puts.length + deletes.length > COMMIT_OPERATIONS_LIMIT) throw new TooManyRowsError()
   const { outcome } = await store.commit({ puts, deletes, expected: await snapshot.version() })
   assert(outcome === 'committed', 'An index has one writer.')
   return next
 }
 
-/** Leaves room for the nodes of the trees. */
+/** Leaves room for the nodes of the trees: most rows share theirs with others. */
 const ROWS_LIMIT = COMMIT_OPERATIONS_LIMIT / 3
 
 function changedView(before: ViewState | undefined, { updateSequence, purgeSequence, isPurge }: Reached): ViewState {

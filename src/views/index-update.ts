@@ -101,14 +101,17 @@ class IndexUpdate {
     return this.#commitBatch(current, batch)
   }
 
+  /** What is too much for one commit is read again in smaller batches; undefined where one document is too much. */
   async #commitBatch(state: IndexState, batch: MappedBatch): Promise<IndexState | undefined> {
     try {
-      return await this.#commit(state, batch.calls.flatMap(documentsOf), { ...batch, isPurge: false })
-    } catch (error) {
-      if (error instanceof TooManyRowsError) return undefined
-      throw error
-    } finally {
+      const committed = await this.#commit(state, batch.calls.flatMap(documentsOf), { ...batch, isPurge: false })
       this.#changesDone += batch.changes
+      return committed
+    } catch (error) {
+      if (!(error instanceof TooManyRowsError)) throw error
+      if (batch.changes === 1) return undefined
+      await this.#reader.shrink(Math.ceil(batch.changes / 8))
+      return state
     }
   }
 
@@ -132,7 +135,7 @@ class IndexUpdate {
       const batch = await this.#reader.next(0)
       const state = newState(source.uuid, design.maps.length, batch.purgeSequence)
       const committed = await this.#commitBatch(state, batch)
-      if (committed) return committed
+      if (committed !== state && committed) return committed
     }
     await this.#reader.stop()
     const onRead = (changes: number) => {

@@ -9,8 +9,9 @@ import type { RevisionId } from '../../src/document/revision-id.ts'
 import type { ViewDesign } from '../../src/views/view-design.ts'
 import type { Views } from '../../src/views/views.ts'
 import { put } from '../database/test-database.ts'
+import type { LocalFunctions } from './local-functions.ts'
 import { naiveReduction, naiveRows } from './naive-views.ts'
-import { design, reducedOf, rowsOf } from './test-views.ts'
+import { design, reducedOf, rowsOf, type TestViews } from './test-views.ts'
 
 const JOIN = `function (keys, values, rereduce) {
   return rereduce ? values.reduce(function (sum, each) { return [sum[0] + each[0], sum[1] + each[1]] })
@@ -57,6 +58,24 @@ export const portions: fc.Arbitrary<ModelEdit[][]> = fc.array(fc.array(edit, { m
   minLength: 1,
   maxLength: 6,
 })
+
+/** Tries so many cases, each on a database of its own. */
+export async function checkModel({ databases, views }: TestViews<LocalFunctions>, numRuns: number): Promise<void> {
+  let number = 0
+  await fc.assert(
+    fc.asyncProperty(portions, async (all) => {
+      const name = `db${++number}`
+      await databases.create(name)
+      const database = await databases.get(name)
+      for (const edits of all) {
+        await applyEdits(database, edits)
+        await expectWhole(views, database)
+      }
+      await databases.delete(name)
+    }),
+    { numRuns },
+  )
+}
 
 export async function applyEdits(database: Database, edits: readonly ModelEdit[]): Promise<void> {
   for (const each of edits) {

@@ -1,6 +1,7 @@
 /** A program in its isolate: what one design document, index or reduce function is, and nothing of any other. */
-import ivm from 'isolated-vm'
+import type ivm from 'isolated-vm'
 import type { Collation } from '../../encoding/collation-key.ts'
+import { isolates } from './isolates.ts'
 import { MappedRows } from './mapped-rows.ts'
 import { MARKS } from './marks.ts'
 import { type RealmHost, type RealmLimits, realmCalls } from './realm/calls.ts'
@@ -76,11 +77,14 @@ export class Program {
 
   constructor({ memoryMb, collations = [], inner }: ProgramText, host: RealmHost, onLost: () => void) {
     this.rows = new MappedRows(collations)
-    this.#isolate = new ivm.Isolate({ memoryLimit: memoryMb, onCatastrophicError: onLost })
+    this.#isolate = new isolates.Isolate({ memoryLimit: memoryMb, onCatastrophicError: onLost })
     const context = this.#isolate.createContextSync()
     this.#call = context.evalClosureSync(
       REALM,
-      [new ivm.Callback((line: string) => host.log(line)), new ivm.Callback((output: string) => host.exchange(output))],
+      [
+        new isolates.Callback((line: string) => host.log(line)),
+        new isolates.Callback((output: string) => host.exchange(output)),
+      ],
       { result: { reference: true } },
     )
     const loaded = this.#run('load', inner)

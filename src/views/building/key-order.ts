@@ -3,9 +3,8 @@
  * place of the key, so that the numbers can be sorted as such; the next four only where those are the same. Comparing whole
  * keys again and again takes several times as long.
  */
-import assert from 'node:assert/strict'
 
-/** Four bytes and a place must fit into a number. */
+/** Four bytes and a place must fit into a number: more keys than this take longer. */
 const PLACE_RANGE = 2 ** 21
 export const MOST_KEYS = PLACE_RANGE
 
@@ -19,9 +18,9 @@ const FEW = 12
  * keys stay in the order in which they were.
  */
 export function keyOrder(block: Buffer, bounds: Uint32Array, count: number): Uint32Array {
-  assert(count <= MOST_KEYS, 'So many keys are not sorted at once.')
   const sort = new KeySort(block, bounds, count)
-  sort.sort(0, count, 0)
+  if (count <= MOST_KEYS) sort.sort(0, count, 0)
+  else sort.compareAll()
   return sort.order
 }
 
@@ -56,6 +55,10 @@ class KeySort {
       return
     }
     this.#sortFew(first, end, depth)
+  }
+
+  compareAll(): void {
+    this.order.sort((a, b) => this.#compare(a, b, 0))
   }
 
   /** Takes the next bytes of each key, and tells what is to be done about them. */

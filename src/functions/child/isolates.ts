@@ -1,0 +1,9 @@
+/**
+ * The library of isolates, from the file that the server found: looking for it by name would mean to read folders that
+ * this process has no right to, where packages are links to other places.
+ */
+import { createRequire } from 'node:module'
+
+const [, , addonFile = ''] = process.argv
+
+export const isolates: typeof import('isolated-vm') = createRequire(import.meta.url)(addonFile)
