@@ -6,6 +6,7 @@
 import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
+import { FairPlaces } from '../../functions/fair-places.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { LmdbEngine } from '../../storage/lmdb-engine.ts'
 import { StoreGoneError } from '../../storage/storage-error.ts'
@@ -38,6 +39,9 @@ interface ThreadSurroundings {
 /** How often an update is begun anew because the file of the database was replaced in the moment it began. */
 const MOST_TRIES = 5
 
+/** Jobs that a thread takes turns with; of more, some wait. */
+const JOBS_A_THREAD = 8
+
 /** A thread that had nothing to do for so long is ended. */
 const IDLE_MS = 60_000
 
@@ -46,6 +50,7 @@ export class ThreadRunner implements IndexRunner {
   readonly #threads = new Set<Thread>()
   /** How many jobs of an index are done in this thread. */
   readonly #localJobs = new Map<string, number>()
+  readonly #places = new FairPlaces(() => JOBS_A_THREAD * availableParallelism())
 
   constructor(options: ThreadRunnerOptions) {
     this.#options = options
@@ -79,20 +84,22 @@ export class ThreadRunner implements IndexRunner {
   }
 
   async #do(work: IndexJob['work'], place: IndexPlace, signal: AbortSignal, listener: JobListener): Promise<void> {
-    signal.throwIfAborted()
+    await this.#places.take({ owner: place.database.name, signal })
+    try {
+      await this.#threadFor(place.store.name).do(this.#jobOf(work, place), signal, listener)
+    } finally {
+      this.#places.giveBack()
+    }
+  }
+
+  #jobOf(work: IndexJob['work'], { database, store: { name }, design }: IndexPlace): IndexJob {
     const { databases, indexes } = this.#options
-    const { name } = place.store
-    const { database, design } = place
-    await this.#threadFor(name).do(
-      {
-        work,
-        design,
-        database: { name: database.name, path: databases.pathOf(database.name), uuid: database.uuid },
-        index: { name, path: indexes.pathOf(name), scratchFolder: indexes.scratchFolder(name) },
-      },
-      signal,
-      listener,
-    )
+    return {
+      work,
+      design,
+      database: { name: database.name, path: databases.pathOf(database.name), uuid: database.uuid },
+      index: { name, path: indexes.pathOf(name), scratchFolder: indexes.scratchFolder(name) },
+    }
   }
 
   #isLocal({ store, design }: IndexPlace): boolean {
