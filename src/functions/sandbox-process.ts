@@ -42,8 +42,11 @@ const START_LIMIT_MS = 60_000
 
 /** Beyond what a batch shows signs of life with: see the slices of the isolate. */
 const SLACK_MS = 150
+/** How many times the time limit a silent process gets that is hardly let run, or only waits. */
+const MOST_PATIENCE = 4
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
 const PAGE_BYTES = 4096
+const TICK_MS = 10
 /** To put such parts together costs less than to write them one by one. */
 const SMALL_BYTES = 16 * 1024
 const LONGEST_LAST_WORDS = 2000
@@ -60,6 +63,8 @@ export class SandboxProcess {
   readonly #reader = new FrameReader(LARGEST_REPLY_BYTES)
   #call: Call | undefined
   #lastSign = performance.now()
+  /** The processor time that it had used when it gave its last sign. */
+  #workAt = { sign: 0, ms: 0 }
   #onStart: (hasStarted: boolean) => void = () => {}
   #isRunning = true
   #cause: EndCause | undefined
@@ -131,7 +136,7 @@ export class SandboxProcess {
   watch(now: number): void {
     if (!this.#call) return
     const { timeoutMs, memoryMb } = this.#call.limits
-    if (now - this.#lastSign > timeoutMs + SLACK_MS) this.kill('time')
+    if (this.#isOverdue(now, timeoutMs)) this.kill('time')
     else if (residentMb(this.#child.pid) > memoryMb) this.kill('memory')
   }
 
@@ -154,6 +159,14 @@ export class SandboxProcess {
     if (!this.#isRunning) return
     this.#cause ??= cause
     this.#child.kill('SIGKILL')
+  }
+
+  /** That others keep the processors busy is no fault of a function: it is given time until it has had its share. */
+  #isOverdue(now: number, timeoutMs: number): boolean {
+    if (this.#workAt.sign !== this.#lastSign) this.#workAt = { sign: this.#lastSign, ms: processorMs(this.#child.pid) }
+    const silentMs = now - this.#lastSign
+    if (silentMs <= timeoutMs + SLACK_MS) return false
+    return silentMs > MOST_PATIENCE * timeoutMs || processorMs(this.#child.pid) - this.#workAt.ms >= timeoutMs
   }
 
   #hear(piece: Buffer): void {
@@ -197,6 +210,19 @@ const running = new Set<SandboxProcess>()
 process.on('exit', () => {
   for (const each of running) each.kill('closed')
 })
+
+/** User and system time of a process and all of its threads; where the system does not tell, the time that passes. */
+function processorMs(pid: number | undefined): number {
+  if (process.platform !== 'linux' || pid === undefined) return performance.now()
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    // The name in parentheses may hold anything; twelve fields lie between it and the times.
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return (Number(fields[11]) + Number(fields[12])) * TICK_MS
+  } catch {
+    return performance.now()
+  }
+}
 
 /** Zero where the system does not tell. */
 function residentMb(pid: number | undefined): number {
