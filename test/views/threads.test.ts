@@ -88,7 +88,7 @@ describe('indexes that other threads work on', () => {
     const reply = await query
     // It may have been served in the last moment.
     if (reply.status !== 200) expect(reply).toMatchObject({ status: 404 })
-    expect(await indexFiles(folder)).toEqual([])
+    await expect.poll(() => indexFiles(folder), { timeout: 10_000 }).toEqual([])
     await fill(client, 'db', 0, 3)
     expect(await sumOf(client, 'db')).toBe(3)
   })
