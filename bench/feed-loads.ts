@@ -50,9 +50,9 @@ async function lastSequence(database: BenchDatabase, connection: HttpConnection)
 }
 
 /** Documents that are written one after the other, before it is waited until all listeners have all of them. */
-const UPDATES = 200
+export const UPDATES = 200
 
-/** Changes that reach listeners. */
+/** Changes that reach listeners, while one client writes as fast as it is answered; until the last listener has the last one. */
 export function listeners(database: BenchDatabase, count: number): Drive {
   let number = 0
   let gathering: Promise<Gathered> | undefined

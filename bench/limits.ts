@@ -59,6 +59,13 @@ function bareServer(
   return { name, share: options.share, start }
 }
 
+/** How many milliseconds a bare isolate takes to parse and map so many documents. */
+export async function bareIsolateMs(documents: number, sizeBytes: number, map: string): Promise<number> {
+  const program = join(FOLDER, 'bare-isolate.ts')
+  const child = new NodeProcess({ args: ['--no-node-snapshot', program, String(documents), String(sizeBytes), map] })
+  return Number(await child.printed(/([\d.]+) ms/))
+}
+
 /** Bare `lmdb` that puts the same documents in the same batches, each batch on disk before the next begins. */
 export function bareLmdb(options: { share: number; batch: number; sizeBytes: number }): Limit {
   const start = async (): Promise<RunningLimit> => {

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util'
 import { BenchDatabase, expectStatus, member, parsed, rowsIn } from './bench-database.ts'
 import { median, percentile } from './comparison.ts'
 import { HttpConnection } from './http-connection.ts'
+import { bareIsolateMs } from './limits.ts'
 import { drive, type Load } from './load.ts'
 import { machineFacts } from './machine.ts'
 import { count, printTable } from './report.ts'
@@ -28,6 +29,7 @@ const CHANGED = 1000
 const GROUPS = 10
 const DOCUMENT_BYTES = 360
 const FIRST_NUMBER = 1_000_000_000
+const BUILD_LIMIT = 2.5
 const DEEP_SKIP = Math.min(100_000, DOCUMENTS)
 
 /** Two rows a document: one by its number, one in a group with others. The comment makes it another function. */
@@ -55,8 +57,14 @@ async function main(): Promise<void> {
     await database.fill(DOCUMENTS, DOCUMENT_BYTES)
     await putDesign(database, 'first')
   }
+  tell('a bare isolate')
+  const bareMs = await bareIsolateMs(DOCUMENTS, DOCUMENT_BYTES, mapFunction('first'))
+  const building = await inTurns('cold build, two rows a document', 'documents/s', databases, coldBuild, {
+    rounds: 1,
+    aim: 60,
+  })
   const findings: Finding[] = [
-    await inTurns('cold build, two rows a document', 'documents/s', databases, coldBuild, { rounds: 1, aim: 60 }),
+    building,
     await inTurns(`update after ${count(CHANGED)} edits`, 'documents/s', databases, updateAfterEdits, { aim: 20 }),
     await inTurns('scan of all rows', 'rows/s', databases, scan, { aim: 20 }),
     await inTurns('one key of many, 32 connections', 'requests/s', databases, lookUps, { aim: 20 }),
@@ -71,6 +79,7 @@ async function main(): Promise<void> {
   await Promise.all(servers.map((server) => server.process?.stop()))
   report(findings, servers)
   console.log()
+  reportLimit(building, bareMs)
   for (const fact of facts) console.log(fact)
 }
 
@@ -113,6 +122,15 @@ function report(findings: readonly Finding[], servers: readonly RunningServer[])
   printTable(
     ['', peer === undefined ? '' : `${own} / ${peer}`, 'aim', '', ...servers.map(({ name }) => name), ''],
     rows,
+  )
+}
+
+/** What the build of an index does beyond the least that must be done: rows sorted, reduced, on disk. */
+function reportLimit({ figures: [rate = 0] }: Finding, bareMs: number): void {
+  const buildMs = (DOCUMENTS / rate) * 1000
+  console.log(
+    `the cold build takes ${(buildMs / bareMs).toPrecision(2)} times as long (aim ${BUILD_LIMIT}) as JSON.parse and the map ` +
+      `function in a bare isolate on one core: ${count(buildMs)} ms against ${count(bareMs)} ms`,
   )
 }
 

@@ -3,7 +3,7 @@
  * that is put on it in every round, and `aim` is how many times the rate of pouchdb-server this server should reach.
  */
 import { type BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
-import { listeners, wakeUps } from './feed-loads.ts'
+import { listeners, UPDATES, wakeUps } from './feed-loads.ts'
 import { bareFile, bareHttp, bareLmdb, type Limit } from './limits.ts'
 import type { Drive, Load } from './load.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
@@ -138,7 +138,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'listeners',
-    title: `changes to ${LISTENERS} listeners (continuous)`,
+    title: `${UPDATES} updates to ${LISTENERS} listeners (continuous)`,
     unit: 'changes told',
     aim: 40,
     prepare: nothing,

@@ -53,8 +53,14 @@ export async function listRange(database: Database, view: LastingView, query: Al
   const { from, to } = boundsOf(query)
   const { ranks } = database
   const { snapshot } = view
-  const total = await ranks.total(snapshot)
   const first = from ? await ranks.rank(snapshot, from) : 0
+  if (!query.descending && query.skip === 0) {
+    // Where the range ends need not be known before it is read.
+    if (query.limit === 0 || (from && to && Buffer.compare(from, to) >= 0)) return { offset: first, async *rows() {} }
+    const range: KeyRange = { from: rowBound(from), to: rowBound(to, AFTER_ALL) }
+    return { offset: first, rows: () => rowsOf(view, range, query.limit, query.documents) }
+  }
+  const total = await ranks.total(snapshot)
   const last = to ? await ranks.rank(snapshot, to) : total
   const inRange = Math.max(0, last - first)
   const skip = Math.min(query.skip, inRange)

@@ -102,11 +102,13 @@ export function decodeChange(bytes: Buffer): ChangeRow & { readonly sequence: nu
   }
 }
 
-/** A change as slices of the stored bytes: for readers of very many. */
-export interface ChangeTexts {
+/** Where the parts of a change lie in a block: for readers of very many. */
+export interface ChangePlaces {
   /** JSON texts, with their quotes. */
-  readonly id: Buffer
-  readonly winner: Buffer
+  readonly idAt: number
+  readonly idEnd: number
+  readonly winnerAt: number
+  readonly winnerEnd: number
   /** Whether the id is its text without the quotes. */
   readonly isPlain: boolean
   readonly deleted: boolean
@@ -115,29 +117,31 @@ export interface ChangeTexts {
   readonly hasOtherLeaves: boolean
 }
 
-export function changeTexts(bytes: Buffer): ChangeTexts {
-  const reader = new VarintReader(bytes, 1)
+export function changePlaces(block: Buffer, start = 0, end = block.length): ChangePlaces {
+  const reader = new VarintReader(block, start + 1)
   const body = reader.number()
-  let idStart = reader.at + BEFORE_SEQUENCE
-  while (bytes[idStart] !== COMMA) idStart++
-  idStart += BEFORE_ID
+  let idAt = reader.at + BEFORE_SEQUENCE
+  while (block[idAt] !== COMMA) idAt++
+  idAt += BEFORE_ID
   let isPlain = true
-  let idEnd = idStart + 1
-  for (; bytes[idEnd] !== QUOTE; idEnd++) {
-    if (bytes[idEnd] !== BACKSLASH) continue
+  let idEnd = idAt + 1
+  for (; block[idEnd] !== QUOTE; idEnd++) {
+    if (block[idEnd] !== BACKSLASH) continue
     isPlain = false
     idEnd++
   }
   idEnd++
-  const winnerStart = idEnd + BEFORE_WINNER
+  const winnerAt = idEnd + BEFORE_WINNER
   // Most documents have one leaf: then the separator is the last byte.
-  const last = bytes.length - 1
-  const separator = bytes[last] === SEPARATOR ? last : bytes.indexOf(SEPARATOR, winnerStart)
+  const last = end - 1
+  const separator = block[last] === SEPARATOR ? last : block.indexOf(SEPARATOR, winnerAt)
   return {
-    id: bytes.subarray(idStart, idEnd),
-    winner: bytes.subarray(winnerStart, separator - 1),
+    idAt,
+    idEnd,
+    winnerAt,
+    winnerEnd: separator - 1,
     isPlain,
-    deleted: (bytes[0]! & DELETED) !== 0,
+    deleted: (block[start]! & DELETED) !== 0,
     body,
     hasOtherLeaves: separator < last,
   }

@@ -6,6 +6,7 @@
 import type { KeyRange, Page } from '../storage/store.ts'
 import type { IdFilter } from './change-filter.ts'
 import { type ChangeBlock, type ChangesWanted, readChanges, readChangesAt } from './changes.ts'
+import type { ReadingPlace } from './changes-hub.ts'
 import type { Database } from './database.ts'
 import type { DatabaseView, LastingView } from './database-view.ts'
 import { summarizeRecord } from './document-record.ts'
@@ -56,29 +57,37 @@ export class ChangesReader {
   async nextIn(view: LastingView): Promise<ChangeBlock> {
     // A block is of one state, whatever it is made of.
     using _pin = view.pin()
-    return this.#take(await this.#read(view))
+    return this.take(await this.#read(view))
   }
 
   /** The next block out of the newest state. */
   async next(): Promise<ChangeBlock> {
-    const { sharedAs } = this.#query
-    const { changes } = this.#database
+    const place = this.#sharedPlace()
     const readNewest = async () => {
       using view = this.#database.view()
       return await this.#read(view)
     }
-    const isShared = sharedAs !== undefined
-    // What was begun before the last commit does not have it: whoever was told of it must not wait for that.
-    const name = `${changes.updateSequence} ${this.#cursor} ${this.#left} ${sharedAs}`
-    return this.#take(await (isShared ? changes.shared(name, readNewest) : readNewest()))
+    return this.take(await (place ? this.#database.changes.shared(place, readNewest) : readNewest()))
   }
 
-  #take(block: ChangeBlock): ChangeBlock {
+  /** The next block, if another reader just read it and nothing is behind it; to be taken when it was given. */
+  atHand(): ChangeBlock | undefined {
+    const place = this.#sharedPlace()
+    return place && this.#database.changes.atHand(place)
+  }
+
+  /** Goes on behind this block. */
+  take(block: ChangeBlock): ChangeBlock {
     this.#isFirst = false
     this.#cursor = block.looked
     this.#left -= block.rows
     this.#shown = block.shown ?? this.#shown
     return block
+  }
+
+  #sharedPlace(): ReadingPlace | undefined {
+    const { sharedAs } = this.#query
+    return sharedAs === undefined ? undefined : { sharedAs, cursor: this.#cursor, left: this.#left }
   }
 
   async #read(view: DatabaseView): Promise<ChangeBlock> {

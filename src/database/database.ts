@@ -3,6 +3,7 @@
  * this folder is behind this face.
  */
 import { randomBytes } from 'node:crypto'
+import { isDesignId } from '../document/document-id.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
@@ -68,6 +69,10 @@ interface DatabaseParts {
   readonly store: Store
   readonly uuid: string
   readonly designs: DesignCache
+  /** Another object after each commit of a design document. */
+  designsMark: object
+  /** As of the last commit; undefined until it is asked for. */
+  latestState: DatabaseState | undefined
   readonly held: HeldStates
   readonly surroundings: DatabaseSurroundings
   readonly openedUs: number
@@ -177,6 +182,19 @@ export class Database {
   design({ snapshot }: DatabaseView, id: string): Promise<DesignDocument> {
     // As it is: its functions are the same, whoever may call them.
     return this.#parts.designs.open(new DatabaseView(snapshot), this.uuid, id)
+  }
+
+  /** The same as it is now, at hand unless design documents were written since it was last asked for. */
+  currentDesign(id: string): DesignDocument | Promise<DesignDocument> {
+    const { designs, designsMark } = this.#parts
+    const known = this.#store.dropped ? undefined : designs.known(this.uuid, id, designsMark)
+    return known ?? this.#readDesign(id)
+  }
+
+  /** Its numbers as of the last commit, at hand from the second time on. */
+  latestState(): DatabaseState | Promise<DatabaseState> {
+    const { latestState } = this.#parts
+    return latestState && !this.#store.dropped ? latestState : this.#readState()
   }
 
   async information(): Promise<DatabaseInformation> {
@@ -292,6 +310,21 @@ export class Database {
     return this.#parts.validation.write(edits, { user: this.#user, enforced: this.#access?.enforced })
   }
 
+  async #readDesign(id: string): Promise<DesignDocument> {
+    // Taken before the view: what is written meanwhile must not count as read.
+    const { designs, designsMark } = this.#parts
+    using view = new DatabaseView(this.#store.snapshot())
+    return await designs.open(view, this.uuid, id, designsMark)
+  }
+
+  async #readState(): Promise<DatabaseState> {
+    using view = this.view()
+    const state = await view.state()
+    // A commit that came meanwhile knows better.
+    this.#parts.latestState ??= state
+    return state
+  }
+
   async #compact(signal: AbortSignal): Promise<void> {
     using view = this.view()
     const { documentCount, deletedCount } = await view.state()
@@ -329,16 +362,22 @@ function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseS
   const designs = surroundings.designs ?? new DesignCache()
   const view = () => new DatabaseView(store.snapshot())
   const validators = new Validators(uuid, designs, view)
-  const queue = new WriteQueue(store, ranks, ({ updateSequence }, written) => {
-    if (written) validators.documentsWritten(written)
-    for (const listener of listeners) listener(updateSequence)
+  const queue = new WriteQueue(store, ranks, (state, written) => {
+    parts.latestState = state
+    if (written?.some(isDesignId)) {
+      parts.designsMark = {}
+      validators.designsWritten()
+    }
+    for (const listener of listeners) listener(state.updateSequence)
     if (written) for (const event of updateEvents(store.name, written)) surroundings.onEvent?.(event)
   })
   const { functions } = surroundings
-  return {
+  const parts: DatabaseParts = {
     store,
     uuid,
     designs,
+    designsMark: {},
+    latestState: undefined,
     validation: new Validation({ name: store.name, queue, validators, view, functions }),
     held: new HeldStates(store),
     surroundings,
@@ -354,4 +393,5 @@ function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseS
     compaction: undefined,
     compactedTo: undefined,
   }
+  return parts
 }

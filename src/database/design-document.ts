@@ -27,21 +27,33 @@ export class DesignCache {
     this.#roomBytes = roomBytes
   }
 
-  /** The document as it is in this view of the database with that uuid. Throws when there is none. */
-  async open(view: DatabaseView, uuid: string, id: string): Promise<DesignDocument> {
+  /** The document as it was read with this mark, if it was. */
+  known(uuid: string, id: string, mark: object): DesignDocument | undefined {
+    const place = `${uuid} ${id}`
+    const known = this.#entries.get(place)
+    if (known?.mark !== mark) return undefined
+    this.#keep(place, known)
+    return known.design
+  }
+
+  /**
+   * The document as it is in this view of the database with that uuid. Throws when there is none. A mark stands for all
+   * views in which design documents are the same.
+   */
+  async open(view: DatabaseView, uuid: string, id: string, mark?: object): Promise<DesignDocument> {
     const record = await view.record(id)
     if (!record) throw notFound('missing')
     if (record.deleted) throw notFound('deleted')
     const place = `${uuid} ${id}`
     const known = this.#entries.get(place)
     if (known?.sequence === record.sequence) {
-      this.#keep(place, known)
+      this.#keep(place, mark ? { ...known, mark } : known)
       return known.design
     }
     const text = stubText(await openDocument(view, id)).toString()
     const { sequence, winner: revision } = record
     const design = designDocument({ id, revision, key: `${uuid} ${id} ${sequence}`, text })
-    this.#keep(place, { sequence, design, bytes: text.length })
+    this.#keep(place, { sequence, design, bytes: text.length, mark })
     return design
   }
 
@@ -66,6 +78,8 @@ interface Entry {
   readonly sequence: number
   readonly design: DesignDocument
   readonly bytes: number
+  /** Undefined where it was read without one. */
+  readonly mark: object | undefined
 }
 
 interface DesignText {

@@ -63,12 +63,13 @@ export function idOfDocumentKey(key: Buffer): string {
   return key.toString('utf8', 1)
 }
 
-export function sequenceOfChangeKey(key: Buffer): number {
-  return numberOf(key)
+/** Of the key that begins at this place of a block. */
+export function sequenceOfChangeKey(block: Buffer, keyAt = 0): number {
+  return numberOf(block, keyAt)
 }
 
-export function numberOfBodyKey(key: Buffer): number {
-  return numberOf(key)
+export function numberOfBodyKey(block: Buffer, keyAt = 0): number {
+  return numberOf(block, keyAt)
 }
 
 /** The end of all keys that begin with this byte. */
@@ -94,8 +95,8 @@ function shortKey(prefix: Buffer, text: string): Buffer | undefined {
   return key
 }
 
-function numberOf(key: Buffer): number {
-  return key.readUInt32BE(1) * 0x1_0000_0000 + key.readUInt32BE(5)
+function numberOf(block: Buffer, keyAt: number): number {
+  return block.readUInt32BE(keyAt + 1) * 0x1_0000_0000 + block.readUInt32BE(keyAt + 5)
 }
 
 function numberedKey(prefix: Buffer, number: number): Buffer {

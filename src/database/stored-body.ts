@@ -28,6 +28,11 @@ export function decodeBody(bytes: Buffer): StoredBody {
   return { text: bytes.subarray(start), attachments: decodeAttachments(bytes.subarray(reader.at, start)) }
 }
 
+/** Where the text begins of a body that is stored in a block; undefined where there are attachments. */
+export function plainTextAt(block: Buffer, start: number): number | undefined {
+  return block[start] === 0 ? start + 1 : undefined
+}
+
 /** What a revision takes up: its text, and its attachments as they are stored. */
 export function sizeOfBody({ text, attachments }: StoredBody): number {
   return attachments.reduce((sum, { storedLength }) => sum + storedLength, text.length)

@@ -2,7 +2,6 @@
  * The validation functions of a database: those of its live design documents, read when the first write asks and again
  * after a design document was written. Between the two they cost a write nothing.
  */
-import { isDesignId } from '../document/document-id.ts'
 import type { DesignProgram } from '../functions/functions.ts'
 import type { Page } from '../storage/store.ts'
 import type { DatabaseView } from './database-view.ts'
@@ -50,9 +49,8 @@ export class Validators {
     return this.#reading
   }
 
-  /** To be told of every commit, before anybody hears that it is done. */
-  documentsWritten(ids: readonly string[]): void {
-    if (!ids.some(isDesignId)) return
+  /** To be told of every commit of design documents, before anybody hears that it is done. */
+  designsWritten(): void {
     this.#generation++
     this.#known = undefined
     this.#reading = undefined

@@ -86,6 +86,8 @@ class AllDocuments implements RowQuery {
     for await (const block of blocks()) yield await textsOf(block)
   }
 
+  async whole(): Promise<undefined> {}
+
   async *chunks(): AsyncGenerator<string | Buffer> {
     const { head, blocks } = await this.#begin()
     yield* replyChunks(head, blocks())

@@ -1,9 +1,10 @@
 /** What a handler answers, and the one place that sends it. */
+import type { ServerResponse } from 'node:http'
 import { RequestError } from '../document/request-error.ts'
 import { version } from '../runtime/version.ts'
 import { taken } from './back-pressure.ts'
 import type { Call } from './call.ts'
-import { sendFeed } from './feed-output.ts'
+import { type DirectOutput, sendFeed } from './feed-output.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -28,6 +29,8 @@ export interface StreamedAnswer {
   readonly isFile?: boolean
   /** The head goes out at once, though there may be nothing to say for a long time. */
   readonly isFlushed?: boolean
+  /** A way for texts beside the chunks, where these go out as they are. */
+  readonly direct?: DirectOutput | undefined
   /** Lets go of what the chunks are made of; called in every case. */
   release(): void
 }
@@ -41,6 +44,7 @@ interface AnswerOptions {
 
 interface StreamOptions extends AnswerOptions {
   readonly isFlushed?: boolean
+  readonly direct?: DirectOutput
   readonly release?: () => void
 }
 
@@ -57,9 +61,9 @@ export function jsonText(text: string | Buffer, { status = 200, headers = {} }: 
 /** A reply that is made while it is sent. */
 export function streamed(
   chunks: AsyncIterable<string | Buffer>,
-  { status = 200, headers = {}, isFlushed = false, release = () => {} }: StreamOptions = {},
+  { status = 200, headers = {}, isFlushed = false, direct, release = () => {} }: StreamOptions = {},
 ): StreamedAnswer {
-  return { kind: 'streamed', status, headers, chunks, isFlushed, release }
+  return { kind: 'streamed', status, headers, chunks, isFlushed, direct, release }
 }
 
 export function notModified(tag: string): Answer {
@@ -125,11 +129,22 @@ export function sendWhole(call: Call, answer: WholeAnswer): void {
   const { response } = call
   const head = headOf(call, answer)
   const { status, body } = answer
-  if (status !== 304 && status !== 204 && !answer.isChunked) head.push('Content-Length', String(sizeOf(body)))
+  const sizeBytes = sizeOf(body)
+  if (status !== 304 && status !== 204 && !answer.isChunked) head.push('Content-Length', String(sizeBytes))
   response.writeHead(status, head)
+  if (sizeBytes > ONE_WRITE_BYTES) response.end(body)
+  else if (response.chunkedEncoding) endWithChunk(response, body)
   // As one string with the head it is one write; Latin-1 gives the bytes as they are.
-  if (typeof body !== 'string' && body.length <= ONE_WRITE_BYTES) response.end(body.toString('latin1'), 'latin1')
+  else if (typeof body !== 'string') response.end(body.toString('latin1'), 'latin1')
   else response.end(body)
+}
+
+/** Frames the body itself, as its only chunk: each piece that the response puts around it would be written apart. */
+function endWithChunk(response: ServerResponse, body: string | Buffer): void {
+  const bytes = typeof body === 'string' ? Buffer.from(body) : body
+  const chunk = bytes.length === 0 ? '' : `${bytes.length.toString(16)}\r\n${bytes.toString('latin1')}\r\n`
+  response.chunkedEncoding = false
+  response.end(`${chunk}0\r\n\r\n`, 'latin1')
 }
 
 function sizeOf(body: string | Buffer): number {
@@ -151,7 +166,7 @@ async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
     response.end()
     return
   }
-  if (answer.isFlushed) return sendFeed(response, answer.chunks)
+  if (answer.isFlushed) return sendFeed(response, answer.chunks, answer.direct)
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the work of who makes the chunks.
     if (response.destroyed) return

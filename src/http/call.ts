@@ -92,13 +92,13 @@ export class Call {
     return new Map(this.#query)
   }
 
-  /** A whole number that is not negative. */
+  /** A whole number that is not negative; the largest there is where it is larger. */
   queryCount(name: string): number | undefined {
     const text = this.query(name)
     if (text === undefined) return undefined
-    if (!/^-?\d{1,15}$/.test(text)) throw queryParseError(`Invalid value for integer: ${JSON.stringify(text)}`)
+    if (!/^-?\d+$/.test(text)) throw queryParseError(`Invalid value for integer: ${JSON.stringify(text)}`)
     if (text.startsWith('-')) throw queryParseError(`Invalid value for positive integer: ${JSON.stringify(text)}`)
-    return Number(text)
+    return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
   }
 
   /** Whether a switch is on: anything but `true`, in any case, is off. */

@@ -7,6 +7,7 @@ import type { ChangesReader } from '../database/changes-reader.ts'
 import type { Database } from '../database/database.ts'
 import type { LastingView } from '../database/database-view.ts'
 import { type FeedText, HEARTBEAT } from './changes-text.ts'
+import type { DirectOutput } from './feed-output.ts'
 import type { FeedWaiter, Silence } from './feed-waiter.ts'
 
 type Chunks = AsyncGenerator<string | Buffer>
@@ -45,6 +46,7 @@ export interface FollowingParts extends FeedParts {
   /** Undefined for a feed that goes on; others end with the first round that gives something. */
   readonly firstRound: Round | undefined
   readonly right: RightToRead
+  readonly direct: DirectOutput
 }
 
 /** What was there when somebody began to look. */
@@ -108,7 +110,7 @@ async function* quietUntilNews(parts: FollowingParts): AsyncGenerator<string, bo
   for (;;) {
     // The patience of a client begins anew with each update, of whatever it is.
     if (!silence.isFilled) waiter.restart()
-    const awaited = await waiter.wait()
+    const awaited = await waiter.wait(() => bringNews(parts))
     if (awaited === 'end' || database.isDeleted) return false
     if (awaited === 'silence') {
       if (!silence.isFilled) return false
@@ -119,6 +121,18 @@ async function* quietUntilNews(parts: FollowingParts): AsyncGenerator<string, bo
       if (database.changes.updateSequence > reader.cursor) return true
     }
   }
+}
+
+/** Sends what was read for another listener just now, where that is the next of this feed and does not end it. */
+function bringNews({ reader, waiter, database, right, firstRound, direct }: FollowingParts): boolean | Promise<void> {
+  if (firstRound || right.isDoubtful || database.isDeleted) return false
+  const block = reader.atHand()
+  if (!block || block.rows === 0 || !Buffer.isBuffer(block.text)) return false
+  const sent = direct.send(block.text)
+  if (sent === false) return false
+  reader.take(block)
+  waiter.restart()
+  return sent
 }
 
 /** Counts the lines of a feed, and tells what stands between those of two blocks. */

@@ -104,9 +104,10 @@ function silenceOf(timeout: string | undefined, heartbeat: string | undefined, p
   return { afterMs: Math.max(1, Math.min(heartbeatMs, patienceMs)), isFilled: true }
 }
 
+/** However large: some clients send the largest number of their language where they mean all. */
 function countOf(name: string, text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw invalid(name)
-  return Number(text)
+  if (!/^\d+$/.test(text)) throw invalid(name)
+  return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
 }
 
 function invalid(name: string): Error {

@@ -11,6 +11,7 @@ import { type ChangesParameters, changesParameters } from './changes-query.ts'
 import { FEED_TEXTS } from './changes-text.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
+import { DirectOutput } from './feed-output.ts'
 import { FeedWaiter } from './feed-waiter.ts'
 import { functionBody } from './function-request.ts'
 import { requireJsonType } from './request-body.ts'
@@ -92,9 +93,11 @@ async function following(request: ChangesRequest): Promise<Answer> {
     const firstRound = feed === 'longpoll' ? { lastSequence: updateSequence } : undefined
     const right = rightToRead(call, database)
     const leave = countClient(request)
-    return streamed(followedChanges({ reader, first, text, database, waiter, silence, firstRound, right }), {
+    const direct = new DirectOutput()
+    return streamed(followedChanges({ reader, first, text, database, waiter, silence, firstRound, right, direct }), {
       headers: text.headers,
       isFlushed: true,
+      direct,
       release: () => {
         end()
         leave()
@@ -129,9 +132,7 @@ function queryOf({ database, parameters, filter }: ChangesRequest, updateSequenc
 }
 
 function countClient({ context }: ChangesRequest): () => void {
-  const { statistics } = context
-  statistics.increment('httpd', 'clients_requesting_changes')
-  return () => statistics.decrement('httpd', 'clients_requesting_changes')
+  return context.statistics.enter('httpd', 'clients_requesting_changes')
 }
 
 /** Doubtful whenever somebody set the security object. */

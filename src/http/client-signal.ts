@@ -2,6 +2,21 @@
 import { RequestError } from '../document/request-error.ts'
 import type { Call } from './call.ts'
 
+/** For those who may not have to wait at all: a signal is made when they do. */
+export class CallClient {
+  readonly #call: Call
+  #signal: AbortSignal | undefined
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= clientSignal(this.#call)
+    return this.#signal
+  }
+}
+
 /** Aborts when the connection ends, and when the reply is sent. */
 export function clientSignal({ response }: Call): AbortSignal {
   const gone = new AbortController()

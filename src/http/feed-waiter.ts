@@ -15,6 +15,12 @@ export interface Silence {
   readonly isFilled: boolean
 }
 
+/**
+ * Brings the news to the client without anybody being woken. False if it cannot; a promise if nothing else may happen before
+ * the client has taken them.
+ */
+export type BringNews = () => boolean | Promise<void>
+
 export class FeedWaiter implements Disposable {
   readonly #deadline: Deadline
   readonly #response: ServerResponse
@@ -22,7 +28,8 @@ export class FeedWaiter implements Disposable {
   #hasNews = false
   #isSilent = false
   #isOver = false
-  #waiting: ((awaited: Awaited) => void) | undefined
+  #isClientBusy = false
+  #waiting: Waiting | undefined
 
   constructor(response: ServerResponse, deadlines: Deadlines, { afterMs }: Silence) {
     this.#response = response
@@ -41,6 +48,8 @@ export class FeedWaiter implements Disposable {
 
   /** There is something to look for. */
   news(): void {
+    const isBrought = this.#waiting !== undefined && !this.#isClientBusy && !this.#isOver && this.#bring(this.#waiting)
+    if (isBrought) return
     this.#hasNews = true
     this.#wake()
   }
@@ -58,10 +67,10 @@ export class FeedWaiter implements Disposable {
     return isSilent
   }
 
-  /** What comes first; at once if it has come since the last time. */
-  wait(): Promise<Awaited> {
+  /** What comes first; at once if it has come since the last time. News that are brought are not waited for. */
+  wait(bring: BringNews = () => false): Promise<Awaited> {
     return new Promise((resolve) => {
-      this.#waiting = resolve
+      this.#waiting = { resolve, bring }
       this.#wake()
     })
   }
@@ -78,21 +87,38 @@ export class FeedWaiter implements Disposable {
     this.#wake()
   }
 
+  #bring({ bring }: Waiting): boolean {
+    const brought = bring()
+    if (typeof brought === 'boolean') return brought
+    this.#isClientBusy = true
+    brought.then(() => {
+      this.#isClientBusy = false
+      this.#wake()
+    })
+    return true
+  }
+
   #wake(): void {
     const waiting = this.#waiting
     if (!waiting) return
     const awaited = this.#next()
     if (!awaited) return
     this.#waiting = undefined
-    waiting(awaited)
+    waiting.resolve(awaited)
   }
 
   #next(): Awaited | undefined {
     if (this.#isOver) return 'end'
+    if (this.#isClientBusy) return undefined
     if (this.#hasNews) {
       this.#hasNews = false
       return 'news'
     }
     return this.takeSilence() ? 'silence' : undefined
   }
+}
+
+interface Waiting {
+  readonly bring: BringNews
+  resolve(awaited: Awaited): void
 }

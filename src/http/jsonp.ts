@@ -23,14 +23,17 @@ export function wrapped(call: Call, context: HttpContext, answer: Answer): Answe
   if (answer.kind === 'whole') return { ...answer, headers, body: `${before}${answer.body.toString().trimEnd()});\n` }
   const { chunks } = answer
   async function* script() {
-    let last = before
+    let held = before
     for await (const chunk of chunks) {
-      yield last
-      last = chunk.toString()
+      const text = chunk.toString()
+      // Only what may be the line end of the whole waits for the next one: a feed must not be late. A heartbeat is nothing else.
+      const end = text.trimEnd().length || text.length
+      yield held + text.slice(0, end)
+      held = text.slice(end)
     }
-    yield `${last.trimEnd()});\n`
+    yield `${held.trimEnd()});\n`
   }
-  return { ...answer, headers, chunks: script() }
+  return { ...answer, headers, chunks: script(), direct: undefined }
 }
 
 function callbackOf(call: Call, { configuration }: HttpContext): string | undefined {

@@ -14,6 +14,11 @@ export async function rowAnswer(call: Call, query: RowQuery): Promise<Answer> {
       return notModified(tag)
     }
     const headers = { ETag: tag }
+    const whole = call.method === 'HEAD' ? undefined : await query.whole()
+    if (whole) {
+      query.release()
+      return { kind: 'whole', status: 200, headers, body: whole, isChunked: true }
+    }
     const begun = call.method === 'HEAD' ? query.chunks() : await begin(query.chunks())
     if (Symbol.asyncIterator in begun) return streamed(begun, { headers, release: () => query.release() })
     query.release()

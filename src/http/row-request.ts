@@ -11,7 +11,7 @@ import { type GivenParameter, isParameter, jsonParameter, textParameter } from '
 import { openView, planView } from '../views/query/view-query.ts'
 import { type ViewDesign, viewDesign } from '../views/view-design.ts'
 import type { Call } from './call.ts'
-import { clientSignal } from './client-signal.ts'
+import { CallClient } from './client-signal.ts'
 import type { HttpContext } from './context.ts'
 
 export interface RequestedRows {
@@ -28,7 +28,7 @@ export async function openRows(call: Call, context: HttpContext, requested: Requ
   const design = viewsOf(requested.design)
   const given = [...(body === undefined ? [] : bodyParameters(body)), ...queryParameters(call)]
   const plan = planView(design, name, given)
-  return openView(context.views, { database, design, name, plan, signal: clientSignal(call) })
+  return openView(context.views, { database, design, name, plan, client: new CallClient(call) })
 }
 
 /** What a design document says about views, found out once for as long as the document is kept. */

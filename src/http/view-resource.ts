@@ -5,7 +5,7 @@ import { missingView, openView, planView } from '../views/query/view-query.ts'
 import { viewDesign } from '../views/view-design.ts'
 import { type Answer, MethodNotAllowedError } from './answer.ts'
 import type { Call } from './call.ts'
-import { clientSignal } from './client-signal.ts'
+import { CallClient } from './client-signal.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { designId } from './function-path.ts'
@@ -35,7 +35,7 @@ export async function postTemporaryView(call: Call, context: HttpContext): Promi
   // Here `reduce` is a function, and no parameter.
   const given = bodyParameters(body).filter(({ name }) => name !== 'reduce')
   const plan = planView(design, TEMPORARY, [...given, ...queryParameters(call)])
-  const planned = { database, design, name: TEMPORARY, plan, signal: clientSignal(call) }
+  const planned = { database, design, name: TEMPORARY, plan, client: new CallClient(call) }
   return rowAnswer(call, await openView(context.views, planned))
 }
 
@@ -51,14 +51,13 @@ async function postQueries(
   const name = viewName(call)
   const common = queryParameters(call)
   const plans = listedQueries(body).map((query) => planView(design, name, [...common, ...bodyParameters(query)]))
-  const signal = clientSignal(call)
-  return queriesAnswer(plans.map((plan) => () => openView(context.views, { database, design, name, plan, signal })))
+  const client = new CallClient(call)
+  return queriesAnswer(plans.map((plan) => () => openView(context.views, { database, design, name, plan, client })))
 }
 
 async function designOf(call: Call, context: HttpContext) {
   const database = await databaseOf(call, context)
-  using view = database.view()
-  return { database, design: await database.design(view, designId(call)) }
+  return { database, design: await database.currentDesign(designId(call)) }
 }
 
 /** `…/_view/{view}` */

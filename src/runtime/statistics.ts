@@ -24,6 +24,8 @@ export interface Counter {
 
 export class Statistics {
   readonly #gauges: { readonly meter: Meter; read(): number; last: number }[] = []
+  /** How many there are of those that come and go. */
+  readonly #present = new Map<Counter, number>()
   readonly #meters: ReadonlyMap<string, ReadonlyMap<string, Meter>>
   #settings: StatisticsSettings
   #timer: NodeJS.Timeout | undefined
@@ -43,8 +45,15 @@ export class Statistics {
     this.counter(section, name).add(by)
   }
 
-  decrement(section: string, name: string): void {
-    this.increment(section, name, -1)
+  /** Counts one that comes, and returns what to call when it goes. Those that are there still count when all begin anew. */
+  enter(section: string, name: string): () => void {
+    const counter = this.counter(section, name)
+    const change = (by: number) => {
+      this.#present.set(counter, (this.#present.get(counter) ?? 0) + by)
+      counter.add(by)
+    }
+    change(1)
+    return () => change(-1)
   }
 
   observe(section: string, name: string, value: number): void {
@@ -93,6 +102,7 @@ export class Statistics {
     for (const section of this.#meters.values())
       for (const meter of section.values()) meter.restart(newSamples(settings))
     for (const gauge of this.#gauges) gauge.last = 0
+    for (const [counter, count] of this.#present) if (count > 0) counter.add(count)
     this.#tick()
   }
 

@@ -4,7 +4,7 @@
  * meanwhile. The reader goes on from a newer state and need not know.
  */
 import { RenewableSnapshot, type SnapshotKeeper } from './renewable-snapshot.ts'
-import type { Store } from './store.ts'
+import type { Snapshot, Store } from './store.ts'
 
 export interface HoldingLimits {
   /** A reader that reads nothing for so long has stalled. */
@@ -43,7 +43,12 @@ export class HeldStates {
 
   /** The state as of now, for a reading that may last. Must be released. */
   snapshot(): RenewableSnapshot {
-    const snapshot = new RenewableSnapshot(this.#store, this.#keeper)
+    return this.keep(this.#store.snapshot())
+  }
+
+  /** The same from the state of a snapshot of the store, which is taken over. */
+  keep(held: Snapshot): RenewableSnapshot {
+    const snapshot = new RenewableSnapshot(this.#store, held, this.#keeper)
     this.#open.set(snapshot, undefined)
     this.#fellIdle(snapshot)
     this.#sweeping ??= this.#sweepLater()

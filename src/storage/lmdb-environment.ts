@@ -4,7 +4,7 @@
  */
 import { rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
-import { allDbs, open, type RootDatabase } from 'lmdb'
+import { allDbs, open, type RangeOptions, type RootDatabase } from 'lmdb'
 import type { StoredRange } from './long-key.ts'
 import { isCut } from './long-key.ts'
 import { PageBuilder } from './page-builder.ts'
@@ -119,12 +119,17 @@ export class LmdbEnvironment {
     const upper = stored.to
     // Above every key: an open end of a reversed range.
     const top = resume ?? upper
-    const bounds = reverse
-      ? { start: top, exclusiveStart: top !== undefined, end: stored.from, inclusiveEnd: true, reverse: true }
-      : { start: resume ?? stored.from, exclusiveStart: resume !== undefined, end: upper }
-    const iterator = this.#database
-      .getRange({ ...definedOnly(bounds), values: !(limits.keysOnly ?? false), transaction })
-      [Symbol.iterator]()
+    const values = !(limits.keysOnly ?? false)
+    const options: RangeOptions = reverse
+      ? { transaction, values, reverse, end: stored.from, inclusiveEnd: true }
+      : { transaction, values, start: resume ?? stored.from, exclusiveStart: resume !== undefined }
+    // Left out where they are open: the library looks whether they are there.
+    if (reverse && top) {
+      options.start = top
+      options.exclusiveStart = true
+    }
+    if (!reverse && upper) options.end = upper
+    const iterator = this.#database.getRange(options)[Symbol.iterator]()
     const rows = this.#rows
     rows.collectInto(builder, limits.keysOnly ? (key) => this.get(transaction, key) : undefined)
     try {
@@ -139,7 +144,10 @@ export class LmdbEnvironment {
   /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. */
   async write(write: (target: WriteTarget) => void): Promise<void> {
     try {
-      await this.#database.batch(() => write(this.#target))
+      await this.#database.batch(() => {
+        write(this.#target)
+        this.#rows.forgetPart()
+      })
     } catch (error) {
       throw await commitFailure(error)
     }
@@ -170,6 +178,10 @@ export class LmdbEnvironment {
     put: (storedKey, storedValue) => {
       this.#database.put(storedKey, storedValue)
     },
+    putPart: (block, keyAt, valueAt, end) => {
+      this.#rows.choosePart(block, keyAt, valueAt, end)
+      this.#database.put(block, block)
+    },
     remove: (storedKey) => {
       this.#database.remove(storedKey)
     },
@@ -178,7 +190,28 @@ export class LmdbEnvironment {
 
 export interface WriteTarget {
   put(storedKey: Uint8Array, storedValue: Uint8Array): void
+  /** A row whose stored key and value lie side by side in a block. No buffer is made for it. */
+  putPart(block: Buffer, keyAt: number, valueAt: number, end: number): void
   remove(storedKey: Uint8Array): void
+}
+
+interface RowPart {
+  readonly block: Buffer
+  keyAt: number
+  valueAt: number
+  readonly value: BytesWithin
+}
+
+/** Bytes in the form in which the library takes a part of a buffer; it notes the address there. */
+class BytesWithin {
+  readonly buffer: ArrayBufferLike
+  address = 0
+  start = 0
+  end = 0
+
+  constructor(buffer: ArrayBufferLike) {
+    this.buffer = buffer
+  }
 }
 
 /**
@@ -191,6 +224,7 @@ class RowHooks {
   #keySource: Uint8Array = Buffer.alloc(0)
   #keyStart = 0
   #keyEnd = 0
+  #part: RowPart | undefined
 
   /** From here on rows go to this page. `lookUp` is given when the library reads keys only. */
   collectInto(builder: PageBuilder | undefined, lookUp: ((key: Uint8Array) => Buffer | undefined) | undefined): void {
@@ -203,9 +237,29 @@ class RowHooks {
     return Buffer.from(this.#keySource.subarray(this.#keyStart, this.#keyEnd))
   }
 
+  /** What is written next is this part of the block that is handed over as key and as value. */
+  choosePart(block: Buffer, keyAt: number, valueAt: number, end: number): void {
+    if (this.#part?.block !== block) this.#part = { block, keyAt, valueAt, value: new BytesWithin(block.buffer) }
+    this.#part.keyAt = keyAt
+    this.#part.valueAt = valueAt
+    this.#part.value.start = block.byteOffset + valueAt
+    this.#part.value.end = block.byteOffset + end
+  }
+
+  /** From here on keys and values are written whole. */
+  forgetPart(): void {
+    this.#part = undefined
+  }
+
   readonly writeKey = (key: Uint8Array, target: Uint8Array, start: number): number => {
-    target.set(key, start)
-    return start + key.length
+    const part = this.#part
+    if (part?.block !== key) {
+      target.set(key, start)
+      return start + key.length
+    }
+    const { keyAt, valueAt } = part
+    for (let at = keyAt; at < valueAt; at++) target[start + at - keyAt] = key[at]!
+    return start + valueAt - keyAt
   }
 
   readonly readKey = (source: Uint8Array, start: number, end: number): undefined => {
@@ -224,7 +278,8 @@ class RowHooks {
     } else this.#builder?.add(source, start, end, source, 0)
   }
 
-  readonly encode = (value: Uint8Array): Uint8Array => value
+  readonly encode = (value: Uint8Array): Uint8Array | BytesWithin =>
+    this.#part?.block === value ? this.#part.value : value
 
   readonly decode = (value: Uint8Array, size: number): undefined => {
     this.#builder?.add(this.#keySource, this.#keyStart, this.#keyEnd, value, size)
@@ -255,12 +310,6 @@ function withReaderSlot<T>(read: () => T): T {
   } catch (error) {
     if (!(error instanceof Error) || Reflect.get(error, 'code') !== READERS_FULL) throw error
     throw new TooManyReadersError('Too many states of the store are being read; try again later.', { cause: error })
-  }
-}
-
-function definedOnly<T extends object>(options: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as {
-    [K in keyof T]: Exclude<T[K], undefined>
   }
 }
 

@@ -18,6 +18,8 @@ export class LmdbSnapshot implements Snapshot {
   readonly #files: OpenFiles
   readonly #environment: LmdbEnvironment
   readonly #transaction: ReadTransaction
+  /** Counts ask for it again and again. */
+  #version: number | undefined
   #pages = 0
   #released = false
 
@@ -33,7 +35,8 @@ export class LmdbSnapshot implements Snapshot {
   }
 
   async version(): Promise<number> {
-    return versionOf(this.#read(VERSION_KEY))
+    this.#version ??= versionOf(this.#read(VERSION_KEY))
+    return this.#version
   }
 
   async get(key: Uint8Array): Promise<Buffer | undefined> {

@@ -9,8 +9,9 @@ import { CommitQueue } from './commit-queue.ts'
 import { compactInto } from './lmdb-compaction.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
-import { storedKey, storedValue } from './long-key.ts'
+import { CUT_KEY_BYTES, storedKey, storedValue } from './long-key.ts'
 import type { OpenFiles } from './open-files.ts'
+import { type PackedRows, packedKey, packedValue } from './packed-rows.ts'
 import { StoreGoneError } from './storage-error.ts'
 import {
   type Changes,
@@ -81,7 +82,7 @@ export class LmdbStore implements Store {
     return this.#queue.add(changes)
   }
 
-  async replace(portions: AsyncIterable<readonly Put[]>): Promise<void> {
+  async replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
     // One after the other: both put another file in the place of this one.
     while (this.#rewriting) await this.#rewriting.catch(() => {})
     this.#assertThere()
@@ -131,7 +132,7 @@ export class LmdbStore implements Store {
     return this.#rewriting
   }
 
-  async #replace(portions: AsyncIterable<readonly Put[]>): Promise<void> {
+  async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
     const old = this.#path
     const path = this.#files.nextPath(this.name)
     const version = await this.#use(async (environment) => readVersion(environment) + 1)
@@ -139,10 +140,10 @@ export class LmdbStore implements Store {
       await using next = await UnfinishedFile.begin(path)
       // The next portion is made while one is being written.
       let writing = Promise.resolve()
-      for await (const puts of portions) {
+      for await (const portion of portions) {
         await writing
         this.#assertThere()
-        writing = writeRows(next.environment, puts)
+        writing = 'bounds' in portion ? writePacked(next.environment, portion) : writeRows(next.environment, portion)
         writing.catch(() => {})
       }
       await writing
@@ -194,6 +195,22 @@ export class LmdbStore implements Store {
 async function writeRows(environment: LmdbEnvironment, puts: readonly Put[]): Promise<void> {
   await environment.write((target) => {
     for (const [key, value] of puts) target.put(storedKey(key), storedValue(key, value))
+  })
+}
+
+async function writePacked(environment: LmdbEnvironment, rows: PackedRows): Promise<void> {
+  const { length, block, bounds } = rows
+  await environment.write((target) => {
+    for (let row = 0; row < length; row++) {
+      const keyAt = bounds[3 * row]!
+      const valueAt = bounds[3 * row + 1]!
+      if (valueAt - keyAt < CUT_KEY_BYTES) {
+        target.putPart(block, keyAt, valueAt, bounds[3 * row + 2]!)
+        continue
+      }
+      const key = packedKey(rows, row)
+      target.put(storedKey(key), storedValue(key, packedValue(rows, row)))
+    }
   })
 }
 

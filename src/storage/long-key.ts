@@ -11,6 +11,9 @@ export const CUT_KEY_BYTES = 2000
 const DIGEST_BYTES = 16
 const PREFIX_BYTES = CUT_KEY_BYTES - DIGEST_BYTES
 
+/** Keys up to this length lie in the order of their bytes; longer ones that agree so far may lie in any. */
+export const ORDERED_KEY_BYTES = PREFIX_BYTES
+
 export function isCut(storedKey: Uint8Array | number): boolean {
   return (typeof storedKey === 'number' ? storedKey : storedKey.length) === CUT_KEY_BYTES
 }

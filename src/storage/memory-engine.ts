@@ -6,6 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { checkChanges } from './changes.ts'
 import { isCut, isWhole, storedKey, storedRange, storedValue, wholeKey, wholeValue } from './long-key.ts'
+import { type PackedRows, unpacked } from './packed-rows.ts'
 import { PageBuilder } from './page-builder.ts'
 import { RowList } from './row-list.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from './storage-error.ts'
@@ -106,11 +107,12 @@ class MemoryStore implements Store {
     return { outcome: 'committed', version: this.#state.version }
   }
 
-  async replace(portions: AsyncIterable<readonly Put[]>): Promise<void> {
+  async replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
     let state: State = { version: this.#state.version, rows: RowList.empty, bytes: 0 }
-    for await (const puts of portions) {
+    for await (const portion of portions) {
       await this.#turn()
       this.#assertThere()
+      const puts = 'bounds' in portion ? [...unpacked(portion)] : portion
       state = apply(state, { puts, unreferenced: true })
     }
     this.#assertThere()

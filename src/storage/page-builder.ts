@@ -2,6 +2,7 @@
  * Collects the rows of one page into one block. An engine feeds it stored rows until it says that the page is full;
  * long keys are made whole again on the way, and rows that only the widened range of a long bound let in are left out.
  */
+import assert from 'node:assert/strict'
 import { isCut, type StoredRange, wholeKey, wholeValue } from './long-key.ts'
 import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits } from './store.ts'
 
@@ -11,8 +12,8 @@ export class PageBuilder {
   readonly #rows: number
   readonly #bytes: number
   readonly #keysOnly: boolean
-  #block: Buffer
-  #bounds: Uint32Array
+  #block = scratchBlock
+  #bounds = scratchBounds
   #length = 0
   #end = 0
   #full = false
@@ -24,9 +25,7 @@ export class PageBuilder {
     this.#rows = Math.max(1, limits.rows ?? PAGE_ROWS)
     this.#bytes = limits.bytes ?? PAGE_BYTES
     this.#keysOnly = limits.keysOnly ?? false
-    // A page rarely needs all it may take; the block grows to what the rows turn out to be.
-    this.#block = Buffer.allocUnsafeSlow(Math.min(this.#rows * 64, 4096))
-    this.#bounds = new Uint32Array(3 * Math.min(this.#rows, PAGE_ROWS))
+    scratchUser = this
   }
 
   /** True when the last row filled the page: the engine must not offer another one. */
@@ -67,12 +66,20 @@ export class PageBuilder {
 
   /** The page; `resume` is the stored key that the next one begins after, undefined when the range is exhausted. */
   build(resume: Uint8Array | undefined): Page {
-    return new BlockPage(
-      this.#length,
-      this.#block,
-      this.#bounds,
-      resume === undefined ? undefined : { ...this.#range, resume },
-    )
+    const next = resume === undefined ? undefined : { ...this.#range, resume }
+    return new BlockPage(this.#length, this.#takeBlock(), this.#takeBounds(), next)
+  }
+
+  #takeBlock(): Buffer {
+    if (this.#block !== scratchBlock) return this.#block
+    assert(scratchUser === this, 'Pages are built one after the other.')
+    const block = Buffer.allocUnsafe(this.#end)
+    scratchBlock.copy(block, 0, 0, this.#end)
+    return block
+  }
+
+  #takeBounds(): Uint32Array {
+    return this.#bounds === scratchBounds ? boundsPool.take(scratchBounds, 3 * this.#length) : this.#bounds
   }
 
   /** Rows that are looked at in vain count too, so that a page never takes long; it may then be short, or empty. */
@@ -106,6 +113,35 @@ export class PageBuilder {
   }
 }
 
+/**
+ * Where every page begins. Most end there too and are copied out, to the bytes that they take: memory of its own for each
+ * page would cost more than what is in it. What needs more gets a block that grows.
+ */
+const scratchBlock = Buffer.allocUnsafeSlow(16 * 1024)
+const scratchBounds = new Uint32Array(3 * PAGE_ROWS)
+let scratchUser: PageBuilder | undefined
+
+/** Cuts the bounds of small pages out of larger arrays, as buffers are cut out of theirs. */
+class BoundsPool {
+  static readonly #LENGTH = 4096
+  #array = new Uint32Array(BoundsPool.#LENGTH)
+  #end = 0
+
+  /** A copy of the first ones. */
+  take(source: Uint32Array, length: number): Uint32Array {
+    if (this.#end + length > this.#array.length) {
+      this.#array = new Uint32Array(BoundsPool.#LENGTH)
+      this.#end = 0
+    }
+    const copy = this.#array.subarray(this.#end, this.#end + length)
+    for (let i = 0; i < length; i++) copy[i] = source[i]!
+    this.#end += length
+    return copy
+  }
+}
+
+const boundsPool = new BoundsPool()
+
 /** Short runs are copied by hand: a call into the runtime costs more than the bytes do. */
 function copy(source: Uint8Array, start: number, size: number, target: Buffer, at: number): void {
   if (size > 48) {
@@ -115,7 +151,8 @@ function copy(source: Uint8Array, start: number, size: number, target: Buffer, a
   for (let i = 0; i < size; i++) target[at + i] = source[start + i]!
 }
 
-class BlockPage implements Page {
+/** Rows one after the other in a block, each with its key in front of its value. */
+export class BlockPage implements Page {
   readonly length: number
   readonly block: Buffer
   readonly bounds: Uint32Array

@@ -20,11 +20,11 @@ export class RenewableSnapshot implements Snapshot {
   #renewals = 0
   #released = false
 
-  /** Takes the state as of now. */
-  constructor(store: Store, keeper: SnapshotKeeper) {
+  /** Takes over a snapshot of the store, whose state it begins with. */
+  constructor(store: Store, held: Snapshot, keeper: SnapshotKeeper) {
     this.#store = store
     this.#keeper = keeper
-    this.#held = store.snapshot()
+    this.#held = held
   }
 
   /** How often it went on to a newer state. What was read before the last time may not be there any more. */

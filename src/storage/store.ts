@@ -2,6 +2,7 @@
  * The ordered store under everything: byte keys in memcmp order, frozen snapshots, atomic and durable commits. Nothing
  * above this folder knows which engine is underneath; every answer comes as a promise, one a page and never one a row.
  */
+import type { PackedRows } from './packed-rows.ts'
 
 /** Holds many named stores. A name is any text; the engine decides how it is kept. */
 export interface StorageEngine {
@@ -30,7 +31,7 @@ export interface Store {
    * Puts these rows in the place of all there are; fastest when they come in the order of their keys. Readers see the
    * old ones until all is done and on disk. Commits under way meanwhile are lost: who replaces is the only writer.
    */
-  replace(portions: AsyncIterable<readonly Put[]>): Promise<void>
+  replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void>
   /** Rewrites the store without its garbage while it is being read and written. One at a time. */
   compact(options?: CompactOptions): Promise<void>
   sizes(): Promise<StoreSizes>
@@ -66,11 +67,7 @@ export interface PageLimits {
 }
 
 /** Rows copied into one block of their own: slices of it stay valid for as long as somebody holds them. */
-export interface Page {
-  readonly length: number
-  readonly block: Buffer
-  /** Three offsets into the block for row i at 3i: its key begins, its value begins (the key ends), its value ends. */
-  readonly bounds: Uint32Array
+export interface Page extends PackedRows {
   key(row: number): Buffer
   value(row: number): Buffer
   /** What is left of the range, or undefined when this page is the last one. */

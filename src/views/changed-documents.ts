@@ -2,9 +2,8 @@
  * Reads what changed in a database since a sequence, as an index wants it: in the order of sequences, each document as the
  * JSON text that its map functions see.
  */
-import { changeTexts } from '../database/change-row.ts'
+import { changePlaces } from '../database/change-row.ts'
 import type { DatabaseView } from '../database/database-view.ts'
-import { stubText } from '../database/document-rendering.ts'
 import {
   afterPrefix,
   bodyKey,
@@ -13,10 +12,8 @@ import {
   numberOfBodyKey,
   sequenceOfChangeKey,
 } from '../database/keys.ts'
-import { decodeBody, type StoredBody } from '../database/stored-body.ts'
-import type { RevisionId } from '../document/revision-id.ts'
-import { conflicts, deletedConflicts } from '../document/winner.ts'
 import type { KeyRange, Page, Snapshot } from '../storage/store.ts'
+import { type BodyPlace, type Change, documentTexts } from './document-texts.ts'
 
 export interface ChangedDocument {
   /** UTF-8. */
@@ -62,12 +59,10 @@ export async function readChanged(
   while (rest && changes < limits.changes && bytes < limits.bytes) {
     const page: Page = await view.snapshot.page(rest, { rows: Math.min(PAGE_CHANGES, limits.changes - changes) })
     const read = changesOf(page, options)
-    const bodies = await bodiesOf(view, read)
-    let next = 0
-    for (const change of read) {
-      const text = change.hasText ? await textOf(view, change, bodies[next++]!, options) : undefined
-      bytes += text?.length ?? 0
-      documents.push({ id: change.id, quotedId: change.quotedId, text })
+    const bodies = await bodiesOf(view.snapshot, read)
+    for (const document of await documentTexts(view, page.block, read, bodies, options)) {
+      bytes += document.text?.length ?? 0
+      documents.push(document)
     }
     if (page.length > 0) reached = sequenceOfChangeKey(page.key(page.length - 1))
     changes += page.length
@@ -81,25 +76,44 @@ export async function readChanged(
 
 const PAGE_CHANGES = 256
 
+function changesOf({ length, block, bounds }: Page, { includeDesign }: ReadingOptions): Change[] {
+  const changes: Change[] = []
+  for (let row = 0; row < length; row++) {
+    const places = changePlaces(block, bounds[3 * row + 1], bounds[3 * row + 2])
+    // One that was never in the index need not be looked for there.
+    if (!includeDesign && isDesign(block, places.idAt)) continue
+    changes.push({ places, sequence: sequenceOfChangeKey(block, bounds[3 * row]) })
+  }
+  return changes
+}
+
+const DESIGN = Buffer.from('"_design/')
+
+function isDesign(block: Buffer, idAt: number): boolean {
+  for (let i = 0; i < DESIGN.length; i++) if (block[idAt + i] !== DESIGN[i]) return false
+  return true
+}
+
 /** The bodies of those changes that have a text. */
-async function bodiesOf(view: DatabaseView, changes: readonly Change[]): Promise<StoredBody[]> {
+async function bodiesOf(snapshot: Snapshot, changes: readonly Change[]): Promise<readonly BodyPlace[]> {
   const numbers: number[] = []
-  for (const { hasText, body } of changes) if (hasText) numbers.push(body)
-  return (await inOneScan(view.snapshot, numbers)) ?? view.bodies(numbers)
+  for (const { places } of changes) if (!places.deleted) numbers.push(places.body)
+  return (await inOneScan(snapshot, numbers)) ?? oneByOne(snapshot, numbers)
 }
 
 /** Documents that were written one after the other have their bodies side by side; undefined where that is not so. */
-async function inOneScan(snapshot: Snapshot, numbers: readonly number[]): Promise<StoredBody[] | undefined> {
+async function inOneScan(snapshot: Snapshot, numbers: readonly number[]): Promise<BodyPlace[] | undefined> {
   const [first, last] = [numbers[0], numbers.at(-1)]
   if (first === undefined || last === undefined || last - first >= 2 * numbers.length) return undefined
-  const bodies: StoredBody[] = []
+  const bodies: BodyPlace[] = []
   let rest: KeyRange | undefined = { from: bodyKey(first), to: bodyKey(last + 1) }
   while (rest) {
     const page: Page = await snapshot.page(rest, { rows: PAGE_CHANGES, bytes: SCAN_BYTES })
+    const { block, bounds } = page
     for (let row = 0; row < page.length && bodies.length < numbers.length; row++) {
-      const number = numberOfBodyKey(page.key(row))
+      const number = numberOfBodyKey(block, bounds[3 * row])
       const wanted = numbers[bodies.length]!
-      if (number === wanted) bodies.push(decodeBody(page.value(row)))
+      if (number === wanted) bodies.push({ block, start: bounds[3 * row + 1]!, end: bounds[3 * row + 2]! })
       else if (number > wanted) return undefined
     }
     rest = page.next
@@ -109,78 +123,10 @@ async function inOneScan(snapshot: Snapshot, numbers: readonly number[]): Promis
 
 const SCAN_BYTES = 256 * 1024
 
-interface Change {
-  readonly id: Buffer
-  readonly quotedId: Buffer
-  readonly quotedWinner: Buffer
-  readonly sequence: number
-  readonly body: number
-  readonly hasText: boolean
-  readonly hasOtherLeaves: boolean
-}
-
-function changesOf(page: Page, { includeDesign }: ReadingOptions): Change[] {
-  const changes: Change[] = []
-  for (let row = 0; row < page.length; row++) {
-    const texts = changeTexts(page.value(row))
-    const { id: quotedId, winner: quotedWinner, deleted, body, hasOtherLeaves } = texts
-    const id = texts.isPlain ? quotedId.subarray(1, -1) : unquoted(quotedId)
-    const isDesign = id.length >= DESIGN.length && DESIGN.equals(id.subarray(0, DESIGN.length))
-    // One that was never in the index need not be looked for there.
-    if (isDesign && !includeDesign) continue
-    const sequence = sequenceOfChangeKey(page.key(row))
-    changes.push({ id, quotedId, quotedWinner, sequence, body, hasText: !deleted, hasOtherLeaves })
-  }
-  return changes
-}
-
-const DESIGN = Buffer.from('_design/')
-
-function unquoted(quoted: Buffer): Buffer {
-  const id: string = JSON.parse(quoted.toString())
-  return Buffer.from(id)
-}
-
-async function textOf(
-  view: DatabaseView,
-  change: Change,
-  { text, attachments }: StoredBody,
-  { localSequence }: ReadingOptions,
-): Promise<Buffer> {
-  if (!change.hasOtherLeaves && !localSequence && attachments.length === 0) return splice(change, text)
-  const id = change.id.toString()
-  const revision: RevisionId = JSON.parse(change.quotedWinner.toString())
-  const record = change.hasOtherLeaves ? await view.record(id) : undefined
-  const tree = record && (await view.tree(id, record))
-  const parts = {
-    id,
-    revision,
-    body: text,
-    conflicts: tree && conflicts(tree),
-    deletedConflicts: tree && deletedConflicts(tree),
-    localSequence: localSequence ? change.sequence : undefined,
-  }
-  return stubText({ revision, deleted: false, parts, attachments, knownGeneration: 0 })
-}
-
-const BEFORE_ID = Buffer.from('{"_id":')
-const BEFORE_REVISION = Buffer.from(',"_rev":')
-const COMMA = 0x2c
-
-/** What most documents need: their own text behind id and revision. */
-function splice({ quotedId, quotedWinner }: Change, body: Buffer): Buffer {
-  const head = BEFORE_ID.length + quotedId.length + BEFORE_REVISION.length + quotedWinner.length
-  const text = Buffer.allocUnsafe(head + body.length)
-  text.set(BEFORE_ID, 0)
-  text.set(quotedId, BEFORE_ID.length)
-  text.set(BEFORE_REVISION, BEFORE_ID.length + quotedId.length)
-  text.set(quotedWinner, head - quotedWinner.length)
-  // The body's brace gives way to a comma; an empty body leaves its closing brace alone.
-  if (body.length === 2) {
-    text[head] = body[1]!
-    return text.subarray(0, head + 1)
-  }
-  text.set(body, head)
-  text[head] = COMMA
-  return text
+async function oneByOne(snapshot: Snapshot, numbers: readonly number[]): Promise<BodyPlace[]> {
+  const stored = await snapshot.getMany(numbers.map(bodyKey))
+  return stored.map((block, i) => {
+    if (!block) throw new Error(`Body ${numbers[i]} is not where its change says.`)
+    return { block, start: 0, end: block.length }
+  })
 }

@@ -37,8 +37,12 @@ export function idOfDocumentKey(key: Buffer): Buffer | undefined {
 
 /** All rows of a view begin with this. */
 export function rowPrefix(view: number): Buffer {
-  return Buffer.of(ROW, view >> 8, view & 0xff)
+  rowPrefixes[view] ??= Buffer.of(ROW, view >> 8, view & 0xff)
+  return rowPrefixes[view]
 }
+
+/** Every query asks for one. Nobody changes them. */
+const rowPrefixes: Buffer[] = []
 
 /** All nodes of a view's rank tree begin with this. */
 export function nodePrefix(view: number): Buffer {
@@ -86,9 +90,9 @@ export function writeRowKey(target: Buffer, position: number, place: RowPlace, e
   return target.writeUInt32BE(number, at + 1)
 }
 
-/** The number of the view that a row belongs to; undefined where the key is of something else. */
-export function viewOfRowKey(key: Buffer): number | undefined {
-  return key[0] === ROW ? key.readUInt16BE(1) : undefined
+/** The number of the view that the row with a key at this place belongs to; undefined where the key is of something else. */
+export function viewOfRowKey(block: Buffer, keyAt: number): number | undefined {
+  return block[keyAt] === ROW ? block.readUInt16BE(keyAt + 1) : undefined
 }
 
 /** Rows of a sort key lie from the sort key itself up to this. */
@@ -173,31 +177,59 @@ export function copyBytes(
 /** A stored row, read. All are views of the stored bytes. */
 export class StoredRow {
   readonly exact: boolean
-  /** `{"id":…,"key":…,"value":…}` */
-  readonly line: Buffer
+  readonly #block: Buffer
+  readonly #lineAt: number
   readonly #keyAt: number
   readonly #valueAt: number
+  readonly #end: number
 
-  constructor(stored: Buffer) {
-    this.exact = stored[0] === 1
-    const reader = new VarintReader(stored, 1)
-    this.#keyAt = reader.number()
-    this.#valueAt = reader.number()
-    this.line = stored.subarray(reader.at)
+  /** The row may be a part of a larger block. */
+  constructor(block: Buffer, start = 0, end = block.length) {
+    this.exact = block[start] === 1
+    const reader = new VarintReader(block, start + 1)
+    const keyInLine = reader.number()
+    const valueInLine = reader.number()
+    this.#block = block
+    this.#lineAt = reader.at
+    this.#keyAt = reader.at + keyInLine
+    this.#valueAt = reader.at + valueInLine
+    this.#end = end
+  }
+
+  /** `{"id":…,"key":…,"value":…}` */
+  get line(): Buffer {
+    return this.#block.subarray(this.#lineAt, this.#end)
   }
 
   get id(): Buffer {
-    return this.line.subarray(BEFORE_ID.length, this.#keyAt - BEFORE_KEY.length)
+    return this.#block.subarray(this.#lineAt + BEFORE_ID.length, this.#keyAt - BEFORE_KEY.length)
   }
 
   get key(): Buffer {
-    return this.line.subarray(this.#keyAt, this.#valueAt - BEFORE_VALUE.length)
+    return this.#block.subarray(this.#keyAt, this.#valueAt - BEFORE_VALUE.length)
   }
 
   get value(): Buffer {
-    return this.line.subarray(this.#valueAt, -1)
+    return this.#block.subarray(this.#valueAt, this.#end - 1)
+  }
+
+  /** The value where it is a number of digits alone, as most numbers are; other values have to be parsed. */
+  get plainNumber(): number | undefined {
+    const end = this.#end - 1
+    if (end - this.#valueAt > EXACT_DIGITS) return undefined
+    let number = 0
+    for (let at = this.#valueAt; at < end; at++) {
+      const digit = this.#block[at]! - ZERO
+      if (digit < 0 || digit > 9) return undefined
+      number = 10 * number + digit
+    }
+    return number
   }
 }
+
+const ZERO = 0x30
+/** Numbers of more digits may not be exact. */
+const EXACT_DIGITS = 15
 
 /** Where the line begins in a stored row that begins at a place of a larger block. */
 export function lineStart(block: Uint8Array, rowStart: number): number {

@@ -3,32 +3,38 @@ import type { RenewableSnapshot } from '../storage/renewable-snapshot.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { IndexState } from './index-state.ts'
 import type { OpenIndex, OpenView } from './open-index.ts'
+import { PassingSnapshot } from './passing-snapshot.ts'
 import { SameIndexSnapshot } from './same-index-snapshot.ts'
 import type { ViewDesign } from './view-design.ts'
 import type { ViewTree } from './view-trees.ts'
+
+/** Where snapshots go whose readers may take their time. */
+export interface SnapshotHolder {
+  keep(snapshot: Snapshot): RenewableSnapshot
+}
 
 export class PublishedIndex implements OpenIndex {
   readonly signature: string
   readonly updateSequence: number
   readonly purgeSequence: number
-  readonly #snapshot: Snapshot
-  readonly #pin: Disposable
+  readonly #snapshot: PassingSnapshot
+  readonly #holder: SnapshotHolder
   readonly #design: ViewDesign
   readonly #state: IndexState | undefined
   readonly #trees: readonly ViewTree[]
 
   /** Takes the snapshot over. Without a state, the index was never built: a store may hold rows that are of no use. */
   constructor(
-    snapshot: RenewableSnapshot,
+    snapshot: Snapshot,
+    holder: SnapshotHolder,
     state: IndexState | undefined,
-    design: ViewDesign,
-    trees: readonly ViewTree[],
+    { design, trees }: IndexParts,
   ) {
     this.signature = design.signature
     this.updateSequence = state?.updateSequence ?? 0
     this.purgeSequence = state?.purgeSequence ?? 0
-    this.#snapshot = state ? new SameIndexSnapshot(snapshot, state.uuid, state.salt) : emptySnapshot(snapshot)
-    this.#pin = snapshot.pin()
+    this.#snapshot = new PassingSnapshot(state ? snapshot : emptySnapshot(snapshot))
+    this.#holder = holder
     this.#design = design
     this.#state = state
     this.#trees = trees
@@ -51,8 +57,11 @@ export class PublishedIndex implements OpenIndex {
     }
   }
 
+  /** Only from here on is the state looked after: most queries end before. */
   letStatePass(): void {
-    this.#pin[Symbol.dispose]()
+    const state = this.#state
+    if (!state) return
+    this.#snapshot.pass((snapshot) => new SameIndexSnapshot(this.#holder.keep(snapshot), state.uuid, state.salt))
   }
 
   release(): void {
@@ -62,6 +71,12 @@ export class PublishedIndex implements OpenIndex {
   [Symbol.dispose](): void {
     this.release()
   }
+}
+
+/** What an index is made of, beside its rows. */
+export interface IndexParts {
+  readonly design: ViewDesign
+  readonly trees: readonly ViewTree[]
 }
 
 function emptySnapshot(held: Snapshot): Snapshot {

@@ -14,7 +14,7 @@ import type { UpdateProgress } from './index-update.ts'
 import type { OpenIndex } from './open-index.ts'
 import { PublishedIndex } from './published-index.ts'
 import { type ViewTree, viewTrees } from './view-trees.ts'
-import type { Freshness, IndexInformation } from './views.ts'
+import type { Client, Freshness, IndexInformation } from './views.ts'
 
 export interface IndexSurroundings {
   readonly runner: IndexRunner
@@ -55,9 +55,9 @@ export class ViewIndex {
     this.#state = new StateReader(place.database.uuid)
   }
 
-  async open(freshness: Freshness, signal?: AbortSignal): Promise<OpenIndex> {
+  async open(freshness: Freshness, client?: Client): Promise<OpenIndex> {
     if (freshness === 'stale') return this.#published()
-    const required = await this.#databaseState()
+    const required = await this.place.database.latestState()
     if (freshness === 'update after') {
       const index = await this.#published()
       if (!(await this.#hasReached(index, required))) this.#startRun()
@@ -67,7 +67,7 @@ export class ViewIndex {
       const index = await this.#published()
       if (await this.#hasReached(index, required)) return index
       index.release()
-      await this.#reach(required, signal)
+      await this.#reach(required, client?.signal)
     }
   }
 
@@ -112,13 +112,13 @@ export class ViewIndex {
   }
 
   async #published(): Promise<PublishedIndex> {
-    const { design } = this.place
+    const { store, design } = this.place
     this.#ending.signal.throwIfAborted()
-    const snapshot = this.#held.snapshot()
+    const snapshot = store.snapshot()
     try {
-      using _pin = snapshot.pin()
       const state = await this.#state.read(snapshot)
-      return new PublishedIndex(snapshot, state, design, this.#treesOf(state?.salt ?? NO_SALT))
+      const trees = this.#treesOf(state?.salt ?? NO_SALT)
+      return new PublishedIndex(snapshot, this.#held, state, { design, trees })
     } catch (error) {
       snapshot.release()
       throw error
@@ -135,16 +135,11 @@ export class ViewIndex {
     return this.#trees.trees
   }
 
-  async #databaseState(): Promise<Required> {
-    using view = this.place.database.view()
-    return await view.state()
-  }
-
   async #hasReached(index: OpenIndex, required: Required): Promise<boolean> {
     if (!isAtLeast(index, required)) return false
     if (index.updateSequence === required.updateSequence) return true
     // It is ahead of what was asked for; of the database it cannot be, unless that was put back to an older state.
-    return isAtLeast(await this.#databaseState(), index)
+    return isAtLeast(await this.place.database.latestState(), index)
   }
 
   /** Resolves when a state may be new enough. */

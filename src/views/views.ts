@@ -19,6 +19,11 @@ import { type IndexSurroundings, ViewIndex } from './view-index.ts'
  */
 export type Freshness = 'updated' | 'stale' | 'update after'
 
+/** Who waits for an index. It is asked for its signal only when there is something to wait for. */
+export interface Client {
+  readonly signal: AbortSignal
+}
+
 export interface IndexInformation {
   readonly signature: string
   readonly language: string
@@ -64,15 +69,10 @@ export class Views {
 
   /**
    * A state of the index, to be released. Rejects with what went wrong in a function, with 404 when the database is
-   * deleted meanwhile, and with the signal's reason.
+   * deleted meanwhile, and with the reason of the client's signal.
    */
-  async openIndex(
-    database: Database,
-    design: ViewDesign,
-    freshness: Freshness,
-    signal?: AbortSignal,
-  ): Promise<OpenIndex> {
-    return this.#use(database, design, (index) => index.open(freshness, signal))
+  async openIndex(database: Database, design: ViewDesign, freshness: Freshness, client?: Client): Promise<OpenIndex> {
+    return this.#use(database, design, (index) => index.open(freshness, client))
   }
 
   /** Never brings the index up to date. */

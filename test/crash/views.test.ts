@@ -11,5 +11,6 @@ describe('an index whose server is killed while it works on it', () => {
     expect(await rounds.build(3), seed).toEqual([])
     expect(await rounds.update(2), seed).toEqual([])
     expect(rounds.seen.builds + rounds.seen.updates, seed).toBeGreaterThan(1)
+    expect(rounds.seen.keptRuns, seed).toBeGreaterThan(0)
   })
 })

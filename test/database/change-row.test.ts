@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { changeTexts, decodeChange, encodeChange } from '../../src/database/change-row.ts'
+import { changePlaces, decodeChange, encodeChange } from '../../src/database/change-row.ts'
 import { parseRevision } from '../../src/document/revision-id.ts'
 
 const id = fc.oneof(
@@ -11,7 +11,7 @@ const revision = fc
   .tuple(fc.integer({ min: 1, max: 9999 }), fc.stringMatching(/^[0-9a-f]{32}$/))
   .map(([generation, hash]) => parseRevision(`${generation}-${hash}`))
 
-it('is read in slices as it is read whole', () => {
+it('is found in a block as it is read whole', () => {
   fc.assert(
     fc.property(
       id,
@@ -19,14 +19,17 @@ it('is read in slices as it is read whole', () => {
       fc.boolean(),
       fc.nat({ max: 2 ** 40 }),
       fc.integer({ min: 1, max: 2 ** 40 }),
-      (name, leaves, deleted, body, sequence) => {
+      fc.uint8Array({ maxLength: 5 }),
+      (name, leaves, deleted, body, sequence, beside) => {
         const stored = encodeChange(sequence, { id: name, leaves, deleted, body })
         const whole = decodeChange(stored)
-        const texts = changeTexts(stored)
-        expect(JSON.parse(texts.id.toString())).toBe(whole.id)
-        expect(JSON.parse(texts.winner.toString())).toBe(leaves[0])
-        if (texts.isPlain) expect(texts.id.toString()).toBe(`"${whole.id}"`)
-        expect(texts).toMatchObject({ deleted, body, hasOtherLeaves: leaves.length > 1 })
+        const block = Buffer.concat([beside, stored, beside])
+        const places = changePlaces(block, beside.length, beside.length + stored.length)
+        const idText = block.toString('utf8', places.idAt, places.idEnd)
+        expect(JSON.parse(idText)).toBe(whole.id)
+        expect(JSON.parse(block.toString('utf8', places.winnerAt, places.winnerEnd))).toBe(leaves[0])
+        if (places.isPlain) expect(idText).toBe(`"${whole.id}"`)
+        expect(places).toMatchObject({ deleted, body, hasOtherLeaves: leaves.length > 1 })
       },
     ),
   )

@@ -139,6 +139,18 @@ describe('an exception', () => {
       reason: 'my reason',
     })
   })
+
+  it.each(['["fatal"]', 'new Proxy([], { get: function() { throw 1 } })'])(
+    'leaves out one document when it only looks fatal: %s',
+    async (thrown) => {
+      const source = `function(doc) { if (doc.bad) throw ${thrown}; emit(doc._id) }`
+      const rows = await emittedBy(functions, mapsOf(source), { _id: 'a' }, { _id: 'b', bad: true }, { _id: 'c' })
+      expect(rows).toEqual([
+        ['a', null],
+        ['c', null],
+      ])
+    },
+  )
 })
 
 it('a batch may take longer than the time of one document', async () => {

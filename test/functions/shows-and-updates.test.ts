@@ -78,6 +78,23 @@ describe('a show', () => {
     })
   })
 
+  it('that throws tells where in its own code, and nothing of what is around it', async () => {
+    const reason = await shown(functions, 'function() {\n  nosuch()\n}').catch((error: Error) => error.message)
+    expect(reason).toMatch(/ReferenceError: nosuch is not defined\n {4}at .*<anonymous>:2:3\)?$/)
+  })
+
+  it.each([
+    'Object.defineProperty(error, "stack", { get: function() { throw 1 } })',
+    'error.stack = Symbol("stack")',
+    'Error.prepareStackTrace = function() { throw 1 }',
+  ])('that throws an error of which nothing can be read fails with a render error: %s', async (trick) => {
+    const source = `function() { var error = new Error("x"); ${trick}; throw error }`
+    await expect(shown(functions, source)).rejects.toMatchObject({
+      error: 'render_error',
+      reason: 'function raised error: Error: x \nstacktrace: ',
+    })
+  })
+
   it('that throws for a document that is not there says that', async () => {
     const source = 'function(doc) { return doc.title }'
     await expect(shown(functions, source, { document: null, request: { id: 'gone' } })).rejects.toMatchObject({

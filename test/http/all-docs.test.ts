@@ -202,6 +202,7 @@ describe('a range of _all_docs', () => {
     ['limit=0', '0:'],
     ['startkey="b"&limit=0', '1:'],
     ['limit=99999999', '0: a b c d e'],
+    ['limit=9223372036854775807', '0: a b c d e'],
     ['startkey="b"&skip=1', '2: c d e'],
     ['descending=true&startkey="d"&skip=1&limit=2', '2: c b'],
     ['startkey_docid=c', '2: c d e'],

@@ -83,6 +83,26 @@ describe('a session cookie', () => {
   })
 })
 
+describe('a question about revisions', () => {
+  const MIA = 'org.service.user:mia'
+
+  it('does not tell of users who may not be read', async () => {
+    const { _rev: rev } = (await client().request('GET', `/_users/${MIA}`, { headers: ADMIN })).as<{ _rev: string }>()
+    const body = { [MIA]: [rev, '9-x'], 'org.service.user:noone': [rev, '9-x'] }
+    const ask = (headers: Record<string, string>) =>
+      client()
+        .request('POST', '/_users/_revs_diff', { headers, body })
+        .then((reply) => reply.json)
+    const nothing = { missing: [rev, '9-x'] }
+    expect(await ask({})).toEqual({ [MIA]: nothing, 'org.service.user:noone': nothing })
+    const known = { missing: ['9-x'], possible_ancestors: [rev] }
+    expect(await ask({ Cookie: `AuthSession=${token}` })).toMatchObject({ [MIA]: known })
+    expect(await ask(ADMIN)).toMatchObject({ [MIA]: known })
+    const { json } = await client().request('POST', '/_users/_missing_revs', { body: { [MIA]: [rev] } })
+    expect(json).toEqual({ missing_revs: { [MIA]: [rev] } })
+  })
+})
+
 describe('a name', () => {
   const header = (reply: Reply) => Object.keys(reply.headers)
 

@@ -306,6 +306,19 @@ describe('clients on feeds', () => {
     expect(await clientsCounted(server)).toBe(0)
   })
 
+  it('are counted as before when statistics begin anew', async () => {
+    const server = new Client((await startService({ inMemory: true })).url)
+    const db = await server.database()
+    const [feed, other] = [await follow(db, 'feed=continuous'), await follow(db, 'feed=longpoll')]
+    await server.request('PUT', '/_config/stats/rate', { body: '"900"' })
+    expect(await clientsCounted(server)).toBe(2)
+    feed.leave()
+    await until(async () => (await clientsCounted(server)) === 1)
+    await server.request('PUT', '/_config/stats/rate', { body: '"800"' })
+    other.leave()
+    await until(async () => (await clientsCounted(server)) === 0)
+  })
+
   it('that leave are forgotten at once, without an update', async () => {
     const server = new Client((await startService({ inMemory: true })).url)
     const db = await server.database()
@@ -341,5 +354,18 @@ describe('clients on feeds', () => {
     const feed = await follow(db, 'feed=longpoll&callback=f')
     await db.save('a', {})
     expect(await feed.ended()).toMatch(/^\/\* Service \*\/f\(\{"results":\[\n\{"seq":1.*\n\],\n"last_seq":1\}\);\n$/)
+  })
+
+  it('hear of changes at once where they call for JSONP', async () => {
+    const { url } = await startService({ inMemory: true, settings: { httpd: { allow_jsonp: 'true' } } })
+    const db = await new Client(url).database()
+    const feed = await follow(db, 'feed=continuous&limit=2&heartbeat=20&callback=f')
+    await feed.receives('f(\n')
+    await db.save('a', {})
+    await feed.receives(row(1, 'a'))
+    await db.save('b', {})
+    expect((await feed.ended()).replace(/\n+/g, '\n')).toBe(
+      `/* Service */f(\n${row(1, 'a')}\r\n${row(2, 'b')}\r\n{"last_seq":2});\n`,
+    )
   })
 })

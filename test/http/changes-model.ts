@@ -5,14 +5,17 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import { createService } from '../../src/service.ts'
-import { Client, type TestDatabase, until } from '../support/client.ts'
+import { Client, type TestDatabase } from '../support/client.ts'
 import type { Change, ChangesReply } from '../support/feed.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 interface Size {
   readonly numRuns: number
   readonly writes: number
+  readonly fewestReaders?: number
   readonly readers: number
+  /** How long a reader waits for changes before it leaves and comes back. */
+  readonly waitMs?: number
 }
 
 const IDS = ['a', 'b', 'c', 'd', 'e', '_design/x', '_design/y']
@@ -35,22 +38,24 @@ const reader = fc.record({
 })
 type Reader = typeof reader extends fc.Arbitrary<infer T> ? T : never
 
-export async function followWhileWriting({ numRuns, writes, readers }: Size): Promise<void> {
+export async function followWhileWriting(size: Size): Promise<void> {
+  const { numRuns, writes, fewestReaders = 1, readers, waitMs = 20 } = size
   const service = await createService({ port: 0, dir: await temporaryFolder() })
   const client = new Client(await service.listen())
   try {
     await fc.assert(
       fc.asyncProperty(
         fc.array(write, { minLength: writes / 2, maxLength: writes }),
-        fc.array(reader, { minLength: 1, maxLength: readers }),
+        fc.array(reader, { minLength: fewestReaders, maxLength: readers }),
         async (planned, following) => {
           const db = await client.database()
-          const followers = following.map((each) => new Follower(db, each))
-          const done = followers.map((follower) => follower.run())
+          const followers = following.map((each) => new Follower(db, each, waitMs))
           const half = Math.ceil(planned.length / 2)
-          await Promise.all([writeAll(db, planned.slice(0, half)), writeAll(db, planned.slice(half))])
-          for (const follower of followers) follower.finish()
-          await Promise.all(done)
+          const writers = [planned.slice(0, half), planned.slice(half)].map((plan) => writeAll(db, plan))
+          const finished = Promise.all(writers).finally(() => {
+            for (const follower of followers) follower.finish()
+          })
+          await Promise.all([finished, ...followers.map((follower) => follower.run())])
           const { results } = (await db.get('_changes?style=all_docs')).as<ChangesReply>()
           for (const follower of followers) follower.check(results)
         },
@@ -90,13 +95,15 @@ async function writeAll(db: TestDatabase, plan: readonly Write[]): Promise<void>
 class Follower {
   readonly #db: TestDatabase
   readonly #options: Reader
+  readonly #waitMs: number
   readonly #changes: Change[] = []
   #since = 0
   #isLast = false
 
-  constructor(db: TestDatabase, options: Reader) {
+  constructor(db: TestDatabase, options: Reader, waitMs: number) {
     this.#db = db
     this.#options = options
+    this.#waitMs = waitMs
   }
 
   /** Nothing will be written any more. */
@@ -106,17 +113,17 @@ class Follower {
 
   /** Comes again and again, until there is nothing new and nothing can come. */
   async run(): Promise<void> {
-    await until(async () => {
+    for (let isDone = false; !isDone; ) {
       const isLast = this.#isLast
       const isNothing = (await this.#visit()) === 0
-      return isLast && isNothing
-    }, 30_000)
+      isDone = isLast && isNothing
+    }
   }
 
   /** One request, read to its end or as long as the patience lasts; tells how many changes came. */
   async #visit(): Promise<number> {
     const { feed, style, documents, filter, limit, patienceBytes } = this.#options
-    const query = [`feed=${feed}`, `style=${style}`, `since=${this.#since}`, filter, 'timeout=20']
+    const query = [`feed=${feed}`, `style=${style}`, `since=${this.#since}`, filter, `timeout=${this.#waitMs}`]
     if (documents) query.push('include_docs=true')
     if (limit !== undefined) query.push(`limit=${limit}`)
     const leaving = new AbortController()

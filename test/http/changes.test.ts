@@ -152,6 +152,7 @@ describe('limit and descending', () => {
     ['limit=2', '1:a 2:b → 2'],
     ['limit=0', '1:a → 1'],
     ['limit=9', '1:a 2:b 3:c → 3'],
+    ['limit=9223372036854775807', '1:a 2:b 3:c → 3'],
     ['limit=1&since=1', '2:b → 2'],
     ['descending=true', '3:c 2:b 1:a → 1'],
     ['descending=TRUE&limit=1', '3:c → 3'],

@@ -54,8 +54,17 @@ describe('parameters of a view query', () => {
     expect(idsOf(await query(db, 'map', 'descending=False&limit=1'))).toEqual(['doc-0'])
   })
 
+  it('takes the largest number of a client for all', async () => {
+    const largest = '9223372036854775807'
+    expect(keysOf(await query(db, 'map', `limit=${largest}&startkey=8`))).toEqual([8, 9])
+    expect(await query(db, 'map', `skip=${largest}`)).toMatchObject({ offset: 10, rows: [] })
+    expect(keysOf(await query(db, 'sum', `group_level=${largest}&startkey=8`))).toEqual([8, 9])
+    const reply = await db.post('_design/d/_view/map', `{"startkey":8,"limit":${largest}}`)
+    expect(keysOf(answerOf(reply))).toEqual([8, 9])
+  })
+
   it.each(['limit', 'skip', 'group_level'])('%s must be a whole number that is not negative', async (name) => {
-    for (const text of ['', 'x', '1.5', '"1"', '9'.repeat(40)]) {
+    for (const text of ['', 'x', '1.5', '"1"', '1e3']) {
       const reply = await db.get(`_design/d/_view/map?${name}=${encodeURIComponent(text)}`)
       expectRefusal(reply, 400, 'query_parse_error', `Invalid value for integer: ${JSON.stringify(text)}`)
     }

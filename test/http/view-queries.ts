@@ -5,7 +5,7 @@ import type { JsonValue } from '../../src/encoding/json-value.ts'
 import type { TestDatabase } from '../support/client.ts'
 import { answerOf, json, putViews } from '../support/views.ts'
 import { type NaiveParameters, type NaiveRow, type NaiveView, naiveQuery } from '../views/query/naive-query.ts'
-import { anyId, fewKeys, parametersFor, reducedParametersFor } from '../views/query/query-arbitraries.ts'
+import { anyId, fewOrLongKeys, parametersFor, reducedParametersFor } from '../views/query/query-arbitraries.ts'
 
 const MAP = 'function (doc) { for (var i = 0; i < doc.rows.length; i++) emit(doc.rows[i][0], doc.rows[i][1]) }'
 
@@ -82,7 +82,7 @@ async function agree(db: TestDatabase, rows: readonly NaiveRow[], asked: readonl
   }
 }
 
-const batches = fewKeys.chain((keys) =>
+const batches = fewOrLongKeys.chain((keys) =>
   fc.array(
     fc.array(
       fc.record<Edit>({

@@ -231,8 +231,8 @@ describe('rows with unusual keys and ids', () => {
     expect(idsOf(await query(db, 'map', `key=${json('"\\\n')}`))).toEqual(['a"\\'])
     const reply = await db.post('_design/d/_view/map', { keys: [long, `${long}y`, `${long}z`, [long, 1]] })
     expect(same(keysOf(answerOf(reply)), [long, `${long}y`, [long, 1]])).toBe(true)
-    // Among keys that are so long and so alike the order is not that of the keys, but it is one.
     const all = keysOf(await query(db, 'map'))
+    expect(same(all.slice(3), [long, `${long}y`, [long, 1]])).toBe(true)
     const skipped = await Promise.all([3, 4, 5].map((skip) => query(db, 'map', `skip=${skip}`)))
     expect(skipped.map((answer) => keysOf(answer).length)).toEqual([3, 2, 1])
     for (const [i, answer] of skipped.entries()) expect(same(keysOf(answer), all.slice(3 + i))).toBe(true)

@@ -172,7 +172,7 @@ describe('those who wait for an index', () => {
     const { promise: held, resolve: go } = Promise.withResolvers<void>()
     functions.beforeMap = () => held
     const leaving = new AbortController()
-    const first = views.openIndex(database, BY_N, 'updated', leaving.signal)
+    const first = views.openIndex(database, BY_N, 'updated', leaving)
     const second = keysOf(views, database)
     await expect.poll(async () => (await views.information(database, BY_N)).waitingClients).toBe(2)
     leaving.abort(new Error('I have to go.'))

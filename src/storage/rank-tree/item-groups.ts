@@ -31,8 +31,8 @@ export function cut(layout: TreeLayout, level: number, { start, items, end }: Ru
   let group: Group = { start, items: [], next: end }
   const groups = [group]
   for (const item of items) {
-    const boundary = layout.boundaryOf(item.key)
-    if (layout.levelOf(boundary) >= level && !boundary.equals(group.start)) {
+    const boundary = layout.reachOf(item) >= level ? layout.boundaryOf(item.key) : undefined
+    if (boundary && !boundary.equals(group.start)) {
       group.next = boundary
       group = { start: boundary, items: [], next: end }
       groups.push(group)

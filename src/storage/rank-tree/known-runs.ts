@@ -1,6 +1,7 @@
 /**
- * Runs of nodes that were read lately, each with what lies before its nodes. They are those of one state of the store
- * and forgotten when a newer one is read, so whoever counts often in a store that does not change reads few nodes.
+ * Runs of nodes that were read lately, each with what lies before its nodes and with the runs below them. They are those
+ * of one state of the store and forgotten when a newer one is read, so whoever counts often in a store that does not
+ * change reads few nodes.
  */
 import { compareBytes } from '../../encoding/byte-order.ts'
 import type { Item } from './tree-item.ts'
@@ -10,48 +11,49 @@ const NODES_LIMIT = 8192
 
 export class KnownRuns {
   #version = -1
-  #levels: number | undefined
-  #nodes = 0
-  readonly #runs = new Map<string, CountedRun>()
+  #tree = new KnownTree()
 
-  /** How many levels the tree has in that state, if that is known. */
-  levels(version: number): number | undefined {
-    return version === this.#version ? this.#levels : undefined
-  }
-
-  learnLevels(version: number, levels: number): void {
-    if (this.#isOf(version)) this.#levels = levels
-  }
-
-  find(version: number, level: number, start: Buffer): CountedRun | undefined {
-    return version === this.#version ? this.#runs.get(placeOf(level, start)) : undefined
-  }
-
-  learn(version: number, level: number, start: Buffer, run: CountedRun): void {
-    if (!this.#isOf(version)) return
-    if (this.#nodes + run.length > NODES_LIMIT) this.#forget()
-    this.#runs.set(placeOf(level, start), run)
-    this.#nodes += run.length
-  }
-
-  /** Readers of older states go on without. */
-  #isOf(version: number): boolean {
+  /** What is known of that state. Readers of an older one than the newest begin with nothing. */
+  of(version: number): KnownTree {
+    if (version === this.#version) return this.#tree
+    const tree = new KnownTree()
     if (version > this.#version) {
       this.#version = version
-      this.#levels = undefined
-      this.#forget()
+      this.#tree = tree
     }
-    return version === this.#version
+    return tree
+  }
+}
+
+/** The runs of one state, from the top down. */
+export class KnownTree {
+  /** How many levels of nodes there are, if that is known. */
+  levels: number | undefined
+  #top: CountedRun | undefined
+  #nodes = 0
+
+  /** The run below a node; without one the run of the highest level. */
+  below(node: CountedNode | undefined): CountedRun | undefined {
+    return node ? node.run.below[node.index] : this.#top
+  }
+
+  learn(node: CountedNode | undefined, run: CountedRun): void {
+    if (this.#nodes + run.length > NODES_LIMIT) this.#forget()
+    this.#nodes += run.length
+    if (node) node.run.below[node.index] = run
+    else this.#top = run
   }
 
   #forget(): void {
-    this.#runs.clear()
     this.#nodes = 0
+    this.#top = undefined
   }
 }
 
 /** The nodes of a level between two boundaries of the next one. */
 export class CountedRun {
+  /** What is known of the level below, by the node that stands for it. */
+  readonly below: (CountedRun | undefined)[] = []
   readonly #keys: Buffer[] = []
   readonly #nexts: (Buffer | undefined)[] = []
   /** What the nodes before each weigh. */
@@ -68,6 +70,7 @@ export class CountedRun {
     this.#keys.push(Buffer.from(key))
     this.#nexts.push(next && Buffer.from(next))
     this.#before.push(this.weight)
+    this.below.push(undefined)
     this.weight += weight
   }
 
@@ -83,19 +86,18 @@ export class CountedRun {
   }
 
   #node(index: number): CountedNode {
-    return { key: this.#keys[index]!, next: this.#nexts[index], before: this.#before[index]! }
+    return { run: this, index, key: this.#keys[index]!, next: this.#nexts[index], before: this.#before[index]! }
   }
 }
 
 export interface CountedNode {
+  /** Where it is, and the how manieth there. */
+  readonly run: CountedRun
+  readonly index: number
   readonly key: Buffer
   readonly next: Buffer | undefined
   /** What the nodes of its run before it weigh. */
   readonly before: number
-}
-
-function placeOf(level: number, start: Buffer): string {
-  return `${level} ${start.toString('latin1')}`
 }
 
 /** The last of the first `length` numbers for which something holds that holds for all before; it holds for 0. */

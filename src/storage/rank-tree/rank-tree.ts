@@ -158,7 +158,7 @@ export class RankTree {
 
   /** Makes the nodes of rows that are handed to it, in key order: for a first build. */
   builder(): TreeBuilder {
-    return new TreeBuilder(this.#layout, this.#reducer, this.#weightOf ?? (() => 1))
+    return new TreeBuilder(this.#layout, this.#reducer, this.#weightOf)
   }
 
   /** All nodes as the rows of the snapshot ask for, whatever nodes it has. */

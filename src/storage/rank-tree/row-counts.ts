@@ -1,23 +1,17 @@
 /** Counts rows from the top of a tree down: one run of nodes a level, few of which have to be read, and a few rows. */
 import assert from 'node:assert/strict'
 import type { Snapshot } from '../store.ts'
-import { type CountedNode, CountedRun, type KnownRuns } from './known-runs.ts'
+import { type CountedNode, CountedRun, type KnownRuns, type KnownTree } from './known-runs.ts'
 import { SENTINEL, weightOfAll } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
-/** A stretch of the rows, from one boundary to the next. */
-interface Stretch {
-  readonly start: Buffer
-  readonly end: Buffer | undefined
-}
-
 export interface CountedBoundary {
   readonly start: Buffer
   readonly before: number
+  /** What all rows weigh. */
+  readonly total: number
 }
-
-const ALL: Stretch = { start: SENTINEL, end: undefined }
 
 export class RowCounts {
   readonly #snapshot: Snapshot
@@ -34,9 +28,7 @@ export class RowCounts {
 
   /** What all rows weigh. */
   async total(): Promise<number> {
-    const version = await this.#snapshot.version()
-    const levels = await this.#levels(version)
-    return levels === 0 ? 0 : (await this.#run(version, levels, ALL)).weight
+    return (await this.#top())?.weight ?? 0
   }
 
   /** What all rows before the key weigh. */
@@ -49,37 +41,28 @@ export class RowCounts {
 
   /** The last boundary at or before the key, and what all rows before it weigh. */
   async boundaryBefore(key: Uint8Array): Promise<CountedBoundary> {
+    let before = 0
     const path = await this.path(key)
-    const before = path.reduce((sum, node) => sum + node.before, 0)
-    return { start: path.at(-1)?.key ?? SENTINEL, before }
+    for (const node of path) before += node.before
+    return { start: path.at(-1)?.key ?? SENTINEL, before, total: path[0]?.run.weight ?? 0 }
   }
 
   /** The last node at or before the key of every level, the highest first; without a key the last of all. */
-  async path(key: Uint8Array | undefined): Promise<CountedNode[]> {
-    const version = await this.#snapshot.version()
-    const path: CountedNode[] = []
-    let stretch = ALL
-    for (let level = await this.#levels(version); level > 0; level--) {
-      const node = (await this.#run(version, level, stretch)).nodeAt(key)
-      path.push(node)
-      stretch = { start: node.key, end: node.next }
-    }
-    return path
+  path(key: Uint8Array | undefined): Promise<CountedNode[]> {
+    return this.#descend((run) => run.nodeAt(key))
   }
 
   /** The key of the row with which the weight of all rows so far exceeds the position, if there are so many. */
   async select(position: number): Promise<Buffer | undefined> {
-    const version = await this.#snapshot.version()
-    const levels = await this.#levels(version)
-    if (levels === 0 || position >= (await this.#run(version, levels, ALL)).weight) return undefined
+    if (position >= (await this.total())) return undefined
     let rest = position
-    let stretch = ALL
-    for (let level = levels; level > 0; level--) {
-      const node = (await this.#run(version, level, stretch)).nodeAtPosition(rest)
+    const path = await this.#descend((run) => {
+      const node = run.nodeAtPosition(rest)
       rest -= node.before
-      stretch = { start: node.key, end: node.next }
-    }
-    for await (const rows of this.#reader.pages(0, stretch.start, stretch.end, 2 * this.#layout.fanOut)) {
+      return node
+    })
+    const { key: start = SENTINEL, next: end } = path.at(-1) ?? {}
+    for await (const rows of this.#reader.pages(0, start, end, 2 * this.#layout.fanOut)) {
       for (const { key, weight } of rows) {
         if (rest < weight) return key
         rest -= weight
@@ -88,24 +71,40 @@ export class RowCounts {
     throw new assert.AssertionError({ message: 'A tree and its rows disagree: a node weighs more than what it holds.' })
   }
 
+  async #top(): Promise<CountedRun | undefined> {
+    const tree = this.#known.of(await this.#snapshot.version())
+    const levels = tree.levels ?? (await this.#readLevels(tree))
+    return levels === 0 ? undefined : (tree.below(undefined) ?? (await this.#read(tree, levels, undefined)))
+  }
+
+  /** One node of every level, each of those that the one before stands for. Waits only for what is not known. */
+  async #descend(choose: (run: CountedRun) => CountedNode): Promise<CountedNode[]> {
+    const tree = this.#known.of(await this.#snapshot.version())
+    const path: CountedNode[] = []
+    let node: CountedNode | undefined
+    for (let level = tree.levels ?? (await this.#readLevels(tree)); level > 0; level--) {
+      node = choose(tree.below(node) ?? (await this.#read(tree, level, node)))
+      path.push(node)
+    }
+    return path
+  }
+
   /** How many levels of nodes there are. The last has one node, for the whole tree. */
-  async #levels(version: number): Promise<number> {
-    const known = this.#known.levels(version)
-    if (known !== undefined) return known
+  async #readLevels(tree: KnownTree): Promise<number> {
     const { length } = await this.#reader.sentinels()
-    this.#known.learnLevels(version, length)
+    tree.levels = length
     return length
   }
 
-  async #run(version: number, level: number, { start, end }: Stretch): Promise<CountedRun> {
-    const known = this.#known.find(version, level, start)
-    if (known) return known
+  /** The nodes of a level that a node of the next one stands for; without it all. */
+  async #read(tree: KnownTree, level: number, node: CountedNode | undefined): Promise<CountedRun> {
     const run = new CountedRun()
+    const { key: start = SENTINEL, next: end } = node ?? {}
     for await (const nodes of this.#reader.pages(level, start, end, 4 * this.#layout.fanOut)) {
-      for (const node of nodes) run.add(node)
+      for (const each of nodes) run.add(each)
     }
     assert(run.length > 0, 'A tree lacks a node that the level above it has.')
-    this.#known.learn(version, level, start, run)
+    tree.learn(node, run)
     return run
   }
 }

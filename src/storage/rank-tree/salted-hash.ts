@@ -17,17 +17,16 @@ export class SaltedHash {
     this.#high = wordAt(salt, 4)
   }
 
-  /** A number of 32 bits, signed. */
-  of(bytes: Uint8Array): number {
+  /** A number of 32 bits, signed, for a part of the bytes. */
+  of(bytes: Uint8Array, start = 0, end = bytes.length): number {
     let v0 = this.#low
     let v1 = this.#high
     let v2 = 0x6c796765 ^ this.#low
     let v3 = 0x74656462 ^ this.#high
-    const size = bytes.length
-    const tail = size & ~3
+    const tail = start + ((end - start) & ~3)
     // Three closing rounds follow the words: the loop covers them too, so that the round stands here only once.
-    for (let at = 0; at <= tail + 12; at += 4) {
-      const word = at < tail ? wordAt(bytes, at) : at === tail ? lastWord(bytes, tail) : 0
+    for (let at = start; at <= tail + 12; at += 4) {
+      const word = at < tail ? wordAt(bytes, at) : at === tail ? lastWord(bytes, start, tail, end) : 0
       if (at === tail + 4) v2 ^= 0xff
       v3 ^= word
       v0 = (v0 + v1) | 0
@@ -51,8 +50,8 @@ function wordAt(bytes: Uint8Array, at: number): number {
 }
 
 /** What is left after the whole words, closed with the length. */
-function lastWord(bytes: Uint8Array, tail: number): number {
-  let word = bytes.length << 24
-  for (let at = tail; at < bytes.length; at++) word |= bytes[at]! << (8 * (at - tail))
+function lastWord(bytes: Uint8Array, start: number, tail: number, end: number): number {
+  let word = (end - start) << 24
+  for (let at = tail; at < end; at++) word |= bytes[at]! << (8 * (at - tail))
   return word
 }

@@ -3,6 +3,7 @@
  * what it ought to be. It keeps what has come since the last `drain` and one open group a level, never the whole.
  */
 import type { Put } from '../store.ts'
+import { PlacedRow } from './placed-row.ts'
 import { type Reducer, summarise } from './summary.ts'
 import { encodeNode, type Group, type Item, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
@@ -10,11 +11,11 @@ import type { TreeLayout } from './tree-layout.ts'
 export class TreeBuilder {
   readonly #layout: TreeLayout
   readonly #reducer: Reducer | undefined
-  readonly #weightOf: (value: Buffer) => number
+  readonly #weightOf: ((value: Buffer) => number) | undefined
   /** By level less one. */
   readonly #levels: LevelBuilder[]
 
-  constructor(layout: TreeLayout, reducer: Reducer | undefined, weightOf: (value: Buffer) => number) {
+  constructor(layout: TreeLayout, reducer: Reducer | undefined, weightOf?: (value: Buffer) => number) {
     this.#layout = layout
     this.#reducer = reducer
     this.#weightOf = weightOf
@@ -23,7 +24,13 @@ export class TreeBuilder {
 
   /** The next row; its key is without the prefix of the rows. Both buffers are kept until the next drain. */
   add(key: Buffer, value: Buffer): void {
-    this.#levels[0]!.add({ key, weight: this.#weightOf(value), value, next: undefined })
+    this.#levels[0]!.add({ key, weight: this.#weightOf ? this.#weightOf(value) : 1, value, next: undefined })
+  }
+
+  /** The next row, as a part of a block, which is kept until the next drain. */
+  addWithin(block: Buffer, keyAt: number, valueAt: number, end: number): void {
+    const weight = this.#weightOf ? this.#weightOf(block.subarray(valueAt, end)) : 1
+    this.#levels[0]!.add(new PlacedRow(block, keyAt, valueAt, end, weight))
   }
 
   /** The nodes that are finished so far. Called every some thousand rows: each call reduces once a level. */
@@ -64,16 +71,20 @@ class LevelBuilder {
   }
 
   add(item: Item): void {
-    const boundary = this.#layout.boundaryOf(item.key)
-    if (boundary.length > 0) {
-      this.#isThere = true
-      if (this.#layout.levelOf(boundary) >= this.#level && !boundary.equals(this.#open.start)) {
-        this.#open.next = boundary
-        this.#closed.push(this.#open)
-        this.#open = { start: boundary, items: [], next: undefined }
-      }
-    }
+    // Most items are no boundary: nothing need be made of their keys.
+    if (this.#layout.reachOf(item) >= this.#level) this.#begin(this.#layout.boundaryOf(item.key))
+    else this.#isThere = true
     this.#open.items.push(item)
+  }
+
+  #begin(boundary: Buffer): void {
+    // The sentinel of the level below: this level begins with it.
+    if (boundary.length === 0) return
+    this.#isThere = true
+    if (boundary.equals(this.#open.start)) return
+    this.#open.next = boundary
+    this.#closed.push(this.#open)
+    this.#open = { start: boundary, items: [], next: undefined }
   }
 
   takeClosed(): Group[] {

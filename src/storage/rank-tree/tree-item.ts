@@ -12,6 +12,8 @@ export interface Item {
   readonly value: Buffer
   /** Where the next node of the level begins; undefined for the last one, and for rows. */
   readonly next: Buffer | undefined
+  /** The highest level that its key is a boundary of, once that was asked: it takes a hash. */
+  reach?: number | undefined
 }
 
 /** How one item changes: it comes, goes, or stays with another weight or value. */

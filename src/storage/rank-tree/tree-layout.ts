@@ -6,7 +6,9 @@
 import assert from 'node:assert/strict'
 import { CUT_KEY_BYTES } from '../long-key.ts'
 import type { KeyRange } from '../store.ts'
+import { PlacedRow } from './placed-row.ts'
 import { SaltedHash } from './salted-hash.ts'
+import type { Item } from './tree-item.ts'
 
 /** Bits of the hash that make boundaries: one key in 16 million reaches the last level. */
 const BOUNDARY_BITS = 24
@@ -54,15 +56,34 @@ export class TreeLayout {
     return key.length <= this.#boundaryBytes ? key : key.subarray(0, this.#boundaryBytes)
   }
 
-  /** Whether the store may order this key by a digest among those that share its boundary. */
-  isLong(key: Buffer): boolean {
-    return key.length > this.#boundaryBytes
+  /** Whether the store may order the key of the item by a digest among those that share its boundary. */
+  isLong(item: Item): boolean {
+    const size = item instanceof PlacedRow ? item.valueAt - item.keyAt : item.key.length
+    return size > this.#boundaryBytes
   }
 
   /** The highest level that a boundary belongs to, 0 for most; it belongs to all below as well. */
   levelOf(boundary: Buffer): number {
     if (boundary.length === 0) return this.levels
-    return Math.min(this.levels - 1, Math.floor(Math.clz32(this.#hash.of(boundary)) / this.#bits))
+    return this.#levelOfHash(this.#hash.of(boundary))
+  }
+
+  /** The same for an item; it is reckoned once. */
+  reachOf(item: Item): number {
+    item.reach ??=
+      item instanceof PlacedRow && item.keyAt < item.valueAt
+        ? this.levelWithin(item.block, item.keyAt, item.valueAt)
+        : this.levelOf(this.boundaryOf(item.key))
+    return item.reach
+  }
+
+  /** The same for the boundary of a row whose key, which is not empty, is a part of a block. */
+  levelWithin(block: Buffer, keyAt: number, keyEnd: number): number {
+    return this.#levelOfHash(this.#hash.of(block, keyAt, Math.min(keyEnd, keyAt + this.#boundaryBytes)))
+  }
+
+  #levelOfHash(hash: number): number {
+    return Math.min(this.levels - 1, Math.floor(Math.clz32(hash) / this.#bits))
   }
 
   /** The store's key of an item: of a row for level 0, of a node above. */

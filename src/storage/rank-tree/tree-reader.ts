@@ -7,7 +7,8 @@ import { compareBytes } from '../../encoding/byte-order.ts'
 import { type KeyRange, PAGE_ROWS, type Page, type Snapshot } from '../store.ts'
 import type { BoundaryHints } from './boundary-hints.ts'
 import type { Run } from './item-groups.ts'
-import { decodeNode, type Item, NO_VALUE, SENTINEL } from './tree-item.ts'
+import { PlacedRow } from './placed-row.ts'
+import { decodeNode, type Item, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 
 /** Pages asked for in one turn: a synchronous engine reads them all before anybody else goes on. */
@@ -88,13 +89,15 @@ export class TreeReader {
     let end: Buffer | undefined
     scan: for await (const page of this.pages(level, start, undefined, 2 * this.#layout.fanOut)) {
       for (const item of page) {
-        const boundary = this.#layout.boundaryOf(item.key)
-        if (this.#layout.levelOf(boundary) > level && Buffer.compare(boundary, through) > 0) {
-          end = boundary
-          break scan
+        if (this.#layout.reachOf(item) > level) {
+          const boundary = this.#layout.boundaryOf(item.key)
+          if (Buffer.compare(boundary, through) > 0) {
+            end = boundary
+            break scan
+          }
         }
         items.push(item)
-        hasLong ||= this.#layout.isLong(item.key)
+        hasLong ||= this.#layout.isLong(item)
       }
     }
     // Where values are kept every run is read anyway, and no hint saves it.
@@ -150,15 +153,13 @@ export class TreeReader {
   #rowsOf(page: Page): Item[] {
     const { weightOf, keepValues } = this.#rows
     const offset = this.#layout.keyOffset(0)
+    const { length, block, bounds } = page
     const items: Item[] = []
-    for (let row = 0; row < page.length; row++) {
+    for (let row = 0; row < length; row++) {
       const weight = weightOf ? weightOf(page.value(row)) : 1
-      items.push({
-        key: page.key(row).subarray(offset),
-        weight,
-        value: keepValues ? page.value(row) : NO_VALUE,
-        next: undefined,
-      })
+      const keyAt = bounds[3 * row]! + offset
+      const valueAt = bounds[3 * row + 1]!
+      items.push(new PlacedRow(block, keyAt, valueAt, keepValues ? bounds[3 * row + 2]! : valueAt, weight))
     }
     return items
   }

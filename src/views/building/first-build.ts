@@ -3,18 +3,20 @@
  * a new store, whose rank trees are made on the way. Until that is done readers see what there was before.
  */
 import { hash } from 'node:crypto'
+import type { DatabaseState } from '../../database/database-state.ts'
 import { DatabaseView } from '../../database/database-view.ts'
+import type { PackedRows } from '../../storage/packed-rows.ts'
 import type { TreeBuilder } from '../../storage/rank-tree/rank-tree.ts'
 import type { Put, Snapshot } from '../../storage/store.ts'
 import { BatchReader, type IndexSource } from '../batch-reader.ts'
-import { idOfDocumentKey, ROW_PREFIX_BYTES, STATE_KEY, viewOfRowKey } from '../index-layout.ts'
+import { ROW_PREFIX_BYTES, STATE_KEY, viewOfRowKey } from '../index-layout.ts'
 import { encodeState, type IndexState, newState } from '../index-state.ts'
 import type { UpdateRequest } from '../index-update.ts'
 import { indexFormat } from '../view-design.ts'
 import { type ViewTree, viewTrees } from '../view-trees.ts'
 import { GatheredRows } from './gathered-rows.ts'
 import { mergedRuns } from './merged-runs.ts'
-import type { SortedRow, SortedRun } from './sorted-runs.ts'
+import type { SortedRun } from './sorted-runs.ts'
 
 /** What is mapped in one go. */
 const BATCH_CHANGES = 1000
@@ -32,14 +34,15 @@ export interface BuildOptions {
 /** Resolves to the state of the index; undefined when something was purged meanwhile, and all must be done again. */
 export async function buildIndex(request: UpdateRequest, options: BuildOptions): Promise<IndexState | undefined> {
   const { source, store, design, functions, run } = request
-  const purgeSequence = await purgeSequenceOf(source)
-  const sequence = await gather(request, options, purgeSequence)
-  if (!sequence) return undefined
+  const { purgeSequence } = await stateOf(source)
+  const gathered = await gather(request, options, purgeSequence)
+  if (!gathered) return undefined
+  const { runs, reached } = gathered
   const begun = newState(source.uuid, design.maps.length, purgeSequence)
   const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run))
-  await store.replace(rows.portions(mergedRuns(sequence.runs), () => finished(begun, sequence.reached, rows)))
+  await store.replace(rows.portions(mergedRuns(runs), () => finished(begun, reached, rows)))
   await request.runs.clear()
-  return finished(begun, sequence.reached, rows)
+  return finished(begun, reached, rows)
 }
 
 interface Gathered {
@@ -58,6 +61,12 @@ async function gather(
   const mark = hash('md5', JSON.stringify([source.uuid, indexFormat, purgeSequence])).slice(0, 16)
   const runs = await keeper.resume(mark)
   let reached = runs.at(-1)?.through ?? 0
+  if (reached > (await stateOf(source)).updateSequence) {
+    // The database was put back to an older state.
+    await keeper.clear()
+    runs.length = 0
+    reached = 0
+  }
   for (let isLast = false; !isLast && reached < target; ) {
     const rows = new GatheredRows()
     const since = reached
@@ -97,9 +106,9 @@ function lending({ uuid }: IndexSource, snapshot: Snapshot): IndexSource {
   return { uuid, view: () => new DatabaseView(lent) }
 }
 
-async function purgeSequenceOf(source: IndexSource): Promise<number> {
+async function stateOf(source: IndexSource): Promise<DatabaseState> {
   using view = source.view()
-  return (await view.state()).purgeSequence
+  return await view.state()
 }
 
 function finished(begun: IndexState, updateSequence: number, rows: BuiltRows): IndexState {
@@ -124,29 +133,28 @@ class BuiltRows {
 
   /** The state goes in last, when everything is known. */
   async *portions(
-    sorted: AsyncIterable<readonly SortedRow[]>,
+    sorted: AsyncIterable<PackedRows>,
     state: () => IndexState,
-  ): AsyncGenerator<readonly Put[]> {
+  ): AsyncGenerator<readonly Put[] | PackedRows> {
     let view: number | undefined
     let builder: TreeBuilder | undefined
-    for await (const rows of sorted) {
-      const portion: Put[] = []
-      for (const row of rows) {
-        const [key, value] = row
-        // A document that has no rows need not be known.
-        if (value.length === 0 && idOfDocumentKey(key)) continue
-        portion.push(row)
-        const itsView = viewOfRowKey(key)
+    for await (const portion of sorted) {
+      const rows = withoutEmpty(portion)
+      yield rows
+      const { length, block, bounds } = rows
+      for (let row = 0; row < length; row++) {
+        const keyAt = bounds[3 * row]!
+        const itsView = viewOfRowKey(block, keyAt)
         if (itsView === undefined) continue
         if (itsView !== view) {
           if (builder) yield await builder.finish()
           builder = this.#begin(itsView)
           view = itsView
         }
-        builder?.add(key.subarray(ROW_PREFIX_BYTES), value)
+        builder?.addWithin(block, keyAt + ROW_PREFIX_BYTES, bounds[3 * row + 1]!, bounds[3 * row + 2]!)
       }
-      for (const node of (await builder?.drain()) ?? []) portion.push(node)
-      yield portion
+      const nodes = await builder?.drain()
+      if (nodes && nodes.length > 0) yield nodes
     }
     if (builder) yield await builder.finish()
     yield [[STATE_KEY, encodeState(state())]]
@@ -156,4 +164,18 @@ class BuiltRows {
     this.#filled.add(view)
     return this.#trees[view]?.ranks.builder()
   }
+}
+
+/** Only a document that made no rows has no value: it need not be known. */
+function withoutEmpty(rows: PackedRows): PackedRows {
+  const { block, bounds } = rows
+  let length = 0
+  while (length < rows.length && bounds[3 * length + 1] !== bounds[3 * length + 2]) length++
+  if (length === rows.length) return rows
+  const kept = bounds.slice()
+  for (let row = length + 1; row < rows.length; row++) {
+    if (bounds[3 * row + 1] === bounds[3 * row + 2]) continue
+    kept.copyWithin(3 * length++, 3 * row, 3 * row + 3)
+  }
+  return { length, block, bounds: kept }
 }

@@ -2,42 +2,43 @@
  * Sorted runs merged into one, in the order of their keys. A document may have changed between two runs: then what the
  * older one holds of it is left out.
  */
+import { compareKeys, type PackedRows, PackedRowsWriter, packedKey, packedValue } from '../../storage/packed-rows.ts'
 import { decodeDocumentRows } from '../document-rows.ts'
 import { escapeId, idOfDocumentKey, rowKeyOf } from '../index-layout.ts'
-import type { SortedRow, SortedRun } from './sorted-runs.ts'
+import type { SortedRun } from './sorted-runs.ts'
 
 const PORTION_ROWS = 2048
 
 /** The runs are in the order in which they were made. */
-export async function* mergedRuns(runs: readonly SortedRun[]): AsyncGenerator<readonly SortedRow[]> {
+export async function* mergedRuns(runs: readonly SortedRun[]): AsyncGenerator<PackedRows> {
   const [only] = runs
   if (only && runs.length === 1) {
     yield* only.portions()
     return
   }
   const cursors = await Promise.all(runs.map((run) => Cursor.begin(run)))
-  let portion: SortedRow[] = []
+  let portion = new PackedRowsWriter()
   for (let rows = nextRows(cursors); rows.length > 0; rows = nextRows(cursors)) {
     const newest = rows.at(-1)!
-    const [key] = newest.current!
-    if (idOfDocumentKey(key)) for (const older of rows.slice(0, -1)) older.supersede()
-    if (!newest.isSuperseded()) portion.push(newest.current!)
+    for (let older = 0; older < rows.length - 1; older++) rows[older]!.supersede()
+    if (!newest.isSuperseded()) portion.copy(newest.rows, newest.row)
     for (const cursor of rows) if (!cursor.step()) await cursor.refill()
     if (portion.length >= PORTION_ROWS) {
       yield portion
-      portion = []
+      portion = new PackedRowsWriter()
     }
   }
   yield portion
 }
 
+const NO_ROWS: PackedRows = { length: 0, block: Buffer.alloc(0), bounds: new Uint32Array(0) }
+
 class Cursor {
-  /** The row at which it is; undefined at the end. */
-  current: SortedRow | undefined
-  readonly #portions: AsyncIterator<readonly SortedRow[]> | Iterator<readonly SortedRow[]>
+  /** The row at which it is, among these. */
+  rows: PackedRows = NO_ROWS
+  row = -1
+  readonly #portions: AsyncIterator<PackedRows> | Iterator<PackedRows>
   readonly #superseded = new Set<string>()
-  #portion: readonly SortedRow[] = []
-  #next = 0
 
   static async begin(run: SortedRun): Promise<Cursor> {
     const cursor = new Cursor(run)
@@ -50,34 +51,41 @@ class Cursor {
     this.#portions = Symbol.asyncIterator in portions ? portions[Symbol.asyncIterator]() : portions[Symbol.iterator]()
   }
 
+  get isAtEnd(): boolean {
+    return this.row >= this.rows.length
+  }
+
   /** Goes to the next row; false when it must be read first. */
   step(): boolean {
-    this.current = this.#portion[this.#next++]
-    return this.current !== undefined
+    this.row++
+    return !this.isAtEnd
   }
 
   /** Reads rows and goes to the first of them. */
   async refill(): Promise<void> {
     do {
       const { value, done } = await this.#portions.next()
-      if (done) return
-      this.#portion = value
-      this.#next = 0
+      if (done) {
+        this.rows = NO_ROWS
+        return
+      }
+      this.rows = value
+      this.row = -1
     } while (!this.step())
   }
 
-  /** The document at which it is made other rows later: those of this run do not count. */
+  /** The document at which it is, if it is at one, made other rows later: those of this run do not count. */
   supersede(): void {
-    const [key, rows] = this.current!
-    const id = idOfDocumentKey(key)!
+    const id = idOfDocumentKey(packedKey(this.rows, this.row))
+    if (!id) return
     const escapedId = escapeId(id)
-    for (const place of decodeDocumentRows(rows)) {
+    for (const place of decodeDocumentRows(packedValue(this.rows, this.row))) {
       this.#superseded.add(rowKeyOf(place, escapedId).toString('latin1'))
     }
   }
 
   isSuperseded(): boolean {
-    return this.#superseded.size > 0 && this.#superseded.has(this.current![0].toString('latin1'))
+    return this.#superseded.size > 0 && this.#superseded.has(packedKey(this.rows, this.row).toString('latin1'))
   }
 }
 
@@ -85,8 +93,8 @@ class Cursor {
 function nextRows(cursors: readonly Cursor[]): Cursor[] {
   let least: Cursor[] = []
   for (const cursor of cursors) {
-    if (!cursor.current) continue
-    const order = least[0] ? Buffer.compare(cursor.current[0], least[0].current![0]) : -1
+    if (cursor.isAtEnd) continue
+    const order = least[0] ? compareKeys(cursor.rows, cursor.row, least[0].rows, least[0].row) : -1
     if (order < 0) least = [cursor]
     else if (order === 0) least.push(cursor)
   }

@@ -9,9 +9,10 @@ import { mkdir, open, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { VarintReader, writeVarint } from '../../encoding/varint.ts'
+import type { PackedRows } from '../../storage/packed-rows.ts'
 import { flush } from '../../storage/store-file.ts'
 import type { GatheredRows } from './gathered-rows.ts'
-import type { SortedRow, SortedRun, SortedRuns } from './sorted-runs.ts'
+import type { SortedRun, SortedRuns } from './sorted-runs.ts'
 
 const FILE_NAME = /^(\d+)-(\d+)\.([0-9a-f]+)\.run$/
 const VARINT_BYTES = 8
@@ -63,23 +64,25 @@ export class RunFiles implements SortedRuns {
   }
 }
 
-function* encoded(portions: Iterable<readonly SortedRow[]>): Generator<Buffer> {
-  for (const rows of portions) {
-    const size = rows.reduce((sum, [key, value]) => sum + 2 * VARINT_BYTES + key.length + value.length, 0)
+function* encoded(portions: Iterable<PackedRows>): Generator<Buffer> {
+  for (const { length, block, bounds } of portions) {
+    let size = 2 * VARINT_BYTES * length
+    for (let row = 0; row < length; row++) size += bounds[3 * row + 2]! - bounds[3 * row]!
     const bytes = Buffer.allocUnsafe(size)
     let at = 0
-    for (const [key, value] of rows) {
-      at = writeVarint(bytes, at, key.length)
-      at = writeVarint(bytes, at, value.length)
-      bytes.set(key, at)
-      bytes.set(value, at + key.length)
-      at += key.length + value.length
+    for (let row = 0; row < length; row++) {
+      const keyAt = bounds[3 * row]!
+      const valueAt = bounds[3 * row + 1]!
+      const end = bounds[3 * row + 2]!
+      at = writeVarint(bytes, at, valueAt - keyAt)
+      at = writeVarint(bytes, at, end - valueAt)
+      at += block.copy(bytes, at, keyAt, end)
     }
     yield bytes.subarray(0, at)
   }
 }
 
-async function* readRun(path: string): AsyncGenerator<SortedRow[]> {
+async function* readRun(path: string): AsyncGenerator<PackedRows> {
   await using file = await open(path)
   let rest: Buffer = Buffer.alloc(0)
   for (;;) {
@@ -97,21 +100,21 @@ async function* readRun(path: string): AsyncGenerator<SortedRow[]> {
 }
 
 /** The rows that are whole, and where the first one that is not begins. */
-function decoded(bytes: Buffer): { readonly rows: SortedRow[]; readonly end: number } {
-  const rows: SortedRow[] = []
-  const reader = new VarintReader(bytes, 0)
+function decoded(block: Buffer): { readonly rows: PackedRows; readonly end: number } {
+  const bounds: number[] = []
+  const reader = new VarintReader(block, 0)
   let end = 0
   // A row that begins near the end may have its lengths cut off.
-  while (end + 2 * VARINT_BYTES <= bytes.length || isWhole(bytes, end)) {
+  while (end + 2 * VARINT_BYTES <= block.length || isWhole(block, end)) {
     reader.at = end
     const keySize = reader.number()
     const valueSize = reader.number()
     const valueAt = reader.at + keySize
-    if (valueAt + valueSize > bytes.length) break
-    rows.push([bytes.subarray(reader.at, valueAt), bytes.subarray(valueAt, valueAt + valueSize)])
+    if (valueAt + valueSize > block.length) break
+    bounds.push(reader.at, valueAt, valueAt + valueSize)
     end = valueAt + valueSize
   }
-  return { rows, end }
+  return { rows: { length: bounds.length / 3, block, bounds: Uint32Array.from(bounds) }, end }
 }
 
 /** Whether two numbers end within the bytes. */

@@ -2,17 +2,15 @@
  * Where a first build keeps the rows that it has sorted so far, run by run. A run tells which sequences of the database it
  * covers: what was kept before a crash need not be mapped again.
  */
+import type { PackedRows } from '../../storage/packed-rows.ts'
 import type { GatheredRows } from './gathered-rows.ts'
-
-/** Of the store of an index, not of a view only. */
-export type SortedRow = readonly [key: Buffer, value: Buffer]
 
 /** Rows in the order of their keys, of documents whose last change lies after `since` and not after `through`. */
 export interface SortedRun {
   readonly since: number
   readonly through: number
-  /** May be read once. */
-  portions(): AsyncIterable<readonly SortedRow[]> | Iterable<readonly SortedRow[]>
+  /** Rows of the store, with their whole keys. May be read once. */
+  portions(): AsyncIterable<PackedRows> | Iterable<PackedRows>
 }
 
 export interface SortedRuns {

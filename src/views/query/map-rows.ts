@@ -3,17 +3,20 @@
  * asked of the rank tree: skipping costs no more than starting there.
  */
 import type { JsonValue } from '../../encoding/json-value.ts'
-import { rangeAfter } from '../../storage/long-key.ts'
+import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/long-key.ts'
+import { keysAlike, orderedPage } from '../../storage/ordered-page.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, rowPrefix } from '../index-layout.ts'
 import type { OpenView } from '../open-index.ts'
-import { boundsOf, boundsOfKey, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
+import { boundsOf, boundsOfKey, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
 import type { QueryPlan } from './query-plan.ts'
 import { StoredRows } from './row-block.ts'
 
 /** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */
 export interface PlacedRows {
   readonly offset: number
+  /** All of them, where they were read on the way. */
+  readonly all?: StoredRows | undefined
   /** Asked for once. */
   blocks(): AsyncGenerator<StoredRows>
 }
@@ -46,21 +49,23 @@ export class MapRows {
     const skipped = Math.min(skip, count)
     const offset = before + skipped
     if (skipped === count) return { offset, blocks: noBlocks }
-    const range = await this.#rangeFrom(bounds, offset)
-    return { offset, blocks: () => this.#read(range, limit) }
+    const rest = await this.#rangeFrom(bounds, offset)
+    return { offset, blocks: () => this.#readFrom(rest, limit) }
   }
 
   /** Counts the few rows before the range on the way to it, and so reads once what is both counted and sent. */
   async #placeNear({ from, to }: KeyBounds): Promise<PlacedRows | undefined> {
     const { ranks, snapshot } = this.#view
     const { descending, limit } = this.#plan
-    if (descending || !from || from.length > ORDERED_KEY_BYTES || isEmpty({ from, to })) return undefined
+    if (descending || !from || isLong(from) || isEmpty({ from, to })) return undefined
     const { start, before } = await ranks.boundaryBefore(snapshot, from)
-    const page = await snapshot.page(this.#range({ from: start, to }), NEAR_PAGE)
+    const page = await orderedPage(snapshot, this.#range({ from: start, to }), NEAR_PAGE)
     let first = 0
     while (first < page.length && isBefore(page.key(first), from)) first++
     if (first === page.length && page.next) return undefined
-    return { offset: before + first, blocks: () => this.#readOn(page, { first, limit }) }
+    const rows = new StoredRows(page, { first, limit })
+    const all = page.next && rows.length < limit ? undefined : rows
+    return { offset: before + first, all, blocks: () => this.#readOn(page, { first, limit }) }
   }
 
   async #placeKeys(keys: readonly JsonValue[]): Promise<PlacedRows> {
@@ -74,7 +79,7 @@ export class MapRows {
       }
       const offset = (await this.#rowsBefore(bounds)) + Math.min(skip, count)
       if (count <= skip) return { offset, blocks: noBlocks }
-      const first = skip === 0 ? this.#range(bounds) : await this.#rangeFrom(bounds, offset)
+      const first = skip === 0 ? { range: this.#range(bounds), passOver: 0 } : await this.#rangeFrom(bounds, offset)
       return { offset, blocks: () => this.#readKeys(first, keys.slice(i + 1)) }
     }
     return { offset: 0, blocks: noBlocks }
@@ -100,11 +105,18 @@ export class MapRows {
   }
 
   /** What is left of a range from the row on that has so many before it. At least one of the range was skipped. */
-  async #rangeFrom(bounds: KeyBounds, offset: number): Promise<KeyRange> {
+  async #rangeFrom(bounds: KeyBounds, offset: number): Promise<RangeFrom> {
     const { ranks, snapshot, number } = this.#view
+    const { descending } = this.#plan
     const range = this.#range(bounds)
-    const lastSkipped = await ranks.select(snapshot, this.#plan.descending ? this.#total - offset : offset - 1)
-    return lastSkipped ? rangeAfter(range, Buffer.concat([rowPrefix(number), lastSkipped])) : range
+    const lastSkipped = await ranks.select(snapshot, descending ? this.#total - offset : offset - 1)
+    if (!lastSkipped) return { range, passOver: 0 }
+    const key = Buffer.concat([rowPrefix(number), lastSkipped])
+    if (!isLong(lastSkipped)) return { range: rangeAfter(range, key), passOver: 0 }
+    // The tree has such rows in the order of the store. They are put in order as they are read, so all are read.
+    const { from, to } = intersection(bounds, boundsOfKeysAlike(key))
+    const rest = descending ? { from: bounds.from, to } : { from, to: bounds.to }
+    return { range: this.#range(rest), passOver: offset - (await this.#rowsBefore(rest)) }
   }
 
   #range(bounds: KeyBounds): KeyRange {
@@ -119,11 +131,22 @@ export class MapRows {
   async *#read(range: KeyRange | undefined, limit: number): AsyncGenerator<StoredRows> {
     let left = limit
     for (let rest = range; rest && left > 0; ) {
-      const page: Page = await this.#view.snapshot.page(rest, { ...PAGE, rows: Math.min(PAGE.rows, left) })
-      if (page.length > 0) yield new StoredRows(page)
+      const page = await orderedPage(this.#view.snapshot, rest, { ...PAGE, rows: Math.min(PAGE.rows, left) })
+      if (page.length > 0) yield new StoredRows(page, { limit: left })
       left -= page.length
       rest = page.next
     }
+  }
+
+  async *#readFrom({ range, passOver }: RangeFrom, limit: number): AsyncGenerator<StoredRows> {
+    let rest: KeyRange | undefined = range
+    for (let left = passOver; left > 0 && rest; ) {
+      const page: Page = await orderedPage(this.#view.snapshot, rest, PAGE)
+      if (page.length > left) return yield* this.#readOn(page, { first: left, limit })
+      left -= page.length
+      rest = page.next
+    }
+    yield* this.#read(rest, limit)
   }
 
   /** The rows of a page that is read, and those after it. */
@@ -134,9 +157,16 @@ export class MapRows {
   }
 
   /** The ranges of keys are begun several at a time, since most have few rows. */
-  async *#readKeys(first: KeyRange | undefined, keys: readonly JsonValue[]): AsyncGenerator<StoredRows> {
+  async *#readKeys(first: RangeFrom, keys: readonly JsonValue[]): AsyncGenerator<StoredRows> {
     let left = this.#plan.limit
-    for (let next = 0, ranges: (KeyRange | undefined)[] = [first]; ranges.length > 0 && left > 0; next += KEYS_A_TURN) {
+    for await (const rows of this.#readFrom(first, left)) {
+      yield rows
+      left -= rows.length
+    }
+    for (let next = 0; next < keys.length && left > 0; next += KEYS_A_TURN) {
+      const ranges = keys
+        .slice(next, next + KEYS_A_TURN)
+        .map((key) => this.#rangeUnlessEmpty(boundsOfKey(key, this.#plan, this.#view.collation)))
       const pages = await Promise.all(ranges.map((range) => this.#firstPage(range)))
       for (const page of pages) {
         if (!page) continue
@@ -145,14 +175,11 @@ export class MapRows {
           left -= rows.length
         }
       }
-      ranges = keys
-        .slice(next, next + KEYS_A_TURN)
-        .map((key) => this.#rangeUnlessEmpty(boundsOfKey(key, this.#plan, this.#view.collation)))
     }
   }
 
   async #firstPage(range: KeyRange | undefined): Promise<Page | undefined> {
-    return range && this.#view.snapshot.page(range, FIRST_PAGE)
+    return range && orderedPage(this.#view.snapshot, range, FIRST_PAGE)
   }
 }
 
@@ -169,8 +196,21 @@ const KEYS_A_TURN = 32
 /** Rows that are counted by reading them. */
 const FEW_ROWS = 64
 
-/** Rows whose keys are longer may lie in another order than that of their keys. */
-const ORDERED_KEY_BYTES = 1_900
+/** What is left of a range, and how many rows of it are not wanted. */
+interface RangeFrom {
+  readonly range: KeyRange
+  readonly passOver: number
+}
+
+/** Whether rows of such a key may lie in another order than that of their keys. It comes without the view's prefix. */
+function isLong(key: Buffer): boolean {
+  return key.length + ROW_PREFIX_BYTES > ORDERED_KEY_BYTES
+}
+
+function boundsOfKeysAlike(key: Buffer): KeyBounds {
+  const { from, to } = keysAlike(key)
+  return { from: from.subarray(ROW_PREFIX_BYTES), to: to.subarray(ROW_PREFIX_BYTES) }
+}
 
 function isBefore(key: Buffer, bound: Buffer): boolean {
   return key.compare(bound, 0, bound.length, ROW_PREFIX_BYTES) < 0

@@ -4,6 +4,7 @@
  * one begins.
  */
 import assert from 'node:assert/strict'
+import { orderedPage } from '../../storage/ordered-page.ts'
 import type { RangePart, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
 import type { Page } from '../../storage/store.ts'
 import { endOfKey, ROW_PREFIX_BYTES, StoredRow } from '../index-layout.ts'
@@ -72,7 +73,7 @@ export class ReducedRows {
     let rows = FEW_ROWS
     let range = isEmpty(bounds) ? undefined : storeRange(this.#view.number, bounds, { reverse })
     while (range) {
-      const page: Page = await this.#view.snapshot.page(range, { rows, bytes: PAGE_BYTES })
+      const page: Page = await orderedPage(this.#view.snapshot, range, { rows, bytes: PAGE_BYTES })
       const split = this.#split(page, level, open)
       const closed = await Promise.all(split.closed.map((group) => this.#close(group)))
       open = split.open

@@ -6,8 +6,7 @@ export async function* replyChunks(
   head: RowQueryHead,
   blocks: AsyncIterable<RowBlock>,
 ): AsyncGenerator<string | Buffer> {
-  const members = JSON.stringify(head).slice(1, -1)
-  const waiting = new WaitingBytes(`{${members}${members === '' ? '' : ','}"rows":[\r\n`)
+  const waiting = new WaitingBytes(beginning(head))
   let afterOthers = false
   for await (const block of blocks) {
     if (block.length === 0) continue
@@ -26,9 +25,28 @@ export async function* replyChunks(
     afterOthers = true
     if (waiting.size >= CHUNK_BYTES) yield waiting.take()
   }
-  waiting.addText('\r\n]}\n')
+  waiting.addText(END)
   yield waiting.take()
 }
+
+/** The same in one piece, for rows that are at hand. */
+export function wholeReply(head: RowQueryHead, rows: StoredRows): Buffer {
+  const start = beginning(head)
+  const joined = rows.takeJoined({ afterOthers: false })
+  const reply = Buffer.allocUnsafe(start.length + joined.length + END.length)
+  reply.write(start, 'latin1')
+  joined.copy(reply, start.length)
+  reply.write(END, start.length + joined.length, 'latin1')
+  return reply
+}
+
+/** A head has numbers in it, and nothing else. */
+function beginning(head: RowQueryHead): string {
+  const members = JSON.stringify(head).slice(1, -1)
+  return `{${members}${members === '' ? '' : ','}"rows":[\r\n`
+}
+
+const END = '\r\n]}\n'
 
 const SEPARATOR = ',\r\n'
 

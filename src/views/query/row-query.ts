@@ -9,6 +9,8 @@ export interface RowQuery extends Disposable {
   head(): Promise<RowQueryHead>
   /** The JSON texts of the rows, a block at a time; asked for once, after the head. */
   rows(): AsyncGenerator<string[]>
+  /** The whole reply where it is small and its rows are at hand already, else undefined; before anything else. */
+  whole(): Promise<Buffer | undefined>
   /** The whole reply in pieces of about 64 KiB, head and all; in place of `head` and `rows`. */
   chunks(): AsyncGenerator<string | Buffer>
   /** Lets go of the state. May be called twice. */

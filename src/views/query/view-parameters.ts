@@ -111,9 +111,9 @@ class TextValue implements ParameterValue {
   }
 
   count(): number {
-    if (!/^-?\d{1,15}$/.test(this.#text)) throw notInteger(this.#text)
+    if (!/^-?\d+$/.test(this.#text)) throw notInteger(this.#text)
     if (this.#text.startsWith('-')) throw negative(this.#text)
-    return Number(this.#text)
+    return atMostSafe(Number(this.#text))
   }
 }
 
@@ -139,10 +139,15 @@ class StructuredValue implements ParameterValue {
   }
 
   count(): number {
-    if (!Number.isSafeInteger(this.#value)) throw notInteger(this.#value)
+    if (!Number.isInteger(this.#value)) throw notInteger(this.#value)
     if (Number(this.#value) < 0) throw negative(this.#value)
-    return Number(this.#value)
+    return atMostSafe(Number(this.#value))
   }
+}
+
+/** Some clients send the largest number of their language where they mean all. */
+function atMostSafe(count: number): number {
+  return Math.min(count, Number.MAX_SAFE_INTEGER)
 }
 
 function notBoolean(value: JsonValue): RequestError {

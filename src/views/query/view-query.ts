@@ -6,11 +6,11 @@ import { notFound, type RequestError } from '../../document/request-error.ts'
 import { entityTag } from '../../encoding/entity-tag.ts'
 import type { OpenIndex, OpenView } from '../open-index.ts'
 import type { ViewDesign } from '../view-design.ts'
-import type { Views } from '../views.ts'
+import type { Client, Views } from '../views.ts'
 import { MapRows } from './map-rows.ts'
 import { planQuery, type QueryPlan } from './query-plan.ts'
 import { ReducedRows } from './reduced-rows.ts'
-import { replyChunks } from './reply-text.ts'
+import { replyChunks, wholeReply } from './reply-text.ts'
 import { type RowBlock, type StoredRows, textsOf } from './row-block.ts'
 import { RowDocuments } from './row-documents.ts'
 import type { RowQuery, RowQueryHead } from './row-query.ts'
@@ -21,8 +21,8 @@ export interface PlannedQuery {
   readonly design: ViewDesign
   readonly name: string
   readonly plan: QueryPlan
-  /** Ends the waiting for the index. */
-  readonly signal?: AbortSignal | undefined
+  /** Ends the waiting for the index when it goes. */
+  readonly client?: Client
 }
 
 /** Tells what is wrong with a request, before anything is done for it. Of the parameters the later ones win. */
@@ -39,9 +39,9 @@ export function planView(design: ViewDesign, name: string, parameters: readonly 
 /** Waits until the index is as fresh as the query asks for. */
 export async function openView(
   views: Views,
-  { database, design, name, plan, signal }: PlannedQuery,
+  { database, design, name, plan, client }: PlannedQuery,
 ): Promise<RowQuery> {
-  const index = await views.openIndex(database, design, plan.freshness, signal)
+  const index = await views.openIndex(database, design, plan.freshness, client)
   try {
     const view = index.view(name)
     if (!view) throw missingView()
@@ -67,6 +67,8 @@ interface QueryParts {
 /** What was found out before the first row. */
 interface BegunQuery {
   readonly head: RowQueryHead
+  /** All rows, where nothing has to be read for them any more. */
+  readonly all?: StoredRows | undefined
   blocks(): AsyncGenerator<RowBlock>
 }
 
@@ -103,6 +105,11 @@ class ViewQuery implements RowQuery {
     for await (const block of blocks()) yield await textsOf(block)
   }
 
+  async whole(): Promise<Buffer | undefined> {
+    const { head, all } = await this.#begin()
+    return all && wholeReply(head, all)
+  }
+
   async *chunks(): AsyncGenerator<string | Buffer> {
     const { head, blocks } = await this.#begin()
     yield* replyChunks(head, blocks())
@@ -130,15 +137,13 @@ class ViewQuery implements RowQuery {
   async #beginMapped(): Promise<BegunQuery> {
     const { index, view, plan } = this.#parts
     const total = await view.ranks.total(view.snapshot)
-    const { offset, blocks } = await new MapRows(view, plan, total).place()
-    // Rows follow one another in newer states too, so a client that stalls holds none.
-    index.letStatePass()
-    // What is left is pages of rows, each of which follows the one before in any state.
-    index.letStatePass()
-    return {
-      head: { total_rows: total, offset, ...this.#sequence() },
-      blocks: () => (plan.includeDocs ? this.#withDocuments(blocks()) : blocks()),
-    }
+    const { offset, all, blocks } = await new MapRows(view, plan, total).place()
+    const head = { total_rows: total, offset, ...this.#sequence() }
+    if (all) index.release()
+    // What is left is pages of rows, each of which follows the one before in any state: a client that stalls holds none.
+    else index.letStatePass()
+    if (plan.includeDocs) return { head, blocks: () => this.#withDocuments(blocks()) }
+    return { head, all, blocks }
   }
 
   #sequence(): RowQueryHead {

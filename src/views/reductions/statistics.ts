@@ -18,7 +18,7 @@ interface Figures {
 type Statistics = Figures | readonly Figures[]
 
 export const statistics: NativeReduction = {
-  reduce: (rows) => merged(rows.map(({ value }) => statisticsOf(parse(value)))),
+  reduce: (rows) => merged(rows.map((row) => statisticsOf(row.plainNumber ?? parse(row.value)))),
   rereduce: (reductions) => merged(reductions.map((reduction) => statisticsOf(parse(reduction)))),
   result: textOf,
 }

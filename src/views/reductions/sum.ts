@@ -9,7 +9,7 @@ import { type NativeReduction, textOf } from './reduction.ts'
 type Summand = number | readonly number[] | { readonly [name: string]: Summand }
 
 export const sum: NativeReduction = {
-  reduce: (rows) => total(rows.map(({ value }) => summandOf(parse(value)))),
+  reduce: (rows) => total(rows.map((row) => row.plainNumber ?? summandOf(parse(row.value)))),
   rereduce: (reductions) => total(reductions.map((reduction) => summandOf(parse(reduction)))),
   result: textOf,
 }

@@ -6,6 +6,7 @@
  */
 import assert from 'node:assert/strict'
 import { VarintReader, writeVarint } from '../../encoding/varint.ts'
+import { PlacedRow } from '../../storage/rank-tree/placed-row.ts'
 import type { RangePart, Reducer, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
 import { StoredRow } from '../index-layout.ts'
 import type { ViewReduction } from '../open-index.ts'
@@ -77,7 +78,9 @@ function isExact(range: readonly RangePart[]): boolean {
 }
 
 function storedRows(rows: readonly ReducibleRow[]): StoredRow[] {
-  return rows.map(({ value }) => new StoredRow(value))
+  return rows.map((row) =>
+    row instanceof PlacedRow ? new StoredRow(row.block, row.valueAt, row.end) : new StoredRow(row.value),
+  )
 }
 
 function inexactAmong(rows: readonly StoredRow[]): number {

@@ -31,6 +31,25 @@ export const fewKeys: fc.Arbitrary<JsonValue[]> = fc.oneof(
   },
 )
 
+/** More than the store can order by itself; some collate equal, and some are arrays that begin alike. */
+const LONG = 'x'.repeat(2_500)
+const LONG_KEYS: JsonValue[] = [
+  LONG,
+  `${LONG}a`,
+  `${LONG}A`,
+  `${LONG}a\u0000`,
+  [LONG, 1],
+  [LONG, 2],
+  [`${LONG}b`, 1],
+  'x'.repeat(1_975),
+  'y',
+]
+
+export const fewOrLongKeys = fc.oneof(
+  { weight: 9, arbitrary: fewKeys },
+  { weight: 1, arbitrary: fc.subarray(LONG_KEYS, { minLength: 2 }) },
+)
+
 const optional = <T>(arbitrary: fc.Arbitrary<T>) => fc.option(arbitrary, { nil: undefined, freq: 2 })
 
 interface Drawn {

@@ -15,20 +15,20 @@ import { native, type Reduction } from '../../../src/views/reductions/reduction.
 import { sum } from '../../../src/views/reductions/sum.ts'
 import { memoryView } from './memory-view.ts'
 import { type NaiveParameters, type NaiveRow, naiveQuery } from './naive-query.ts'
-import { anyId, fewKeys, parametersFor, reducedParametersFor } from './query-arbitraries.ts'
+import { anyId, fewKeys, fewOrLongKeys, parametersFor, reducedParametersFor } from './query-arbitraries.ts'
 
-const rows: fc.Arbitrary<NaiveRow[]> = fc
-  .tuple(
-    fewKeys,
-    fc.array(fc.tuple(fc.nat(), anyId, fc.nat({ max: 3 }), fc.nat({ max: 99 })), { maxLength: 150, size: 'max' }),
-  )
-  .map(([keys, drawn]) =>
+type Keys = fc.Arbitrary<JsonValue[]>
+
+function rowsOf(keys: Keys): fc.Arbitrary<NaiveRow[]> {
+  const row = fc.tuple(fc.nat(), anyId, fc.nat({ max: 3 }), fc.nat({ max: 99 }))
+  return fc.tuple(keys, fc.array(row, { maxLength: 150, size: 'max' })).map(([some, drawn]) =>
     drawn.map(([which, prefix, value, suffix]) => ({
       id: `${prefix}${suffix}`,
-      key: keys[which % keys.length] ?? null,
+      key: some[which % some.length] ?? null,
       value,
     })),
   )
+}
 
 async function ask(view: OpenView, parameters: NaiveParameters): Promise<unknown> {
   const given = Object.entries(parameters).map(([name, value]) => jsonParameter(name, value))
@@ -57,8 +57,8 @@ const collations = fc.constantFrom<'raw' | 'unicode'>('raw', 'unicode')
 const SEVERAL = { minLength: 1, maxLength: 6 }
 
 /** Rows, their order, and what is asked of them. */
-function drawn(parameters: (rows: readonly NaiveRow[]) => fc.Arbitrary<NaiveParameters>) {
-  return fc.tuple(rows, collations).chain(([some, collation]) =>
+function drawn(keys: Keys, parameters: (rows: readonly NaiveRow[]) => fc.Arbitrary<NaiveParameters>) {
+  return fc.tuple(rowsOf(keys), collations).chain(([some, collation]) =>
     fc.record({
       some: fc.constant(some),
       collation: fc.constant(collation),
@@ -70,7 +70,7 @@ function drawn(parameters: (rows: readonly NaiveRow[]) => fc.Arbitrary<NaivePara
 describe('any query of any rows', () => {
   it('answers with the rows of a map view, their number and their place', async () => {
     await fc.assert(
-      fc.asyncProperty(drawn(parametersFor), async ({ some, collation, asked }) => {
+      fc.asyncProperty(drawn(fewOrLongKeys, parametersFor), async ({ some, collation, asked }) => {
         const view = await memoryView(some, { collation })
         for (const parameters of asked) {
           const expected = naiveQuery({ rows: some, collation }, parameters)
@@ -81,15 +81,16 @@ describe('any query of any rows', () => {
     )
   })
 
-  const reductions: [name: string, Reduction, (rows: readonly NaiveRow[]) => JsonValue][] = [
-    ['a sum', native(sum), (some) => some.reduce((total, { value }) => total + Number(value), 0)],
-    ['a count', native(count), (some) => some.length],
-    ['the first of each', native(first), (some) => some[0]?.value ?? null],
+  const reductions: [name: string, Reduction, Keys, (rows: readonly NaiveRow[]) => JsonValue][] = [
+    ['a sum', native(sum), fewOrLongKeys, (some) => some.reduce((total, { value }) => total + Number(value), 0)],
+    ['a count', native(count), fewOrLongKeys, (some) => some.length],
+    // What the tree holds of very long keys is in the order of the store.
+    ['the first of each', native(first), fewKeys, (some) => some[0]?.value ?? null],
   ]
 
-  it.each(reductions)('answers with %s, of all or of groups', async (_, reduction, reduce) => {
+  it.each(reductions)('answers with %s, of all or of groups', async (_, reduction, keys, reduce) => {
     await fc.assert(
-      fc.asyncProperty(drawn(reducedParametersFor), async ({ some, collation, asked }) => {
+      fc.asyncProperty(drawn(keys, reducedParametersFor), async ({ some, collation, asked }) => {
         const view = await memoryView(some, { collation, reduction })
         for (const parameters of asked) {
           const expected = naiveQuery({ rows: some, collation, reduce }, parameters)

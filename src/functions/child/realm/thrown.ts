@@ -29,12 +29,20 @@ export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, desc
   const isPlainObject = (thrown: unknown): thrown is Record<string, unknown> =>
     typeof thrown === 'object' && thrown !== null && !isArray(thrown) && !(thrown instanceof Error)
 
+  /** `[kind, identifier, reason]`. What is thrown may be anything, also something that throws when it is looked at. */
+  const isList = (thrown: unknown, kind: 'error' | 'fatal'): thrown is [string, unknown, unknown] => {
+    try {
+      return isArray(thrown) && thrown.length === 3 && thrown[0] === kind
+    } catch {
+      return false
+    }
+  }
+
   /** What a function throws on purpose: an identifier and a reason for the client. */
   const intended = (thrown: unknown): string | undefined => {
     if (isFailure(thrown)) return error(thrown.id, thrown.reason)
-    if (isArray(thrown) && thrown.length === 3 && (thrown[0] === 'error' || thrown[0] === 'fatal')) {
-      return error(thrown[1], thrown[2], thrown[0] === 'fatal')
-    }
+    if (isList(thrown, 'error')) return error(thrown[1], thrown[2])
+    if (isList(thrown, 'fatal')) return error(thrown[1], thrown[2], true)
     if (isPlainObject(thrown) && hasOwn(thrown, 'error')) return error(thrown.error, thrown.reason)
     return undefined
   }
@@ -53,10 +61,25 @@ export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, desc
     return { id, reason: thrown[name] ?? null }
   }
 
+  /** Where an error was thrown, in user code alone: frames of the realm itself are of no use to anybody. */
+  const stackOf = (thrown: unknown): string => {
+    try {
+      const stack: unknown = thrown instanceof Error ? thrown.stack : undefined
+      if (typeof stack !== 'string') return ''
+      return stack
+        .split('\n')
+        .filter((line) => !/<isolated-vm>:\d+:\d+\)?$/.test(line))
+        .map((line) => line.replace(/eval at \w+ \(<isolated-vm>:\d+:\d+\), /, ''))
+        .join('\n')
+    } catch {
+      return ''
+    }
+  }
+
   return {
     fatal(thrown) {
       if (thrown === 'fatal_error') return error('map_runtime_error', "function raised 'fatal_error'")
-      return isArray(thrown) && thrown[0] === 'fatal' ? error(thrown[1], thrown[2], true) : undefined
+      return isList(thrown, 'fatal') ? error(thrown[1], thrown[2], true) : undefined
     },
     plain(thrown) {
       const told = intended(thrown)
@@ -66,10 +89,9 @@ export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, desc
         : error('unnamed_error', describe(thrown))
     },
     rendering(thrown) {
-      const stack = thrown instanceof Error ? thrown.stack : ''
-      return (
-        intended(thrown) ?? error('render_error', `function raised error: ${describe(thrown)} \nstacktrace: ${stack}`)
-      )
+      const told = intended(thrown)
+      if (told !== undefined) return told
+      return error('render_error', `function raised error: ${describe(thrown)} \nstacktrace: ${stackOf(thrown)}`)
     },
     verdict: (thrown) => stringify(refusal(thrown)),
     error,

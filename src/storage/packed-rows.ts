@@ -1,0 +1,102 @@
+/**
+ * Rows that lie in one block, each with its key in front of its value. Hundreds of thousands of them are no load for the
+ * garbage collector, as long as nobody makes a buffer for each.
+ */
+import type { Put } from './store.ts'
+
+export interface PackedRows {
+  readonly length: number
+  readonly block: Buffer
+  /** Three offsets into the block for row i at 3i: its key begins, its value begins (the key ends), its value ends. */
+  readonly bounds: Uint32Array
+}
+
+const FIRST_BYTES = 64 * 1024
+const FIRST_ROWS = 1024
+
+/** Rows as they are added. Whoever writes one reserves room at `end`, writes into the block, and closes the row. */
+export class PackedRowsWriter implements PackedRows {
+  #block: Buffer
+  #bounds = new Uint32Array(3 * FIRST_ROWS)
+  #length = 0
+  #end = 0
+
+  constructor(bytes = FIRST_BYTES) {
+    this.#block = Buffer.allocUnsafeSlow(bytes)
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  get block(): Buffer {
+    return this.#block
+  }
+
+  get bounds(): Uint32Array {
+    return this.#bounds
+  }
+
+  /** Where the next row begins. */
+  get end(): number {
+    return this.#end
+  }
+
+  /** Makes room for a row of so many bytes. The block may be another one afterwards. */
+  reserve(bytes: number): void {
+    const needed = this.#end + bytes
+    if (needed > this.#block.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#block.length))
+      this.#block.copy(larger, 0, 0, this.#end)
+      this.#block = larger
+    }
+    if (3 * this.#length === this.#bounds.length) {
+      const larger = new Uint32Array(2 * this.#bounds.length)
+      larger.set(this.#bounds)
+      this.#bounds = larger
+    }
+  }
+
+  /** Ends the row that was written. */
+  close(valueAt: number, end: number): void {
+    const bound = 3 * this.#length++
+    this.#bounds[bound] = this.#end
+    this.#bounds[bound + 1] = valueAt
+    this.#bounds[bound + 2] = end
+    this.#end = end
+  }
+
+  /** Adds a copy of a row. */
+  copy({ block, bounds }: PackedRows, row: number): void {
+    const keyAt = bounds[3 * row]!
+    const end = bounds[3 * row + 2]!
+    this.reserve(end - keyAt)
+    const start = this.#end
+    block.copy(this.#block, start, keyAt, end)
+    this.close(start + bounds[3 * row + 1]! - keyAt, start + end - keyAt)
+  }
+}
+
+export function packedKey({ block, bounds }: PackedRows, row: number): Buffer {
+  return block.subarray(bounds[3 * row], bounds[3 * row + 1])
+}
+
+export function packedValue({ block, bounds }: PackedRows, row: number): Buffer {
+  return block.subarray(bounds[3 * row + 1], bounds[3 * row + 2])
+}
+
+/** The rows one by one. Their buffers are parts of the block. */
+export function* unpacked(rows: PackedRows): Generator<Put> {
+  for (let row = 0; row < rows.length; row++) yield [packedKey(rows, row), packedValue(rows, row)]
+}
+
+/** Which of two rows has the lesser key. */
+export function compareKeys(a: PackedRows, rowOfA: number, b: PackedRows, rowOfB: number): number {
+  return a.block.compare(
+    b.block,
+    b.bounds[3 * rowOfB],
+    b.bounds[3 * rowOfB + 1],
+    a.bounds[3 * rowOfA],
+    a.bounds[3 * rowOfA + 1],
+  )
+}
