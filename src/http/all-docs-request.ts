@@ -86,6 +86,7 @@ class AllDocuments implements RowQuery {
     for await (const block of blocks()) yield await textsOf(block)
   }
 
+  /** Never: rows are read when they are sent. */
   async whole(): Promise<undefined> {}
 
   async *chunks(): AsyncGenerator<string | Buffer> {

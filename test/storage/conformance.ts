@@ -2,6 +2,7 @@
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { CUT_KEY_BYTES } from '../../src/storage/long-key.ts'
+import { PackedRowsWriter } from '../../src/storage/packed-rows.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from '../../src/storage/storage-error.ts'
 import type { Changes, KeyRange, Page, Snapshot, StorageEngine, Store } from '../../src/storage/store.ts'
 import { asText, Model, readAll } from './model.ts'
@@ -191,6 +192,28 @@ export function describeEngine(name: string, make: MakeEngine): void {
         await look()
         const before = ['a=old', 'b=old']
         expect(seen).toEqual([before, before, ['b=new', 'c=new']])
+      })
+
+      it('takes rows that lie in one block, in any order and of any length', async () => {
+        const target = await store()
+        const keys = ['b', 'a', `c${'x'.repeat(60)}`, `d${'x'.repeat(3000)}`, `d${'x'.repeat(2999)}y`]
+        const packed = new PackedRowsWriter(16)
+        for (const [i, key] of keys.entries()) {
+          const bytes = Buffer.from(key + 'v'.repeat(100 * i))
+          packed.reserve(bytes.length)
+          bytes.copy(packed.block, packed.end)
+          packed.close(packed.end + key.length, packed.end + bytes.length)
+        }
+        await target.replace(
+          (async function* () {
+            yield [row('e', '1')]
+            yield packed
+            yield [row('f', '2')]
+          })(),
+        )
+        using snapshot = target.snapshot()
+        const expected = [...keys.map((key, i) => `${key}=${'v'.repeat(100 * i)}`), 'e=1', 'f=2']
+        expect(asStrings(await readAll(snapshot, {})).toSorted()).toEqual(expected.toSorted())
       })
 
       it('that fails leaves everything as it was', async () => {

@@ -16,6 +16,16 @@ it('is HalfSipHash-1-3', () => {
   expect(VECTORS.map((_, size) => hash.of(bytes.subarray(0, size)) >>> 0)).toEqual(VECTORS)
 })
 
+it('is the same of a part of a block', () => {
+  const hash = new SaltedHash(Buffer.from('salt4321'))
+  const block = randomBytes(64)
+  for (let start = 0; start < 8; start++) {
+    for (let end = start; end < block.length; end++) {
+      expect(hash.of(block, start, end)).toBe(hash.of(block.subarray(start, end)))
+    }
+  }
+})
+
 it('makes one key in the fan-out a boundary, one of those in the fan-out one of the next level', () => {
   const layout = new TreeLayout({
     rowPrefix: Buffer.of(1),

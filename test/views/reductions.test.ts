@@ -42,6 +42,28 @@ describe('_sum', () => {
   })
 })
 
+it.each([
+  '0',
+  '7',
+  '999999999999999',
+  '-1',
+  '1.5',
+  '1e3',
+  '9999999999999999',
+  '9007199254740993',
+  'null',
+  '"1"',
+  '[1]',
+])('a value is read as a number without parsing it only where that is right: %s', (text) => {
+  const line = encodeRow({ id: Buffer.from('"a"'), key: Buffer.from('1'), value: Buffer.from(text), exact: true })
+  const block = Buffer.concat([Buffer.from('12'), line, Buffer.from('34')])
+  const row = new StoredRow(block, 2, 2 + line.length)
+  expect(row.value.toString()).toBe(text)
+  expect(row.line.toString()).toBe(`{"id":"a","key":1,"value":${text}}`)
+  if (/^\d{1,15}$/.test(text)) expect(row.plainNumber).toBe(JSON.parse(text))
+  else expect(row.plainNumber).toBeUndefined()
+})
+
 describe('_stats', () => {
   it('tells the figures of numbers, in this order', async () => {
     expect(await reduced('_stats', valued([3, 1, 2]))).toBe('{"sum":6,"count":3,"min":1,"max":3,"sumsqr":14}')
