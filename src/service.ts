@@ -2,7 +2,7 @@
  * The server as a library: puts the parts together and takes them apart again. Any number of services may live in one
  * process; nothing is shared between them.
  */
-import { readFile, rm, statfs, writeFile } from 'node:fs/promises'
+import { statfs } from 'node:fs/promises'
 import type { RequestListener } from 'node:http'
 import { isAbsolute, resolve } from 'node:path'
 import { Auth } from './auth/auth.ts'
@@ -10,7 +10,7 @@ import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passw
 import { Configuration, type SettingChange } from './config/configuration.ts'
 import { defaultSettings } from './config/defaults.ts'
 import { environmentSettings } from './config/environment.ts'
-import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
+import { withSetting } from './config/setting-map.ts'
 import { SettingError } from './config/setting-rules.ts'
 import { parseTerm } from './config/term-text.ts'
 import { type DataFolders, type DataHome, memoryHome, type OpenData, openHome } from './data-home.ts'
@@ -26,32 +26,15 @@ import { isOfListeners, listenerPlans } from './http/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
 import { systemClock } from './runtime/clock.ts'
 import { Deadlines } from './runtime/deadlines.ts'
-import { type Log, silentLog } from './runtime/log.ts'
+import { silentLog } from './runtime/log.ts'
 import { ServerLog } from './runtime/server-log.ts'
 import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { randomUuid, type UuidSettings, Uuids } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
+import { flagSettings, homeFolder, type ServiceOptions } from './service-options.ts'
+import { UriFile } from './uri-file.ts'
 import { Views } from './views/views.ts'
-
-export interface ServiceOptions {
-  /** The folder of the data; `./data` unless given. */
-  dir?: string
-  /** 5984 unless given; 0 takes any free port. */
-  port?: number
-  /** The address to listen on; only this machine can reach the default, `127.0.0.1`. */
-  bind?: string
-  /** Keep everything in memory and leave nothing behind. */
-  inMemory?: boolean
-  /** Settings that win over all others: `{ section: { key: 'value' } }`. */
-  settings?: Record<string, Record<string, string>>
-  /** Variables such as `SETTLE_HTTPD__PORT`; none are looked at unless given. */
-  environment?: Record<string, string | undefined>
-  /** Hears everything that goes into the server's own log too. */
-  log?: Log
-  /** Called when a restart that was asked for over HTTP fails, and the service is closed. */
-  onFailure?: (error: unknown) => void
-}
 
 export interface Service {
   /** Where the service is reached, such as `http://127.0.0.1:5984/`; known once it listens. */
@@ -64,6 +47,7 @@ export interface Service {
   close(): Promise<void>
 }
 
+export type { ServiceOptions }
 export { version }
 
 /** Opens the data, so that nobody else does. Throws an error whose message is a sentence for people. */
@@ -107,12 +91,12 @@ class RunningService implements Service {
   readonly #log: ServerLog
   readonly #statistics: Statistics
   readonly #listeners: Listeners
+  readonly #uriFile: UriFile
   readonly #onFailure: (error: unknown) => void
   readonly #forget: (() => void)[]
   #parts: Parts | undefined
   #folders: DataFolders = { databases: '', indexes: '' }
   #url: string | undefined
-  #uriFile: string | undefined
   #closing: Promise<void> | undefined
   #isRestarting = false
   /** Moves, restarts and the end come one after the other. */
@@ -140,6 +124,7 @@ class RunningService implements Service {
     this.#statistics.gauge('service', 'open_databases', () => this.#parts?.databases.openCount ?? 0)
     this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
     this.#listeners = new Listeners(log.log)
+    this.#uriFile = new UriFile(log.log)
     this.#forget = [
       configuration.beforeChange((change) => this.#check(change)),
       configuration.onChange((change) => this.#follow(change)),
@@ -266,16 +251,8 @@ class RunningService implements Service {
   /** The first address is the one that the service is known by. */
   async #announce(): Promise<void> {
     this.#url = this.#listeners.urls[0] ?? this.#url
-    const { log } = this.#log
-    log.info(`Settle ${version} listens.`, { urls: this.#listeners.urls })
-    this.#uriFile = this.#uriPath()
-    if (this.#uriFile === undefined) return
-    try {
-      await writeUriFile(this.#uriFile, this.#listeners.urls)
-    } catch (error) {
-      log.warn('The file of the address was not written.', { file: this.#uriFile, error: String(error) })
-      this.#uriFile = undefined
-    }
+    this.#log.log.info(`Settle ${version} listens.`, { urls: this.#listeners.urls })
+    await this.#uriFile.write(this.#uriPath(), this.#listeners.urls)
   }
 
   #uriPath(): string | undefined {
@@ -360,7 +337,7 @@ class RunningService implements Service {
     this.#statistics.stop()
     await this.#parts?.close()
     this.#parts = undefined
-    if (this.#uriFile !== undefined) await rm(this.#uriFile, { force: true }).catch(() => {})
+    await this.#uriFile.remove()
     await this.#log.close()
     await this.#home.close()
   }
@@ -370,26 +347,6 @@ class RunningService implements Service {
     this.#turn = done.catch(() => {})
     return done
   }
-}
-
-function flagSettings({ dir, port, bind, settings = {} }: ServiceOptions): SettingMap {
-  const given: [section: string, key: string, value: string | undefined][] = [
-    ...Object.entries(settings).flatMap(([section, keys]) =>
-      Object.entries(keys).map(([key, value]): [string, string, string] => [canonicalSection(section), key, value]),
-    ),
-    ['service', 'database_dir', dir],
-    ['httpd', 'port', port?.toString()],
-    ['httpd', 'bind_address', bind],
-  ]
-  let flags: SettingMap = new Map()
-  for (const [section, key, value] of given) if (value !== undefined) flags = withSetting(flags, section, key, value)
-  return flags
-}
-
-/** Files of settings cannot say where they are themselves: only this start and the defaults can. */
-function homeFolder(layers: readonly SettingMap[]): string {
-  const [folder] = layers.flatMap((layer) => layer.get('service')?.get('database_dir') ?? [])
-  return folder ?? './data'
 }
 
 function uuidSettings(configuration: Configuration): UuidSettings {
@@ -412,13 +369,6 @@ function checkLogFile(path: string | undefined): void {
   if (path !== undefined && !/\.log$/.test(path)) {
     throw new SettingError('The setting log/file must be a name that ends in .log when it is changed at run time.')
   }
-}
-
-/** One line a listener. A file that is something else is left alone. */
-async function writeUriFile(path: string, urls: readonly string[]): Promise<void> {
-  const known = await readFile(path, 'utf8').catch(() => '')
-  if (known !== '' && !/^https?:\/\//.test(known)) throw new Error('The file is not one of this server.')
-  await writeFile(path, urls.map((url) => `${url}\n`).join(''))
 }
 
 async function freeBytesAt(folder: string): Promise<number> {

@@ -1,11 +1,5 @@
 /** The list of all documents as a request asks for it: the same form as the rows of a view. */
-import {
-  type AllDocumentsQuery,
-  type DocumentsWanted,
-  listKeys,
-  listRange,
-  type RowBlocks,
-} from '../database/all-documents.ts'
+import { type AllDocumentsQuery, type DocumentsWanted, listKeys, listRange } from '../database/all-documents.ts'
 import type { AttachmentStore } from '../database/attachment-store.ts'
 import type { Database } from '../database/database.ts'
 import type { DatabaseState } from '../database/database-state.ts'
@@ -14,9 +8,7 @@ import { inlineText, stubText } from '../database/document-rendering.ts'
 import { entityTag } from '../encoding/entity-tag.ts'
 import type { JsonValue } from '../encoding/json-value.ts'
 import { planQuery, type QueryPlan } from '../views/query/query-plan.ts'
-import { replyChunks } from '../views/query/reply-text.ts'
-import { textsOf } from '../views/query/row-block.ts'
-import type { RowQuery, RowQueryHead } from '../views/query/row-query.ts'
+import { type BegunQuery, RowQuery, type RowQueryHead } from '../views/query/row-query.ts'
 import { type GivenParameter, jsonParameter, textParameter } from '../views/query/view-parameters.ts'
 import type { Call } from './call.ts'
 import { bodyParameters } from './row-request.ts'
@@ -59,17 +51,15 @@ export async function openAllDocuments(database: Database, plan: QueryPlan): Pro
   }
 }
 
-class AllDocuments implements RowQuery {
-  readonly tag: string
+class AllDocuments extends RowQuery {
   readonly #database: Database
   readonly #view: LastingView
   readonly #plan: QueryPlan
   readonly #state: DatabaseState
   readonly #pin: Disposable
-  #begun: Promise<BegunList> | undefined
 
   constructor(database: Database, view: LastingView, plan: QueryPlan, state: DatabaseState, pin: Disposable) {
-    this.tag = entityTag(database.uuid, state.updateSequence, plan)
+    super(entityTag(database.uuid, state.updateSequence, plan))
     this.#database = database
     this.#view = view
     this.#plan = plan
@@ -77,47 +67,25 @@ class AllDocuments implements RowQuery {
     this.#pin = pin
   }
 
-  async head(): Promise<RowQueryHead> {
-    return (await this.#begin()).head
-  }
-
-  async *rows(): AsyncGenerator<string[]> {
-    const { blocks } = await this.#begin()
-    for await (const block of blocks()) yield await textsOf(block)
-  }
-
-  /** Never: rows are read when they are sent. */
-  async whole(): Promise<undefined> {}
-
-  async *chunks(): AsyncGenerator<string | Buffer> {
-    const { head, blocks } = await this.#begin()
-    yield* replyChunks(head, blocks())
-  }
-
-  release(): void {
+  override release(): void {
     this.#view.release()
   }
 
-  [Symbol.dispose](): void {
-    this.release()
-  }
-
-  #begin(): Promise<BegunList> {
-    this.#begun ??= (this.#plan.keys ? this.#beginKeys(this.#plan.keys) : this.#beginRange()).finally(() =>
-      this.#pin[Symbol.dispose](),
-    )
-    return this.#begun
+  protected override async begin(): Promise<BegunQuery> {
+    using _pin = this.#pin
+    const { keys } = this.#plan
+    return keys ? await this.#beginKeys(keys) : await this.#beginRange()
   }
 
   /** The offset says nothing here: it is 0, and not there when there are no rows. */
-  async #beginKeys(keys: readonly JsonValue[]): Promise<BegunList> {
+  async #beginKeys(keys: readonly JsonValue[]): Promise<BegunQuery> {
     const { descending, skip, limit } = this.#plan
     const chosen = (descending ? keys.toReversed() : keys).slice(skip, skip + limit)
     const head = this.#headAt(chosen.length > 0 ? 0 : undefined)
     return { head, blocks: () => listKeys(this.#view, chosen, documentsWanted(this.#database, this.#plan)) }
   }
 
-  async #beginRange(): Promise<BegunList> {
+  async #beginRange(): Promise<BegunQuery> {
     const { offset, rows } = await listRange(this.#database, this.#view, listQuery(this.#database, this.#plan))
     return { head: this.#headAt(offset), blocks: rows }
   }
@@ -129,11 +97,6 @@ class AllDocuments implements RowQuery {
       ...(this.#plan.updateSequence && { update_seq: this.#state.updateSequence }),
     }
   }
-}
-
-interface BegunList {
-  readonly head: RowQueryHead
-  blocks(): RowBlocks
 }
 
 /** A bound that is no text bounds nothing. An id alone does here, where it is the key. */

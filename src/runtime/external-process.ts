@@ -3,6 +3,8 @@
  * server, and ends with it. What it writes to stderr goes into the log.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { dirname, extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { commandWords } from './command-line.ts'
 import { readLines } from './line-reader.ts'
 import type { Log } from './log.ts'
@@ -131,6 +133,9 @@ process.on('exit', () => {
   for (const each of running) each.kill('SIGKILL')
 })
 
+const ownFile = fileURLToPath(import.meta.url)
+const launcherFile = join(dirname(ownFile), `closing-launcher${extname(ownFile)}`)
+
 /**
  * In a group of its own: what a terminal sends to the server is the server's to handle. The shell does no more than look
  * the program up.
@@ -138,30 +143,5 @@ process.on('exit', () => {
 function startDetached(words: readonly string[]): ChildProcess {
   const lookup = ['-c', 'exec "$@"', 'sh', ...words]
   if (process.platform !== 'linux') return spawn('/bin/sh', lookup, { detached: true })
-  return spawn(process.execPath, ['--no-warnings', '--eval', CLOSING_LAUNCHER, '--', ...lookup], { detached: true })
+  return spawn(process.execPath, ['--no-warnings', launcherFile, ...lookup], { detached: true })
 }
-
-/**
- * LMDB leaves its files open in every process that is started: whoever has such a descriptor can write into a database.
- * This closes them and becomes the program. Descriptors of its own close themselves then, which is how it tells them
- * apart. Other systems than Linux hand down none in the first place. Signals that Node ignores would stay ignored; those
- * that it handles do not.
- */
-const CLOSING_LAUNCHER = `
-const { closeSync, readdirSync, readFileSync } = require('node:fs')
-const flagsOf = (descriptor) => {
-  try {
-    return parseInt(/^flags:\\s*([0-7]+)/m.exec(readFileSync('/proc/self/fdinfo/' + descriptor, 'utf8'))[1], 8)
-  } catch (error) {
-    if (error.code === 'ENOENT') return undefined
-    throw error
-  }
-}
-const CLOSE_ON_EXEC = 0o2000000
-for (const descriptor of readdirSync('/proc/self/fd').map(Number)) {
-  const flags = descriptor > 2 ? flagsOf(descriptor) : undefined
-  if (flags !== undefined && (flags & CLOSE_ON_EXEC) === 0) closeSync(descriptor)
-}
-for (const signal of ['SIGPIPE', 'SIGXFSZ']) process.on(signal, () => {})
-process.execve('/bin/sh', ['sh', ...process.argv.slice(1)], process.env)
-`

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { setPriority } from 'node:os'
+import { closeInheritedDescriptors } from '../../runtime/inherited-descriptors.ts'
 import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../frame.ts'
-import { closeInheritedDescriptors } from './inherited-descriptors.ts'
 import { MARKS } from './marks.ts'
 import { receive, send, sendText } from './pipe.ts'
 import { type CallOutcome, Program, type ProgramText, textOf } from './program.ts'

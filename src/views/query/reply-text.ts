@@ -1,4 +1,5 @@
 /** The text of an answer made of rows, in pieces of some ten kilobytes: whole in one piece where it is small. */
+import type { PieceableText } from '../../database/all-documents.ts'
 import { type RowBlock, StoredRows } from './row-block.ts'
 import type { RowQueryHead } from './row-query.ts'
 
@@ -11,6 +12,7 @@ export async function* replyChunks(
   for await (const block of blocks) {
     if (block.length === 0) continue
     if (block instanceof StoredRows) waiting.add(block.takeJoined({ afterOthers }))
+    else if (isWhole(block)) waiting.addText((afterOthers ? SEPARATOR : '') + block.join(SEPARATOR))
     else {
       for (const row of block) {
         if (afterOthers) waiting.addText(SEPARATOR)
@@ -27,6 +29,11 @@ export async function* replyChunks(
   }
   waiting.addText(END)
   yield waiting.take()
+}
+
+/** Nearly all blocks are: only contents of attachments come in pieces. */
+function isWhole(block: readonly PieceableText[]): block is readonly string[] {
+  return block.every((row) => typeof row === 'string')
 }
 
 /** The same in one piece, for rows that are at hand. */

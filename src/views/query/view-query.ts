@@ -10,10 +10,9 @@ import type { Client, Views } from '../views.ts'
 import { MapRows } from './map-rows.ts'
 import { planQuery, type QueryPlan } from './query-plan.ts'
 import { ReducedRows } from './reduced-rows.ts'
-import { replyChunks, wholeReply } from './reply-text.ts'
-import { type RowBlock, type StoredRows, textsOf } from './row-block.ts'
+import type { RowBlock, StoredRows } from './row-block.ts'
 import { RowDocuments } from './row-documents.ts'
-import type { RowQuery, RowQueryHead } from './row-query.ts'
+import { type BegunQuery, RowQuery, type RowQueryHead } from './row-query.ts'
 import { type GivenParameter, readParameters } from './view-parameters.ts'
 
 export interface PlannedQuery {
@@ -64,20 +63,10 @@ interface QueryParts {
   readonly database: Database
 }
 
-/** What was found out before the first row. */
-interface BegunQuery {
-  readonly head: RowQueryHead
-  /** All rows, where nothing has to be read for them any more. */
-  readonly all?: StoredRows | undefined
-  blocks(): AsyncGenerator<RowBlock>
-}
-
-class ViewQuery implements RowQuery {
-  readonly tag: string
+class ViewQuery extends RowQuery {
   readonly #parts: QueryParts
   /** Where documents are read from; opened after the index, so that they are not older than the rows. */
   readonly #documents: LastingView | undefined
-  #begun: Promise<BegunQuery> | undefined
 
   static async open(parts: QueryParts): Promise<ViewQuery> {
     const { plan, database } = parts
@@ -91,42 +80,18 @@ class ViewQuery implements RowQuery {
   }
 
   private constructor(parts: QueryParts, documents: LastingView | undefined, tag: string) {
-    this.tag = tag
+    super(tag)
     this.#parts = parts
     this.#documents = documents
   }
 
-  async head(): Promise<RowQueryHead> {
-    return (await this.#begin()).head
-  }
-
-  async *rows(): AsyncGenerator<string[]> {
-    const { blocks } = await this.#begin()
-    for await (const block of blocks()) yield await textsOf(block)
-  }
-
-  async whole(): Promise<Buffer | undefined> {
-    const { head, all } = await this.#begin()
-    return all && wholeReply(head, all)
-  }
-
-  async *chunks(): AsyncGenerator<string | Buffer> {
-    const { head, blocks } = await this.#begin()
-    yield* replyChunks(head, blocks())
-  }
-
-  release(): void {
+  override release(): void {
     this.#parts.index.release()
     this.#documents?.release()
   }
 
-  [Symbol.dispose](): void {
-    this.release()
-  }
-
-  #begin(): Promise<BegunQuery> {
-    this.#begun ??= this.#parts.plan.isReduced ? this.#beginReduced() : this.#beginMapped()
-    return this.#begun
+  protected override begin(): Promise<BegunQuery> {
+    return this.#parts.plan.isReduced ? this.#beginReduced() : this.#beginMapped()
   }
 
   async #beginReduced(): Promise<BegunQuery> {

@@ -1,6 +1,7 @@
 /**
- * LMDB leaves its files open in every process that is started. Descriptors of this process close themselves when another
- * program takes its place, inherited ones did not: that is how they are told apart. Other systems than Linux hand none down.
+ * LMDB leaves its files open in every process that is started: whoever has such a descriptor can write into a database.
+ * Descriptors of this process close themselves when another program takes its place, inherited ones did not: that is how
+ * they are told apart. Other systems than Linux hand none down.
  */
 import { closeSync, readdirSync, readFileSync } from 'node:fs'
 
@@ -24,7 +25,8 @@ function isInherited(descriptor: number): boolean {
 function informationOf(descriptor: number): string {
   try {
     return readFileSync(`/proc/self/fdinfo/${descriptor}`, 'utf8')
-  } catch {
-    return ''
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return ''
+    throw error
   }
 }

@@ -1,0 +1,42 @@
+/** What whoever starts a service may say, and how that counts: as settings that win over all others. */
+import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
+import type { Log } from './runtime/log.ts'
+
+export interface ServiceOptions {
+  /** The folder of the data; `./data` unless given. */
+  dir?: string
+  /** 5984 unless given; 0 takes any free port. */
+  port?: number
+  /** The address to listen on; only this machine can reach the default, `127.0.0.1`. */
+  bind?: string
+  /** Keep everything in memory and leave nothing behind. */
+  inMemory?: boolean
+  /** Settings that win over all others: `{ section: { key: 'value' } }`. */
+  settings?: Record<string, Record<string, string>>
+  /** Variables such as `SETTLE_HTTPD__PORT`; none are looked at unless given. */
+  environment?: Record<string, string | undefined>
+  /** Hears everything that goes into the server's own log too. */
+  log?: Log
+  /** Called when a restart that was asked for over HTTP fails, and the service is closed. */
+  onFailure?: (error: unknown) => void
+}
+
+export function flagSettings({ dir, port, bind, settings = {} }: ServiceOptions): SettingMap {
+  const given: [section: string, key: string, value: string | undefined][] = [
+    ...Object.entries(settings).flatMap(([section, keys]) =>
+      Object.entries(keys).map(([key, value]): [string, string, string] => [canonicalSection(section), key, value]),
+    ),
+    ['service', 'database_dir', dir],
+    ['httpd', 'port', port?.toString()],
+    ['httpd', 'bind_address', bind],
+  ]
+  let flags: SettingMap = new Map()
+  for (const [section, key, value] of given) if (value !== undefined) flags = withSetting(flags, section, key, value)
+  return flags
+}
+
+/** Files of settings cannot say where they are themselves: only this start and the defaults can. */
+export function homeFolder(layers: readonly SettingMap[]): string {
+  const [folder] = layers.flatMap((layer) => layer.get('service')?.get('database_dir') ?? [])
+  return folder ?? './data'
+}

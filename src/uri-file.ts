@@ -1,0 +1,30 @@
+/** The file that tells other programs where a running service is reached: one line a listener, gone with the service. */
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import type { Log } from './runtime/log.ts'
+
+export class UriFile {
+  readonly #log: Log
+  #path: string | undefined
+
+  constructor(log: Log) {
+    this.#log = log
+  }
+
+  /** A file that is something else is left alone. Without a path there is none. */
+  async write(path: string | undefined, urls: readonly string[]): Promise<void> {
+    this.#path = undefined
+    if (path === undefined) return
+    try {
+      const known = await readFile(path, 'utf8').catch(() => '')
+      if (known !== '' && !/^https?:\/\//.test(known)) throw new Error('The file is not one of this server.')
+      await writeFile(path, urls.map((url) => `${url}\n`).join(''))
+      this.#path = path
+    } catch (error) {
+      this.#log.warn('The file of the address was not written.', { file: path, error: String(error) })
+    }
+  }
+
+  async remove(): Promise<void> {
+    if (this.#path !== undefined) await rm(this.#path, { force: true }).catch(() => {})
+  }
+}
