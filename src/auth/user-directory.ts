@@ -60,9 +60,9 @@ export class UserDirectory {
   /** At once where it is known. Undefined where there is no such user. Rejects where the document has conflicts. */
   find(name: string): UserRecord | undefined | Promise<UserRecord | undefined> {
     const cached = this.#cache.get(name)
-    this.#onLookup(cached !== undefined)
-    if (cached && this.#isCurrent(cached)) return cached.record
-    return this.#lookUp(name)
+    const isHit = cached !== undefined && this.#isCurrent(cached)
+    this.#onLookup(isHit)
+    return isHit ? cached.record : this.#lookUp(name)
   }
 
   clear(): void {
