@@ -3,7 +3,6 @@
  * process; nothing is shared between them.
  */
 import { statfs } from 'node:fs/promises'
-import type { RequestListener } from 'node:http'
 import { isAbsolute, resolve } from 'node:path'
 import { Auth } from './auth/auth.ts'
 import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords.ts'
@@ -35,6 +34,7 @@ import { version } from './runtime/version.ts'
 import { flagSettings, homeFolder, type ServiceOptions } from './service-options.ts'
 import { UriFile } from './uri-file.ts'
 import { Views } from './views/views.ts'
+import type { RequestHandler } from './wire/connection.ts'
 
 export interface Service {
   /** Where the service is reached, such as `http://127.0.0.1:5984/`; known once it listens. */
@@ -81,7 +81,7 @@ interface Parts {
   readonly data: OpenData
   readonly databases: Databases
   readonly uuids: Uuids
-  readonly handler: RequestListener
+  readonly handler: RequestHandler
   close(): Promise<void>
 }
 

@@ -1,8 +1,7 @@
 /** What a handler answers, and the one place that sends it. */
-import type { ServerResponse } from 'node:http'
 import { RequestError } from '../document/request-error.ts'
 import { version } from '../runtime/version.ts'
-import { taken } from './back-pressure.ts'
+import { headerLine } from '../wire/reply-head.ts'
 import type { Call } from './call.ts'
 import { type DirectOutput, sendFeed } from './feed-output.ts'
 
@@ -31,6 +30,8 @@ export interface StreamedAnswer {
   readonly isFlushed?: boolean
   /** A way for texts beside the chunks, where these go out as they are. */
   readonly direct?: DirectOutput | undefined
+  /** Beside the others: those that are there several times. */
+  readonly repeatedHeaders?: readonly (readonly [name: string, value: string])[] | undefined
   /** Lets go of what the chunks are made of; called in every case. */
   release(): void
 }
@@ -45,6 +46,7 @@ interface AnswerOptions {
 interface StreamOptions extends AnswerOptions {
   readonly isFlushed?: boolean
   readonly direct?: DirectOutput
+  readonly repeatedHeaders?: StreamedAnswer['repeatedHeaders']
   readonly release?: () => void
 }
 
@@ -61,9 +63,9 @@ export function jsonText(text: string | Buffer, { status = 200, headers = {} }: 
 /** A reply that is made while it is sent. */
 export function streamed(
   chunks: AsyncIterable<string | Buffer>,
-  { status = 200, headers = {}, isFlushed = false, direct, release = () => {} }: StreamOptions = {},
+  { status = 200, headers = {}, isFlushed = false, direct, repeatedHeaders, release = () => {} }: StreamOptions = {},
 ): StreamedAnswer {
-  return { kind: 'streamed', status, headers, chunks, isFlushed, direct, release }
+  return { kind: 'streamed', status, headers, chunks, isFlushed, direct, repeatedHeaders, release }
 }
 
 export function notModified(tag: string): Answer {
@@ -98,7 +100,13 @@ function errorHeaders(error: RequestError): Headers {
 
 const NEWLINE = Buffer.from('\n')
 
-const SERVER = `Service/${version} (Node.js/${process.versions.node})`
+const SERVER_LINE = headerLine('Server', `Service/${version} (Node.js/${process.versions.node})`)
+const CACHE_LINE = headerLine('Cache-Control', 'must-revalidate')
+const JSON_LINE = headerLine('Content-Type', 'application/json')
+const TEXT_LINE = headerLine('Content-Type', 'text/plain;charset=utf-8')
+
+/** What most replies begin with. */
+const JSON_HEAD = SERVER_LINE + CACHE_LINE + JSON_LINE
 
 /**
  * Clients refuse replies with more. Of what succeeded only addresses and tags can be so long, from ids and revisions
@@ -106,49 +114,27 @@ const SERVER = `Service/${version} (Node.js/${process.versions.node})`
  */
 const HEADER_LIMIT_CHARACTERS = 7_000
 
-/** Names and values in turn: the form that goes out with the least work. Headers of the answer win. */
-function headOf(call: Call, { headers, status }: Answer): string[] {
-  const head = ['Server', SERVER]
-  if (headers['Cache-Control'] === undefined) head.push('Cache-Control', 'must-revalidate')
-  if (headers['Content-Type'] === undefined && status !== 304 && status !== 204) {
-    head.push('Content-Type', call.acceptsJson ? 'application/json' : 'text/plain;charset=utf-8')
-  }
-  // What is left of a body that nobody read must not be taken for the next request.
-  if (!call.request.complete) head.push('Connection', 'close')
+/** The lines of the headers. Those of the answer win. Its size is for the reply to tell. */
+function headOf(call: Call, { headers, status }: Answer): string {
+  let head = beginOfHead(call, headers, status)
   for (const name in headers) {
     const value = headers[name]!
-    if (value.length <= HEADER_LIMIT_CHARACTERS || status >= 300) head.push(name, value)
+    const isSent = name !== 'Content-Length' && (value.length <= HEADER_LIMIT_CHARACTERS || status >= 300)
+    if (isSent) head += headerLine(name, value)
   }
   return head
 }
 
-/** So much goes out in one write together with the head. */
-const ONE_WRITE_BYTES = 64 * 1024
+function beginOfHead(call: Call, headers: Headers, status: number): string {
+  const isCached = headers['Cache-Control'] !== undefined
+  const hasType = headers['Content-Type'] !== undefined || status === 304 || status === 204
+  if (!isCached && !hasType && call.acceptsJson) return JSON_HEAD
+  const type = hasType ? '' : call.acceptsJson ? JSON_LINE : TEXT_LINE
+  return `${SERVER_LINE}${isCached ? '' : CACHE_LINE}${type}`
+}
 
 export function sendWhole(call: Call, answer: WholeAnswer): void {
-  const { response } = call
-  const head = headOf(call, answer)
-  const { status, body } = answer
-  const sizeBytes = sizeOf(body)
-  if (status !== 304 && status !== 204 && !answer.isChunked) head.push('Content-Length', String(sizeBytes))
-  response.writeHead(status, head)
-  if (sizeBytes > ONE_WRITE_BYTES) response.end(body)
-  else if (response.chunkedEncoding) endWithChunk(response, body)
-  // As one string with the head it is one write; Latin-1 gives the bytes as they are.
-  else if (typeof body !== 'string') response.end(body.toString('latin1'), 'latin1')
-  else response.end(body)
-}
-
-/** Frames the body itself, as its only chunk: each piece that the response puts around it would be written apart. */
-function endWithChunk(response: ServerResponse, body: string | Buffer): void {
-  const bytes = typeof body === 'string' ? Buffer.from(body) : body
-  const chunk = bytes.length === 0 ? '' : `${bytes.length.toString(16)}\r\n${bytes.toString('latin1')}\r\n`
-  response.chunkedEncoding = false
-  response.end(`${chunk}0\r\n\r\n`, 'latin1')
-}
-
-function sizeOf(body: string | Buffer): number {
-  return typeof body === 'string' ? Buffer.byteLength(body) : body.length
+  call.reply.send(answer.status, headOf(call, answer), answer.body, answer.isChunked)
 }
 
 export async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<void> {
@@ -160,17 +146,19 @@ export async function sendStreamed(call: Call, answer: StreamedAnswer): Promise<
 }
 
 async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
-  const { response } = call
-  response.writeHead(answer.status, headOf(call, answer))
+  const { reply } = call
+  const size = answer.headers['Content-Length']
+  const repeated = answer.repeatedHeaders?.map(([name, value]) => headerLine(name, value)).join('') ?? ''
+  reply.begin(answer.status, headOf(call, answer) + repeated, size === undefined ? undefined : Number(size))
   if (call.request.method === 'HEAD' || call.method === 'HEAD') {
-    response.end()
+    reply.end()
     return
   }
-  if (answer.isFlushed) return sendFeed(response, answer.chunks, answer.direct)
+  if (answer.isFlushed) return sendFeed(reply, answer.chunks, answer.direct)
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the work of who makes the chunks.
-    if (response.destroyed) return
-    if (!response.write(chunk)) await taken(response)
+    if (reply.isGone) return
+    if (!reply.write(chunk)) await reply.taken()
   }
-  response.end()
+  reply.end()
 }

@@ -2,10 +2,12 @@
  * What becomes of a request that a listener hands in. Routing, bodies, negotiation and errors are our own, since the
  * interface has rules for all of them. One request goes through here from its first line to its last byte.
  */
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Configuration } from '../config/configuration.ts'
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'
 import { CommitFailedError, StoreGoneError, TooManyReadersError } from '../storage/storage-error.ts'
+import type { RequestHandler } from '../wire/connection.ts'
+import type { Reply } from '../wire/reply.ts'
+import type { Request } from '../wire/request.ts'
 import { type Answer, MethodNotAllowedError, sendStreamed, sendWhole } from './answer.ts'
 import {
   type AuthenticatedCall,
@@ -28,10 +30,10 @@ import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { routes } from './routes.ts'
 import { virtualTarget } from './virtual-hosts.ts'
 
-export function createApp(context: HttpContext): RequestListener {
+export function createApp(context: HttpContext): RequestHandler {
   const app: AppContext = { ...context, counts: new RequestStatistics(context.statistics) }
-  return (request, response) => {
-    handle(request, response, app)
+  return (request, reply) => {
+    handle(request, reply, app)
   }
 }
 
@@ -39,22 +41,22 @@ interface AppContext extends HttpContext {
   readonly counts: RequestStatistics
 }
 
-async function handle(request: IncomingMessage, response: ServerResponse, context: AppContext): Promise<void> {
+async function handle(request: Request, reply: Reply, context: AppContext): Promise<void> {
   const begunMs = performance.now()
   const { counts, log, configuration } = context
-  const { url = '/', method = '' } = request
+  const { url, method } = request
   counts.begin(method)
-  const call = callFor(request, response, url, configuration)
+  const call = callFor(request, reply, url, configuration)
   try {
-    const reply = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
-    if (reply.isFile !== true) counts.reply(reply.status)
-    logRequest(call, context, reply)
-    if (reply.kind === 'whole') sendWhole(call, reply)
-    else await sendStreamed(call, reply)
+    const given = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
+    if (given.isFile !== true) counts.reply(given.status)
+    logRequest(call, context, given)
+    if (given.kind === 'whole') sendWhole(call, given)
+    else await sendStreamed(call, given)
   } catch (error) {
     // The head is out: only a broken connection can tell the client that the rest is missing.
     log.error('A reply broke off.', { method: call.method, url: maskedUrl(url), error: String(error) })
-    response.destroy()
+    reply.destroy()
   }
   counts.end(performance.now() - begunMs)
 }
@@ -67,20 +69,15 @@ const INTERNAL_HEADERS = [
   'x-couchdb-requested-path',
 ]
 
-function callFor(
-  request: IncomingMessage,
-  response: ServerResponse,
-  requestedUrl: string,
-  configuration: Configuration,
-): Call {
+function callFor(request: Request, reply: Reply, requestedUrl: string, configuration: Configuration): Call {
   for (const name of INTERNAL_HEADERS) {
     if (request.headers[name] !== undefined) delete request.headers[name]
   }
   const { forwarded, globalHandlers, virtualHosts: rules } = requestSettings(configuration)
-  if (rules.size === 0) return new Call(request, response, { url: requestedUrl, forwarded })
+  if (rules.size === 0) return new Call(request, reply, { url: requestedUrl, forwarded })
   const url = virtualTarget(rules, globalHandlers, hostOf(request, forwarded), requestedUrl)
   if (url !== undefined) request.headers['x-service-vhost-path'] = requestedUrl
-  return new Call(request, response, { url: url ?? requestedUrl, requestedUrl, forwarded })
+  return new Call(request, reply, { url: url ?? requestedUrl, requestedUrl, forwarded })
 }
 
 async function answer(call: Call, context: AppContext): Promise<Answer> {

@@ -19,7 +19,7 @@ export async function stageBody(
   const staged = await database.attachments.stage(bodyPieces(call), { packLevel, encoding })
   try {
     checkDigest(prefixed(call.header('content-md5')), staged.content.md5)
-    checkDigest(prefixed(call.request.trailers['content-md5']), staged.content.md5)
+    checkDigest(prefixed(call.request.body.trailer('content-md5')), staged.content.md5)
     return staged
   } catch (error) {
     staged.release()

@@ -143,7 +143,7 @@ class SentRequest implements AuthRequest {
   }
 
   get method(): string {
-    return this.#call.request.method ?? 'GET'
+    return this.#call.request.method
   }
 
   get url(): string {

@@ -3,9 +3,10 @@
  * the raw path, since names may hold slashes and percent signs that a router must not touch.
  */
 import { isUtf8 } from 'node:buffer'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { isIP, type Socket } from 'node:net'
+import { isIP } from 'node:net'
 import { queryParseError } from '../document/request-error.ts'
+import type { Reply } from '../wire/reply.ts'
+import type { Ends, Request } from '../wire/request.ts'
 import type { AuthenticatedCall } from './authentication.ts'
 
 /** The headers that a proxy tells with how its client reached it; the operator may name others. */
@@ -16,8 +17,8 @@ export interface ForwardedNames {
 }
 
 export class Call {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
+  readonly request: Request
+  readonly reply: Reply
   /** As it counts: a POST may stand for another method. */
   readonly method: string
   /** The target that counts: as it was sent, unless a virtual host leads elsewhere. */
@@ -33,9 +34,9 @@ export class Call {
   #segments: readonly string[] | undefined
   #query: URLSearchParams | undefined
 
-  constructor(request: IncomingMessage, response: ServerResponse, { url, requestedUrl = url, forwarded }: CallTarget) {
+  constructor(request: Request, reply: Reply, { url, requestedUrl = url, forwarded }: CallTarget) {
     this.request = request
-    this.response = response
+    this.reply = reply
     this.url = url
     this.requestedUrl = requestedUrl
     this.#forwarded = forwarded
@@ -55,8 +56,8 @@ export class Call {
 
   /** The same request, for another place on this server. */
   rewritten(url: string): Call {
-    const { request, response, requestedUrl } = this
-    return new Call(request, response, { url, requestedUrl, forwarded: this.#forwarded })
+    const { request, reply, requestedUrl } = this
+    return new Call(request, reply, { url, requestedUrl, forwarded: this.#forwarded })
   }
 
   /** One segment of the path; the route made sure that it is there. */
@@ -65,8 +66,7 @@ export class Call {
   }
 
   header(name: string): string | undefined {
-    const value = this.request.headers[name]
-    return Array.isArray(value) ? value.join(', ') : value
+    return this.request.headers[name]
   }
 
   get hasQuery(): boolean {
@@ -136,7 +136,7 @@ export class Call {
 
   /** Whether the connection itself is one with TLS, whatever lies before it. */
   get isEncrypted(): boolean {
-    return 'encrypted' in this.request.socket
+    return this.request.ends.isEncrypted
   }
 
   /** Scheme and host, as the client knows them. */
@@ -149,7 +149,7 @@ export class Call {
 
   /** Who asks: the address behind a proxy of our own network, or the other end of the connection. */
   get peer(): string {
-    const { remoteAddress = 'undefined' } = this.request.socket
+    const { remoteAddress = 'undefined' } = this.request.ends
     const address = remoteAddress.startsWith(MAPPED) ? remoteAddress.slice(MAPPED.length) : remoteAddress
     if (address !== '127.0.0.1' && !address.startsWith('10.')) return address
     const behind = this.header('x-forwarded-for')?.split(',').at(-1)?.trim()
@@ -169,9 +169,8 @@ export interface CallTarget {
 }
 
 /** The host that a request is for: known before the request is a call, since virtual hosts decide by it. */
-export function hostOf({ headers, socket }: IncomingMessage, { host }: ForwardedNames): string {
-  const forwarded = headers[host]
-  return (Array.isArray(forwarded) ? forwarded[0] : forwarded) ?? headers.host ?? localAddress(socket)
+export function hostOf({ headers, ends }: Request, { host }: ForwardedNames): string {
+  return headers[host] ?? headers.host ?? localAddress(ends)
 }
 
 /** How an address of the older protocol looks in the newer one. */
@@ -182,10 +181,10 @@ const JSON_ACCEPTED = /(^|[,\s])application\/json\s*(?!\s*;\s*q=0(\.0*)?\s*(,|;|
 
 const OVERRIDES = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT', 'COPY'])
 
-function methodOf({ method = 'GET', headers }: IncomingMessage): string {
+function methodOf({ method, headers }: Request): string {
   if (method !== 'POST') return method
   const override = headers['x-http-method-override']
-  return typeof override === 'string' && OVERRIDES.has(override) ? override : method
+  return override !== undefined && OVERRIDES.has(override) ? override : method
 }
 
 function pathSegments(path: string): string[] {
@@ -239,6 +238,6 @@ function encodeSegment(segment: string): string {
     .replaceAll('%3A', ':')
 }
 
-function localAddress({ localAddress: address = 'localhost', localPort: port }: Socket): string {
+function localAddress({ localAddress: address = 'localhost', localPort: port }: Ends): string {
   return `${address.includes(':') ? `[${address}]` : address}:${port ?? ''}`
 }

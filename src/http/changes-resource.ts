@@ -79,7 +79,7 @@ async function following(request: ChangesRequest): Promise<Answer> {
   const { call, context, database, parameters } = request
   const { feed, silence } = parameters
   const text = FEED_TEXTS[feed]
-  const waiter = new FeedWaiter(call.response, context.deadlines, silence)
+  const waiter = new FeedWaiter(call.reply, context.deadlines, silence)
   // Before the first look: whatever comes after it is heard of.
   const unlisten = database.changes.listen(() => waiter.news())
   const end = () => {

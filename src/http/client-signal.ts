@@ -18,11 +18,9 @@ export class CallClient {
 }
 
 /** Aborts when the connection ends, and when the reply is sent. */
-export function clientSignal({ response }: Call): AbortSignal {
+export function clientSignal({ reply }: Call): AbortSignal {
   const gone = new AbortController()
-  const end = () => gone.abort(GONE)
-  if (response.destroyed) end()
-  else response.once('close', end)
+  reply.onClose(() => gone.abort(GONE))
   return gone.signal
 }
 

@@ -13,7 +13,7 @@ type Feed = 'longpoll' | 'continuous' | 'eventsource'
 export function databaseUpdates(call: Call, { databases, deadlines }: HttpContext): Answer {
   const feed = feedOf(call)
   const silence = silenceOf(call, feed)
-  const waiter = new FeedWaiter(call.response, deadlines, silence)
+  const waiter = new FeedWaiter(call.reply, deadlines, silence)
   const events = new WaitingEvents(databases, () => waiter.news())
   return streamed(updates(feed, events, waiter, silence), {
     headers: feed === 'eventsource' ? EVENT_HEADERS : {},

@@ -2,9 +2,8 @@
  * What a feed waits for: that there is news, that a time is over, or its own end, when the client is gone or the listener
  * closes. Waiting holds nothing but this object: no timer, no state of a database.
  */
-import type { ServerResponse } from 'node:http'
 import type { Deadline, Deadlines } from '../runtime/deadlines.ts'
-import { onLeaving } from './leaving.ts'
+import type { Reply } from '../wire/reply.ts'
 
 export type Awaited = 'news' | 'silence' | 'end'
 
@@ -23,7 +22,7 @@ export type BringNews = () => boolean | Promise<void>
 
 export class FeedWaiter implements Disposable {
   readonly #deadline: Deadline
-  readonly #response: ServerResponse
+  readonly #forgetClosing: () => void
   readonly #forgetLeaving: () => void
   #hasNews = false
   #isSilent = false
@@ -31,15 +30,13 @@ export class FeedWaiter implements Disposable {
   #isClientBusy = false
   #waiting: Waiting | undefined
 
-  constructor(response: ServerResponse, deadlines: Deadlines, { afterMs }: Silence) {
-    this.#response = response
+  constructor(reply: Reply, deadlines: Deadlines, { afterMs }: Silence) {
     this.#deadline = deadlines.deadline(afterMs, () => {
       this.#isSilent = true
       this.#wake()
     })
-    response.once('close', this.#end)
-    this.#forgetLeaving = onLeaving(response, this.#end)
-    if (response.destroyed) this.#end()
+    this.#forgetClosing = reply.onClose(this.#end)
+    this.#forgetLeaving = reply.onLeaving(this.#end)
   }
 
   get isOver(): boolean {
@@ -78,7 +75,7 @@ export class FeedWaiter implements Disposable {
   [Symbol.dispose](): void {
     this.#end()
     this.#deadline.cancel()
-    this.#response.off('close', this.#end)
+    this.#forgetClosing()
     this.#forgetLeaving()
   }
 

@@ -54,8 +54,7 @@ export function functionUser(call: Call, { name: db }: Database): { db: string; 
 
 /** The body as text, or undefined where there is none. What is no UTF-8 is replaced. */
 export async function functionBody(call: Call, { configuration }: HttpContext): Promise<string | undefined> {
-  const { headers } = call.request
-  if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) return undefined
+  if (!call.request.hasBody) return undefined
   return (await readBytes(call, configuration.integer('service', 'max_document_size'))).toString()
 }
 
@@ -93,26 +92,14 @@ function unescaped(part: string): string {
 }
 
 /** Set by the server itself, so nobody can have sent them: told by the names they have. */
-const OWN_HEADERS = ['x-service-vhost-path', 'x-service-requested-path']
+const OWN_HEADERS = new Set(['x-service-vhost-path', 'x-service-requested-path'])
 
 function headersOf({ request }: Call): Record<string, string> {
-  const { rawHeaders, headers } = request
-  const all = new Map<string, string>()
-  for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
-    const sent = rawHeaders[i] ?? ''
-    const value = rawHeaders[i + 1] ?? ''
-    const lower = sent.toLowerCase()
-    // What the server took away was not for it to be told.
-    if (headers[lower] === undefined || OWN_HEADERS.includes(lower)) continue
-    const name = lower.replace(/(^|-)[a-z]/g, (begin) => begin.toUpperCase())
-    const before = all.get(name)
-    all.set(name, before === undefined ? value : `${before}, ${value}`)
-  }
-  for (const name of OWN_HEADERS) {
-    const value = headers[name]
-    if (typeof value === 'string') all.set(name, value)
-  }
-  return Object.fromEntries(all)
+  const named = Object.entries(request.headers).map(([lower, value = '']) => {
+    const name = OWN_HEADERS.has(lower) ? lower : lower.replace(/(^|-)[a-z]/g, (begin) => begin.toUpperCase())
+    return [name, value]
+  })
+  return Object.fromEntries(named)
 }
 
 function formOf(call: Call, body: string | undefined): Record<string, string> {

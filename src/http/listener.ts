@@ -1,10 +1,8 @@
 /** One address that requests come in on, with TLS or without. Closing lets the requests under way finish. */
-import { createServer, type RequestListener, type Server, type ServerResponse } from 'node:http'
-import { createServer as createSecureServer } from 'node:https'
-import type { Duplex } from 'node:stream'
-import type { TlsOptions } from 'node:tls'
+import { createServer, type Server, type Socket } from 'node:net'
+import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import type { Log } from '../runtime/log.ts'
-import { leave } from './leaving.ts'
+import { Connection, type RequestHandler } from '../wire/connection.ts'
 
 export interface ListenerPlan {
   readonly host: string
@@ -17,42 +15,28 @@ export interface ListenerPlan {
   readonly tls?: TlsOptions
 }
 
-const HEADERS_LIMIT_BYTES = 64 * 1024
-const HEADERS_WAIT_MS = 30_000
-const REQUEST_WAIT_MS = 300_000
-/** Connections that fall idle while a listener closes are looked for so often. */
-const CLOSING_LOOK_MS = 20
-
-/** By connection. */
-type Replies = ReadonlyMap<Duplex, ServerResponse>
+/** Connections that were silent for too long are looked for so often. */
+const LOOK_MS = 5_000
 
 export class Listener {
   readonly plan: ListenerPlan
   /** The real one. */
   readonly port: number
   readonly #server: Server
-  /** The last reply of each connection, sent or not. */
-  readonly #replies: Replies
+  readonly #connections: ReadonlySet<Connection>
   #closing: Promise<void> | undefined
 
   /** Throws an error whose message is a sentence for people. */
-  static async open(plan: ListenerPlan, handler: RequestListener, log: Log): Promise<Listener> {
+  static async open(plan: ListenerPlan, handler: RequestHandler, log: Log): Promise<Listener> {
     if (plan.tls && !(plan.tls.cert && plan.tls.key)) {
       throw new Error('TLS needs ssl/cert_file and ssl/key_file, two files that can be read.')
     }
-    // Kept by connection: noting each reply down and forgetting it again would cost a good part of a small request.
-    const replies = new Map<Duplex, ServerResponse>()
-    const server = serverFor(plan, (request, response) => {
-      const { socket } = request
-      const before = replies.get(socket)
-      if (!before) socket.once('close', () => replies.delete(socket))
-      replies.set(socket, response)
-      if (!server.listening) leave(response)
-      // Sent ahead of the reply to the one before, which may be what it goes by: they are done in their order.
-      if (before && !before.writableFinished) before.once('close', () => handler(request, response))
-      else handler(request, response)
+    const connections = new Set<Connection>()
+    const server = serverFor(plan, (socket) => {
+      const connection = new Connection(socket, handler)
+      connections.add(connection)
+      socket.once('close', () => connections.delete(connection))
     })
-    server.on('clientError', (error, socket) => refuseInTurn(error, socket, replies.get(socket)))
     const { host, port, backlog } = plan
     await new Promise<void>((resolve, reject) => {
       server.once('error', (error) => reject(new Error(listenFailure(error, host, port), { cause: error })))
@@ -63,14 +47,19 @@ export class Listener {
       log.error('A connection was not accepted.', { error: error.message })
     })
     const address = server.address()
-    return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, replies)
+    return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, connections)
   }
 
-  private constructor(plan: ListenerPlan, port: number, server: Server, replies: Replies) {
+  private constructor(plan: ListenerPlan, port: number, server: Server, connections: ReadonlySet<Connection>) {
     this.plan = plan
     this.port = port
     this.#server = server
-    this.#replies = replies
+    this.#connections = connections
+    const look = setInterval(() => {
+      const nowMs = performance.now()
+      for (const connection of connections) connection.look(nowMs)
+    }, LOOK_MS).unref()
+    server.once('close', () => clearInterval(look))
   }
 
   get url(): string {
@@ -80,20 +69,16 @@ export class Listener {
 
   /** Takes no new connections from now on; resolves when the last request is done, or cut off after the limit. */
   close(limitMs: number): Promise<void> {
-    // Clients are told with the last reply, so that they send no further request into a connection that ends.
-    for (const response of this.#replies.values()) {
-      response.shouldKeepAlive = false
-      leave(response)
-    }
     this.#closing ??= new Promise((resolve) => {
-      const look = setInterval(() => this.#server.closeIdleConnections(), CLOSING_LOOK_MS)
-      const impatience = setTimeout(() => this.#server.closeAllConnections(), limitMs)
+      const impatience = setTimeout(() => {
+        for (const connection of this.#connections) connection.destroy()
+      }, limitMs)
       this.#server.close(() => {
-        clearInterval(look)
         clearTimeout(impatience)
         resolve()
       })
-      this.#server.closeIdleConnections()
+      // Clients are told with the last reply, so that they send no further request into a connection that ends.
+      for (const connection of this.#connections) connection.leave()
     })
     return this.#closing
   }
@@ -108,35 +93,8 @@ export function listenFailure(error: unknown, host: string, port: number): strin
   return `Cannot listen on port ${port} of ${host}: ${error instanceof Error ? error.message : error}`
 }
 
-function serverFor({ tls, noDelay, connectionLimit }: ListenerPlan, handler: RequestListener): Server {
-  const options = {
-    maxHeaderSize: HEADERS_LIMIT_BYTES,
-    headersTimeout: HEADERS_WAIT_MS,
-    keepAliveTimeout: REQUEST_WAIT_MS,
-    // Uploads may take long; each body has a limit on its silence instead.
-    requestTimeout: 0,
-    noDelay,
-  }
-  const server = tls ? createSecureServer({ ...options, ...tls }, handler) : createServer(options, handler)
+function serverFor({ tls, noDelay, connectionLimit }: ListenerPlan, connected: (socket: Socket) => void): Server {
+  const server = tls ? createSecureServer({ noDelay, ...tls }, connected) : createServer({ noDelay }, connected)
   server.maxConnections = connectionLimit
-  // Whoever waits for a go-ahead gets it when its body is read, and not when it is refused.
-  server.on('checkContinue', handler)
   return server
-}
-
-/** Whoever sent requests before gets their replies first: a refusal must not be taken for one of them. */
-function refuseInTurn(error: NodeJS.ErrnoException, socket: Duplex, last: ServerResponse | undefined): void {
-  const isWaiting = last?.req.complete && !last.writableFinished
-  if (isWaiting) last.once('close', () => refuse(error, socket))
-  else refuse(error, socket)
-}
-
-/** What cannot be read as a request, or has more headers than anybody needs. */
-function refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const status = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? '408 Request Timeout' : '400 Bad Request'
-  socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy())
 }

@@ -1,7 +1,8 @@
 /** The addresses of a server. They move to where the configuration wants them, without cutting off who is being served. */
-import type { RequestListener } from 'node:http'
+
 import { createServer } from 'node:net'
 import type { Log } from '../runtime/log.ts'
+import type { RequestHandler } from '../wire/connection.ts'
 import { Listener, type ListenerPlan, listenFailure } from './listener.ts'
 
 export interface ListenerPlans {
@@ -38,13 +39,13 @@ export class Listeners {
   }
 
   /** Throws when the plain address cannot be had. Without its TLS address the server goes on, and says so. */
-  async open(plans: ListenerPlans, handler: RequestListener): Promise<void> {
+  async open(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
     this.#plain = await Listener.open(plans.plain, handler, this.#log)
     this.#secure = await this.#openSecure(plans.secure, handler)
   }
 
   /** Opens the new addresses, then lets the old ones finish. What cannot be opened stays where it is. */
-  async move(plans: ListenerPlans, handler: RequestListener): Promise<void> {
+  async move(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
     const before = this.#plain
     if (before && !isSame(before, plans.plain)) {
       try {
@@ -66,7 +67,7 @@ export class Listeners {
     await Promise.all(this.#leaving)
   }
 
-  async #replace(before: Listener, plan: ListenerPlan, handler: RequestListener): Promise<Listener> {
+  async #replace(before: Listener, plan: ListenerPlan, handler: RequestHandler): Promise<Listener> {
     const wanted = atPort(plan, before.port)
     if (wanted.port !== before.port) {
       const listener = await Listener.open(wanted, handler, this.#log)
@@ -83,7 +84,7 @@ export class Listeners {
     }
   }
 
-  async #openSecure(plan: ListenerPlan | undefined, handler: RequestListener): Promise<Listener | undefined> {
+  async #openSecure(plan: ListenerPlan | undefined, handler: RequestHandler): Promise<Listener | undefined> {
     if (!plan) return undefined
     try {
       return await openSoon(plan, handler, this.#log)
@@ -116,7 +117,7 @@ const ATTEMPTS = 20
 const ATTEMPT_PAUSE_MS = 50
 
 /** A port that was just let go may take a moment to be free. */
-async function openSoon(plan: ListenerPlan, handler: RequestListener, log: Log): Promise<Listener> {
+async function openSoon(plan: ListenerPlan, handler: RequestHandler, log: Log): Promise<Listener> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await Listener.open(plan, handler, log)

@@ -33,6 +33,7 @@ export async function forwardRequest(call: Call, target: string): Promise<Answer
   return streamed(response, {
     status: response.statusCode ?? 502,
     headers: repliedHeaders(call, base, response),
+    repeatedHeaders: response.headers['set-cookie']?.map((cookie) => ['Set-Cookie', cookie] as const),
     release: () => void response.destroy(),
   })
 }
@@ -68,7 +69,7 @@ async function exchanged(call: Call, outgoing: ClientRequest): Promise<IncomingM
   })
   // Told where it is waited for.
   answered.catch(() => {})
-  call.response.once('close', () => outgoing.destroy())
+  call.reply.onClose(() => outgoing.destroy())
   for await (const piece of bodyPieces(call)) {
     if (outgoing.destroyed) break
     if (outgoing.write(piece)) continue
@@ -91,9 +92,9 @@ const OF_CONNECTION = new Set([
   'upgrade',
 ])
 
-function forwardedHeaders(call: Call): Record<string, string | string[]> {
+function forwardedHeaders(call: Call): Record<string, string> {
   const sent = Object.entries(call.request.headers).filter(
-    (entry): entry is [string, string | string[]] => entry[1] !== undefined && !OF_CONNECTION.has(entry[0]),
+    (entry): entry is [string, string] => entry[1] !== undefined && !OF_CONNECTION.has(entry[0]),
   )
   return {
     ...Object.fromEntries(sent),
@@ -109,8 +110,8 @@ const OUR_OWN = new Set(['date', 'server'])
 /** Places on that server are places below ours. */
 function repliedHeaders(call: Call, base: URL, { headers }: IncomingMessage): Headers {
   const kept = Object.entries(headers).flatMap(([name, value]): [string, string][] => {
-    if (value === undefined || OF_CONNECTION.has(name) || OUR_OWN.has(name)) return []
-    return [[spelled(name), Array.isArray(value) ? value.join(', ') : value]]
+    if (typeof value !== 'string' || OF_CONNECTION.has(name) || OUR_OWN.has(name)) return []
+    return [[spelled(name), value]]
   })
   const all = Object.fromEntries(kept)
   const { Location: location } = all

@@ -8,9 +8,6 @@ import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { requestSettings } from './request-settings.ts'
 
-/** A body that does not move for so long is given up. */
-const SILENCE_LIMIT_MS = 300_000
-
 /** The bytes of a JSON body. */
 export async function readJsonText(call: Call, { configuration }: HttpContext): Promise<Buffer> {
   return readBytes(call, requestSettings(configuration).largestBody)
@@ -73,59 +70,17 @@ export async function readBytes(call: Call, limit: number): Promise<Buffer> {
   }
 }
 
-/** What `bodyPieces` and `collect` do, for bodies that are mostly small: iterating would cost more than all the rest. */
-function receive(call: Call, limit: number): Promise<Buffer> {
-  const { request } = call
-  if (Number(request.headers['content-length'] ?? 0) > limit) return Promise.reject(tooLarge())
-  // Gone while it was found out who asks: nothing would be heard of it any more.
-  if (request.destroyed) return Promise.reject(brokenOff())
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>()
-  const silence = begin(call)
-  const pieces: Buffer[] = []
-  let size = 0
-  const take = (piece: Buffer) => {
-    silence.refresh()
-    pieces.push(piece)
-    size += piece.length
-    if (size > limit) fail(tooLarge())
-  }
-  const stop = () => {
-    clearTimeout(silence)
-    request.off('data', take).off('end', finish).off('error', fail).off('close', breakOff)
-  }
-  const finish = () => {
-    stop()
-    resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces, size))
-  }
-  const fail = (error: Error) => {
-    stop()
-    // What is left of the body is nobody's any more, and must not be taken in.
-    request.pause()
-    reject(error)
-  }
-  const breakOff = () => fail(brokenOff())
-  request.on('data', take).on('end', finish).on('error', fail).on('close', breakOff)
-  return promise
-}
-
-/** Tells who sends a body to go ahead; one that falls silent is given up. */
-function begin({ request, response }: Call): NodeJS.Timeout {
-  if (request.headers.expect !== undefined) response.writeContinue()
-  return setTimeout(() => request.destroy(), SILENCE_LIMIT_MS)
+async function receive(call: Call, limit: number): Promise<Buffer> {
+  const { headers, body } = call.request
+  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
+  const bytes = await body.collect(limit)
+  if (!bytes) throw tooLarge()
+  return bytes
 }
 
 /** The body as it comes in. */
-export async function* bodyPieces(call: Call): AsyncGenerator<Buffer> {
-  const { request } = call
-  const silence = begin(call)
-  try {
-    for await (const piece of request.iterator({ destroyOnReturn: false })) {
-      silence.refresh()
-      yield piece
-    }
-  } finally {
-    clearTimeout(silence)
-  }
+export function bodyPieces({ request }: Call): AsyncGenerator<Buffer> {
+  return request.body.read()
 }
 
 /** All of it, up to a limit. */
@@ -138,10 +93,6 @@ export async function collect(source: AsyncIterable<Buffer>, limit: number): Pro
     if (size > limit) throw tooLarge()
   }
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
-}
-
-function brokenOff(): Error {
-  return new Error('The request broke off.')
 }
 
 export function tooLarge(): RequestError {

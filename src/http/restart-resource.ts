@@ -5,6 +5,7 @@ import type { HttpContext } from './context.ts'
 
 /** Accepted, and begun when the client has its answer. */
 export function restart(call: Call, context: HttpContext): Answer {
-  call.response.once('close', () => context.restart())
-  return json({ ok: true }, { status: 202, headers: { Connection: 'close' } })
+  call.reply.keepsAlive = false
+  call.reply.onClose(() => context.restart())
+  return json({ ok: true }, { status: 202 })
 }

@@ -1,9 +1,9 @@
 import { once } from 'node:events'
-import { createServer, type Server, type ServerResponse } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { DirectOutput, sendFeed } from '../../src/http/feed-output.ts'
+import { Connection } from '../../src/wire/connection.ts'
 
 /** A feed that says nothing by itself until it is told to end. */
 async function openFeed(version: string): Promise<{ client: Socket; direct: DirectOutput; end: () => void }> {
@@ -14,7 +14,12 @@ async function openFeed(version: string): Promise<{ client: Socket; direct: Dire
     await ending
     yield Buffer.from('last\n')
   }
-  const server: Server = createServer((_, response: ServerResponse) => sendFeed(response, texts(), direct))
+  const server = createServer((socket) => {
+    new Connection(socket, (_, reply) => {
+      reply.begin(200, '')
+      sendFeed(reply, texts(), direct)
+    })
+  })
   onTestFinished(() => {
     server.close()
   })

@@ -1,14 +1,27 @@
-import { IncomingMessage, ServerResponse } from 'node:http'
-import { Socket } from 'node:net'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { type Awaited, FeedWaiter } from '../../src/http/feed-waiter.ts'
 import { Deadlines } from '../../src/runtime/deadlines.ts'
+import { Reply } from '../../src/wire/reply.ts'
 
 const HEARTBEAT = { afterMs: 5, isFilled: true }
 
+/** One that nobody hears. */
+function reply(): Reply {
+  const sink = {
+    isOpen: true,
+    mayGoOn: true,
+    write: () => true,
+    hold() {},
+    letGo() {},
+    taken: async () => {},
+    done() {},
+    destroy() {},
+  }
+  return new Reply(sink, { isHeadOnly: false, isOldVersion: false, keepsAlive: true })
+}
+
 function waiter(): FeedWaiter {
-  const response = new ServerResponse(new IncomingMessage(new Socket()))
-  const made = new FeedWaiter(response, new Deadlines(), HEARTBEAT)
+  const made = new FeedWaiter(reply(), new Deadlines(), HEARTBEAT)
   onTestFinished(() => made[Symbol.dispose]())
   return made
 }

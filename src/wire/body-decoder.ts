@@ -1,0 +1,113 @@
+/** Takes the body of a request out of the bytes of a connection, which come in pieces of any size. */
+import { malformed } from './refusal.ts'
+import { type BodyFraming, parseTrailers, type RequestHeaders } from './request-head.ts'
+
+export interface BodyDecoder {
+  /** Whether all of it was seen. */
+  readonly isDone: boolean
+  /** Headers that came behind it. */
+  readonly trailers: RequestHeaders
+  /** Hands over what of the body is in the bytes, as views of them; tells how many of the bytes belong to it. */
+  decode(bytes: Buffer, take: (piece: Buffer) => void): number
+}
+
+export function bodyDecoder(framing: BodyFraming): BodyDecoder {
+  return framing === 'chunked' ? new ChunkedDecoder() : new SizedDecoder(framing)
+}
+
+const NO_TRAILERS: RequestHeaders = Object.freeze(Object.create(null))
+
+class SizedDecoder implements BodyDecoder {
+  readonly trailers = NO_TRAILERS
+  #left: number
+
+  constructor(size: number) {
+    this.#left = size
+  }
+
+  get isDone(): boolean {
+    return this.#left === 0
+  }
+
+  decode(bytes: Buffer, take: (piece: Buffer) => void): number {
+    const size = Math.min(this.#left, bytes.length)
+    if (size === 0) return 0
+    this.#left -= size
+    take(size === bytes.length ? bytes : bytes.subarray(0, size))
+    return size
+  }
+}
+
+/** A line that tells the size of a chunk may carry remarks, which nobody needs. */
+const SIZE_LINE_LIMIT = 1024
+const TRAILERS_LIMIT = 16 * 1024
+/** Hexadecimal digits: more than any body has. */
+const SIZE_DIGITS_LIMIT = 12
+const LINE_FEED = 0x0a
+
+class ChunkedDecoder implements BodyDecoder {
+  isDone = false
+  #trailers: RequestHeaders = NO_TRAILERS
+  /** What is expected next. */
+  #next: 'size' | 'content' | 'end of chunk' | 'trailers' = 'size'
+  /** Of the chunk. */
+  #left = 0
+  /** The line that is being read, and lines of trailers before it. */
+  #line = ''
+  #trailerLines = ''
+
+  get trailers(): RequestHeaders {
+    return this.#trailers
+  }
+
+  decode(bytes: Buffer, take: (piece: Buffer) => void): number {
+    let at = 0
+    while (at < bytes.length && !this.isDone) {
+      at = this.#next === 'content' ? this.#takeContent(bytes, at, take) : this.#takeLine(bytes, at)
+    }
+    return at
+  }
+
+  #takeContent(bytes: Buffer, at: number, take: (piece: Buffer) => void): number {
+    const end = Math.min(bytes.length, at + this.#left)
+    this.#left -= end - at
+    if (this.#left === 0) this.#next = 'end of chunk'
+    take(bytes.subarray(at, end))
+    return end
+  }
+
+  #takeLine(bytes: Buffer, at: number): number {
+    const feed = bytes.indexOf(LINE_FEED, at)
+    const end = feed < 0 ? bytes.length : feed + 1
+    if (this.#line.length + end - at > SIZE_LINE_LIMIT) throw malformed('A line of the body is too long.')
+    this.#line += bytes.toString('latin1', at, end)
+    if (feed < 0) return end
+    if (!this.#line.endsWith('\r\n')) throw malformed('A line of the body does not end as lines do.')
+    const line = this.#line.slice(0, -2)
+    this.#line = ''
+    this.#understand(line)
+    return end
+  }
+
+  #understand(line: string): void {
+    if (this.#next === 'size') {
+      this.#left = chunkSize(line)
+      this.#next = this.#left === 0 ? 'trailers' : 'content'
+    } else if (this.#next === 'end of chunk') {
+      if (line !== '') throw malformed('A chunk is longer than it said.')
+      this.#next = 'size'
+    } else if (line === '') {
+      this.#trailers = parseTrailers(this.#trailerLines)
+      this.isDone = true
+    } else {
+      this.#trailerLines += `${line}\r\n`
+      if (this.#trailerLines.length > TRAILERS_LIMIT) throw malformed('There are too many trailers.')
+    }
+  }
+}
+
+function chunkSize(line: string): number {
+  const digits = /^([0-9a-f]+)[\t ]*(?:;.*)?$/i.exec(line)?.[1]
+  if (digits === undefined || digits.length > SIZE_DIGITS_LIMIT) throw malformed('The size of a chunk is no number.')
+  return Number.parseInt(digits, 16)
+}

@@ -1,0 +1,130 @@
+/**
+ * The body of a request while it comes in. What nobody has read yet is kept up to a limit; then the connection rests
+ * until somebody reads. Only one reads it, once.
+ */
+import type { RequestHeaders } from './request-head.ts'
+
+/** What a body needs of the connection that it comes on. */
+export interface BodySource {
+  /** Somebody reads now: who waits for a go-ahead gets it. */
+  wanted(): void
+  /** No more for now. */
+  rest(): void
+  /** Go on. */
+  goOn(): void
+}
+
+/** The client went away, or what it sent is no body. */
+export class BrokenOffError extends Error {
+  constructor() {
+    super('The request broke off.')
+  }
+}
+
+const UNREAD_LIMIT_BYTES = 256 * 1024
+
+export class IncomingBody {
+  readonly #source: BodySource
+  #pieces: Buffer[] = []
+  #unreadBytes = 0
+  #isResting = false
+  #state: 'incomplete' | 'complete' | 'broken'
+  #trailers: RequestHeaders | undefined
+  #wake: (() => void) | undefined
+
+  constructor(source: BodySource, isEmpty: boolean) {
+    this.#source = source
+    this.#state = isEmpty ? 'complete' : 'incomplete'
+  }
+
+  /** Whether all of it has come in, be it read or not. */
+  get isComplete(): boolean {
+    return this.#state === 'complete'
+  }
+
+  /** Whether somebody waits for more of it. */
+  get isAwaited(): boolean {
+    return this.#wake !== undefined
+  }
+
+  /** A header that came behind the body. */
+  trailer(name: string): string | undefined {
+    return this.#trailers?.[name]
+  }
+
+  /** All of it that comes, piece by piece. */
+  async *read(): AsyncGenerator<Buffer> {
+    for (;;) {
+      for (const piece of this.#take()) yield piece
+      if (this.#unreadBytes > 0) continue
+      if (this.isComplete) return
+      await this.#arrival()
+    }
+  }
+
+  /** All of it at once. Undefined when there is more than the limit: the rest is then nobody's any more. */
+  async collect(limitBytes: number): Promise<Buffer | undefined> {
+    const all: Buffer[] = []
+    let size = 0
+    for (;;) {
+      for (const piece of this.#take()) {
+        size += piece.length
+        all.push(piece)
+      }
+      if (size > limitBytes) return undefined
+      if (this.isComplete) return all.length === 1 ? all[0] : Buffer.concat(all, size)
+      await this.#arrival()
+    }
+  }
+
+  /** For the connection: more has come. */
+  push(piece: Buffer): void {
+    this.#pieces.push(piece)
+    this.#unreadBytes += piece.length
+    if (this.#unreadBytes > UNREAD_LIMIT_BYTES && !this.#isResting) {
+      this.#isResting = true
+      this.#source.rest()
+    }
+    this.#arrived()
+  }
+
+  /** For the connection: that was all. */
+  complete(trailers: RequestHeaders): void {
+    this.#trailers = trailers
+    this.#state = 'complete'
+    this.#arrived()
+  }
+
+  /** For the connection: there will be no more. */
+  breakOff(): void {
+    if (this.#state !== 'incomplete') return
+    this.#state = 'broken'
+    this.#arrived()
+  }
+
+  #take(): Buffer[] {
+    const pieces = this.#pieces
+    if (pieces.length === 0) return pieces
+    this.#pieces = []
+    this.#unreadBytes = 0
+    if (this.#isResting) {
+      this.#isResting = false
+      this.#source.goOn()
+    }
+    return pieces
+  }
+
+  #arrival(): Promise<void> {
+    if (this.#state === 'broken') return Promise.reject(new BrokenOffError())
+    this.#source.wanted()
+    return new Promise((resolve, reject) => {
+      this.#wake = () => (this.#state === 'broken' ? reject(new BrokenOffError()) : resolve())
+    })
+  }
+
+  #arrived(): void {
+    const wake = this.#wake
+    this.#wake = undefined
+    wake?.()
+  }
+}

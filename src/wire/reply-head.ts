@@ -1,0 +1,31 @@
+/** The head of a reply, as text. Whatever could end a line early is refused here, whoever wrote it. */
+import { STATUS_CODES } from 'node:http'
+
+const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
+const UNFIT = /[^\t\x20-\x7e\x80-\xff]/
+
+/** The line of a header. */
+export function headerLine(name: string, value: string): string {
+  if (!TOKEN.test(name) || UNFIT.test(value)) throw new Error(`The header ${JSON.stringify(name)} cannot be sent.`)
+  return `${name}: ${value}\r\n`
+}
+
+export function statusLine(status: number): string {
+  const known = statusLines.get(status)
+  if (known !== undefined) return known
+  const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`
+  statusLines.set(status, line)
+  return line
+}
+
+/** At most one for each number of three digits. */
+const statusLines = new Map<number, string>()
+
+/** The line of this moment's date, made once a second. */
+export function dateLine(): string {
+  const second = Math.floor(Date.now() / 1000)
+  if (second !== lastDate.second) lastDate = { second, line: `Date: ${new Date(second * 1000).toUTCString()}\r\n` }
+  return lastDate.line
+}
+
+let lastDate = { second: 0, line: '' }

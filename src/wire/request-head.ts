@@ -1,0 +1,171 @@
+/**
+ * The head of a request: its first line and its headers. Strict, since whatever two servers read in two ways lets one
+ * smuggle requests past the other: what is not exactly as the standard has it is refused.
+ */
+import { METHODS } from 'node:http'
+import { malformed, Refusal } from './refusal.ts'
+
+/** By names in lower case. Several of one name are one list, unless only one of them can count. */
+export type RequestHeaders = Record<string, string | undefined>
+
+export interface RequestHead {
+  readonly method: string
+  /** As it was sent, but for bytes that should have been escaped. */
+  readonly target: string
+  readonly headers: RequestHeaders
+  /** HTTP/1.0: its clients know no chunks, and close unless they say otherwise. */
+  readonly isOldVersion: boolean
+  readonly keepsAlive: boolean
+  readonly framing: BodyFraming
+}
+
+/** How it is known where the body ends: its length, or chunks. */
+export type BodyFraming = number | 'chunked'
+
+const LINE_END = '\r\n'
+const HEADERS_LIMIT = 1000
+
+/** The text of a head, a character a byte, without the empty line that ends it. */
+export function parseHead(text: string): RequestHead {
+  checkCharacters(text)
+  const end = endOfLine(text, 0)
+  const methodEnd = text.indexOf(' ')
+  const targetEnd = text.lastIndexOf(' ', end - 1)
+  const method = text.slice(0, Math.max(methodEnd, 0))
+  const target = text.slice(methodEnd + 1, Math.max(targetEnd, 0))
+  const version = text.slice(targetEnd + 1, end)
+  if (!KNOWN_METHODS.has(method)) throw malformed('The method is not known.')
+  if (target === '' || target.includes(' ') || target.includes('\t')) throw malformed('The target is none.')
+  if (version !== 'HTTP/1.1' && version !== 'HTTP/1.0') throw malformed('The version is not spoken here.')
+  const headers = parseHeaders(text, end + LINE_END.length)
+  const isOldVersion = version === 'HTTP/1.0'
+  if (!isOldVersion && headers.host === undefined) throw malformed('HTTP/1.1 names its host.')
+  return {
+    method,
+    target: UNESCAPED.test(target) ? escaped(target) : target,
+    headers,
+    isOldVersion,
+    keepsAlive: keepsAlive(headers.connection, isOldVersion),
+    framing: framingOf(headers, isOldVersion),
+  }
+}
+
+/** Everything below a blank but tabs and whole line ends. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it is about them.
+const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
+
+const UNESCAPED = /[\x80-\xff]/
+
+/** Plain UTF-8 in a target is what people type: it means what its escapes mean. */
+function escaped(target: string): string {
+  return target.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`)
+}
+
+function checkCharacters(text: string): void {
+  if (FORBIDDEN.test(text)) throw malformed('There are control characters.')
+}
+
+const KNOWN_METHODS = new Set(METHODS)
+
+function endOfLine(text: string, from: number): number {
+  const end = text.indexOf(LINE_END, from)
+  return end < 0 ? text.length : end
+}
+
+/** Headers that come behind a body. */
+export function parseTrailers(text: string): RequestHeaders {
+  checkCharacters(text)
+  return parseHeaders(text, 0)
+}
+
+/** The lines from a place on. */
+function parseHeaders(text: string, from: number): RequestHeaders {
+  const headers: RequestHeaders = Object.create(NOTHING)
+  let count = 0
+  for (let at = from; at < text.length; ) {
+    const end = endOfLine(text, at)
+    const colon = text.indexOf(':', at)
+    if (colon < 0 || colon > end) throw malformed('A header has no colon.')
+    if (++count > HEADERS_LIMIT) throw malformed('There are too many headers.')
+    add(headers, lowerName(text.slice(at, colon)), trimmed(text, colon + 1, end))
+    at = end + LINE_END.length
+  }
+  return headers
+}
+
+/** Objects made from it have nothing but their own members; those made from null would be slow ones. */
+const NOTHING: object = Object.create(null)
+
+/** The first of several counts. */
+const SINGLE = new Set([
+  'authorization',
+  'content-type',
+  'from',
+  'if-modified-since',
+  'if-unmodified-since',
+  'max-forwards',
+  'proxy-authorization',
+  'referer',
+  'user-agent',
+])
+
+function add(headers: RequestHeaders, name: string, value: string): void {
+  const before = headers[name]
+  if (before === undefined) headers[name] = value
+  else if (name === 'host') throw malformed('There is more than one host.')
+  else if (name === 'content-length') {
+    if (before !== value) throw malformed('There is more than one length.')
+  } else if (!SINGLE.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`
+}
+
+const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
+
+/** The few names that clients use, checked and in lower case. */
+const knownNames = new Map<string, string>()
+const KNOWN_NAMES_LIMIT = 500
+const KNOWN_NAME_LIMIT_CHARACTERS = 64
+
+function lowerName(sent: string): string {
+  const known = knownNames.get(sent)
+  if (known !== undefined) return known
+  if (!TOKEN.test(sent)) throw malformed('A header has no proper name.')
+  const lower = sent.toLowerCase()
+  if (knownNames.size < KNOWN_NAMES_LIMIT && sent.length <= KNOWN_NAME_LIMIT_CHARACTERS) knownNames.set(sent, lower)
+  return lower
+}
+
+const BLANK = 0x20
+const TAB = 0x09
+
+function trimmed(text: string, from: number, to: number): string {
+  let start = from
+  let end = to
+  while (start < end && isBlank(text.charCodeAt(start))) start++
+  while (end > start && isBlank(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+function isBlank(code: number): boolean {
+  return code === BLANK || code === TAB
+}
+
+function keepsAlive(connection: string | undefined, isOldVersion: boolean): boolean {
+  if (connection === undefined) return !isOldVersion
+  const options = connection.toLowerCase().split(/[\s,]+/)
+  return !options.includes('close') && (!isOldVersion || options.includes('keep-alive'))
+}
+
+const LARGEST_LENGTH_DIGITS = 15
+
+function framingOf(headers: RequestHeaders, isOldVersion: boolean): BodyFraming {
+  const { 'transfer-encoding': encoding, 'content-length': length } = headers
+  if (encoding !== undefined) {
+    // A peer that goes by the other one of the two would see another end.
+    if (length !== undefined || isOldVersion) throw malformed('The length of the body is told in two ways.')
+    if (encoding.toLowerCase() !== 'chunked') throw new Refusal(501, 'The transfer encoding is not known.')
+    return 'chunked'
+  }
+  if (length === undefined) return 0
+  if (!/^\d+$/.test(length) || length.length > LARGEST_LENGTH_DIGITS) throw malformed('The length is no number.')
+  return Number(length)
+}

@@ -1,0 +1,367 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import type { RequestHandler } from '../../src/wire/connection.ts'
+import { BrokenOffError } from '../../src/wire/incoming-body.ts'
+import type { Reply } from '../../src/wire/reply.ts'
+import { nodeServer, type Understood, wireServer } from './wire-server.ts'
+
+const HEAD = 'Host: x\r\n'
+const LAST = `${HEAD}Connection: close\r\n\r\n`
+const LONG_MS = 1_000_000
+
+/** Answers each request with its method, its target and its body. */
+const echo: RequestHandler = async ({ method, url, body }, reply) => {
+  const bytes = await body.collect(1_000_000).catch(() => undefined)
+  reply.send(200, '', `${method} ${url} ${bytes?.toString('latin1')}`)
+}
+
+/** Bodies of replies, which have a length each. */
+function bodies(received: string): string[] {
+  return received.split(/HTTP\/1\.1 \d.*?\r\n\r\n/s).slice(1)
+}
+
+describe('requests of one connection', () => {
+  it('are answered in their order, however the bytes are cut', async () => {
+    const { open } = await wireServer(async (request, reply) => {
+      // The later ones would be quicker.
+      await delay(request.url === '/0' ? 5 : 0)
+      await echo(request, reply)
+    })
+    const sent = Buffer.from(
+      `GET /0 HTTP/1.1\r\n${HEAD}\r\n\r\n` +
+        `PUT /1 HTTP/1.1\r\n${HEAD}Content-Length: 3\r\n\r\nabc` +
+        `POST /2 HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\n2\r\nde\r\n1\r\nf\r\n0\r\n\r\n` +
+        `GET /3 HTTP/1.1\r\n${LAST}GET /never HTTP/1.1\r\n${HEAD}\r\n`,
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.nat(sent.length), { maxLength: 4 }), async (places) => {
+        const connection = await open()
+        const ends = [...places, sent.length].sort((a, b) => a - b)
+        for (const [i, end] of ends.entries()) {
+          connection.write(sent.subarray(ends[i - 1] ?? 0, end))
+          await delay(1)
+        }
+        expect(bodies(await connection.closed())).toEqual(['GET /0 ', 'PUT /1 abc', 'POST /2 def', 'GET /3 '])
+      }),
+      { numRuns: 30 },
+    )
+  })
+
+  it('are never understood in another way than Node understands them', async () => {
+    const ours: Understood[] = []
+    const theirs: Understood[] = []
+    const { open } = await wireServer(async ({ method, url, headers, body }, reply) => {
+      const bytes = await body.collect(1_000_000).catch(() => undefined)
+      if (bytes) ours.push({ method, url, headers: { ...headers }, body: bytes.toString('latin1') })
+      reply.send(200, '', '')
+    })
+    const openNode = await nodeServer(theirs)
+    const line = fc.constantFrom(
+      'GET /a HTTP/1.1',
+      'POST /b HTTP/1.1',
+      'PUT /c?d HTTP/1.1',
+      'GET http://x/y HTTP/1.1',
+      'HEAD / HTTP/1.0',
+    )
+    const field = fc.constantFrom(
+      'Content-Length: 3',
+      'Content-Length: 03',
+      'Content-Length: 3 ',
+      'Content-Length : 3',
+      'Content-Length: 3,3',
+      'Transfer-Encoding: chunked',
+      'Transfer-Encoding:\tchunked',
+      'Transfer-Encoding: identity',
+      'Transfer-encoding: chunked ',
+      'Connection: close',
+      'Connection: keep-alive',
+      'A: b',
+      ' folded',
+      'A:b:c',
+      'a: \x80\xff',
+    )
+    const body = fc.constantFrom(
+      '',
+      'abc',
+      '3\r\nabc\r\n0\r\n\r\n',
+      '3;x\r\nabc\r\n0\r\nt: u\r\n\r\n',
+      '03\r\nabc\r\n0\r\n\r\n',
+    )
+    const end = fc.constantFrom('\r\n', '\r\n', '\r\n', '\r\n', '\n', '\r')
+    const request = fc
+      .tuple(line, fc.array(field, { maxLength: 3 }), end, body)
+      .map(([first, fields, lineEnd, content]) => [first, 'Host: x', ...fields, '', content].join(lineEnd))
+    await fc.assert(
+      fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 3 }), async (requests) => {
+        ours.length = 0
+        theirs.length = 0
+        const sent = Buffer.from(`${requests.join('')}GET /last HTTP/1.1\r\n${LAST}`, 'latin1')
+        const [connection, other] = await Promise.all([open(), openNode()])
+        for (const each of [connection, other]) each.write(sent)
+        // One that waits for a body that does not come gets no answer.
+        await Promise.race([connection.closed(), delay(30)])
+        const whole = () => theirs.filter(({ body: content }) => content !== undefined)
+        await expect.poll(() => whole().length, { timeout: 5000 }).toBeGreaterThanOrEqual(ours.length)
+        for (const each of [connection, other]) each.end()
+        expect(whole().slice(0, ours.length)).toEqual(ours)
+      }),
+      { numRuns: 150 },
+    )
+  })
+
+  it('are not read on while a client does not take its replies', async () => {
+    let answered = 0
+    const { open } = await wireServer((_, reply) => {
+      answered++
+      reply.send(200, '', 'x'.repeat(1_000_000))
+    })
+    const connection = await open()
+    connection.pause()
+    connection.write(`GET / HTTP/1.1\r\n${HEAD}\r\n`.repeat(1000))
+    await expect.poll(() => answered).toBeGreaterThan(1)
+    await delay(100)
+    expect(answered).toBeLessThan(100)
+    connection.end()
+  })
+})
+
+describe('what is no request', () => {
+  it.each([
+    ['nonsense\r\n\r\n', 400],
+    [`GET / HTTP/1.1\r\n${HEAD}Expect: wonders\r\nContent-Length: 1\r\n\r\n`, 417],
+    [`GET / HTTP/1.1\r\n${HEAD}a: ${'b'.repeat(70_000)}`, 400],
+    [`GET / HTTP/1.1\r\n${HEAD}a: ${'b'.repeat(70_000)}\r\n\r\n`, 400],
+    [`POST / HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\nx\r\n`, 400],
+  ])('%.40j is refused', async (text, status) => {
+    const { open } = await wireServer(echo)
+    const connection = await open()
+    connection.write(text)
+    const received = await connection.closed()
+    expect(received).toMatch(new RegExp(`^HTTP/1.1 ${status} .*\r\nConnection: close\r\nContent-Length: 0\r\n\r\n$`))
+  })
+
+  it('is refused after the replies to what came before', async () => {
+    const { open } = await wireServer(async (request, reply) => {
+      await delay(10)
+      await echo(request, reply)
+    })
+    const connection = await open()
+    connection.write(`GET /a HTTP/1.1\r\n${HEAD}\r\nnonsense\r\n\r\n`)
+    await connection.closed()
+    expect(connection.statuses).toEqual(['200', '400'])
+  })
+
+  it('is found in a body while its request is under way', async () => {
+    const failures: unknown[] = []
+    const { open } = await wireServer(({ body }) => {
+      body.collect(100).catch((error) => failures.push(error))
+    })
+    const connection = await open()
+    connection.write(`POST / HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n`)
+    await delay(5)
+    connection.write('nonsense\r\n')
+    expect(await connection.closed()).toMatch(/^HTTP\/1.1 400 /)
+    expect(failures[0]).toBeInstanceOf(BrokenOffError)
+  })
+})
+
+describe('a body', () => {
+  it('is asked for when somebody reads it', async () => {
+    const { open } = await wireServer(echo)
+    const connection = await open()
+    connection.write(`PUT / HTTP/1.1\r\n${HEAD}Expect: 100-Continue\r\nConnection: close\r\nContent-Length: 3\r\n\r\n`)
+    await connection.receives('HTTP/1.1 100 Continue\r\n\r\n')
+    connection.write('abc')
+    expect(bodies(await connection.closed())).toEqual(['', 'PUT / abc'])
+  })
+
+  it('that nobody reads ends the connection with the reply, which still arrives', async () => {
+    const { open } = await wireServer((_, reply) => reply.send(413, '', 'too much'))
+    const connection = await open()
+    connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: 100000000\r\n\r\n`)
+    for (let i = 0; i < 100; i++) connection.write(Buffer.alloc(100_000))
+    await connection.receives(/^HTTP\/1\.1 413 [\s\S]*Connection: close\r\n[\s\S]*too much$/)
+    connection.end()
+  })
+
+  it('is not taken in faster than it is read', async () => {
+    const { promise, resolve: readOn } = Promise.withResolvers<void>()
+    let size = 0
+    const { open } = await wireServer(async ({ body }, reply) => {
+      for await (const piece of body.read()) {
+        size += piece.length
+        await promise
+      }
+      reply.send(200, '', String(size))
+    })
+    const connection = await open()
+    const all = 40_000_000
+    connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: ${all}\r\nConnection: close\r\n\r\n`)
+    const { rss } = process.memoryUsage()
+    connection.write(Buffer.alloc(all))
+    await delay(100)
+    expect(process.memoryUsage().rss - rss).toBeLessThan(all * 1.5)
+    readOn()
+    expect(bodies(await connection.closed())).toEqual([String(all)])
+  })
+
+  it('breaks off when its client goes', async () => {
+    const { promise: failed, resolve: fail } = Promise.withResolvers<unknown>()
+    const { open } = await wireServer(async ({ body }) => {
+      try {
+        for await (const _ of body.read());
+      } catch (error) {
+        fail(error)
+      }
+    })
+    const connection = await open()
+    connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: 10\r\n\r\nabc`)
+    await delay(5)
+    connection.end()
+    expect(await failed).toBeInstanceOf(BrokenOffError)
+  })
+})
+
+describe('a reply', () => {
+  it.each<[name: string, version: string, send: (reply: Reply) => void, expected: RegExp]>([
+    ['that is whole', '1.1', (reply) => reply.send(200, '', 'é'), /Content-Length: 2\r\n[\s\S]*\r\n\r\n\xc3\xa9$/],
+    [
+      'of bytes',
+      '1.1',
+      (reply) => reply.send(200, '', Buffer.from([0xff])),
+      /Content-Length: 1\r\n[\s\S]*\r\n\r\n\xff$/,
+    ],
+    [
+      'that is long',
+      '1.1',
+      (reply) => reply.send(200, '', 'x'.repeat(100_000)),
+      /Content-Length: 100000\r\n[\s\S]*\r\n\r\nx{100000}$/,
+    ],
+    [
+      'without a size',
+      '1.1',
+      (reply) => reply.send(200, '', 'abc', true),
+      /chunked\r\n[\s\S]*\r\n\r\n3\r\nabc\r\n0\r\n\r\n$/,
+    ],
+    [
+      'of nothing without a size',
+      '1.1',
+      (reply) => reply.send(200, '', '', true),
+      /chunked\r\n[\s\S]*\r\n\r\n0\r\n\r\n$/,
+    ],
+    ['that is old', '1.0', (reply) => reply.send(200, '', 'abc', true), /Connection: close\r\n\r\nabc$/],
+    ['that says nothing new', '1.1', (reply) => reply.send(304, '', 'abc'), /^((?!Content-Length)[\s\S])*\r\n\r\n$/],
+    ['without a body', '1.1', (reply) => reply.send(204, '', ''), /^((?!Content-Length)[\s\S])*\r\n\r\n$/],
+    [
+      'in pieces',
+      '1.1',
+      (reply) => {
+        reply.begin(200, '')
+        reply.write('a')
+        reply.write('')
+        reply.write(Buffer.from('b'))
+        reply.write('c'.repeat(70_000))
+        reply.end()
+      },
+      /chunked\r\n[\s\S]*\r\n\r\n1\r\na\r\n1\r\nb\r\n11170\r\nc{70000}\r\n0\r\n\r\n$/,
+    ],
+    [
+      'in pieces of a known size',
+      '1.1',
+      (reply) => {
+        reply.begin(200, '', 3)
+        reply.write('ab')
+        reply.write('c')
+        reply.end()
+      },
+      /Content-Length: 3\r\n[\s\S]*\r\n\r\nabc$/,
+    ],
+    [
+      'that is shorter than it said',
+      '1.1',
+      (reply) => {
+        reply.begin(200, '', 3)
+        reply.end()
+      },
+      /^$/,
+    ],
+  ])('%s', async (_, version, send, expected) => {
+    const { open } = await wireServer((__, reply) => send(reply))
+    const connection = await open()
+    connection.write(`GET / HTTP/${version}\r\n${LAST}`)
+    expect(await connection.closed()).toMatch(expected)
+  })
+
+  it('to HEAD has the size, and no body', async () => {
+    const { open } = await wireServer((_, reply) => reply.send(200, '', 'abc'))
+    const connection = await open()
+    connection.write(`HEAD / HTTP/1.1\r\n${LAST}`)
+    expect(await connection.closed()).toMatch(/Content-Length: 3\r\n[\s\S]*\r\n\r\n$/)
+  })
+
+  it('tells when it is sent, and when nobody is there any more', async () => {
+    const told: string[] = []
+    const { open } = await wireServer(({ url }, reply) => {
+      reply.onClose(() => told.push(url))
+      const stop = reply.onClose(() => told.push('never'))
+      stop()
+      if (url === '/sent') reply.send(200, '', 'x')
+    })
+    const connection = await open()
+    connection.write(`GET /sent HTTP/1.1\r\n${HEAD}\r\nGET /gone HTTP/1.1\r\n${HEAD}\r\n`)
+    await expect.poll(() => told).toEqual(['/sent'])
+    connection.end()
+    await expect.poll(() => told).toEqual(['/sent', '/gone'])
+  })
+})
+
+describe('a connection', () => {
+  it.each([
+    ['without a request is let go', '', ''],
+    ['that does not get to the end of a head is told so', 'GET / HTTP/1.1\r\nHost', 'HTTP/1.1 408 Request Timeout'],
+    ['that does not get to the end of a body is cut', `PUT / HTTP/1.1\r\n${HEAD}Content-Length: 3\r\n\r\na`, ''],
+  ])('%s, when it is silent for too long', async (_, sent, expected) => {
+    const { open, connections } = await wireServer(echo)
+    const connection = await open()
+    connection.write(sent)
+    await expect.poll(() => connections.length).toBe(1)
+    await delay(20)
+    connections[0]?.look(performance.now())
+    connections[0]?.look(performance.now() + LONG_MS)
+    expect((await connection.closed()).split('\r\n')[0]).toBe(expected)
+  })
+
+  it('whose request takes long is left alone', async () => {
+    const { promise, resolve: answer } = Promise.withResolvers<void>()
+    const { open, connections } = await wireServer(async (_, reply) => {
+      await promise
+      reply.send(200, '', 'there')
+    })
+    const connection = await open()
+    connection.write(`GET / HTTP/1.1\r\n${LAST}`)
+    await delay(20)
+    connections[0]?.look(performance.now() + LONG_MS)
+    answer()
+    expect(await connection.closed()).toContain('there')
+  })
+
+  it('that leaves finishes the request under way, and takes no more', async () => {
+    let leaves = 0
+    const { open, connections } = await wireServer((_, reply) => {
+      reply.onLeaving(() => {
+        leaves++
+        reply.send(200, '', 'last')
+      })
+    })
+    const idle = await open()
+    const busy = await open()
+    busy.write(`GET / HTTP/1.1\r\n${HEAD}\r\nGET / HTTP/1.1\r\n${HEAD}\r\n`)
+    await expect.poll(() => connections.length).toBe(2)
+    await delay(20)
+    for (const connection of connections) connection.leave()
+    expect(await idle.closed()).toBe('')
+    expect(await busy.closed()).toMatch(/Connection: close\r\n[\s\S]*last$/)
+    expect([leaves, busy.statuses]).toEqual([1, ['200']])
+  })
+})
