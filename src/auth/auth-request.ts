@@ -12,6 +12,8 @@ export interface AuthRequest {
   readonly isSecure: boolean
   /** The address that the client connected to, where it does not name one. */
   readonly localAddress: string
+  /** The same object for requests of the same connection, where that is known. */
+  readonly connection?: object
 }
 
 /** Several of one name count as one list. */

@@ -1,4 +1,5 @@
 /** The settings of authentication, read when they are needed: a change counts from the next request on. */
+import type { TokenSettings } from './jwt.ts'
 import type { PasswordScheme } from './passwords.ts'
 
 /** Where settings come from and go to. */
@@ -175,6 +176,17 @@ export class AuthSettings {
     const tokenSecret = this.#source.section('oauth_token_secrets').get(token)
     const user = this.#source.section('oauth_token_users').get(token)
     return consumerSecret && tokenSecret && user ? { consumer: consumerSecret, token: tokenSecret, user } : undefined
+  }
+
+  /** Of tokens that others sign. */
+  get tokens(): TokenSettings {
+    const setting = (key: string) => this.#source.get('jwt_auth', key)
+    return {
+      keys: this.#source.section('jwt_keys'),
+      requiredClaims: setting('required_claims') ?? '',
+      algorithms: setting('algorithms') ?? '',
+      rolesClaim: setting('roles_claim_name') || undefined,
+    }
   }
 
   /** The password of a user that exists only for tests of the server's own handlers. */

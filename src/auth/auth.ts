@@ -15,6 +15,7 @@ import { type Authentication, authenticate, type HandlerName, type HandlerTools,
 import { Logins } from './logins.ts'
 import { requireSignature } from './oauth-signature.ts'
 import { OAuthUsers } from './oauth-users.ts'
+import { Recognized } from './recognized.ts'
 import { replicatorDatabase } from './replicator-database.ts'
 import type { Who } from './rights.ts'
 import { makeToken, setCookie } from './session-cookie.ts'
@@ -55,7 +56,15 @@ export class Auth {
     this.#systemDatabases = [users, replicatorDatabase(databases, settings, log)]
     this.#logins = logins
     this.#directory = directory
-    this.#tools = { settings, directory, logins, oauthUsers: new OAuthUsers(openUsers), clock }
+    this.#tools = {
+      settings,
+      directory,
+      logins,
+      oauthUsers: new OAuthUsers(openUsers),
+      clock,
+      sessions: new Recognized(directory),
+      passwords: new Recognized(directory),
+    }
     this.#stopListening = settings.onChange(({ section, key }) => {
       if (section === 'admins' || (section === AUTH_SECTION && key === 'secret')) logins.forget()
       if (section === AUTH_SECTION && (key === 'authentication_db' || key === 'auth_cache_size')) directory.clear()

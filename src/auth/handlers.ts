@@ -2,19 +2,22 @@
  * The ways in which a request can say who it comes from. They are tried in the order of the configuration until one
  * knows the user; one may also refuse the request.
  */
+import { listedHandlers } from '../config/handler-list.ts'
 import { ANONYMOUS, NAMELESS_ADMIN, type UserContext } from '../database/user-context.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type AuthRequest, headerOf, targetOf } from './auth-request.ts'
 import type { AuthSettings } from './auth-settings.ts'
 import { basicCredentials, type Credentials } from './basic.ts'
+import { bearerToken, tokenUser } from './jwt.ts'
 import type { Logins } from './logins.ts'
 import { type SignedRequest, signedRequest } from './oauth.ts'
 import { isSignedWith, secretsOf } from './oauth-signature.ts'
 import type { OAuthUsers } from './oauth-users.ts'
 import { equalTexts } from './passwords.ts'
 import { proxyUser } from './proxy.ts'
+import type { KnownState, Recognized } from './recognized.ts'
 import { unauthorized } from './rights.ts'
-import { isRenewalDue, isValidToken, type SessionToken, tokenOf } from './session-cookie.ts'
+import { ageOf, provenTime, type SessionToken, tokenOf } from './session-cookie.ts'
 import { contextOf, type UserDirectory, type UserRecord } from './user-directory.ts'
 
 /** Who a request comes from, and how that is known. */
@@ -38,9 +41,13 @@ export interface HandlerTools {
   readonly logins: Logins
   readonly oauthUsers: OAuthUsers
   readonly clock: Clock
+  /** By their cookies, with the time of each. */
+  readonly sessions: Recognized<number>
+  /** By the passwords in their heads. */
+  readonly passwords: Recognized<undefined>
 }
 
-export type HandlerName = 'oauth' | 'cookie' | 'proxy' | 'default' | 'null' | 'special'
+export type HandlerName = 'oauth' | 'cookie' | 'proxy' | 'default' | 'jwt' | 'null' | 'special'
 
 /** Undefined: the handler does not know, the next one may. */
 type Handler = (request: AuthRequest, tools: HandlerTools) => Known | undefined | Promise<Known | undefined>
@@ -51,6 +58,7 @@ const HANDLERS: Readonly<Record<HandlerName, Handler>> = {
   cookie,
   proxy: (request, { settings }) => known(proxyUser(request, settings)),
   default: passwordOrOpen,
+  jwt: bearer,
   null: () => OPEN,
   special: testUser,
 }
@@ -86,10 +94,7 @@ function nobody(request: AuthRequest, { settings }: HandlerTools): Authenticatio
   return { user: ANONYMOUS, handler: undefined }
 }
 
-/**
- * The handlers of a list, such as `{service_httpd_auth, cookie_authentication_handler}` or just `cookie`: the word before
- * the first underscore of the function tells which. Unknown ones know nobody, so they are passed over.
- */
+/** The handlers of a list. Unknown ones know nobody, so they are passed over. */
 export function handlerNames(list: string): readonly HandlerName[] {
   if (lastParsed.list !== list) lastParsed = { list, names: parseHandlers(list) }
   return lastParsed.names
@@ -99,8 +104,7 @@ export function handlerNames(list: string): readonly HandlerName[] {
 let lastParsed: { readonly list: string; readonly names: readonly HandlerName[] } = { list: '', names: [] }
 
 function parseHandlers(list: string): HandlerName[] {
-  const functions = [...list.matchAll(/\{\s*\w+\s*,\s*(\w+)\s*\}|(\w+)/g)].map(([, full, short]) => full ?? short ?? '')
-  return functions.map((name) => name.split('_', 1)[0]).filter((name) => isHandlerName(name))
+  return listedHandlers(list).filter((name) => isHandlerName(name))
 }
 
 export function wrongPassword() {
@@ -121,41 +125,83 @@ function known(user: UserContext | undefined): Known | undefined {
 }
 
 function cookie(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known | undefined> {
-  const token = tokenOf(headerOf(request, 'cookie'))
+  const header = headerOf(request, 'cookie')
+  if (header === undefined) return undefined
+  const recognized = tools.sessions.find(request.connection, header)
+  if (recognized) return sessionOf(recognized.record, recognized.proof, tools)
+  const token = tokenOf(header)
   if (!token || tools.settings.secret === undefined) return undefined
+  const state = tools.directory.state()
   const record = tools.directory.find(token.name)
-  if (record instanceof Promise) return record.then((found) => sessionOf(token, found, tools))
-  return sessionOf(token, record, tools)
+  const proven = (found: UserRecord | undefined) => provenSession(request, { header, token, state }, found, tools)
+  return record instanceof Promise ? record.then(proven) : proven(record)
 }
 
-function sessionOf(
-  token: SessionToken,
+interface SentToken {
+  readonly header: string
+  readonly token: SessionToken
+  readonly state: KnownState | undefined
+}
+
+function provenSession(
+  { connection }: AuthRequest,
+  { header, token, state }: SentToken,
   record: UserRecord | undefined,
-  { settings, clock }: HandlerTools,
+  tools: HandlerTools,
 ): Known | undefined {
-  const { secret, timeoutSeconds } = settings
+  const { secret } = tools.settings
   const salt = record?.password?.salt
   if (!record || salt === undefined || secret === undefined) return undefined
+  const proof = provenTime(token, { secret, salt })
+  if (proof === undefined) return undefined
+  tools.sessions.note(connection, { header, record, proof }, state)
+  return sessionOf(record, proof, tools)
+}
+
+function sessionOf(record: UserRecord, madeSeconds: number, { settings, clock }: HandlerTools): Known | undefined {
   const nowSeconds = Math.floor(clock.nowMs() / 1000)
-  if (!isValidToken(token, { secret, salt }, { nowSeconds, timeoutSeconds })) return undefined
-  const session = { record, isRenewalDue: isRenewalDue(token, nowSeconds, timeoutSeconds) }
-  return { user: contextOf(record), session }
+  const age = ageOf(madeSeconds, { nowSeconds, timeoutSeconds: settings.timeoutSeconds })
+  if (age === 'over') return undefined
+  return { user: contextOf(record), session: { record, isRenewalDue: age === 'renewal due' } }
 }
 
 /** Name and password in the head; and whoever comes while there is no administrator. */
 function passwordOrOpen(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known> {
-  const credentials = basicCredentials(headerOf(request, 'authorization'))
-  if (credentials) {
-    const record = tools.logins.check(credentials)
-    return record instanceof Promise ? record.then(loggedIn) : loggedIn(record)
+  const header = headerOf(request, 'authorization')
+  return (header && passwordUser(request, header, tools)) || openUser(tools)
+}
+
+function passwordUser(
+  { connection }: AuthRequest,
+  header: string,
+  { passwords, directory, logins }: HandlerTools,
+): Known | undefined | Promise<Known> {
+  const recognized = passwords.find(connection, header)
+  if (recognized) return loggedIn(recognized.record)
+  const credentials = basicCredentials(header)
+  if (!credentials) return undefined
+  const state = directory.state()
+  const proven = (record: UserRecord | undefined) => {
+    if (record) passwords.note(connection, { header, record, proof: undefined }, state)
+    return loggedIn(record)
   }
-  const { isOpen, requiresUser } = tools.settings
+  const record = logins.check(credentials)
+  return record instanceof Promise ? record.then(proven) : proven(record)
+}
+
+function openUser({ settings: { isOpen, requiresUser } }: HandlerTools): Known | undefined {
   return isOpen && !requiresUser ? OPEN : undefined
 }
 
 function loggedIn(record: UserRecord | undefined): Known {
   if (!record) throw wrongPassword()
   return { user: contextOf(record) }
+}
+
+function bearer(request: AuthRequest, { settings, clock }: HandlerTools): Known | undefined {
+  const token = bearerToken(headerOf(request, 'authorization'))
+  if (token === undefined) return undefined
+  return { user: tokenUser(token, settings.tokens, Math.floor(clock.nowMs() / 1000)) }
 }
 
 function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> | undefined {

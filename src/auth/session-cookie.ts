@@ -36,22 +36,20 @@ export function tokenOf(cookies: string | undefined): SessionToken | undefined {
   return value ? parseToken(value) : undefined
 }
 
-/** Whether the token was made with this key, and is not too old. */
-export function isValidToken(
-  token: SessionToken,
-  key: SessionKey,
-  { nowSeconds, timeoutSeconds }: { nowSeconds: number; timeoutSeconds: number },
-): boolean {
-  const madeSeconds = timeOf(token)
-  if (madeSeconds === undefined || nowSeconds >= madeSeconds + timeoutSeconds) return false
+/** When the token says that it was made, in seconds, if it was made with this key. */
+export function provenTime(token: SessionToken, key: SessionKey): number | undefined {
   const mac = macOf(`${token.name}:${token.time}`, key)
-  return mac.length === token.mac.length && timingSafeEqual(mac, token.mac)
+  return mac.length === token.mac.length && timingSafeEqual(mac, token.mac) ? timeOf(token) : undefined
 }
 
-/** Whether a valid token is so old that the reply should bring a new one. */
-export function isRenewalDue(token: SessionToken, nowSeconds: number, timeoutSeconds: number): boolean {
-  const leftSeconds = (timeOf(token) ?? 0) + timeoutSeconds - nowSeconds
-  return leftSeconds < timeoutSeconds * (1 - RENEWAL_SHARE)
+/** How old a token of that time is: one that is valid, one that the reply should renew, or one of the past. */
+export function ageOf(
+  madeSeconds: number,
+  { nowSeconds, timeoutSeconds }: { nowSeconds: number; timeoutSeconds: number },
+): 'valid' | 'renewal due' | 'over' {
+  const leftSeconds = madeSeconds + timeoutSeconds - nowSeconds
+  if (leftSeconds <= 0) return 'over'
+  return leftSeconds < timeoutSeconds * (1 - RENEWAL_SHARE) ? 'renewal due' : 'valid'
 }
 
 export interface CookieOptions {

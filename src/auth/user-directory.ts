@@ -8,6 +8,7 @@ import { ADMIN_ROLE, isServerAdmin as hasAdminRole, type UserContext } from '../
 import type { AuthSettings } from './auth-settings.ts'
 import { type PasswordHash, parseAdminHash, userPasswordHash } from './passwords.ts'
 import { RecentMap } from './recent-map.ts'
+import type { KnownState, StateSource } from './recognized.ts'
 import { unauthorized } from './rights.ts'
 import { findUser, type UserDocument, type UserMembers } from './user-documents.ts'
 
@@ -35,13 +36,11 @@ export interface UsersSource {
 }
 
 /** Whom a name was found to be, under one state of the settings and of the database. */
-interface Cached {
+interface Cached extends KnownState {
   readonly record: UserRecord | undefined
-  readonly settings: object
-  readonly updates: number
 }
 
-export class UserDirectory {
+export class UserDirectory implements StateSource {
   readonly #settings: AuthSettings
   readonly #users: UsersSource
   readonly #onLookup: (isHit: boolean) => void
@@ -59,10 +58,23 @@ export class UserDirectory {
 
   /** At once where it is known. Undefined where there is no such user. Rejects where the document has conflicts. */
   find(name: string): UserRecord | undefined | Promise<UserRecord | undefined> {
-    const cached = this.#cache.get(name)
-    const isHit = cached !== undefined && this.#isCurrent(cached)
-    this.#onLookup(isHit)
-    return isHit ? cached.record : this.#lookUp(name)
+    const cached = this.#isFollowing ? this.#cache.get(name) : undefined
+    // One that may have changed is read anew in its place, which the family counts as found all the same.
+    this.#onLookup(cached !== undefined)
+    return cached && this.#isCurrent(cached) ? cached.record : this.#lookUp(name)
+  }
+
+  /** Undefined while it is not known what there is in the database of now, or where nothing is to be kept. */
+  state(): KnownState | undefined {
+    const { state: settings, cacheSize } = this.#settings
+    return this.#isFollowing && cacheSize > 0 ? { settings, updates: this.#updates } : undefined
+  }
+
+  /** Who asks looks for somebody who was found in that state: that counts as found. */
+  isState(state: KnownState): boolean {
+    const isOfNow = this.#isFollowing && this.#isCurrent(state)
+    if (isOfNow) this.#onLookup(true)
+    return isOfNow
   }
 
   clear(): void {
@@ -73,9 +85,13 @@ export class UserDirectory {
     this.#followed?.leave()
   }
 
-  #isCurrent({ settings, updates }: Cached): boolean {
-    const isOfNow = updates === this.#updates && settings === this.#settings.state
-    return isOfNow && this.#followed !== undefined && this.#users.opened() === this.#followed.database
+  /** Whether what is in memory is of the database of now. */
+  get #isFollowing(): boolean {
+    return this.#followed !== undefined && this.#users.opened() === this.#followed.database
+  }
+
+  #isCurrent({ settings, updates }: KnownState): boolean {
+    return updates === this.#updates && settings === this.#settings.state
   }
 
   async #lookUp(name: string): Promise<UserRecord | undefined> {
@@ -100,6 +116,7 @@ export class UserDirectory {
   #follow(database: Database): void {
     if (database === this.#followed?.database) return
     this.#followed?.leave()
+    this.#cache.clear()
     this.#updates++
     const leave = database.onUpdate(() => {
       this.#updates++

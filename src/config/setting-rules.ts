@@ -3,6 +3,7 @@
  * settings are taken as they are.
  */
 import { isIP } from 'node:net'
+import { listedHandlers } from './handler-list.ts'
 import { parseTerm } from './term-text.ts'
 
 /** The setting cannot be taken; the message is a sentence for whoever wanted it. */
@@ -54,6 +55,16 @@ const samples: Rule = {
   },
 }
 
+/** Whoever could log in nowhere could not take the setting back either. */
+const handlers: Rule = {
+  wanted: 'a list of handlers such as {service_httpd_auth, cookie_authentication_handler} or just cookie',
+  holds: (value) => {
+    const words = listedHandlers(value)
+    return words.length > 0 && words.every((word) => HANDLER_WORDS.has(word))
+  },
+}
+const HANDLER_WORDS = new Set(['cookie', 'default', 'jwt', 'null', 'oauth', 'proxy', 'special'])
+
 function oneOf(...words: readonly string[]): Rule {
   return { wanted: `one of ${words.join(', ')}`, holds: (value) => words.includes(value) }
 }
@@ -70,6 +81,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'compaction_daemon/check_interval': positive,
   'compaction_daemon/min_file_size': count,
   'cors/max_age': count,
+  'httpd/authentication_handlers': handlers,
   'httpd/bind_address': address,
   'httpd/changes_timeout': count,
   'httpd/log_max_chunk_size': count,

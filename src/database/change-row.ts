@@ -5,7 +5,10 @@
  */
 import type { RevisionId } from '../document/revision-id.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
+import { copyShort, writeAscii, writeDecimal } from '../encoding/short-bytes.ts'
 import { VarintReader, writeVarint } from '../encoding/varint.ts'
+import type { PackedRowsWriter } from '../storage/packed-rows.ts'
+import { CHANGE_KEY_BYTES, idOfDocumentKey, writeChangeKey } from './keys.ts'
 
 export interface ChangeRow {
   readonly id: string
@@ -21,17 +24,63 @@ const SEPARATOR = 0
 const CLOSING_BRACKET = 0x5d
 const DELETED_MEMBER = Buffer.from(',"deleted":true')
 
-export function encodeChange(sequence: number, { id, leaves, deleted, body }: ChangeRow): Buffer {
-  const line = `{"seq":${sequence},"id":${quoteText(id)},"changes":[{"rev":${quoteText(leaves[0] ?? '')}}`
+/** What is told of a change. Its id is given as the key of its record has it. */
+export interface NewChange extends Omit<ChangeRow, 'id'> {
+  readonly key: Buffer
+}
+
+/** Adds the row of a change. */
+export function addChange(rows: PackedRowsWriter, sequence: number, { key, leaves, deleted, body }: NewChange): void {
+  const [winner = ''] = leaves
   const rest = leaves.length > 1 ? otherLeaves(leaves) : ''
-  const lineBytes = Buffer.byteLength(line)
-  const bytes = Buffer.allocUnsafe(1 + 8 + lineBytes + 1 + Buffer.byteLength(rest))
-  bytes[0] = deleted ? DELETED : 0
-  let at = writeVarint(bytes, 1, body)
-  at += bytes.write(line, at)
-  bytes[at++] = SEPARATOR
-  if (rest !== '') at += bytes.write(rest, at)
-  return bytes.subarray(0, at)
+  rows.reserve(CHANGE_KEY_BYTES + FIXED_BYTES + ESCAPED_BYTES * (key.length + winner.length) + Buffer.byteLength(rest))
+  const { block } = rows
+  const valueAt = writeChangeKey(block, rows.end, sequence)
+  block[valueAt] = deleted ? DELETED : 0
+  let at = writeVarint(block, valueAt + 1, body)
+  at = writeAscii(block, at, '{"seq":')
+  at = writeDecimal(block, at, sequence)
+  at = writeAscii(block, at, ',"id":')
+  at = writeQuoted(block, at, key)
+  at = writeAscii(block, at, ',"changes":[{"rev":')
+  at = writeRevision(block, at, winner)
+  at = writeAscii(block, at, '}')
+  block[at++] = SEPARATOR
+  if (rest !== '') at += block.write(rest, at)
+  rows.close(valueAt, at)
+}
+
+/** What of a row is the same for all, with room for its numbers. */
+const FIXED_BYTES = 80
+/** What a byte takes at most in JSON. */
+const ESCAPED_BYTES = 6
+
+/** The id of a key as JSON: nearly always it is what the key has. */
+function writeQuoted(target: Buffer, at: number, key: Buffer): number {
+  for (let i = 1; i < key.length; i++) {
+    const byte = key[i]!
+    if (byte < SPACE || byte === QUOTE || byte === BACKSLASH)
+      return at + target.write(quoteText(idOfDocumentKey(key)), at)
+  }
+  target[at] = QUOTE
+  const end = at + 1 + copyShort(key, target, at + 1, 1)
+  target[end] = QUOTE
+  return end + 1
+}
+
+/** A revision as JSON: what a server made is itself. */
+function writeRevision(target: Buffer, at: number, revision: string): number {
+  let to = at
+  target[to++] = QUOTE
+  for (let i = 0; i < revision.length; i++) {
+    const code = revision.charCodeAt(i)
+    if (code < SPACE || code > TILDE || code === QUOTE || code === BACKSLASH) {
+      return at + target.write(quoteText(revision), at)
+    }
+    target[to++] = code
+  }
+  target[to++] = QUOTE
+  return to
 }
 
 function otherLeaves([, ...others]: readonly RevisionId[]): string {
@@ -147,6 +196,8 @@ export function changePlaces(block: Buffer, start = 0, end = block.length): Chan
   }
 }
 
+const SPACE = 0x20
+const TILDE = 0x7e
 const COMMA = 0x2c
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

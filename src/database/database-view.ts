@@ -45,9 +45,15 @@ export class DatabaseView implements Disposable {
   }
 
   async body(number: number): Promise<StoredBody> {
+    const body = await this.findBody(number)
+    if (!body) throw new Error(`Body ${number} is not where its record says.`)
+    return body
+  }
+
+  /** For those who know its number from an earlier state: it may be gone by now, and never becomes another one. */
+  async findBody(number: number): Promise<StoredBody | undefined> {
     const stored = await this.snapshot.get(bodyKey(number))
-    if (!stored) throw new Error(`Body ${number} is not where its record says.`)
-    return decodeBody(stored)
+    return stored && decodeBody(stored)
   }
 
   async bodies(numbers: readonly number[]): Promise<StoredBody[]> {

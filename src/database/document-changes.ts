@@ -5,38 +5,54 @@
 import type { RevisionTree } from '../document/revision-tree.ts'
 import { leavesBestFirst } from '../document/winner.ts'
 import { compareBytes } from '../encoding/byte-order.ts'
+import { PackedRowsWriter } from '../storage/packed-rows.ts'
 import type { RankTree, RowChange } from '../storage/rank-tree/rank-tree.ts'
 import type { Put, Snapshot } from '../storage/store.ts'
-import { encodeChange } from './change-row.ts'
+import { addChange, type NewChange } from './change-row.ts'
 import type { DatabaseState } from './database-state.ts'
-import { type DocumentRecord, encodeRecord } from './document-record.ts'
+import { addRecord, type DocumentRecord } from './document-record.ts'
 import { bodyKey, changeKey, documentKey, treeKey } from './keys.ts'
-import { encodeBody, type StoredBody } from './stored-body.ts'
+import { addBody, type StoredBody, sizeOfBody } from './stored-body.ts'
 
 /** A record together with its tree, wherever that lies. */
 export type WholeRecord = DocumentRecord & { readonly tree: RevisionTree; readonly isTreeApart?: boolean }
 
+/** How much is expected to change: room for it is made in one piece. */
+export interface ExpectedChanges {
+  readonly documents: number
+  readonly bodyBytes: number
+}
+
 export class DocumentChanges {
   readonly puts: Put[] = []
   readonly deletes: Uint8Array[] = []
+  /** The rows of documents, changes and bodies: no object is made for any of them. */
+  readonly packed: PackedRowsWriter
   readonly #rankChanges: RowChange[] = []
-  readonly #newBodies = new Map<number, Buffer>()
+  readonly #newBodies = new Map<number, StoredBody>()
 
   #documents = 0
   #tombstones = 0
   #bodyBytes = 0
 
+  constructor({ documents, bodyBytes }: ExpectedChanges = A_FEW) {
+    this.packed = new PackedRowsWriter(bodyBytes + documents * ROWS_BYTES, documents * ROWS)
+  }
+
   /** One document as it was and as it will be; undefined where it is not there. */
-  replace(id: string, before: WholeRecord | undefined, after: WholeRecord | undefined): void {
-    const key = documentKey(id)
-    const encoded = after && encodeRecord(after)
-    if (encoded) this.puts.push([key, encoded.record])
-    else this.deletes.push(key)
-    if (encoded?.tree) this.puts.push([treeKey(id), encoded.tree])
+  replace(
+    id: string,
+    before: WholeRecord | undefined,
+    after: WholeRecord | undefined,
+    key: Buffer = documentKey(id),
+  ): void {
+    const tree = after && addRecord(this.packed, key, after)
+    if (!after) this.deletes.push(key)
+    if (tree) this.puts.push([treeKey(id), tree])
     else if (before?.isTreeApart) this.deletes.push(treeKey(id))
     if (before?.sequence !== after?.sequence) {
       if (before) this.deletes.push(changeKey(before.sequence))
-      if (after) this.puts.push([changeKey(after.sequence), changeOf(id, after)])
+      if (after) addChange(this.packed, after.sequence, changeOf(key, after))
     }
     const weightBefore = weightOf(before)
     const weightAfter = weightOf(after)
@@ -59,7 +75,13 @@ export class DocumentChanges {
   }
 
   putBody(number: number, body: StoredBody): void {
-    this.#newBodies.set(number, encodeBody(body))
+    this.#newBodies.set(number, body)
+  }
+
+  /** How many bytes a body takes that the changes bring; undefined where they do not. */
+  sizeOfNewBody(number: number): number | undefined {
+    const body = this.#newBodies.get(number)
+    return body && sizeOfBody(body)
   }
 
   /** A body may be dropped by the very commit that would have brought it. */
@@ -69,7 +91,7 @@ export class DocumentChanges {
 
   /** Adds the bodies and the nodes of the rank tree; the last thing to be done. */
   async finish(snapshot: Snapshot, ranks: RankTree): Promise<void> {
-    for (const [number, body] of this.#newBodies) this.puts.push([bodyKey(number), body])
+    for (const [number, body] of this.#newBodies) addBody(this.packed, number, body)
     this.#rankChanges.sort((a, b) => compareBytes(a.key, b.key))
     const { puts, deletes } = await ranks.planChanges(snapshot, this.#rankChanges)
     for (const put of puts) this.puts.push(put)
@@ -82,7 +104,12 @@ function weightOf(record: WholeRecord | undefined): number | undefined {
   return record && (record.deleted ? 0 : 1)
 }
 
-function changeOf(id: string, { sequence, deleted, body, tree, winner }: WholeRecord): Buffer {
+function changeOf(key: Buffer, { deleted, body, tree, winner }: WholeRecord): NewChange {
   const leaves = tree.branchCount === 1 ? [winner] : leavesBestFirst(tree).map(({ revision }) => revision)
-  return encodeChange(sequence, { id, leaves, deleted, body })
+  return { key, leaves, deleted, body }
 }
+
+/** What a document brings in general: its record, its change, its body. Their bytes beside those of the body. */
+const ROWS = 3
+const ROWS_BYTES = 320
+const A_FEW: ExpectedChanges = { documents: 4, bodyBytes: 0 }

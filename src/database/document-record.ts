@@ -9,7 +9,9 @@ import { formatRevision, generationOf, hashOf, type RevisionId } from '../docume
 import type { RevisionTree } from '../document/revision-tree.ts'
 import { decodeTree, encodeTree } from '../document/tree-codec.ts'
 import { plantRevision } from '../document/tree-growth.ts'
-import { VarintReader, writeVarint } from '../encoding/varint.ts'
+import { copyShort, writeHexadecimal } from '../encoding/short-bytes.ts'
+import { NUMBER_BYTES, VarintReader, writeVarint } from '../encoding/varint.ts'
+import type { PackedRowsWriter } from '../storage/packed-rows.ts'
 
 export interface DocumentRecord {
   /** Of its last change. */
@@ -28,46 +30,51 @@ export interface DocumentRecord {
   readonly tree: RevisionTree | undefined
 }
 
-const DELETED = 1
-const HEX_HASH = 2
+export const DELETED = 1
+export const HEX_HASH = 2
 const OLD_BODIES = 4
-const TREE_INSIDE = 8
-const TREE_APART = 16
+export const TREE_INSIDE = 8
+export const TREE_APART = 16
 const ATTACHMENTS = 32
 
 /** A tree of more bytes lies apart. */
 const TREE_INSIDE_BYTES = 200
 
-const HEX_HASH_BYTES = 16
-const HEADER_BYTES = 1 + 4 * 8
+export const HEX_HASH_BYTES = 16
 
-export interface EncodedRecord {
-  readonly record: Buffer
-  /** What lies apart; undefined when nothing does. */
-  readonly tree: Buffer | undefined
-}
-
-export function encodeRecord(record: DocumentRecord & { readonly tree: RevisionTree }): EncodedRecord {
-  const hash = hashOf(record.winner)
-  const isHex = hash.length === 2 * HEX_HASH_BYTES
+/** Adds the row of a record; returns the tree where it is to lie apart. */
+export function addRecord(
+  rows: PackedRowsWriter,
+  key: Buffer,
+  record: DocumentRecord & { readonly tree: RevisionTree },
+): Buffer | undefined {
+  const { winner } = record
   const tree = isSingle(record.tree) ? undefined : encodeTree(record.tree)
   const isApart = tree !== undefined && tree.length > TREE_INSIDE_BYTES
-  const inside = tree !== undefined && !isApart ? tree : NOTHING
-  const bytes = Buffer.allocUnsafe(HEADER_BYTES + 8 + 3 * hash.length + inside.length)
-  bytes[0] =
+  rows.reserve(key.length + 1 + 5 * NUMBER_BYTES + 3 * winner.length + TREE_INSIDE_BYTES)
+  const { block, end } = rows
+  const valueAt = end + copyShort(key, block, end)
+  const dash = winner.indexOf('-')
+  const isHex = winner.length - dash - 1 === 2 * HEX_HASH_BYTES
+  block[valueAt] =
     (record.deleted ? DELETED : 0) |
     (isHex ? HEX_HASH : 0) |
     (record.hasOldBodies ? OLD_BODIES : 0) |
     (record.hasAttachments ? ATTACHMENTS : 0) |
     (isApart ? TREE_APART : tree ? TREE_INSIDE : 0)
-  let at = writeVarint(bytes, 1, record.sequence)
-  at = writeVarint(bytes, at, record.body)
-  at = writeVarint(bytes, at, record.bodyBytes)
-  at = writeVarint(bytes, at, generationOf(record.winner))
-  if (!isHex) at = writeVarint(bytes, at, Buffer.byteLength(hash))
-  at += bytes.write(hash, at, isHex ? 'hex' : 'utf8')
-  if (inside.length > 0) at += inside.copy(bytes, at)
-  return { record: bytes.subarray(0, at), tree: isApart ? tree : undefined }
+  let at = writeVarint(block, valueAt + 1, record.sequence)
+  at = writeVarint(block, at, record.body)
+  at = writeVarint(block, at, record.bodyBytes)
+  at = writeVarint(block, at, generationOf(winner))
+  if (isHex) at = writeHexadecimal(block, at, winner, dash + 1)
+  else {
+    const hash = hashOf(winner)
+    at = writeVarint(block, at, Buffer.byteLength(hash))
+    at += block.write(hash, at)
+  }
+  if (tree && !isApart) at += tree.copy(block, at)
+  rows.close(valueAt, at)
+  return isApart ? tree : undefined
 }
 
 export function decodeRecord(bytes: Buffer): DocumentRecord {
@@ -142,8 +149,6 @@ export function recordHasAttachments(bytes: Buffer): boolean {
   return (bytes[0]! & ATTACHMENTS) !== 0
 }
 
-const NOTHING = Buffer.alloc(0)
-
 function readRevision(reader: VarintReader, bytes: Buffer, flags: number): RevisionId {
   const generation = reader.number()
   const isHex = (flags & HEX_HASH) !== 0
@@ -154,6 +159,6 @@ function readRevision(reader: VarintReader, bytes: Buffer, flags: number): Revis
 }
 
 /** A tree of one revision says no more than the record does. */
-function isSingle({ branches }: RevisionTree): boolean {
-  return branches.length === 1 && branches[0]!.bodies.length === 1
+function isSingle(tree: RevisionTree): boolean {
+  return tree.branchCount === 1 && (tree.line ? tree.line.count === 1 : tree.branch(0).bodies.length === 1)
 }

@@ -2,6 +2,7 @@
  * Decides a batch of edits against one state of the database: which revisions there will be, and every row of the store
  * that changes with them. Reads all records in one go; writes nothing.
  */
+import assert from 'node:assert/strict'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decide, type Edit, type Written } from '../document/decide.ts'
 import type { AttachmentContent } from '../document/new-revision.ts'
@@ -11,12 +12,12 @@ import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Changes, Snapshot } from '../storage/store.ts'
 import { NO_ATTACHMENTS } from './attachment-record.ts'
 import type { DatabaseState } from './database-state.ts'
-import { DocumentChanges, type WholeRecord } from './document-changes.ts'
+import { DocumentChanges, type ExpectedChanges, type WholeRecord } from './document-changes.ts'
 import type { DocumentEdit, EditOutcome, LocalEdit } from './edit.ts'
-import { localKey } from './keys.ts'
+import { documentKey, localKey } from './keys.ts'
 import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from './local-document.ts'
-import { bodySizes, readRecords } from './read-records.ts'
-import { type StoredBody, sizeOfBody } from './stored-body.ts'
+import { bodySizes, wholeRecords } from './read-records.ts'
+import type { StoredBody } from './stored-body.ts'
 
 export interface BatchPlan {
   readonly changes: Changes
@@ -33,9 +34,8 @@ export async function planBatch(
   requests: readonly (readonly DocumentEdit[])[],
   ranks: RankTree,
 ): Promise<BatchPlan> {
-  const edits = requests.flat()
-  const [documents, locals] = await Promise.all([readDocuments(snapshot, edits), readLocals(snapshot, edits)])
-  const batch = new EditBatch(state, documents, locals)
+  const [documents, locals] = await Promise.all([readDocuments(snapshot, requests), readLocals(snapshot, requests)])
+  const batch = new EditBatch(state, documents, locals, expectedChanges(requests))
   const outcomes: EditOutcome[][] = []
   for (const request of requests) outcomes.push(await batch.apply(request))
   await batch.measureWinners(snapshot)
@@ -55,31 +55,49 @@ interface WorkingLocal {
   isChanged: boolean
 }
 
+/** A document that the batch is about. */
+class WorkingDocument {
+  readonly id: string
+  readonly key: Buffer
+  /** As it was before the batch. */
+  before: WholeRecord | undefined
+  /** As the batch leaves it, where it changes it. */
+  after: NewRecord | undefined
+  /** The number of the request that changed it last: what one does to a document counts as one change. */
+  changedBy = 0
+
+  constructor(id: string) {
+    this.id = id
+    this.key = documentKey(id)
+  }
+}
+
 class EditBatch {
   /** Its own copy, which moves on with each edit. */
   readonly state: Mutable<DatabaseState>
-  /** As they were before the batch. */
-  readonly #documents: ReadonlyMap<string, WholeRecord | undefined>
-  /** As the batch leaves those that it changes. */
-  readonly #newRecords = new Map<string, NewRecord>()
+  readonly #documents: ReadonlyMap<string, WorkingDocument>
+  /** Those that the batch changes, in the order in which it came to them. */
+  readonly #changed: WorkingDocument[] = []
   readonly #locals: ReadonlyMap<string, WorkingLocal>
-  readonly #changes = new DocumentChanges()
-  /** Bytes of the bodies that the batch brings. */
-  readonly #newBytes = new Map<number, number>()
+  readonly #changes: DocumentChanges
+  #request = 0
 
   constructor(
     state: DatabaseState,
-    documents: ReadonlyMap<string, WholeRecord | undefined>,
+    documents: ReadonlyMap<string, WorkingDocument>,
     locals: ReadonlyMap<string, WorkingLocal>,
+    expected: ExpectedChanges,
   ) {
     this.state = { ...state }
     this.#documents = documents
     this.#locals = locals
+    this.#changes = new DocumentChanges(expected)
   }
 
   /** The edits of one request, in order: a later one finds what an earlier one left. Lets others go on meanwhile. */
   async apply(request: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    const changed = new Set<string>()
+    this.#request++
+    const changed: WorkingDocument[] = []
     const outcomes: EditOutcome[] = []
     let begun = performance.now()
     for (const edit of request) {
@@ -89,18 +107,18 @@ class EditBatch {
       begun = performance.now()
     }
     // One sequence a document and request, however many of its revisions came.
-    for (const id of changed) this.#newRecords.get(id)!.sequence = ++this.state.updateSequence
+    for (const { after } of changed) if (after) after.sequence = ++this.state.updateSequence
     return outcomes
   }
 
   /** The ids of the documents that are changed so far. */
   get written(): readonly string[] {
-    return [...this.#newRecords.keys()]
+    return this.#changed.map(({ id }) => id)
   }
 
   /** A leaf that was there before and wins now is measured where it lies: a record knows the size of its winner only. */
   async measureWinners(snapshot: Snapshot): Promise<void> {
-    const risen = [...this.#newRecords.values()].filter(({ bodyBytes }) => bodyBytes === UNMEASURED)
+    const risen = this.#changed.flatMap(({ after }) => (after?.bodyBytes === UNMEASURED ? [after] : []))
     if (risen.length === 0) return
     const sizes = await bodySizes(
       snapshot,
@@ -112,9 +130,10 @@ class EditBatch {
   /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
   changes(): DocumentChanges {
     const changes = this.#changes
-    for (const [id, after] of this.#newRecords) {
+    for (const { id, key, before, after } of this.#changed) {
+      if (!after) continue
       after.hasOldBodies = after.tree.hasInnerBodies()
-      changes.replace(id, this.#documents.get(id), after)
+      changes.replace(id, before, after, key)
     }
     Object.assign(this.state, changes.counted(this.state))
     for (const [id, { document, isChanged }] of this.#locals) {
@@ -125,14 +144,17 @@ class EditBatch {
     return changes
   }
 
-  #applyDocument(edit: BodyEdit, changed: Set<string>): EditOutcome {
-    const { id } = edit
-    const current = this.#newRecords.get(id) ?? this.#documents.get(id)
+  #applyDocument(edit: BodyEdit, changed: WorkingDocument[]): EditOutcome {
+    const document = this.#documents.get(edit.id)
+    assert(document, 'Every document of the batch was read.')
+    const current = document.after ?? document.before
     const decision = decide(current?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
     if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
     if (decision.outcome === 'written') {
-      this.#newRecords.set(id, this.#recordOf(decision, current, edit))
-      changed.add(id)
+      if (!document.after) this.#changed.push(document)
+      document.after = this.#recordOf(decision, current, edit)
+      if (document.changedBy !== this.#request) changed.push(document)
+      document.changedBy = this.#request
     }
     return { outcome: 'written', revision: decision.revision }
   }
@@ -141,13 +163,14 @@ class EditBatch {
     const { tree, winner, storesBody, droppedBodies } = decision
     const number = this.state.nextBody
     if (storesBody) this.#storeBody(number, bodyOf(edit, decision.revision), edit)
-    this.#changes.dropBodies(droppedBodies)
+    if (droppedBodies.length > 0) this.#changes.dropBodies(droppedBodies)
     return {
       sequence: current?.sequence ?? 0,
       winner: winner.revision,
       deleted: winner.status === 'deleted',
       body: winner.body,
-      bodyBytes: winner.body === current?.body ? current.bodyBytes : (this.#newBytes.get(winner.body) ?? UNMEASURED),
+      bodyBytes:
+        winner.body === current?.body ? current.bodyBytes : (this.#changes.sizeOfNewBody(winner.body) ?? UNMEASURED),
       // Asked of the last tree only: it takes a look at each branch.
       hasOldBodies: false,
       hasAttachments: (current?.hasAttachments ?? false) || (edit.attachments?.length ?? 0) > 0,
@@ -158,7 +181,6 @@ class EditBatch {
   #storeBody(number: number, body: StoredBody, { attachments = [] }: BodyEdit): void {
     this.#changes.putBody(number, body)
     for (const { puts } of attachments) this.#changes.puts.push(...puts)
-    this.#newBytes.set(number, sizeOfBody(body))
     this.state.nextBody = number + 1
   }
 
@@ -216,22 +238,41 @@ const NOTHING_HASHED: readonly AttachmentContent[] = []
 
 async function readDocuments(
   snapshot: Snapshot,
-  edits: readonly DocumentEdit[],
-): Promise<Map<string, WholeRecord | undefined>> {
-  const found = await readRecords(
+  requests: readonly (readonly DocumentEdit[])[],
+): Promise<Map<string, WorkingDocument>> {
+  const documents = new Map<string, WorkingDocument>()
+  for (const edits of requests) {
+    for (const { kind, id } of edits) {
+      if (kind !== 'local' && !documents.has(id)) documents.set(id, new WorkingDocument(id))
+    }
+  }
+  const all = [...documents.values()]
+  const records = await wholeRecords(
     snapshot,
-    idsOf(edits, (edit) => edit.kind !== 'local'),
+    all.map(({ id }) => id),
+    all.map(({ key }) => key),
   )
-  return new Map(found.map(({ id, record }) => [id, record]))
+  for (let i = 0; i < all.length; i++) all[i]!.before = records[i]
+  return documents
 }
 
-async function readLocals(snapshot: Snapshot, edits: readonly DocumentEdit[]): Promise<Map<string, WorkingLocal>> {
-  const ids = idsOf(edits, (edit) => edit.kind === 'local')
-  if (ids.length === 0) return new Map()
-  const found = await snapshot.getMany(ids.map(localKey))
-  return new Map(ids.map((id, i) => [id, { document: found[i] && decodeLocal(found[i]), isChanged: false }]))
+async function readLocals(
+  snapshot: Snapshot,
+  requests: readonly (readonly DocumentEdit[])[],
+): Promise<Map<string, WorkingLocal>> {
+  const ids = new Set<string>()
+  for (const edits of requests) for (const { kind, id } of edits) if (kind === 'local') ids.add(id)
+  if (ids.size === 0) return new Map()
+  const found = await snapshot.getMany([...ids].map(localKey))
+  return new Map([...ids].map((id, i) => [id, { document: found[i] && decodeLocal(found[i]), isChanged: false }]))
 }
 
-function idsOf(edits: readonly DocumentEdit[], chosen: (edit: DocumentEdit) => boolean): string[] {
-  return [...new Set(edits.filter(chosen).map(({ id }) => id))]
+function expectedChanges(requests: readonly (readonly DocumentEdit[])[]): ExpectedChanges {
+  let documents = 0
+  let bodyBytes = 0
+  for (const edits of requests) {
+    documents += edits.length
+    for (const { body } of edits) bodyBytes += body.length
+  }
+  return { documents, bodyBytes }
 }

@@ -14,6 +14,7 @@ const META = 'm'
 export const DOCUMENT_PREFIX = Buffer.from(DOCUMENT)
 export const ATTACHMENT_PREFIX = Buffer.from(ATTACHMENT)
 export const CHANGE_PREFIX = Buffer.from(CHANGE)
+export const LOCAL_PREFIX = Buffer.from(LOCAL)
 export const RANK_PREFIX = Buffer.from(RANK)
 
 export const STATE_KEY = Buffer.from(`${META}state`)
@@ -34,6 +35,10 @@ export function localKey(id: string): Buffer {
   return Buffer.from(LOCAL + id)
 }
 
+export function idOfLocalKey(key: Buffer): string {
+  return key.toString('utf8', 1)
+}
+
 export function changeKey(sequence: number): Buffer {
   return numberedKey(CHANGE_PREFIX, sequence)
 }
@@ -41,6 +46,18 @@ export function changeKey(sequence: number): Buffer {
 /** Numbers only rise, so bodies are appended and never scattered by id. */
 export function bodyKey(body: number): Buffer {
   return numberedKey(BODY_PREFIX, body)
+}
+
+export const CHANGE_KEY_BYTES = 9
+export const BODY_KEY_BYTES = 9
+
+/** Writes the key at the position and returns the one after it. */
+export function writeChangeKey(target: Buffer, at: number, sequence: number): number {
+  return writeNumberedKey(target, at, CHANGE_PREFIX, sequence)
+}
+
+export function writeBodyKey(target: Buffer, at: number, body: number): number {
+  return writeNumberedKey(target, at, BODY_PREFIX, body)
 }
 
 export function purgeKey(sequence: number): Buffer {
@@ -100,10 +117,14 @@ function numberOf(block: Buffer, keyAt: number): number {
 }
 
 function numberedKey(prefix: Buffer, number: number): Buffer {
-  assert(Number.isSafeInteger(number) && number >= 0)
   const key = Buffer.allocUnsafe(9)
-  key[0] = prefix[0]!
-  key.writeUInt32BE(Math.floor(number / 0x1_0000_0000), 1)
-  key.writeUInt32BE(number >>> 0, 5)
+  writeNumberedKey(key, 0, prefix, number)
   return key
+}
+
+function writeNumberedKey(target: Buffer, at: number, prefix: Buffer, number: number): number {
+  assert(Number.isSafeInteger(number) && number >= 0)
+  target[at] = prefix[0]!
+  target.writeUInt32BE(Math.floor(number / 0x1_0000_0000), at + 1)
+  return target.writeUInt32BE(number >>> 0, at + 5)
 }

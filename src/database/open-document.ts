@@ -8,6 +8,7 @@ import { compareLeaves, conflicts, deletedConflicts, leavesBestFirst } from '../
 import { type AttachmentRecord, NO_ATTACHMENTS } from './attachment-record.ts'
 import type { DatabaseView } from './database-view.ts'
 import { localRevision } from './local-document.ts'
+import type { StoredBody } from './stored-body.ts'
 
 export interface HistoryOptions {
   /** `_revisions` */
@@ -84,29 +85,50 @@ export type FoundRevision =
   | { readonly found: true; readonly document: OpenedDocument }
   | { readonly found: false; readonly revision: RevisionId }
 
-/** Several revisions, or all leaves: first those found, then those that are not. */
+/** Several revisions, or all leaves: first those found, then those that are not. All of them at once in memory. */
 export async function openRevisions(
   view: DatabaseView,
   id: string,
   wanted: 'all' | readonly RevisionId[],
   options: RevisionOptions = {},
 ): Promise<FoundRevision[]> {
-  const record = await view.record(id)
-  const tree = record && (await view.tree(id, record))
-  if (!tree) return absent(wanted)
-  const nodes = new Map<RevisionId, RevisionNode>()
-  const missing: FoundRevision[] = []
-  for (const revision of wanted === 'all' ? leavesBestFirst(tree).map((leaf) => leaf.revision) : wanted) {
-    const found = options.latest ? tree.leavesBelow(revision).sort(compareLeaves) : [tree.find(revision)]
-    const readable = found.filter((node) => node !== undefined && node.status !== 'missing')
-    if (readable.length === 0) missing.push({ found: false, revision })
-    for (const node of readable) if (node) nodes.set(node.revision, node)
-  }
-  const opened = await Promise.all([...nodes.values()].map((node) => openNode(view, id, tree, node, options)))
+  const { tree, nodes, missing } = await chooseRevisions(view, id, wanted, options)
+  const opened = tree ? await Promise.all(nodes.map((node) => openNode(view, id, tree, node, options))) : []
   const documents = readableOf(view, opened)
   // One that is hidden looks like one that is not there.
   if (opened.length > 0 && documents.length === 0) return absent(wanted)
-  return [...documents.map((document) => ({ found: true as const, document })), ...missing]
+  return [
+    ...documents.map((document) => ({ found: true as const, document })),
+    ...missing.map((revision) => ({ found: false as const, revision })),
+  ]
+}
+
+/** The revisions that are meant, not opened yet. */
+export interface ChosenRevisions {
+  /** Undefined where there is no such document. */
+  readonly tree: RevisionTree | undefined
+  readonly nodes: readonly RevisionNode[]
+  readonly missing: readonly RevisionId[]
+}
+
+export async function chooseRevisions(
+  view: DatabaseView,
+  id: string,
+  wanted: 'all' | readonly RevisionId[],
+  { latest = false }: RevisionOptions = {},
+): Promise<ChosenRevisions> {
+  const record = await view.record(id)
+  const tree = record && (await view.tree(id, record))
+  if (!tree) return { tree: undefined, nodes: [], missing: wanted === 'all' ? [] : wanted }
+  const nodes = new Map<RevisionId, RevisionNode>()
+  const missing: RevisionId[] = []
+  for (const revision of wanted === 'all' ? leavesBestFirst(tree).map((leaf) => leaf.revision) : wanted) {
+    const found = latest ? tree.leavesBelow(revision).sort(compareLeaves) : [tree.find(revision)]
+    const readable = found.filter((node) => node !== undefined && node.status !== 'missing')
+    if (readable.length === 0) missing.push(revision)
+    for (const node of readable) if (node) nodes.set(node.revision, node)
+  }
+  return { tree, nodes: [...nodes.values()], missing }
 }
 
 function absent(wanted: 'all' | readonly RevisionId[]): FoundRevision[] {
@@ -133,7 +155,28 @@ async function openNode(
   node: RevisionNode,
   options: HistoryOptions,
 ): Promise<OpenedDocument> {
-  const body = await view.body(node.body)
+  return opened(id, tree, node, await view.body(node.body), options)
+}
+
+/** One of the revisions that were chosen in an earlier state; undefined where its body is gone by now. */
+export async function openChosen(
+  view: DatabaseView,
+  id: string,
+  tree: RevisionTree,
+  node: RevisionNode,
+  options: HistoryOptions,
+): Promise<OpenedDocument | undefined> {
+  const body = await view.findBody(node.body)
+  return body && opened(id, tree, node, body, options)
+}
+
+function opened(
+  id: string,
+  tree: RevisionTree,
+  node: RevisionNode,
+  body: StoredBody,
+  options: HistoryOptions,
+): OpenedDocument {
   const { revision } = node
   const deleted = node.status === 'deleted'
   const history = historyOf(tree, revision, { revisions: options.revisions ?? false })

@@ -13,18 +13,27 @@ export interface ReadRecord {
 }
 
 export async function readRecords(snapshot: Snapshot, ids: readonly string[]): Promise<ReadRecord[]> {
-  const stored = await snapshot.getMany(ids.map(documentKey))
+  const records = await wholeRecords(snapshot, ids, ids.map(documentKey))
+  return ids.map((id, i) => ({ id, record: records[i] }))
+}
+
+/** The same for somebody who has the keys; records only. */
+export async function wholeRecords(
+  snapshot: Snapshot,
+  ids: readonly string[],
+  keys: readonly Buffer[],
+): Promise<(WholeRecord | undefined)[]> {
+  const stored = await snapshot.getMany(keys)
   const records = stored.map((bytes) => bytes && decodeRecord(bytes))
   const apart = ids.filter((_, i) => records[i] && !records[i].tree)
   const trees = apart.length === 0 ? [] : await snapshot.getMany(apart.map(treeKey))
-  const treeOf = new Map(apart.map((id, i) => [id, trees[i]]))
-  return ids.map((id, i) => {
-    const record = records[i]
-    if (!record) return { id, record: undefined }
-    if (record.tree) return { id, record: wholeRecord(record, record.tree, false) }
-    const tree = treeOf.get(id)
-    if (!tree) throw new Error(`The revision tree of '${id}' is not where its record says.`)
-    return { id, record: wholeRecord(record, decodeTree(tree), true) }
+  let next = 0
+  return records.map((record, i) => {
+    if (!record) return undefined
+    if (record.tree) return wholeRecord(record, record.tree, false)
+    const tree = trees[next++]
+    if (!tree) throw new Error(`The revision tree of '${ids[i]}' is not where its record says.`)
+    return wholeRecord(record, decodeTree(tree), true)
   })
 }
 

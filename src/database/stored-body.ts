@@ -4,21 +4,26 @@
  *
  *   size of the attachments' part, that part, text
  */
-import { VarintReader, writeVarint } from '../encoding/varint.ts'
+import { NUMBER_BYTES, VarintReader, writeVarint } from '../encoding/varint.ts'
+import type { PackedRowsWriter } from '../storage/packed-rows.ts'
 import { type AttachmentRecord, decodeAttachments, encodeAttachments } from './attachment-record.ts'
+import { BODY_KEY_BYTES, writeBodyKey } from './keys.ts'
 
 export interface StoredBody {
   readonly text: Buffer
   readonly attachments: readonly AttachmentRecord[]
 }
 
-export function encodeBody({ text, attachments }: StoredBody): Buffer {
+/** Adds the row of a body. */
+export function addBody(rows: PackedRowsWriter, number: number, { text, attachments }: StoredBody): void {
   const listed = encodeAttachments(attachments)
-  const bytes = Buffer.allocUnsafe(8 + listed.length + text.length)
-  let at = writeVarint(bytes, 0, listed.length)
-  at += listed.copy(bytes, at)
-  at += text.copy(bytes, at)
-  return bytes.subarray(0, at)
+  rows.reserve(BODY_KEY_BYTES + NUMBER_BYTES + listed.length + text.length)
+  const { block } = rows
+  const valueAt = writeBodyKey(block, rows.end, number)
+  let at = writeVarint(block, valueAt, listed.length)
+  if (listed.length > 0) at += listed.copy(block, at)
+  at += text.copy(block, at)
+  rows.close(valueAt, at)
 }
 
 export function decodeBody(bytes: Buffer): StoredBody {

@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { RequestError } from '../document/request-error.ts'
+import { operationCount } from '../storage/changes.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Changes, Snapshot, Store } from '../storage/store.ts'
 import { type DatabaseState, decodeState, encodeState, INITIAL_STATE } from './database-state.ts'
@@ -166,7 +167,7 @@ export class WriteQueue {
       const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
       const before = stored ? decodeState(stored) : INITIAL_STATE
       const { changes, state, result, written } = await plan(snapshot, before)
-      if (isEmpty(changes) && state === before) return result
+      if (operationCount(changes) === 0 && state === before) return result
       snapshot.release()
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
@@ -200,8 +201,4 @@ async function held(batch: readonly WaitingEdits[], snapshot: Snapshot, state: D
 
 function tooManyAtOnce(): RequestError {
   return new RequestError(413, 'too_large', `More than ${EDITS_A_COMMIT} documents cannot be written all or nothing.`)
-}
-
-function isEmpty({ clears = [], deletes = [], puts = [] }: Changes): boolean {
-  return clears.length + deletes.length + puts.length === 0
 }

@@ -5,7 +5,8 @@
 import assert from 'node:assert'
 import { newRevision, type RevisionContent } from './new-revision.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
-import type { Place, RevisionNode, RevisionTree, StoredBody } from './revision-tree.ts'
+import type { RevisionLine } from './revision-line.ts'
+import { type Place, type RevisionNode, RevisionTree, type StoredBody } from './revision-tree.ts'
 import { encodeTree } from './tree-codec.ts'
 import { extendLeaf, graft, plantRevision } from './tree-growth.ts'
 import { droppedBodies, stem } from './tree-pruning.ts'
@@ -126,9 +127,17 @@ function merge(
 }
 
 function written(grown: RevisionTree, revision: RevisionId, revisionLimit: number): Written {
+  if (grown.line) return writtenLine(grown, grown.line, revision, revisionLimit)
   const tree = stem(grown, revisionLimit)
   const dropped = droppedBodies(grown, tree)
   return { outcome: 'written', revision, tree, winner: winner(tree), storesBody: true, droppedBodies: dropped }
+}
+
+/** The same where the tree is a line: its newest revision wins. */
+function writtenLine(grown: RevisionTree, all: RevisionLine, revision: RevisionId, revisionLimit: number): Written {
+  const { line, dropped } = all.cutTo(revisionLimit)
+  const tree = line === all ? grown : new RevisionTree(line)
+  return { outcome: 'written', revision, tree, winner: line.leaf, storesBody: true, droppedBodies: dropped }
 }
 
 function isSame(left: RevisionTree, right: RevisionTree): boolean {

@@ -20,6 +20,9 @@ export function isDesignId(id: string): boolean {
   return id.startsWith('_design/')
 }
 
+/** All ids of design documents: from the first on, up to the last without it. */
+export const DESIGN_IDS = { first: '_design/', last: '_design0' } as const
+
 export function isLocalId(id: string): boolean {
   return id.startsWith('_local/')
 }

@@ -18,17 +18,11 @@ export class HashList {
     this.#newest = newest
   }
 
-  /** One hash alone. */
-  static single(hash: string): HashList {
-    if (hash.length !== 2 * HASH_BYTES) return HashList.of([hash])
-    return new HashList(Buffer.from(hash, 'hex'), NONE, hash)
-  }
-
   static of(hashes: readonly string[]): HashList {
     const packed = Buffer.alloc(hashes.length * HASH_BYTES)
     const others = new Map<number, string>()
     hashes.forEach((hash, index) => {
-      if (hash.length === 2 * HASH_BYTES) packed.write(hash, index * HASH_BYTES, 'hex')
+      if (isHexadecimal(hash)) packed.write(hash, index * HASH_BYTES, 'hex')
       else others.set(index, hash)
     })
     return new HashList(packed, others)
@@ -56,7 +50,7 @@ export class HashList {
     const end = this.packed.length
     const packed = Buffer.allocUnsafe(end + HASH_BYTES)
     this.packed.copy(packed)
-    if (hash.length === 2 * HASH_BYTES) {
+    if (isHexadecimal(hash)) {
       packed.write(hash, end, 'hex')
       return new HashList(packed, this.others, hash)
     }
@@ -74,5 +68,10 @@ export class HashList {
 }
 
 export const HASH_BYTES = 16
+
+/** Whether a hash is kept as bytes. Those of this length are of hexadecimal digits: others are not let in. */
+export function isHexadecimal(hash: string): boolean {
+  return hash.length === 2 * HASH_BYTES
+}
 
 const NONE: ReadonlyMap<number, string> = new Map()

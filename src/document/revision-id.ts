@@ -35,7 +35,13 @@ export function formatRevision(generation: number, hash: string): RevisionId {
 }
 
 export function generationOf(revision: RevisionId): number {
-  return Number(revision.slice(0, revision.indexOf('-')))
+  let generation = 0
+  for (let at = 0; ; at++) {
+    const digit = revision.charCodeAt(at) - DIGIT_ZERO
+    // The dash comes before the digits; there always is one.
+    if (!(digit >= 0)) return generation
+    generation = 10 * generation + digit
+  }
 }
 
 export function hashOf(revision: RevisionId): string {
@@ -55,3 +61,4 @@ export function compareHashes(left: string, right: string): number {
 }
 
 const HASH_LENGTH = 32
+const DIGIT_ZERO = 0x30

@@ -7,6 +7,7 @@ import { BranchList } from './branch-list.ts'
 import type { HashList } from './hash-list.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
 import { RevisionIndex } from './revision-index.ts'
+import { RevisionLine } from './revision-line.ts'
 import { compareLeaves } from './winner.ts'
 
 export type RevisionStatus = 'live' | 'deleted' | 'missing'
@@ -44,16 +45,30 @@ export interface Place {
 }
 
 export class RevisionTree {
-  readonly #branches: BranchList
+  /** The whole tree, where it is one: most are, and are dealt with without looking at their branches. */
+  #line: RevisionLine | undefined
+  #list: BranchList | undefined
   /** What was found out about the tree. A tree that grows out of it takes it over: thousands of edits may follow. */
   #index: RevisionIndex | undefined
   #lookups = 0
   #best: number | undefined
   #longest: number | undefined
 
-  constructor(branches: readonly Branch[] | BranchList) {
+  constructor(branches: readonly Branch[] | BranchList | RevisionLine) {
+    if (branches instanceof RevisionLine) {
+      this.#line = branches
+      return
+    }
     assert(branches.length > 0, 'a document has a revision')
-    this.#branches = branches instanceof BranchList ? branches : BranchList.of(branches)
+    this.#list = branches instanceof BranchList ? branches : BranchList.of(branches)
+  }
+
+  /** The tree as a line, where it is one. */
+  get line(): RevisionLine | undefined {
+    if (this.#line || this.branchCount > 1) return this.#line
+    const { start, hashes, bodies } = this.branch(0)
+    this.#line = RevisionLine.of(start, hashes, bodies)
+    return this.#line
   }
 
   get branches(): readonly Branch[] {
@@ -61,7 +76,7 @@ export class RevisionTree {
   }
 
   get branchCount(): number {
-    return this.#branches.length
+    return this.#line ? 1 : this.#branches.length
   }
 
   branch(number: number): Branch {
@@ -100,6 +115,7 @@ export class RevisionTree {
 
   /** The leaf that comes first in the order of `winner.ts`. */
   bestLeaf(): RevisionNode {
+    if (this.#line) return this.#line.leaf
     this.#best ??= this.#findBest()
     return this.leafOf(this.#best)
   }
@@ -167,6 +183,7 @@ export class RevisionTree {
 
   /** Whether any revision but the leaves has a body. */
   hasInnerBodies(): boolean {
+    if (this.#line) return this.#line.hasInnerBodies
     return this.branches.some(({ bodies }) => {
       for (let index = bodies.length - 2; index >= 0; index--) if (bodies[index] !== 0) return true
       return false
@@ -179,12 +196,14 @@ export class RevisionTree {
   }
 
   locate(generation: number, hash: string): Place | undefined {
+    if (this.#line) return locateIn(this.#line, generation, hash)
     if (this.branchCount <= FEW_BRANCHES) return this.#lookThrough(generation, hash)
     if (!this.#index && ++this.#lookups > FEW_LOOKUPS) this.#index = new RevisionIndex(this.branches)
     return this.#index ? this.#index.find(generation, hash) : this.#lookThrough(generation, hash)
   }
 
   nodeAt(place: Place): RevisionNode {
+    if (this.#line && place.index === this.#line.count - 1) return this.#line.leaf
     const branch = this.branch(place.branch)
     const body = branch.bodies[place.index]!
     const generation = branch.start + place.index
@@ -194,6 +213,7 @@ export class RevisionTree {
   }
 
   isLeafAt(place: Place): boolean {
+    if (this.#line) return place.index === this.#line.count - 1
     return place.index === this.branch(place.branch).bodies.length - 1
   }
 
@@ -202,6 +222,11 @@ export class RevisionTree {
     let root = branch
     while (this.branch(root).parent !== NO_PARENT) root = this.branch(root).parent
     return root
+  }
+
+  get #branches(): BranchList {
+    this.#list ??= BranchList.of(this.#line ? [branchOf(this.#line)] : [])
+    return this.#list
   }
 
   #lookThrough(generation: number, hash: string): Place | undefined {
@@ -269,6 +294,16 @@ export class RevisionTree {
 /** Up to so many are looked through faster than an index is made. */
 const FEW_BRANCHES = 16
 const FEW_LOOKUPS = 8
+
+function branchOf(line: RevisionLine): Branch {
+  return { parent: NO_PARENT, start: line.start, hashes: line.hashes(), bodies: line.bodies() }
+}
+
+function locateIn(line: RevisionLine, generation: number, hash: string): Place | undefined {
+  const index = generation - line.start
+  if (index < 0 || index >= line.count || line.hashAt(index) !== hash) return undefined
+  return { branch: 0, index }
+}
 
 export function leafGeneration(branch: Branch): number {
   return branch.start + branch.bodies.length - 1

@@ -37,28 +37,30 @@ export function rawCollationKey(value: JsonValue): Buffer {
  * can copy them out at once. Not for use across an `await` by more than one caller.
  */
 export class CollationEncoder {
-  readonly #sink = new ByteSink()
+  readonly #sink: ByteSink
   readonly #text = new TextCollation()
   readonly #isRaw: boolean
   readonly #tags: TypeTags
   readonly #plain: PlainKeyWriter | undefined
   #isExact = true
 
-  constructor(collation: Collation = 'unicode') {
+  /** Whoever gives the sink may write between the keys, and clears it. */
+  constructor(collation: Collation = 'unicode', sink = new ByteSink()) {
+    this.#sink = sink
     this.#isRaw = collation === 'raw'
     this.#tags = this.#isRaw ? rawTags : unicodeTags
     this.#plain = this.#isRaw ? undefined : new PlainKeyWriter(this.#sink, this.#text, unicodeTags)
   }
 
   /**
-   * Whether every key since `clear` is exact. Of different values that share a key at most one has an exact key: where all
+   * Whether every key since `clear` or `begin` is exact. Of different values that share a key at most one has an exact key: where all
    * keys are exact, equal keys are equal values. Some texts are called inexact though no other shares their key.
    */
   get exact(): boolean {
     return this.#isExact
   }
 
-  /** How many bytes were written since `clear`. */
+  /** How many bytes there are since `clear`. */
   get length(): number {
     return this.#sink.length
   }
@@ -71,6 +73,11 @@ export class CollationEncoder {
 
   clear(): void {
     this.#sink.clear()
+    this.begin()
+  }
+
+  /** Like `clear`, but what was written stays. */
+  begin(): void {
     this.#isExact = true
   }
 

@@ -53,10 +53,8 @@ export class PlainKeyWriter {
 
   #writeText(json: Buffer, start: number): number {
     this.#sink.push(this.#tags.text)
-    const { length } = this.#sink
     const smallEnd = writeSmallAscii(json, start, this.#sink)
     if (smallEnd >= 0) return smallEnd + 1
-    this.#sink.length = length
     let end = start
     for (; json[end] !== QUOTE; end++) if (end >= json.length || json[end] === BACKSLASH) return NOT_PLAIN
     if (!this.#text.write(json.toString('utf8', start, end), this.#sink)) this.#isExact = false
@@ -90,10 +88,12 @@ export class PlainKeyWriter {
   }
 
   #writeWord(json: Buffer, at: number): number {
-    const word = WORDS.find(({ bytes }) => bytes.every((byte, index) => json[at + index] === byte))
-    if (!word) return NOT_PLAIN
-    this.#sink.push(this.#tags[word.name])
-    return at + word.bytes.length
+    for (const { name, bytes } of WORDS) {
+      if (!startsWith(json, at, bytes)) continue
+      this.#sink.push(this.#tags[name])
+      return at + bytes.length
+    }
+    return NOT_PLAIN
   }
 }
 
@@ -112,6 +112,8 @@ export function endOfValue(json: Uint8Array, start: number): number {
 
 const DEEPEST_NESTING = 100
 const LONGEST_INTEGER = 15
+/** A longer one is left to what the system has. */
+const SHORT_TEXT = 40
 const END_OF_ARRAY = 0x00
 
 const QUOTE = 0x22
@@ -126,6 +128,11 @@ const CLOSE_OBJECT = 0x7d
 
 const WORDS = (['null', 'true', 'false'] as const).map((name) => ({ name, bytes: Buffer.from(name) }))
 
+function startsWith(json: Uint8Array, at: number, bytes: Uint8Array): boolean {
+  for (let index = 0; index < bytes.length; index++) if (json[at + index] !== bytes[index]) return false
+  return true
+}
+
 function isDigit(byte: number | undefined): boolean {
   return byte !== undefined && byte >= ZERO && byte <= ZERO + 9
 }
@@ -137,6 +144,19 @@ function goesOn(byte: number | undefined): boolean {
 
 function endOfText(json: Uint8Array, start: number): number {
   let at = start
-  while (at < json.length && json[at] !== QUOTE) at += json[at] === BACKSLASH ? 2 : 1
+  while (at < json.length && json[at] !== QUOTE) {
+    if (at > start + SHORT_TEXT) return endOfLongText(json, at)
+    at += json[at] === BACKSLASH ? 2 : 1
+  }
   return at
+}
+
+/** From a place on that no backslash belongs to. */
+function endOfLongText(json: Uint8Array, start: number): number {
+  for (let at = json.indexOf(QUOTE, start); at >= 0; at = json.indexOf(QUOTE, at + 1)) {
+    let backslashes = 0
+    while (at - backslashes > start && json[at - 1 - backslashes] === BACKSLASH) backslashes++
+    if (backslashes % 2 === 0) return at
+  }
+  return json.length
 }

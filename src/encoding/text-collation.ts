@@ -24,6 +24,9 @@ const secondariesFollow = 0x02
 
 const longestCode = 4
 
+/** So much room is made at once for a text of which nobody knows yet how long it is. */
+const longestSmallText = 200
+
 /** Weights of a level start here; below it, a byte less for each common weight that precedes the next exception. */
 const firstSecondaryByte = 0x42
 const longestSecondaryRun = 0x40
@@ -177,19 +180,24 @@ function writeAscii(text: string, sink: ByteSink): boolean {
 
 /**
  * The same for bytes of a JSON text, from behind its opening quote to the closing one, whose place is the answer; -1 where it
- * has anything but small ASCII. Then what was written is to be taken back.
+ * has anything but small ASCII, or much of it. Then nothing was written.
  */
 export function writeSmallAscii(json: Uint8Array, start: number, sink: ByteSink): number {
-  for (let at = start; ; at++) {
+  sink.reserve(longestSmallText + 1)
+  const { bytes } = sink
+  let { length } = sink
+  for (let at = start; at <= start + longestSmallText; at++) {
     const character = json[at]!
     const primary = smallPrimary[character]
     if (!primary) {
       if (character !== quote) return -1
-      sink.push(plainEnd)
+      bytes[length] = plainEnd
+      sink.length = length + 1
       return at
     }
-    sink.push(primary)
+    bytes[length++] = primary
   }
+  return -1
 }
 
 /** The tertiary level of an ASCII text. The same bytes that `WeightLevel` writes, without its bookkeeping. */

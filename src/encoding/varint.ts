@@ -1,6 +1,9 @@
 /** Whole numbers in as few bytes as they need: seven bits a byte, the lowest first, the high bit on all but the last. */
 
-/** Writes at the position and returns the one after it. A number below 2^53 takes 8 bytes at most. */
+/** What a number below 2^53 takes at most. */
+export const NUMBER_BYTES = 8
+
+/** Writes at the position and returns the one after it. */
 export function writeVarint(target: Uint8Array, at: number, value: number): number {
   let rest = value
   let position = at

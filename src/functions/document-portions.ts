@@ -4,7 +4,7 @@
  */
 import { PORTION_HEADER_BYTES } from './frame.ts'
 
-const PORTION_BYTES = 48 * 1024
+const PORTION_BYTES = 56 * 1024
 const OPEN = 0x5b
 const COMMA = 0x2c
 const CLOSE = 0x5d

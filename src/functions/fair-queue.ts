@@ -15,6 +15,12 @@ export class FairQueue<Item> {
     this.#size++
   }
 
+  /** The item whose turn it is; it stays. */
+  get first(): Item | undefined {
+    const [items] = this.#waiting.values()
+    return items?.[0]
+  }
+
   /** The item whose turn it is, of the owners that may have one. */
   shift(mayHave: (owner: string) => boolean = () => true): Item | undefined {
     for (const [owner, items] of this.#waiting) {

@@ -5,7 +5,7 @@
 import { RequestError } from '../document/request-error.ts'
 import type { Log } from '../runtime/log.ts'
 import { documentPortions } from './document-portions.ts'
-import { OPERATIONS, type Operation, Request } from './frame.ts'
+import { type Frame, OPERATIONS, type Operation, Request } from './frame.ts'
 import type { FunctionSettings } from './function-settings.ts'
 import type {
   DesignProgram,
@@ -46,8 +46,6 @@ export interface SandboxOptions {
 
 /** How often a call is begun when its process is killed from outside. */
 const MOST_TRIES = 5
-/** What a call that is given up may take to end by itself: a new process costs more than that. */
-const GRACE_MS = 100
 
 export class SandboxFunctions implements Functions {
   readonly #settings: () => FunctionSettings
@@ -119,11 +117,12 @@ export class SandboxFunctions implements Functions {
   async list(design: DesignProgram, name: string, { head, request }: ListCall, run: Run): Promise<ListRun> {
     const program = designProgram(design, run)
     const input = `[${JSON.stringify(name)},${head},${request}]`
-    for (let tries = 1; ; tries++) {
-      const sandbox = await this.#pool.take(run, program.key)
+    const tries = new Tries()
+    for (;;) {
+      const sandbox = await this.#pool.take(run, { programKey: program.key, mayFollow: false })
       const list = new SandboxList({ sandbox, pool: this.#pool, limits: () => this.#limits(), signal: run.signal })
       const number = loadProgram(sandbox, program, this.#settings().isolateMemoryMb)
-      const begun = await unlessKilled(list.begin(number, callParts('list', input)), tries)
+      const begun = await tries.unlessKilled(list.begin(number, callParts('list', input)))
       if (begun) return begun
     }
   }
@@ -150,12 +149,13 @@ export class SandboxFunctions implements Functions {
 
   async #call(program: SandboxProgram, operation: Operation, input: string | Buffer, run: Run): Promise<Buffer> {
     const parts = callParts(operation, input)
-    for (let tries = 1; ; tries++) {
-      const sandbox = await this.#pool.take(run, program.key)
+    const tries = new Tries()
+    for (;;) {
+      const sandbox = await this.#pool.take(run, { programKey: program.key, mayFollow: operation === 'map' })
       try {
         const number = loadProgram(sandbox, program, this.#settings().isolateMemoryMb)
         const answer = sandbox.call(Request.call, number, parts, this.#limits())
-        const frame = await unlessKilled(unlessAborted(answer, sandbox, run.signal), tries)
+        const frame = await tries.unlessKilled(unlessAborted(answer, sandbox, run.signal))
         if (frame) return resultOf(frame, sandbox)
       } finally {
         this.#pool.giveBack(sandbox)
@@ -178,33 +178,36 @@ function documentInput(name: string, { document, request }: DocumentCall): strin
   return `[${JSON.stringify(name)},${document ?? 'null'},${request}]`
 }
 
-/** Undefined where the call is to be begun anew: its process was killed, and not for anything that the call did. */
-async function unlessKilled<T>(answer: Promise<T>, tries: number): Promise<T | undefined> {
-  try {
-    return await answer
-  } catch (error) {
-    if (!(error instanceof ProcessEnd)) throw error
-    if (error.cause === 'killed' && tries < MOST_TRIES) return undefined
-    throw processError(error)
+/** Of one call. */
+class Tries {
+  #kills = 0
+
+  /** Undefined where the call is to be begun anew: its process was killed, and not for anything that the call did. */
+  async unlessKilled<T>(answer: Promise<T>): Promise<T | undefined> {
+    try {
+      return await answer
+    } catch (error) {
+      if (!(error instanceof ProcessEnd)) throw error
+      // Another call has failed then, so this comes to an end.
+      if (error.cause === 'behind') return undefined
+      if (error.cause === 'killed' && ++this.#kills < MOST_TRIES) return undefined
+      throw processError(error)
+    }
   }
 }
 
 /** Rejects with the signal's reason when the call is given up; its process is free or dead soon after. */
-async function unlessAborted<T>(
-  answer: Promise<T>,
+async function unlessAborted(
+  answer: Promise<Frame>,
   sandbox: SandboxProcess,
   signal: AbortSignal | undefined,
-): Promise<T> {
+): Promise<Frame> {
   if (!signal) return answer
-  let impatience: NodeJS.Timeout | undefined
-  const onAbort = () => {
-    impatience = setTimeout(() => sandbox.kill('closed'), GRACE_MS)
-  }
+  const onAbort = () => sandbox.giveUp(answer)
   signal.addEventListener('abort', onAbort, { once: true })
   try {
     return await answer
   } finally {
-    clearTimeout(impatience)
     signal.removeEventListener('abort', onAbort)
     signal.throwIfAborted()
   }

@@ -1,14 +1,15 @@
 /**
  * The sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. Who finds none free waits;
  * owners take turns, and none gets all places where there are some. A program goes to a process that knows it already, if
- * there is one.
+ * there is one. A batch whose turn it is may be put behind another one of its program, so that the process need not wait
+ * for the server in between.
  */
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../document/request-error.ts'
 import type { Log } from '../runtime/log.ts'
 import { FairQueue } from './fair-queue.ts'
 import type { Run } from './functions.ts'
-import { SandboxProcess } from './sandbox-process.ts'
+import { MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
 
 export interface SandboxPoolOptions {
   readonly log: Log
@@ -16,11 +17,23 @@ export interface SandboxPoolOptions {
   readonly limit: () => number
 }
 
-interface Waiter {
-  readonly owner: string
+export interface Wish {
   readonly programKey: string
+  /** Whether it may be put behind another call like it: only calls that come to their end by themselves. */
+  readonly mayFollow: boolean
+}
+
+interface Waiter extends Wish {
+  readonly owner: string
   serve(sandbox: SandboxProcess): void
   refuse(error: Error): void
+}
+
+/** What a process is busy with. */
+interface Use {
+  readonly owner: string
+  readonly programKey: string
+  calls: number
 }
 
 const MOST_WAITING = 10_000
@@ -43,8 +56,7 @@ export class SandboxPool {
   readonly #starting = new Set<SandboxProcess>()
   /** Since when; the one that was used last is at the end. */
   readonly #idle = new Map<SandboxProcess, number>()
-  /** For whom. */
-  readonly #busy = new Map<SandboxProcess, string>()
+  readonly #busy = new Map<SandboxProcess, Use>()
   #failedStarts = 0
   #watch: NodeJS.Timeout | undefined
   #watchMs = 0
@@ -55,7 +67,7 @@ export class SandboxPool {
   }
 
   /** A process that is to be given back, whatever becomes of it. Rejects with the signal's reason when that comes first. */
-  take({ owner, signal }: Run, programKey: string): Promise<SandboxProcess> {
+  take({ owner, signal }: Run, { programKey, mayFollow }: Wish): Promise<SandboxProcess> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted()
       if (this.#isClosed) throw closed()
@@ -67,6 +79,7 @@ export class SandboxPool {
       const waiter: Waiter = {
         owner,
         programKey,
+        mayFollow,
         serve: (sandbox) => {
           forget()
           resolve(sandbox)
@@ -83,11 +96,9 @@ export class SandboxPool {
   }
 
   giveBack(sandbox: SandboxProcess): void {
-    if (!this.#busy.delete(sandbox)) return
-    sandbox.release()
-    // What is left of a call must not be taken for the answer to the next one.
-    if (this.#isClosed || sandbox.isBusy) sandbox.kill('closed')
-    else if (sandbox.isRunning) this.#idle.set(sandbox, performance.now())
+    const use = this.#busy.get(sandbox)
+    if (!use) return
+    if (--use.calls === 0) this.#free(sandbox)
     this.#serve()
   }
 
@@ -105,6 +116,14 @@ export class SandboxPool {
     await Promise.all(all.map(({ exited }) => exited))
   }
 
+  #free(sandbox: SandboxProcess): void {
+    this.#busy.delete(sandbox)
+    sandbox.release()
+    // What is left of a call must not be taken for the answer to the next one.
+    if (this.#isClosed || sandbox.isBusy) sandbox.kill('closed')
+    else if (sandbox.isRunning) this.#idle.set(sandbox, performance.now())
+  }
+
   #serve(): void {
     while (this.#waiting.size > 0 && this.#idle.size > 0) {
       const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner))
@@ -114,13 +133,34 @@ export class SandboxPool {
         this.#waiting.push(waiter.owner, waiter)
         break
       }
-      this.#busy.set(sandbox, waiter.owner)
+      this.#busy.set(sandbox, { owner: waiter.owner, programKey: waiter.programKey, calls: 1 })
       sandbox.hold()
       waiter.serve(sandbox)
     }
+    this.#serveBehind()
     // Whoever waits gets the first process that is free: a new one, or one that is done before it has started.
     while (!this.#isClosed && this.#starting.size < this.#mostStarts()) this.#start()
     if (this.#busy.size + this.#starting.size > 0) this.#watchEvery(BUSY_WATCH_MS)
+  }
+
+  /** Only whose turn it is: nobody gets ahead of anybody. More processes than processors would not be faster. */
+  #serveBehind(): void {
+    if (this.#busy.size + this.#starting.size < Math.min(this.#options.limit(), MOST_STARTS)) return
+    for (let waiter = this.#waiting.first; waiter?.mayFollow; waiter = this.#waiting.first) {
+      const sandbox = this.#sharedFor(waiter.programKey)
+      if (!sandbox) return
+      this.#waiting.shift()
+      waiter.serve(sandbox)
+    }
+  }
+
+  #sharedFor(programKey: string): SandboxProcess | undefined {
+    for (const [sandbox, use] of this.#busy) {
+      if (use.programKey !== programKey || use.calls >= MOST_CALLS || !sandbox.isRunning) continue
+      use.calls++
+      return sandbox
+    }
+    return undefined
   }
 
   #mostStarts(): number {
@@ -147,7 +187,7 @@ export class SandboxPool {
     const limit = this.#options.limit()
     if (limit < SHARED_PLACES) return true
     let count = 0
-    for (const busyFor of this.#busy.values()) if (busyFor === owner) count++
+    for (const use of this.#busy.values()) if (use.owner === owner) count++
     return count < SHARE * limit
   }
 

@@ -1,24 +1,25 @@
 /**
- * One sandbox process, seen from the server: it does one call at a time. The server owns the time: a call that goes on
- * without a sign for too long, or takes too much memory, costs the process its life. Whatever ends it, the call is told.
+ * One sandbox process, seen from the server: it does one call at a time, and may have the next one at hand. The server owns
+ * the time: a call that goes on without a sign for too long, or takes too much memory, costs the process its life. Whatever
+ * ends it, its calls are told, and the one whose turn it was not yet is told that it had no part in it.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { readFileSync, realpathSync } from 'node:fs'
+import type { ChildProcess } from 'node:child_process'
 import { constants } from 'node:os'
-import { dirname, extname, join } from 'node:path'
-import { Writable } from 'node:stream'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { Log } from '../runtime/log.ts'
 import { type Frame, FrameReader, frameHeader, Reply } from './frame.ts'
-import { MODULES_DESCRIPTOR, moduleHooks, strippedModules } from './stripped-modules.ts'
+import { processorMs, residentMb } from './process-use.ts'
+import { startSandbox } from './sandbox-start.ts'
 
 export interface CallLimits {
   readonly timeoutMs: number
   readonly memoryMb: number
 }
 
-/** Why a process ended in the middle of a call. */
-export type EndCause = 'time' | 'memory' | 'protocol' | 'closed' | 'itself' | 'killed'
+/**
+ * Why a process ended in the middle of a call; `fatal` when a call before it asked for that, `behind` when it ended for the
+ * sake of another call before this one's turn.
+ */
+export type EndCause = 'time' | 'memory' | 'protocol' | 'closed' | 'itself' | 'killed' | 'fatal' | 'behind'
 
 export class ProcessEnd extends Error {
   override readonly cause: EndCause
@@ -34,9 +35,14 @@ export class ProcessEnd extends Error {
 
 interface Call {
   readonly limits: CallLimits
+  readonly answer: Promise<Frame>
   readonly resolve: (frame: Frame) => void
   readonly reject: (error: Error) => void
+  isGivenUp: boolean
 }
+
+/** Of which one is being worked on. */
+export const MOST_CALLS = 2
 
 const START_LIMIT_MS = 60_000
 
@@ -44,9 +50,9 @@ const START_LIMIT_MS = 60_000
 const SLACK_MS = 150
 /** How many times the time limit a silent process gets that is hardly let run, or only waits. */
 const MOST_PATIENCE = 4
+/** What a call that is given up may take to end by itself: a new process costs more than that. */
+const GRACE_MS = 100
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
-const PAGE_BYTES = 4096
-const TICK_MS = 10
 /** To put such parts together costs less than to write them one by one. */
 const SMALL_BYTES = 16 * 1024
 const LONGEST_LAST_WORDS = 2000
@@ -61,7 +67,9 @@ export class SandboxProcess {
   readonly #child: ChildProcess
   readonly #log: Log
   readonly #reader = new FrameReader(LARGEST_REPLY_BYTES)
-  #call: Call | undefined
+  /** In the order of their turns. */
+  readonly #calls: Call[] = []
+  #impatience: NodeJS.Timeout | undefined
   #lastSign = performance.now()
   /** The processor time that it had used when it gave its last sign. */
   #workAt = { sign: 0, ms: 0 }
@@ -75,7 +83,7 @@ export class SandboxProcess {
     this.started = new Promise((resolve) => {
       this.#onStart = resolve
     })
-    const child = startChild()
+    const child = startSandbox()
     this.#child = child
     this.exited = new Promise((resolve) => {
       child.once('error', (error) => {
@@ -104,7 +112,7 @@ export class SandboxProcess {
   }
 
   get isBusy(): boolean {
-    return this.#call !== undefined
+    return this.#calls.length > 0
   }
 
   /** Sends what needs no answer. */
@@ -124,18 +132,28 @@ export class SandboxProcess {
 
   /** Sends a frame and resolves to what it is answered with; rejects with a `ProcessEnd`. */
   call(kind: number, number: number, parts: readonly Uint8Array[], limits: CallLimits): Promise<Frame> {
-    return new Promise((resolve, reject) => {
-      if (!this.#isRunning || this.#call) return reject(new ProcessEnd('killed', 1))
-      this.#call = { limits, resolve, reject }
-      this.#lastSign = performance.now()
-      this.tell(kind, number, parts)
-    })
+    if (!this.#isRunning || this.#calls.length >= MOST_CALLS) return Promise.reject(new ProcessEnd('killed', 1))
+    const { promise: answer, resolve, reject } = Promise.withResolvers<Frame>()
+    this.#calls.push({ limits, answer, resolve, reject, isGivenUp: false })
+    // The time of a call begins when the one before it has been answered.
+    if (this.#calls.length === 1) this.#lastSign = performance.now()
+    this.tell(kind, number, parts)
+    return answer
+  }
+
+  /** Nobody waits for this answer: where it does not come soon, the process is killed. */
+  giveUp(answer: Promise<Frame>): void {
+    const call = this.#calls.find((each) => each.answer === answer)
+    if (!call) return
+    call.isGivenUp = true
+    if (call === this.#calls[0]) this.#endSoon()
   }
 
   /** To be called now and then while it is busy: ends it where it takes too long or too much. */
   watch(now: number): void {
-    if (!this.#call) return
-    const { timeoutMs, memoryMb } = this.#call.limits
+    const [call] = this.#calls
+    if (!call) return
+    const { timeoutMs, memoryMb } = call.limits
     if (this.#isOverdue(now, timeoutMs)) this.kill('time')
     else if (residentMb(this.#child.pid) > memoryMb) this.kill('memory')
   }
@@ -186,10 +204,16 @@ export class SandboxProcess {
   }
 
   #answer(frame: Frame): void {
-    const call = this.#call
-    this.#call = undefined
+    clearTimeout(this.#impatience)
+    const call = this.#calls.shift()
     if (call) call.resolve(frame)
     else this.kill('protocol')
+    if (this.#calls[0]?.isGivenUp) this.#endSoon()
+  }
+
+  #endSoon(): void {
+    clearTimeout(this.#impatience)
+    this.#impatience = setTimeout(() => this.kill('closed'), GRACE_MS)
   }
 
   #ended(status: number, isKilled = false): void {
@@ -197,10 +221,14 @@ export class SandboxProcess {
     this.#isRunning = false
     running.delete(this)
     const cause = this.#cause ?? (isKilled ? 'killed' : 'itself')
-    if (cause !== 'closed') this.#log.warn('A sandbox process ended.', { cause, status, words: this.#lastWords })
+    if (cause !== 'closed' && cause !== 'fatal')
+      this.#log.warn('A sandbox process ended.', { cause, status, words: this.#lastWords })
     this.#onStart(false)
-    this.#call?.reject(new ProcessEnd(cause, status))
-    this.#call = undefined
+    clearTimeout(this.#impatience)
+    // Who asked for a fatal end has been answered.
+    const guilty = cause === 'fatal' ? undefined : this.#calls[0]
+    for (const call of this.#calls) call.reject(new ProcessEnd(call === guilty ? cause : 'behind', status))
+    this.#calls.length = 0
   }
 }
 
@@ -210,62 +238,3 @@ const running = new Set<SandboxProcess>()
 process.on('exit', () => {
   for (const each of running) each.kill('closed')
 })
-
-/** User and system time of a process and all of its threads; where the system does not tell, the time that passes. */
-function processorMs(pid: number | undefined): number {
-  if (process.platform !== 'linux' || pid === undefined) return performance.now()
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The name in parentheses may hold anything; twelve fields lie between it and the times.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return (Number(fields[11]) + Number(fields[12])) * TICK_MS
-  } catch {
-    return performance.now()
-  }
-}
-
-/** Zero where the system does not tell. */
-function residentMb(pid: number | undefined): number {
-  if (process.platform !== 'linux' || pid === undefined) return 0
-  try {
-    const [, residentPages] = readFileSync(`/proc/${pid}/statm`, 'latin1').split(' ')
-    return (Number(residentPages) * PAGE_BYTES) / (1024 * 1024)
-  } catch {
-    return 0
-  }
-}
-
-const ownFile = fileURLToPath(import.meta.url)
-const sourceFolder = dirname(dirname(ownFile))
-const childFile = join(dirname(ownFile), 'child', `child${extname(ownFile)}`)
-const addonFile = realpathSync(fileURLToPath(import.meta.resolve('isolated-vm')))
-const addonFolder = modulesFolder(addonFile)
-
-/**
- * Without a right to anything but reading its own program. `--no-node-snapshot` is what isolates need. What the loader of the
- * addon looks at to tell systems apart may be read too.
- */
-function startChild(): ChildProcess {
-  const readable = [sourceFolder, addonFolder, join(dirname(sourceFolder), 'package.json')]
-  const allowed = [...readable, '/proc/self', '/etc/alpine-release'].map((path) => `--allow-fs-read=${path}`)
-  const flags = ['--permission', '--allow-addons', ...allowed, '--no-node-snapshot', '--no-warnings']
-  const { TZ } = process.env
-  const options = { env: TZ === undefined ? {} : { TZ }, cwd: '/' }
-  if (extname(ownFile) !== '.ts') return spawn(process.execPath, [...flags, childFile, addonFile], options)
-  const child = spawn(process.execPath, [...flags, '--import', moduleHooks, childFile, addonFile], {
-    ...options,
-    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
-  })
-  const modules = child.stdio[MODULES_DESCRIPTOR]
-  // A process that could not be started reads nothing.
-  modules?.on('error', () => {})
-  if (modules instanceof Writable) modules.end(strippedModules(pathToFileURL(childFile).href))
-  return child
-}
-
-/** The outermost `node_modules` of a path: packages that the addon needs may lie beside it. */
-function modulesFolder(path: string): string {
-  const folder = `${join('/', 'node_modules')}`
-  const at = path.indexOf(folder)
-  return at < 0 ? dirname(path) : path.slice(0, at + folder.length)
-}

@@ -76,10 +76,10 @@ export function responseIn(text: string): FunctionResponse {
 function errorOf({ kind, body }: Frame, sandbox: SandboxProcess): RequestError {
   const told = kind === Reply.error ? jsonIn(body.toString()) : undefined
   if (!isObject(told) || typeof told.id !== 'string') {
-    sandbox.kill('protocol')
+    sandbox.kill('fatal')
     return spoiled()
   }
-  if (told.isFatal === true) sandbox.kill('closed')
+  if (told.isFatal === true) sandbox.kill('fatal')
   return functionError(told.id, told.reason)
 }
 

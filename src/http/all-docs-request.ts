@@ -1,10 +1,10 @@
 /** The list of all documents as a request asks for it: the same form as the rows of a view. */
-import { type AllDocumentsQuery, type DocumentsWanted, listKeys, listRange } from '../database/all-documents.ts'
-import type { AttachmentStore } from '../database/attachment-store.ts'
+import { type AllDocumentsQuery, countWithin, type IdRange, listRange } from '../database/all-documents.ts'
 import type { Database } from '../database/database.ts'
 import type { DatabaseState } from '../database/database-state.ts'
 import type { LastingView } from '../database/database-view.ts'
-import { inlineText, stubText } from '../database/document-rendering.ts'
+import type { DocumentsWanted } from '../database/document-listing.ts'
+import { listKeys } from '../database/listed-texts.ts'
 import { entityTag } from '../encoding/entity-tag.ts'
 import type { JsonValue } from '../encoding/json-value.ts'
 import { planQuery, type QueryPlan } from '../views/query/query-plan.ts'
@@ -37,14 +37,14 @@ function jsonOrPlain(text: string): JsonValue {
   }
 }
 
-/** To be released. */
-export async function openAllDocuments(database: Database, plan: QueryPlan): Promise<RowQuery> {
+/** Those of a range of ids alone, where there is one. To be released. */
+export async function openAllDocuments(database: Database, plan: QueryPlan, within?: IdRange): Promise<RowQuery> {
   const view = database.lastingView()
   // Tag and head tell of one state, however long the rows take.
   const pin = view.pin()
   try {
     view.reading?.check('list')
-    return new AllDocuments(database, view, plan, await view.state(), pin)
+    return new AllDocuments(database, view, { plan, within }, await view.state(), pin)
   } catch (error) {
     view.release()
     throw error
@@ -55,14 +55,22 @@ class AllDocuments extends RowQuery {
   readonly #database: Database
   readonly #view: LastingView
   readonly #plan: QueryPlan
+  readonly #within: IdRange | undefined
   readonly #state: DatabaseState
   readonly #pin: Disposable
 
-  constructor(database: Database, view: LastingView, plan: QueryPlan, state: DatabaseState, pin: Disposable) {
+  constructor(
+    database: Database,
+    view: LastingView,
+    { plan, within }: { readonly plan: QueryPlan; readonly within: IdRange | undefined },
+    state: DatabaseState,
+    pin: Disposable,
+  ) {
     super(entityTag(database.uuid, state.updateSequence, plan))
     this.#database = database
     this.#view = view
     this.#plan = plan
+    this.#within = within
     this.#state = state
     this.#pin = pin
   }
@@ -80,23 +88,33 @@ class AllDocuments extends RowQuery {
   /** The offset says nothing here: it is 0, and not there when there are no rows. */
   async #beginKeys(keys: readonly JsonValue[]): Promise<BegunQuery> {
     const { descending, skip, limit } = this.#plan
-    const chosen = (descending ? keys.toReversed() : keys).slice(skip, skip + limit)
-    const head = this.#headAt(chosen.length > 0 ? 0 : undefined)
+    const within = this.#within
+    const listed = within ? keys.filter((key) => isWithin(key, within)) : keys
+    const chosen = (descending ? listed.toReversed() : listed).slice(skip, skip + limit)
+    const head = await this.#headAt(chosen.length > 0 ? 0 : undefined)
     return { head, blocks: () => listKeys(this.#view, chosen, documentsWanted(this.#database, this.#plan)) }
   }
 
   async #beginRange(): Promise<BegunQuery> {
-    const { offset, rows } = await listRange(this.#database, this.#view, listQuery(this.#database, this.#plan))
-    return { head: this.#headAt(offset), blocks: rows }
+    const query = { ...listQuery(this.#database, this.#plan), within: this.#within }
+    const { offset, rows } = await listRange(this.#database, this.#view, query)
+    return { head: await this.#headAt(offset), blocks: rows }
   }
 
-  #headAt(offset: number | undefined): RowQueryHead {
+  async #headAt(offset: number | undefined): Promise<RowQueryHead> {
+    const total = this.#within && (await countWithin(this.#database, this.#view, this.#within))
     return {
-      total_rows: this.#state.documentCount,
+      total_rows: total ?? this.#state.documentCount,
       ...(offset !== undefined && { offset }),
       ...(this.#plan.updateSequence && { update_seq: this.#state.updateSequence }),
     }
   }
+}
+
+function isWithin(key: JsonValue, range: IdRange): boolean {
+  if (typeof key !== 'string') return false
+  const id = Buffer.from(key)
+  return Buffer.compare(id, Buffer.from(range.first)) >= 0 && Buffer.compare(id, Buffer.from(range.last)) < 0
 }
 
 /** A bound that is no text bounds nothing. An id alone does here, where it is the key. */
@@ -115,13 +133,6 @@ function listQuery(database: Database, plan: QueryPlan): AllDocumentsQuery {
 
 function documentsWanted(database: Database, plan: QueryPlan): DocumentsWanted | undefined {
   if (!plan.includeDocs) return undefined
-  const contents = plan.attachments ? database.attachments : undefined
-  return { conflicts: plan.conflicts ?? false, contents, render: renderer(contents, plan.encodingInfo) }
-}
-
-function renderer(contents: AttachmentStore | undefined, encodingInfo: boolean): DocumentsWanted['render'] {
-  return (document) => {
-    if (!contents || document.attachments.length === 0) return stubText(document, { encodingInfo }).toString()
-    return inlineText(document, contents, { encodingInfo }).chunks()
-  }
+  const { conflicts = false, encodingInfo } = plan
+  return { conflicts, contents: plan.attachments ? database.attachments : undefined, encodingInfo }
 }

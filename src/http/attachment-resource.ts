@@ -71,7 +71,9 @@ export async function deleteAttachment(call: Call, context: HttpContext): Promis
   const database = await databaseOf(call, context)
   const parent = namedParent(call, undefined)
   using view = database.view()
-  if (!(await view.record(id))) throw notFound('missing')
+  // Whoever may not see a document is not told that it is there.
+  if (view.reading) await openDocument(view, id)
+  else if (!(await view.record(id))) throw notFound('missing')
   view.release()
   const base = await baseOf(database, id, parent)
   if (!base.attachments.some((each) => each.name === name)) throw missingAttachment()
@@ -163,8 +165,8 @@ function attachmentAnswer(call: Call, database: Database, attachment: Attachment
       'Accept-Ranges': 'none',
       'Content-Encoding': attachment.encoding,
       'Content-Length': String(attachment.storedLength),
-      // The digest is of the content as it came; these are those bytes only where it came packed.
-      ...(length === undefined ? { 'Content-MD5': attachment.md5 } : {}),
+      // Of the content as it came, like the tag, and not of these bytes.
+      'Content-MD5': attachment.md5,
     }
     return streamed(store.read(attachment), { headers })
   }

@@ -161,6 +161,10 @@ class SentRequest implements AuthRequest {
   get localAddress(): string {
     return this.#call.host
   }
+
+  get connection(): object {
+    return this.#call.request.ends
+  }
 }
 
 /** Below a database, what is no document and yet open to readers of single documents. */

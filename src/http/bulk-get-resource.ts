@@ -1,8 +1,8 @@
 /** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
 import type { Database } from '../database/database.ts'
-import { inlineText, stubText, wantedAttachments } from '../database/document-rendering.ts'
-import { type OpenedDocument, openRevisions } from '../database/open-document.ts'
-import { openKept } from '../database/open-kept.ts'
+import { inlineText, stubText } from '../database/document-rendering.ts'
+import type { OpenedDocument } from '../database/open-document.ts'
+import { openRevisionPortions, type RevisionPortions } from '../database/revision-portions.ts'
 import { parseDocumentId } from '../document/document-id.ts'
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
@@ -58,10 +58,10 @@ interface BulkFailure {
 
 interface BulkResult extends Disposable {
   readonly id: unknown
-  readonly documents: readonly OpenedDocument[]
-  readonly failures: readonly BulkFailure[]
   /** Whether contents are wanted that came after revisions the client has. */
   readonly isSince: boolean
+  /** A document is to be sent before the next one is asked for. */
+  items(): AsyncIterable<OpenedDocument | BulkFailure> | Iterable<BulkFailure>
 }
 
 async function readEntry(reading: BulkReading, entry: unknown): Promise<BulkResult> {
@@ -80,18 +80,18 @@ async function readRevisions(reading: BulkReading, id: string, rev: unknown, sin
   const wanted = rev === undefined ? 'all' : [parseRevision(rev)]
   const known: RevisionId[] = since === undefined ? [] : revisionList(since, 'atts_since')
   const { revisions, latest } = reading
-  const { opened, release } = await openKept(
-    reading.database,
-    async (view) => {
-      const found = await openRevisions(view, id, wanted, { revisions, latest, known })
-      return { found, documents: found.flatMap((each) => (each.found ? [each.document] : [])) }
-    },
-    ({ documents }) => (sendsContents(reading, since) ? documents.flatMap(wantedAttachments) : []),
-  )
-  const { found, documents } = opened
-  const missing = found.flatMap((each) => (each.found ? [] : [{ id, rev: each.revision, error: notFound('missing') }]))
-  if (found.length === 0) return failed(id, 'undefined', notFound('missing'))
-  return { id, documents, failures: missing, isSince: since !== undefined, [Symbol.dispose]: release }
+  const contents = sendsContents(reading, since)
+  const found = await openRevisionPortions(reading.database, id, wanted, { revisions, latest, known, contents })
+  if (found.isEmpty) return failed(id, 'undefined', notFound('missing'))
+  const release = () => found[Symbol.dispose]()
+  return { id, isSince: since !== undefined, items: () => itemsOf(id, found), [Symbol.dispose]: release }
+}
+
+async function* itemsOf(id: string, found: RevisionPortions): AsyncGenerator<OpenedDocument | BulkFailure> {
+  for await (const portion of found.portions()) {
+    for (const each of portion)
+      yield each.found ? each.document : { id, rev: each.revision, error: notFound('missing') }
+  }
 }
 
 function sendsContents({ isMultipart, contents }: BulkReading, since: unknown): boolean {
@@ -99,7 +99,7 @@ function sendsContents({ isMultipart, contents }: BulkReading, since: unknown): 
 }
 
 function failed(id: unknown, rev: unknown, error: RequestError): BulkResult {
-  return { id, documents: [], failures: [{ id, rev, error }], isSince: false, [Symbol.dispose]: () => {} }
+  return { id, isSince: false, items: () => [{ id, rev, error }], [Symbol.dispose]: () => {} }
 }
 
 function failureOf({ id, rev, error }: BulkFailure) {
@@ -110,19 +110,19 @@ async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): 
   yield '{"results":['
   for (const [i, entry] of entries.entries()) {
     using result = await readEntry(reading, entry)
-    const { id, documents, failures, isSince } = result
+    const { id, isSince, items } = result
     yield `${i === 0 ? '' : ','}{"id":${JSON.stringify(id)},"docs":[`
     let separator = ''
-    for (const document of documents) {
-      yield `${separator}{"ok":`
+    for await (const item of items()) {
+      yield separator
       separator = ','
-      if (reading.contents || isSince) yield* inlineText(document, reading.database.attachments, reading).chunks()
-      else yield stubText(document, reading)
-      yield '}'
-    }
-    for (const failure of failures) {
-      yield `${separator}{"error":${JSON.stringify(failureOf(failure))}}`
-      separator = ','
+      if ('error' in item) yield `{"error":${JSON.stringify(failureOf(item))}}`
+      else {
+        yield '{"ok":'
+        if (reading.contents || isSince) yield* inlineText(item, reading.database.attachments, reading).chunks()
+        else yield stubText(item, reading)
+        yield '}'
+      }
     }
     yield ']}'
   }
@@ -132,13 +132,13 @@ async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): 
 async function* resultParts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<RevisionPart> {
   for (const entry of entries) {
     using result = await readEntry(reading, entry)
-    const { documents, failures } = result
-    for (const document of documents) {
-      const source = multipartSource(reading.database, document)
-      yield { kind: 'document', id: document.parts.id, rev: document.revision, source }
-    }
-    for (const failure of failures) {
-      yield { kind: 'failure', json: JSON.stringify({ ...failureOf(failure), status: failure.error.status }) }
+    for await (const item of result.items()) {
+      if ('error' in item) {
+        yield { kind: 'failure', json: JSON.stringify({ ...failureOf(item), status: item.error.status }) }
+        continue
+      }
+      const source = multipartSource(reading.database, item)
+      yield { kind: 'document', id: item.parts.id, rev: item.revision, source }
     }
   }
 }

@@ -28,6 +28,7 @@ export async function databaseInformation(call: Call, context: HttpContext): Pro
 /** The numbers of a database, as clients and functions see them. */
 export async function informationOf(database: Database): Promise<Record<string, unknown>> {
   const information = await database.information()
+  const { fileBytes, dataBytes } = information
   return {
     db_name: information.name,
     doc_count: information.documentCount,
@@ -35,12 +36,16 @@ export async function informationOf(database: Database): Promise<Record<string, 
     update_seq: information.updateSequence,
     purge_seq: information.purgeSequence,
     compact_running: information.isCompacting,
-    disk_size: information.fileBytes,
-    data_size: information.dataBytes,
+    disk_size: fileBytes,
+    data_size: dataBytes,
     instance_start_time: String(information.openedUs),
     disk_format_version: DISK_FORMAT_VERSION,
     // A commit is on disk before anybody can see it.
     committed_update_seq: information.updateSequence,
+    // Where clients of later releases look for the same.
+    sizes: { file: fileBytes, external: dataBytes, active: dataBytes },
+    props: {},
+    cluster: { q: 1, n: 1, w: 1, r: 1 },
   }
 }
 

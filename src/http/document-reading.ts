@@ -1,5 +1,4 @@
 /** `GET` of a document: the winner, a revision, or several of them. */
-import type { AttachmentRecord } from '../database/attachment-record.ts'
 import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import { inlineText, stubText, wantedAttachments } from '../database/document-rendering.ts'
@@ -8,10 +7,10 @@ import {
   type OpenedDocument,
   openDocument,
   openRevision,
-  openRevisions,
   type ReadOptions,
 } from '../database/open-document.ts'
 import { openKept } from '../database/open-kept.ts'
+import { openRevisionPortions, type RevisionPortions } from '../database/revision-portions.ts'
 import { isLocalId } from '../document/document-id.ts'
 import { acceptsMultipart } from './acceptance.ts'
 import { type Answer, notModified, streamed } from './answer.ts'
@@ -115,22 +114,23 @@ async function readRevisions(
     known: contents?.known,
   }
   const isMultipart = acceptsMultipart(call, 'mixed')
-  const { opened: found, release } = await openKept(
-    database,
-    (view) => openRevisions(view, id, wanted, options),
-    (revisions) => (isMultipart || contents ? wantedOf(revisions) : []),
-  )
+  const found = await openRevisionPortions(database, id, wanted, {
+    ...options,
+    contents: isMultipart || contents !== undefined,
+  })
+  const release = () => found[Symbol.dispose]()
   if (!isMultipart) return streamed(revisionTexts(call, database, found, contents !== undefined), { release })
   const boundary = newBoundary()
-  const parts = found.map((each) => revisionPart(database, id, each))
-  return streamed(openRevisionsBody(parts, boundary), {
+  return streamed(openRevisionsBody(revisionParts(database, id, found), boundary), {
     headers: { 'Content-Type': `multipart/mixed; boundary="${boundary}"` },
     release,
   })
 }
 
-function wantedOf(found: readonly FoundRevision[]): AttachmentRecord[] {
-  return found.flatMap((each) => (each.found ? wantedAttachments(each.document) : []))
+async function* revisionParts(database: Database, id: string, found: RevisionPortions): AsyncGenerator<RevisionPart> {
+  for await (const portion of found.portions()) {
+    for (const each of portion) yield revisionPart(database, id, each)
+  }
 }
 
 function revisionPart(database: Database, id: string, each: FoundRevision): RevisionPart {
@@ -141,21 +141,23 @@ function revisionPart(database: Database, id: string, each: FoundRevision): Revi
 async function* revisionTexts(
   call: Call,
   database: Database,
-  found: readonly FoundRevision[],
+  found: RevisionPortions,
   hasContents: boolean,
 ): AsyncGenerator<string | Buffer> {
   const options = { encodingInfo: call.querySwitch('att_encoding_info') }
   let separator = '['
-  for (const each of found) {
-    yield separator
-    separator = ','
-    if (!each.found) yield `{"missing":${JSON.stringify(each.revision)}}`
-    else {
-      yield '{"ok":'
-      if (hasContents) yield* inlineText(each.document, database.attachments, options).chunks()
-      else yield stubText(each.document, options)
-      yield '}'
+  for await (const portion of found.portions()) {
+    for (const each of portion) {
+      yield separator
+      separator = ','
+      if (!each.found) yield `{"missing":${JSON.stringify(each.revision)}}`
+      else {
+        yield '{"ok":'
+        if (hasContents) yield* inlineText(each.document, database.attachments, options).chunks()
+        else yield stubText(each.document, options)
+        yield '}'
+      }
     }
   }
-  yield found.length === 0 ? '[]\n' : ']\n'
+  yield found.isEmpty ? '[]\n' : ']\n'
 }

@@ -107,6 +107,8 @@ async function assertDeletable(database: Database, id: string): Promise<void> {
     if (!(await view.local(id))) throw notFound('missing')
     return
   }
+  // Whoever may not see a document is not told that it is there.
+  if (view.reading) await openDocument(view, id)
   const record = await view.record(id)
   if (!record) throw notFound('missing')
   if (record.deleted) throw notFound('deleted')

@@ -90,10 +90,16 @@ const FRAMING = new Set([
 function sentHeaders(headers: unknown): [name: string, value: string][] {
   if (headers === undefined || headers === null) return []
   if (!isObject(headers)) throw invalid(JSON.stringify({ headers }))
-  return Object.entries(headers)
+  const sent = Object.entries(headers)
     .filter(([name]) => !FRAMING.has(name.toLowerCase()))
-    .map(([name, value]) => [name, headerText(name, textOf(value))])
+    .map(([name, value]): [string, string] => [name, headerText(name, textOf(value))])
+  const characters = sent.reduce((sum, [name, value]) => sum + name.length + value.length, 0)
+  if (characters > MOST_CHARACTERS) throw invalid('headers are too long')
+  return sent
 }
+
+/** Of all headers together: clients that meet a longer head give the reply up. */
+const MOST_CHARACTERS = 64 * 1024
 
 /** As bytes of UTF-8, which is what a header that is not plain has been all along. */
 function headerText(name: string, value: string): string {

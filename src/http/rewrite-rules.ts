@@ -96,28 +96,63 @@ function isVariable(segment: string): boolean {
 const JSON_PARAMETERS = new Set(['key', 'keys', 'startkey', 'start_key', 'endkey', 'end_key'])
 
 function targetOf(rule: RewriteRule, bound: Bound, { base, query }: RewriteRequest): string {
-  const variables = new Map<string, unknown>()
-  for (const [name, text] of query) variables.set(name, JSON_PARAMETERS.has(name) ? parsed(text) : text)
-  for (const [name, text] of bound.variables) variables.set(name, text)
-  const parameters = new Map([...variables].filter(([name]) => name !== ANYTHING))
+  const variables = new Variables()
+  for (const [name, text] of query) variables.set(name, JSON_PARAMETERS.has(name) ? parsed(text) : text, text.length)
+  for (const [name, text] of bound.variables) variables.set(name, text, text.length)
+  const parameters = new Map([...variables.all()].filter(([name]) => name !== ANYTHING))
   for (const [name, value] of Object.entries(rule.query)) parameters.set(name, substituted(value, variables, rule))
   const pairs = [...parameters].map(([name, value]) => `${escaped(name)}=${escaped(parameterText(name, value))}`)
   const path = `/${targetPath(base, rule.to, variables, bound.rest).join('/')}`
-  return pairs.length === 0 ? path : `${path}?${pairs.join('&')}`
+  const target = pairs.length === 0 ? path : `${path}?${pairs.join('&')}`
+  if (target.length > LONGEST_TARGET) throw tooLong()
+  return target
+}
+
+/** A rule may name a variable many times and lead to itself: without an end, a short request would fill all memory. */
+const LONGEST_TARGET = 256 * 1024
+
+/** What names stand for. What is made of them is too long before it is made. */
+class Variables {
+  readonly #values = new Map<string, { readonly value: unknown; readonly characters: number }>()
+  #charactersLeft = LONGEST_TARGET
+
+  set(name: string, value: unknown, characters: number): void {
+    this.#values.set(name, { value, characters })
+  }
+
+  has(name: string): boolean {
+    return this.#values.has(name)
+  }
+
+  /** The value, to be put into the target. */
+  take(name: string): unknown {
+    const variable = this.#values.get(name)
+    this.#charactersLeft -= variable?.characters ?? 0
+    if (this.#charactersLeft < 0) throw tooLong()
+    return variable?.value
+  }
+
+  *all(): Generator<[name: string, value: unknown]> {
+    for (const [name, { value }] of this.#values) yield [name, value]
+  }
+}
+
+function tooLong(): RequestError {
+  return new RequestError(414, 'too_long', 'the request entity is too long')
 }
 
 /** Only the rule leads upwards: dots that came with the request are names like others. */
 function targetPath(
   base: readonly string[],
   to: readonly string[],
-  variables: ReadonlyMap<string, unknown>,
+  variables: Variables,
   rest: readonly string[],
 ): string[] {
   const path = base.map(escapedSegment)
   for (const segment of to) {
     if (segment === ANYTHING) return [...path, ...rest.map(escapedSegment)]
     if (segment === '..') path.pop()
-    else if (isVariable(segment)) path.push(escapedSegment(pathText(variables.get(segment.slice(1)))))
+    else if (isVariable(segment)) path.push(escapedSegment(pathText(variables.take(segment.slice(1)))))
     else if (segment !== '.') path.push(escapedSegment(segment))
   }
   return path
@@ -136,7 +171,7 @@ function escaped(text: string): string {
 }
 
 /** A value of the rule's query with what its variables stand for; in lists one level deep. */
-function substituted(value: unknown, variables: ReadonlyMap<string, unknown>, rule: RewriteRule): unknown {
+function substituted(value: unknown, variables: Variables, rule: RewriteRule): unknown {
   if (Array.isArray(value)) {
     return value.map((each: unknown) => (isName(each) ? boundValue(each, variables, rule) : each))
   }
@@ -148,10 +183,10 @@ function isName(value: unknown): value is string {
 }
 
 /** One that nothing is known of stays as it is. */
-function boundValue(text: string, variables: ReadonlyMap<string, unknown>, { formats }: RewriteRule): unknown {
+function boundValue(text: string, variables: Variables, { formats }: RewriteRule): unknown {
   const name = text === ANYTHING ? ANYTHING : text.slice(1)
   if (!variables.has(name)) return text
-  const value = variables.get(name)
+  const value = variables.take(name)
   const format = Object.hasOwn(formats, name) ? formats[name] : undefined
   return typeof value === 'string' ? formatted(value, format) : value
 }

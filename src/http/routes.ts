@@ -16,13 +16,17 @@ import {
   setRevisionLimit,
 } from './database-resource.ts'
 import { databaseUpdates } from './db-updates-resource.ts'
+import { allDatabasesInformation, namedDatabasesInformation } from './dbs-info-resource.ts'
+import { getDesignDocuments, postDesignDocuments, postDesignDocumentsQueries } from './design-docs-resource.ts'
 import { refuseLocalAttachment, refuseLocalRoot } from './document-path.ts'
 import { readDocument } from './document-reading.ts'
 import { copyDocument, deleteDocument, postDocument, putDocument } from './document-writing.ts'
 import { uploadForm } from './form-upload.ts'
 import { cleanUpIndexes, compactIndex, compactOwnIndex, indexInformation } from './index-resource.ts'
 import { listRows } from './list-resource.ts'
+import { getLocalDocuments, postLocalDocuments } from './local-docs-resource.ts'
 import { readLog, writeLog } from './log-resource.ts'
+import { membership, nodeResource } from './node-resource.ts'
 import { oauth } from './oauth-resource.ts'
 import { installPlugin } from './plugins-resource.ts'
 import { requireJsonType } from './request-body.ts'
@@ -89,7 +93,13 @@ export const routes = new RouteTable([
     DELETE: serverAdmin(deleteSetting),
   }),
   route('/_db_updates', 'GET', { GET: serverAdmin(databaseUpdates) }),
+  route('/_dbs_info', 'GET,HEAD,POST', {
+    GET: serverAdmin(allDatabasesInformation),
+    POST: serverAdmin(namedDatabasesInformation),
+  }),
   route('/_log', 'GET,POST', { GET: serverAdmin(readLog), POST: serverAdmin(writeLog) }),
+  route('/_membership', 'GET,HEAD', { GET: anyone(membership) }),
+  route('/_node', ANY_METHOD, { [ANY_METHOD]: serverAdmin(nodeResource) }),
   route('/_oauth', ANY_METHOD, { [ANY_METHOD]: anyone(oauth) }),
   route('/_plugins', 'POST', { POST: serverAdmin(installPlugin) }),
   route('/_restart', 'POST', { POST: checked(requireJsonType, serverAdmin(restart)) }),
@@ -116,7 +126,10 @@ export const routes = new RouteTable([
   route('/{db}/_changes', 'GET,HEAD,POST', { GET: member(getChanges), POST: member(postChanges) }),
   route('/{db}/_compact', 'POST', { POST: databaseAdmin(compact) }),
   route('/{db}/_compact/{name}', 'POST', { POST: databaseAdmin(compactIndex) }),
+  route('/{db}/_design_docs', 'GET,POST,HEAD', { GET: member(getDesignDocuments), POST: member(postDesignDocuments) }),
+  route('/{db}/_design_docs/{name}', 'POST', { POST: member(postDesignDocumentsQueries) }),
   route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
+  route('/{db}/_local_docs', 'GET,POST,HEAD', { GET: member(getLocalDocuments), POST: member(postLocalDocuments) }),
   route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
   route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
   route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),

@@ -37,15 +37,17 @@ export function listedQueries(body: unknown): readonly unknown[] {
   return body.queries
 }
 
+type Opening = () => RowQuery | Promise<RowQuery>
+
 /** Queries are opened one after the other, when the one before is sent. */
-export async function queriesAnswer(opening: readonly (() => Promise<RowQuery>)[]): Promise<Answer> {
+export async function queriesAnswer(opening: readonly Opening[]): Promise<Answer> {
   const chunks = resultChunks(opening)
   const begun = await begin(chunks)
   if (Symbol.asyncIterator in begun) return streamed(begun, { release: () => void chunks.return(undefined) })
   return { kind: 'whole', status: 200, headers: {}, body: begun.whole, isChunked: true }
 }
 
-async function* resultChunks(opening: readonly (() => Promise<RowQuery>)[]): AsyncGenerator<string | Buffer> {
+async function* resultChunks(opening: readonly Opening[]): AsyncGenerator<string | Buffer> {
   let separator = '{"results":['
   for (const open of opening) {
     using query = await open()

@@ -23,10 +23,11 @@ export interface RequestedRows {
 }
 
 /** What is wrong with the request is told before the index is brought up to date. To be released. */
-export async function openRows(call: Call, context: HttpContext, requested: RequestedRows): Promise<RowQuery> {
+export function openRows(call: Call, context: HttpContext, requested: RequestedRows): RowQuery | Promise<RowQuery> {
   const { database, view: name, body } = requested
   const design = viewsOf(requested.design)
-  const given = [...(body === undefined ? [] : bodyParameters(body)), ...queryParameters(call)]
+  const ofQuery = queryParameters(call)
+  const given = body === undefined ? ofQuery : [...bodyParameters(body), ...ofQuery]
   const plan = planView(design, name, given)
   return openView(context.views, { database, design, name, plan, client: new CallClient(call) })
 }

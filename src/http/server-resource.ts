@@ -21,7 +21,12 @@ export function up(): Answer {
   return json({ status: 'ok', seeds: {} })
 }
 
-export async function allDatabases(call: Call, { databases }: HttpContext): Promise<Answer> {
+export async function allDatabases(call: Call, context: HttpContext): Promise<Answer> {
+  return json(await listedDatabases(call, context))
+}
+
+/** The names that the parameters of a request choose. */
+export async function listedDatabases(call: Call, { databases }: HttpContext): Promise<string[]> {
   const skip = call.queryCount('skip') ?? 0
   const limit = call.queryCount('limit') ?? Number.POSITIVE_INFINITY
   const isDescending = call.queryBoolean('descending') ?? false
@@ -34,7 +39,7 @@ export async function allDatabases(call: Call, { databases }: HttpContext): Prom
     (name) => (lowest === undefined || name >= lowest) && (highest === undefined || name <= highest),
   )
   if (isDescending) names.reverse()
-  return json(names.slice(skip, skip + limit))
+  return names.slice(skip, skip + limit)
 }
 
 /** A name as JSON has it; a plain one is taken as it is. */

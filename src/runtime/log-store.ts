@@ -92,15 +92,14 @@ export class LogFile implements LogStore {
 
   async #drain(): Promise<void> {
     await this.#gather()
-    while (this.#waiting.length > 0) {
-      const lines = this.#waiting
-      if (this.#lost > 0) lines.push(`[warn] [${process.pid}] ${this.#lost} lines of the log were lost.\n`)
-      this.#waiting = []
-      this.#waitingCharacters = 0
-      this.#lost = 0
-      await this.#append(Buffer.from(lines.join('')))
-    }
-    this.#writing = undefined
+    const lines = this.#waiting
+    if (this.#lost > 0) lines.push(`[warn] [${process.pid}] ${this.#lost} lines of the log were lost.\n`)
+    this.#waiting = []
+    this.#waitingCharacters = 0
+    this.#lost = 0
+    await this.#append(Buffer.from(lines.join('')))
+    // What came meanwhile gathers anew.
+    this.#writing = this.#waiting.length > 0 ? this.#drain() : undefined
   }
 
   /** Lines that come close together go together: a write a line would cost more than the requests that they tell of. */

@@ -3,7 +3,7 @@
  * flush serves them all. One group at a time, in order of arrival. Waiting is bounded by who may call, not here.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { operationCount } from './changes.ts'
+import { operationCount, valueBytes } from './changes.ts'
 import type { Changes, CommitOutcome } from './store.ts'
 
 /** What one group takes at most, beyond its first commit. */
@@ -87,7 +87,7 @@ export class CommitQueue {
     for (const { changes } of this.#waiting) {
       const alone = (changes.clears?.length ?? 0) > 0
       operations += operationCount(changes)
-      for (const [, value] of changes.puts ?? []) bytes += value.length
+      bytes += valueBytes(changes)
       if (size > 0 && (alone || operations > GROUP_OPERATIONS || bytes > GROUP_BYTES)) break
       size++
       if (alone) break

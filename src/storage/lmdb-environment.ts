@@ -21,6 +21,10 @@ declare module 'lmdb' {
     getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction }): FastBytes | undefined
     lastSize: number
   }
+  interface Transaction {
+    /** Once more; `done` must follow for each time. */
+    use(): void
+  }
   interface RootDatabaseOptions {
     noReadAhead?: boolean
   }
@@ -84,6 +88,12 @@ export class LmdbEnvironment {
     // The library takes the state that was read last for the newest one, unless this thread wrote another.
     if (this.#isShared) this.#database.resetReadTxn()
     return withReaderSlot(() => this.#database.useReadTransaction())
+  }
+
+  /** The same state once more; `endRead` must follow for each. */
+  shareRead(transaction: ReadTransaction): ReadTransaction {
+    transaction.use()
+    return transaction
   }
 
   endRead(transaction: ReadTransaction): void {

@@ -7,14 +7,14 @@ import type { LmdbEnvironment, ReadTransaction } from './lmdb-environment.ts'
 import { isWhole, storedKey, storedRange, wholeValue } from './long-key.ts'
 import type { OpenFiles } from './open-files.ts'
 import { StorageError } from './storage-error.ts'
-import type { KeyRange, Page, PageLimits, Snapshot } from './store.ts'
+import type { KeyRange, Page, PageLimits, SharedSnapshot } from './store.ts'
 import { VERSION_KEY, versionOf } from './store-version.ts'
 
 /** Values read in one turn of the event loop. */
 const VALUES_A_TURN = 256
 const BYTES_A_TURN = 1024 * 1024
 
-export class LmdbSnapshot implements Snapshot {
+export class LmdbSnapshot implements SharedSnapshot {
   readonly #files: OpenFiles
   readonly #environment: LmdbEnvironment
   readonly #transaction: ReadTransaction
@@ -23,15 +23,29 @@ export class LmdbSnapshot implements Snapshot {
   #pages = 0
   #released = false
 
-  constructor(files: OpenFiles, path: string) {
-    this.#files = files
-    this.#environment = files.acquire(path)
+  /** The state of a file as of now. */
+  static open(files: OpenFiles, path: string): LmdbSnapshot {
+    const environment = files.acquire(path)
     try {
-      this.#transaction = this.#environment.beginRead()
+      return new LmdbSnapshot(files, environment, environment.beginRead())
     } catch (error) {
-      files.release(this.#environment)
+      files.release(environment)
       throw error
     }
+  }
+
+  /** Takes over a lease of the file and a use of the transaction. */
+  private constructor(files: OpenFiles, environment: LmdbEnvironment, transaction: ReadTransaction, version?: number) {
+    this.#files = files
+    this.#environment = environment
+    this.#transaction = transaction
+    this.#version = version
+  }
+
+  share(): LmdbSnapshot {
+    this.#assertHeld()
+    const environment = this.#files.acquire(this.#environment.path)
+    return new LmdbSnapshot(this.#files, environment, environment.shareRead(this.#transaction), this.#version)
   }
 
   async version(): Promise<number> {

@@ -9,9 +9,11 @@ import { CommitQueue } from './commit-queue.ts'
 import { compactInto } from './lmdb-compaction.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
-import { CUT_KEY_BYTES, storedKey, storedValue } from './long-key.ts'
+import { storedKey, storedValue } from './long-key.ts'
 import type { OpenFiles } from './open-files.ts'
-import { type PackedRows, packedKey, packedValue } from './packed-rows.ts'
+import { putPacked } from './packed-put.ts'
+import { type PackedRows, unpacked } from './packed-rows.ts'
+import { ReplacementFile } from './replacement-file.ts'
 import { StoreGoneError } from './storage-error.ts'
 import {
   type Changes,
@@ -19,12 +21,11 @@ import {
   type CommitOutcome,
   type CompactOptions,
   type Put,
-  type Snapshot,
+  type SharedSnapshot,
   type Store,
   type StoreSizes,
 } from './store.ts'
 import { readVersion, VERSION_KEY, versionBytes } from './store-version.ts'
-import { UnfinishedFile } from './unfinished-file.ts'
 
 /** What the engine does for its stores: where files lie is its business. */
 export interface StoreFiles {
@@ -71,9 +72,9 @@ export class LmdbStore implements Store {
     await this.#files.discard(old)
   }
 
-  snapshot(): Snapshot {
+  snapshot(): SharedSnapshot {
     this.#assertThere()
-    return new LmdbSnapshot(this.#files.open, this.#path)
+    return LmdbSnapshot.open(this.#files.open, this.#path)
   }
 
   async commit(changes: Changes): Promise<CommitOutcome> {
@@ -117,8 +118,8 @@ export class LmdbStore implements Store {
       const { outcomes, accepted, version } = judged
       if (accepted.length > 0) {
         this.#version = undefined
-        const touched = await writeChanges(environment, accepted, version)
-        this.#onWritten?.(touched)
+        const cleared = await writeChanges(environment, accepted, version)
+        this.#onWritten?.(touchedKeys(accepted, cleared))
         this.#version = version
       }
       return outcomes
@@ -137,17 +138,12 @@ export class LmdbStore implements Store {
     const path = this.#files.nextPath(this.name)
     const version = await this.#use(async (environment) => readVersion(environment) + 1)
     {
-      await using next = await UnfinishedFile.begin(path)
-      // The next portion is made while one is being written.
-      let writing = Promise.resolve()
+      await using next = await ReplacementFile.begin(path, old)
       for await (const portion of portions) {
-        await writing
         this.#assertThere()
-        writing = 'bounds' in portion ? writePacked(next.environment, portion) : writeRows(next.environment, portion)
-        writing.catch(() => {})
+        await next.add(portion)
       }
-      await writing
-      await writeRows(next.environment, [[VERSION_KEY, versionBytes(version)]])
+      await next.add([[VERSION_KEY, versionBytes(version)]])
       this.#assertThere()
       await next.publish()
       this.#path = path
@@ -192,28 +188,6 @@ export class LmdbStore implements Store {
   }
 }
 
-async function writeRows(environment: LmdbEnvironment, puts: readonly Put[]): Promise<void> {
-  await environment.write((target) => {
-    for (const [key, value] of puts) target.put(storedKey(key), storedValue(key, value))
-  })
-}
-
-async function writePacked(environment: LmdbEnvironment, rows: PackedRows): Promise<void> {
-  const { length, block, bounds } = rows
-  await environment.write((target) => {
-    for (let row = 0; row < length; row++) {
-      const keyAt = bounds[3 * row]!
-      const valueAt = bounds[3 * row + 1]!
-      if (valueAt - keyAt < CUT_KEY_BYTES) {
-        target.putPart(block, keyAt, valueAt, bounds[3 * row + 2]!)
-        continue
-      }
-      const key = packedKey(rows, row)
-      target.put(storedKey(key), storedValue(key, packedValue(rows, row)))
-    }
-  })
-}
-
 /** Which of the changes may be applied, one after the other, to the state of this version. */
 function judge(group: readonly Changes[], version: number) {
   const accepted: Changes[] = []
@@ -226,7 +200,7 @@ function judge(group: readonly Changes[], version: number) {
   return { outcomes, accepted, version }
 }
 
-/** One transaction for all; returns the stored keys it touched. */
+/** One transaction for all; returns the stored keys that were cleared. */
 async function writeChanges(
   environment: LmdbEnvironment,
   accepted: readonly Changes[],
@@ -238,22 +212,25 @@ async function writeChanges(
     accepted.flatMap(({ clears = [] }) => clears),
   )
   assert(cleared.length <= COMMIT_OPERATIONS_LIMIT, 'A commit clears too many rows.')
-  const touched: Uint8Array[] = [...cleared]
   await environment.write((target) => {
     for (const key of cleared) target.remove(key)
-    for (const { deletes = [], puts = [] } of accepted) {
-      for (const key of deletes) {
-        const stored = storedKey(key)
-        target.remove(stored)
-        touched.push(stored)
-      }
-      for (const [key, value] of puts) {
-        const stored = storedKey(key)
-        target.put(stored, storedValue(key, value))
-        touched.push(stored)
-      }
+    for (const { deletes = [], puts = [], packed } of accepted) {
+      for (const key of deletes) target.remove(storedKey(key))
+      for (const [key, value] of puts) target.put(storedKey(key), storedValue(key, value))
+      if (packed) putPacked(target, packed)
     }
     target.put(VERSION_KEY, versionBytes(version))
   })
+  return cleared
+}
+
+/** The stored keys of all rows that came, changed or went. */
+function touchedKeys(accepted: readonly Changes[], cleared: readonly Uint8Array[]): Uint8Array[] {
+  const touched = [...cleared]
+  for (const { deletes = [], puts = [], packed } of accepted) {
+    for (const key of deletes) touched.push(storedKey(key))
+    for (const [key] of puts) touched.push(storedKey(key))
+    if (packed) for (const [key] of unpacked(packed)) touched.push(storedKey(key))
+  }
   return touched
 }

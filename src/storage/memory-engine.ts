@@ -18,7 +18,7 @@ import {
   type Page,
   type PageLimits,
   type Put,
-  type Snapshot,
+  type SharedSnapshot,
   type StorageEngine,
   type Store,
   type StoreSizes,
@@ -90,7 +90,7 @@ class MemoryStore implements Store {
     this.#turn = turn
   }
 
-  snapshot(): Snapshot {
+  snapshot(): SharedSnapshot {
     this.#assertThere()
     return new MemorySnapshot(this.#state, this.#turn)
   }
@@ -135,7 +135,7 @@ class MemoryStore implements Store {
   }
 }
 
-function apply(state: State, { clears = [], deletes = [], puts = [], unreferenced = false }: Changes): State {
+function apply(state: State, { clears = [], deletes = [], puts = [], packed, unreferenced = false }: Changes): State {
   let { rows, bytes } = state
   const remove = (key: Uint8Array) => {
     const value = rows.get(key)
@@ -145,7 +145,7 @@ function apply(state: State, { clears = [], deletes = [], puts = [], unreference
   }
   for (const range of clears) for (const key of storedKeysIn(rows, range)) remove(key)
   for (const key of deletes) remove(storedKey(key))
-  for (const [key, value] of puts) {
+  for (const [key, value] of packed ? [...puts, ...unpacked(packed)] : puts) {
     const stored = storedKey(key)
     remove(stored)
     const kept = storedValue(key, value)
@@ -165,13 +165,18 @@ function storedKeysIn(rows: RowList, range: KeyRange): Uint8Array[] {
   return keys
 }
 
-class MemorySnapshot implements Snapshot {
+class MemorySnapshot implements SharedSnapshot {
   readonly #state: State
   readonly #turn: Turn
 
   constructor(state: State, turn: Turn) {
     this.#state = state
     this.#turn = turn
+  }
+
+  /** A state that does not change needs no keeping. */
+  share(): SharedSnapshot {
+    return this
   }
 
   async version(): Promise<number> {

@@ -17,12 +17,14 @@ const FIRST_ROWS = 1024
 /** Rows as they are added. Whoever writes one reserves room at `end`, writes into the block, and closes the row. */
 export class PackedRowsWriter implements PackedRows {
   #block: Buffer
-  #bounds = new Uint32Array(3 * FIRST_ROWS)
+  #bounds: Uint32Array
   #length = 0
   #end = 0
 
-  constructor(bytes = FIRST_BYTES) {
-    this.#block = Buffer.allocUnsafeSlow(bytes)
+  /** With room for so much to begin with. */
+  constructor(bytes = FIRST_BYTES, rows = FIRST_ROWS) {
+    this.#block = Buffer.allocUnsafe(bytes)
+    this.#bounds = new Uint32Array(3 * rows)
   }
 
   get length(): number {
@@ -66,6 +68,15 @@ export class PackedRowsWriter implements PackedRows {
     this.#end = end
   }
 
+  /** Adds a copy of a row that lies in two buffers. */
+  put([key, value]: Put): void {
+    this.reserve(key.length + value.length)
+    const valueAt = this.#end + key.length
+    this.#block.set(key, this.#end)
+    this.#block.set(value, valueAt)
+    this.close(valueAt, valueAt + value.length)
+  }
+
   /** Adds a copy of a row. */
   copy({ block, bounds }: PackedRows, row: number): void {
     const keyAt = bounds[3 * row]!
@@ -75,6 +86,12 @@ export class PackedRowsWriter implements PackedRows {
     block.copy(this.#block, start, keyAt, end)
     this.close(start + bounds[3 * row + 1]! - keyAt, start + end - keyAt)
   }
+}
+
+export function packedRows(puts: readonly Put[]): PackedRows {
+  const rows = new PackedRowsWriter()
+  for (const put of puts) rows.put(put)
+  return rows
 }
 
 export function packedKey({ block, bounds }: PackedRows, row: number): Buffer {

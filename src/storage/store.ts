@@ -24,12 +24,12 @@ export interface Store {
   /** True once the store was dropped: it never comes back, a store created later under its name is another one. */
   readonly dropped: boolean
   /** The state as of now; it stays as it is however many commits follow. Must be released. */
-  snapshot(): Snapshot
+  snapshot(): SharedSnapshot
   /** All or nothing. Resolves when the changes are on disk, and not before. */
   commit(changes: Changes): Promise<CommitOutcome>
   /**
-   * Puts these rows in the place of all there are; fastest when they come in the order of their keys. Readers see the
-   * old ones until all is done and on disk. Commits under way meanwhile are lost: who replaces is the only writer.
+   * Puts these rows in the place of all there are; fastest when those that have the first byte of their keys in common
+   * come in the order of their keys. Readers see the old ones until all is done and on disk. Commits under way meanwhile are lost: who replaces is the only writer.
    */
   replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void>
   /** Rewrites the store without its garbage while it is being read and written. One at a time. */
@@ -47,6 +47,11 @@ export interface Snapshot extends Disposable {
   page(range: KeyRange, limits?: PageLimits): Promise<Page>
   /** Lets go of the state, so that its space can be used again. May be called twice. */
   release(): void
+}
+
+export interface SharedSnapshot extends Snapshot {
+  /** The same state for another reader; to be released for itself. Costs less than a state that is looked for anew. */
+  share(): SharedSnapshot
 }
 
 /** From `from` (inclusive) to `to` (exclusive); an absent bound is open. `reverse` gives the same rows backwards. */
@@ -74,11 +79,13 @@ export interface Page extends PackedRows {
   readonly next: KeyRange | undefined
 }
 
-/** Applied in this order: clears, then deletes, then puts. The engine keeps the buffers: they must not change any more. */
+/** Applied in this order: clears, then deletes, then puts, then packed rows. The engine keeps the buffers: they must not change any more. */
 export interface Changes {
   readonly clears?: readonly KeyRange[]
   readonly deletes?: readonly Uint8Array[]
   readonly puts?: readonly Put[]
+  /** More rows to be put, for those who have very many of them. */
+  readonly packed?: PackedRows | undefined
   /** The version of the state that the changes were made for; without it they apply to whatever is there. */
   readonly expected?: number
   /** Rows that nothing refers to yet: whoever expects a version need not care, so it stays as it is. */

@@ -3,6 +3,7 @@
  * and mapped ahead, so that functions work while rows are written.
  */
 import type { DatabaseView } from '../database/database-view.ts'
+import { RequestError } from '../document/request-error.ts'
 import type { Functions, Run } from '../functions/functions.ts'
 import { type BatchLimits, readChanged } from './changed-documents.ts'
 import { type MappedCall, mapDocuments } from './mapped-documents.ts'
@@ -35,14 +36,20 @@ export interface BatchReaderOptions {
   readonly limits: BatchLimits
 }
 
+/** Rows of a batch lie in memory together: documents that emit more than this come fewer at a time. */
+const EMITTED_BYTES = 64 * 1024 * 1024
+
 export class BatchReader {
   readonly #options: BatchReaderOptions
-  #limits: BatchLimits
+  #mostChanges: number
+  /** As many as the rows of the batches before let expect to fit. */
+  #changes: number
   #ahead: { readonly since: number; readonly batch: Promise<MappedBatch> } | undefined
 
   constructor(options: BatchReaderOptions) {
     this.#options = options
-    this.#limits = options.limits
+    this.#mostChanges = options.limits.changes
+    this.#changes = this.#mostChanges
   }
 
   /** What follows a sequence. Batches are wanted in their order. */
@@ -57,7 +64,8 @@ export class BatchReader {
   /** From now on batches have so many changes at most. What was read ahead is forgotten. */
   async shrink(changes: number): Promise<void> {
     await this.stop()
-    this.#limits = { ...this.#limits, changes }
+    this.#mostChanges = changes
+    this.#changes = changes
   }
 
   /** Resolves when nothing is under way any more. */
@@ -73,15 +81,42 @@ export class BatchReader {
     this.#ahead = { since, batch }
   }
 
+  /** Documents that are too much for a process are tried again in smaller batches, in the end one by one. */
   async #read(since: number): Promise<MappedBatch> {
-    const { source, design, functions, run } = this.#options
-    run.signal?.throwIfAborted()
-    using view = source.view()
-    const [batch, { purgeSequence }] = await Promise.all([readChanged(view, since, design, this.#limits), view.state()])
-    // The state is let go before the functions take their time.
-    view.release()
-    const calls = await mapDocuments(functions, mapProgram(design), batch.documents, run)
-    const { updateSequence, changes, isLast } = batch
-    return { calls, updateSequence, purgeSequence, changes, isLast }
+    const { design, functions, run } = this.#options
+    for (;;) {
+      run.signal?.throwIfAborted()
+      const { documents, ...batch } = await this.#readChanged(since)
+      try {
+        const calls = await mapDocuments(functions, mapProgram(design), documents, run)
+        this.#adapt(batch.changes, calls)
+        return { ...batch, calls }
+      } catch (error) {
+        if (!isEndOfProcess(error) || batch.changes <= 1) throw error
+        this.#changes = Math.ceil(batch.changes / 8)
+      }
+    }
   }
+
+  /** The state is let go before the functions take their time. */
+  async #readChanged(since: number) {
+    const { source, design, limits } = this.#options
+    using view = source.view()
+    const [batch, { purgeSequence }] = await Promise.all([
+      readChanged(view, since, design, { ...limits, changes: this.#changes }),
+      view.state(),
+    ])
+    return { ...batch, purgeSequence }
+  }
+
+  #adapt(changes: number, calls: readonly MappedCall[]): void {
+    const emitted = calls.reduce((bytes, { batch }) => bytes + batch.block.length, 0)
+    const fitting = emitted > EMITTED_BYTES ? Math.floor((changes * EMITTED_BYTES) / emitted) : 2 * this.#changes
+    this.#changes = Math.max(1, Math.min(fitting, this.#mostChanges))
+  }
+}
+
+/** It took too much memory, or broke: what one document alone would have done to it is told when it comes alone. */
+function isEndOfProcess(error: unknown): boolean {
+  return error instanceof RequestError && error.error === 'os_process_error' && error.reason.startsWith('{exit_status')
 }

@@ -2,18 +2,12 @@
  * Reads what changed in a database since a sequence, as an index wants it: in the order of sequences, each document as the
  * JSON text that its map functions see.
  */
+import { type BodyPlace, bodyPlaces } from '../database/body-places.ts'
 import { changePlaces } from '../database/change-row.ts'
 import type { DatabaseView } from '../database/database-view.ts'
-import {
-  afterPrefix,
-  bodyKey,
-  CHANGE_PREFIX,
-  changeKey,
-  numberOfBodyKey,
-  sequenceOfChangeKey,
-} from '../database/keys.ts'
+import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../database/keys.ts'
 import type { KeyRange, Page, Snapshot } from '../storage/store.ts'
-import { type BodyPlace, type Change, documentTexts } from './document-texts.ts'
+import { type Change, documentTexts } from './document-texts.ts'
 
 export interface ChangedDocument {
   /** UTF-8. */
@@ -98,35 +92,5 @@ function isDesign(block: Buffer, idAt: number): boolean {
 async function bodiesOf(snapshot: Snapshot, changes: readonly Change[]): Promise<readonly BodyPlace[]> {
   const numbers: number[] = []
   for (const { places } of changes) if (!places.deleted) numbers.push(places.body)
-  return (await inOneScan(snapshot, numbers)) ?? oneByOne(snapshot, numbers)
-}
-
-/** Documents that were written one after the other have their bodies side by side; undefined where that is not so. */
-async function inOneScan(snapshot: Snapshot, numbers: readonly number[]): Promise<BodyPlace[] | undefined> {
-  const [first, last] = [numbers[0], numbers.at(-1)]
-  if (first === undefined || last === undefined || last - first >= 2 * numbers.length) return undefined
-  const bodies: BodyPlace[] = []
-  let rest: KeyRange | undefined = { from: bodyKey(first), to: bodyKey(last + 1) }
-  while (rest) {
-    const page: Page = await snapshot.page(rest, { rows: PAGE_CHANGES, bytes: SCAN_BYTES })
-    const { block, bounds } = page
-    for (let row = 0; row < page.length && bodies.length < numbers.length; row++) {
-      const number = numberOfBodyKey(block, bounds[3 * row])
-      const wanted = numbers[bodies.length]!
-      if (number === wanted) bodies.push({ block, start: bounds[3 * row + 1]!, end: bounds[3 * row + 2]! })
-      else if (number > wanted) return undefined
-    }
-    rest = page.next
-  }
-  return bodies.length === numbers.length ? bodies : undefined
-}
-
-const SCAN_BYTES = 256 * 1024
-
-async function oneByOne(snapshot: Snapshot, numbers: readonly number[]): Promise<BodyPlace[]> {
-  const stored = await snapshot.getMany(numbers.map(bodyKey))
-  return stored.map((block, i) => {
-    if (!block) throw new Error(`Body ${numbers[i]} is not where its change says.`)
-    return { block, start: 0, end: block.length }
-  })
+  return bodyPlaces(snapshot, numbers)
 }

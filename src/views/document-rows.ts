@@ -4,8 +4,9 @@
  *
  *   of each row: number of the view, number among the document's rows of that key, length and bytes of the sort key
  */
+import { copyBytes } from '../encoding/byte-copy.ts'
 import { VarintReader, writeVarint } from '../encoding/varint.ts'
-import { copyBytes, type RowPlace } from './index-layout.ts'
+import type { RowPlace } from './index-layout.ts'
 
 const VARINT_BYTES = 5
 

@@ -2,25 +2,19 @@
  * Documents as their map functions see them, made from what is stored. The texts of most, which have one leaf and no
  * attachments, are put together in one block without making anything else of them.
  */
+import type { BodyPlace } from '../database/body-places.ts'
 import type { ChangePlaces } from '../database/change-row.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import { stubText } from '../database/document-rendering.ts'
 import { decodeBody, plainTextAt } from '../database/stored-body.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import { conflicts, deletedConflicts } from '../document/winner.ts'
+import { copyBytes } from '../encoding/byte-copy.ts'
 import type { ChangedDocument, ReadingOptions } from './changed-documents.ts'
-import { copyBytes } from './index-layout.ts'
 
 export interface Change {
   readonly places: ChangePlaces
   readonly sequence: number
-}
-
-/** Where a body is stored. */
-export interface BodyPlace {
-  readonly block: Buffer
-  readonly start: number
-  readonly end: number
 }
 
 /** The changes lie in the block; there is a body for each that is not deleted. */

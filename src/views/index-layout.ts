@@ -2,6 +2,7 @@
  * What lies where in the store of an index. Rows of a view are in the order of their answer: sort key, document id,
  * number among the document's rows of that key. Their values hold the line of the reply, ready to be sent.
  */
+import { copyBytes } from '../encoding/byte-copy.ts'
 import { VarintReader, writeVarint } from '../encoding/varint.ts'
 
 const DOCUMENT = 0x64
@@ -158,20 +159,6 @@ export function writeRow(target: Buffer, position: number, quotedId: Uint8Array,
   at = copyBytes(target, at, block, valueAt, end)
   target[at] = CLOSE
   return at + 1
-}
-
-/** Copies a part of the source and returns where it ends. Short ones by hand: a call into the runtime costs more. */
-export function copyBytes(
-  target: Uint8Array,
-  position: number,
-  source: Uint8Array,
-  start: number,
-  end: number,
-): number {
-  const size = end - start
-  if (size > 48) target.set(source.subarray(start, end), position)
-  else for (let i = 0; i < size; i++) target[position + i] = source[start + i]!
-  return position + size
 }
 
 /** A stored row, read. All are views of the stored bytes. */

@@ -9,6 +9,8 @@ import type { ViewDesign } from './view-design.ts'
 export interface IndexRunner {
   /** Brings the index to the state that the database has now. */
   update(index: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void>
+  /** An index of this design may be wanted soon: what takes long to begin may begin now. */
+  prepare(design: ViewDesign): void
   /** Writes the store of the index anew, without its garbage; `onProgress` hears the share that is done. */
   compact(index: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void>
   /** Settings of user functions are others now. */
@@ -63,6 +65,8 @@ export class LocalRunner implements IndexRunner {
   compact({ store }: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {
     return store.compact({ signal, onProgress })
   }
+
+  prepare(): void {}
 
   settingsChanged(): void {}
 

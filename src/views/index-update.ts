@@ -41,6 +41,9 @@ export interface UpdateProgress {
 /** Changes of one commit. */
 const BATCH_LIMITS = { changes: 1000, bytes: 8 * 1024 * 1024 }
 
+/** So many may take a while: who watches hears at once how many there are. */
+const CHANGES_WORTH_TELLING = 100
+
 /** Resolves when the index has reached what the database had come to at the call. */
 export async function updateIndex(request: UpdateRequest): Promise<void> {
   const update = new IndexUpdate(request)
@@ -70,6 +73,7 @@ class IndexUpdate {
     let state = await this.#usableState(database)
     const since = state?.updateSequence ?? 0
     this.#totalChanges = Math.min(this.#target - since, database.documentCount + database.deletedCount)
+    if (this.#totalChanges >= CHANGES_WORTH_TELLING) this.#tell(state ?? NOTHING_REACHED)
     while (!state || state.updateSequence < this.#target) {
       state = state ? await this.#advance(state) : await this.#build()
       if (state) this.#tell(state)

@@ -8,11 +8,13 @@ import type { Log } from '../runtime/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
 import { HeldStates } from '../storage/held-states.ts'
 import { SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
+import type { Snapshot } from '../storage/store.ts'
 import type { IndexPlace, IndexRunner } from './index-runner.ts'
-import { StateReader } from './index-state.ts'
+import { type IndexState, StateReader } from './index-state.ts'
 import type { UpdateProgress } from './index-update.ts'
 import type { OpenIndex } from './open-index.ts'
 import { PublishedIndex } from './published-index.ts'
+import { RecentState } from './recent-state.ts'
 import { type ViewTree, viewTrees } from './view-trees.ts'
 import type { Client, Freshness, IndexInformation } from './views.ts'
 
@@ -44,6 +46,7 @@ export class ViewIndex {
   readonly #waiting = new Set<Waiter>()
   readonly #ending = new AbortController()
   readonly #state: StateReader
+  readonly #recent = new RecentState()
   #running: Promise<void> | undefined
   #compacting: Promise<void> | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
@@ -53,6 +56,18 @@ export class ViewIndex {
     this.#surroundings = surroundings
     this.#held = new HeldStates(place.store)
     this.#state = new StateReader(place.database.uuid)
+  }
+
+  /** The state that was read last, if that is fresh enough: nothing has to be read for it. */
+  atHand(freshness: Freshness): OpenIndex | undefined {
+    const { store, database } = this.place
+    const recent = this.#recent.current
+    if (!recent || store.dropped || this.#ending.signal.aborted) return undefined
+    if (freshness !== 'stale') {
+      const latest = database.latestState()
+      if (latest instanceof Promise || !isSame(recent.state, latest)) return undefined
+    }
+    return this.#publishedAs(recent.snapshot.share(), recent.state)
   }
 
   async open(freshness: Freshness, client?: Client): Promise<OpenIndex> {
@@ -102,27 +117,37 @@ export class ViewIndex {
       // Who waited goes on first, and may ask for more.
       await nextTurn()
     }
+    this.#recent.forget()
   }
 
   /** Everybody who waits gets the error; resolves when all work is over. */
   async end(error: Error): Promise<void> {
     this.#ending.abort(error)
+    this.#recent.forget()
     this.#fail(error)
     await Promise.all([this.#running, this.#compacting])
   }
 
   async #published(): Promise<PublishedIndex> {
-    const { store, design } = this.place
+    const { store } = this.place
     this.#ending.signal.throwIfAborted()
     const snapshot = store.snapshot()
     try {
       const state = await this.#state.read(snapshot)
-      const trees = this.#treesOf(state?.salt ?? NO_SALT)
-      return new PublishedIndex(snapshot, this.#held, state, { design, trees })
+      // Everybody who comes soon counts in it.
+      await snapshot.version()
+      this.#ending.signal.throwIfAborted()
+      if (state) this.#recent.keep({ snapshot: snapshot.share(), state })
+      return this.#publishedAs(snapshot, state)
     } catch (error) {
       snapshot.release()
       throw error
     }
+  }
+
+  #publishedAs(snapshot: Snapshot, state: IndexState | undefined): PublishedIndex {
+    const trees = this.#treesOf(state?.salt ?? NO_SALT)
+    return new PublishedIndex(snapshot, this.#held, state, { design: this.place.design, trees })
   }
 
   /** Kept from query to query: they learn where boundaries are. */
@@ -194,6 +219,7 @@ export class ViewIndex {
   }
 
   #serve(reached: Required): void {
+    this.#recent.forget()
     for (const { required, resolve } of this.#waiting) if (isAtLeast(reached, required)) resolve()
   }
 
@@ -217,6 +243,10 @@ export class ViewIndex {
       task.end()
     }
   }
+}
+
+function isSame(reached: Required, required: Required): boolean {
+  return reached.updateSequence === required.updateSequence && reached.purgeSequence === required.purgeSequence
 }
 
 function isAtLeast(reached: Required, required: Required): boolean {

@@ -10,7 +10,7 @@ import type { StorageEngine } from '../storage/store.ts'
 import { liveDesigns } from './live-designs.ts'
 import type { OpenIndex } from './open-index.ts'
 import { databaseOfStore, indexStoreName, isStoreOf } from './store-name.ts'
-import type { ViewDesign } from './view-design.ts'
+import { type ViewDesign, viewDesign } from './view-design.ts'
 import { type IndexSurroundings, ViewIndex } from './view-index.ts'
 
 /**
@@ -48,9 +48,12 @@ export class Views {
   readonly #options: ViewsOptions
   /** By the database's uuid and the signature. */
   readonly #indexes = new Map<string, Promise<ViewIndex>>()
+  /** Those that were asked for, without the name and the signature that they are found by. */
+  readonly #known = new WeakMap<ViewDesign, ViewIndex>()
   /** Databases whose indexes are being removed. */
   readonly #removals = new Map<string, Promise<void>>()
-  readonly #forget: () => void
+  readonly #forget: readonly (() => void)[]
+  #isClosed = false
 
   /** Removes what a crash left of databases that are gone. */
   static async open(options: ViewsOptions): Promise<Views> {
@@ -64,15 +67,28 @@ export class Views {
 
   private constructor(options: ViewsOptions) {
     this.#options = options
-    this.#forget = options.databases.onDeleted((name) => this.#removeAll(name))
+    const { databases } = options
+    this.#forget = [
+      databases.onDeleted((name) => this.#removeAll(name)),
+      databases.onEvent((event) => {
+        if (event.type === 'ddoc_updated') void this.#prepare(event.db, event.id)
+      }),
+    ]
   }
 
   /**
    * A state of the index, to be released. Rejects with what went wrong in a function, with 404 when the database is
    * deleted meanwhile, and with the reason of the client's signal.
    */
-  async openIndex(database: Database, design: ViewDesign, freshness: Freshness, client?: Client): Promise<OpenIndex> {
-    return this.#use(database, design, (index) => index.open(freshness, client))
+  openIndex(
+    database: Database,
+    design: ViewDesign,
+    freshness: Freshness,
+    client?: Client,
+  ): OpenIndex | Promise<OpenIndex> {
+    const known = this.#known.get(design)
+    const atHand = known?.place.database.uuid === database.uuid ? known.atHand(freshness) : undefined
+    return atHand ?? this.#use(database, design, (index) => index.open(freshness, client))
   }
 
   /** Never brings the index up to date. */
@@ -96,17 +112,31 @@ export class Views {
   }
 
   async close(): Promise<void> {
-    this.#forget()
+    this.#isClosed = true
+    for (const forget of this.#forget) forget()
     const error = new Error('The server is being closed.')
     await Promise.allSettled([...this.#indexes.values()].map(async (opening) => (await opening).end(error)))
     await Promise.all(this.#removals.values())
     await this.#options.runner.close()
   }
 
+  /** Who saves a design document with views will soon ask for one. */
+  async #prepare(name: string, id: string): Promise<void> {
+    try {
+      const { members } = await (await this.#options.databases.get(name)).currentDesign(id)
+      const design = viewDesign(id, members)
+      if (design.maps.length > 0 && !this.#isClosed) this.#options.runner.prepare(design)
+    } catch {
+      // It is gone, or cannot be used: who asks for its views is told.
+    }
+  }
+
   async #use<T>(database: Database, design: ViewDesign, use: (index: ViewIndex) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
-        return await use(await this.#index(database, design))
+        const index = await this.#index(database, design)
+        this.#known.set(design, index)
+        return await use(index)
       } catch (error) {
         if (!(error instanceof StoreGoneError || error instanceof StoreMissingError)) throw error
         // A clean-up may have taken the index in this very moment; with the database it is gone for good.

@@ -234,6 +234,14 @@ describe('looking up users', () => {
     expect(test.lookups).toEqual([false, true, false, true])
   })
 
+  it('reads a user that changed anew in its place', async () => {
+    const test = await withBob()
+    await who(test, basic('bob', 'pass'))
+    await written((await test.users(ADMIN)).write([newUser('eve', 'pass')]))
+    await who(test, basic('bob', 'pass'))
+    expect(test.lookups).toEqual([false, true])
+  })
+
   it('remembers nothing where the cache has no room', async () => {
     const test = await withBob({ auth_cache_size: '0' })
     await who(test, basic('bob', 'pass'))

@@ -2,13 +2,15 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { refusalOf } from '../../src/auth/user-validation.ts'
 import { USERS_DESIGN_ID, USERS_VALIDATION } from '../../src/auth/users-design.ts'
-import { listKeys, listRange } from '../../src/database/all-documents.ts'
+import { listRange } from '../../src/database/all-documents.ts'
 import type { Database } from '../../src/database/database.ts'
 import { stubText } from '../../src/database/document-rendering.ts'
+import { listKeys } from '../../src/database/listed-texts.ts'
 import { openDocument, openRevision, openRevisions } from '../../src/database/open-document.ts'
 import type { UserContext } from '../../src/database/user-context.ts'
 import type { RequestError } from '../../src/document/request-error.ts'
 import { parseRevision } from '../../src/document/revision-id.ts'
+import { textsOf } from '../../src/views/query/row-block.ts'
 import { local, put, remove, replicated, written } from '../database/test-database.ts'
 import { ADMIN, NOBODY, newUser, outcomeOf, startAuth, type TestAuth, user } from './test-auth.ts'
 
@@ -340,11 +342,11 @@ describe('reading', () => {
     const test = await startUsers({ public_fields: 'nick', users_db_public: 'true' })
     const users = await test.users(NOBODY)
     using view = users.lastingView()
-    const documents = { conflicts: false, contents: undefined, render: () => 'all of it' }
+    const documents = { conflicts: false, contents: undefined, encodingInfo: false }
     const whole = { inclusiveEnd: true, descending: false, skip: 0, limit: 10, documents }
     const listed: unknown[] = []
-    for await (const block of (await listRange(users, view, whole)).rows()) listed.push(...block)
-    for await (const block of listKeys(view, [BOB], documents)) listed.push(...block)
+    for await (const block of (await listRange(users, view, whole)).rows()) listed.push(...(await textsOf(block)))
+    for await (const block of listKeys(view, [BOB], documents)) listed.push(...(await textsOf(block)))
     const docs = listed.map((row) => JSON.parse(String(row)).doc)
     expect(docs).toEqual([null, { nick: 'Bobby' }, { nick: 'Bobby' }])
   })

@@ -8,7 +8,10 @@ describe('an index whose server is killed while it works on it', () => {
     const random = new Random()
     const rounds = new ViewRounds(await temporaryFolder(), random)
     const seed = `seed ${random.seed}`
-    expect(await rounds.build(3), seed).toEqual([])
+    // When it is killed is left to chance, and sometimes that is before anything was kept.
+    for (let tries = 0; tries === 0 || (tries < 5 && rounds.seen.keptRuns === 0); tries++) {
+      expect(await rounds.build(3), seed).toEqual([])
+    }
     expect(await rounds.update(2), seed).toEqual([])
     expect(rounds.seen.builds + rounds.seen.updates, seed).toBeGreaterThan(1)
     expect(rounds.seen.keptRuns, seed).toBeGreaterThan(0)

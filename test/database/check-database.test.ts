@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { decodeChange, encodeChange } from '../../src/database/change-row.ts'
+import { decodeChange } from '../../src/database/change-row.ts'
 import type { Database } from '../../src/database/database.ts'
 import { type DatabaseState, decodeState, encodeState } from '../../src/database/database-state.ts'
-import { decodeRecord, encodeRecord } from '../../src/database/document-record.ts'
+import { decodeRecord } from '../../src/database/document-record.ts'
 import {
   attachmentKey,
   bodyKey,
@@ -19,6 +19,7 @@ import { decodeTree, encodeTree } from '../../src/document/tree-codec.ts'
 import { withLeafBodiesOnly } from '../../src/document/tree-pruning.ts'
 import type { Changes, Snapshot, Store } from '../../src/storage/store.ts'
 import { checkDatabase } from './check-database.ts'
+import { encodeChange, encodeRecord } from './encoded-rows.ts'
 import { local, memoryDatabase, put, remove, replicated, written } from './test-database.ts'
 
 /** Has something of everything: long and short trees, conflicts, tombstones, old bodies, local documents, purges. */

@@ -1,16 +1,14 @@
 import { describe, expect, it } from 'vitest'
-import { encodeChange } from '../../src/database/change-row.ts'
 import { Database } from '../../src/database/database.ts'
 import { decodeState, encodeState } from '../../src/database/database-state.ts'
-import { encodeRecord } from '../../src/database/document-record.ts'
 import { bodyKey, changeKey, documentKey, STATE_KEY, treeKey } from '../../src/database/keys.ts'
-import { encodeBody } from '../../src/database/stored-body.ts'
 import { HashList } from '../../src/document/hash-list.ts'
 import { NO_PARENT, RevisionTree } from '../../src/document/revision-tree.ts'
 import { winner } from '../../src/document/winner.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Put, type Store } from '../../src/storage/store.ts'
 import { checkDatabase } from './check-database.ts'
 import { DatabaseContents } from './database-contents.ts'
+import { encodeBody, encodeChange, encodeRecord } from './encoded-rows.ts'
 import { memoryDatabase, put, surroundings, written } from './test-database.ts'
 
 describe('the compaction of a database', () => {

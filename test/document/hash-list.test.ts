@@ -13,7 +13,7 @@ describe('a list of hashes', () => {
     fc.assert(
       fc.property(fc.array(hash, { minLength: 1, maxLength: 6 }), (hashes) => {
         const [first = '', ...others] = hashes
-        const grown = others.reduce((list, each) => list.append(each), HashList.single(first))
+        const grown = others.reduce((list, each) => list.append(each), HashList.of([first]))
         const list = HashList.of(hashes)
         expect(grown.packed).toEqual(list.packed)
         expect([...grown.others]).toEqual([...list.others])

@@ -50,7 +50,7 @@ describe('the stored form of a tree', () => {
     for (let size = 0; size < bytes.length; size++)
       expect(() => decodeTree(bytes.subarray(0, size))).toThrow('revision tree')
     expect(() => decodeTree(Buffer.concat([bytes, Buffer.alloc(1)]))).toThrow('damaged')
-    expect(() => decodeTree(Buffer.concat([Buffer.from([2]), bytes.subarray(1)]))).toThrow('format')
+    expect(() => decodeTree(Buffer.concat([Buffer.from([3]), bytes.subarray(1)]))).toThrow('format')
   })
 
   it('does not read a branch that is its own ancestor', () => {

@@ -12,7 +12,7 @@ function isSandboxOfOurs(pid: string): boolean {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
     const [state, parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
     const isOurs = parent === String(process.pid) && state !== 'Z'
-    return isOurs && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('/functions/child/')
+    return isOurs && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('settle-sandbox')
   } catch {
     // It ended while it was looked at.
     return false

@@ -166,6 +166,7 @@ describe('what the client accepts', () => {
       expect(reply.headers['content-length']).toBe(String(a?.encoded_length))
       expect(reply.body.length).toBe(a?.encoded_length)
       expect(reply.headers.etag).toBe(`"${md5(TEXT)}"`)
+      expect(reply.headers['content-md5']).toBe(md5(TEXT))
       expect(reply.headers['content-type']).toBe('text/plain')
       const head = await db.head('doc/a', { 'Accept-Encoding': accepted })
       expect(head.headers).toMatchObject({

@@ -147,6 +147,27 @@ describe('a setting of authentication', () => {
     expect(await nameOf({ 'X-Me': 'ann' })).toBeNull()
   })
 
+  it('authentication_handlers that let nobody in are refused', async () => {
+    const server = await Server.start()
+    for (const list of ['', '{service_httpd_auth, other_handler}', 'cookie, other', '{', 'ldap']) {
+      const reply = await server.asAdmin('PUT', '/_config/httpd/authentication_handlers', JSON.stringify(list))
+      expect([reply.status, reply.json], list).toMatchObject([400, { error: 'bad_request' }])
+    }
+    expect((await server.asAdmin('GET', '/_config')).status).toBe(200)
+    await server.set('authentication_handlers', '{couch_httpd_auth, default_authentication_handler}', 'httpd')
+    expect((await server.asAdmin('GET', '/_session')).json).toMatchObject({
+      info: { authentication_handlers: ['default'] },
+    })
+  })
+
+  it('authentication_handlers that is taken away means the usual ones', async () => {
+    const server = await Server.start()
+    expect((await server.asAdmin('DELETE', '/_config/httpd/authentication_handlers')).status).toBe(200)
+    expect((await server.asAdmin('GET', '/_session')).json).toMatchObject({
+      info: { authentication_handlers: ['oauth', 'cookie', 'default'], authenticated: 'default' },
+    })
+  })
+
   it('WWW-Authenticate and authentication_redirect are of refusals', async () => {
     const server = await Server.start()
     await server.set('WWW-Authenticate', 'Basic realm="mine"', 'httpd')

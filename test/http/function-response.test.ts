@@ -47,6 +47,11 @@ describe('the response of a function', () => {
     )
   })
 
+  it('is refused where its headers are more than a client takes', () => {
+    const headers = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`X-${i}`, 'value']))
+    expect(() => responseAnswer({ headers })).toThrow('headers are too long')
+  })
+
   it('has headers as texts, and bytes of UTF-8 in them', () => {
     const { headers } = responseAnswer({ headers: { 'X-Number': 7, 'X-Object': { a: 1 }, 'X-Text': 'é' } })
     expect(headers).toMatchObject({ 'X-Number': '7', 'X-Object': '{"a":1}' })

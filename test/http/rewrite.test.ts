@@ -155,6 +155,17 @@ describe('a rewrite that fails', () => {
     expectRefusal(await db.get('_design/nosuch/_rewrite/x'), 404, 'not_found', 'missing')
   })
 
+  it.each([
+    ['of a text that doubles', { to: '_rewrite/x', query: { a: [':a', ':a'] } }, 'x?a=1'],
+    ['of a key that doubles', { to: '_rewrite/x', query: { key: [':key', ':key'] } }, 'x?key=1'],
+    ['of many variables', { to: '_show/request', query: { a: Array(10_000).fill(':b') } }, `x?b=${'b'.repeat(2000)}`],
+    ['of many segments', { to: ':b/'.repeat(10_000) }, `x?b=${'b'.repeat(2000)}`],
+  ])('for the length %s', async (_, rule, path) => {
+    const db = await databaseWith([{ from: 'x', ...rule }])
+    const reply = await db.get(`_design/app/_rewrite/${path}`)
+    expectRefusal(reply, 414, 'too_long', 'the request entity is too long')
+  })
+
   it('cannot be led out of the database by a request, encoded or not', async () => {
     const db = await databaseWith([{ from: 'files/*', to: '*' }])
     for (const up of ['..', '%2e%2e', '.%2E']) {

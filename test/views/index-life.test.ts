@@ -110,6 +110,30 @@ describe.each([
   })
 })
 
+describe('documents that are too much for a process at a time', () => {
+  it('are mapped fewer at a time', async () => {
+    const { databases, views, functions } = await memoryViews()
+    const database = await filled(databases, 300)
+    functions.beforeMap = async (documents) => {
+      if (documents > 20) throw outOfMemory()
+    }
+    expect(await keysOf(views, database)).toEqual(Array.from({ length: 300 }, (_, n) => n))
+  })
+
+  it('are told where one alone is too much', async () => {
+    const { databases, views, functions } = await memoryViews()
+    const database = await filled(databases, 300)
+    functions.beforeMap = async () => {
+      throw outOfMemory()
+    }
+    await expect(keysOf(views, database)).rejects.toMatchObject({ status: 500, error: 'os_process_error' })
+  })
+
+  function outOfMemory(): RequestError {
+    return new RequestError(500, 'os_process_error', '{exit_status,137}')
+  }
+})
+
 describe('those who wait for an index', () => {
   it('share one run', async () => {
     const { databases, views, functions } = await memoryViews()
@@ -121,14 +145,16 @@ describe('those who wait for an index', () => {
 
   it('are counted, and the run is listed among the tasks', async () => {
     const { databases, views, functions, tasks } = await memoryViews()
-    const database = await filled(databases, 3)
+    const database = await filled(databases, 150)
     const { promise: held, resolve: go } = Promise.withResolvers<void>()
     functions.beforeMap = () => held
     const waiting = [keysOf(views, database), keysOf(views, database)]
     await expect
       .poll(() => views.information(database, BY_N))
       .toMatchObject({ waitingClients: 2, isUpdating: true, updateSequence: 0 })
-    expect(tasks.list()).toMatchObject([{ type: 'indexer', database: 'db', design_document: '_design/test' }])
+    const about = { type: 'indexer', database: 'db', design_document: '_design/test' }
+    const amount = { changes_done: 0, total_changes: 150, progress: 0 }
+    await expect.poll(() => tasks.list()).toMatchObject([{ ...about, ...amount }])
     go()
     await Promise.all(waiting)
     await expect.poll(() => tasks.list()).toEqual([])

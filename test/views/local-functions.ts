@@ -7,11 +7,11 @@ type Emit = (key: unknown, value?: unknown) => void
 export class LocalFunctions implements Functions {
   /** How many documents were mapped, how many rows reduced and how many reductions reduced again. */
   readonly counts = { mapped: 0, reduced: 0, rereduced: 0 }
-  /** Called before documents are mapped; may reject. */
-  beforeMap: () => Promise<void> = async () => {}
+  /** Called before so many documents are mapped; may reject. */
+  beforeMap: (documents: number) => Promise<void> = async () => {}
 
   async map({ maps }: MapProgram, documents: readonly Uint8Array[]) {
-    await this.beforeMap()
+    await this.beforeMap(documents.length)
     this.counts.mapped += documents.length
     const rows = new EmittedRows()
     for (const [document, text] of documents.entries()) {

@@ -8,8 +8,8 @@ import { closeInheritedDescriptors } from '../../runtime/inherited-descriptors.t
 import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../frame.ts'
 import { MARKS } from './marks.ts'
 import { receive, send, sendText } from './pipe.ts'
-import { type CallOutcome, Program, type ProgramText, textOf } from './program.ts'
-import type { RealmHost } from './realm/calls.ts'
+import { Program, type ProgramText } from './program.ts'
+import type { Outcome, RealmHost } from './realm/calls.ts'
 
 /** Requests come first on a busy machine. */
 const NICENESS = 2
@@ -70,13 +70,13 @@ function call(number: number, body: Buffer): void {
 
 function answer(program: Program, operation: string, input: string): void {
   let output = ''
-  let outcome = program.call(operation, input)
-  while (outcome.mark === MARKS.more) {
-    output += textOf(outcome)
-    outcome = next(program)
+  let [mark, text] = program.call(operation, input)
+  while (mark === MARKS.more) {
+    output += text
+    ;[mark, text] = next(program)
   }
-  if (outcome.mark === MARKS.done) sendText(Reply.result, output + textOf(outcome))
-  else sendText(Reply.error, textOf(outcome))
+  if (mark === MARKS.done) sendText(Reply.result, output + text)
+  else sendText(Reply.error, text)
 }
 
 /** Documents come in portions that are small enough for the youngest part of a heap. */
@@ -84,7 +84,7 @@ function map(program: Program, body: Buffer): void {
   const { rows } = program
   rows.clear()
   if (program.failure) {
-    sendText(Reply.error, textOf(program.failure))
+    sendText(Reply.error, program.failure[1])
     return
   }
   for (let at = 1; at < body.length; ) {
@@ -97,13 +97,13 @@ function map(program: Program, body: Buffer): void {
       const id: unknown = JSON.parse(documents)[document - first]?._id
       host.log(`function raised exception ${error} with doc._id ${id}`)
     }
-    let outcome = program.call('map', documents)
-    for (; outcome.mark === MARKS.more; outcome = next(program)) rows.add(outcome.marked, onProblem)
-    if (outcome.mark !== MARKS.done) {
-      sendText(Reply.error, textOf(outcome))
+    let [mark, text] = program.call('map', documents)
+    for (; mark === MARKS.more; [mark, text] = next(program)) rows.add(text, onProblem)
+    if (mark !== MARKS.done) {
+      sendText(Reply.error, text)
       return
     }
-    rows.add(outcome.marked, onProblem)
+    rows.add(text, onProblem)
     assert(rows.documents === first + count, 'A document is missing.')
     showLife()
   }
@@ -119,7 +119,7 @@ function showLife(): void {
   send(Reply.progress, [])
 }
 
-function next(program: Program): CallOutcome {
+function next(program: Program): Outcome {
   logged = 0
   send(Reply.progress, [])
   return program.more()

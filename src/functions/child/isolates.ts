@@ -4,6 +4,7 @@
  */
 import { createRequire } from 'node:module'
 
-const [, , addonFile = ''] = process.argv
+/** Behind the program itself. */
+const [, addonFile = ''] = process.argv
 
-export const isolates: typeof import('isolated-vm') = createRequire(import.meta.url)(addonFile)
+export const isolates: typeof import('isolated-vm') = createRequire(addonFile)(addonFile)

@@ -4,9 +4,10 @@ import type { Collation } from '../../encoding/collation-key.ts'
 import { isolates } from './isolates.ts'
 import { MappedRows } from './mapped-rows.ts'
 import { MARKS } from './marks.ts'
-import { type RealmHost, type RealmLimits, realmCalls } from './realm/calls.ts'
+import { type Outcome, type RealmCall, type RealmHost, type RealmLimits, realmCalls } from './realm/calls.ts'
 import { realmCompiler } from './realm/compiler.ts'
 import { realmDesignFunctions } from './realm/design-functions.ts'
+import { realmEmittedRows } from './realm/emitted-rows.ts'
 import { realmFailures } from './realm/failure.ts'
 import { realmIndexFunctions } from './realm/index-functions.ts'
 import { realmModules } from './realm/modules.ts'
@@ -22,17 +23,6 @@ export interface ProgramText {
   readonly collations?: readonly Collation[]
   /** JSON of what the isolate reads itself. */
   readonly inner: string
-}
-
-/** What a call came to. */
-export interface CallOutcome {
-  readonly mark: string
-  /** All of it, the mark at its beginning. */
-  readonly marked: string
-}
-
-export function textOf({ marked }: CallOutcome): string {
-  return marked.slice(1)
 }
 
 const LIMITS: RealmLimits = {
@@ -56,24 +46,27 @@ const REALM = `
   const thrown = (${realmThrownValues})(marks, failures)
   const slices = (${realmSlices})(limits.sliceMs, marks)
   const compile = (${realmCompiler})(failures)
-  const mayChange = (${realmMutation})()
+  const mutation = (${realmMutation})()
   const modules = (${realmModules})(failures)
   const negotiation = (${realmNegotiation})(failures)
   const output = (${realmOutput})(host, limits, failures)
-  const index = (${realmIndexFunctions})(host, limits, marks, failures, thrown, slices)
+  const rows = (${realmEmittedRows})(host, limits, failures)
+  const index = (${realmIndexFunctions})(host, marks, failures, rows, thrown, slices)
   const design = (${realmDesignFunctions})(
-    marks, failures, compile, thrown, slices, output, negotiation, index
+    marks, failures, compile, thrown, slices, output, negotiation, rows
   )
   return (${realmCalls})({
-    host, marks, compile, mayChange, modules, negotiation, output, thrown, slices, index, design
+    host, marks, compile, mutation, modules, negotiation, output, thrown, slices, rows, index, design
   })
 `
+
+const COPIED = { arguments: { copy: true }, result: { copy: true } } as const
 
 export class Program {
   readonly rows: MappedRows
   readonly #isolate: ivm.Isolate
-  readonly #call: ivm.Reference<(operation: string, input: string) => string>
-  readonly #failure: CallOutcome | undefined
+  readonly #call: ivm.Reference<RealmCall>
+  readonly #failure: Outcome | undefined
 
   constructor({ memoryMb, collations = [], inner }: ProgramText, host: RealmHost, onLost: () => void) {
     this.rows = new MappedRows(collations)
@@ -88,20 +81,21 @@ export class Program {
       { result: { reference: true } },
     )
     const loaded = this.#run('load', inner)
-    this.#failure = loaded.mark === MARKS.done ? undefined : loaded
+    const [mark] = loaded
+    this.#failure = mark === MARKS.done ? undefined : loaded
   }
 
   /** What loading failed with: every call fails with it. */
-  get failure(): CallOutcome | undefined {
+  get failure(): Outcome | undefined {
     return this.#failure
   }
 
-  call(operation: string, input: string): CallOutcome {
+  call(operation: string, input: string): Outcome {
     return this.#failure ?? this.#run(operation, input)
   }
 
   /** Goes on where a call was interrupted. */
-  more(): CallOutcome {
+  more(): Outcome {
     return this.#run('more', 'null')
   }
 
@@ -109,8 +103,7 @@ export class Program {
     if (!this.#isolate.isDisposed) this.#isolate.dispose()
   }
 
-  #run(operation: string, input: string): CallOutcome {
-    const outcome = this.#call.applySync(undefined, [operation, input])
-    return { mark: outcome.charAt(0), marked: outcome }
+  #run(operation: string, input: string): Outcome {
+    return this.#call.applySync(undefined, [[operation, input]], COPIED)
   }
 }

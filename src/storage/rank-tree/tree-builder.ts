@@ -14,12 +14,15 @@ export class TreeBuilder {
   readonly #weightOf: ((value: Buffer) => number) | undefined
   /** By level less one. */
   readonly #levels: LevelBuilder[]
+  /** By level less one. */
+  readonly #finished: Put[][]
 
   constructor(layout: TreeLayout, reducer: Reducer | undefined, weightOf?: (value: Buffer) => number) {
     this.#layout = layout
     this.#reducer = reducer
     this.#weightOf = weightOf
     this.#levels = Array.from({ length: layout.levels }, (_, i) => new LevelBuilder(layout, i + 1))
+    this.#finished = this.#levels.map(() => [])
   }
 
   /** The next row; its key is without the prefix of the rows. Both buffers are kept until the next drain. */
@@ -33,26 +36,29 @@ export class TreeBuilder {
     this.#levels[0]!.add(new PlacedRow(block, keyAt, valueAt, end, weight))
   }
 
-  /** The nodes that are finished so far. Called every some thousand rows: each call reduces once a level. */
-  drain(): Promise<Put[]> {
-    return this.#take((level) => level.takeClosed())
+  /**
+   * Nodes that are finished. Called every some thousand rows: each call reduces once a level. All that this and `finish`
+   * give out is in the order of their keys; so nodes of higher levels, which are few, wait for the end.
+   */
+  async drain(): Promise<Put[]> {
+    await this.#take((level) => level.takeClosed())
+    return this.#finished[0]?.splice(0) ?? []
   }
 
   /** All other nodes. Nothing may be added afterwards. */
-  finish(): Promise<Put[]> {
-    return this.#take((level) => level.takeAll())
+  async finish(): Promise<Put[]> {
+    await this.#take((level) => level.takeAll())
+    return this.#finished.flat()
   }
 
-  async #take(take: (level: LevelBuilder) => Group[]): Promise<Put[]> {
-    const puts: Put[] = []
+  async #take(take: (level: LevelBuilder) => Group[]): Promise<void> {
     for (const [i, level] of this.#levels.entries()) {
       const nodes = await summarise(i + 1, take(level), this.#reducer)
       for (const node of nodes) {
-        puts.push([this.#layout.storeKey(i + 1, node.key), encodeNode(node)])
+        this.#finished[i]?.push([this.#layout.storeKey(i + 1, node.key), encodeNode(node)])
         this.#levels[i + 1]?.add(node)
       }
     }
-    return puts
   }
 }
 

@@ -24,8 +24,12 @@ export interface KeyEnds {
 /** An id counts only together with its key. */
 export function boundsOf(ends: KeyEnds, collation: Collation): KeyBounds {
   const { startKey, endKey, descending } = ends
-  const start = startKey === undefined ? undefined : startBound(sortKeyOf(startKey, collation), ends)
-  const end = endKey === undefined ? undefined : endBound(sortKeyOf(endKey, collation), ends)
+  const startSortKey = startKey === undefined ? undefined : sortKeyOf(startKey, collation)
+  // Whoever asks for one key gives it for both ends.
+  const endSortKey =
+    endKey === startKey ? startSortKey : endKey === undefined ? undefined : sortKeyOf(endKey, collation)
+  const start = startSortKey && startBound(startSortKey, ends)
+  const end = endSortKey && endBound(endSortKey, ends)
   return descending ? { from: end, to: start } : { from: start, to: end }
 }
 

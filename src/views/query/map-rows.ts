@@ -13,7 +13,12 @@ import type { QueryPlan } from './query-plan.ts'
 import { StoredRows } from './row-block.ts'
 
 /** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */
-export interface PlacedRows {
+export interface PlacedRows extends RowsAhead {
+  /** How many rows the view has. */
+  readonly total: number
+}
+
+interface RowsAhead {
   readonly offset: number
   /** All of them, where they were read on the way. */
   readonly all?: StoredRows | undefined
@@ -24,32 +29,31 @@ export interface PlacedRows {
 export class MapRows {
   readonly #view: OpenView
   readonly #plan: QueryPlan
-  readonly #total: number
 
-  /** `total` is how many rows the view has. */
-  constructor(view: OpenView, plan: QueryPlan, total: number) {
+  constructor(view: OpenView, plan: QueryPlan) {
     this.#view = view
     this.#plan = plan
-    this.#total = total
   }
 
-  place(): Promise<PlacedRows> {
-    const { keys } = this.#plan
-    return keys ? this.#placeKeys(keys) : this.#placeRange()
-  }
-
-  async #placeRange(): Promise<PlacedRows> {
-    const { skip, limit } = this.#plan
-    const bounds = boundsOf(this.#plan, this.#view.collation)
-    const near = skip === 0 ? await this.#placeNear(bounds) : undefined
+  async place(): Promise<PlacedRows> {
+    const { keys, skip } = this.#plan
+    const bounds = keys ? undefined : boundsOf(this.#plan, this.#view.collation)
+    const near = bounds && skip === 0 ? await this.#placeNear(bounds) : undefined
     if (near) return near
-    const before = await this.#rowsBefore(bounds)
+    const total = await this.#view.ranks.total(this.#view.snapshot)
+    const rows = bounds ? await this.#placeRange(bounds, total) : await this.#placeKeys(keys ?? [], total)
+    return { ...rows, total }
+  }
+
+  async #placeRange(bounds: KeyBounds, total: number): Promise<RowsAhead> {
+    const { skip, limit } = this.#plan
+    const before = await this.#rowsBefore(bounds, total)
     if (skip === 0) return { offset: before, blocks: () => this.#read(this.#rangeUnlessEmpty(bounds), limit) }
     const count = await this.#count(bounds)
     const skipped = Math.min(skip, count)
     const offset = before + skipped
     if (skipped === count) return { offset, blocks: noBlocks }
-    const rest = await this.#rangeFrom(bounds, offset)
+    const rest = await this.#rangeFrom(bounds, offset, total)
     return { offset, blocks: () => this.#readFrom(rest, limit) }
   }
 
@@ -58,17 +62,17 @@ export class MapRows {
     const { ranks, snapshot } = this.#view
     const { descending, limit } = this.#plan
     if (descending || !from || isLong(from) || isEmpty({ from, to })) return undefined
-    const { start, before } = await ranks.boundaryBefore(snapshot, from)
+    const { start, before, total } = await ranks.boundaryBefore(snapshot, from)
     const page = await orderedPage(snapshot, this.#range({ from: start, to }), NEAR_PAGE)
     let first = 0
     while (first < page.length && isBefore(page.key(first), from)) first++
     if (first === page.length && page.next) return undefined
     const rows = new StoredRows(page, { first, limit })
     const all = page.next && rows.length < limit ? undefined : rows
-    return { offset: before + first, all, blocks: () => this.#readOn(page, { first, limit }) }
+    return { total, offset: before + first, all, blocks: () => this.#readOn(page, { first, limit }) }
   }
 
-  async #placeKeys(keys: readonly JsonValue[]): Promise<PlacedRows> {
+  async #placeKeys(keys: readonly JsonValue[], total: number): Promise<RowsAhead> {
     let skip = this.#plan.skip
     for (const [i, key] of keys.entries()) {
       const bounds = boundsOfKey(key, this.#plan, this.#view.collation)
@@ -77,18 +81,19 @@ export class MapRows {
         skip -= count
         continue
       }
-      const offset = (await this.#rowsBefore(bounds)) + Math.min(skip, count)
+      const offset = (await this.#rowsBefore(bounds, total)) + Math.min(skip, count)
       if (count <= skip) return { offset, blocks: noBlocks }
-      const first = skip === 0 ? { range: this.#range(bounds), passOver: 0 } : await this.#rangeFrom(bounds, offset)
+      const first =
+        skip === 0 ? { range: this.#range(bounds), passOver: 0 } : await this.#rangeFrom(bounds, offset, total)
       return { offset, blocks: () => this.#readKeys(first, keys.slice(i + 1)) }
     }
     return { offset: 0, blocks: noBlocks }
   }
 
   /** How many rows lie before the range, as it is read. */
-  async #rowsBefore({ from, to }: KeyBounds): Promise<number> {
+  async #rowsBefore({ from, to }: KeyBounds, total: number): Promise<number> {
     const { ranks, snapshot } = this.#view
-    if (this.#plan.descending) return to ? this.#total - (await ranks.rank(snapshot, to)) : 0
+    if (this.#plan.descending) return to ? total - (await ranks.rank(snapshot, to)) : 0
     return from ? ranks.rank(snapshot, from) : 0
   }
 
@@ -105,18 +110,18 @@ export class MapRows {
   }
 
   /** What is left of a range from the row on that has so many before it. At least one of the range was skipped. */
-  async #rangeFrom(bounds: KeyBounds, offset: number): Promise<RangeFrom> {
+  async #rangeFrom(bounds: KeyBounds, offset: number, total: number): Promise<RangeFrom> {
     const { ranks, snapshot, number } = this.#view
     const { descending } = this.#plan
     const range = this.#range(bounds)
-    const lastSkipped = await ranks.select(snapshot, descending ? this.#total - offset : offset - 1)
+    const lastSkipped = await ranks.select(snapshot, descending ? total - offset : offset - 1)
     if (!lastSkipped) return { range, passOver: 0 }
     const key = Buffer.concat([rowPrefix(number), lastSkipped])
     if (!isLong(lastSkipped)) return { range: rangeAfter(range, key), passOver: 0 }
     // The tree has such rows in the order of the store. They are put in order as they are read, so all are read.
     const { from, to } = intersection(bounds, boundsOfKeysAlike(key))
     const rest = descending ? { from: bounds.from, to } : { from, to: bounds.to }
-    return { range: this.#range(rest), passOver: offset - (await this.#rowsBefore(rest)) }
+    return { range: this.#range(rest), passOver: offset - (await this.#rowsBefore(rest, total)) }
   }
 
   #range(bounds: KeyBounds): KeyRange {

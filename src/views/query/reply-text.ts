@@ -1,6 +1,5 @@
 /** The text of an answer made of rows, in pieces of some ten kilobytes: whole in one piece where it is small. */
-import type { PieceableText } from '../../database/all-documents.ts'
-import { type RowBlock, StoredRows } from './row-block.ts'
+import type { PieceableText, RowBlock, RowBytes } from '../../database/row-block.ts'
 import type { RowQueryHead } from './row-query.ts'
 
 export async function* replyChunks(
@@ -11,7 +10,7 @@ export async function* replyChunks(
   let afterOthers = false
   for await (const block of blocks) {
     if (block.length === 0) continue
-    if (block instanceof StoredRows) waiting.add(block.takeJoined({ afterOthers }))
+    if ('takeJoined' in block) waiting.add(block.takeJoined({ afterOthers }))
     else if (isWhole(block)) waiting.addText((afterOthers ? SEPARATOR : '') + block.join(SEPARATOR))
     else {
       for (const row of block) {
@@ -37,7 +36,7 @@ function isWhole(block: readonly PieceableText[]): block is readonly string[] {
 }
 
 /** The same in one piece, for rows that are at hand. */
-export function wholeReply(head: RowQueryHead, rows: StoredRows): Buffer {
+export function wholeReply(head: RowQueryHead, rows: RowBytes): Buffer {
   const start = beginning(head)
   const joined = rows.takeJoined({ afterOthers: false })
   const reply = Buffer.allocUnsafe(start.length + joined.length + END.length)
@@ -49,8 +48,11 @@ export function wholeReply(head: RowQueryHead, rows: StoredRows): Buffer {
 
 /** A head has numbers in it, and nothing else. */
 function beginning(head: RowQueryHead): string {
-  const members = JSON.stringify(head).slice(1, -1)
-  return `{${members}${members === '' ? '' : ','}"rows":[\r\n`
+  const { total_rows: total, offset, update_seq: sequence } = head
+  const ofTotal = total === undefined ? '' : `"total_rows":${total},`
+  const ofOffset = offset === undefined ? '' : `"offset":${offset},`
+  const ofSequence = sequence === undefined ? '' : `"update_seq":${sequence},`
+  return `{${ofTotal}${ofOffset}${ofSequence}"rows":[\r\n`
 }
 
 const END = '\r\n]}\n'

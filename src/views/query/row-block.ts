@@ -1,13 +1,11 @@
-/** Some rows of an answer, in their order: as a page of the store has them, or as texts that were made for the answer. */
-import type { PieceableText } from '../../database/all-documents.ts'
+/** Rows of an answer as a page of the store has them, and the texts of rows in whatever form they are. */
+import type { RowBlock, RowBytes } from '../../database/row-block.ts'
 import type { Page } from '../../storage/store.ts'
 import { lineStart, StoredRow } from '../index-layout.ts'
 
-export type RowBlock = StoredRows | readonly PieceableText[]
-
 /** The JSON text of each row. */
 export async function textsOf(block: RowBlock): Promise<string[]> {
-  if (block instanceof StoredRows) return block.texts()
+  if ('takeJoined' in block) return block.texts()
   const texts: string[] = []
   for (const row of block) texts.push(typeof row === 'string' ? row : await joined(row))
   return texts
@@ -20,7 +18,7 @@ async function joined(pieces: AsyncIterable<string | Buffer>): Promise<string> {
 }
 
 /** Rows of a page, one after the other. */
-export class StoredRows {
+export class StoredRows implements RowBytes {
   readonly #page: Page
   readonly #first: number
   readonly length: number
@@ -44,9 +42,8 @@ export class StoredRows {
   }
 
   /**
-   * All rows with a comma and a line break between them, and one in front where others went before. They are joined
-   * where they lie, so the rows cannot be read any more: each is preceded by its key, which leaves room for what goes
-   * between, and lines only ever move towards the front.
+   * They are joined where they lie: each is preceded by its key, which leaves room for what goes between, and lines only
+   * ever move towards the front.
    */
   takeJoined({ afterOthers }: { readonly afterOthers: boolean }): Buffer {
     const { block, bounds } = this.#page

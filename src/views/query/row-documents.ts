@@ -2,27 +2,20 @@
  * Rows with the documents that belong to them. Documents are read from the database as it is when their turn comes, so
  * they may be newer than the rows; few are in memory at a time, however large they are.
  */
-import type { PieceableText, RowBlocks } from '../../database/all-documents.ts'
-import type { AttachmentStore } from '../../database/attachment-store.ts'
 import type { LastingView } from '../../database/database-view.ts'
+import type { DocumentsWanted } from '../../database/document-listing.ts'
 import { type DocumentRecord, decodeRecord } from '../../database/document-record.ts'
 import { inlineText, stubText } from '../../database/document-rendering.ts'
 import { documentKey } from '../../database/keys.ts'
 import { type OpenedDocument, openDocument, openRevision } from '../../database/open-document.ts'
 import { ATTEMPTS, contentsMissing } from '../../database/open-kept.ts'
+import type { PieceableText, RowBlocks } from '../../database/row-block.ts'
 import { isLocalId } from '../../document/document-id.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { conflicts } from '../../document/winner.ts'
 import type { StoredRow } from '../index-layout.ts'
 import { type LinkedDocument, linkedDocument } from './linked-document.ts'
 import type { StoredRows } from './row-block.ts'
-
-export interface DocumentsWanted {
-  readonly conflicts: boolean
-  /** Where the contents of attachments are read from, if they are wanted. */
-  readonly contents: AttachmentStore | undefined
-  readonly encodingInfo: boolean
-}
 
 export class RowDocuments {
   readonly #view: LastingView

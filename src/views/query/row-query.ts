@@ -2,8 +2,9 @@
  * An answer made of rows, ready to be read: of a view, or of the list of all documents. It is of one state, and holds
  * that state until it is released.
  */
+import type { RowBlock, RowBytes } from '../../database/row-block.ts'
 import { replyChunks, wholeReply } from './reply-text.ts'
-import { type RowBlock, type StoredRows, textsOf } from './row-block.ts'
+import { textsOf } from './row-block.ts'
 
 export abstract class RowQuery implements Disposable {
   /** An `ETag`, quotes included: the same for as long as the answer is. Known before any row is read. */
@@ -55,8 +56,9 @@ export abstract class RowQuery implements Disposable {
 
 /** Members of the answer by their names in it; reduced rows have neither a total nor an offset. */
 export interface RowQueryHead {
-  readonly total_rows?: number
-  readonly offset?: number
+  /** Null where nobody counts. */
+  readonly total_rows?: number | null
+  readonly offset?: number | null
   readonly update_seq?: number
 }
 
@@ -64,6 +66,6 @@ export interface RowQueryHead {
 export interface BegunQuery {
   readonly head: RowQueryHead
   /** All rows, where nothing has to be read for them any more. */
-  readonly all?: StoredRows | undefined
+  readonly all?: RowBytes | undefined
   blocks(): AsyncGenerator<RowBlock>
 }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
+import type { RowBlock } from '../../database/row-block.ts'
 import { notFound, type RequestError } from '../../document/request-error.ts'
 import { entityTag } from '../../encoding/entity-tag.ts'
 import type { OpenIndex, OpenView } from '../open-index.ts'
@@ -10,7 +11,7 @@ import type { Client, Views } from '../views.ts'
 import { MapRows } from './map-rows.ts'
 import { planQuery, type QueryPlan } from './query-plan.ts'
 import { ReducedRows } from './reduced-rows.ts'
-import type { RowBlock, StoredRows } from './row-block.ts'
+import type { StoredRows } from './row-block.ts'
 import { RowDocuments } from './row-documents.ts'
 import { type BegunQuery, RowQuery, type RowQueryHead } from './row-query.ts'
 import { type GivenParameter, readParameters } from './view-parameters.ts'
@@ -35,16 +36,18 @@ export function planView(design: ViewDesign, name: string, parameters: readonly 
   return planQuery(parameters, design.options, { hasReduce: named.reduce !== undefined })
 }
 
-/** Waits until the index is as fresh as the query asks for. */
-export async function openView(
-  views: Views,
-  { database, design, name, plan, client }: PlannedQuery,
-): Promise<RowQuery> {
-  const index = await views.openIndex(database, design, plan.freshness, client)
+/** Waits, where it has to, until the index is as fresh as the query asks for. */
+export function openView(views: Views, query: PlannedQuery): RowQuery | Promise<RowQuery> {
+  const { database, design, plan, client } = query
+  const index = views.openIndex(database, design, plan.freshness, client)
+  return index instanceof Promise ? index.then((opened) => openIn(opened, query)) : openIn(index, query)
+}
+
+function openIn(index: OpenIndex, { database, name, plan }: PlannedQuery): RowQuery | Promise<RowQuery> {
   try {
     const view = index.view(name)
     if (!view) throw missingView()
-    return await ViewQuery.open({ index, view, name, plan, database })
+    return ViewQuery.open({ index, view, name, plan, database })
   } catch (error) {
     index.release()
     throw error
@@ -68,13 +71,19 @@ class ViewQuery extends RowQuery {
   /** Where documents are read from; opened after the index, so that they are not older than the rows. */
   readonly #documents: LastingView | undefined
 
-  static async open(parts: QueryParts): Promise<ViewQuery> {
-    const { plan, database } = parts
-    const documents = plan.includeDocs ? database.lastingView() : undefined
+  static open(parts: QueryParts): ViewQuery | Promise<ViewQuery> {
+    return parts.plan.includeDocs ? ViewQuery.#openDocuments(parts) : new ViewQuery(parts, undefined, tagOf(parts, []))
+  }
+
+  /** Documents can change without the rows: with them, the answer is that of one state of the database. */
+  static async #openDocuments(parts: QueryParts): Promise<ViewQuery> {
+    const documents = parts.database.lastingView()
     try {
-      return new ViewQuery(parts, documents, await tagOf(parts, documents))
+      const { updateSequence, purgeSequence } = await documents.state()
+      return new ViewQuery(parts, documents, tagOf(parts, [updateSequence, purgeSequence]))
     } catch (error) {
-      documents?.release()
+      documents.release()
+      parts.index.release()
       throw error
     }
   }
@@ -101,8 +110,7 @@ class ViewQuery extends RowQuery {
 
   async #beginMapped(): Promise<BegunQuery> {
     const { index, view, plan } = this.#parts
-    const total = await view.ranks.total(view.snapshot)
-    const { offset, all, blocks } = await new MapRows(view, plan, total).place()
+    const { total, offset, all, blocks } = await new MapRows(view, plan).place()
     const head = { total_rows: total, offset, ...this.#sequence() }
     if (all) index.release()
     // What is left is pages of rows, each of which follows the one before in any state: a client that stalls holds none.
@@ -128,12 +136,6 @@ class ViewQuery extends RowQuery {
   }
 }
 
-/** Documents can change without the rows: with them, the answer is that of one state of the database. */
-async function tagOf(
-  { index, view, name, plan, database }: QueryParts,
-  documents: LastingView | undefined,
-): Promise<string> {
-  const state = await documents?.state()
-  const ofDocuments = state ? [state.updateSequence, state.purgeSequence] : []
+function tagOf({ index, view, name, plan, database }: QueryParts, ofDocuments: readonly number[]): string {
   return entityTag(database.uuid, index.signature, name, view.lastChange, view.lastPurge, plan, ofDocuments)
 }

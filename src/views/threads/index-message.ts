@@ -12,6 +12,8 @@ export interface ThreadData {
   readonly databases: StorePlace
   readonly indexes: StorePlace
   readonly settings: ThreadSettings
+  /** Where compiled modules are kept, if that is done at all. */
+  readonly compiledFolder: string | undefined
 }
 
 /** What the configuration says and may say otherwise at any time. */

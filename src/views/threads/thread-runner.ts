@@ -3,8 +3,9 @@
  * one index is done by one thread at a time: what one writes another would not take into account. Threads run the
  * functions of the sandbox only; indexes of other languages are worked on in this thread.
  */
+import { getCompileCacheDir } from 'node:module'
 import { availableParallelism } from 'node:os'
-import { extname } from 'node:path'
+import { dirname, extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { FairPlaces } from '../../functions/fair-places.ts'
 import type { Log } from '../../runtime/log.ts'
@@ -12,6 +13,7 @@ import type { LmdbEngine } from '../../storage/lmdb-engine.ts'
 import { StoreGoneError } from '../../storage/storage-error.ts'
 import type { IndexPlace, IndexRunner } from '../index-runner.ts'
 import type { UpdateProgress } from '../index-update.ts'
+import type { ViewDesign } from '../view-design.ts'
 import {
   type FromThread,
   heard,
@@ -72,6 +74,11 @@ export class ThreadRunner implements IndexRunner {
   async compact(place: IndexPlace, signal: AbortSignal, onShare: (done: number) => void): Promise<void> {
     if (this.#isLocal(place)) return this.#locally(place, (local) => local.compact(place, signal, onShare))
     await this.#do('compact', place, signal, { onShare })
+  }
+
+  /** A thread takes longer to start than most work on an index: it is there when that comes. */
+  prepare({ language }: ViewDesign): void {
+    if (this.#options.isSandboxed(language) && this.#threads.size === 0) this.#start().rest()
   }
 
   /** Settings count from the next call of a function on. */
@@ -167,6 +174,7 @@ class Thread {
       databases: options.databases.place,
       indexes: options.indexes.place,
       settings: options.settings(),
+      compiledFolder: compiledFolder(),
     }
     const file = new URL(`./index-thread${extname(import.meta.url)}`, import.meta.url)
     this.#worker = new Worker(file, { workerData, name: 'indexes' })
@@ -208,8 +216,14 @@ class Thread {
     } finally {
       signal.removeEventListener('abort', giveUp)
       this.#jobs.delete(number)
-      if (this.#jobs.size === 0) this.#idle = setTimeout(() => this.close(), IDLE_MS).unref()
+      if (this.#jobs.size === 0) this.rest()
     }
+  }
+
+  /** Without work it ends after a while. */
+  rest(): void {
+    clearTimeout(this.#idle)
+    this.#idle = setTimeout(() => this.close(), IDLE_MS).unref()
   }
 
   send(message: ToThread): void {
@@ -246,4 +260,10 @@ class Thread {
     if (error) running?.reject(error)
     else running?.resolve()
   }
+}
+
+/** The library makes a folder for each of its versions inside of the one that it is given. */
+function compiledFolder(): string | undefined {
+  const folder = getCompileCacheDir()
+  return folder && dirname(folder)
 }

@@ -1,13 +1,14 @@
 /** Queries over any rows against the slow and obvious way to answer them. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import type { RowBlock } from '../../../src/database/row-block.ts'
 import type { JsonValue } from '../../../src/encoding/json-value.ts'
 import type { OpenView } from '../../../src/views/open-index.ts'
 import { MapRows } from '../../../src/views/query/map-rows.ts'
 import { planQuery } from '../../../src/views/query/query-plan.ts'
 import { ReducedRows } from '../../../src/views/query/reduced-rows.ts'
 import { replyChunks } from '../../../src/views/query/reply-text.ts'
-import { type RowBlock, textsOf } from '../../../src/views/query/row-block.ts'
+import { textsOf } from '../../../src/views/query/row-block.ts'
 import { jsonParameter } from '../../../src/views/query/view-parameters.ts'
 import { count } from '../../../src/views/reductions/count.ts'
 import { first } from '../../../src/views/reductions/edge-value.ts'
@@ -34,12 +35,11 @@ async function ask(view: OpenView, parameters: NaiveParameters): Promise<unknown
   const given = Object.entries(parameters).map(([name, value]) => jsonParameter(name, value))
   const plan = planQuery(given, {}, { hasReduce: view.reduce !== undefined })
   if (plan.isReduced) return whole({}, new ReducedRows(view, plan).blocks())
-  const total = await view.ranks.total(view.snapshot)
-  const { offset, blocks } = await new MapRows(view, plan, total).place()
+  const { total, offset, blocks } = await new MapRows(view, plan).place()
   const reply = await whole({ total_rows: total, offset }, blocks())
   // The same rows, for those who want them one by one.
   const texts: string[] = []
-  const again = await new MapRows(view, plan, total).place()
+  const again = await new MapRows(view, plan).place()
   for await (const block of again.blocks()) texts.push(...(await textsOf(block)))
   expect(texts.map((each) => JSON.parse(each))).toEqual(reply.rows)
   return reply

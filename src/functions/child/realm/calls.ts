@@ -1,13 +1,14 @@
 /**
- * The way into the isolate: one function that takes an operation and JSON, and gives text whose first character tells what
- * it is. See `failure.ts` for how this gets there. User code shares the realm, so it can spoil what comes out for itself:
+ * The way into the isolate: one function that takes an operation and JSON, and gives text and a mark that tells what it
+ * is. See `failure.ts` for how this gets there. User code shares the realm, so it can spoil what comes out for itself:
  * that is why nobody outside believes it.
  */
 import type { Compile, UserFunction } from './compiler.ts'
 import type { DesignDocument, DesignFunctions, ShowRequest } from './design-functions.ts'
+import type { EmittedRows } from './emitted-rows.ts'
 import type { IndexFunctions, MapFunctions } from './index-functions.ts'
 import type { Modules } from './modules.ts'
-import type { MayChange } from './mutation.ts'
+import type { Mutation } from './mutation.ts'
 import type { NegotiatedRequest, Negotiation } from './negotiation.ts'
 import type { Output } from './output.ts'
 import type { Slices } from './slices.ts'
@@ -24,7 +25,7 @@ export interface RealmHost {
 export interface RealmLimits {
   /** A batch that takes longer is interrupted between two inputs. */
   readonly sliceMs: number
-  /** Of what one document emits. */
+  /** Of what a function emits for one document. */
   readonly emittedCharacters: number
   /** Of what a list sends before it is taken away. */
   readonly sentCharacters: number
@@ -32,18 +33,20 @@ export interface RealmLimits {
   readonly shownCharacters: number
 }
 
-/** Characters that JSON text never has. */
 export interface RealmMarks {
-  /** The kinds of what a call gives, at its beginning. */
+  /** The kinds of what a call gives. */
   readonly done: string
   readonly more: string
   readonly error: string
-  readonly endOfRow: string
-  readonly endOfFunction: string
+  /** A character that JSON text never has. */
   readonly endOfResult: string
 }
 
-export type RealmCall = (operation: string, input: string) => string
+/** What a call came to. */
+export type Outcome = readonly [mark: string, text: string]
+
+/** In arrays, of which the isolates have copies: text that is handed over alone is kept outside of their heaps, too long. */
+export type RealmCall = (call: readonly [operation: string, input: string]) => Outcome
 
 /** As the server sends it; it is one of three things. */
 interface LoadedProgram {
@@ -58,29 +61,30 @@ export interface RealmParts {
   readonly host: RealmHost
   readonly marks: RealmMarks
   readonly compile: Compile
-  readonly mayChange: MayChange
+  readonly mutation: Mutation
   readonly modules: Modules
   readonly negotiation: Negotiation
   readonly output: Output
   readonly thrown: ThrownValues
   readonly slices: Slices
+  readonly rows: EmittedRows
   readonly index: IndexFunctions
   readonly design: DesignFunctions
 }
 
 export function realmCalls(parts: RealmParts): RealmCall {
-  const { host, marks, compile, mayChange, modules, negotiation, output, thrown, slices, index, design } = parts
+  const { host, marks, compile, mutation, modules, negotiation, output, thrown, slices, rows, index, design } = parts
   const { parse, stringify } = JSON
   const { entries, defineProperty } = Object
   const { isArray } = Array
   const text = String
 
-  let maps: MapFunctions = { functions: [], mayChange: false }
+  let maps: MapFunctions = { functions: [], mayChange: false, isSteady: false }
   let reduce: UserFunction = () => null
 
   /** What functions find as globals. */
   const environment = {
-    emit: index.emit,
+    emit: rows.emit,
     log(message: unknown): void {
       const line = typeof message === 'string' ? message : stringify(message)
       if (!host.log(text(line))) throw new RangeError('A function logs too much.')
@@ -100,19 +104,25 @@ export function realmCalls(parts: RealmParts): RealmCall {
     getRow: output.getRow,
   }
 
-  const load = (program: LoadedProgram): string => {
+  const mapFunctions = (sources: readonly string[]): MapFunctions => ({
+    functions: sources.map(compile),
+    mayChange: sources.some(mutation.mayChange),
+    isSteady: sources.every(mutation.isSteady),
+  })
+
+  const load = (program: LoadedProgram): Outcome => {
     for (const [name, value] of entries(environment)) {
       if (name === 'require' && program.reduce !== undefined) continue
       defineProperty(globalThis, name, { value, writable: true, configurable: true, enumerable: false })
     }
     modules.use(program.design ?? { views: { lib: program.library } })
     if (program.design) design.use(program.id ?? '', program.design)
-    if (program.maps) maps = { functions: program.maps.map(compile), mayChange: program.maps.some(mayChange) }
+    if (program.maps) maps = mapFunctions(program.maps)
     if (program.reduce !== undefined) reduce = compile(program.reduce)
-    return marks.done
+    return [marks.done, '']
   }
 
-  const operations: { readonly [operation: string]: (input: never) => string } = {
+  const operations: { readonly [operation: string]: (input: never) => Outcome } = {
     load,
     map: (documents: readonly unknown[]) => index.map(maps, documents),
     reduce: (groups: readonly (readonly [unknown, unknown])[][]) => index.reduce(reduce, groups),
@@ -126,9 +136,12 @@ export function realmCalls(parts: RealmParts): RealmCall {
     more: () => slices.more(),
   }
 
-  return (operation, input) => {
+  return ([operation, input]) => {
     try {
-      return operations[operation]?.(parse(input) as never) ?? thrown.error('unknown_command', operation)
+      const [mark, result] =
+        operations[operation]?.(parse(input) as never) ?? thrown.error('unknown_command', operation)
+      // What is made by code that functions can get at need not be a text.
+      return [mark, text(result)]
     } catch (error) {
       return thrown.plain(error)
     }

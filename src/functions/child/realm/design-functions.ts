@@ -1,8 +1,8 @@
 /** The functions of a design document, called inside the isolate; see `failure.ts` for how this gets there. */
-import type { RealmMarks } from './calls.ts'
+import type { Outcome, RealmMarks } from './calls.ts'
 import type { Compile, UserFunction } from './compiler.ts'
+import type { EmittedRows } from './emitted-rows.ts'
 import type { Failures } from './failure.ts'
-import type { IndexFunctions } from './index-functions.ts'
 import type { NegotiatedRequest, Negotiation } from './negotiation.ts'
 import type { Output, Response } from './output.ts'
 import type { Slices } from './slices.ts'
@@ -11,12 +11,12 @@ import type { ThrownValues } from './thrown.ts'
 export interface DesignFunctions {
   /** This is the design document from now on. */
   use(id: string, design: DesignDocument): void
-  filter(name: string, documents: readonly unknown[], request: unknown): string
-  filterByView(view: string, documents: readonly unknown[]): string
-  validate(writes: readonly (readonly unknown[])[]): string
-  show(name: string, document: unknown, request: ShowRequest): string
-  update(name: string, document: unknown, request: unknown): string
-  list(name: string, head: unknown, request: NegotiatedRequest): string
+  filter(name: string, documents: readonly unknown[], request: unknown): Outcome
+  filterByView(view: string, documents: readonly unknown[]): Outcome
+  validate(writes: readonly (readonly unknown[])[]): Outcome
+  show(name: string, document: unknown, request: ShowRequest): Outcome
+  update(name: string, document: unknown, request: unknown): Outcome
+  list(name: string, head: unknown, request: NegotiatedRequest): Outcome
 }
 
 export interface DesignDocument {
@@ -35,7 +35,7 @@ export function realmDesignFunctions(
   slices: Slices,
   output: Output,
   negotiation: Negotiation,
-  { emits }: IndexFunctions,
+  { emits }: EmittedRows,
 ): DesignFunctions {
   const { stringify } = JSON
   const { hasOwn, create, keys: namesOf } = Object
@@ -126,7 +126,7 @@ export function realmDesignFunctions(
 
     filter(name, documents, request) {
       const filter = functionAt(['filters', name], `missing json key: ${name}`)
-      return slices.run(documents.length, (index) => {
+      return slices.gather(documents.length, (index) => {
         try {
           return apply(filter, design, [documents[index], request]) ? '1' : '0'
         } catch (error) {
@@ -137,7 +137,7 @@ export function realmDesignFunctions(
 
     filterByView(view, documents) {
       const map = functionAt(['views', view, 'map'], `missing json key: ${view}`)
-      return slices.run(documents.length, (index) => {
+      return slices.gather(documents.length, (index) => {
         try {
           return emits(() => map(documents[index])) ? '1' : '0'
         } catch (error) {
@@ -149,7 +149,7 @@ export function realmDesignFunctions(
     validate(writes) {
       const path = ['validate_doc_update']
       const validate: UserFunction = sourceAt(path) === undefined ? () => {} : functionAt(path, '')
-      return slices.run(writes.length, (index) => {
+      return slices.gather(writes.length, (index) => {
         try {
           apply(validate, design, writes[index] as unknown[])
           return `null${endOfResult}`
@@ -164,7 +164,7 @@ export function realmDesignFunctions(
       output.begin('show')
       negotiation.reset()
       try {
-        return done + stringify(shownResponse(show, document, request))
+        return [done, stringify(shownResponse(show, document, request))]
       } catch (error) {
         const isMissing = document === null && typeof request.id === 'string'
         return isMissing ? thrown.error('not_found', 'document not found') : thrown.rendering(error)
@@ -179,7 +179,7 @@ export function realmDesignFunctions(
         const result = apply(update, design, [document, request])
         const [changed, answer]: readonly unknown[] = isArray(result) && result.length === 2 ? result : []
         const response = asResponse(answer, 'update')
-        return done + (isObject(changed) ? stringify(changed) : 'null') + endOfResult + stringify(response)
+        return [done, (isObject(changed) ? stringify(changed) : 'null') + endOfResult + stringify(response)]
       } catch (error) {
         return thrown.rendering(error)
       }
@@ -196,7 +196,7 @@ export function realmDesignFunctions(
           output.useType(type)
           tail = apply(answer, design, [])
         }
-        return done + output.last(tail)
+        return [done, output.last(tail)]
       } catch (error) {
         output.flush()
         return thrown.rendering(error)

@@ -2,41 +2,66 @@
  * Batches inside the isolate, done in slices of time: between two inputs a long batch comes out for a moment, so that the
  * process can show that it goes on. See `failure.ts` for how this gets there.
  */
-import type { RealmMarks } from './calls.ts'
+import type { Outcome, RealmMarks } from './calls.ts'
 
-export interface Slices {
-  /**
-   * Does one input after the other; `one` gives its part of the output, or what the whole call fails with. Answers all that
-   * there is until the slice is over.
-   */
-  run(count: number, one: (index: number) => string): string
-  /** The next slice of the call that was interrupted. */
-  more(): string
+export interface Batch {
+  readonly count: number
+  /** Does one input; gives what the whole call fails with, if it does. */
+  one(index: number): Outcome | undefined
+  /** What the inputs since the last time came to. */
+  take(): string
 }
 
-export function realmSlices(sliceMs: number, { done, more, error }: RealmMarks): Slices {
+export interface Slices {
+  /** Does one input after the other, and answers all that there is when the slice is over. */
+  run(batch: Batch): Outcome
+  /** The same where each input comes to a text of its own, or to what all fails with. */
+  gather(count: number, one: (index: number) => string | Outcome): Outcome
+  /** The next slice of the call that was interrupted. */
+  more(): Outcome
+}
+
+export function realmSlices(sliceMs: number, { done, more }: RealmMarks): Slices {
   const { now } = Date
-  let rest: (() => string) | undefined
+  let rest: (() => Outcome) | undefined
+
+  const run = (batch: Batch): Outcome => {
+    const { count } = batch
+    let index = 0
+    const slice = (): Outcome => {
+      rest = undefined
+      const until = now() + sliceMs
+      while (index < count) {
+        const failure = batch.one(index++)
+        if (failure) return failure
+        if (now() < until || index === count) continue
+        rest = slice
+        return [more, batch.take()]
+      }
+      return [done, batch.take()]
+    }
+    return slice()
+  }
 
   return {
-    run(count, one) {
-      let index = 0
-      const slice = (): string => {
-        rest = undefined
-        const until = now() + sliceMs
-        let output = ''
-        while (index < count) {
-          const part = one(index++)
-          if (part[0] === error) return part
-          output += part
-          if (now() < until || index === count) continue
-          rest = slice
-          return more + output
-        }
-        return done + output
-      }
-      return slice()
+    run,
+    gather(count, one) {
+      let texts = ''
+      return run({
+        count,
+        one(index) {
+          const part = one(index)
+          if (typeof part !== 'string') return part
+          texts += part
+          return undefined
+        },
+        take() {
+          const taken = texts
+          texts = ''
+          return taken
+        },
+      })
     },
-    more: () => rest?.() ?? done,
+    more: () => rest?.() ?? [done, ''],
   }
 }

@@ -1,20 +1,20 @@
 /**
- * What a thrown value means, by the kind of function that threw it: texts of errors for the client, behind their mark. See
+ * What a thrown value means, by the kind of function that threw it: errors for the client. See
  * `failure.ts` for how this gets into the isolate.
  */
-import type { RealmMarks } from './calls.ts'
+import type { Outcome, RealmMarks } from './calls.ts'
 import type { Failures } from './failure.ts'
 
 export interface ThrownValues {
   /** Of map and reduce functions: undefined where the run goes on. */
-  fatal(thrown: unknown): string | undefined
+  fatal(thrown: unknown): Outcome | undefined
   /** Of filters. */
-  plain(thrown: unknown): string
+  plain(thrown: unknown): Outcome
   /** Of shows, updates and lists. */
-  rendering(thrown: unknown): string
+  rendering(thrown: unknown): Outcome
   /** Of validation: what the write is refused with, as JSON. */
   verdict(thrown: unknown): string
-  error(id: string, reason: unknown): string
+  error(id: string, reason: unknown): Outcome
 }
 
 export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, describe }: Failures): ThrownValues {
@@ -23,8 +23,10 @@ export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, desc
   const { isArray } = Array
   const text = String
 
-  const error = (id: unknown, reason: unknown, isFatal = false): string =>
-    mark + stringify({ id: text(id), reason: reason === undefined ? null : reason, isFatal })
+  const error = (id: unknown, reason: unknown, isFatal = false): Outcome => [
+    mark,
+    stringify({ id: text(id), reason: reason === undefined ? null : reason, isFatal }),
+  ]
 
   const isPlainObject = (thrown: unknown): thrown is Record<string, unknown> =>
     typeof thrown === 'object' && thrown !== null && !isArray(thrown) && !(thrown instanceof Error)
@@ -39,7 +41,7 @@ export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, desc
   }
 
   /** What a function throws on purpose: an identifier and a reason for the client. */
-  const intended = (thrown: unknown): string | undefined => {
+  const intended = (thrown: unknown): Outcome | undefined => {
     if (isFailure(thrown)) return error(thrown.id, thrown.reason)
     if (isList(thrown, 'error')) return error(thrown[1], thrown[2])
     if (isList(thrown, 'fatal')) return error(thrown[1], thrown[2], true)

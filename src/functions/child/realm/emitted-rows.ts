@@ -1,0 +1,185 @@
+/**
+ * The rows that map functions emit, gathered as text inside the isolate; see `failure.ts` for how this gets there. The text is
+ * a sequence of JSON arrays. Their elements are rows, each an array of key and value, and a zero where a function is
+ * done with a document.
+ *
+ * Text is made of many rows at once where nothing that was emitted can change afterwards: that costs half of making it row
+ * by row.
+ */
+import type { RealmHost, RealmLimits } from './calls.ts'
+import type { Failures } from './failure.ts'
+
+export interface EmittedRows {
+  readonly emit: (key?: unknown, value?: unknown) => void
+  /** Whether anything is emitted while this runs; what it is, nobody wants to know. */
+  emits(work: () => void): boolean
+  /** A batch begins. `isSteady` tells that values stay as they are when they are emitted. */
+  begin(isSteady: boolean): void
+  /** From here on what is emitted counts. */
+  open(): void
+  /** A function is done with a document. */
+  close(document: unknown): void
+  /** It failed, and has given nothing; to be followed by `close`. */
+  drop(error: unknown, document: unknown): void
+  /** Everything since the last time. */
+  take(): string
+  /** Throws where what was emitted cannot be had, although the function did not let that stop it. */
+  check(): void
+  /** Whether a function emitted more than any may. */
+  readonly hasOverflowed: boolean
+}
+
+type Row = readonly [key: unknown, value: unknown]
+
+export function realmEmittedRows(
+  host: RealmHost,
+  { emittedCharacters }: RealmLimits,
+  { describe }: Failures,
+): EmittedRows {
+  const { stringify } = JSON
+  /** Rows of which no text is made yet. */
+  const mostPending = 500
+  const endOfFunction = 0
+
+  let emitCount = 0
+  let isCounted = false
+  let isSteady = false
+  let hasOverflowed = false
+  let problem: { readonly error: unknown } | undefined
+  /** Of rows and ends: whole arrays, and the beginning of one where values are not steady. Only ever appended to. */
+  let text = ''
+  /** As it was when the function began. */
+  let textBefore = ''
+  let pending: (Row | typeof endOfFunction)[] = []
+  let pendingBefore = 0
+  /** The document of each function that is done among what is pending. */
+  let documents: unknown[] = []
+
+  const overflow = (): never => {
+    hasOverflowed = true
+    throw new RangeError('A document emits too much.')
+  }
+
+  const check = (): void => {
+    if (hasOverflowed) overflow()
+    if (problem) throw problem.error
+  }
+
+  const tellProblem = (error: unknown, document: unknown): void => {
+    const id = (document as { readonly _id?: unknown })._id
+    host.log(`function raised exception ${describe(error)} with doc._id ${id}`)
+  }
+
+  /** Function by function: which of them gave what has no text? */
+  const textOfEach = (): string => {
+    let result = ''
+    let rows: unknown[] = []
+    let functions = 0
+    for (const each of pending) {
+      if (each !== endOfFunction) {
+        rows[rows.length] = each
+        continue
+      }
+      const document = documents[functions++]
+      try {
+        result += stringify([...rows, endOfFunction])
+      } catch (error) {
+        tellProblem(error, document)
+        result += `[${endOfFunction}]`
+      }
+      rows = []
+    }
+    return result
+  }
+
+  const flush = (): void => {
+    if (pending.length === 0) return
+    try {
+      text += stringify(pending)
+    } catch {
+      text += textOfEach()
+    }
+    pending = []
+    documents = []
+  }
+
+  /** In the middle of a function: what was before it must be there again when it fails. */
+  const flushOwn = (): void => {
+    const own = pending.slice(pendingBefore)
+    pending.length = pendingBefore
+    flush()
+    if (pendingBefore > 0) textBefore = text
+    pendingBefore = 0
+    try {
+      text += stringify(own)
+    } catch (error) {
+      problem = { error }
+      throw error
+    }
+    if (text.length - textBefore.length > emittedCharacters) overflow()
+  }
+
+  const emit = (key?: unknown, value?: unknown): void => {
+    emitCount++
+    if (!isCounted) return
+    if (isSteady) {
+      pending[pending.length] = [key, value]
+      if (pending.length - pendingBefore > mostPending) flushOwn()
+      return
+    }
+    if (text.length - textBefore.length > emittedCharacters) overflow()
+    text += `${stringify([key, value])},`
+  }
+
+  return {
+    emit,
+    emits(work) {
+      const before = emitCount
+      isCounted = false
+      work()
+      return emitCount > before
+    },
+    begin(given) {
+      isSteady = given
+      hasOverflowed = false
+      problem = undefined
+      text = isSteady ? '' : '['
+      pending = []
+      documents = []
+    },
+    open() {
+      isCounted = true
+      problem = undefined
+      textBefore = text
+      pendingBefore = pending.length
+    },
+    close(document) {
+      isCounted = false
+      if (!isSteady) {
+        text += `${endOfFunction},`
+        return
+      }
+      // Each array is that of whole functions, or of the beginning of one.
+      pending[pending.length] = endOfFunction
+      documents[documents.length] = document
+      if (pending.length > mostPending) flush()
+      if (text.length - textBefore.length > emittedCharacters) hasOverflowed = true
+    },
+    drop(error, document) {
+      isCounted = false
+      text = textBefore
+      pending.length = pendingBefore
+      tellProblem(error, document)
+    },
+    check,
+    take() {
+      flush()
+      const taken = isSteady ? text : `${text}]`
+      text = isSteady ? '' : '['
+      return taken
+    },
+    get hasOverflowed() {
+      return hasOverflowed
+    },
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * Starts the process that a sandbox is. It has no right to anything but reading the addon of isolates, and knows nothing of
+ * the environment but the time zone.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { realpathSync } from 'node:fs'
+import { dirname, extname, join } from 'node:path'
+import { Writable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { SCRIPT_DESCRIPTOR, SCRIPT_LOADER, sandboxScript } from './sandbox-script.ts'
+
+const entry = new URL(`child/child${extname(import.meta.url)}`, import.meta.url).href
+const addonFile = realpathSync(fileURLToPath(import.meta.resolve('isolated-vm')))
+
+/** What the loader of the addon looks at to tell systems apart may be read too. */
+const READABLE = [modulesFolder(addonFile), '/proc/self', '/etc/alpine-release']
+
+/** Isolates need `--no-node-snapshot`. */
+const FLAGS = [
+  '--permission',
+  '--allow-addons',
+  ...READABLE.map((path) => `--allow-fs-read=${path}`),
+  '--no-node-snapshot',
+  '--no-warnings',
+  '--title=settle-sandbox',
+]
+
+export function startSandbox(): ChildProcess {
+  const { TZ } = process.env
+  const child = spawn(process.execPath, [...FLAGS, '--eval', SCRIPT_LOADER, addonFile], {
+    env: TZ === undefined ? {} : { TZ },
+    cwd: '/',
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+  })
+  const script = child.stdio[SCRIPT_DESCRIPTOR]
+  // A process that could not be started reads nothing.
+  script?.on('error', () => {})
+  if (script instanceof Writable) script.end(sandboxScript(entry))
+  return child
+}
+
+/** The outermost `node_modules` of a path: packages that the addon needs may lie beside it. */
+function modulesFolder(path: string): string {
+  const folder = `${join('/', 'node_modules')}`
+  const at = path.indexOf(folder)
+  return at < 0 ? dirname(path) : path.slice(0, at + folder.length)
+}

@@ -1,0 +1,99 @@
+/**
+ * How LMDB lays out a page, and how one is filled: nodes from its end downwards, their places from its beginning upwards.
+ * This is what the library of this project writes, with 64-bit numbers, the lowest byte first; `file-beginning.ts` sees to
+ * it that nothing else is taken for it.
+ */
+import { LMDB_PAGE_BYTES } from '../lmdb-environment.ts'
+
+export const PAGE_KIND = { branch: 0x01, leaf: 0x02, overflow: 0x04 } as const
+
+/** Number of the page, of the transaction, two bytes of no use here, kind, and two numbers that depend on the kind. */
+export const PAGE_HEADER_BYTES = 24
+const TRANSACTION_AT = 8
+const KIND_AT = 18
+const PLACES_END_AT = 20
+const NODES_START_AT = 22
+const OVERFLOW_PAGES_AT = 20
+
+/** Size of the value or number of the page below, flags, size of the key. */
+export const NODE_HEADER_BYTES = 8
+const FLAGS_AT = 4
+const KEY_SIZE_AT = 6
+export const PLACE_BYTES = 2
+
+/** Of a node whose value lies elsewhere. */
+export const OVERFLOW_FLAG = 0x01
+
+/** Two nodes at least fit into every page; a value that makes its node larger goes to pages of its own. */
+export const LARGEST_NODE_BYTES = (((LMDB_PAGE_BYTES - PAGE_HEADER_BYTES) >> 1) & ~1) - PLACE_BYTES
+
+/** What the pages of a new file say that they were written by. */
+export const FIRST_TRANSACTION = 1
+
+/** What a node takes of a page that has this many bytes behind the node's header. */
+export function nodeBytes(contentBytes: number): number {
+  return NODE_HEADER_BYTES + contentBytes + (contentBytes & 1)
+}
+
+export function writePageHeader(page: Buffer, number: number, kind: number): void {
+  page.writeUIntLE(number, 0, 6)
+  page.writeUInt16LE(0, 6)
+  page.writeUIntLE(FIRST_TRANSACTION, TRANSACTION_AT, 6)
+  page.writeUInt32LE(0, TRANSACTION_AT + 6)
+  page.writeUInt16LE(kind, KIND_AT)
+}
+
+/** Of the first of some pages that hold one value. */
+export function writeOverflowHeader(page: Buffer, number: number, pages: number): void {
+  writePageHeader(page, number, PAGE_KIND.overflow)
+  page.writeUInt32LE(pages, OVERFLOW_PAGES_AT)
+}
+
+/** A branch or a leaf that is being filled, again and again. */
+export class FilledPage {
+  readonly bytes = Buffer.alloc(LMDB_PAGE_BYTES)
+  readonly #kind: number
+  #nodes = 0
+  #start = LMDB_PAGE_BYTES
+
+  constructor(kind: number) {
+    this.#kind = kind
+  }
+
+  get nodes(): number {
+    return this.#nodes
+  }
+
+  hasRoomFor(bytes: number): boolean {
+    return PAGE_HEADER_BYTES + (this.#nodes + 1) * PLACE_BYTES + bytes <= this.#start
+  }
+
+  /** Adds a node of so many bytes and answers where what is behind its header goes. There must be room. */
+  add(bytes: number, sizeOrPage: number, flags: number, keyBytes: number): number {
+    const page = this.bytes
+    this.#start -= bytes
+    const at = this.#start
+    // Places are told from the end of the header on.
+    writeShort(page, PAGE_HEADER_BYTES + PLACE_BYTES * this.#nodes++, at - PAGE_HEADER_BYTES)
+    writeShort(page, at, sizeOrPage & 0xffff)
+    writeShort(page, at + 2, (sizeOrPage / 2 ** 16) & 0xffff)
+    writeShort(page, at + FLAGS_AT, flags)
+    writeShort(page, at + KEY_SIZE_AT, keyBytes)
+    return at + NODE_HEADER_BYTES
+  }
+
+  /** Ends the page. What it is filled with next belongs to another one. */
+  close(number: number): void {
+    writePageHeader(this.bytes, number, this.#kind)
+    this.bytes.writeUInt16LE(this.#nodes * PLACE_BYTES, PLACES_END_AT)
+    this.bytes.writeUInt16LE(this.#start - PAGE_HEADER_BYTES, NODES_START_AT)
+    this.#nodes = 0
+    this.#start = LMDB_PAGE_BYTES
+  }
+}
+
+/** By hand: it is done for every row, several times. */
+function writeShort(page: Buffer, at: number, value: number): void {
+  page[at] = value
+  page[at + 1] = value >> 8
+}
