@@ -22,7 +22,10 @@ export interface OpenData {
   readonly engine: StorageEngine
   readonly indexEngine: StorageEngine
   indexRunner(options: RunnerOptions): IndexRunner
+  /** Of databases and indexes; those of the server's own databases do not count. */
   openFiles(): number
+  /** How many databases have their file open; undefined in memory, where there is none to be closed. */
+  openDatabases(): number | undefined
   keepIdle(files: number): void
   close(): Promise<void>
 }
@@ -76,6 +79,7 @@ export function memoryHome(): DataHome {
       // No other thread reaches this memory.
       indexRunner: ({ functions }) => new LocalRunner(functions),
       openFiles: () => 0,
+      openDatabases: () => undefined,
       keepIdle: () => {},
       close: async () => {},
     }),
@@ -84,6 +88,11 @@ export function memoryHome(): DataHome {
       await indexEngine.close()
     },
   }
+}
+
+/** Databases of the server itself, and their indexes, begin with an underscore. */
+function isOfUsers(storeName: string): boolean {
+  return !storeName.startsWith('_')
 }
 
 /** Within their folder, which may be that of the databases. */
@@ -114,8 +123,9 @@ async function openFolders(home: string, folders: DataFolders, idleFiles: number
         })
         return new ThreadRunner({ ...options, databases: engine, indexes: indexEngine, local })
       },
-      // Those of the server's own databases do not count.
-      openFiles: () => engine.openNames().filter((name) => !name.startsWith('_')).length,
+      openFiles: () => [...engine.openNames(), ...indexEngine.openNames()].filter(isOfUsers).length,
+      // One that is being compacted has two files.
+      openDatabases: () => new Set(engine.openNames().filter(isOfUsers)).size,
       keepIdle: (files) => {
         engine.keepIdle(files)
         indexEngine.keepIdle(files)

@@ -121,7 +121,7 @@ class RunningService implements Service {
     this.#log = log
     this.#onFailure = onFailure ?? (() => {})
     this.#statistics = new Statistics(statisticsSettings(configuration))
-    this.#statistics.gauge('service', 'open_databases', () => this.#parts?.databases.openCount ?? 0)
+    this.#statistics.gauge('service', 'open_databases', () => openDatabases(this.#parts))
     this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
     this.#listeners = new Listeners(log.log)
     this.#uriFile = new UriFile(log.log)
@@ -215,6 +215,7 @@ class RunningService implements Service {
     const compactionDaemon = new CompactionDaemon({
       configuration,
       databases,
+      indexesOf: (database) => views.indexesOf(database),
       clock: systemClock,
       log,
       freeBytes: async () => (isOnDisk ? freeBytesAt(folders.databases) : Number.POSITIVE_INFINITY),
@@ -347,6 +348,10 @@ class RunningService implements Service {
     this.#turn = done.catch(() => {})
     return done
   }
+}
+
+function openDatabases(parts: Parts | undefined): number {
+  return parts ? (parts.data.openDatabases() ?? parts.databases.openCount) : 0
 }
 
 function uuidSettings(configuration: Configuration): UuidSettings {

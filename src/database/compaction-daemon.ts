@@ -1,6 +1,6 @@
 /**
- * Compacts databases by the rules of the configuration: from time to time it looks at all of them, and compacts those
- * whose rule holds, one after the other. Without rules it does nothing. What is configured counts at once.
+ * Compacts databases and their indexes by the rules of the configuration: from time to time it looks at all of them, and
+ * compacts those whose rule holds, one after the other. Without rules it does nothing. What is configured counts at once.
  */
 import type { Configuration, SettingChange } from '../config/configuration.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -13,21 +13,33 @@ import { isInside, timeLeftMs } from './time-window.ts'
 export interface CompactableDatabases {
   list(): Promise<string[]>
   has(name: string): boolean
-  get(name: string): Promise<CompactableDatabase>
+  get(name: string): Promise<Compactable>
 }
 
-export interface CompactableDatabase {
+/** A database, or an index. */
+export interface Compactable {
   information(): Promise<CompactableSizes>
   compact(): void
   compacted(): Promise<void>
   cancelCompaction(): Promise<void>
 }
 
-type CompactableSizes = Pick<DatabaseInformation, 'isCompacting' | 'fileBytes' | 'dataBytes' | 'compactedTo'>
+export interface CompactableIndex extends Compactable {
+  /** Of the design document. */
+  readonly id: string
+}
+
+interface CompactableSizes
+  extends Pick<DatabaseInformation, 'isCompacting' | 'fileBytes' | 'dataBytes' | 'compactedTo'> {
+  /** An index is left alone meanwhile. */
+  readonly isUpdating?: boolean
+}
 
 export interface CompactionSurroundings {
   readonly configuration: Pick<Configuration, 'section' | 'integer' | 'onChange'>
   readonly databases: CompactableDatabases
+  /** The indexes of a database that are there. */
+  indexesOf(database: string): Promise<readonly CompactableIndex[]>
   readonly clock: Clock
   readonly log: Log
   /** The room that is left where the databases are. */
@@ -40,7 +52,7 @@ export class CompactionDaemon {
   #rules: ReadonlyMap<string, CompactionRule>
   #timer: NodeJS.Timeout | undefined
   #round: Promise<void> | undefined
-  #compacting: CompactableDatabase | undefined
+  readonly #compacting = new Set<Compactable>()
   #isClosed = false
 
   /** Looks for the first time after an interval: a start has enough to do. */
@@ -69,7 +81,7 @@ export class CompactionDaemon {
     this.#isClosed = true
     this.#forget()
     clearTimeout(this.#timer)
-    await this.#compacting?.cancelCompaction()
+    await Promise.all([...this.#compacting].map((each) => each.cancelCompaction()))
     await this.#round
   }
 
@@ -125,37 +137,59 @@ export class CompactionDaemon {
   }
 
   async #checkOne(name: string, rule: CompactionRule): Promise<void> {
-    const { databases, log, configuration } = this.#surroundings
-    const database = await databases.get(name)
-    const sizes = await database.information()
+    const database = await this.#surroundings.databases.get(name)
+    const checks = [
+      () => this.#checkFile(database, rule.fragmentationPercent, rule, { database: name }),
+      () => this.#checkIndexes(name, rule),
+    ]
+    if (rule.areIndexesParallel) await Promise.all(checks.map((check) => check()))
+    else for (const check of checks) await check()
+  }
+
+  async #checkIndexes(name: string, rule: CompactionRule): Promise<void> {
+    for (const index of await this.#surroundings.indexesOf(name)) {
+      if (this.#isClosed || !this.#isTimeOf(rule)) return
+      const about = { database: name, design_document: index.id }
+      await this.#checkFile(index, rule.indexFragmentationPercent, rule, about)
+    }
+  }
+
+  async #checkFile(
+    file: Compactable,
+    percent: number,
+    rule: CompactionRule,
+    about: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const { log, configuration } = this.#surroundings
+    const sizes = await file.information()
     const fragmentation = fragmentationPercent(sizes)
-    if (sizes.isCompacting || fragmentation < rule.fragmentationPercent || !hasChanged(sizes)) return
+    if (sizes.isCompacting || sizes.isUpdating || fragmentation < percent || !hasChanged(sizes)) return
     if (sizes.fileBytes < configuration.integer('compaction_daemon', 'min_file_size')) return
     const neededBytes = 2 * sizes.dataBytes
     const freeBytes = await this.#surroundings.freeBytes()
     if (freeBytes < neededBytes) {
-      log.warn('A database is not compacted, since there is too little room on the disk.', {
-        database: name,
+      log.warn('A file is not compacted, since there is too little room on the disk.', {
+        ...about,
         neededBytes,
         freeBytes,
       })
       return
     }
     if (this.#isClosed) return
-    log.info('A database is compacted by its rule.', { database: name, fragmentation: Math.floor(fragmentation) })
-    await this.#compact(database, rule)
+    log.info('A file is compacted by its rule.', { ...about, fragmentation: Math.floor(fragmentation) })
+    await this.#compact(file, rule)
   }
 
-  async #compact(database: CompactableDatabase, { window, isWindowStrict }: CompactionRule): Promise<void> {
+  async #compact(file: Compactable, { window, isWindowStrict }: CompactionRule): Promise<void> {
     const leftMs = window && isWindowStrict ? timeLeftMs(window, this.#surroundings.clock.nowMs()) : undefined
-    const windowEnd = leftMs === undefined ? undefined : setTimeout(() => database.cancelCompaction(), leftMs)
+    const windowEnd = leftMs === undefined ? undefined : setTimeout(() => file.cancelCompaction(), leftMs)
     windowEnd?.unref()
-    this.#compacting = database
+    this.#compacting.add(file)
     try {
-      database.compact()
-      await database.compacted()
+      file.compact()
+      await file.compacted()
     } finally {
-      this.#compacting = undefined
+      this.#compacting.delete(file)
       clearTimeout(windowEnd)
     }
   }

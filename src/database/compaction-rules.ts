@@ -1,13 +1,17 @@
 /**
- * The rules of `compactions`: when a database is compacted without anybody asking. Each is a list of pairs such as
+ * The rules of `compactions`: when a database and its indexes are compacted without anybody asking. Each is a list of pairs such as
  * `[{db_fragmentation, "70%"}, {from, "23:00"}, {to, "04:00"}]`; what a rule does not name is no condition.
  */
 import { parseTerm, type Term } from '../config/term-text.ts'
 import { parseMinuteOfDay, type TimeWindow } from './time-window.ts'
 
 export interface CompactionRule {
-  /** How much of the file must be garbage at least. */
+  /** How much of the file of the database must be garbage at least. */
   readonly fragmentationPercent: number
+  /** The same for the file of an index. */
+  readonly indexFragmentationPercent: number
+  /** Whether indexes need not wait until their database is compacted. */
+  readonly areIndexesParallel: boolean
   /** At any time when undefined. */
   readonly window: TimeWindow | undefined
   /** Whether a compaction that is not done when the window ends is given up. */
@@ -31,6 +35,8 @@ export function parseCompactionRule(text: string): CompactionRule | undefined {
   if (given.has('from') !== given.has('to')) return undefined
   return {
     fragmentationPercent: parsePercent(given.get('db_fragmentation') ?? '0') ?? 0,
+    indexFragmentationPercent: parsePercent(given.get('view_fragmentation') ?? '0') ?? 0,
+    areIndexesParallel: given.get('parallel_view_compaction') === 'true',
     window: windowOf(given),
     isWindowStrict: given.get('strict_window') === 'true',
   }
@@ -51,7 +57,7 @@ const isPercent = ({ kind, text }: Term) => kind === 'text' && parsePercent(text
 const isTime = ({ kind, text }: Term) => kind === 'text' && parseMinuteOfDay(text) !== undefined
 const isTruth = ({ kind, text }: Term) => kind === 'word' && (text === 'true' || text === 'false')
 
-/** What the value of each parameter must be. Those of views are checked, and wait for views. */
+/** What the value of each parameter must be. */
 const PARAMETERS: ReadonlyMap<string, (value: Term) => boolean> = new Map([
   ['db_fragmentation', isPercent],
   ['view_fragmentation', isPercent],

@@ -96,7 +96,7 @@ export function designDocument({ id, revision, key, text }: DesignText): DesignD
 }
 
 /** What cannot be the name of a language is one that nobody speaks. */
-function languageOf({ language = null }: Readonly<Record<string, unknown>>): string {
+export function languageOf({ language = null }: Readonly<Record<string, unknown>>): string {
   if (language === null) return 'javascript'
   return typeof language === 'string' ? language : JSON.stringify(language)
 }

@@ -123,7 +123,7 @@ function numberedKey(prefix: Buffer, number: number): Buffer {
 }
 
 function writeNumberedKey(target: Buffer, at: number, prefix: Buffer, number: number): number {
-  assert(Number.isSafeInteger(number) && number >= 0)
+  if (!Number.isSafeInteger(number) || number < 0) assert.fail('A number in a key is a whole one, not negative.')
   target[at] = prefix[0]!
   target.writeUInt32BE(Math.floor(number / 0x1_0000_0000), at + 1)
   return target.writeUInt32BE(number >>> 0, at + 5)

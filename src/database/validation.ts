@@ -12,6 +12,7 @@ import type { DatabaseView } from './database-view.ts'
 import { summarizeRecord } from './document-record.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { documentKey } from './keys.ts'
+import { prepareFunctions } from './prepared-functions.ts'
 import { SharedValidation, type Verdict } from './shared-validation.ts'
 import type { UserContext } from './user-context.ts'
 import { type BodyEdit, editInputs, needsValidation } from './validated-edit.ts'
@@ -59,7 +60,9 @@ export class Validation {
   async #writePortion(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {
     for (let tries = 0; tries < TRIES; tries++) {
       const outcomes = await this.#try(edits, writer)
-      if (outcomes !== 'outdated') return outcomes
+      if (outcomes === 'outdated') continue
+      if (this.#parts.functions) prepareFunctions(this.#parts.functions, edits)
+      return outcomes
     }
     throw new RequestError(503, 'service_unavailable', 'Documents change faster than they are validated; try again.')
   }

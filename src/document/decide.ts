@@ -51,7 +51,7 @@ export interface Written {
 
 /** `tree` is the document as it is, undefined when it does not exist. */
 export function decide(tree: RevisionTree | undefined, edit: Edit, revisionLimit: number): Decision {
-  assert(edit.body > 0, 'bodies are numbered from 1')
+  if (edit.body <= 0) assert.fail('bodies are numbered from 1')
   if (edit.kind === 'replicated') return replicate(tree, edit, revisionLimit)
   const parent = parentOf(tree, edit)
   if (parent === 'conflict') return edit.kind === 'branching' ? branchOff(tree, edit, revisionLimit) : CONFLICT

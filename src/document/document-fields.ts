@@ -19,8 +19,10 @@ import {
 
 export interface DocumentFields {
   readonly id: DocumentId | undefined
-  /** From `_revisions`, or `_rev` alone. Its newest revision is the parent of an edit, or the edit itself when replicated. */
-  readonly path: RevisionPath | undefined
+  /** From `_revisions`, or else `_rev`: the parent of an edit, or the edit itself when replicated. */
+  readonly revision: RevisionId | undefined
+  /** From `_revisions`. */
+  readonly history: RevisionPath | undefined
   readonly deleted: boolean
   /** In the order of the document, which enters the revision id. */
   readonly attachments: readonly AttachmentField[]
@@ -54,28 +56,28 @@ export function parseDocument(text: Buffer): SentDocument {
 }
 
 /** What the underscore members of a document say. */
-export function readFields(specials: ReadonlyMap<string, Buffer>): DocumentFields {
+function readFields({ body, term, specials }: ScannedDocument): SentDocument {
   let id: DocumentId | undefined
   let revision: RevisionId | undefined
-  let path: RevisionPath | undefined
+  let history: RevisionPath | undefined
   let deleted = false
-  let attachments: readonly AttachmentField[] = []
-  for (const [name, text] of specials) {
+  let attachments = NO_ATTACHMENTS
+  for (const { name, value } of specials) {
     switch (name) {
       case '_id':
-        id = parseDocumentId(parsed(text))
+        id = parseDocumentId(parsed(value))
         break
       case '_rev':
-        if (path === undefined) revision = parseRevision(parsed(text))
+        if (history === undefined) revision = parseRevision(parsed(value))
         break
       case '_revisions':
-        path = readRevisions(parsed(text))
+        history = readRevisions(parsed(value))
         break
       case '_deleted':
-        deleted = readDeleted(parsed(text))
+        deleted = readDeleted(parsed(value))
         break
       case '_attachments':
-        attachments = readAttachments(text)
+        attachments = readAttachments(value)
         break
       case '_revs_info':
       case '_local_seq':
@@ -87,23 +89,19 @@ export function readFields(specials: ReadonlyMap<string, Buffer>): DocumentField
         throw badMember(name)
     }
   }
-  if (path === undefined && revision !== undefined) path = pathOf(revision)
-  return { id, path, deleted, attachments }
+  if (history) revision = formatRevision(history.start, history.hashes[0]!)
+  return { id, revision, history, deleted, attachments, body, term }
 }
 
 /** The path that a replicated document must bring along. */
 export function replicatedPath(fields: DocumentFields): RevisionPath {
-  const { path } = fields
-  if (path === undefined) {
+  const { revision, history } = fields
+  if (revision === undefined) {
     throw badRequest('When `new_edits: false`, the document needs `_rev` or `_revisions` specified')
   }
+  const path = history ?? { start: generationOf(revision), hashes: [hashOf(revision)] }
   if (path.start === 0) throw badRequest('Invalid rev format')
   return path
-}
-
-/** The revision that an interactive edit names as its parent. */
-export function namedRevision(fields: DocumentFields): RevisionId | undefined {
-  return fields.path && formatRevision(fields.path.start, fields.path.hashes[0]!)
 }
 
 /** Undefined when the next value is something else, which is read over. */
@@ -115,13 +113,10 @@ function scanObject(reader: JsonReader): ScannedDocument | undefined {
 
 function understood(scanned: ScannedDocument | undefined): SentDocument {
   if (scanned === undefined) throw badRequest('Document must be a JSON object')
-  const { body, term, specials } = scanned
-  return { ...readFields(specials), body, term }
+  return readFields(scanned)
 }
 
-function pathOf(revision: RevisionId): RevisionPath {
-  return { start: generationOf(revision), hashes: [hashOf(revision)] }
-}
+const NO_ATTACHMENTS: readonly AttachmentField[] = []
 
 function readRevisions(value: unknown): RevisionPath | undefined {
   if (!isObject(value)) throw badMember('_revisions')
@@ -148,7 +143,8 @@ function readDeleted(value: unknown): boolean {
   return value
 }
 
-function readAttachments(text: Buffer): AttachmentField[] {
+function readAttachments(text: string | Buffer): AttachmentField[] {
+  if (typeof text === 'string') throw badMember('_attachments')
   const reader = new JsonReader(text)
   if (reader.kind() !== 'object') throw badMember('_attachments')
   const attachments = new Map<string, AttachmentField>()
@@ -172,6 +168,6 @@ function badMember(name: string): Error {
   return docValidation(`Bad special document member: ${name}`)
 }
 
-function parsed(text: Buffer): unknown {
-  return JSON.parse(text.toString('utf8'))
+function parsed(value: string | Buffer): unknown {
+  return typeof value === 'string' ? value : JSON.parse(value.toString('utf8'))
 }

@@ -4,7 +4,9 @@
  */
 import { hash } from 'node:crypto'
 import { TermWriter } from '../encoding/erlang-term.ts'
-import { formatRevision, generationOf, hashBytes, hashOf, type RevisionId } from './revision-id.ts'
+import { writeHexadecimal } from '../encoding/short-bytes.ts'
+import { HASH_BYTES, isHexadecimal } from './hash-list.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId } from './revision-id.ts'
 
 /** Everything that the id depends on: neither the document's id nor the time. */
 export interface RevisionContent {
@@ -30,7 +32,7 @@ export function newRevision(parent: RevisionId | undefined, content: RevisionCon
   term.boolean(content.deleted)
   term.integer(parentGeneration)
   if (parent === undefined) term.integer(0)
-  else term.binary(hashBytes(hashOf(parent)))
+  else writeHash(hashOf(parent))
   term.append(content.term, 0, content.term.length)
   writeAttachments(content.attachments)
   term.closeList(list, 5)
@@ -41,11 +43,21 @@ export function newRevision(parent: RevisionId | undefined, content: RevisionCon
 export const EMPTY_BODY_TERM: Uint8Array = Buffer.from([0x68, 0x01, 0x6a])
 
 const term = new TermWriter(16 * 1024)
+const parentHash = Buffer.alloc(HASH_BYTES)
+
+function writeHash(hash: string): void {
+  if (!isHexadecimal(hash)) term.text(hash)
+  else {
+    writeHexadecimal(parentHash, 0, hash, 0)
+    term.binary(parentHash)
+  }
+}
 
 /** Last listed first: the order in which the current reference hashes them. */
 function writeAttachments(attachments: readonly AttachmentContent[]): void {
   const list = term.openList()
-  for (const { name, contentType, md5 } of attachments.toReversed()) {
+  for (let i = attachments.length - 1; i >= 0; i--) {
+    const { name, contentType, md5 } = attachments[i]!
     term.tuple(3)
     term.text(name)
     term.text(contentType)

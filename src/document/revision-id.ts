@@ -18,10 +18,24 @@ export const MAX_GENERATION = 999_999_999_999_999
 
 /** Reads a revision from outside. Anything else is the client's error. */
 export function parseRevision(value: unknown): RevisionId {
+  if (isUsual(value)) return value
   const parts = typeof value === 'string' ? /^([0-9]{1,15})-(.*)$/s.exec(value) : null
   const hash = normalHash(parts?.[2])
   if (parts === null || hash === undefined) throw badRequest('Invalid rev format')
   return formatRevision(Number(parts[1]), hash)
+}
+
+/** Whether it is just as a server writes it: to take that apart and put it together again would take longer. */
+function isUsual(value: unknown): value is RevisionId {
+  if (typeof value !== 'string') return false
+  const dash = value.length - HASH_LENGTH - 1
+  if (dash < 1 || dash > GENERATION_LENGTH || value[dash] !== '-' || value[0] === '0') return false
+  for (let i = 0; i < value.length; i++) {
+    const code = value.charCodeAt(i)
+    const isDigit = code >= DIGIT_ZERO && code <= DIGIT_NINE
+    if (!isDigit && i !== dash && (i < dash || code < LETTER_A || code > LETTER_F)) return false
+  }
+  return true
 }
 
 /** The hash as it is stored and compared; undefined where 32 characters are not hexadecimal, or it cannot be UTF-8. */
@@ -61,4 +75,8 @@ export function compareHashes(left: string, right: string): number {
 }
 
 const HASH_LENGTH = 32
+const GENERATION_LENGTH = 15
 const DIGIT_ZERO = 0x30
+const DIGIT_NINE = 0x39
+const LETTER_A = 0x61
+const LETTER_F = 0x66

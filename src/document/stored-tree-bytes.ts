@@ -3,6 +3,7 @@
  *
  *   body  the status in the two low bits of its first byte, the body number above them; without body: length of the run
  */
+import { writeHexadecimal } from '../encoding/short-bytes.ts'
 import { writeVarint } from '../encoding/varint.ts'
 import type { StoredBody } from './revision-tree.ts'
 
@@ -60,7 +61,7 @@ export class StoredTreeWriter {
 
   /** A hash of 32 hexadecimal digits. */
   hash(digits: string): void {
-    this.#at += this.#target.write(digits, this.#at, 'hex')
+    this.#at = writeHexadecimal(this.#target, this.#at, digits, 0)
   }
 
   written(): Buffer {

@@ -1,7 +1,5 @@
 const initialCapacity = 256
 const largestKeptCapacity = 1024 * 1024
-/** For so many a loop is faster than what the system has. */
-const fewBytes = 64
 
 /**
  * A growing buffer that is written from front to back and used again and again, so that encoding a key allocates nothing
@@ -37,19 +35,10 @@ export class ByteSink {
     this.length += source.length
   }
 
-  /** A part of other bytes. */
-  pushBytes(source: Uint8Array, start: number, end: number): void {
-    this.reserve(end - start)
-    const { bytes, length } = this
-    if (end - start > fewBytes) bytes.set(source.subarray(start, end), length)
-    else for (let from = start, to = length; from < end; from++, to++) bytes[to] = source[from]!
-    this.length = length + end - start
-  }
-
   /** A copy of what was written from `start` on. */
   copy(start = 0): Buffer {
     const copy = Buffer.allocUnsafe(this.length - start)
-    if (copy.length > fewBytes) copy.set(this.bytes.subarray(start, this.length))
+    if (copy.length > 64) copy.set(this.bytes.subarray(start, this.length))
     else for (let i = 0; i < copy.length; i++) copy[i] = this.bytes[start + i]!
     return copy
   }

@@ -34,6 +34,9 @@ export const MAX_INTEGER_DIGITS = 10_000
 const term = new TermWriter()
 const names = new NameStack()
 
+/** The string that it is, or the minified text of a value of another kind. */
+export type ValueApart = string | Buffer
+
 export class JsonScanner extends JsonCursor {
   /** Whether some object of the last scan has a member twice; both are then in its text and its term. */
   hasDuplicates = false
@@ -56,9 +59,9 @@ export class JsonScanner extends JsonCursor {
 
   /**
    * The next value, an object, without some of its members: each whose name begins with an underscore and that `isApart`
-   * claims is handed to `apart` with its text instead.
+   * claims is handed to `apart` instead.
    */
-  objectWithout(isApart: (name: string) => boolean, apart: (name: string, text: Buffer) => void): void {
+  objectWithout(isApart: (name: string) => boolean, apart: (name: string, value: ValueApart) => void): void {
     this.#begin()
     this.expect(OPEN_BRACE)
     term.tuple(1)
@@ -184,11 +187,20 @@ export class JsonScanner extends JsonCursor {
     return output.length
   }
 
-  /** The text of the value of a member that is left out. Its duplicates are for whoever reads it to judge. */
-  #valueApart(): Buffer {
-    const hadDuplicates = this.hasDuplicates
+  /** The value of a member that is left out. Its duplicates are for whoever reads it to judge. */
+  #valueApart(): ValueApart {
     this.expect(COLON)
-    this.next()
+    return this.next() === QUOTE ? this.#stringApart() : this.#textApart()
+  }
+
+  #stringApart(): string {
+    const start = term.length + BINARY_HEADER_BYTES
+    this.#string()
+    return term.bytes.toString('utf8', start, term.length)
+  }
+
+  #textApart(): Buffer {
+    const hadDuplicates = this.hasDuplicates
     output.keepTo(this.position)
     const start = output.length
     this.#value(2)

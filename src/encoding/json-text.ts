@@ -18,8 +18,14 @@ export interface ScannedDocument {
   readonly body: Buffer
   /** The Erlang term of the body, without the version byte: the part of the revision id that the content decides. */
   readonly term: Buffer
-  /** The members whose names begin with an underscore, in order, each with the minified text of its value. */
-  readonly specials: ReadonlyMap<string, Buffer>
+  /** The members whose names begin with an underscore, in order. */
+  readonly specials: readonly SpecialMember[]
+}
+
+export interface SpecialMember {
+  readonly name: string
+  /** The string that it is, or the minified text of a value of another kind. */
+  value: string | Buffer
 }
 
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
@@ -81,6 +87,17 @@ export class JsonReader {
     scanner.position++
   }
 
+  /** The elements of the next value, an array, each as `read` makes it, which has to read it. */
+  listOf<T>(read: () => T): T[] {
+    const scanner = this.#scanner
+    const list: T[] = []
+    scanner.expect(OPEN_BRACKET)
+    for (let first = scanner.next(); first !== CLOSE_BRACKET; first = scanner.nextElement(CLOSE_BRACKET))
+      list.push(read())
+    scanner.position++
+    return list
+  }
+
   /** The minified text of the next value. Members that come twice stay. */
   text(): Buffer {
     this.#scanner.value()
@@ -100,8 +117,12 @@ export class JsonReader {
   /** The next value, an object, as a document. Of members that come twice the last counts, at the place of the first. */
   document(): ScannedDocument {
     const scanner = this.#scanner
-    const specials = new Map<string, Buffer>()
-    scanner.objectWithout(isSpecial, (name, text) => specials.set(name, text))
+    const specials: SpecialMember[] = []
+    scanner.objectWithout(isSpecial, (name, value) => {
+      const known = specials.length === 0 ? undefined : specials.find((special) => special.name === name)
+      if (known) known.value = value
+      else specials.push({ name, value })
+    })
     const body = scanner.copyText()
     if (scanner.hasDuplicates) return { ...scanned(keepLastOfDuplicates(body)), specials }
     return { body, term: scanner.copyTerm(), specials }

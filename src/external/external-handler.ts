@@ -22,7 +22,7 @@ export class ExternalHandler {
       if (!this.#process?.isAlive) this.#process = new AnsweringProcess(this.#options)
       return await this.#process.ask(line)
     } finally {
-      this.#places.giveBack()
+      this.#places.giveBack(run.owner)
     }
   }
 

@@ -84,6 +84,10 @@ class LanguageFunctions implements Functions {
     return this.#of(design).list(design, name, call, run)
   }
 
+  prepare(language: string): void {
+    if (language === BUILT_IN && !this.#languages?.find(language)) this.#sandbox.prepare(language)
+  }
+
   async close(): Promise<void> {
     await Promise.all([this.#sandbox.close(), this.#languages?.close()])
   }

@@ -5,12 +5,15 @@
 import { PORTION_HEADER_BYTES } from './frame.ts'
 
 const PORTION_BYTES = 56 * 1024
+const NO_ROOM = Buffer.alloc(0)
 const OPEN = 0x5b
 const COMMA = 0x2c
 const CLOSE = 0x5d
 
-export function documentPortions(documents: readonly Uint8Array[]): Buffer {
-  const body = Buffer.allocUnsafe(mostBytes(documents))
+/** Written to the room where that is large enough. */
+export function documentPortions(documents: readonly Uint8Array[], room: Buffer = NO_ROOM): Buffer {
+  const size = mostBytes(documents)
+  const body = size <= room.length ? room : Buffer.allocUnsafe(size)
   let at = 0
   for (let next = 0; next < documents.length; ) {
     const headerAt = at

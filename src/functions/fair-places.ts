@@ -1,12 +1,14 @@
 /**
  * So many may run at a time; who comes later waits, and owners take turns: who lets many wait does not hold up who lets
- * one wait. A place that is given back goes to the next in line, so that nobody can slip in between.
+ * one wait, and no owner gets all places where there are some. A place that is given back goes to the next in line, so
+ * that nobody can slip in between.
  */
 import { RequestError } from '../document/request-error.ts'
-import { FairQueue } from './fair-queue.ts'
+import { FairQueue, mostOfOneOwner } from './fair-queue.ts'
 import type { Run } from './functions.ts'
 
 interface Waiter {
+  readonly owner: string
   serve(): void
   refuse(error: Error): void
 }
@@ -17,7 +19,9 @@ export class FairPlaces {
   /** How many there are now; it may change at any time. */
   readonly #limit: () => number
   readonly #waiting = new FairQueue<Waiter>()
-  #taken = 0
+  /** Of each owner that has one. */
+  readonly #taken = new Map<string, number>()
+  #takenOfAll = 0
   #closed: Error | undefined
 
   constructor(limit: () => number) {
@@ -28,10 +32,7 @@ export class FairPlaces {
   async take({ owner, signal }: Run): Promise<void> {
     signal?.throwIfAborted()
     if (this.#closed) throw this.#closed
-    if (this.#taken < this.#limit()) {
-      this.#taken++
-      return
-    }
+    if (this.takeNow(owner)) return
     if (this.#waiting.size >= MOST_WAITING) {
       throw new RequestError(503, 'service_unavailable', 'Too many calls of functions wait.')
     }
@@ -41,6 +42,7 @@ export class FairPlaces {
       }
       const forget = () => signal?.removeEventListener('abort', giveUp)
       const waiter: Waiter = {
+        owner,
         serve: () => {
           forget()
           resolve()
@@ -55,17 +57,24 @@ export class FairPlaces {
     })
   }
 
-  giveBack(): void {
-    this.#taken--
+  /** Takes a place if there is one without waiting. */
+  takeNow(owner: string): boolean {
+    if (this.#closed || this.#takenOfAll >= this.#limit() || !this.#mayHaveMore(owner)) return false
+    this.#count(owner, 1)
+    return true
+  }
+
+  giveBack(owner: string): void {
+    this.#count(owner, -1)
     this.serve()
   }
 
   /** To be called when the limit may have grown. */
   serve(): void {
-    while (this.#taken < this.#limit()) {
-      const waiter = this.#waiting.shift()
+    while (this.#takenOfAll < this.#limit()) {
+      const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner))
       if (!waiter) return
-      this.#taken++
+      this.#count(waiter.owner, 1)
       waiter.serve()
     }
   }
@@ -74,5 +83,16 @@ export class FairPlaces {
   close(error: Error): void {
     this.#closed = error
     for (let waiter = this.#waiting.shift(); waiter; waiter = this.#waiting.shift()) waiter.refuse(error)
+  }
+
+  #mayHaveMore(owner: string): boolean {
+    return (this.#taken.get(owner) ?? 0) < mostOfOneOwner(this.#limit())
+  }
+
+  #count(owner: string, places: number): void {
+    const taken = (this.#taken.get(owner) ?? 0) + places
+    if (taken === 0) this.#taken.delete(owner)
+    else this.#taken.set(owner, taken)
+    this.#takenOfAll += places
   }
 }

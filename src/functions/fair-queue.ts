@@ -15,6 +15,12 @@ export class FairQueue<Item> {
     this.#size++
   }
 
+  /** Whether any of those who wait is such an owner. */
+  some(isSuch: (owner: string) => boolean): boolean {
+    for (const owner of this.#waiting.keys()) if (isSuch(owner)) return true
+    return false
+  }
+
   /** The item whose turn it is; it stays. */
   get first(): Item | undefined {
     const [items] = this.#waiting.values()
@@ -44,4 +50,13 @@ export class FairQueue<Item> {
     this.#size--
     return true
   }
+}
+
+/** What one owner may have of four places; of fewer it may have all. */
+const SHARE = 3 / 4
+const SHARED_PLACES = 4
+
+/** How many of so many places one owner may have at a time, so that some are left to others. */
+export function mostOfOneOwner(places: number): number {
+  return places < SHARED_PLACES ? places : Math.ceil(SHARE * places)
 }

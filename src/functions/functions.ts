@@ -27,6 +27,11 @@ export interface Functions {
   show(design: DesignProgram, name: string, call: DocumentCall, run: Run): Promise<FunctionResponse>
   update(design: DesignProgram, name: string, call: DocumentCall, run: Run): Promise<UpdateResult>
   list(design: DesignProgram, name: string, call: ListCall, run: Run): Promise<ListRun>
+  /**
+   * Functions of this language will be called soon: what runs them starts in the background, unless it is there. Costs nothing
+   * where it is, and goes again where nobody calls.
+   */
+  prepare(language: string): void
   /** Ends all processes; calls under way fail. */
   close(): Promise<void>
 }

@@ -142,6 +142,9 @@ export class QueryServerFunctions implements Functions {
     this.#pool.restart()
   }
 
+  /** What the operator named starts with the first call: nobody knows what it does when it has nothing to do. */
+  prepare(): void {}
+
   close(): Promise<void> {
     return this.#pool.close()
   }

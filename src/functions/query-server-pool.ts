@@ -65,7 +65,7 @@ export class QueryServerPool {
     try {
       return await this.#taken(run, prefers)
     } catch (error) {
-      this.#places.giveBack()
+      this.#places.giveBack(run.owner)
       run.signal?.throwIfAborted()
       throw error
     }
@@ -99,7 +99,7 @@ export class QueryServerPool {
       const letGo = this.#hold(server, run)
       try {
         await this.#options.prepare(server)
-        return this.#heldServer(server, letGo)
+        return this.#heldServer(server, run, letGo)
       } catch (error) {
         server.kill()
         letGo()
@@ -109,14 +109,14 @@ export class QueryServerPool {
     }
   }
 
-  #heldServer(server: QueryServer, letGo: () => void): TakenServer {
+  #heldServer(server: QueryServer, { owner }: Run, letGo: () => void): TakenServer {
     // Not to be told from the pool: by then somebody else may have it.
     let isHeld = true
     const release = () => {
       if (!isHeld) return
       isHeld = false
       letGo()
-      this.#places.giveBack()
+      this.#places.giveBack(owner)
     }
     const abandon = () => {
       if (isHeld) server.kill()

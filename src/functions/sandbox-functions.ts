@@ -46,10 +46,15 @@ export interface SandboxOptions {
 
 /** How often a call is begun when its process is killed from outside. */
 const MOST_TRIES = 5
+/** As much as an index puts into one call. */
+const ROOM_BYTES = 640 * 1024
+const MOST_ROOMS = 4
 
 export class SandboxFunctions implements Functions {
   readonly #settings: () => FunctionSettings
   readonly #pool: SandboxPool
+  /** For documents on their way. */
+  readonly #rooms: Buffer[] = []
 
   constructor({ settings, log }: SandboxOptions) {
     this.#settings = settings
@@ -58,7 +63,14 @@ export class SandboxFunctions implements Functions {
 
   async map(program: MapProgram, documents: readonly Uint8Array[], run: Run): Promise<MappedBatch> {
     if (program.maps.length === 0) return { rows: 0, fields: new Uint32Array(), block: Buffer.alloc(0) }
-    return mappedBatch(await this.#call(mapProgram(program, run), 'map', documentPortions(documents), run))
+    // Used again and again: to allocate and sweep it costs more than to write it.
+    const room = this.#rooms.pop() ?? Buffer.allocUnsafe(ROOM_BYTES)
+    try {
+      const portions = documentPortions(documents, room)
+      return mappedBatch(await this.#call(mapProgram(program, run), 'map', portions, run))
+    } finally {
+      if (this.#rooms.length < MOST_ROOMS) this.#rooms.push(room)
+    }
   }
 
   reduce(program: ReduceProgram, groups: readonly (readonly ReduceInput[])[], run: Run): Promise<string[]> {
@@ -125,6 +137,10 @@ export class SandboxFunctions implements Functions {
       const begun = await tries.unlessKilled(list.begin(number, callParts('list', input)))
       if (begun) return begun
     }
+  }
+
+  prepare(): void {
+    this.#pool.prepare()
   }
 
   close(): Promise<void> {

@@ -1,15 +1,15 @@
 /**
  * The sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. Who finds none free waits;
  * owners take turns, and none gets all places where there are some. A program goes to a process that knows it already, if
- * there is one. A batch whose turn it is may be put behind another one of its program, so that the process need not wait
+ * there is one. Whose functions brought processes down gets new ones, and does not take those that others use. A batch whose turn it is may be put behind another one of its program, so that the process need not wait
  * for the server in between.
  */
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../document/request-error.ts'
 import type { Log } from '../runtime/log.ts'
-import { FairQueue } from './fair-queue.ts'
+import { FairQueue, mostOfOneOwner } from './fair-queue.ts'
 import type { Run } from './functions.ts'
-import { MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
+import { type EndCause, MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
 
 export interface SandboxPoolOptions {
   readonly log: Log
@@ -36,14 +36,20 @@ interface Use {
   calls: number
 }
 
+/** A process without work. */
+interface Rest {
+  readonly since: number
+  /** Who used it last. */
+  readonly owner: string | undefined
+}
+
 const MOST_WAITING = 10_000
 /** How long a process is kept without work. */
 const IDLE_LIMIT_MS = 120_000
+/** How long an owner has a bad name. */
+const BLAME_MS = 10_000
 const BUSY_WATCH_MS = 50
 const IDLE_WATCH_MS = 10_000
-/** What one owner may have of four places; of fewer it may have all. */
-const SHARE = 3 / 4
-const SHARED_PLACES = 4
 /** So many starts that fail one after the other, and whoever waits is told. */
 const MOST_FAILED_STARTS = 20
 
@@ -54,9 +60,11 @@ export class SandboxPool {
   readonly #options: SandboxPoolOptions
   readonly #waiting = new FairQueue<Waiter>()
   readonly #starting = new Set<SandboxProcess>()
-  /** Since when; the one that was used last is at the end. */
-  readonly #idle = new Map<SandboxProcess, number>()
+  /** The one that was used last is at the end. */
+  readonly #idle = new Map<SandboxProcess, Rest>()
   readonly #busy = new Map<SandboxProcess, Use>()
+  /** Owners whose functions brought a process down lately, and until when that counts. */
+  readonly #blamed = new Map<string, number>()
   #failedStarts = 0
   #watch: NodeJS.Timeout | undefined
   #watchMs = 0
@@ -95,10 +103,17 @@ export class SandboxPool {
     })
   }
 
+  /** Has a process at hand for whoever comes first, for as long as any is kept without work. */
+  prepare(): void {
+    if (this.#isClosed || this.#busy.size + this.#idle.size + this.#starting.size > 0) return
+    this.#start()
+    this.#watchEvery(BUSY_WATCH_MS)
+  }
+
   giveBack(sandbox: SandboxProcess): void {
     const use = this.#busy.get(sandbox)
     if (!use) return
-    if (--use.calls === 0) this.#free(sandbox)
+    if (--use.calls === 0) this.#free(sandbox, use)
     this.#serve()
   }
 
@@ -116,19 +131,21 @@ export class SandboxPool {
     await Promise.all(all.map(({ exited }) => exited))
   }
 
-  #free(sandbox: SandboxProcess): void {
+  #free(sandbox: SandboxProcess, { owner }: Use): void {
     this.#busy.delete(sandbox)
+    const now = performance.now()
+    if (sandbox.cause && FAULTS.has(sandbox.cause)) this.#blamed.set(owner, now + BLAME_MS)
     sandbox.release()
-    // What is left of a call must not be taken for the answer to the next one.
-    if (this.#isClosed || sandbox.isBusy) sandbox.kill('closed')
-    else if (sandbox.isRunning) this.#idle.set(sandbox, performance.now())
+    // What is left of a call must not be taken for the answer to the next one, nor one be slow for what another did.
+    if (this.#isClosed || sandbox.isBusy || sandbox.isLast) sandbox.kill('closed')
+    else if (sandbox.isRunning) this.#idle.set(sandbox, { since: now, owner })
   }
 
   #serve(): void {
     while (this.#waiting.size > 0 && this.#idle.size > 0) {
-      const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner))
+      const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner) && !this.#mustStart(owner))
       if (!waiter) break
-      const sandbox = this.#idleFor(waiter.programKey)
+      const sandbox = this.#idleFor(waiter)
       if (!sandbox) {
         this.#waiting.push(waiter.owner, waiter)
         break
@@ -164,9 +181,23 @@ export class SandboxPool {
   }
 
   #mostStarts(): number {
-    // Where some are idle, those that wait have had their share.
-    if (this.#idle.size > 0) return 0
-    return Math.min(this.#waiting.size, this.#options.limit() - this.#busy.size, MOST_STARTS)
+    // Where some are idle, those that wait have had their share, or a bad name.
+    const mayStart = (owner: string) => this.#mayHaveMore(owner) && this.#mustStart(owner)
+    if (this.#idle.size > 0 && !this.#waiting.some(mayStart)) return 0
+    return Math.min(this.#waiting.size, this.#options.limit() - this.#busy.size - this.#idle.size, MOST_STARTS)
+  }
+
+  /** Whether what is idle is not for this owner. Where no more can be started it is for everybody. */
+  #mustStart(owner: string): boolean {
+    if (!this.#blamed.has(owner)) return false
+    if (this.#busy.size + this.#idle.size >= this.#options.limit()) return false
+    for (const sandbox of this.#idle.keys()) if (this.#isFor(owner, sandbox)) return false
+    return true
+  }
+
+  #isFor(owner: string, sandbox: SandboxProcess): boolean {
+    const rest = this.#idle.get(sandbox)
+    return rest !== undefined && (rest.owner === undefined || rest.owner === owner)
   }
 
   #start(): void {
@@ -177,27 +208,31 @@ export class SandboxPool {
       this.#starting.delete(sandbox)
       sandbox.release()
       this.#failedStarts = hasStarted ? 0 : this.#failedStarts + 1
-      if (hasStarted && !this.#isClosed) this.#idle.set(sandbox, performance.now())
+      if (hasStarted && !this.#isClosed) this.#idle.set(sandbox, { since: performance.now(), owner: undefined })
       if (this.#failedStarts >= MOST_FAILED_STARTS) this.#refuseAll(cannotStart())
       this.#serve()
     })
   }
 
   #mayHaveMore(owner: string): boolean {
-    const limit = this.#options.limit()
-    if (limit < SHARED_PLACES) return true
     let count = 0
     for (const use of this.#busy.values()) if (use.owner === owner) count++
-    return count < SHARE * limit
+    return count < mostOfOneOwner(this.#options.limit())
   }
 
-  /** One that knows the program, or else the one that was used last. */
-  #idleFor(programKey: string): SandboxProcess | undefined {
+  /** One that knows the program, or else one that nobody else has used, or else the one that was used last. */
+  #idleFor({ owner, programKey }: Waiter): SandboxProcess | undefined {
+    const worthOf = (sandbox: SandboxProcess) =>
+      sandbox.programs.has(programKey) ? 2 : Number(this.#isFor(owner, sandbox))
     let chosen: SandboxProcess | undefined
+    let worth = 0
     for (const sandbox of this.#idle.keys()) {
       // One that ended while nobody looked is no use.
       if (!sandbox.isRunning) this.#idle.delete(sandbox)
-      else if (!chosen?.programs.has(programKey) || sandbox.programs.has(programKey)) chosen = sandbox
+      else if (worthOf(sandbox) >= worth) {
+        chosen = sandbox
+        worth = worthOf(sandbox)
+      }
     }
     if (chosen) this.#idle.delete(chosen)
     return chosen
@@ -220,7 +255,8 @@ export class SandboxPool {
     const now = performance.now()
     for (const sandbox of this.#starting) sandbox.watchStart(now)
     for (const sandbox of this.#busy.keys()) sandbox.watch(now)
-    for (const [sandbox, since] of this.#idle) {
+    for (const [owner, until] of this.#blamed) if (now > until) this.#blamed.delete(owner)
+    for (const [sandbox, { since }] of this.#idle) {
       if (now - since < IDLE_LIMIT_MS) continue
       this.#idle.delete(sandbox)
       sandbox.kill('closed')
@@ -233,6 +269,8 @@ export class SandboxPool {
     }
   }
 }
+
+const FAULTS: ReadonlySet<EndCause> = new Set(['time', 'memory', 'protocol', 'itself'])
 
 function closed(): RequestError {
   return new RequestError(500, 'os_process_error', 'The sandbox is closed.')

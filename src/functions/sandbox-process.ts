@@ -4,7 +4,7 @@
  * ends it, its calls are told, and the one whose turn it was not yet is told that it had no part in it.
  */
 import type { ChildProcess } from 'node:child_process'
-import { constants } from 'node:os'
+import { constants, setPriority } from 'node:os'
 import type { Log } from '../runtime/log.ts'
 import { type Frame, FrameReader, frameHeader, Reply } from './frame.ts'
 import { processorMs, residentMb } from './process-use.ts'
@@ -52,6 +52,9 @@ const SLACK_MS = 150
 const MOST_PATIENCE = 4
 /** What a call that is given up may take to end by itself: a new process costs more than that. */
 const GRACE_MS = 100
+/** Who gives no sign for so long goes on with what others leave of the processors. */
+const SHORT_SILENCE_MS = 250
+const LAST_PRIORITY = constants.priority.PRIORITY_LOW
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
 /** To put such parts together costs less than to write them one by one. */
 const SMALL_BYTES = 16 * 1024
@@ -75,6 +78,7 @@ export class SandboxProcess {
   #workAt = { sign: 0, ms: 0 }
   #onStart: (hasStarted: boolean) => void = () => {}
   #isRunning = true
+  #isLast = false
   #cause: EndCause | undefined
   #lastWords = ''
 
@@ -109,6 +113,16 @@ export class SandboxProcess {
   /** Not from the moment on that it is killed, however long it takes to be gone. */
   get isRunning(): boolean {
     return this.#isRunning && this.#cause === undefined
+  }
+
+  /** Why it ended or will end at once, if it does. */
+  get cause(): EndCause | undefined {
+    return this.#cause
+  }
+
+  /** Whether all others come before it: there is no way back from that. */
+  get isLast(): boolean {
+    return this.#isLast
   }
 
   get isBusy(): boolean {
@@ -156,6 +170,7 @@ export class SandboxProcess {
     const { timeoutMs, memoryMb } = call.limits
     if (this.#isOverdue(now, timeoutMs)) this.kill('time')
     else if (residentMb(this.#child.pid) > memoryMb) this.kill('memory')
+    else if (now - this.#lastSign > SHORT_SILENCE_MS) this.#putLast()
   }
 
   /** The same while it starts: a busy machine is no fault of a function. */
@@ -185,6 +200,17 @@ export class SandboxProcess {
     const silentMs = now - this.#lastSign
     if (silentMs <= timeoutMs + SLACK_MS) return false
     return silentMs > MOST_PATIENCE * timeoutMs || processorMs(this.#child.pid) - this.#workAt.ms >= timeoutMs
+  }
+
+  #putLast(): void {
+    const { pid } = this.#child
+    if (this.#isLast || pid === undefined) return
+    this.#isLast = true
+    try {
+      setPriority(pid, LAST_PRIORITY)
+    } catch {
+      // It has ended.
+    }
   }
 
   #hear(piece: Buffer): void {
@@ -221,6 +247,7 @@ export class SandboxProcess {
     this.#isRunning = false
     running.delete(this)
     const cause = this.#cause ?? (isKilled ? 'killed' : 'itself')
+    this.#cause = cause
     if (cause !== 'closed' && cause !== 'fatal')
       this.#log.warn('A sandbox process ended.', { cause, status, words: this.#lastWords })
     this.#onStart(false)

@@ -1,5 +1,4 @@
 /** What an isolate is made of: the functions of one design document, index or view, and of nobody else. */
-import type { Collation } from '../encoding/collation-key.ts'
 import { Request } from './frame.ts'
 import type { DesignProgram, MapProgram, ReduceProgram, Run } from './functions.ts'
 import type { SandboxProcess } from './sandbox-process.ts'
@@ -7,26 +6,21 @@ import type { SandboxProcess } from './sandbox-process.ts'
 export interface SandboxProgram {
   /** Tells it from all others. Owners never share an isolate, though their functions be the same. */
   readonly key: string
-  /** Of its map functions. */
-  readonly collations?: readonly Collation[]
-  /** JSON for the isolate. */
-  text(): string
+  readonly maps?: MapProgram['maps']
+  /** JSON of its other members, in no braces. */
+  members(): string
 }
 
 export function mapProgram({ key, library, maps }: MapProgram, { owner }: Run): SandboxProgram {
-  return {
-    key: `map\0${owner}\0${key}`,
-    collations: maps.map(({ collation }) => collation),
-    text: () => `{"library":${library ?? 'null'},"maps":${JSON.stringify(maps.map(({ source }) => source))}}`,
-  }
+  return { key: `map\0${owner}\0${key}`, maps, members: () => `"library":${library ?? 'null'}` }
 }
 
 export function reduceProgram({ source }: ReduceProgram, { owner }: Run): SandboxProgram {
-  return { key: `reduce\0${owner}\0${source}`, text: () => JSON.stringify({ reduce: source }) }
+  return { key: `reduce\0${owner}\0${source}`, members: () => `"reduce":${JSON.stringify(source)}` }
 }
 
 export function designProgram({ id, key, text }: DesignProgram, { owner }: Run): SandboxProgram {
-  return { key: `design\0${owner}\0${key}`, text: () => `{"id":${JSON.stringify(id)},"design":${text}}` }
+  return { key: `design\0${owner}\0${key}`, members: () => `"id":${JSON.stringify(id)},"design":${text}` }
 }
 
 /** Isolates that a process keeps. */
@@ -48,7 +42,7 @@ export function loadProgram(sandbox: SandboxProcess, program: SandboxProgram, me
     sandbox.tell(Request.drop, oldest, [])
     programs.delete(key)
   }
-  const loaded = { memoryMb, collations: program.collations, inner: program.text() }
+  const loaded = { memoryMb, maps: program.maps, members: program.members() }
   sandbox.tell(Request.load, number, [Buffer.from(JSON.stringify(loaded))])
   return number
 }

@@ -43,8 +43,8 @@ export function mappedBatch(body: Buffer): MappedBatch {
   const rows = body.length < 4 ? 0 : body.readUInt32LE(0)
   const end = 4 + rows * MAPPED_FIELDS * Uint32Array.BYTES_PER_ELEMENT
   if (end > body.length) throw spoiled()
-  const fields = new Uint32Array(rows * MAPPED_FIELDS)
-  Buffer.from(fields.buffer).set(body.subarray(4, end))
+  // Buffers begin at multiples of eight.
+  const fields = new Uint32Array(body.buffer, body.byteOffset + 4, rows * MAPPED_FIELDS)
   return { rows, fields, block: body.subarray(end) }
 }
 

@@ -100,7 +100,8 @@ function errorHeaders(error: RequestError): Headers {
 
 const NEWLINE = Buffer.from('\n')
 
-const SERVER_LINE = headerLine('Server', `Service/${version} (Node.js/${process.versions.node})`)
+/** Who answers. */
+export const SERVER_LINE = headerLine('Server', `Service/${version} (Node.js/${process.versions.node})`)
 const CACHE_LINE = headerLine('Cache-Control', 'must-revalidate')
 const JSON_LINE = headerLine('Content-Type', 'application/json')
 const TEXT_LINE = headerLine('Content-Type', 'text/plain;charset=utf-8')

@@ -20,7 +20,7 @@ import { databaseOf } from './database-resource.ts'
 import { attachmentPathOf, documentSegments, isEscapedDesign, redirectToDesign } from './document-path.ts'
 import { keptAttachments } from './document-writing.ts'
 import { type ByteRange, byteRangesBody, newBoundary } from './multipart-writer.ts'
-import { namedParent, revisionParameter } from './revision-parameter.ts'
+import { namedParent, revisionToRead } from './revision-parameter.ts'
 import { writeAnswer } from './write-answer.ts'
 
 export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
@@ -28,7 +28,7 @@ export async function readAttachment(call: Call, context: HttpContext): Promise<
   const { id, name } = attachmentPathOf(call)
   const database = await databaseOf(call, context)
   using view = database.view()
-  const revision = revisionParameter(call)
+  const revision = revisionToRead(call)
   const document = await (revision === undefined ? openDocument(view, id) : openRevision(view, id, revision))
   view.release()
   const attachment = document.attachments.find((each) => each.name === name)

@@ -3,7 +3,7 @@ import { AllOrNothingError } from '../database/all-or-nothing.ts'
 import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../database/attachment-edits.ts'
 import type { Database } from '../database/database.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
-import { namedRevision, readDocument, type SentDocument } from '../document/document-fields.ts'
+import { readDocument, type SentDocument } from '../document/document-fields.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { badRequest, type RequestError } from '../document/request-error.ts'
 import { formatRevision } from '../document/revision-id.ts'
@@ -62,7 +62,7 @@ function readRequest(text: Buffer): BulkRequest {
     else if (name === 'all_or_nothing') allOrNothing = reader.value()
     else if (name === 'docs') {
       if (reader.kind() !== 'array') refusal = badRequest('`docs` parameter must be an array.')
-      else documents = Array.from(reader.elements(), () => readDocument(reader))
+      else documents = reader.listOf(() => readDocument(reader))
     }
   }
   reader.end()
@@ -80,7 +80,7 @@ function target(
 ): { readonly id: DocumentId; readonly mode: EditMode } {
   if (!newEdits && document.id === undefined) throw badRequest('Document id must not be empty')
   const id = document.id ?? parseDocumentId(uuids.next())
-  return { id, mode: newEdits ? { parent: namedRevision(document), branching: allOrNothing } : { replicated: true } }
+  return { id, mode: newEdits ? { parent: document.revision, branching: allOrNothing } : { replicated: true } }
 }
 
 function hasAttachments(id: DocumentId, { attachments }: SentDocument): boolean {

@@ -13,6 +13,7 @@ import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { multipartSource, revisionList } from './document-answer.ts'
+import { enclosed } from './enclosed-text.ts'
 import { bulkGetBody, newBoundary, type RevisionPart } from './multipart-writer.ts'
 import { readJsonObject, requireJsonType } from './request-body.ts'
 
@@ -107,26 +108,27 @@ function failureOf({ id, rev, error }: BulkFailure) {
 }
 
 async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<string | Buffer> {
-  yield '{"results":['
+  // Goes out with what comes next.
+  let before = '{"results":['
   for (const [i, entry] of entries.entries()) {
     using result = await readEntry(reading, entry)
     const { id, isSince, items } = result
-    yield `${i === 0 ? '' : ','}{"id":${JSON.stringify(id)},"docs":[`
+    before += `${i === 0 ? '' : ','}{"id":${JSON.stringify(id)},"docs":[`
     let separator = ''
     for await (const item of items()) {
-      yield separator
-      separator = ','
-      if ('error' in item) yield `{"error":${JSON.stringify(failureOf(item))}}`
-      else {
-        yield '{"ok":'
-        if (reading.contents || isSince) yield* inlineText(item, reading.database.attachments, reading).chunks()
-        else yield stubText(item, reading)
+      before += separator
+      if ('error' in item) yield `${before}{"error":${JSON.stringify(failureOf(item))}}`
+      else if (reading.contents || isSince) {
+        yield `${before}{"ok":`
+        yield* inlineText(item, reading.database.attachments, reading).chunks()
         yield '}'
-      }
+      } else yield enclosed(`${before}{"ok":`, stubText(item, reading), '}')
+      before = ''
+      separator = ','
     }
-    yield ']}'
+    before += ']}'
   }
-  yield ']}\n'
+  yield `${before}]}\n`
 }
 
 async function* resultParts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<RevisionPart> {

@@ -31,8 +31,9 @@ export async function requestedFilter(request: FilterRequest): Promise<ChangeFil
   throw badRequest('unknown builtin filter name')
 }
 
-function wantedIds({ call, parameters, body }: FilterRequest): string[] {
-  const ids = call.method === 'POST' ? bodyObject(body).doc_ids : jsonOf(parameters.documentIds)
+/** In the body of a POST, or in the query: a POST takes what a GET takes. */
+function wantedIds({ parameters, body }: FilterRequest): string[] {
+  const ids = (body ? bodyObject(body).doc_ids : undefined) ?? jsonOf(parameters.documentIds)
   if (!Array.isArray(ids)) throw badRequest('`doc_ids` filter parameter is not a list.')
   return ids.filter((id) => typeof id === 'string')
 }
@@ -46,8 +47,8 @@ function jsonOf(text: string | undefined): unknown {
   }
 }
 
-function bodyObject(body: string | undefined): Record<string, unknown> {
-  const value = jsonOf(body ?? '')
+function bodyObject(body: string): Record<string, unknown> {
+  const value = jsonOf(body)
   if (!isObject(value)) throw badRequest('Request body must be a JSON object')
   return value
 }

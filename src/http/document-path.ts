@@ -20,15 +20,18 @@ export function attachmentPathOf(call: Call): { id: string; name: string } {
   return { id, name: call.segments.slice(isDesign ? 3 : 2).join('/') }
 }
 
-/** Whether the slash of a design document's id was escaped: it has another address then. */
+/** Whether the client escaped the slash of a design document's id: it has another address then. */
 export function isEscapedDesign(call: Call): boolean {
-  return isDesignId(call.segment(1))
+  return isDesignId(call.segment(1)) && ESCAPED_DESIGN.test(call.requestedUrl)
 }
 
+/** To the address as the client knows it: a virtual host leads on from there. */
 export function redirectToDesign(call: Call): Answer {
-  const target = call.url.replace(/_design%2f/i, '_design/')
-  return redirect(301, call.location().slice(0, -1) + target)
+  const target = call.requestedUrl.replace(/^https?:\/\/[^/?]*/i, '').replace(ESCAPED_DESIGN, '_design/')
+  return redirect(301, call.origin + target)
 }
+
+const ESCAPED_DESIGN = /_design%2f/i
 
 /** The segments of a document's address: the slash after `_design` and `_local` is one of the path. */
 export function documentSegments(id: string): string[] {

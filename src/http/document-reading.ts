@@ -27,6 +27,7 @@ import {
   stubAnswer,
 } from './document-answer.ts'
 import { documentIdOf, isEscapedDesign, redirectToDesign } from './document-path.ts'
+import { enclosed } from './enclosed-text.ts'
 import { newBoundary, openRevisionsBody, type RevisionPart } from './multipart-writer.ts'
 import { revisionParameter } from './revision-parameter.ts'
 
@@ -148,15 +149,13 @@ async function* revisionTexts(
   let separator = '['
   for await (const portion of found.portions()) {
     for (const each of portion) {
-      yield separator
-      separator = ','
-      if (!each.found) yield `{"missing":${JSON.stringify(each.revision)}}`
-      else {
-        yield '{"ok":'
-        if (hasContents) yield* inlineText(each.document, database.attachments, options).chunks()
-        else yield stubText(each.document, options)
+      if (!each.found) yield `${separator}{"missing":${JSON.stringify(each.revision)}}`
+      else if (hasContents) {
+        yield `${separator}{"ok":`
+        yield* inlineText(each.document, database.attachments, options).chunks()
         yield '}'
-      }
+      } else yield enclosed(`${separator}{"ok":`, stubText(each.document, options), '}')
+      separator = ','
     }
   }
   yield found.isEmpty ? '[]\n' : ']\n'

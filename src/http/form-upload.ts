@@ -3,7 +3,7 @@ import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../database/attachment
 import type { StagedAttachment } from '../database/attachment-store.ts'
 import type { Database } from '../database/database.ts'
 import type { EditedAttachment } from '../database/edit.ts'
-import { checkedAttachmentName, namedRevision, parseDocument, type SentDocument } from '../document/document-fields.ts'
+import { checkedAttachmentName, parseDocument, type SentDocument } from '../document/document-fields.ts'
 import { isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { badRequest, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
@@ -87,7 +87,7 @@ class Form {
 
   result(): { parent: RevisionId | undefined; document: SentDocument | undefined; added: EditedAttachment[] } {
     return {
-      parent: this.#revision ?? (this.#document && namedRevision(this.#document)),
+      parent: this.#revision ?? this.#document?.revision,
       document: this.#document,
       added: this.#staged.map(({ name, contentType, staged }) => ({
         ...staged.content,

@@ -3,6 +3,8 @@ import type { Database } from '../database/database.ts'
 import type { DesignDocument } from '../database/design-document.ts'
 import { badRequest, invalidJson, queryParseError, RequestError } from '../document/request-error.ts'
 import { isObject } from '../encoding/json-value.ts'
+import type { FairPlaces } from '../functions/fair-places.ts'
+import type { Run } from '../functions/functions.ts'
 import type { RowQuery } from '../views/query/row-query.ts'
 import { openAllDocuments, planAllDocuments } from './all-docs-request.ts'
 import { type Answer, notModified } from './answer.ts'
@@ -23,10 +25,9 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const body = await functionBody(call, context)
   const signal = clientSignal(call)
   const run = { owner: database.name, signal }
-  await context.listPlaces.take(run)
+  const listed = { database, design: other, view, body: keysIn(call, body) }
   using held = new DisposableStack()
-  held.defer(() => context.listPlaces.giveBack())
-  const rows = held.use(await openListed(call, context, { database, design: other, view, body: keysIn(call, body) }))
+  const rows = await placedRows(() => openListed(call, context, listed), context.listPlaces, run, held)
   const tag = functionTag(call, rows.tag, design.revision)
   if (call.hasTag(tag)) return notModified(tag)
   requireFunction(design, 'lists', name)
@@ -36,6 +37,27 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const kept = held.move()
   const fixed = { ETag: tag, Vary: 'Accept' }
   return listAnswer({ run: list, rows: rows.rows(), fixed, signal, release: () => kept.dispose() })
+}
+
+/**
+ * The rows, and a place for the function that is to render them; `held` lets go of both. An index is brought up to date
+ * before a place is taken, however long it takes, and no rows are held while a place is waited for.
+ */
+async function placedRows(
+  open: () => Promise<RowQuery>,
+  places: FairPlaces,
+  run: Run,
+  held: DisposableStack,
+): Promise<RowQuery> {
+  const rows = await open()
+  if (places.takeNow(run.owner)) {
+    held.defer(() => places.giveBack(run.owner))
+    return held.use(rows)
+  }
+  rows.release()
+  await places.take(run)
+  held.defer(() => places.giveBack(run.owner))
+  return held.use(await open())
 }
 
 interface ListPath {

@@ -3,6 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import type { Log } from '../runtime/log.ts'
 import { Connection, type RequestHandler } from '../wire/connection.ts'
+import { SERVER_LINE } from './answer.ts'
 
 export interface ListenerPlan {
   readonly host: string
@@ -15,6 +16,11 @@ export interface ListenerPlan {
   readonly tls?: TlsOptions
 }
 
+interface Clients {
+  readonly connections: ReadonlySet<Connection>
+  readonly sockets: ReadonlySet<Socket>
+}
+
 /** Connections that were silent for too long are looked for so often. */
 const LOOK_MS = 5_000
 
@@ -24,6 +30,8 @@ export class Listener {
   readonly port: number
   readonly #server: Server
   readonly #connections: ReadonlySet<Connection>
+  /** Of those with TLS, the ones too that have not got to their first request. */
+  readonly #sockets: ReadonlySet<Socket>
   #closing: Promise<void> | undefined
 
   /** Throws an error whose message is a sentence for people. */
@@ -32,8 +40,9 @@ export class Listener {
       throw new Error('TLS needs ssl/cert_file and ssl/key_file, two files that can be read.')
     }
     const connections = new Set<Connection>()
-    const server = serverFor(plan, (socket) => {
-      const connection = new Connection(socket, handler)
+    const sockets = new Set<Socket>()
+    const server = serverFor(plan, sockets, (socket) => {
+      const connection = new Connection(socket, handler, SERVER_LINE)
       connections.add(connection)
       socket.once('close', () => connections.delete(connection))
     })
@@ -47,14 +56,18 @@ export class Listener {
       log.error('A connection was not accepted.', { error: error.message })
     })
     const address = server.address()
-    return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, connections)
+    return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, {
+      connections,
+      sockets,
+    })
   }
 
-  private constructor(plan: ListenerPlan, port: number, server: Server, connections: ReadonlySet<Connection>) {
+  private constructor(plan: ListenerPlan, port: number, server: Server, { connections, sockets }: Clients) {
     this.plan = plan
     this.port = port
     this.#server = server
     this.#connections = connections
+    this.#sockets = sockets
     const look = setInterval(() => {
       const nowMs = performance.now()
       for (const connection of connections) connection.look(nowMs)
@@ -72,6 +85,7 @@ export class Listener {
     this.#closing ??= new Promise((resolve) => {
       const impatience = setTimeout(() => {
         for (const connection of this.#connections) connection.destroy()
+        for (const socket of this.#sockets) socket.destroy()
       }, limitMs)
       this.#server.close(() => {
         clearTimeout(impatience)
@@ -93,8 +107,22 @@ export function listenFailure(error: unknown, host: string, port: number): strin
   return `Cannot listen on port ${port} of ${host}: ${error instanceof Error ? error.message : error}`
 }
 
-function serverFor({ tls, noDelay, connectionLimit }: ListenerPlan, connected: (socket: Socket) => void): Server {
-  const server = tls ? createSecureServer({ noDelay, ...tls }, connected) : createServer({ noDelay }, connected)
+function serverFor(
+  { tls, noDelay, connectionLimit }: ListenerPlan,
+  sockets: Set<Socket>,
+  connected: (socket: Socket) => void,
+): Server {
+  const server = tls ? secureServer({ noDelay, ...tls }, sockets, connected) : createServer({ noDelay }, connected)
   server.maxConnections = connectionLimit
+  return server
+}
+
+function secureServer(options: TlsOptions, sockets: Set<Socket>, connected: (socket: Socket) => void): Server {
+  const server = createSecureServer(options)
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  server.on('secureConnection', connected)
   return server
 }

@@ -29,7 +29,7 @@ export function nodeResource(call: Call, context: HttpContext): Answer | Rewritt
 
 /** What comes after the name of the node, as it was sent. */
 function belowNode({ url }: Call): string {
-  return url.replace(/^\/+[^/]+\/+[^/]+/, '')
+  return url.replace(/^https?:\/\/[^/?]*/i, '').replace(/^\/+[^/]+\/+[^/]+/, '')
 }
 
 function nodeName(): unknown {

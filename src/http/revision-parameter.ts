@@ -1,5 +1,5 @@
 /** The revision that a request names: in its body, its query or its headers, which must not disagree. */
-import { namedRevision, type SentDocument } from '../document/document-fields.ts'
+import type { SentDocument } from '../document/document-fields.ts'
 import { badRequest } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
 import type { Call } from './call.ts'
@@ -10,8 +10,14 @@ export function revisionParameter(call: Call): RevisionId | undefined {
   return text === undefined ? undefined : parseRevision(text)
 }
 
+/** Of the query, or else of `If-Match`, where that names a revision and not the digest of a content. */
+export function revisionToRead(call: Call): RevisionId | undefined {
+  const tag = matchedTag(call)
+  return revisionParameter(call) ?? (tag !== undefined && /^\d+-/.test(tag) ? parseRevision(tag) : undefined)
+}
+
 export function namedParent(call: Call, document: SentDocument | undefined): RevisionId | undefined {
-  const inBody = document && namedRevision(document)
+  const inBody = document?.revision
   const inQuery = revisionParameter(call)
   if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) {
     throw badRequest('Document rev from request body and query string have different values')
@@ -25,6 +31,13 @@ export function namedParent(call: Call, document: SentDocument | undefined): Rev
 }
 
 function matchedRevision(call: Call): RevisionId | undefined {
-  const tag = call.header('if-match')
-  return tag === undefined ? undefined : parseRevision(tag.trim().replace(/^"(.*)"$/s, '$1'))
+  const tag = matchedTag(call)
+  return tag === undefined ? undefined : parseRevision(tag)
+}
+
+function matchedTag(call: Call): string | undefined {
+  return call
+    .header('if-match')
+    ?.trim()
+    .replace(/^"(.*)"$/s, '$1')
 }

@@ -1,7 +1,7 @@
 /** `_update`: a function makes the new revision of a document out of the old one and the request. */
 import { attachmentEdits, NO_EDITS } from '../database/attachment-edits.ts'
 import type { Database } from '../database/database.ts'
-import { namedRevision, parseDocument } from '../document/document-fields.ts'
+import { parseDocument } from '../document/document-fields.ts'
 import { isLocalId } from '../document/document-id.ts'
 import { badRequest } from '../document/request-error.ts'
 import type { RevisionId } from '../document/revision-id.ts'
@@ -57,7 +57,7 @@ async function write(database: Database, text: string, context: HttpContext): Pr
   const { id } = document
   if (id === undefined) throw badRequest('Document id must not be empty')
   checkDocumentSize(document, context)
-  const mode = { parent: namedRevision(document) }
+  const mode = { parent: document.revision }
   const edits = isLocalId(id)
     ? NO_EDITS
     : await attachmentEdits(

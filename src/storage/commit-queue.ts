@@ -56,8 +56,9 @@ export class CommitQueue {
 
   async #run(): Promise<void> {
     this.#running = true
-    // Everything that this turn of the event loop brings goes into the first group.
-    await nextTurn()
+    // Everything that this turn of the event loop brings goes into the first group. Who expects a version is a writer
+    // that gathered its changes before: whatever else comes is not for the same state.
+    if (this.#waiting[0]?.changes.expected === undefined) await nextTurn()
     while (this.#waiting.length > 0) {
       if (this.#pause) {
         await this.#pause

@@ -2,9 +2,12 @@
  * One open LMDB file: typed and narrowed to what a store needs, with the library's traps kept in here. Reads are
  * synchronous and copy; a write resolves when it is on disk.
  */
+import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
-import { allDbs, open, type RangeOptions, type RootDatabase } from 'lmdb'
+import { allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import { LmdbCursor } from './lmdb-cursor.ts'
+import { LmdbRowHooks } from './lmdb-row-hooks.ts'
 import type { StoredRange } from './long-key.ts'
 import { isCut } from './long-key.ts'
 import { PageBuilder } from './page-builder.ts'
@@ -16,14 +19,10 @@ declare module 'lmdb' {
   /** Every database that was ever opened, by the name of its file without the ending. */
   const allDbs: Map<string, unknown>
   interface Database {
-    getBinary(key: Uint8Array, options: { transaction: ReadTransaction }): Buffer | undefined
+    getBinary(key: Uint8Array, options: { transaction: Transaction }): Buffer | undefined
     /** The bytes lie in a buffer that the next read fills again, where that is `isGlobal`. */
-    getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction }): FastBytes | undefined
+    getBinaryFast(key: Uint8Array, options: { transaction: Transaction }): FastBytes | undefined
     lastSize: number
-  }
-  interface Transaction {
-    /** Once more; `done` must follow for each time. */
-    use(): void
   }
   interface RootDatabaseOptions {
     noReadAhead?: boolean
@@ -35,7 +34,17 @@ declare module 'lmdb' {
 
 type FastBytes = Buffer & { readonly isGlobal?: boolean }
 
-export type ReadTransaction = ReturnType<RootDatabase['useReadTransaction']>
+/** A state that is being read, by one reader or by several who share it. */
+export class ReadTransaction {
+  readonly own: Transaction
+  readers = 1
+  /** Made when it is needed first. */
+  cursor: LmdbCursor | undefined
+
+  constructor(own: Transaction) {
+    this.own = own
+  }
+}
 
 export interface EnvironmentOptions {
   /** False leaves flushing to the operating system: for files that are flushed whole before they count. */
@@ -57,11 +66,18 @@ const READER_SLOTS = 1024
 /** At least what the library makes of the lock file: a slot takes 64 bytes, and there is some more. */
 const LOCK_BYTES = READER_SLOTS * 64 + 4096
 
+/** So many rows of a range are looked for one by one: a scan costs as much to begin. */
+const SHORT_ROWS = 4
+
+const PROBE = Buffer.of(1)
+
 export class LmdbEnvironment {
   readonly path: string
-  readonly #rows = new RowHooks()
+  readonly #rows = new LmdbRowHooks()
   readonly #isShared: boolean
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
+  /** Where the library leaves the keys of its cursors; known when one was needed. */
+  #keyBuffer: Uint8Array | undefined
 
   constructor(path: string, options: EnvironmentOptions = {}) {
     this.path = path
@@ -87,17 +103,19 @@ export class LmdbEnvironment {
   beginRead(): ReadTransaction {
     // The library takes the state that was read last for the newest one, unless this thread wrote another.
     if (this.#isShared) this.#database.resetReadTxn()
-    return withReaderSlot(() => this.#database.useReadTransaction())
+    return new ReadTransaction(withReaderSlot(() => this.#database.useReadTransaction()))
   }
 
-  /** The same state once more; `endRead` must follow for each. */
+  /** For another reader; `endRead` must follow for each. */
   shareRead(transaction: ReadTransaction): ReadTransaction {
-    transaction.use()
+    transaction.readers++
     return transaction
   }
 
   endRead(transaction: ReadTransaction): void {
-    transaction.done()
+    if (--transaction.readers > 0) return
+    transaction.cursor?.close()
+    transaction.own.done()
   }
 
   /** Reads the state as of now, in this turn of the event loop. */
@@ -111,7 +129,7 @@ export class LmdbEnvironment {
   }
 
   get(transaction: ReadTransaction, storedKey: Uint8Array): Buffer | undefined {
-    const options = { transaction }
+    const options = { transaction: transaction.own }
     const bytes = this.#database.getBinaryFast(storedKey, options)
     if (bytes === undefined) return undefined
     // Large ones may lie in the file itself, and have to be read in the way that copies them.
@@ -124,6 +142,29 @@ export class LmdbEnvironment {
   }
 
   page(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page {
+    return this.#shortPage(transaction, range, stored, limits) ?? this.#longPage(transaction.own, range, stored, limits)
+  }
+
+  /** Of a range that has a few rows only, as many that are asked for have; undefined where there are more. */
+  #shortPage(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page | undefined {
+    // Who goes on or comes from the other end reads a lot.
+    if (range.resume !== undefined || range.reverse) return undefined
+    const cursor = this.#cursorOf(transaction)
+    const keys: Buffer[] = []
+    for (let isAt = cursor.first(stored); isAt; isAt = cursor.next()) {
+      if (keys.length === SHORT_ROWS) return undefined
+      keys.push(cursor.key())
+    }
+    const builder = new PageBuilder(range, stored, limits)
+    for (const [i, key] of keys.entries()) {
+      const value = limits.keysOnly && !isCut(key) ? key : this.#valueOf(transaction, key)
+      builder.add(key, 0, key.length, value, value.length)
+      if (builder.full && i < keys.length - 1) return builder.build(key)
+    }
+    return builder.build(undefined)
+  }
+
+  #longPage(transaction: Transaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page {
     const builder = new PageBuilder(range, stored, limits)
     const { reverse = false, resume } = range
     const upper = stored.to
@@ -141,7 +182,7 @@ export class LmdbEnvironment {
     if (!reverse && upper) options.end = upper
     const iterator = this.#database.getRange(options)[Symbol.iterator]()
     const rows = this.#rows
-    rows.collectInto(builder, limits.keysOnly ? (key) => this.get(transaction, key) : undefined)
+    rows.collectInto(builder, limits.keysOnly ? (key) => this.#database.getBinary(key, { transaction }) : undefined)
     try {
       while (!builder.full) if (iterator.next().done) return builder.build(undefined)
       return builder.build(rows.lastKey())
@@ -151,16 +192,31 @@ export class LmdbEnvironment {
     }
   }
 
+  /** How many rows lie in a range; its bounds must be those of stored keys. Not for long ones: it is done in one go. */
+  count(transaction: ReadTransaction, range: StoredRange): number {
+    return this.#cursorOf(transaction).count(range)
+  }
+
   /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. */
   async write(write: (target: WriteTarget) => void): Promise<void> {
     try {
-      await this.#database.batch(() => {
+      const written = this.#database.batch(() => {
         write(this.#target)
         this.#rows.forgetPart()
       })
+      this.#startWriting()
+      await written
     } catch (error) {
       throw await commitFailure(error)
     }
+  }
+
+  /**
+   * The library leaves the start of a transaction to the next turn of the event loop, which on a busy server comes late.
+   * One more operation after enough others makes it start at once; this one has no effect.
+   */
+  #startWriting(): void {
+    this.#database.remove(NO_ROW_KEY).catch(() => {})
   }
 
   rowCount(): number {
@@ -178,6 +234,19 @@ export class LmdbEnvironment {
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
     const name = basename(this.path, extname(this.path))
     if (allDbs.get(name) === this.#database) allDbs.delete(name)
+  }
+
+  #cursorOf(transaction: ReadTransaction): LmdbCursor {
+    if (transaction.cursor) return transaction.cursor
+    this.#keyBuffer ??= this.#rows.bufferOfKey(() => this.get(transaction, PROBE))
+    transaction.cursor = new LmdbCursor(this.#database, transaction.own.address, this.#keyBuffer)
+    return transaction.cursor
+  }
+
+  #valueOf(transaction: ReadTransaction, storedKey: Uint8Array): Buffer {
+    const value = this.get(transaction, storedKey)
+    assert(value, 'A key that a cursor found has its value.')
+    return value
   }
 
   #stats(): object {
@@ -205,97 +274,6 @@ export interface WriteTarget {
   remove(storedKey: Uint8Array): void
 }
 
-interface RowPart {
-  readonly block: Buffer
-  keyAt: number
-  valueAt: number
-  readonly value: BytesWithin
-}
-
-/** Bytes in the form in which the library takes a part of a buffer; it notes the address there. */
-class BytesWithin {
-  readonly buffer: ArrayBufferLike
-  address = 0
-  start = 0
-  end = 0
-
-  constructor(buffer: ArrayBufferLike) {
-    this.buffer = buffer
-  }
-}
-
-/**
- * The encoder of keys and values that the library calls for each row of a range: it hands the bytes, which lie in
- * buffers that the next row reuses, straight to the page under construction, so no object is made for a row.
- */
-class RowHooks {
-  #builder: PageBuilder | undefined
-  #lookUp: ((storedKey: Uint8Array) => Buffer | undefined) | undefined
-  #keySource: Uint8Array = Buffer.alloc(0)
-  #keyStart = 0
-  #keyEnd = 0
-  #part: RowPart | undefined
-
-  /** From here on rows go to this page. `lookUp` is given when the library reads keys only. */
-  collectInto(builder: PageBuilder | undefined, lookUp: ((key: Uint8Array) => Buffer | undefined) | undefined): void {
-    this.#builder = builder
-    this.#lookUp = lookUp
-  }
-
-  lastKey(): Uint8Array {
-    // A copy: the next read of anybody fills the same buffer.
-    return Buffer.from(this.#keySource.subarray(this.#keyStart, this.#keyEnd))
-  }
-
-  /** What is written next is this part of the block that is handed over as key and as value. */
-  choosePart(block: Buffer, keyAt: number, valueAt: number, end: number): void {
-    if (this.#part?.block !== block) this.#part = { block, keyAt, valueAt, value: new BytesWithin(block.buffer) }
-    this.#part.keyAt = keyAt
-    this.#part.valueAt = valueAt
-    this.#part.value.start = block.byteOffset + valueAt
-    this.#part.value.end = block.byteOffset + end
-  }
-
-  /** From here on keys and values are written whole. */
-  forgetPart(): void {
-    this.#part = undefined
-  }
-
-  readonly writeKey = (key: Uint8Array, target: Uint8Array, start: number): number => {
-    const part = this.#part
-    if (part?.block !== key) {
-      target.set(key, start)
-      return start + key.length
-    }
-    const { keyAt, valueAt } = part
-    for (let at = keyAt; at < valueAt; at++) target[start + at - keyAt] = key[at]!
-    return start + valueAt - keyAt
-  }
-
-  readonly readKey = (source: Uint8Array, start: number, end: number): undefined => {
-    this.#keySource = source
-    this.#keyStart = start
-    this.#keyEnd = end
-    if (!this.#lookUp) return
-    // A cut key is whole only in its value.
-    if (isCut(end - start)) {
-      const key = this.lastKey()
-      const value = this.#lookUp(key) ?? Buffer.alloc(0)
-      this.#keySource = key
-      this.#keyStart = 0
-      this.#keyEnd = key.length
-      this.#builder?.add(key, 0, key.length, value, value.length)
-    } else this.#builder?.add(source, start, end, source, 0)
-  }
-
-  readonly encode = (value: Uint8Array): Uint8Array | BytesWithin =>
-    this.#part?.block === value ? this.#part.value : value
-
-  readonly decode = (value: Uint8Array, size: number): undefined => {
-    this.#builder?.add(this.#keySource, this.#keyStart, this.#keyEnd, value, size)
-  }
-}
-
 /**
  * The library writes to the lock file through memory: on a full disk that would end the process. Bytes that are
  * written beforehand are there, or refused with an error.
@@ -310,6 +288,9 @@ function reserveLock(path: string): void {
     throw new CommitFailedError(`The disk has no room to open a store: ${reason}`, { cause: error })
   }
 }
+
+/** Keys that begin with a zero byte are the engine's: there is no row under this one. */
+const NO_ROW_KEY = Buffer.of(0, 0)
 
 /** What LMDB says when all reader slots are taken. */
 const READERS_FULL = -30790

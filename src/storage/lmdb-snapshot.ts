@@ -78,6 +78,14 @@ export class LmdbSnapshot implements SharedSnapshot {
     return this.#environment.page(this.#transaction, range, storedRange(range), limits)
   }
 
+  async count(range: KeyRange): Promise<number> {
+    const stored = storedRange(range)
+    // Which of the rows belong to the range only their whole keys tell.
+    if (stored.contains) return countByPages(this, range)
+    this.#assertHeld()
+    return this.#environment.count(this.#transaction, stored)
+  }
+
   release(): void {
     if (this.#released) return
     this.#released = true
@@ -103,6 +111,16 @@ export class LmdbSnapshot implements SharedSnapshot {
   #assertHeld(): void {
     if (this.#released) throw new StorageError('The snapshot was released.')
   }
+}
+
+async function countByPages(snapshot: LmdbSnapshot, range: KeyRange): Promise<number> {
+  let count = 0
+  for (let rest: KeyRange | undefined = range; rest; ) {
+    const page = await snapshot.page(rest, { keysOnly: true })
+    count += page.length
+    rest = page.next
+  }
+  return count
 }
 
 /** The stored keys of all rows in the ranges, as of now. */

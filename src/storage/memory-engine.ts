@@ -216,6 +216,11 @@ class MemorySnapshot implements SharedSnapshot {
     return builder.build(undefined)
   }
 
+  async count(range: KeyRange): Promise<number> {
+    await this.#turn()
+    return storedKeysIn(this.#state.rows, range).length
+  }
+
   release(): void {}
 
   [Symbol.dispose](): void {}

@@ -53,7 +53,7 @@ export class PackedRowsWriter implements PackedRows {
       this.#block = larger
     }
     if (3 * this.#length === this.#bounds.length) {
-      const larger = new Uint32Array(2 * this.#bounds.length)
+      const larger = new Uint32Array(2 * this.#bounds.length + 3)
       larger.set(this.#bounds)
       this.#bounds = larger
     }
@@ -89,7 +89,9 @@ export class PackedRowsWriter implements PackedRows {
 }
 
 export function packedRows(puts: readonly Put[]): PackedRows {
-  const rows = new PackedRowsWriter()
+  let bytes = 0
+  for (const [key, value] of puts) bytes += key.length + value.length
+  const rows = new PackedRowsWriter(bytes, puts.length)
   for (const put of puts) rows.put(put)
   return rows
 }

@@ -66,6 +66,11 @@ export class RenewableSnapshot implements Snapshot {
     return await this.#state().page(range, limits)
   }
 
+  async count(range: KeyRange): Promise<number> {
+    using _pin = this.pin()
+    return await this.#state().count(range)
+  }
+
   /** Gives the state up, unless it is being read from or nothing can follow it. Says whether it is given up. */
   letGo(): boolean {
     if (this.#pins > 0 || this.#store.dropped) return false

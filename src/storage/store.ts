@@ -45,6 +45,8 @@ export interface Snapshot extends Disposable {
   getMany(keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]>
   /** The first rows of the range; `next` of the answer is the rest of the range. */
   page(range: KeyRange, limits?: PageLimits): Promise<Page>
+  /** How many rows a range has that is known to be short: they are counted in one go. */
+  count(range: KeyRange): Promise<number>
   /** Lets go of the state, so that its space can be used again. May be called twice. */
   release(): void
 }

@@ -33,6 +33,10 @@ export class PassingSnapshot implements Snapshot {
     return this.#snapshot.page(range, limits)
   }
 
+  count(range: KeyRange): Promise<number> {
+    return this.#snapshot.count(range)
+  }
+
   release(): void {
     this.#snapshot.release()
   }

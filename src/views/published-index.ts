@@ -85,6 +85,7 @@ function emptySnapshot(held: Snapshot): Snapshot {
     get: async () => undefined,
     getMany: async (keys) => keys.map(() => undefined),
     page: (range) => held.page({ ...range, to: range.from ?? Buffer.of(1) }, { rows: 1 }),
+    count: async () => 0,
     release: () => held.release(),
     [Symbol.dispose]: () => held.release(),
   }

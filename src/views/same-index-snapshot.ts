@@ -36,6 +36,10 @@ export class SameIndexSnapshot implements Snapshot {
     return this.#reading((snapshot) => snapshot.page(range, limits))
   }
 
+  count(range: KeyRange): Promise<number> {
+    return this.#reading((snapshot) => snapshot.count(range))
+  }
+
   release(): void {
     this.#snapshot.release()
   }

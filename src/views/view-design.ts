@@ -93,6 +93,33 @@ export function mapProgram({ signature, language, library, maps }: ViewDesign): 
   }
 }
 
+/** Only those views of a design document that share the map function of one. It must be there. */
+export function partOf(design: ViewDesign, name: string): ViewDesign {
+  const number = design.views.get(name)?.number ?? 0
+  const known = parts.get(design) ?? []
+  parts.set(design, known)
+  known[number] ??= part(design, number)
+  return known[number]
+}
+
+/** All that it can be parted into. */
+export function partsOf(design: ViewDesign): ViewDesign[] {
+  return [...new Set([...design.views.keys()].map((name) => partOf(design, name)))]
+}
+
+/** By the number of the map function. */
+const parts = new WeakMap<ViewDesign, ViewDesign[]>()
+
+function part(design: ViewDesign, number: number): ViewDesign {
+  const views = [...design.views].filter(([, view]) => view.number === number)
+  return {
+    ...design,
+    signature: hash('md5', canonicalText([design.signature, number])),
+    maps: design.maps.slice(number, number + 1),
+    views: new Map(views.map(([name, { reduce }]) => [name, { number: 0, reduce }])),
+  }
+}
+
 /** Written with an index; one that was written with something else is built anew. */
 export const indexFormat = `1/${collationVersion}`
 

@@ -16,7 +16,7 @@ import type { OpenIndex } from './open-index.ts'
 import { PublishedIndex } from './published-index.ts'
 import { RecentState } from './recent-state.ts'
 import { type ViewTree, viewTrees } from './view-trees.ts'
-import type { Client, Freshness, IndexInformation } from './views.ts'
+import type { Client, Freshness, IndexInformation, IndexSizes } from './views.ts'
 
 export interface IndexSurroundings {
   readonly runner: IndexRunner
@@ -47,8 +47,12 @@ export class ViewIndex {
   readonly #ending = new AbortController()
   readonly #state: StateReader
   readonly #recent = new RecentState()
-  #running: Promise<void> | undefined
-  #compacting: Promise<void> | undefined
+  #running: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
+  /** Whether it is worked on for those alone who wait for it: no design document has it. */
+  #isForsaken = false
+  #compacting: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
+  /** The sizes right after the last compaction, if there was one. */
+  #compactedTo: IndexSizes | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
 
   constructor(place: IndexPlace, surroundings: IndexSurroundings) {
@@ -70,6 +74,19 @@ export class ViewIndex {
     return this.#publishedAs(recent.snapshot.share(), recent.state)
   }
 
+  /** Of the design document that it was opened for. */
+  get id(): string {
+    return this.place.design.id
+  }
+
+  get isUpdating(): boolean {
+    return this.#running !== undefined
+  }
+
+  get isBusy(): boolean {
+    return this.isUpdating || this.#compacting !== undefined
+  }
+
   async open(freshness: Freshness, client?: Client): Promise<OpenIndex> {
     if (freshness === 'stale') return this.#published()
     const required = await this.place.database.latestState()
@@ -87,17 +104,16 @@ export class ViewIndex {
   }
 
   async information(): Promise<IndexInformation> {
-    const { store, design } = this.place
+    const { design } = this.place
     using index = await this.#published()
-    const { fileBytes, usedBytes } = await store.sizes()
     return {
       signature: design.signature,
       language: design.language,
       updateSequence: index.updateSequence,
       purgeSequence: index.purgeSequence,
-      dataBytes: Math.min(usedBytes, fileBytes),
-      fileBytes,
-      isUpdating: this.#running !== undefined,
+      ...(await this.#sizes()),
+      compactedTo: this.#compactedTo,
+      isUpdating: this.isUpdating,
       isCompacting: this.#compacting !== undefined,
       waitingClients: this.#waiting.size,
     }
@@ -105,27 +121,59 @@ export class ViewIndex {
 
   /** Begins to compact in the background, unless it is being done. */
   compact(): void {
-    this.#compacting ??= this.#compact().finally(() => {
+    if (this.#compacting) return
+    const cancelling = new AbortController()
+    const done = this.#compact(AbortSignal.any([cancelling.signal, this.#ending.signal])).finally(() => {
       this.#compacting = undefined
     })
+    this.#compacting = { done, cancelling }
+  }
+
+  /** Resolves when no compaction is running. */
+  async compacted(): Promise<void> {
+    await this.#compacting?.done
+  }
+
+  /** Gives up the compaction that is running, if any. Resolves when it is over. */
+  async cancelCompaction(): Promise<void> {
+    this.#compacting?.cancelling.abort(new Error('The compaction is given up.'))
+    await this.compacted()
+  }
+
+  /** No design document has it any more, or none ever had: it is not brought up to date unless somebody waits for that. */
+  forsake(): void {
+    this.#isForsaken = true
+    this.#stopForNobody()
+  }
+
+  get isForsaken(): boolean {
+    return this.#isForsaken
+  }
+
+  /** A design document has it. */
+  adopt(): void {
+    this.#isForsaken = false
   }
 
   /** Resolves when nobody waits for the index and nothing is being done with it. */
   async idle(): Promise<void> {
-    while (this.#running || this.#compacting) {
-      await Promise.all([this.#running, this.#compacting])
+    while (this.isBusy) {
+      await Promise.all([this.#running?.done, this.compacted()])
       // Who waited goes on first, and may ask for more.
       await nextTurn()
     }
-    this.#recent.forget()
   }
 
   /** Everybody who waits gets the error; resolves when all work is over. */
   async end(error: Error): Promise<void> {
     this.#ending.abort(error)
-    this.#recent.forget()
     this.#fail(error)
-    await Promise.all([this.#running, this.#compacting])
+    await Promise.all([this.#running?.done, this.compacted()])
+  }
+
+  async #sizes(): Promise<IndexSizes> {
+    const { fileBytes, usedBytes } = await this.place.store.sizes()
+    return { fileBytes, dataBytes: Math.min(usedBytes, fileBytes) }
   }
 
   async #published(): Promise<PublishedIndex> {
@@ -182,29 +230,39 @@ export class ViewIndex {
     } finally {
       this.#waiting.delete(waiter)
       signal?.removeEventListener('abort', giveUp)
+      if (signal?.aborted) this.#stopForNobody()
     }
   }
 
+  #stopForNobody(): void {
+    if (this.#isForsaken && this.#waiting.size === 0) this.#running?.cancelling.abort(new Error('Nobody waits for it.'))
+  }
+
   #startRun(): void {
-    this.#running ??= this.#run().finally(() => {
+    if (this.#running) return
+    const cancelling = new AbortController()
+    const done = this.#run(cancelling.signal).finally(() => {
       this.#running = undefined
       // These came while the run was at its end.
       if (this.#waiting.size > 0) this.#startRun()
     })
+    this.#running = { done, cancelling }
   }
 
-  async #run(): Promise<void> {
+  async #run(cancelled: AbortSignal): Promise<void> {
     const { runner, tasks, log } = this.#surroundings
     const { database, design } = this.place
     const about = { database: database.name, design_document: design.id }
     const task = tasks.start({ type: 'indexer', ...about, changes_done: 0, total_changes: 0, progress: 0 })
     try {
-      await runner.update(this.place, this.#ending.signal, (progress) => {
+      await runner.update(this.place, AbortSignal.any([cancelled, this.#ending.signal]), (progress) => {
         task.update(taskFields(progress))
         this.#serve(progress)
       })
       this.#serve(await this.#reached())
     } catch (error) {
+      // Who came meanwhile is served by the next run.
+      if (cancelled.aborted && !this.#ending.signal.aborted) return
       if (!this.#ending.signal.aborted)
         log.info('An index was not brought up to date.', { ...about, error: String(error) })
       this.#fail(error)
@@ -228,17 +286,18 @@ export class ViewIndex {
     this.#waiting.clear()
   }
 
-  async #compact(): Promise<void> {
+  async #compact(signal: AbortSignal): Promise<void> {
     const { runner, tasks, log } = this.#surroundings
     const { database, design } = this.place
     const about = { database: database.name, design_document: design.id }
     const task = tasks.start({ type: 'view_compaction', ...about, changes_done: 0, total_changes: 0, progress: 0 })
     try {
-      await runner.compact(this.place, this.#ending.signal, (done) => {
+      await runner.compact(this.place, signal, (done) => {
         task.update({ progress: Math.floor(100 * done) })
       })
+      this.#compactedTo = await this.#sizes()
     } catch (error) {
-      if (!this.#ending.signal.aborted) log.error('An index was not compacted.', { ...about, error: String(error) })
+      if (!signal.aborted) log.error('An index was not compacted.', { ...about, error: String(error) })
     } finally {
       task.end()
     }

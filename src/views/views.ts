@@ -4,13 +4,15 @@
  */
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
+import { isDesignId } from '../document/document-id.ts'
 import { notFound } from '../document/request-error.ts'
 import { StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { liveDesigns } from './live-designs.ts'
 import type { OpenIndex } from './open-index.ts'
+import { ReductionError } from './reductions/reduction-error.ts'
 import { databaseOfStore, indexStoreName, isStoreOf } from './store-name.ts'
-import { type ViewDesign, viewDesign } from './view-design.ts'
+import { partOf, partsOf, type ViewDesign, viewDesign } from './view-design.ts'
 import { type IndexSurroundings, ViewIndex } from './view-index.ts'
 
 /**
@@ -24,19 +26,28 @@ export interface Client {
   readonly signal: AbortSignal
 }
 
-export interface IndexInformation {
+/** Of the file that holds an index. */
+export interface IndexSizes {
+  readonly fileBytes: number
+  readonly dataBytes: number
+}
+
+export interface IndexInformation extends IndexSizes {
   readonly signature: string
   readonly language: string
   readonly updateSequence: number
   readonly purgeSequence: number
-  readonly dataBytes: number
-  readonly fileBytes: number
   readonly isUpdating: boolean
   readonly isCompacting: boolean
+  /** The sizes right after the last compaction, if there was one since the server was started. */
+  readonly compactedTo: IndexSizes | undefined
   readonly waitingClients: number
 }
 
 const MOST_TRIES = 3
+
+/** When there are more, some are tried in one piece again. */
+const MOST_PARTED = 10_000
 
 export interface ViewsOptions extends IndexSurroundings {
   readonly databases: Databases
@@ -53,6 +64,8 @@ export class Views {
   /** Databases whose indexes are being removed. */
   readonly #removals = new Map<string, Promise<void>>()
   readonly #forget: readonly (() => void)[]
+  /** The signatures of design documents of which not all views can be in one index. */
+  readonly #parted = new Set<string>()
   #isClosed = false
 
   /** Removes what a crash left of databases that are gone. */
@@ -71,7 +84,9 @@ export class Views {
     this.#forget = [
       databases.onDeleted((name) => this.#removeAll(name)),
       databases.onEvent((event) => {
-        if (event.type === 'ddoc_updated') void this.#prepare(event.db, event.id)
+        if (event.type !== 'ddoc_updated') return
+        void this.#prepare(event.db, event.id)
+        void this.#forsakeOf(event.db)
       }),
     ]
   }
@@ -91,6 +106,29 @@ export class Views {
     return atHand ?? this.#use(database, design, (index) => index.open(freshness, client))
   }
 
+  /**
+   * The same for who wants one view of it. Where a reduce function fails, views of other map functions do not: from then on
+   * those of each map function have an index of their own.
+   */
+  openIndexOf(
+    view: string,
+    database: Database,
+    design: ViewDesign,
+    freshness: Freshness,
+    client?: Client,
+  ): OpenIndex | Promise<OpenIndex> {
+    if (this.#parted.has(design.signature)) {
+      return this.openIndex(database, partOf(design, view), freshness, client)
+    }
+    const index = this.openIndex(database, design, freshness, client)
+    if (!(index instanceof Promise) || design.maps.length < 2) return index
+    return index.catch((error: unknown) => {
+      if (!(error instanceof ReductionError)) throw error
+      this.#part(design)
+      return this.openIndex(database, partOf(design, view), freshness, client)
+    })
+  }
+
   /** Never brings the index up to date. */
   async information(database: Database, design: ViewDesign): Promise<IndexInformation> {
     return this.#use(database, design, (index) => index.information())
@@ -101,11 +139,18 @@ export class Views {
     await this.#use(database, design, async (index) => index.compact())
   }
 
+  /** The indexes of a database that are there, for who looks after their files. */
+  async indexesOf(name: string): Promise<ViewIndex[]> {
+    const { databases, engine } = this.#options
+    const database = await databases.get(name)
+    const designs = (await liveDesigns(database)).filter(({ signature }) => engine.has(indexStoreName(name, signature)))
+    return Promise.all(designs.map((design) => this.#index(database, design)))
+  }
+
   /** Removes the indexes that none of the database's design documents has any more; those in use when they are not. */
   async cleanup(database: Database): Promise<void> {
     const { engine } = this.#options
-    const designs = await liveDesigns(database)
-    const live = new Set(designs.map(({ signature }) => indexStoreName(database.name, signature)))
+    const live = await this.#liveStores(database)
     for (const name of await engine.list()) {
       if (isStoreOf(name, database.name) && !live.has(name)) await this.#removeUnused(name)
     }
@@ -131,10 +176,39 @@ export class Views {
     }
   }
 
+  /** The names of the stores of all indexes that design documents have. */
+  async #liveStores(database: Database): Promise<ReadonlySet<string>> {
+    const designs = await liveDesigns(database)
+    const inUse = designs.flatMap((design) =>
+      this.#parted.has(design.signature) ? [design, ...partsOf(design)] : [design],
+    )
+    return new Set(inUse.map(({ signature }) => indexStoreName(database.name, signature)))
+  }
+
+  /** What is being built of views that no design document has any more is given up, unless somebody waits for it. */
+  async #forsakeOf(name: string): Promise<void> {
+    try {
+      const indexes = (await Promise.all(this.#indexes.values())).filter(
+        ({ place, isUpdating }) => isUpdating && place.database.name === name,
+      )
+      if (indexes.length === 0) return
+      const live = await this.#liveStores(await this.#options.databases.get(name))
+      for (const index of indexes) if (!live.has(index.place.store.name)) index.forsake()
+    } catch {
+      // The database is gone, and its indexes with it.
+    }
+  }
+
+  #part({ signature }: ViewDesign): void {
+    if (this.#parted.size >= MOST_PARTED) this.#parted.clear()
+    this.#parted.add(signature)
+  }
+
   async #use<T>(database: Database, design: ViewDesign, use: (index: ViewIndex) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         const index = await this.#index(database, design)
+        if (isDesignId(design.id)) index.adopt()
         this.#known.set(design, index)
         return await use(index)
       } catch (error) {
@@ -162,18 +236,31 @@ export class Views {
     const { engine } = this.#options
     const name = indexStoreName(database.name, design.signature)
     const store = engine.has(name) ? await engine.open(name) : await engine.create(name)
-    return new ViewIndex({ database, design, store }, this.#options)
+    const index = new ViewIndex({ database, design, store }, this.#options)
+    if (!isDesignId(design.id)) index.forsake()
+    return index
   }
 
+  /** One that somebody waits for goes when it was served, which who cleans up does not wait for. */
   async #removeUnused(name: string): Promise<void> {
-    for (const [key, opening] of this.#indexes) {
-      const index = await opening
-      if (index.place.store.name !== name) continue
-      // Whoever waits for it is served first.
-      await index.idle()
-      this.#indexes.delete(key)
-    }
-    await this.#drop(name)
+    const indexes = await Promise.all(this.#indexes.values())
+    const index = indexes.find(({ place }) => place.store.name === name)
+    if (!index) return this.#drop(name)
+    index.forsake()
+    const isInUse = index.isBusy
+    const removal = this.#removeIdle(index)
+    // The server may be closed before, and the index removed with its database.
+    if (isInUse) removal.catch(() => {})
+    else await removal
+  }
+
+  async #removeIdle(index: ViewIndex): Promise<void> {
+    await index.idle()
+    const { store, database, design } = index.place
+    // A design document may have got it again meanwhile.
+    if (!index.isForsaken) return
+    this.#indexes.delete(`${database.uuid}/${design.signature}`)
+    await this.#drop(store.name)
   }
 
   #removeAll(database: string): Promise<void> {

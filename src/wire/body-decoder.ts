@@ -12,10 +12,14 @@ export interface BodyDecoder {
 }
 
 export function bodyDecoder(framing: BodyFraming): BodyDecoder {
+  if (framing === 'unknown') return ENDLESS
   return framing === 'chunked' ? new ChunkedDecoder() : new SizedDecoder(framing)
 }
 
 const NO_TRAILERS: RequestHeaders = Object.freeze(Object.create(null))
+
+/** Of a body whose end nobody knows: it is never done, and nothing of it means anything. */
+const ENDLESS: BodyDecoder = { isDone: false, trailers: NO_TRAILERS, decode: (bytes) => bytes.length }
 
 class SizedDecoder implements BodyDecoder {
   readonly trailers = NO_TRAILERS

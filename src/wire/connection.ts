@@ -7,9 +7,9 @@ import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
 import { type BodySource, IncomingBody } from './incoming-body.ts'
 import { malformed, Refusal } from './refusal.ts'
 import { Reply, type ReplySink } from './reply.ts'
-import { statusLine } from './reply-head.ts'
+import { dateLine, statusLine } from './reply-head.ts'
 import { type Ends, Request } from './request.ts'
-import { parseHead, type RequestHead } from './request-head.ts'
+import { checkBeginning, parseHead, type RequestHead } from './request-head.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 
@@ -30,6 +30,7 @@ export class Connection implements ReplySink, BodySource, Ends {
   readonly remoteAddress: string | undefined
   readonly #socket: Socket
   readonly #handler: RequestHandler
+  readonly #refusalLines: string
   /** `lingering`: everything was said, and what still comes in is nobody's. */
   #state: 'open' | 'lingering' | 'closed' = 'open'
   #isLeaving = false
@@ -46,9 +47,11 @@ export class Connection implements ReplySink, BodySource, Ends {
   /** When something came in last; within a head, when that began. */
   #sinceMs = performance.now()
 
-  constructor(socket: Socket, handler: RequestHandler) {
+  /** Every refusal has these header lines; replies have those of their handler. */
+  constructor(socket: Socket, handler: RequestHandler, refusalLines = '') {
     this.#socket = socket
     this.#handler = handler
+    this.#refusalLines = refusalLines
     this.remoteAddress = socket.remoteAddress
     socket.on('data', (bytes) => this.#receive(bytes))
     socket.on('end', () => this.#lose())
@@ -125,6 +128,8 @@ export class Connection implements ReplySink, BodySource, Ends {
   done(): void {
     const goesOn = this.#exchange?.reply.keepsAlive && this.mayGoOn
     this.#exchange = undefined
+    // It may rest because of a body that nobody will read any more.
+    if (this.#socket.isPaused()) this.#socket.resume()
     this.#sinceMs = performance.now()
     if (!goesOn) this.#finish()
     else if (this.#socket.writableNeedDrain) {
@@ -199,6 +204,7 @@ export class Connection implements ReplySink, BodySource, Ends {
     const end = input.indexOf(HEAD_END, start)
     if ((end < 0 ? input.length : end) - start > HEAD_LIMIT_BYTES) throw malformed('A head is too long.')
     if (end < 0) {
+      checkBeginning(input.toString('latin1', start))
       this.#input = start === input.length ? undefined : input.subarray(start)
       return false
     }
@@ -229,7 +235,8 @@ export class Connection implements ReplySink, BodySource, Ends {
     this.#breakOff()
     if (isBegun) this.#socket.destroy()
     else {
-      this.#socket.write(`${statusLine(status)}Connection: close\r\nContent-Length: 0\r\n\r\n`, 'latin1')
+      const head = `${statusLine(status)}${this.#refusalLines}${dateLine()}`
+      this.#socket.write(`${head}Connection: close\r\nContent-Length: 0\r\n\r\n`, 'latin1')
       this.#linger()
     }
   }

@@ -3,7 +3,7 @@
  * smuggle requests past the other: what is not exactly as the standard has it is refused.
  */
 import { METHODS } from 'node:http'
-import { malformed, Refusal } from './refusal.ts'
+import { malformed } from './refusal.ts'
 
 /** By names in lower case. Several of one name are one list, unless only one of them can count. */
 export type RequestHeaders = Record<string, string | undefined>
@@ -19,11 +19,17 @@ export interface RequestHead {
   readonly framing: BodyFraming
 }
 
-/** How it is known where the body ends: its length, or chunks. */
-export type BodyFraming = number | 'chunked'
+/** How it is known where the body ends: its length, or chunks; or it is not known. */
+export type BodyFraming = number | 'chunked' | 'unknown'
 
 const LINE_END = '\r\n'
 const HEADERS_LIMIT = 1000
+
+/** Throws where the beginning of a head shows already that it will be none. */
+export function checkBeginning(text: string): void {
+  // Its last character may be the first half of a line end.
+  checkCharacters(text.endsWith('\r') ? text.slice(0, -1) : text)
+}
 
 /** The text of a head, a character a byte, without the empty line that ends it. */
 export function parseHead(text: string): RequestHead {
@@ -162,8 +168,7 @@ function framingOf(headers: RequestHeaders, isOldVersion: boolean): BodyFraming 
   if (encoding !== undefined) {
     // A peer that goes by the other one of the two would see another end.
     if (length !== undefined || isOldVersion) throw malformed('The length of the body is told in two ways.')
-    if (encoding.toLowerCase() !== 'chunked') throw new Refusal(501, 'The transfer encoding is not known.')
-    return 'chunked'
+    return encoding.toLowerCase() === 'chunked' ? 'chunked' : 'unknown'
   }
   if (length === undefined) return 0
   if (!/^\d+$/.test(length) || length.length > LARGEST_LENGTH_DIGITS) throw malformed('The length is no number.')

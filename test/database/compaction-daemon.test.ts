@@ -14,10 +14,18 @@ describe('a compaction rule', () => {
       '{strict_window, true}, {parallel_view_compaction, true}]'
     expect(parseCompactionRule(text)).toEqual({
       fragmentationPercent: 70,
+      indexFragmentationPercent: 60,
+      areIndexesParallel: true,
       window: { fromMinute: 23 * 60, toMinute: 4 * 60 + 30 },
       isWindowStrict: true,
     })
-    expect(parseCompactionRule('[]')).toEqual({ fragmentationPercent: 0, window: undefined, isWindowStrict: false })
+    expect(parseCompactionRule('[]')).toEqual({
+      fragmentationPercent: 0,
+      indexFragmentationPercent: 0,
+      areIndexesParallel: false,
+      window: undefined,
+      isWindowStrict: false,
+    })
   })
 
   it.each([
@@ -193,6 +201,47 @@ describe('the compaction daemon', () => {
     expect(database.compactions).toBe(3)
   })
 
+  it('compacts indexes by their own share, whether their database is due or not', async () => {
+    const { daemon, databases } = start({ _default: '[{db_fragmentation, "95%"}, {view_fragmentation, "60%"}]' })
+    databases.add('a', FRAGMENTED)
+    const due = databases.addIndex('a', '_design/due', { fileBytes: 1_000_000, dataBytes: 400_000 })
+    const fine = databases.addIndex('a', '_design/fine', { fileBytes: 1_000_000, dataBytes: 400_001 })
+    const updated = databases.addIndex('a', '_design/updated', { ...FRAGMENTED, isUpdating: true })
+    await daemon.check()
+    expect(databases.compacted()).toEqual([])
+    expect([due, fine, updated].map(({ compactions }) => compactions)).toEqual([1, 0, 0])
+  })
+
+  it.each([
+    ['after their database', '', 0],
+    ['beside their database', ', {parallel_view_compaction, true}', 1],
+  ])('compacts indexes %s', async (_, parallel, expected) => {
+    const { daemon, databases } = start({ _default: `[{db_fragmentation, "50%"}${parallel}]` })
+    const database = databases.add('a', FRAGMENTED)
+    const index = databases.addIndex('a', '_design/a', FRAGMENTED)
+    database.hold()
+    const round = daemon.check()
+    await vi.waitFor(() => expect([database.isCompacting, index.compactions]).toEqual([true, expected]))
+    database.finish()
+    await round
+    expect(index.compactions).toBe(1)
+  })
+
+  it('gives up the compaction of an index at the end of a strict window', async () => {
+    vi.useFakeTimers()
+    const { daemon, databases, setTime } = start({
+      _default: '[{db_fragmentation, "95%"}, {from, "01:00"}, {to, "05:00"}, {strict_window, true}]',
+    })
+    databases.add('a', FRAGMENTED)
+    const index = databases.addIndex('a', '_design/a', FRAGMENTED)
+    index.hold()
+    setTime('04:59')
+    const round = daemon.check()
+    await vi.advanceTimersByTimeAsync(60_000)
+    await round
+    expect(index).toMatchObject({ compactions: 1, cancellations: 1 })
+  })
+
   it('ends with what it does when it is closed', async () => {
     vi.useFakeTimers()
     const { daemon, databases } = start(ALWAYS)
@@ -245,6 +294,33 @@ describe('compactions over HTTP', () => {
   })
 })
 
+describe('compactions of indexes over HTTP', () => {
+  it('let the file of an index shrink by itself', async () => {
+    const service = await startService({ settings: { compaction_daemon: { check_interval: '1' } } })
+    const client = new Client(service.url)
+    onTestFinished(() => client.close())
+    const db = await client.database()
+    const map = 'function (doc) { emit(doc.n, doc.text) }'
+    await db.save('_design/all', { views: { all: { map } } })
+    const view = '/_design/all/_view/all?limit=1'
+    let rev: string | undefined
+    for (let n = 0; n < 20; n++) {
+      rev = await db.save('doc', { ...(rev && { _rev: rev }), n, text: 'x'.repeat(n === 19 ? 10 : 200_000) })
+      expect((await client.request('GET', `/${db.name}${view}`)).status).toBe(200)
+    }
+    const size = async () => {
+      const reply = await client.request('GET', `/${db.name}/_design/all/_info`)
+      return reply.as<{ view_index: { disk_size: number } }>().view_index.disk_size
+    }
+    const before = await size()
+    const rule = '[{db_fragmentation, "100%"}, {view_fragmentation, "50%"}]'
+    await client.request('PUT', '/_config/compactions/_default', { body: JSON.stringify(rule) })
+    await vi.waitFor(async () => expect(await size()).toBeLessThan(before / 2), { timeout: 10_000 })
+    const reply = await client.request('GET', `/${db.name}${view}`)
+    expect(reply.json).toMatchObject({ total_rows: 1, rows: [{ key: 19, value: 'xxxxxxxxxx' }] })
+  })
+})
+
 const FRAGMENTED = { fileBytes: 1_000_000, dataBytes: 100_000 }
 const ALWAYS = { _default: '[{db_fragmentation, "50%"}]' }
 
@@ -265,6 +341,7 @@ function start(rules: Record<string, string>) {
   const daemon = new CompactionDaemon({
     configuration: settings,
     databases,
+    indexesOf: (database) => databases.indexesOf(database),
     clock,
     log,
     freeBytes: async () => disk.freeBytes,
@@ -324,10 +401,22 @@ class FakeSettings {
 interface FakeSizes {
   readonly fileBytes: number
   readonly dataBytes: number
+  readonly isUpdating?: boolean
 }
 
 class FakeDatabases {
   readonly #databases = new Map<string, FakeDatabase>()
+  readonly #indexes = new Map<string, FakeIndex[]>()
+
+  addIndex(database: string, id: string, sizes: FakeSizes): FakeIndex {
+    const index = new FakeIndex(id, sizes)
+    this.#indexes.set(database, [...(this.#indexes.get(database) ?? []), index])
+    return index
+  }
+
+  async indexesOf(database: string): Promise<readonly FakeIndex[]> {
+    return this.#indexes.get(database) ?? []
+  }
 
   add(name: string, { isCompacting = false, ...sizes }: FakeSizes & { readonly isCompacting?: boolean }): FakeDatabase {
     const database = new FakeDatabase(sizes, isCompacting)
@@ -398,5 +487,14 @@ class FakeDatabase {
     this.cancellations++
     this.isCompacting = false
     this.#held.resolve()
+  }
+}
+
+class FakeIndex extends FakeDatabase {
+  readonly id: string
+
+  constructor(id: string, sizes: FakeSizes) {
+    super(sizes, false)
+    this.id = id
   }
 }

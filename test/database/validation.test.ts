@@ -29,6 +29,7 @@ class NotedFunctions {
       show: notUsed,
       update: notUsed,
       list: notUsed,
+      prepare: () => {},
       close: async () => {},
       validate: async ({ text }, writes) => {
         const { validate_doc_update: source }: { validate_doc_update: string } = JSON.parse(text)

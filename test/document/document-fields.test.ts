@@ -1,18 +1,17 @@
 import { describe, expect, it } from 'vitest'
-import { namedRevision, parseDocument, readDocument, replicatedPath } from '../../src/document/document-fields.ts'
+import { parseDocument, readDocument, replicatedPath } from '../../src/document/document-fields.ts'
 import { parseDocumentId } from '../../src/document/document-id.ts'
 import { JsonReader, JsonTextError } from '../../src/encoding/json-text.ts'
 
 describe('the fields of a document', () => {
   it('are none in a plain one', () => {
-    expect(parse('{"a":1}')).toMatchObject({ id: undefined, path: undefined, deleted: false, attachments: [] })
+    expect(parse('{"a":1}')).toMatchObject({ id: undefined, revision: undefined, deleted: false, attachments: [] })
   })
 
   it('are read beside the body', () => {
     const document = parse('{"_id":"x\\ty","_rev":"2-ABC","a":1,"_deleted":true}')
-    expect(document).toMatchObject({ id: 'x\ty', path: { start: 2, hashes: ['ABC'] }, deleted: true })
+    expect(document).toMatchObject({ id: 'x\ty', revision: '2-ABC', deleted: true })
     expect(document.body.toString()).toBe('{"a":1}')
-    expect(namedRevision(document)).toBe('2-ABC')
   })
 
   it('drop what is only told on reading', () => {
@@ -23,14 +22,14 @@ describe('the fields of a document', () => {
   it('take the path of _revisions, before or after _rev', () => {
     const revisions = '"_revisions":{"start":3,"ids":["c","967A00DFF5E02ADD41819138ABB3284D"]}'
     const path = { start: 3, hashes: ['c', '967a00dff5e02add41819138abb3284d'] }
-    expect(parse(`{${revisions}}`).path).toEqual(path)
-    expect(parse(`{"_rev":"1-z",${revisions}}`).path).toEqual(path)
-    expect(parse(`{${revisions},"_rev":"not looked at"}`).path).toEqual(path)
+    expect(parse(`{${revisions}}`)).toMatchObject({ history: path, revision: '3-c' })
+    expect(parse(`{"_rev":"1-z",${revisions}}`)).toMatchObject({ history: path, revision: '3-c' })
+    expect(parse(`{${revisions},"_rev":"not looked at"}`)).toMatchObject({ history: path, revision: '3-c' })
   })
 
   it('take no revisions for none', () => {
-    expect(parse('{"_revisions":{"start":0,"ids":[]}}').path).toBeUndefined()
-    expect(parse('{"_rev":"1-a","_revisions":{"start":0,"ids":[]}}').path).toEqual({ start: 1, hashes: ['a'] })
+    expect(parse('{"_revisions":{"start":0,"ids":[]}}').revision).toBeUndefined()
+    expect(parse('{"_rev":"1-a","_revisions":{"start":0,"ids":[]}}').revision).toBe('1-a')
   })
 
   it('list attachments in order, integer-like names too', () => {

@@ -1,6 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { JsonReader, JsonTextError, MAX_DEPTH, MAX_INTEGER_DIGITS, scanDocument } from '../../src/encoding/json-text.ts'
+import {
+  JsonReader,
+  JsonTextError,
+  MAX_DEPTH,
+  MAX_INTEGER_DIGITS,
+  type SpecialMember,
+  scanDocument,
+} from '../../src/encoding/json-text.ts'
 
 describe('a scanned document', () => {
   it('keeps member order, digits and content, and drops white space', () => {
@@ -470,6 +477,7 @@ function expectScan(text: string, expected: string): void {
   expect(term).toEqual(scanDocument(Buffer.from(expected)).term)
 }
 
-function textsOf(specials: ReadonlyMap<string, Buffer>): Record<string, string> {
-  return Object.fromEntries([...specials].map(([name, text]) => [name, text.toString()]))
+function textsOf(specials: readonly SpecialMember[]): Record<string, string> {
+  const textOf = (value: string | Buffer) => (typeof value === 'string' ? JSON.stringify(value) : value.toString())
+  return Object.fromEntries(specials.map(({ name, value }) => [name, textOf(value)]))
 }

@@ -1,6 +1,7 @@
 /** Functions that take all they can get: each gets its error, and others go on unharmed meanwhile. */
 import { afterAll, describe, expect, it } from 'vitest'
-import { designOf, emittedBy, mapsOf, run, shown, testFunctions } from './test-functions.ts'
+import type { Functions } from '../../src/functions/functions.ts'
+import { designOf, emittedBy, functionsOfTest, mapsOf, run, shown, testFunctions } from './test-functions.ts'
 
 const functions = testFunctions({ timeoutMs: 800, processLimit: 8, isolateMemoryMb: 64, processMemoryMb: 400 })
 afterAll(() => functions.close())
@@ -9,7 +10,7 @@ const timedOut = { status: 500, error: 'os_process_error', reason: 'OS process t
 const ended = { status: 500, error: 'os_process_error' }
 
 /** Calls of others while something goes wrong. */
-async function othersGoOn(trouble: Promise<unknown>): Promise<void> {
+async function othersGoOn(trouble: Promise<unknown>, used: Functions = functions): Promise<void> {
   let isOver = false
   const over = () => {
     isOver = true
@@ -17,7 +18,7 @@ async function othersGoOn(trouble: Promise<unknown>): Promise<void> {
   trouble.then(over, over)
   const design = designOf({ filters: { even: 'function(doc) { return doc.n % 2 === 0 }' } })
   do {
-    const passed = await functions.filter(design, 'even', ['{"n":1}', '{"n":2}'], '{}', { owner: 'other' })
+    const passed = await used.filter(design, 'even', ['{"n":1}', '{"n":2}'], '{}', { owner: 'other' })
     expect(passed).toEqual([false, true])
   } while (!isOver)
 }
@@ -53,6 +54,20 @@ describe('a call ends', () => {
     await othersGoOn(trouble)
     // Some are refused by the language itself.
     expect(['os_process_error', 'render_error']).toContain(await trouble)
+  })
+
+  // What lies outside of an isolate's heap, or grows faster than its limit is looked at.
+  it.each([
+    ['long texts', 'var a = []; while (true) a.push("x".padEnd(4e8, "ab").indexOf("ba", 3e8))'],
+    ['what JSON makes', 'return JSON.parse("[" + "1,".repeat(1e8) + "1]").length + ""'],
+  ])('when its process takes more than it may: %s', async (_, body) => {
+    const patient = functionsOfTest({ timeoutMs: 15_000, isolateMemoryMb: 64, processMemoryMb: 300 })
+    const trouble = shown(patient, `function() { ${body} }`)
+    await Promise.all([
+      othersGoOn(trouble, patient),
+      expect(trouble).rejects.toMatchObject({ ...ended, reason: '{exit_status,137}' }),
+    ])
+    expect(patient.causes).toEqual(['memory'])
   })
 
   it.each([

@@ -51,13 +51,29 @@ describe('fair places', () => {
     const waiting = [take('a'), take('a'), take('b')]
     await Promise.resolve()
     expect(served).toEqual(['a'])
-    places.giveBack()
+    places.giveBack('a')
     await waiting[0]
     expect(served).toEqual(['a', 'a'])
     limit = 3
     places.serve()
     await Promise.all(waiting)
     expect(served).toEqual(['a', 'a', 'b', 'a'])
+  })
+
+  it('are not all for one owner where there are some', async () => {
+    const places = new FairPlaces(() => 8)
+    const served: string[] = []
+    const take = (owner: string) => places.take({ owner }).then(() => served.push(owner))
+    const waiting = Array.from({ length: 10 }, () => take('a'))
+    await take('b')
+    expect(served).toEqual([...Array(6).fill('a'), 'b'])
+    expect([places.takeNow('a'), places.takeNow('c')]).toEqual([false, true])
+    for (let i = 0; i < 4; i++) places.giveBack('a')
+    await Promise.all(waiting)
+    expect(served.filter((owner) => owner === 'a')).toHaveLength(10)
+    expect(places.takeNow('d')).toBe(false)
+    places.giveBack('c')
+    expect(places.takeNow('d')).toBe(true)
   })
 
   it('are not waited for by who gives up, and their end is told to all', async () => {

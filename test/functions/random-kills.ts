@@ -1,4 +1,4 @@
-/** Calls of many kinds while sandbox processes are killed at random: each must be answered, and rightly. */
+/** Calls of many kinds, also such that wait behind each other, while sandbox processes are killed at random: each must be answered, and rightly. */
 import type { Functions } from '../../src/functions/functions.ts'
 import { sandboxPids } from './sandbox-pids.ts'
 import { designOf, mapsOf, rowsOf } from './test-functions.ts'
@@ -19,7 +19,7 @@ export async function killedAtRandom(functions: Functions, { kills }: { readonly
   const lane = async (number: number) => {
     for (let call = 0; !isOver(); call++) {
       report.calls++
-      const isRight = await rightly(functions, `owner ${number}`, call).catch(() => {
+      const isRight = await rightly(functions, `owner ${number % 2}`, call).catch(() => {
         report.failed++
         return true
       })

@@ -1,4 +1,8 @@
-import { describe, expect, it } from 'vitest'
+import { constants, getPriority } from 'node:os'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { SandboxPool } from '../../src/functions/sandbox-pool.ts'
+import type { SandboxProcess } from '../../src/functions/sandbox-process.ts'
+import { silentLog } from '../../src/runtime/log.ts'
 import { killedAtRandom } from './random-kills.ts'
 import { sandboxPids } from './sandbox-pids.ts'
 import { designOf, functionsOfTest, mapsOf, run, type TestFunctions } from './test-functions.ts'
@@ -95,6 +99,58 @@ describe('a process that is killed from outside', () => {
       error: 'os_process_error',
       reason: '{exit_status,137}',
     })
+  })
+})
+
+describe('who brought a process down', () => {
+  const wish = { programKey: 'any', mayFollow: false }
+
+  async function blamed(limit: number): Promise<{ pool: SandboxPool; used: SandboxProcess }> {
+    const pool = new SandboxPool({ log: silentLog, limit: () => limit })
+    onTestFinished(() => pool.close())
+    const spoilt = await pool.take({ owner: 'bad' }, wish)
+    spoilt.kill('time')
+    await spoilt.exited
+    pool.giveBack(spoilt)
+    const used = await pool.take({ owner: 'good' }, wish)
+    pool.giveBack(used)
+    return { pool, used }
+  }
+
+  it('does not get the process of another, but a new one', async () => {
+    const { pool, used } = await blamed(2)
+    const started = await pool.take({ owner: 'bad' }, wish)
+    expect(started).not.toBe(used)
+    expect(await pool.take({ owner: 'good' }, wish)).toBe(used)
+    pool.giveBack(started)
+    expect(await pool.take({ owner: 'bad' }, wish)).toBe(started)
+  })
+
+  it('gets it where no more can be started', async () => {
+    const { pool, used } = await blamed(1)
+    expect(await pool.take({ owner: 'bad' }, wish)).toBe(used)
+  })
+})
+
+describe('a process that gives no sign for a while', () => {
+  const show = { document: null, request: '{}' }
+
+  it('comes last, and is not used again', async () => {
+    const before = sandboxPids()
+    const functions = functionsOfTest({ processLimit: 1, timeoutMs: 30_000 })
+    const design = designOf({
+      shows: { slow: 'function() { for (var end = Date.now() + 700; Date.now() < end;); return "x" }' },
+    })
+    const answer = functions.show(design, 'slow', show, run)
+    const started = () => sandboxPids().filter((pid) => !before.includes(pid))
+    while (!started().some((pid) => getPriority(pid) === constants.priority.PRIORITY_LOW)) {
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    const slow = started()
+    expect(await answer).toEqual({ body: 'x' })
+    await map(functions, busyFor(1), 'a')
+    expect(started()).not.toEqual(slow)
+    expect(functions.causes).toEqual([])
   })
 })
 

@@ -16,19 +16,26 @@ export const run = { owner: 'test' }
 export interface TestFunctions extends Functions {
   /** Lines at level `info`. */
   readonly lines: string[]
+  /** Why processes ended that did not just become idle. */
+  readonly causes: string[]
   /** Changes settings; they count from the next call on. */
   change(settings: Partial<FunctionSettings>): void
 }
 
 export function testFunctions(settings: Partial<FunctionSettings> = {}): TestFunctions {
   const lines: string[] = []
-  const log: Log = { ...silentLog, info: (line) => lines.push(line) }
+  const causes: string[] = []
+  const log: Log = {
+    ...silentLog,
+    info: (line) => lines.push(line),
+    warn: (_, details) => causes.push(String(details && 'cause' in details && details.cause)),
+  }
   const defaults = { timeoutMs: 5000, reduceLimit: true, processLimit: 2, isolateMemoryMb: 128, processMemoryMb: 700 }
   let current: FunctionSettings = { ...defaults, ...settings }
   const change = (changed: Partial<FunctionSettings>) => {
     current = { ...current, ...changed }
   }
-  return Object.assign(createFunctions({ settings: () => current, log }), { lines, change })
+  return Object.assign(createFunctions({ settings: () => current, log }), { lines, causes, change })
 }
 
 /** Closed when the test is over. */

@@ -281,6 +281,19 @@ describe('GET of an attachment', () => {
     }
   })
 
+  it('gives that of the revision in If-Match; a digest there says nothing', async () => {
+    const db = await client().database()
+    const first = await attach(db, 'doc/a', 'one')
+    const second = await attach(db, `doc/a?rev=${first}`, 'two')
+    for (const tag of [first, `"${first}"`]) expect((await db.get('doc/a', { 'If-Match': tag })).text).toBe('one')
+    expect((await db.head('doc/a', { 'If-Match': first })).headers.etag).toBe(`"${md5('one')}"`)
+    expect((await db.get(`doc/a?rev=${second}`, { 'If-Match': first })).text).toBe('two')
+    expectRefusal(await db.get('doc/a', { 'If-Match': '"1-abc"' }), 404, 'not_found', 'missing')
+    for (const tag of [`"${md5('one')}"`, '*', '""']) {
+      expect((await db.get('doc/a', { 'If-Match': tag })).text).toBe('two')
+    }
+  })
+
   it('gives that of a revision, and says what is not there', async () => {
     const db = await client().database()
     const first = await attach(db, 'doc/a', 'one')

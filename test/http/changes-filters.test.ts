@@ -97,6 +97,15 @@ describe('filter=_doc_ids', () => {
     expectRefusal(await db.post('_changes?filter=_doc_ids', '[]'), 400, 'bad_request', reason)
   })
 
+  it('is named by the query of a POST too, where its body does not name any', async () => {
+    const db = await numbered(3)
+    const path = `_changes?filter=_doc_ids&doc_ids=${encodeURIComponent('["2"]')}`
+    for (const body of ['', '{}']) expect(ids(await db.post(path, body))).toEqual(['2'])
+    expect(ids(await db.post(path, { doc_ids: ['1'] }))).toEqual(['1'])
+    const reason = '`doc_ids` filter parameter is not a list.'
+    expectRefusal(await db.post('_changes?filter=_doc_ids', ''), 400, 'bad_request', reason)
+  })
+
   it('waits for the documents, and looks at nothing twice', async () => {
     const db = await numbered(3)
     const path = `/${db.name}/_changes?filter=_doc_ids&feed=continuous&heartbeat=10000`

@@ -178,7 +178,8 @@ async function otherServer(): Promise<string> {
     }
     const { method, url, headers } = request
     const asked: Asked = { method, url, headers, body }
-    response.writeHead(207, { 'X-Other': 'yes', 'Content-Type': 'text/x-test' }).end(JSON.stringify(asked))
+    const headed = { 'X-Other': 'yes', 'Content-Type': 'text/x-test', 'Set-Cookie': ['a=1; Path=/', 'b=2'] }
+    response.writeHead(207, headed).end(JSON.stringify(asked))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void server.close())
@@ -199,6 +200,7 @@ describe('a path that leads to another server', () => {
     const options = { body: 'x'.repeat(300_000), headers: { 'X-Mine': 'yes', 'Content-Type': 'text/plain' } }
     const reply = await client.request('PUT', '/_there/a%2Fb/c?d=e%20f', options)
     expect([reply.status, reply.headers['x-other'], reply.headers['content-type']]).toEqual([207, 'yes', 'text/x-test'])
+    expect(reply.headers['set-cookie']).toEqual(['a=1; Path=/', 'b=2'])
     const asked = reply.as<Asked>()
     expect(asked).toMatchObject({ method: 'PUT', url: '/app/a%2Fb/c?d=e%20f', body: options.body })
     expect(asked.headers).toMatchObject({

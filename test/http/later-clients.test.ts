@@ -82,6 +82,11 @@ describe('the only node', () => {
     expectRefusal(await client().request('GET', setting), 404, 'not_found', 'unknown_config_value')
   })
 
+  it('is found by a target with a host in it too', async () => {
+    const target = `http://${client().host}/_node/_local/_config/uuids/algorithm?x=1`
+    expect((await client().request('GET', target)).text).toBe('"sequential"\n')
+  })
+
   it('counts what the server counts, each with its type', async () => {
     const whole = await client().request('GET', '/_node/_local/_stats')
     expect(whole.json).toMatchObject({

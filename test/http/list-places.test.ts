@@ -40,3 +40,23 @@ describe('lists that their clients do not take', () => {
     await until(async () => (await db.get('_design/app/_list/short/_all_docs')).status === 200)
   })
 })
+
+describe('lists that wait for their index', () => {
+  it('leave room for other lists', async () => {
+    const db = await client().database()
+    await db.save('a', {})
+    await db.save('_design/app', { lists: { short: "function () { return 'short' }" } })
+    // Longer than all else here takes, and shorter than a function may take.
+    const map = 'function (doc) { var end = Date.now() + 3500; while (Date.now() < end); emit(null, null) }'
+    await db.save('_design/slow', { views: { v: { map } } })
+    const waiting = [1, 2, 3].map(() => db.get('_design/app/_list/short/slow/v'))
+    const information = () => db.get('_design/slow/_info')
+    await until(async () => {
+      const { view_index } = (await information()).as<{ view_index: { waiting_clients: number } }>()
+      return view_index.waiting_clients === 3
+    })
+    expect((await db.get('_design/app/_list/short/_all_docs')).text).toBe('short')
+    expect((await information()).json).toMatchObject({ view_index: { waiting_clients: 3 } })
+    for (const reply of await Promise.all(waiting)) expect(reply.text).toBe('short')
+  })
+})

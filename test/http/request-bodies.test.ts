@@ -37,6 +37,14 @@ describe('the body of a request', () => {
     expect((await db.get('doc')).status).toBe(404)
   })
 
+  it('is refused in a transfer encoding that nobody knows', async () => {
+    const db = await client().database()
+    const lines = [`PUT /${db.name}/doc HTTP/1.1`, 'Host: x', 'Transfer-Encoding: gzip', 'Accept: application/json']
+    const received = await client().exchange(rawRequest(lines, '{}'))
+    expect(received).toMatch(/^HTTP\/1\.1 500 [\s\S]*{"error":"unknown_transfer_encoding","reason":"gzip"}\n$/)
+    expect((await db.get('doc')).status).toBe(404)
+  })
+
   it('may come in chunks', async () => {
     const db = await client().database()
     const reply = await db.put('doc', { a: 1 }, { 'Transfer-Encoding': 'chunked' })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Client, expectRefusal, type RequestOptions } from '../support/client.ts'
+import { Client, expectRefusal, type RequestOptions, until } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
 interface Statistic {
@@ -120,6 +120,25 @@ describe('GET /_stats', () => {
     const client = new Client((await startService()).url)
     await (await client.database()).save('a', {})
     expect(await current(client, 'service', 'open_os_files')).toBe(1)
+  })
+
+  it('counts files of indexes with those of databases', async () => {
+    const client = new Client((await startService()).url)
+    const db = await client.database()
+    await db.save('_design/d', { views: { v: { map: 'function (doc) { emit(doc._id) }' } } })
+    expect((await db.get('_design/d/_view/v')).status).toBe(200)
+    expect(await current(client, 'service', 'open_os_files')).toBe(2)
+    await client.request('DELETE', `/${db.name}`)
+    await until(async () => (await current(client, 'service', 'open_os_files')) === 0)
+  })
+
+  it('never counts more databases as open than may be idle', async () => {
+    const service = await startService({ settings: { service: { max_dbs_open: '3' } } })
+    const client = new Client(service.url)
+    for (let i = 0; i < 8; i++) await (await client.database()).save('a', {})
+    expect(await current(client, 'service', 'open_databases')).toBeLessThanOrEqual(3)
+    for (let i = 1; i <= 8; i++) expect((await client.request('GET', `/test-${i}/a`)).status).toBe(200)
+    expect(await current(client, 'service', 'open_databases')).toBeLessThanOrEqual(3)
   })
 
   it('takes its samples by itself', async () => {

@@ -117,6 +117,29 @@ describe('the address of a view', () => {
     expectRefusal(await db.get('_design/e/_view/v'), 500, 'unknown_query_language', 'klingon')
   })
 
+  it.each([
+    ['function (keys) {', 500, 'compilation_error'],
+    ['', 404, 'not_found'],
+    ['_unknown', 500, 'invalid_value'],
+    ['function () { throw ["fatal", "own_error", "why"] }', 500, 'own_error'],
+  ])('fails with the reduce function of its map function, %j, and with no other', async (reduce, status, error) => {
+    const db = await client().database()
+    await fill(db, [{ number: 1 }, { number: 2 }])
+    const other = `${BY_NUMBER} // another one`
+    const views = { bad: { map: BY_NUMBER, reduce }, same: { map: BY_NUMBER }, good: { map: other, reduce: '_sum' } }
+    await db.save('_design/bad', { views })
+    for (let round = 0; round < 2; round++) {
+      for (const path of ['bad', 'bad?reduce=false', 'same']) {
+        const reply = await db.get(`_design/bad/_view/${path}`)
+        expect([reply.status, reply.as<{ error: string }>().error]).toEqual([status, error])
+      }
+      const reply = await db.get('_design/bad/_view/good')
+      expect(valuesOf(answerOf(reply))).toEqual([3 + 3 * round])
+      await fill(db, [{ _id: `more ${round}`, number: 3 }])
+      expect((await db.post('_view_cleanup', {})).status).toBe(202)
+    }
+  })
+
   it('is counted', async () => {
     const db = await threeDocuments()
     const count = async (name: string) => {

@@ -50,6 +50,25 @@ describe('a virtual host', () => {
     expect(target(rules, 'elsewhere', '/')).toBe('/any')
   })
 
+  it('is the host of the address that a design document really has', async () => {
+    const client = new Client((await startService({ inMemory: true })).url)
+    const db = await client.database()
+    await db.save('_design/x', { a: 1 })
+    for (const [host, target] of [
+      ['a.example', `/${db.name}`],
+      ['b.example', `/${db.name}/_design%2Fx`],
+    ]) {
+      await client.request('PUT', `/_config/vhosts/${host}`, { body: JSON.stringify(target) })
+    }
+    const redirected = await client.request('GET', '/_design%2Fx?rev=1', { headers: { Host: 'a.example' } })
+    expect([redirected.status, redirected.headers.location]).toEqual([301, 'http://a.example/_design/x?rev=1'])
+    // What the client did not escape it cannot put right.
+    const served = await client.request('GET', '/', { headers: { Host: 'b.example' } })
+    expect([served.status, served.json]).toMatchObject([200, { _id: '_design/x', a: 1 }])
+    const absolute = await client.request('GET', `http://${client.host}/${db.name}/_design%2Fx`)
+    expect([absolute.status, absolute.headers.location]).toEqual([301, `${db.url}/_design/x`])
+  })
+
   it('leads to its place as soon as it is set, also behind a proxy', async () => {
     const client = new Client((await startService({ inMemory: true })).url)
     const db = await client.database()

@@ -243,6 +243,23 @@ export function describeEngine(name: string, make: MakeEngine): void {
         expect((await snapshot.get(bytes('a')))?.toString()).toBe('1')
       })
 
+      it('can be shared, and go with the last who holds them', async () => {
+        const a = await store()
+        await a.commit({ puts: [row('a', '1')] })
+        const first = a.snapshot()
+        const shared = first.share()
+        await a.commit({ puts: [row('a', '2')] })
+        first.release()
+        using third = shared.share()
+        await a.compact()
+        expect(asStrings(await readAll(shared, {}))).toEqual(['a=1'])
+        expect(await shared.version()).toBe(1)
+        shared.release()
+        expect(asStrings(await readAll(third, {}))).toEqual(['a=1'])
+        using now = a.snapshot()
+        expect(asStrings(await readAll(now, {}))).toEqual(['a=2'])
+      })
+
       it('see every commit that was acknowledged before', async () => {
         const a = await store()
         for (let i = 0; i < 50; i++) {
@@ -342,6 +359,7 @@ export function describeEngine(name: string, make: MakeEngine): void {
         expect(await found({ from: long('b'), to: long('d') })).toEqual(['b', 'c'])
         expect(await found({ from: long('b') })).toEqual(['b', 'c', 'd', 'y'])
         expect(await found({ to: long('b'), reverse: true })).toEqual(['a', 'x'])
+        expect(await snapshot.count({ from: long('b'), to: long('d') })).toBe(2)
         await a.commit({ clears: [{ from: long('b'), to: long('d') }] })
         using after = a.snapshot()
         expect(asText(await readAll(after, {}))).toHaveLength(4)
@@ -503,6 +521,7 @@ async function run(store: Store, operations: readonly Operation[]): Promise<void
     } else {
       using snapshot = store.snapshot()
       expect(asText(await readAll(snapshot, each.range, each.rows))).toEqual(asText(model.range(each.range)))
+      expect(await snapshot.count(each.range)).toBe(model.range(each.range).length)
     }
   }
   frozen.push({ snapshot: store.snapshot(), model })

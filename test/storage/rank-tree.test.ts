@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
 import { RankTree, type RowChange } from '../../src/storage/rank-tree/rank-tree.ts'
-import type { Snapshot, Store } from '../../src/storage/store.ts'
+import type { KeyRange, Snapshot, Store } from '../../src/storage/store.ts'
 
 const ROWS = Buffer.from('d')
 const NODES = Buffer.from('r')
@@ -65,6 +65,7 @@ function watch(snapshot: Snapshot): Watched {
     version: () => counted(() => snapshot.version()),
     getMany: (keys: readonly Uint8Array[]) => counted(() => snapshot.getMany(keys)),
     page: (...page: Parameters<Snapshot['page']>) => counted(() => snapshot.page(...page)),
+    count: (range: KeyRange) => counted(() => snapshot.count(range)),
   })
   return watched
 }

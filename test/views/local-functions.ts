@@ -59,6 +59,8 @@ export class LocalFunctions implements Functions {
   update = unused
   list = unused
 
+  prepare(): void {}
+
   async close(): Promise<void> {}
 }
 

@@ -3,16 +3,12 @@
  * no socket and no clock; the server watches it and ends it.
  */
 import assert from 'node:assert/strict'
-import { setPriority } from 'node:os'
 import { closeInheritedDescriptors } from '../../runtime/inherited-descriptors.ts'
 import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../frame.ts'
 import { MARKS } from './marks.ts'
 import { receive, send, sendText } from './pipe.ts'
 import { Program, type ProgramText } from './program.ts'
 import type { Outcome, RealmHost } from './realm/calls.ts'
-
-/** Requests come first on a busy machine. */
-const NICENESS = 2
 
 /** What functions may log in a call, and of that in a line. */
 const LOGGED_CHARACTERS = 1024 * 1024
@@ -140,7 +136,6 @@ function end(status: number): never {
 }
 
 closeInheritedDescriptors()
-setPriority(NICENESS)
 send(Reply.ready, [])
 for (let frame = receive(); frame; frame = receive()) {
   const { kind, number, body } = frame

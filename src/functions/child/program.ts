@@ -4,6 +4,7 @@ import type { Collation } from '../../encoding/collation-key.ts'
 import { isolates } from './isolates.ts'
 import { MappedRows } from './mapped-rows.ts'
 import { MARKS } from './marks.ts'
+import { mutationBy } from './mutation.ts'
 import { type Outcome, type RealmCall, type RealmHost, type RealmLimits, realmCalls } from './realm/calls.ts'
 import { realmCompiler } from './realm/compiler.ts'
 import { realmDesignFunctions } from './realm/design-functions.ts'
@@ -11,7 +12,6 @@ import { realmEmittedRows } from './realm/emitted-rows.ts'
 import { realmFailures } from './realm/failure.ts'
 import { realmIndexFunctions } from './realm/index-functions.ts'
 import { realmModules } from './realm/modules.ts'
-import { realmMutation } from './realm/mutation.ts'
 import { realmNegotiation } from './realm/negotiation.ts'
 import { realmOutput } from './realm/output.ts'
 import { realmSlices } from './realm/slices.ts'
@@ -20,9 +20,10 @@ import { realmThrownValues } from './realm/thrown.ts'
 /** As the server sends it. */
 export interface ProgramText {
   readonly memoryMb: number
-  readonly collations?: readonly Collation[]
-  /** JSON of what the isolate reads itself. */
-  readonly inner: string
+  /** Its map functions. */
+  readonly maps?: readonly { readonly source: string; readonly collation: Collation }[]
+  /** JSON of the members that the isolate reads itself, in no braces. */
+  readonly members: string
 }
 
 const LIMITS: RealmLimits = {
@@ -36,17 +37,16 @@ const LIMITS: RealmLimits = {
 const WITHHELD = ['console', 'WebAssembly', 'SharedArrayBuffer', 'Atomics']
 
 /** The files of `realm` are evaluated from their own text; they meet here. */
-const REALM = `
+const REALM = `(function (log, exchange) {
   'use strict' // So that no stack trace leads user code to these functions.
   for (const name of ${JSON.stringify(WITHHELD)}) delete globalThis[name]
-  const host = { log: $0, exchange: $1 }
+  const host = { log, exchange }
   const limits = ${JSON.stringify(LIMITS)}
   const marks = ${JSON.stringify(MARKS)}
   const failures = (${realmFailures})()
   const thrown = (${realmThrownValues})(marks, failures)
   const slices = (${realmSlices})(limits.sliceMs, marks)
   const compile = (${realmCompiler})(failures)
-  const mutation = (${realmMutation})()
   const modules = (${realmModules})(failures)
   const negotiation = (${realmNegotiation})(failures)
   const output = (${realmOutput})(host, limits, failures)
@@ -56,9 +56,9 @@ const REALM = `
     marks, failures, compile, thrown, slices, output, negotiation, rows
   )
   return (${realmCalls})({
-    host, marks, compile, mutation, modules, negotiation, output, thrown, slices, rows, index, design
+    host, marks, compile, modules, negotiation, output, thrown, slices, rows, index, design
   })
-`
+})`
 
 const COPIED = { arguments: { copy: true }, result: { copy: true } } as const
 
@@ -68,19 +68,11 @@ export class Program {
   readonly #call: ivm.Reference<RealmCall>
   readonly #failure: Outcome | undefined
 
-  constructor({ memoryMb, collations = [], inner }: ProgramText, host: RealmHost, onLost: () => void) {
-    this.rows = new MappedRows(collations)
+  constructor({ memoryMb, maps, members }: ProgramText, host: RealmHost, onLost: () => void) {
+    this.rows = new MappedRows(maps?.map(({ collation }) => collation) ?? [])
     this.#isolate = new isolates.Isolate({ memoryLimit: memoryMb, onCatastrophicError: onLost })
-    const context = this.#isolate.createContextSync()
-    this.#call = context.evalClosureSync(
-      REALM,
-      [
-        new isolates.Callback((line: string) => host.log(line)),
-        new isolates.Callback((output: string) => host.exchange(output)),
-      ],
-      { result: { reference: true } },
-    )
-    const loaded = this.#run('load', inner)
+    this.#call = realmIn(this.#isolate, host)
+    const loaded = this.#run('load', `{${members}${maps ? `,${mapMembers(maps)}` : ''}}`)
     const [mark] = loaded
     this.#failure = mark === MARKS.done ? undefined : loaded
   }
@@ -106,4 +98,27 @@ export class Program {
   #run(operation: string, input: string): Outcome {
     return this.#call.applySync(undefined, [[operation, input]], COPIED)
   }
+}
+
+/** Compiling the same text again costs a tenth with what the engine has kept of the first time. */
+let compiledRealm: ivm.ExternalCopy<ArrayBuffer> | undefined
+
+function realmIn(isolate: ivm.Isolate, host: RealmHost): ivm.Reference<RealmCall> {
+  const context = isolate.createContextSync()
+  const script: ivm.Script & ivm.CachedDataResult = isolate.compileScriptSync(
+    REALM,
+    compiledRealm ? { cachedData: compiledRealm } : { produceCachedData: true },
+  )
+  compiledRealm ??= script.cachedData
+  const realm: ivm.Reference<(...host: unknown[]) => RealmCall> = script.runSync(context, { reference: true })
+  const log = new isolates.Callback((line: string) => host.log(line))
+  const exchange = new isolates.Callback((output: string) => host.exchange(output))
+  return realm.applySync(undefined, [log, exchange], { result: { reference: true } })
+}
+
+/** Judged out here: an isolate would have to compile all the expressions for its one program. */
+function mapMembers(maps: readonly { readonly source: string }[]): string {
+  const sources = maps.map(({ source }) => source)
+  const { mayChange, isSteady } = mutationBy(sources)
+  return `"maps":${JSON.stringify(sources)},"mayChange":${mayChange},"isSteady":${isSteady}`
 }

@@ -24,6 +24,12 @@ export class BoundaryHints {
     return known[count - 1] ?? SENTINEL
   }
 
+  /** The known boundaries that a key lies between; the first is the sentinel, the second undefined when none is known. */
+  around(level: number, key: Uint8Array): { readonly floor: Buffer; readonly next: Buffer | undefined } {
+    const floor = this.floor(level, key)
+    return { floor, next: this.#levels[level]?.[this.#lastCounts[level] ?? 0] }
+  }
+
   /** The last known boundary before the key. */
   before(level: number, key: Uint8Array): Buffer {
     const known = this.#levels[level] ?? []

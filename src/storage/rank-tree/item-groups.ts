@@ -11,7 +11,7 @@ export function merge(items: readonly Item[], changes: readonly ItemChange[]): I
   for (const change of changes) {
     while (next < items.length && compareBytes(items[next]!.key, change.key) < 0) merged.push(items[next++]!)
     const found = next < items.length && items[next]!.key.equals(change.key)
-    assert(found === (change.before !== undefined), 'A change list does not fit the rows it is made for.')
+    if (found !== (change.before !== undefined)) assert.fail('A change list does not fit the rows it is made for.')
     if (found) next++
     if (change.after) merged.push(change.after)
   }

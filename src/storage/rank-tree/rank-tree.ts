@@ -14,7 +14,7 @@ import type { KeyRange, Put, Snapshot } from '../store.ts'
 import { BoundaryHints } from './boundary-hints.ts'
 import { KnownRuns } from './known-runs.ts'
 import { coverRange } from './range-cover.ts'
-import { type CountedBoundary, RowCounts } from './row-counts.ts'
+import { type PlaceInAll, RowCounts } from './row-counts.ts'
 import type { Reducer, ReducibleRow } from './summary.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
 import { TreeBuilder } from './tree-builder.ts'
@@ -24,7 +24,7 @@ import { TreeReader } from './tree-reader.ts'
 import { type NodeChanges, updateNodes } from './tree-update.ts'
 
 export { SALT_BYTES } from './salted-hash.ts'
-export type { CountedBoundary, NodeChanges, Reducer, ReducibleRow, TreeBuilder }
+export type { NodeChanges, PlaceInAll, Reducer, ReducibleRow, TreeBuilder }
 
 export interface RankTreeOptions {
   /** Rows are what begins with this; keys are given and answered without it. */
@@ -107,20 +107,20 @@ export class RankTree {
   }
 
   /** What all rows before the key weigh. */
-  rank(snapshot: Snapshot, key: Uint8Array): Promise<number> {
-    return this.#counts(snapshot).rank(key)
+  async rank(snapshot: Snapshot, key: Uint8Array): Promise<number> {
+    return (await this.place(snapshot, key)).before
   }
 
-  /** The last boundary at or before the key, and what all rows before it weigh: few rows lie between it and the key. */
-  boundaryBefore(snapshot: Snapshot, key: Uint8Array): Promise<CountedBoundary> {
-    return this.#counts(snapshot).boundaryBefore(key)
+  /** The same, and what all rows weigh. */
+  place(snapshot: Snapshot, key: Uint8Array): Promise<PlaceInAll> {
+    return this.#counts(snapshot).place(key)
   }
 
   /** What the rows from `from` (inclusive) to `to` (exclusive) weigh; an absent bound is open. */
   async countBetween(snapshot: Snapshot, from: Uint8Array | undefined, to: Uint8Array | undefined): Promise<number> {
     const counts = this.#counts(snapshot)
-    const end = await (to ? counts.rank(to) : counts.total())
-    return Math.max(0, end - (from ? await counts.rank(from) : 0))
+    const end = to ? (await counts.place(to)).before : await counts.total()
+    return Math.max(0, end - (from ? (await counts.place(from)).before : 0))
   }
 
   /**
@@ -215,7 +215,7 @@ export class RankTree {
     let last = SENTINEL
     for (const change of changes) {
       const key = asBuffer(change.key)
-      assert(compareBytes(last, key) < 0, 'Changes of rows come in the order of their keys, none of which is empty.')
+      if (compareBytes(last, key) >= 0) assert.fail('Changes of rows come in the order of their keys, none is empty.')
       last = key
       if (this.#changesNothing(change)) continue
       items.push({ key, before: change.before, after: this.#itemAfter(change, key) })
@@ -229,7 +229,7 @@ export class RankTree {
 
   #itemAfter({ after, value }: RowChange, key: Buffer): Item | undefined {
     if (after === undefined) return undefined
-    assert(Number.isSafeInteger(after) && after >= 0, 'A weight is a whole number, not negative.')
+    if (!Number.isSafeInteger(after) || after < 0) assert.fail('A weight is a whole number, not negative.')
     if (!this.#reducer) return { key, weight: after, value: NO_VALUE, next: undefined }
     assert(value, 'A reduction needs the value of a row that changes.')
     return { key, weight: after, value: asBuffer(value), next: undefined }

@@ -2,14 +2,13 @@
 import assert from 'node:assert/strict'
 import type { Snapshot } from '../store.ts'
 import { type CountedNode, CountedRun, type KnownRuns, type KnownTree } from './known-runs.ts'
-import { SENTINEL, weightOfAll } from './tree-item.ts'
+import { SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
-export interface CountedBoundary {
-  readonly start: Buffer
+/** Where a key is among all rows, by what they weigh. */
+export interface PlaceInAll {
   readonly before: number
-  /** What all rows weigh. */
   readonly total: number
 }
 
@@ -31,20 +30,13 @@ export class RowCounts {
     return (await this.#top())?.weight ?? 0
   }
 
-  /** What all rows before the key weigh. */
-  async rank(key: Uint8Array): Promise<number> {
-    const { start, before: beforeStart } = await this.boundaryBefore(key)
-    let before = beforeStart
-    for await (const rows of this.#reader.pages(0, start, key, 2 * this.#layout.fanOut)) before += weightOfAll(rows)
-    return before
-  }
-
-  /** The last boundary at or before the key, and what all rows before it weigh. */
-  async boundaryBefore(key: Uint8Array): Promise<CountedBoundary> {
-    let before = 0
+  /** What all rows before the key weigh, and what all rows do. */
+  async place(key: Uint8Array): Promise<PlaceInAll> {
     const path = await this.path(key)
+    const boundary = path.at(-1)
+    let before = await this.#reader.weight(boundary?.key ?? SENTINEL, key)
     for (const node of path) before += node.before
-    return { start: path.at(-1)?.key ?? SENTINEL, before, total: path[0]?.run.weight ?? 0 }
+    return { before, total: path[0]?.run.weight ?? 0 }
   }
 
   /** The last node at or before the key of every level, the highest first; without a key the last of all. */

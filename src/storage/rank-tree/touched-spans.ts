@@ -9,11 +9,12 @@
  * more for spans to be cut anew, which one change in 64 needs. Many changes go from the top level down, since they meet
  * in few nodes up there, and where the hints do not know them, all nodes of an interval are read with one page.
  */
+import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/byte-order.ts'
 import type { Run } from './item-groups.ts'
 import { type Item, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
-import { inTurns, type Lookup, type TreeReader } from './tree-reader.ts'
+import { firstFrom, inTurns, type Lookup, type TreeReader } from './tree-reader.ts'
 
 const FEW = 8
 
@@ -77,14 +78,65 @@ export class TouchedSpans {
     const height = (await this.#reader.sentinels()).length
     for (let level = height + 1; level <= this.#layout.levels; level++) this.#levels[level] = this.#absent(level)
     let above = this.#levels[height + 1] ?? this.#absent(height + 1)
+    const isPlain = !this.#reducing && this.#changes.every(({ kind, level }) => kind !== 'removed' || level === 0)
     for (let level = height; level > 0; level--) {
-      above = this.#spansOf(level, await this.#nodesBelow(level, above))
+      above = isPlain
+        ? await this.#spansBelow(level, above)
+        : this.#spansOf(level, await this.#nodesBelow(level, above))
       this.#levels[level] = above
     }
   }
 
   #absent(level: number): Span[] {
-    return this.#spansOf(level, new Array<undefined>(this.#changes.length).fill(undefined))
+    return [this.#span(level, undefined, 0, this.#changes.length)]
+  }
+
+  /** The spans of a level, given those of the level above, where no boundary goes: node by node, not change by change. */
+  async #spansBelow(level: number, above: readonly Span[]): Promise<Span[]> {
+    const guesses = await this.#reader.guessInOrder(level, this.#changes)
+    const endOf = (i: number) => guesses[i + 1]?.first ?? this.#changes.length
+    const unknown = guesses.flatMap(({ first, node }, i) => (node ? [] : [{ first, end: endOf(i) }]))
+    const within = overlaps(unknown, above)
+    await inTurns([...new Set(within.map(({ span }) => span))], (span) => this.#read(level, span))
+    const spans: Span[] = []
+    let next = 0
+    for (const [i, { first, node }] of guesses.entries()) {
+      if (node) this.#add(spans, level, node, first, endOf(i))
+      else while ((within[next]?.first ?? endOf(i)) < endOf(i)) this.#addRead(spans, level, within[next++]!)
+    }
+    return spans
+  }
+
+  /** Adds the spans of some changes out of the run that they lie in. */
+  #addRead(spans: Span[], level: number, { span: { run }, first, end }: Overlap): void {
+    assert(run, 'A span of the level above was not read.')
+    let item = 0
+    for (let next = first; next < end; ) {
+      const key = this.#changes[next]!.boundary
+      while (item + 1 < run.items.length && compareBytes(run.items[item + 1]!.key, key) <= 0) item++
+      const following = run.items[item + 1]
+      const after = following ? Math.min(end, firstFrom(this.#changes, next, following.key)) : end
+      this.#add(spans, level, run.items[item], next, after)
+      next = after
+    }
+  }
+
+  /** Adds a span, or to the last one where that is the same: a hint to a boundary that is gone parts what is one. */
+  #add(spans: Span[], level: number, node: Item | undefined, first: number, end: number): void {
+    const span = this.#span(level, node, first, end)
+    const last = spans.at(-1)
+    if (!last || compareBytes(last.start, span.start) < 0) {
+      spans.push(span)
+      return
+    }
+    last.end = end
+    last.isCutAnew ||= span.isCutAnew
+  }
+
+  #span(level: number, node: Item | undefined, first: number, end: number): Span {
+    const span: Span = { start: node?.key ?? SENTINEL, node, first, end, isCutAnew: false, run: undefined }
+    for (let i = first; i < end && !span.isCutAnew; i++) span.isCutAnew = this.#needsCut(level, this.#changes[i]!, span)
+    return span
   }
 
   /** For each change the node that it touches on this level, given the spans of the level above. */
@@ -139,13 +191,83 @@ export class TouchedSpans {
     const missing = this.#levels.flatMap((spans, level) =>
       spans.filter((span) => span.isCutAnew && !span.run).map((span) => ({ level, span })),
     )
-    await inTurns(missing, ({ level, span }) => this.#read(level - 1, span))
+    const isWhole = ({ level, span }: MissingRun) => level === 1 && this.#isOneNode(span)
+    await inTurns(stretchesOf(missing.filter(isWhole)), (spans) => this.#readRows(spans))
+    await inTurns(
+      missing.filter((each) => !isWhole(each)),
+      ({ level, span }) => this.#read(level - 1, span),
+    )
+  }
+
+  /** Whether it is just what its node stands for: then the node says how many rows there are, and where they end. */
+  #isOneNode({ node, end }: Span): boolean {
+    if (!node || !this.#reader.countsRows) return false
+    return node.next === undefined || compareBytes(this.#changes[end - 1]!.boundary, node.next) < 0
+  }
+
+  /** Reads the rows of spans that lie side by side, and shares them out. */
+  async #readRows(spans: readonly Span[]): Promise<void> {
+    const rows = await this.#reader.range(0, spans[0]?.start, spans.at(-1)?.node?.next)
+    let at = 0
+    for (const span of spans) {
+      const items = rows.slice(at, at + (span.node?.weight ?? 0))
+      at += items.length
+      span.run = { start: span.start, items: this.#layout.inOrder(items), end: span.node?.next }
+      // Only the first one is a boundary: none of the others need be hashed to know that.
+      for (let i = span.start.length === 0 ? 0 : 1; i < items.length; i++) {
+        const item = items[i]!
+        if (!this.#layout.isLong(item)) item.reach = 0
+      }
+    }
+    assert(at === rows.length, 'A tree and its rows disagree: a node weighs something else than what it holds.')
   }
 
   /** Reads the items, of the level below, that a span is made of. */
   async #read(levelBelow: number, span: Span): Promise<void> {
     span.run = await this.#reader.run(levelBelow, span.start, this.#changes[span.end - 1]!.boundary)
   }
+}
+
+/** A span of a level, to be read. */
+interface MissingRun {
+  readonly level: number
+  readonly span: Span
+}
+
+/** Those side by side together. */
+function stretchesOf(missing: readonly MissingRun[]): Span[][] {
+  const stretches: Span[][] = []
+  let next: Buffer | undefined
+  for (const { span } of missing) {
+    if (next && span.start.equals(next)) stretches.at(-1)?.push(span)
+    else stretches.push([span])
+    next = span.node?.next
+  }
+  return stretches
+}
+
+/** Changes from one to another, exclusive, that lie in a span. */
+interface Overlap {
+  readonly span: Span
+  readonly first: number
+  readonly end: number
+}
+
+/** Which parts of the ranges lie in which spans. Both are in their order. */
+function overlaps(
+  ranges: readonly { readonly first: number; readonly end: number }[],
+  spans: readonly Span[],
+): Overlap[] {
+  const found: Overlap[] = []
+  let next = 0
+  for (const { first, end } of ranges) {
+    while (next < spans.length && spans[next]!.end <= first) next++
+    for (let i = next; i < spans.length && spans[i]!.first < end; i++) {
+      const span = spans[i]!
+      found.push({ span, first: Math.max(first, span.first), end: Math.min(end, span.end) })
+    }
+  }
+  return found
 }
 
 /** The answers to look-ups in the order of their keys, out of a run of nodes that holds them all. */

@@ -62,6 +62,12 @@ export class TreeLayout {
     return size > this.#boundaryBytes
   }
 
+  /** Items as the store gave them, in the order of their keys: that differs among very long ones only. */
+  inOrder(items: Item[]): Item[] {
+    if (!items.some((item) => this.isLong(item))) return items
+    return items.sort((a, b) => Buffer.compare(a.key, b.key))
+  }
+
   /** The highest level that a boundary belongs to, 0 for most; it belongs to all below as well. */
   levelOf(boundary: Buffer): number {
     if (boundary.length === 0) return this.levels

@@ -8,7 +8,7 @@ import { type KeyRange, PAGE_ROWS, type Page, type Snapshot } from '../store.ts'
 import type { BoundaryHints } from './boundary-hints.ts'
 import type { Run } from './item-groups.ts'
 import { PlacedRow } from './placed-row.ts'
-import { decodeNode, type Item, SENTINEL } from './tree-item.ts'
+import { decodeNode, type Item, SENTINEL, weightOfAll } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 
 /** Pages asked for in one turn: a synchronous engine reads them all before anybody else goes on. */
@@ -30,6 +30,12 @@ export interface Lookup {
 /** A node, undefined when the level is not there, or that no hint led to an answer. */
 type Guess = Item | undefined | 'unknown'
 
+/** From which of several boundaries on they fall into a node. */
+export interface GuessedNode {
+  readonly first: number
+  readonly node: Item | undefined
+}
+
 export class TreeReader {
   readonly #snapshot: Snapshot
   readonly #layout: TreeLayout
@@ -41,6 +47,11 @@ export class TreeReader {
     this.#layout = layout
     this.#rows = rows
     this.#hints = hints
+  }
+
+  /** Whether a node weighs as much as there are rows in it. */
+  get countsRows(): boolean {
+    return this.#rows.weightOf === undefined
   }
 
   /** The sentinels of the levels that are there, lowest first: the last one stands for the whole tree. */
@@ -80,12 +91,46 @@ export class TreeReader {
   }
 
   /**
+   * The same for boundaries in their order: the nodes that they fall into, each with the first of those that do. Without
+   * a node where the hints are of no use. Takes little longer for many that fall into the same node.
+   */
+  async guessInOrder(level: number, changes: readonly { readonly boundary: Buffer }[]): Promise<GuessedNode[]> {
+    const firsts: number[] = []
+    const floors: Buffer[] = []
+    for (let first = 0; first < changes.length; ) {
+      const { floor, next } = this.#hints.around(level, changes[first]!.boundary)
+      firsts.push(first)
+      floors.push(floor)
+      first = next ? firstFrom(changes, first + 1, next) : changes.length
+    }
+    const values = await this.#snapshot.getMany(floors.map((floor) => this.#layout.storeKey(level, floor)))
+    return firsts.flatMap((first, i): GuessedNode[] => {
+      const floor = floors[i]!
+      const value = values[i]
+      if (!value) {
+        this.#hints.forget(level, floor)
+        return [{ first, node: undefined }]
+      }
+      const node = decodeNode(floor, value)
+      // Boundaries may have come after the one that is known.
+      const end = firsts[i + 1] ?? changes.length
+      const covered = node.next ? firstFrom(changes, first, node.next) : end
+      if (covered <= first) return [{ first, node: undefined }]
+      return covered < end
+        ? [
+            { first, node },
+            { first: covered, node: undefined },
+          ]
+        : [{ first, node }]
+    })
+  }
+
+  /**
    * The items of a level from the boundary `start` on, past `through` and up to the next boundary of the level above:
    * what that level's node at `start` stands for, and those after it as far as `through`.
    */
   async run(level: number, start: Buffer, through: Buffer): Promise<Run> {
     const items: Item[] = []
-    let hasLong = false
     let end: Buffer | undefined
     scan: for await (const page of this.pages(level, start, undefined, 2 * this.#layout.fanOut)) {
       for (const item of page) {
@@ -97,14 +142,11 @@ export class TreeReader {
           }
         }
         items.push(item)
-        hasLong ||= this.#layout.isLong(item)
       }
     }
     // Where values are kept every run is read anyway, and no hint saves it.
     if (level > 0 && !this.#rows.keepValues) this.#hints.learn(level, items.map(keyOf))
-    // The store's order differs from that of the keys among very long ones only.
-    if (hasLong) items.sort((a, b) => Buffer.compare(a.key, b.key))
-    return { start, items, end }
+    return { start, items: this.#layout.inOrder(items), end }
   }
 
   /** All items of a level from one key to another. */
@@ -112,6 +154,14 @@ export class TreeReader {
     const items: Item[] = []
     for await (const page of this.pages(level, from, to, PAGE_ROWS)) for (const item of page) items.push(item)
     return items
+  }
+
+  /** What the rows from one key to another weigh; they are few. */
+  async weight(from: Uint8Array, to: Uint8Array): Promise<number> {
+    if (this.#rows.weightOf === undefined) return this.#snapshot.count(this.#layout.range(0, from, to))
+    let weight = 0
+    for await (const rows of this.pages(0, from, to, 2 * this.#layout.fanOut)) weight += weightOfAll(rows)
+    return weight
   }
 
   async *pages(
@@ -183,6 +233,24 @@ function follow({ key, isBefore }: Lookup, node: Item): Guess {
   if (!node.next) return node
   if (!key) return 'unknown'
   return compareBytes(key, node.next) < (isBefore ? 1 : 0) ? node : 'unknown'
+}
+
+/** The first change, from this one on, that is not before the boundary; they are in the order of theirs. */
+export function firstFrom(changes: readonly { readonly boundary: Buffer }[], from: number, boundary: Buffer): number {
+  // In steps that double, since it mostly is near.
+  let low = from
+  let step = 1
+  while (low + step <= changes.length && compareBytes(changes[low + step - 1]!.boundary, boundary) < 0) {
+    low += step
+    step *= 2
+  }
+  let high = Math.min(changes.length, low + step - 1)
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (compareBytes(changes[middle]!.boundary, boundary) < 0) low = middle + 1
+    else high = middle
+  }
+  return low
 }
 
 /** The first key after another begins with it and has this at its end. */

@@ -100,6 +100,7 @@ function lending({ uuid }: IndexSource, snapshot: Snapshot): IndexSource {
     get: (key) => snapshot.get(key),
     getMany: (keys) => snapshot.getMany(keys),
     page: (range, limits) => snapshot.page(range, limits),
+    count: (range) => snapshot.count(range),
     release: () => {},
     [Symbol.dispose]: () => {},
   }

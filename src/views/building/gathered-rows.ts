@@ -15,13 +15,13 @@ import {
   writeRowKey,
 } from '../index-layout.ts'
 import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../mapped-documents.ts'
-import { keyOrder, MOST_KEYS } from './key-order.ts'
+import { keyOrder } from './key-order.ts'
 
 const FIRST_BYTES = 1024 * 1024
 const PORTION_ROWS = 2048
 
-/** What a batch of documents brings fits above it, unless they emit without measure. */
-const FULL_ROWS = MOST_KEYS / 2
+/** Small rows take more memory to be sorted than they take themselves: no more of them in one go, but for a batch. */
+const FULL_ROWS = 2 ** 20
 
 export class GatheredRows {
   readonly #rows = new PackedRowsWriter(FIRST_BYTES)

@@ -1,17 +1,16 @@
 /**
- * The order of many keys that lie in one block. Four bytes of each are looked at at a time, as one number together with the
- * place of the key, so that the numbers can be sorted as such; the next four only where those are the same. Comparing whole
- * keys again and again takes several times as long.
+ * The order of many keys that lie in one block. Four bytes of each are looked at at a time, as one number, and the numbers
+ * are shared out byte by byte; the next four only where those are the same. Comparing whole keys again and again takes many
+ * times as long.
  */
-
-/** Four bytes and a place must fit into a number: more keys than this take longer. */
-const PLACE_RANGE = 2 ** 21
-export const MOST_KEYS = PLACE_RANGE
 
 const CHUNK_BYTES = 4
 
 /** Fewer are sorted by comparing what is left of them. */
 const FEW = 12
+
+/** A byte of a chunk tells which of so many piles it belongs to. */
+const PILES = 256
 
 /**
  * Three offsets a key, as `bounds` of a page has them: of those only the first two, where it begins and ends, count. Equal
@@ -19,8 +18,7 @@ const FEW = 12
  */
 export function keyOrder(block: Buffer, bounds: Uint32Array, count: number): Uint32Array {
   const sort = new KeySort(block, bounds, count)
-  if (count <= MOST_KEYS) sort.sort(0, count, 0)
-  else sort.compareAll()
+  sort.sort(0, count, 0)
   return sort.order
 }
 
@@ -28,17 +26,21 @@ class KeySort {
   readonly order: Uint32Array
   readonly #block: Buffer
   readonly #bounds: Uint32Array
-  /** Of each place the chunk of its key and the place itself. */
-  readonly #chunks: Float64Array
-  readonly #spare: Uint32Array
+  /** Of each place the chunk of its key. */
+  readonly #chunks: Uint32Array
+  readonly #spareOrder: Uint32Array
+  readonly #spareChunks: Uint32Array
+  /** How large each pile is, then where it ends: of the last byte of a chunk, of the one before it, and so on. */
+  readonly #piles = new Uint32Array(CHUNK_BYTES * PILES)
 
   constructor(block: Buffer, bounds: Uint32Array, count: number) {
     this.#block = block
     this.#bounds = bounds
     this.order = new Uint32Array(count)
     for (let i = 0; i < count; i++) this.order[i] = i
-    this.#chunks = new Float64Array(count)
-    this.#spare = new Uint32Array(count)
+    this.#chunks = new Uint32Array(count)
+    this.#spareOrder = new Uint32Array(count)
+    this.#spareChunks = new Uint32Array(count)
   }
 
   /** Sorts some places of the order, whose keys agree in what precedes the depth. */
@@ -57,10 +59,6 @@ class KeySort {
     this.#sortFew(first, end, depth)
   }
 
-  compareAll(): void {
-    this.order.sort((a, b) => this.#compare(a, b, 0))
-  }
-
   /** Takes the next bytes of each key, and tells what is to be done about them. */
   #fill(first: number, end: number, depth: number): 'ended' | 'same' | 'sorted' | 'unsorted' {
     const chunks = this.#chunks
@@ -77,11 +75,11 @@ class KeySort {
       const chunk = this.#chunk(at, rest)
       if (chunk < last) isSorted = false
       last = chunk
-      chunks[i] = chunk * PLACE_RANGE + (i - first)
+      chunks[i] = chunk
     }
     if (hasEnded) return 'ended'
     if (!isSorted) return 'unsorted'
-    return chunkOf(chunks[first]!) === chunkOf(chunks[end - 1]!) ? 'same' : 'sorted'
+    return chunks[first] === chunks[end - 1] ? 'same' : 'sorted'
   }
 
   /** A key that has ended goes on with zeros: how it compares with one that really does is seen when both have ended. */
@@ -95,12 +93,52 @@ class KeySort {
     return chunk
   }
 
+  /** Byte by byte, the last one first: what has the same byte stays in the order of those behind it. */
   #arrange(first: number, end: number): void {
-    const sorted = this.#chunks.subarray(first, end).sort()
+    this.#countPiles(first, end)
+    for (let byte = 0; byte < CHUNK_BYTES; byte++)
+      if (!this.#isOnePile(first, end, byte)) this.#shareOut(first, end, byte)
+  }
+
+  #countPiles(first: number, end: number): void {
+    const chunks = this.#chunks
+    const piles = this.#piles.fill(0)
+    for (let i = first; i < end; i++) {
+      const chunk = chunks[i]!
+      piles[chunk & 0xff]!++
+      piles[PILES + ((chunk >>> 8) & 0xff)]!++
+      piles[2 * PILES + ((chunk >>> 16) & 0xff)]!++
+      piles[3 * PILES + (chunk >>> 24)]!++
+    }
+  }
+
+  #isOnePile(first: number, end: number, byte: number): boolean {
+    const pile = (this.#chunks[first]! >>> (8 * byte)) & 0xff
+    return this.#piles[byte * PILES + pile] === end - first
+  }
+
+  #shareOut(first: number, end: number, byte: number): void {
     const order = this.order
-    const spare = this.#spare
-    for (let i = first; i < end; i++) spare[i] = order[i]!
-    for (let i = 0; i < sorted.length; i++) order[first + i] = spare[first + (sorted[i]! % PLACE_RANGE)]!
+    const chunks = this.#chunks
+    const spareOrder = this.#spareOrder
+    const spareChunks = this.#spareChunks
+    const piles = this.#piles
+    const firstPile = byte * PILES
+    for (let pile = firstPile, next = first; pile < firstPile + PILES; pile++) {
+      const size = piles[pile]!
+      piles[pile] = next
+      next += size
+    }
+    for (let i = first; i < end; i++) {
+      const chunk = chunks[i]!
+      const place = piles[firstPile + ((chunk >>> (8 * byte)) & 0xff)]!++
+      spareChunks[place] = chunk
+      spareOrder[place] = order[i]!
+    }
+    for (let i = first; i < end; i++) {
+      chunks[i] = spareChunks[i]!
+      order[i] = spareOrder[i]!
+    }
   }
 
   /** What follows where chunks are the same. */
@@ -108,9 +146,9 @@ class KeySort {
     // What is looked at next overwrites the chunks, but only of places that are done with.
     const chunks = this.#chunks
     for (let start = first, next: number; start < end; start = next) {
-      const chunk = chunkOf(chunks[start]!)
+      const chunk = chunks[start]
       next = start + 1
-      while (next < end && chunkOf(chunks[next]!) === chunk) next++
+      while (next < end && chunks[next] === chunk) next++
       if (next - start > 1) this.sort(start, next, depth)
     }
   }
@@ -138,16 +176,15 @@ class KeySort {
     const block = this.#block
     const aEnd = bounds[3 * a + 1]!
     const bEnd = bounds[3 * b + 1]!
-    // Chunks may have reached beyond the ends.
-    const aStart = Math.min(aEnd, bounds[3 * a]! + depth)
-    const bStart = Math.min(bEnd, bounds[3 * b]! + depth)
-    const order = block.compare(block, bStart, bEnd, aStart, aEnd)
-    return order === 0 ? lengthOf(bounds, a) - lengthOf(bounds, b) : order
+    // By hand: they mostly differ soon. Chunks may have reached beyond the ends.
+    let aAt = bounds[3 * a]! + depth
+    let bAt = bounds[3 * b]! + depth
+    while (aAt < aEnd && bAt < bEnd) {
+      const difference = block[aAt++]! - block[bAt++]!
+      if (difference !== 0) return difference
+    }
+    return lengthOf(bounds, a) - lengthOf(bounds, b)
   }
-}
-
-function chunkOf(number: number): number {
-  return Math.floor(number / PLACE_RANGE)
 }
 
 function lengthOf(bounds: Uint32Array, key: number): number {

@@ -5,6 +5,7 @@
 import type { JsonValue } from '../../encoding/json-value.ts'
 import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/long-key.ts'
 import { keysAlike, orderedPage } from '../../storage/ordered-page.ts'
+import type { PlaceInAll } from '../../storage/rank-tree/rank-tree.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, rowPrefix } from '../index-layout.ts'
 import type { OpenView } from '../open-index.ts'
@@ -13,12 +14,9 @@ import type { QueryPlan } from './query-plan.ts'
 import { StoredRows } from './row-block.ts'
 
 /** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */
-export interface PlacedRows extends RowsAhead {
+export interface PlacedRows {
   /** How many rows the view has. */
   readonly total: number
-}
-
-interface RowsAhead {
   readonly offset: number
   /** All of them, where they were read on the way. */
   readonly all?: StoredRows | undefined
@@ -35,44 +33,37 @@ export class MapRows {
     this.#plan = plan
   }
 
-  async place(): Promise<PlacedRows> {
+  place(): Promise<PlacedRows> {
     const { keys, skip } = this.#plan
-    const bounds = keys ? undefined : boundsOf(this.#plan, this.#view.collation)
-    const near = bounds && skip === 0 ? await this.#placeNear(bounds) : undefined
-    if (near) return near
-    const total = await this.#view.ranks.total(this.#view.snapshot)
-    const rows = bounds ? await this.#placeRange(bounds, total) : await this.#placeKeys(keys ?? [], total)
-    return { ...rows, total }
+    if (keys) return this.#placeKeys(keys)
+    const bounds = boundsOf(this.#plan, this.#view.collation)
+    return skip === 0 ? this.#placeRange(bounds) : this.#placeAfterSkipped(bounds)
   }
 
-  async #placeRange(bounds: KeyBounds, total: number): Promise<RowsAhead> {
+  /** The first rows are read at once: often they are all. */
+  async #placeRange(bounds: KeyBounds): Promise<PlacedRows> {
+    const { limit } = this.#plan
+    const { total, before: offset } = await this.#placeOf(bounds)
+    if (isEmpty(bounds) || limit === 0) return { total, offset, blocks: noBlocks }
+    const page = await this.#page(this.#range(bounds), FIRST_ROWS, limit)
+    const rows = new StoredRows(page, { limit })
+    const all = page.next && rows.length < limit ? undefined : rows
+    return { total, offset, all, blocks: () => this.#readOn(page, { limit }) }
+  }
+
+  async #placeAfterSkipped(bounds: KeyBounds): Promise<PlacedRows> {
     const { skip, limit } = this.#plan
-    const before = await this.#rowsBefore(bounds, total)
-    if (skip === 0) return { offset: before, blocks: () => this.#read(this.#rangeUnlessEmpty(bounds), limit) }
+    const { total, before } = await this.#placeOf(bounds)
     const count = await this.#count(bounds)
     const skipped = Math.min(skip, count)
     const offset = before + skipped
-    if (skipped === count) return { offset, blocks: noBlocks }
+    if (skipped === count) return { total, offset, blocks: noBlocks }
     const rest = await this.#rangeFrom(bounds, offset, total)
-    return { offset, blocks: () => this.#readFrom(rest, limit) }
+    return { total, offset, blocks: () => this.#readFrom(rest, limit) }
   }
 
-  /** Counts the few rows before the range on the way to it, and so reads once what is both counted and sent. */
-  async #placeNear({ from, to }: KeyBounds): Promise<PlacedRows | undefined> {
-    const { ranks, snapshot } = this.#view
-    const { descending, limit } = this.#plan
-    if (descending || !from || isLong(from) || isEmpty({ from, to })) return undefined
-    const { start, before, total } = await ranks.boundaryBefore(snapshot, from)
-    const page = await orderedPage(snapshot, this.#range({ from: start, to }), NEAR_PAGE)
-    let first = 0
-    while (first < page.length && isBefore(page.key(first), from)) first++
-    if (first === page.length && page.next) return undefined
-    const rows = new StoredRows(page, { first, limit })
-    const all = page.next && rows.length < limit ? undefined : rows
-    return { total, offset: before + first, all, blocks: () => this.#readOn(page, { first, limit }) }
-  }
-
-  async #placeKeys(keys: readonly JsonValue[], total: number): Promise<RowsAhead> {
+  async #placeKeys(keys: readonly JsonValue[]): Promise<PlacedRows> {
+    const total = await this.#view.ranks.total(this.#view.snapshot)
     let skip = this.#plan.skip
     for (const [i, key] of keys.entries()) {
       const bounds = boundsOfKey(key, this.#plan, this.#view.collation)
@@ -81,20 +72,23 @@ export class MapRows {
         skip -= count
         continue
       }
-      const offset = (await this.#rowsBefore(bounds, total)) + Math.min(skip, count)
-      if (count <= skip) return { offset, blocks: noBlocks }
+      const offset = (await this.#placeOf(bounds)).before + Math.min(skip, count)
+      if (count <= skip) return { total, offset, blocks: noBlocks }
       const first =
         skip === 0 ? { range: this.#range(bounds), passOver: 0 } : await this.#rangeFrom(bounds, offset, total)
-      return { offset, blocks: () => this.#readKeys(first, keys.slice(i + 1)) }
+      return { total, offset, blocks: () => this.#readKeys(first, keys.slice(i + 1)) }
     }
-    return { offset: 0, blocks: noBlocks }
+    return { total, offset: 0, blocks: noBlocks }
   }
 
-  /** How many rows lie before the range, as it is read. */
-  async #rowsBefore({ from, to }: KeyBounds, total: number): Promise<number> {
+  /** How many rows lie before the range, as it is read, and how many there are. */
+  async #placeOf({ from, to }: KeyBounds): Promise<PlaceInAll> {
     const { ranks, snapshot } = this.#view
-    if (this.#plan.descending) return to ? total - (await ranks.rank(snapshot, to)) : 0
-    return from ? ranks.rank(snapshot, from) : 0
+    const { descending } = this.#plan
+    const start = descending ? to : from
+    if (!start) return { total: await ranks.total(snapshot), before: 0 }
+    const { total, before } = await ranks.place(snapshot, start)
+    return { total, before: descending ? total - before : before }
   }
 
   async #count(bounds: KeyBounds): Promise<number> {
@@ -121,7 +115,7 @@ export class MapRows {
     // The tree has such rows in the order of the store. They are put in order as they are read, so all are read.
     const { from, to } = intersection(bounds, boundsOfKeysAlike(key))
     const rest = descending ? { from: bounds.from, to } : { from, to: bounds.to }
-    return { range: this.#range(rest), passOver: offset - (await this.#rowsBefore(rest, total)) }
+    return { range: this.#range(rest), passOver: offset - (await this.#placeOf(rest)).before }
   }
 
   #range(bounds: KeyBounds): KeyRange {
@@ -136,7 +130,7 @@ export class MapRows {
   async *#read(range: KeyRange | undefined, limit: number): AsyncGenerator<StoredRows> {
     let left = limit
     for (let rest = range; rest && left > 0; ) {
-      const page = await orderedPage(this.#view.snapshot, rest, { ...PAGE, rows: Math.min(PAGE.rows, left) })
+      const page = await this.#page(rest, PAGE, left)
       if (page.length > 0) yield new StoredRows(page, { limit: left })
       left -= page.length
       rest = page.next
@@ -152,6 +146,10 @@ export class MapRows {
       rest = page.next
     }
     yield* this.#read(rest, limit)
+  }
+
+  #page(range: KeyRange, { rows, bytes }: PageSize, limit: number): Promise<Page> {
+    return orderedPage(this.#view.snapshot, range, { rows: Math.min(rows, limit), bytes })
   }
 
   /** The rows of a page that is read, and those after it. */
@@ -184,18 +182,23 @@ export class MapRows {
   }
 
   async #firstPage(range: KeyRange | undefined): Promise<Page | undefined> {
-    return range && orderedPage(this.#view.snapshot, range, FIRST_PAGE)
+    return range && orderedPage(this.#view.snapshot, range, ROWS_OF_KEY)
   }
 }
 
-/** About as much as goes out at once; pages are smaller unless that is asked for. */
-const PAGE = { rows: 2_048, bytes: 64 * 1024 }
+interface PageSize {
+  readonly rows: number
+  readonly bytes: number
+}
 
-/** From a boundary of the rank tree to a row: more than most are apart. */
-const NEAR_PAGE = { rows: 128, bytes: 16 * 1024 }
+/** About as much as goes out at once; pages are smaller unless that is asked for. */
+const PAGE: PageSize = { rows: 2_048, bytes: 64 * 1024 }
+
+/** What is read at first: small answers are whole then. */
+const FIRST_ROWS: PageSize = { rows: 128, bytes: 16 * 1024 }
 
 /** What is read of each of many keys at first. */
-const FIRST_PAGE = { rows: 16, bytes: 4 * 1024 }
+const ROWS_OF_KEY: PageSize = { rows: 16, bytes: 4 * 1024 }
 const KEYS_A_TURN = 32
 
 /** Rows that are counted by reading them. */
@@ -215,10 +218,6 @@ function isLong(key: Buffer): boolean {
 function boundsOfKeysAlike(key: Buffer): KeyBounds {
   const { from, to } = keysAlike(key)
   return { from: from.subarray(ROW_PREFIX_BYTES), to: to.subarray(ROW_PREFIX_BYTES) }
-}
-
-function isBefore(key: Buffer, bound: Buffer): boolean {
-  return key.compare(bound, 0, bound.length, ROW_PREFIX_BYTES) < 0
 }
 
 async function* noBlocks(): AsyncGenerator<StoredRows> {}

@@ -38,8 +38,8 @@ export function planView(design: ViewDesign, name: string, parameters: readonly 
 
 /** Waits, where it has to, until the index is as fresh as the query asks for. */
 export function openView(views: Views, query: PlannedQuery): RowQuery | Promise<RowQuery> {
-  const { database, design, plan, client } = query
-  const index = views.openIndex(database, design, plan.freshness, client)
+  const { database, design, name, plan, client } = query
+  const index = views.openIndexOf(name, database, design, plan.freshness, client)
   return index instanceof Promise ? index.then((opened) => openIn(opened, query)) : openIn(index, query)
 }
 

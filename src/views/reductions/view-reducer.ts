@@ -11,6 +11,7 @@ import type { RangePart, Reducer, ReducibleRow } from '../../storage/rank-tree/r
 import { StoredRow } from '../index-layout.ts'
 import type { ViewReduction } from '../open-index.ts'
 import type { Reduction } from './reduction.ts'
+import { reduced } from './reduction-error.ts'
 
 export class ViewReducer implements Reducer {
   readonly #reductions: readonly Reduction[]
@@ -21,15 +22,17 @@ export class ViewReducer implements Reducer {
 
   async reduce(groups: readonly (readonly ReducibleRow[])[]): Promise<Buffer[]> {
     const stored = groups.map(storedRows)
-    const parts = await Promise.all(this.#reductions.map((reduction) => reduction.reduce(stored)))
+    const parts = await reduced(Promise.all(this.#reductions.map((reduction) => reduction.reduce(stored))))
     return stored.map((rows, i) => pack(inexactAmong(rows), reductionsAt(parts, i)))
   }
 
   async rereduce(groups: readonly (readonly Uint8Array[])[]): Promise<Buffer[]> {
     const unpacked = groups.map((group) => group.map(unpack))
-    const parts = await Promise.all(
-      this.#reductions.map((reduction, number) =>
-        reduction.rereduce(unpacked.map((group) => group.map(({ reductions }) => reductions[number]!))),
+    const parts = await reduced(
+      Promise.all(
+        this.#reductions.map((reduction, number) =>
+          reduction.rereduce(unpacked.map((group) => group.map(({ reductions }) => reductions[number]!))),
+        ),
       ),
     )
     return unpacked.map((group, i) =>

@@ -5,6 +5,7 @@ import type { MessageLevel } from '../../runtime/log.ts'
 import { CommitFailedError, StoreGoneError } from '../../storage/storage-error.ts'
 import type { StorePlace } from '../../storage/store-paths.ts'
 import type { UpdateProgress } from '../index-update.ts'
+import { ReductionError } from '../reductions/reduction-error.ts'
 import type { ViewDesign } from '../view-design.ts'
 
 /** What a thread is born with. */
@@ -52,12 +53,21 @@ export type FromThread =
 
 /** An error in a form that goes from thread to thread. */
 export type ToldError =
-  | { readonly kind: 'request'; readonly status: number; readonly error: string; readonly reason: string }
+  | ({ readonly kind: 'request' } & ToldRequestError)
+  | ({ readonly kind: 'reduction' } & ToldRequestError)
   | { readonly kind: 'gone' | 'disk' | 'other'; readonly message: string }
+
+interface ToldRequestError {
+  readonly status: number
+  readonly error: string
+  readonly reason: string
+  readonly told: unknown
+}
 
 export function told(error: unknown): ToldError {
   if (error instanceof RequestError) {
-    return { kind: 'request', status: error.status, error: error.error, reason: error.reason }
+    const kind = error instanceof ReductionError ? 'reduction' : 'request'
+    return { kind, status: error.status, error: error.error, reason: error.reason, told: error.told }
   }
   const message = error instanceof Error ? error.message : String(error)
   if (error instanceof StoreGoneError) return { kind: 'gone', message }
@@ -65,7 +75,8 @@ export function told(error: unknown): ToldError {
 }
 
 export function heard(error: ToldError): Error {
-  if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason)
+  if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason, error.told)
+  if (error.kind === 'reduction') return new ReductionError(error.status, error.error, error.reason, error.told)
   if (error.kind === 'gone') return new StoreGoneError(error.message)
   if (error.kind === 'disk') return new CommitFailedError(error.message)
   return new Error(error.message)

@@ -91,11 +91,12 @@ export class ThreadRunner implements IndexRunner {
   }
 
   async #do(work: IndexJob['work'], place: IndexPlace, signal: AbortSignal, listener: JobListener): Promise<void> {
-    await this.#places.take({ owner: place.database.name, signal })
+    const owner = place.database.name
+    await this.#places.take({ owner, signal })
     try {
       await this.#threadFor(place.store.name).do(this.#jobOf(work, place), signal, listener)
     } finally {
-      this.#places.giveBack()
+      this.#places.giveBack(owner)
     }
   }
 

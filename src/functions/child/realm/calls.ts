@@ -8,7 +8,6 @@ import type { DesignDocument, DesignFunctions, ShowRequest } from './design-func
 import type { EmittedRows } from './emitted-rows.ts'
 import type { IndexFunctions, MapFunctions } from './index-functions.ts'
 import type { Modules } from './modules.ts'
-import type { Mutation } from './mutation.ts'
 import type { NegotiatedRequest, Negotiation } from './negotiation.ts'
 import type { Output } from './output.ts'
 import type { Slices } from './slices.ts'
@@ -52,6 +51,10 @@ export type RealmCall = (call: readonly [operation: string, input: string]) => O
 interface LoadedProgram {
   readonly library?: unknown
   readonly maps?: readonly string[]
+  /** Whether a map function may change its document. */
+  readonly mayChange?: boolean
+  /** Whether what map functions emit stays as it is. */
+  readonly isSteady?: boolean
   readonly reduce?: string
   readonly id?: string
   readonly design?: DesignDocument
@@ -61,7 +64,6 @@ export interface RealmParts {
   readonly host: RealmHost
   readonly marks: RealmMarks
   readonly compile: Compile
-  readonly mutation: Mutation
   readonly modules: Modules
   readonly negotiation: Negotiation
   readonly output: Output
@@ -73,7 +75,7 @@ export interface RealmParts {
 }
 
 export function realmCalls(parts: RealmParts): RealmCall {
-  const { host, marks, compile, mutation, modules, negotiation, output, thrown, slices, rows, index, design } = parts
+  const { host, marks, compile, modules, negotiation, output, thrown, slices, rows, index, design } = parts
   const { parse, stringify } = JSON
   const { entries, defineProperty } = Object
   const { isArray } = Array
@@ -104,12 +106,6 @@ export function realmCalls(parts: RealmParts): RealmCall {
     getRow: output.getRow,
   }
 
-  const mapFunctions = (sources: readonly string[]): MapFunctions => ({
-    functions: sources.map(compile),
-    mayChange: sources.some(mutation.mayChange),
-    isSteady: sources.every(mutation.isSteady),
-  })
-
   const load = (program: LoadedProgram): Outcome => {
     for (const [name, value] of entries(environment)) {
       if (name === 'require' && program.reduce !== undefined) continue
@@ -117,7 +113,10 @@ export function realmCalls(parts: RealmParts): RealmCall {
     }
     modules.use(program.design ?? { views: { lib: program.library } })
     if (program.design) design.use(program.id ?? '', program.design)
-    if (program.maps) maps = mapFunctions(program.maps)
+    if (program.maps) {
+      const { mayChange = true, isSteady = false } = program
+      maps = { functions: program.maps.map(compile), mayChange, isSteady }
+    }
     if (program.reduce !== undefined) reduce = compile(program.reduce)
     return [marks.done, '']
   }

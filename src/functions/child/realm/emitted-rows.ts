@@ -52,6 +52,8 @@ export function realmEmittedRows(
   let textBefore = ''
   let pending: (Row | typeof endOfFunction)[] = []
   let pendingBefore = 0
+  /** Whether a part of what the function emitted is in the text already. */
+  let isSplit = false
   /** The document of each function that is done among what is pending. */
   let documents: unknown[] = []
 
@@ -110,6 +112,7 @@ export function realmEmittedRows(
     flush()
     if (pendingBefore > 0) textBefore = text
     pendingBefore = 0
+    isSplit = true
     try {
       text += stringify(own)
     } catch (error) {
@@ -117,6 +120,17 @@ export function realmEmittedRows(
       throw error
     }
     if (text.length - textBefore.length > emittedCharacters) overflow()
+  }
+
+  /** The rest of such a function: where it has no text, neither has what was before. */
+  const endSplit = (document: unknown): void => {
+    try {
+      text += stringify(pending)
+    } catch (error) {
+      text = `${textBefore}[${endOfFunction}]`
+      tellProblem(error, document)
+    }
+    pending = []
   }
 
   const emit = (key?: unknown, value?: unknown): void => {
@@ -150,6 +164,7 @@ export function realmEmittedRows(
     open() {
       isCounted = true
       problem = undefined
+      isSplit = false
       textBefore = text
       pendingBefore = pending.length
     },
@@ -161,7 +176,8 @@ export function realmEmittedRows(
       }
       // Each array is that of whole functions, or of the beginning of one.
       pending[pending.length] = endOfFunction
-      documents[documents.length] = document
+      if (isSplit) endSplit(document)
+      else documents[documents.length] = document
       if (pending.length > mostPending) flush()
       if (text.length - textBefore.length > emittedCharacters) hasOverflowed = true
     },

@@ -49,10 +49,11 @@ export function realmIndexFunctions(
     }
   }
 
+  const overflow = (): Outcome | undefined =>
+    rows.hasOverflowed ? thrown.error('os_process_error', 'A document emits too much.') : undefined
+
   const mapFailure = (error: unknown, document: unknown): Outcome | undefined => {
-    const fatal = rows.hasOverflowed
-      ? thrown.error('os_process_error', 'A document emits too much.')
-      : thrown.fatal(error)
+    const fatal = overflow() ?? thrown.fatal(error)
     if (fatal !== undefined) return fatal
     rows.drop(error, document)
     return undefined
@@ -74,7 +75,7 @@ export function realmIndexFunctions(
       }
       rows.close(document)
     }
-    return undefined
+    return overflow()
   }
 
   const reduceOne = (reduce: UserFunction, keys: unknown, values: unknown, isAgain: boolean): string | Outcome => {

@@ -1,0 +1,14 @@
+/** What a reduce function failed with when rows of its view were reduced. Views of other map functions know nothing of it. */
+import { RequestError } from '../../document/request-error.ts'
+
+export class ReductionError extends RequestError {}
+
+/** Resolves to what it is given; where that fails through a function, it is told from all other failures. */
+export async function reduced<T>(reductions: Promise<T>): Promise<T> {
+  try {
+    return await reductions
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error
+    throw new ReductionError(error.status, error.error, error.reason, error.told)
+  }
+}
