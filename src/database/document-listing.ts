@@ -30,7 +30,7 @@ export async function* listedRows(view: LastingView, range: KeyRange, limit: num
   let left = limit
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
     const page: Page = await view.snapshot.page(rest, { rows: rowsToRead(left), bytes: PAGE_BYTES })
-    const rows = new ListedRows(page.length * USUAL_ROW_BYTES)
+    const rows = new ListedRows(page.length * ROW_BYTES)
     for (let row = 0; row < page.length && rows.length < left; row++) {
       record.read(page.block, page.bounds[3 * row + 1]!)
       if (record.deleted) continue
@@ -62,7 +62,10 @@ export async function* listedDocuments(
 /** What such a page makes goes out at once. */
 const PAGE_ROWS = 512
 const PAGE_BYTES = 24 * 1024
-const USUAL_ROW_BYTES = 160
+
+/** What most rows take, the second one without their bodies. Buffers of more than that only cause their collection. */
+const ROW_BYTES = 128
+const DOCUMENT_ROW_BYTES = 224
 
 /** Where few are wanted some more are read: deleted ones may lie between them. */
 const LEAST_ROWS = 16
@@ -152,7 +155,7 @@ class DocumentListing {
   async #write({ page, rows: portion, bodies }: Portion): Promise<ListedRows> {
     const record = this.#record
     const places = await bodyPlaces(this.#view.snapshot, bodies)
-    const rows = new ListedRows(places.reduce((sum, { start, end }) => sum + end - start + 2 * USUAL_ROW_BYTES, 0))
+    const rows = new ListedRows(places.reduce((sum, { start, end }) => sum + end - start + DOCUMENT_ROW_BYTES, 0))
     for (const [i, row] of portion.entries()) {
       const place = places[i]!
       record.read(page.block, page.bounds[3 * row + 1]!)

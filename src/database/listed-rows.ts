@@ -2,8 +2,9 @@
  * Rows of the list of all documents, written as bytes of the reply one after the other. What is stored is copied: no row
  * needs a text of its own, unless its id has to be escaped or its document has more to it than its body.
  */
-import { copyBytes } from '../encoding/byte-copy.ts'
+
 import { quoteBytes } from '../encoding/json-text-splice.ts'
+import { copyBytes } from '../encoding/short-bytes.ts'
 import type { RecordReader } from './record-reader.ts'
 import type { RowBytes } from './row-block.ts'
 

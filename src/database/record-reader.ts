@@ -1,6 +1,7 @@
 /** Reads what a listing needs of one record after the other, where they lie: no object is made for any of them. */
 import { formatRevision, type RevisionId } from '../document/revision-id.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
+import { writeDecimal } from '../encoding/short-bytes.ts'
 import { DELETED, HEX_HASH, HEX_HASH_BYTES, TREE_APART, TREE_INSIDE } from './document-record.ts'
 
 export class RecordReader {
@@ -47,7 +48,7 @@ export class RecordReader {
     if (!this.#isHex) return position + target.write(quoteText(this.winner), position)
     let at = position
     target[at++] = QUOTE
-    at = writeDigits(target, at, this.#generation)
+    at = writeDecimal(target, at, this.#generation)
     target[at++] = DASH
     const block = this.#block
     for (let hash = this.#at; hash < this.#hashEnd; hash++) {
@@ -76,16 +77,9 @@ export class RecordReader {
 const NOTHING = Buffer.alloc(0)
 const QUOTE = 0x22
 const DASH = 0x2d
-const ZERO = 0x30
 const HEX_DIGITS = Buffer.from('0123456789abcdef')
 
 /** Quotes, fifteen digits and a dash, and some more. */
 const GENERATION_BYTES = 20
 /** As many bytes of JSON text as one byte of a text may need. */
 const MOST_ESCAPED_BYTES = 6
-
-function writeDigits(target: Buffer, position: number, number: number): number {
-  if (number >= 10) return position + target.write(String(number), position, 'latin1')
-  target[position] = ZERO + number
-  return position + 1
-}

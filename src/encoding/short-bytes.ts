@@ -10,6 +10,11 @@ export function copyShort(source: Uint8Array, target: Buffer, at: number, start 
   return end - start
 }
 
+/** Copies a part of the source and returns where it ends in the target. */
+export function copyBytes(target: Buffer, at: number, source: Uint8Array, start: number, end: number): number {
+  return at + copyShort(source, target, at, start, end)
+}
+
 /** Writes text of ASCII characters only, and returns where it ends. */
 export function writeAscii(target: Buffer, at: number, text: string): number {
   for (let i = 0; i < text.length; i++) target[at + i] = text.charCodeAt(i)

@@ -52,8 +52,8 @@ const SLACK_MS = 150
 const MOST_PATIENCE = 4
 /** What a call that is given up may take to end by itself: a new process costs more than that. */
 const GRACE_MS = 100
-/** Who gives no sign for so long goes on with what others leave of the processors. */
-const SHORT_SILENCE_MS = 250
+/** Who has so much of a processor without a sign goes on with what others leave of them. */
+const SHARE_MS = 250
 const LAST_PRIORITY = constants.priority.PRIORITY_LOW
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
 /** To put such parts together costs less than to write them one by one. */
@@ -170,7 +170,7 @@ export class SandboxProcess {
     const { timeoutMs, memoryMb } = call.limits
     if (this.#isOverdue(now, timeoutMs)) this.kill('time')
     else if (residentMb(this.#child.pid) > memoryMb) this.kill('memory')
-    else if (now - this.#lastSign > SHORT_SILENCE_MS) this.#putLast()
+    else if (now - this.#lastSign > SHARE_MS && this.#workMs() > SHARE_MS) this.#putLast()
   }
 
   /** The same while it starts: a busy machine is no fault of a function. */
@@ -199,7 +199,12 @@ export class SandboxProcess {
     if (this.#workAt.sign !== this.#lastSign) this.#workAt = { sign: this.#lastSign, ms: processorMs(this.#child.pid) }
     const silentMs = now - this.#lastSign
     if (silentMs <= timeoutMs + SLACK_MS) return false
-    return silentMs > MOST_PATIENCE * timeoutMs || processorMs(this.#child.pid) - this.#workAt.ms >= timeoutMs
+    return silentMs > MOST_PATIENCE * timeoutMs || this.#workMs() >= timeoutMs
+  }
+
+  /** What it has had of a processor since its last sign, or little less. */
+  #workMs(): number {
+    return processorMs(this.#child.pid) - this.#workAt.ms
   }
 
   #putLast(): void {

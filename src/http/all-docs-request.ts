@@ -7,7 +7,7 @@ import type { DocumentsWanted } from '../database/document-listing.ts'
 import { listKeys } from '../database/listed-texts.ts'
 import { entityTag } from '../encoding/entity-tag.ts'
 import type { JsonValue } from '../encoding/json-value.ts'
-import { planQuery, type QueryPlan } from '../views/query/query-plan.ts'
+import { planQuery, planText, type QueryPlan } from '../views/query/query-plan.ts'
 import { type BegunQuery, RowQuery, type RowQueryHead } from '../views/query/row-query.ts'
 import { type GivenParameter, jsonParameter, textParameter } from '../views/query/view-parameters.ts'
 import type { Call } from './call.ts'
@@ -66,7 +66,7 @@ class AllDocuments extends RowQuery {
     state: DatabaseState,
     pin: Disposable,
   ) {
-    super(entityTag(database.uuid, state.updateSequence, plan))
+    super(entityTag(database.uuid, state.updateSequence, planText(plan)))
     this.#database = database
     this.#view = view
     this.#plan = plan

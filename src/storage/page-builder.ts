@@ -117,8 +117,8 @@ export class PageBuilder {
  * Where every page begins. Most end there too and are copied out, to the bytes that they take: memory of its own for each
  * page would cost more than what is in it. What needs more gets a block that grows.
  */
-const scratchBlock = Buffer.allocUnsafeSlow(16 * 1024)
-const scratchBounds = new Uint32Array(3 * PAGE_ROWS)
+const scratchBlock = Buffer.allocUnsafeSlow(PAGE_BYTES + 32 * 1024)
+const scratchBounds = new Uint32Array(3 * 1024)
 let scratchUser: PageBuilder | undefined
 
 /** Cuts the bounds of small pages out of larger arrays, as buffers are cut out of theirs. */

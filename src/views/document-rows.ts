@@ -4,7 +4,7 @@
  *
  *   of each row: number of the view, number among the document's rows of that key, length and bytes of the sort key
  */
-import { copyBytes } from '../encoding/byte-copy.ts'
+import { copyBytes } from '../encoding/short-bytes.ts'
 import { VarintReader, writeVarint } from '../encoding/varint.ts'
 import type { RowPlace } from './index-layout.ts'
 

@@ -9,7 +9,7 @@ import { stubText } from '../database/document-rendering.ts'
 import { decodeBody, plainTextAt } from '../database/stored-body.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import { conflicts, deletedConflicts } from '../document/winner.ts'
-import { copyBytes } from '../encoding/byte-copy.ts'
+import { copyBytes } from '../encoding/short-bytes.ts'
 import type { ChangedDocument, ReadingOptions } from './changed-documents.ts'
 
 export interface Change {

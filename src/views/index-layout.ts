@@ -2,7 +2,7 @@
  * What lies where in the store of an index. Rows of a view are in the order of their answer: sort key, document id,
  * number among the document's rows of that key. Their values hold the line of the reply, ready to be sent.
  */
-import { copyBytes } from '../encoding/byte-copy.ts'
+import { copyBytes } from '../encoding/short-bytes.ts'
 import { VarintReader, writeVarint } from '../encoding/varint.ts'
 
 const DOCUMENT = 0x64

@@ -223,6 +223,8 @@ export class Views {
     for (let removal = this.#removals.get(database.name); removal; removal = this.#removals.get(database.name)) {
       await removal
     }
+    // Another one may have its name by now, and indexes of its own.
+    if (database.isDeleted) throw notFound('no_db_file')
     const key = `${database.uuid}/${design.signature}`
     const known = this.#indexes.get(key)
     if (known) return known
@@ -243,24 +245,25 @@ export class Views {
 
   /** One that somebody waits for goes when it was served, which who cleans up does not wait for. */
   async #removeUnused(name: string): Promise<void> {
-    const indexes = await Promise.all(this.#indexes.values())
-    const index = indexes.find(({ place }) => place.store.name === name)
-    if (!index) return this.#drop(name)
-    index.forsake()
-    const isInUse = index.isBusy
-    const removal = this.#removeIdle(index)
-    // The server may be closed before, and the index removed with its database.
-    if (isInUse) removal.catch(() => {})
-    else await removal
+    for (const [key, opening] of this.#indexes) {
+      const index = await opening
+      if (index.place.store.name !== name) continue
+      index.forsake()
+      const isInUse = index.isBusy
+      const removal = this.#removeIdle(index, () => this.#indexes.get(key) === opening && this.#indexes.delete(key))
+      // The server may be closed before, and the index removed with its database.
+      if (isInUse) removal.catch(() => {})
+      else await removal
+      return
+    }
+    await this.#drop(name)
   }
 
-  async #removeIdle(index: ViewIndex): Promise<void> {
+  /** `forget` tells whether it is still the one that is known by its name: another cleanup may have removed it. */
+  async #removeIdle(index: ViewIndex, forget: () => boolean): Promise<void> {
     await index.idle()
-    const { store, database, design } = index.place
     // A design document may have got it again meanwhile.
-    if (!index.isForsaken) return
-    this.#indexes.delete(`${database.uuid}/${design.signature}`)
-    await this.#drop(store.name)
+    if (index.isForsaken && forget()) await this.#drop(index.place.store.name)
   }
 
   #removeAll(database: string): Promise<void> {

@@ -132,14 +132,14 @@ describe('who brought a process down', () => {
   })
 })
 
-describe('a process that gives no sign for a while', () => {
+describe('a process that works for a while without a sign', () => {
   const show = { document: null, request: '{}' }
 
   it('comes last, and is not used again', async () => {
     const before = sandboxPids()
     const functions = functionsOfTest({ processLimit: 1, timeoutMs: 30_000 })
     const design = designOf({
-      shows: { slow: 'function() { for (var end = Date.now() + 700; Date.now() < end;); return "x" }' },
+      shows: { slow: 'function() { for (var end = Date.now() + 3000; Date.now() < end;); return "x" }' },
     })
     const answer = functions.show(design, 'slow', show, run)
     const started = () => sandboxPids().filter((pid) => !before.includes(pid))

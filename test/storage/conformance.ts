@@ -160,6 +160,20 @@ export function describeEngine(name: string, make: MakeEngine): void {
         expect(await snapshot.version()).toBe(0)
       })
 
+      it('take rows that lie in one block, after all others', async () => {
+        const a = await store()
+        const long = `d${'x'.repeat(3000)}`
+        const packed = new PackedRowsWriter(16, 1)
+        for (const each of [row('b', 'packed'), row('a', ''), row(long, 'long')]) packed.put(each)
+        await a.commit({ puts: [row('b', 'old'), row('c', 'old')] })
+        await a.commit({ clears: [{ from: bytes('c') }], deletes: [bytes('b')], puts: [row('b', 'put')], packed })
+        using snapshot = a.snapshot()
+        expect(asStrings(await readAll(snapshot, {}))).toEqual(['a=', 'b=packed', `${long}=long`])
+        const refused = new PackedRowsWriter()
+        refused.put([Buffer.of(0), Buffer.of(1)])
+        await expect(a.commit({ packed: refused })).rejects.toThrow()
+      })
+
       it('keep empty values and large ones', async () => {
         const a = await store()
         const large = Buffer.alloc(5_000_000, 'large')

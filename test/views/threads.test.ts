@@ -1,6 +1,6 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { Client, type Reply } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -93,6 +93,23 @@ describe('indexes that other threads work on', () => {
     expect(await sumOf(client, 'db')).toBe(3)
   })
 
+  it.runIf(process.platform === 'linux')(
+    'begin to be thought of when a design document with views is saved',
+    async () => {
+      const { client } = await start()
+      const before = await indexThreads()
+      await client.request('PUT', '/db')
+      await client.request('PUT', '/db/doc', { body: { n: 1 } })
+      await client.request('PUT', '/db/_design/without', { body: { filters: { all: 'function () { return true }' } } })
+      // Whatever the one before started would be there by the time that this one is.
+      await client.request('PUT', '/db/_design/test', { body: SUMS })
+      await vi.waitFor(async () => expect(await indexThreads()).toBe(before + 1), { timeout: 5000 })
+      await client.request('PUT', '/db/_design/other', { body: { views: { n: { map: 'function () { emit(1) }' } } } })
+      expect(await sumOf(client, 'db')).toBe(1)
+      expect(await indexThreads()).toBe(before + 1)
+    },
+  )
+
   it('are there again after a restart', async () => {
     const folder = await temporaryFolder()
     const first = await start(folder)
@@ -105,6 +122,16 @@ describe('indexes that other threads work on', () => {
     expect(await sumOf(client, 'db')).toBe((1199 * 1200) / 2)
   })
 })
+
+/** How many threads of this process work on indexes. */
+async function indexThreads(): Promise<number> {
+  let count = 0
+  for (const thread of await readdir('/proc/self/task')) {
+    const name = await readFile(`/proc/self/task/${thread}/comm`, 'utf8').catch(() => '')
+    if (name.trim() === 'indexes') count++
+  }
+  return count
+}
 
 async function start(dir?: string) {
   const folder = dir ?? (await temporaryFolder())

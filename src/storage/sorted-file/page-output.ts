@@ -9,6 +9,8 @@ const MOST_WRITES = 4
 export class PageOutput {
   readonly #file: FileHandle
   readonly #writes: Promise<unknown>[] = []
+  /** Chunks that are written and can be filled again. */
+  readonly #free: Buffer<ArrayBuffer>[] = []
   #chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
   #chunkEnd = 0
   /** Where the chunk goes. */
@@ -48,12 +50,15 @@ export class PageOutput {
   }
 
   #write(): void {
-    const writing = writeWhole(this.#file, this.#chunk.subarray(0, this.#chunkEnd), this.#position)
+    const chunk = this.#chunk
+    const writing = writeWhole(this.#file, chunk.subarray(0, this.#chunkEnd), this.#position).then(() => {
+      this.#free.push(chunk)
+    })
     // Heard of when its turn comes.
     writing.catch(() => {})
     this.#writes.push(writing)
     this.#position += this.#chunkEnd
-    this.#chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
+    this.#chunk = this.#free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
     this.#chunkEnd = 0
   }
 }

@@ -36,6 +36,16 @@ export function planQuery(
   }
 }
 
+/** All that the answer depends on, as one text. Every query has a tag made of it: a whole plan takes long to write. */
+export function planText(plan: QueryPlan): string {
+  const { startKey, startId, endKey, endId, keys } = plan
+  const { inclusiveEnd, descending, skip, limit, reduce, groupLevel, updateSequence, freshness } = plan
+  const { includeDocs, conflicts, attachments, encodingInfo } = plan
+  const ofRange = `${inclusiveEnd} ${descending} ${skip} ${limit} ${reduce} ${groupLevel} ${updateSequence} ${freshness}`
+  const ofDocuments = `${includeDocs} ${conflicts} ${attachments} ${encodingInfo}`
+  return `${ofRange} ${ofDocuments} ${JSON.stringify({ startKey, startId, endKey, endId, keys })}`
+}
+
 /** The members of the options that are parameters of the right type. */
 function defaultsOf(options: Readonly<Record<string, unknown>>): GivenParameter[] {
   return Object.entries(options).flatMap(([name, value]) => {

@@ -9,7 +9,7 @@ import type { OpenIndex, OpenView } from '../open-index.ts'
 import type { ViewDesign } from '../view-design.ts'
 import type { Client, Views } from '../views.ts'
 import { MapRows } from './map-rows.ts'
-import { planQuery, type QueryPlan } from './query-plan.ts'
+import { planQuery, planText, type QueryPlan } from './query-plan.ts'
 import { ReducedRows } from './reduced-rows.ts'
 import type { StoredRows } from './row-block.ts'
 import { RowDocuments } from './row-documents.ts'
@@ -137,5 +137,5 @@ class ViewQuery extends RowQuery {
 }
 
 function tagOf({ index, view, name, plan, database }: QueryParts, ofDocuments: readonly number[]): string {
-  return entityTag(database.uuid, index.signature, name, view.lastChange, view.lastPurge, plan, ofDocuments)
+  return entityTag(database.uuid, index.signature, name, view.lastChange, view.lastPurge, planText(plan), ofDocuments)
 }

@@ -28,6 +28,8 @@ export type ToThread =
   | ({ readonly type: 'start'; readonly job: number } & IndexJob)
   | { readonly type: 'abort'; readonly job: number; readonly error: ToldError }
   | { readonly type: 'settings'; readonly settings: ThreadSettings }
+  /** Functions of this language may be called soon. */
+  | { readonly type: 'prepare'; readonly language: string }
   | { readonly type: 'close' }
 
 export interface IndexJob {

@@ -3,12 +3,18 @@
  * before it is taken from where that was kept: loading all modules anew is most of its start.
  */
 import { enableCompileCache } from 'node:module'
+import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ThreadData, ToThread } from './index-message.ts'
+
+/** Requests come first on a busy machine. */
+const NICENESS = 5
 
 if (parentPort) {
   const port = parentPort
   const data: ThreadData = workerData
+  // Of a thread only there; elsewhere the whole process would have to wait for others.
+  if (process.platform === 'linux') setPriority(NICENESS)
   if (data.compiledFolder !== undefined) enableCompileCache(data.compiledFolder)
   // Loaded from here on only, so that it is found there.
   const { IndexWork } = await import('./index-work.ts')

@@ -43,10 +43,13 @@ export class IndexWork {
   follow(message: Exclude<ToThread, { readonly type: 'close' }>): void {
     if (message.type === 'start') this.#start(message.job, message)
     else if (message.type === 'abort') this.#aborting.get(message.job)?.abort(heard(message.error))
-    else if (message.type === 'settings') this.#settings = message.settings
+    else if (message.type === 'prepare') this.#functions.prepare(message.language)
+    else this.#settings = message.settings
   }
 
   #start(number: number, job: IndexJob): void {
+    // It starts while files are opened and documents read.
+    if (job.work === 'update') this.#functions.prepare(job.design.language)
     const aborting = new AbortController()
     this.#aborting.set(number, aborting)
     const work = this.#run(number, job, aborting.signal)

@@ -78,7 +78,10 @@ export class ThreadRunner implements IndexRunner {
 
   /** A thread takes longer to start than most work on an index: it is there when that comes. */
   prepare({ language }: ViewDesign): void {
-    if (this.#options.isSandboxed(language) && this.#threads.size === 0) this.#start().rest()
+    if (!this.#options.isSandboxed(language)) return
+    const idle = [...this.#threads].find(({ load }) => load === 0)
+    if (idle) idle.prepare(language)
+    else if (this.#threads.size === 0) this.#start().prepare(language)
   }
 
   /** Settings count from the next call of a function on. */
@@ -217,12 +220,17 @@ class Thread {
     } finally {
       signal.removeEventListener('abort', giveUp)
       this.#jobs.delete(number)
-      if (this.#jobs.size === 0) this.rest()
+      if (this.#jobs.size === 0) this.#rest()
     }
   }
 
-  /** Without work it ends after a while. */
-  rest(): void {
+  /** Its processes may begin to start; if nothing comes of it, it ends after a while. */
+  prepare(language: string): void {
+    this.send({ type: 'prepare', language })
+    this.#rest()
+  }
+
+  #rest(): void {
     clearTimeout(this.#idle)
     this.#idle = setTimeout(() => this.close(), IDLE_MS).unref()
   }
