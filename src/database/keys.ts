@@ -28,7 +28,7 @@ export function documentKey(id: string): Buffer {
 
 /** The revision tree of a document, where its record has no room for it. */
 export function treeKey(id: string): Buffer {
-  return Buffer.from(TREE + id)
+  return shortKey(TREE_PREFIX, id) ?? Buffer.from(TREE + id)
 }
 
 export function localKey(id: string): Buffer {
@@ -95,6 +95,7 @@ export function afterPrefix(prefix: Buffer): Buffer {
 }
 
 const BODY_PREFIX = Buffer.from(BODY)
+const TREE_PREFIX = Buffer.from(TREE)
 const PURGE_PREFIX = Buffer.from(PURGE)
 
 const SHORT_LENGTH = 64

@@ -45,7 +45,7 @@ export interface SandboxOptions {
 }
 
 /** How often a call is begun when its process is killed from outside. */
-const MOST_TRIES = 5
+const MOST_TRIES = 8
 /** As much as an index puts into one call. */
 const ROOM_BYTES = 640 * 1024
 const MOST_ROOMS = 4

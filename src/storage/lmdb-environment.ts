@@ -19,9 +19,9 @@ declare module 'lmdb' {
   /** Every database that was ever opened, by the name of its file without the ending. */
   const allDbs: Map<string, unknown>
   interface Database {
-    getBinary(key: Uint8Array, options: { transaction: Transaction }): Buffer | undefined
+    getBinary(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): Buffer | undefined
     /** The bytes lie in a buffer that the next read fills again, where that is `isGlobal`. */
-    getBinaryFast(key: Uint8Array, options: { transaction: Transaction }): FastBytes | undefined
+    getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): FastBytes | undefined
     lastSize: number
   }
   interface RootDatabaseOptions {

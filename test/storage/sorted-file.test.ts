@@ -153,6 +153,27 @@ describe('a file written page by page', () => {
     )
   })
 
+  it('keeps its first state for who reads it while it is written on', async () => {
+    const rows: Rows = new Map()
+    for (let i = 0; i < 20_000; i++) put(rows, `r${String(i).padStart(7, '0')}`, Buffer.alloc(100, i))
+    const first = sortedPuts(rows)
+    const environment = new LmdbEnvironment(await written(rows))
+    try {
+      const transaction = environment.beginRead()
+      try {
+        for (let seed = 1; seed < 6; seed++) await edit(environment, rows, randomNumbers(seed))
+        const changed = first.filter(([key, value]) => !environment.get(transaction, key)?.equals(value))
+        expect(changed).toEqual([])
+      } finally {
+        environment.endRead(transaction)
+      }
+      for (let seed = 6; seed < 9; seed++) await edit(environment, rows, randomNumbers(seed))
+      expectRows(environment, rows)
+    } finally {
+      await environment.close()
+    }
+  })
+
   it('takes rows of different first bytes in turns', async () => {
     const rows: Rows = new Map()
     const file = await SortedFile.begin(join(folder, 'turns.mdb'), blank)

@@ -120,7 +120,7 @@ export class MappedRows {
     const sortKeyAt = block.length
     encoder.begin()
     const keyEnd = encoder.appendText(text, start + 1)
-    const end = endOfValue(text, keyEnd + 1)
+    const end = isNull(text, keyEnd + 1) ? keyEnd + 1 + NULL_BYTES : endOfValue(text, keyEnd + 1)
     if (text[keyEnd] !== COMMA || text[end] !== CLOSE) throw malformed()
     const keyAt = block.length
     block.reserve(end - start)
@@ -147,6 +147,11 @@ export class MappedRows {
   }
 }
 
+/** The value of most rows, whose end need not be looked for. */
+function isNull(text: Uint8Array, at: number): boolean {
+  return text[at] === LETTER_N && text[at + 1] === LETTER_U && text[at + 2] === LETTER_L && text[at + 3] === LETTER_L
+}
+
 /** For so few bytes a loop is faster than what the system has. */
 const FEW_BYTES = 64
 
@@ -161,6 +166,10 @@ const OPEN = 0x5b
 const COMMA = 0x2c
 const CLOSE = 0x5d
 const END_OF_FUNCTION = 0x30
+const LETTER_L = 0x6c
+const LETTER_N = 0x6e
+const LETTER_U = 0x75
+const NULL_BYTES = 4
 
 class MalformedRow extends Error {}
 

@@ -141,22 +141,31 @@ export class TouchedSpans {
 
   /** For each change the node that it touches on this level, given the spans of the level above. */
   async #nodesBelow(level: number, spans: readonly Span[]): Promise<(Item | undefined)[]> {
-    const lookups = this.#lookups(level)
-    const guesses = this.#reducing ? lookups.map(() => 'unknown' as const) : await this.#reader.guess(lookups)
-    const unknown = spans.filter(({ first, end }) => guesses.slice(first, end).includes('unknown'))
+    const nodes: (Item | undefined)[] = []
+    // Where reductions are kept every run is needed anyway.
+    const guesses = this.#reducing ? [] : await this.#reader.guess(this.#lookups(level))
+    const unknown = spans.filter(({ first, end }) => this.#reducing || guesses.slice(first, end).includes('unknown'))
     await inTurns(unknown, (span) => this.#read(level, span))
-    return spans.flatMap(({ run, first, end }) =>
-      run ? pick(run, lookups.slice(first, end)) : guesses.slice(first, end).filter((guess) => guess !== 'unknown'),
-    )
+    for (const span of spans) {
+      if (span.run) this.#pick(level, span, span.run, nodes)
+      else for (const guess of guesses.slice(span.first, span.end)) if (guess !== 'unknown') nodes.push(guess)
+    }
+    return nodes
+  }
+
+  /** Adds the node that each change of a span touches, out of a run that holds them all. */
+  #pick(level: number, { first, end }: Span, { items }: Run, nodes: (Item | undefined)[]): void {
+    let next = 0
+    for (let i = first; i < end; i++) {
+      const change = this.#changes[i]!
+      const most = goesFrom(change, level) ? 0 : 1
+      while (next < items.length && compareBytes(items[next]!.key, change.boundary) < most) next++
+      nodes.push(items[next - 1])
+    }
   }
 
   #lookups(level: number): Lookup[] {
-    return this.#changes.map((change) => ({
-      level,
-      key: change.boundary,
-      // A boundary that goes joins its interval to the one before: that one is touched then.
-      isBefore: change.kind === 'removed' && change.level >= level,
-    }))
+    return this.#changes.map((change) => ({ level, key: change.boundary, isBefore: goesFrom(change, level) }))
   }
 
   #spansOf(level: number, nodes: readonly (Item | undefined)[]): Span[] {
@@ -270,11 +279,7 @@ function overlaps(
   return found
 }
 
-/** The answers to look-ups in the order of their keys, out of a run of nodes that holds them all. */
-function pick({ items }: Run, lookups: readonly Lookup[]): (Item | undefined)[] {
-  let next = 0
-  return lookups.map(({ key = SENTINEL, isBefore }) => {
-    while (next < items.length && compareBytes(items[next]!.key, key) < (isBefore ? 0 : 1)) next++
-    return items[next - 1]
-  })
+/** A boundary that goes joins its interval to the one before: that one is touched then. */
+function goesFrom({ kind, level: reach }: TouchingChange, level: number): boolean {
+  return kind === 'removed' && reach >= level
 }

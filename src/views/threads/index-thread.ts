@@ -8,7 +8,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { ThreadData, ToThread } from './index-message.ts'
 
 /** Requests come first on a busy machine. */
-const NICENESS = 5
+const NICENESS = 2
 
 if (parentPort) {
   const port = parentPort
