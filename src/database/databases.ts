@@ -91,7 +91,10 @@ export class Databases {
 
   async delete(name: string): Promise<void> {
     checkDatabaseName(name)
-    const known = this.#open.get(name)
+    // One that is being made or opened is waited for: were it forgotten on the way, the next who asks would open its store
+    // a second time, and one store has one writer.
+    while (this.#open.has(name) && !this.#ready.has(name)) await this.#open.get(name)?.catch(() => {})
+    const known = this.#ready.get(name)
     this.#open.delete(name)
     this.#ready.delete(name)
     try {
@@ -102,10 +105,7 @@ export class Databases {
     }
     this.#tell({ type: 'deleted', db: name })
     // Who follows its changes looks, and finds it gone.
-    known?.then(
-      ({ changes }) => changes.wake(),
-      () => {},
-    )
+    known?.changes.wake()
     for (const listener of this.#onDeleted) await listener(name)
   }
 

@@ -1,0 +1,46 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { describe, expect, it } from 'vitest'
+import { Databases } from '../../src/database/databases.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { silentLog } from '../../src/runtime/log.ts'
+import { TaskRegistry } from '../../src/runtime/tasks.ts'
+import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import type { StorageEngine } from '../../src/storage/store.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { checkDatabase } from './check-database.ts'
+import { put } from './test-database.ts'
+
+const NAME = 'db'
+const ROUNDS = 20
+const DOCUMENTS = 300
+const SURROUNDINGS = { clock: systemClock, log: silentLog, tasks: new TaskRegistry(systemClock) }
+
+const engines: readonly (readonly [string, () => Promise<StorageEngine>])[] = [
+  ['memory', async () => new MemoryEngine()],
+  ['LMDB', async () => LmdbEngine.open({ folder: await temporaryFolder() })],
+]
+
+describe.each(engines)('a database in %s', (_, openEngine) => {
+  it('has one identity and one writer, though it is deleted and asked for while it is made', async () => {
+    const engine = await openEngine()
+    const databases = new Databases(engine, SURROUNDINGS)
+    for (let round = 0; round < ROUNDS; round++) {
+      const making = databases.create(NAME)
+      const removing = databases.delete(NAME)
+      // Asked for from the very moment on at which there is something to open.
+      for (let turn = 0; turn < 1000 && !engine.has(NAME); turn++) await nextTurn()
+      const asked = [databases.get(NAME), databases.get(NAME)]
+      await Promise.allSettled([making, removing, ...asked])
+      await databases.create(NAME).catch(() => {})
+      const database = await databases.get(NAME)
+      await database.write(Array.from({ length: DOCUMENTS }, (__, i) => put(`${round}-${i}`, {})))
+      expect((await new Databases(engine, SURROUNDINGS).get(NAME)).uuid).toBe(database.uuid)
+      using snapshot = (await engine.open(NAME)).snapshot()
+      expect(await checkDatabase(snapshot)).toEqual([])
+      snapshot.release()
+      await databases.delete(NAME)
+    }
+    await engine.close()
+  })
+})
