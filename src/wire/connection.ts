@@ -3,6 +3,7 @@
  * is sent ahead of a reply waits its turn, so requests of one connection are done in their order.
  */
 import type { Socket } from 'node:net'
+import { type Arrival, serveTogether } from './arrivals.ts'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
 import { type BodySource, IncomingBody } from './incoming-body.ts'
 import { malformed, Refusal } from './refusal.ts'
@@ -26,7 +27,7 @@ const HEAD_END = Buffer.from('\r\n\r\n')
 const CARRIAGE_RETURN = 0x0d
 const LINE_FEED = 0x0a
 
-export class Connection implements ReplySink, BodySource, Ends {
+export class Connection implements Arrival, ReplySink, BodySource, Ends {
   readonly remoteAddress: string | undefined
   readonly #socket: Socket
   readonly #handler: RequestHandler
@@ -44,6 +45,8 @@ export class Connection implements ReplySink, BodySource, Ends {
   #expectsGoAhead = false
   /** The client does not take its replies: it gets no more of them until it does. */
   #isStalled = false
+  /** Something came in and was not looked at yet. */
+  #hasArrived = false
   /** When something came in last; within a head, when that began. */
   #sinceMs = performance.now()
 
@@ -91,6 +94,11 @@ export class Connection implements ReplySink, BodySource, Ends {
     } else if (this.#input !== undefined && !this.#isStalled) {
       if (silentMs > HEAD_WAIT_MS) this.#refuse(new Refusal(408, 'The head took too long.'))
     } else if (silentMs > SILENCE_LIMIT_MS) this.#socket.destroy()
+  }
+
+  serve(): void {
+    this.#hasArrived = false
+    this.#advance()
   }
 
   /** Ends when the reply under way is sent, or now if there is none. */
@@ -171,7 +179,9 @@ export class Connection implements ReplySink, BodySource, Ends {
     const input = this.#input
     if (input === undefined) this.#sinceMs = performance.now()
     this.#input = input === undefined ? bytes : Buffer.concat([input, bytes])
-    this.#advance()
+    if (this.#hasArrived) return
+    this.#hasArrived = true
+    serveTogether(this)
   }
 
   #advance(): void {
@@ -263,6 +273,8 @@ export class Connection implements ReplySink, BodySource, Ends {
 
   /** The client is gone. */
   #lose(): void {
+    // What it sent before it went counts.
+    if (this.#hasArrived) this.serve()
     if (this.#state !== 'closed') this.#socket.destroySoon()
     this.#state = 'closed'
     this.#breakOff()
