@@ -204,19 +204,10 @@ export class LmdbEnvironment {
         write(this.#target)
         this.#rows.forgetPart()
       })
-      this.#startWriting()
       await written
     } catch (error) {
       throw await commitFailure(error)
     }
-  }
-
-  /**
-   * The library leaves the start of a transaction to the next turn of the event loop, which on a busy server comes late.
-   * One more operation after enough others makes it start at once; this one has no effect.
-   */
-  #startWriting(): void {
-    this.#database.remove(NO_ROW_KEY).catch(() => {})
   }
 
   rowCount(): number {
@@ -288,9 +279,6 @@ function reserveLock(path: string): void {
     throw new CommitFailedError(`The disk has no room to open a store: ${reason}`, { cause: error })
   }
 }
-
-/** Keys that begin with a zero byte are the engine's: there is no row under this one. */
-const NO_ROW_KEY = Buffer.of(0, 0)
 
 /** What LMDB says when all reader slots are taken. */
 const READERS_FULL = -30790
