@@ -5,6 +5,7 @@
 import { RequestError } from '../document/request-error.ts'
 import { isObject } from '../encoding/json-value.ts'
 import type { FunctionResponse } from '../functions/functions.ts'
+import { isHeaderName, isHeaderValue } from '../wire/header-text.ts'
 import type { Headers, WholeAnswer } from './answer.ts'
 
 export interface ResponseDefaults {
@@ -103,9 +104,8 @@ const MOST_CHARACTERS = 64 * 1024
 
 /** As bytes of UTF-8, which is what a header that is not plain has been all along. */
 function headerText(name: string, value: string): string {
-  const isToken = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/.test(name)
   const text = Buffer.from(value).toString('latin1')
-  if (!isToken || /[^\t\x20-\x7e\x80-\xff]/.test(text)) throw invalid(JSON.stringify({ [name]: value }))
+  if (!isHeaderName(name) || !isHeaderValue(text)) throw invalid(JSON.stringify({ [name]: value }))
   return text
 }
 

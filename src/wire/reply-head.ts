@@ -1,12 +1,11 @@
 /** The head of a reply, as text. Whatever could end a line early is refused here, whoever wrote it. */
 import { STATUS_CODES } from 'node:http'
-
-const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
-const UNFIT = /[^\t\x20-\x7e\x80-\xff]/
+import { isHeaderName, isHeaderValue } from './header-text.ts'
 
 /** The line of a header. */
 export function headerLine(name: string, value: string): string {
-  if (!TOKEN.test(name) || UNFIT.test(value)) throw new Error(`The header ${JSON.stringify(name)} cannot be sent.`)
+  if (!isHeaderName(name) || !isHeaderValue(value))
+    throw new Error(`The header ${JSON.stringify(name)} cannot be sent.`)
   return `${name}: ${value}\r\n`
 }
 

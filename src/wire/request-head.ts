@@ -3,6 +3,7 @@
  * smuggle requests past the other: what is not exactly as the standard has it is refused.
  */
 import { METHODS } from 'node:http'
+import { isHeaderName } from './header-text.ts'
 import { malformed } from './refusal.ts'
 
 /** By names in lower case. Several of one name are one list, unless only one of them can count. */
@@ -124,8 +125,6 @@ function add(headers: RequestHeaders, name: string, value: string): void {
   } else if (!SINGLE.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`
 }
 
-const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
-
 /** The few names that clients use, checked and in lower case. */
 const knownNames = new Map<string, string>()
 const KNOWN_NAMES_LIMIT = 500
@@ -134,7 +133,7 @@ const KNOWN_NAME_LIMIT_CHARACTERS = 64
 function lowerName(sent: string): string {
   const known = knownNames.get(sent)
   if (known !== undefined) return known
-  if (!TOKEN.test(sent)) throw malformed('A header has no proper name.')
+  if (!isHeaderName(sent)) throw malformed('A header has no proper name.')
   const lower = sent.toLowerCase()
   if (knownNames.size < KNOWN_NAMES_LIMIT && sent.length <= KNOWN_NAME_LIMIT_CHARACTERS) knownNames.set(sent, lower)
   return lower
