@@ -125,9 +125,10 @@ export class LmdbEngine implements StorageEngine {
     return this.#known(name).path
   }
 
-  /** Another thread wrote the store anew, into this file. */
+  /** Another thread wrote the store anew, into this file. It goes again where the store was dropped meanwhile. */
   async moveTo(name: string, path: string): Promise<void> {
-    await this.#known(name).moveTo(path)
+    const store = this.#stores.get(name)
+    await (store ? store.moveTo(path) : this.#discard(path))
   }
 
   async close(): Promise<void> {
