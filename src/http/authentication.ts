@@ -10,6 +10,7 @@ import type { Database } from '../database/database.ts'
 import type { Overview } from '../database/document-guard.ts'
 import type { UserContext } from '../database/user-context.ts'
 import type { RequestError } from '../document/request-error.ts'
+import { isHeaderValue } from '../wire/header-text.ts'
 import { type Answer, errorAnswer, type Headers } from './answer.ts'
 import type { Call } from './call.ts'
 import type { Who } from './route.ts'
@@ -122,7 +123,7 @@ export function unauthorizedHeaders(
   error: RequestError,
 ): { readonly status: number; readonly headers: Headers } {
   const asked = call.header('x-service-www-authenticate') ?? call.header('x-couchdb-www-authenticate')
-  const challenge = asked && isHeaderText(asked) ? asked : settings.challenge
+  const challenge = asked && asked.length <= LONGEST_CHALLENGE && isHeaderValue(asked) ? asked : settings.challenge
   if (challenge !== undefined) return { status: 401, headers: { 'WWW-Authenticate': challenge } }
   const { redirect, requiresUser } = settings
   if (redirect === undefined || error.error !== 'unauthorized') return PLAIN
@@ -133,6 +134,7 @@ export function unauthorizedHeaders(
 }
 
 const PLAIN = { status: 401, headers: {} }
+const LONGEST_CHALLENGE = 1000
 
 /** A call as authentication looks at it. Made for every request, most of which need little of it. */
 class SentRequest implements AuthRequest {
@@ -185,11 +187,6 @@ function overviewOf([, name, , action]: readonly string[]): Overview | undefined
   if (name === '_all_docs') return 'list'
   if (name === '_changes') return 'changes'
   return name !== '_design' || action?.startsWith('_') ? 'design action' : undefined
-}
-
-/** No control characters, and nothing that does not fit a byte: a header must not become two. */
-function isHeaderText(text: string): boolean {
-  return text.length <= 1000 && /^[\t\x20-\x7e\x80-\xff]*$/.test(text)
 }
 
 function loginPage(call: Call, redirect: string, reason: string): string {
