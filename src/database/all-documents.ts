@@ -7,16 +7,12 @@ import type { KeyRange } from '../storage/store.ts'
 import type { Database } from './database.ts'
 import type { LastingView } from './database-view.ts'
 import { type DocumentsWanted, listedDocuments, listedRows } from './document-listing.ts'
+import { after, type IdBounds, idBounds, type ListedIds } from './id-bounds.ts'
 import { afterPrefix, DOCUMENT_PREFIX } from './keys.ts'
 import { listWithContents } from './listed-texts.ts'
 import type { RowBlocks } from './row-block.ts'
 
-export interface AllDocumentsQuery {
-  /** Where to begin and to end, in the direction of the listing. */
-  readonly start?: string | undefined
-  readonly end?: string | undefined
-  readonly inclusiveEnd: boolean
-  readonly descending: boolean
+export interface AllDocumentsQuery extends ListedIds {
   readonly skip: number
   readonly limit: number
   /** What is wanted of the documents themselves, where they are wanted at all. */
@@ -89,22 +85,9 @@ async function listBounds(database: Database, view: LastingView, query: AllDocum
 
 const AFTER_ALL = afterPrefix(DOCUMENT_PREFIX)
 
-/** Bounds of ids as bytes: from inclusive, to exclusive. */
-interface IdBounds {
-  readonly from?: Buffer
-  readonly to?: Buffer
-}
-
-function boundsOf({ start, end, inclusiveEnd, descending, within }: AllDocumentsQuery): IdBounds {
-  const low = descending ? end : start
-  const high = descending ? start : end
-  const isLowIncluded = !descending || inclusiveEnd
-  const isHighIncluded = descending || inclusiveEnd
-  const bounds = {
-    ...(low !== undefined && { from: isLowIncluded ? Buffer.from(low) : after(Buffer.from(low)) }),
-    ...(high !== undefined && { to: isHighIncluded ? after(Buffer.from(high)) : Buffer.from(high) }),
-  }
-  return within ? boundsWithin(bounds, within) : bounds
+function boundsOf(query: AllDocumentsQuery): IdBounds {
+  const bounds = idBounds(query)
+  return query.within ? boundsWithin(bounds, query.within) : bounds
 }
 
 function boundsWithin({ from, to }: IdBounds, within: IdRange): IdBounds {
@@ -115,11 +98,6 @@ function boundsWithin({ from, to }: IdBounds, within: IdRange): IdBounds {
     return Buffer.compare(bound, last) > 0 ? last : bound
   }
   return { from: from ? clamped(from) : first, to: to ? clamped(to) : last }
-}
-
-/** The least key above this one. */
-function after(key: Buffer): Buffer {
-  return Buffer.concat([key, Buffer.of(0)])
 }
 
 function rowKey(idBytes: Buffer): Buffer {

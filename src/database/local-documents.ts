@@ -6,15 +6,11 @@ import { documentText } from '../document/document-text.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
 import type { KeyRange } from '../storage/store.ts'
 import type { LastingView } from './database-view.ts'
-import { afterPrefix, idOfLocalKey, LOCAL_PREFIX, localKey } from './keys.ts'
+import { idBounds, type ListedIds } from './id-bounds.ts'
+import { afterPrefix, idOfLocalKey, LOCAL_PREFIX } from './keys.ts'
 import { decodeLocal, type LocalDocument, localRevision } from './local-document.ts'
 
-export interface LocalDocumentsQuery {
-  /** Where to begin and to end, in the direction of the listing. */
-  readonly start?: string | undefined
-  readonly end?: string | undefined
-  readonly inclusiveEnd: boolean
-  readonly descending: boolean
+export interface LocalDocumentsQuery extends ListedIds {
   readonly skip: number
   readonly limit: number
   readonly includeDocs: boolean
@@ -56,19 +52,11 @@ function localRow(id: string, { count, text }: LocalDocument, includeDocs: boole
   return includeDocs ? `${row},"doc":${documentText({ id, revision, body: text }).toString()}}` : `${row}}`
 }
 
-function rangeOf({ start, end, inclusiveEnd, descending }: LocalDocumentsQuery): KeyRange {
-  const low = descending ? end : start
-  const high = descending ? start : end
-  const isLowIncluded = !descending || inclusiveEnd
-  const isHighIncluded = descending || inclusiveEnd
+function rangeOf(query: LocalDocumentsQuery): KeyRange {
+  const { from, to } = idBounds(query)
   return {
-    from: low === undefined ? LOCAL_PREFIX : bound(low, isLowIncluded),
-    to: high === undefined ? afterPrefix(LOCAL_PREFIX) : bound(high, !isHighIncluded),
-    reverse: descending,
+    from: from ? Buffer.concat([LOCAL_PREFIX, from]) : LOCAL_PREFIX,
+    to: to ? Buffer.concat([LOCAL_PREFIX, to]) : afterPrefix(LOCAL_PREFIX),
+    reverse: query.descending,
   }
-}
-
-/** Where this id begins, or what comes right after it. */
-function bound(id: string, isBefore: boolean): Buffer {
-  return isBefore ? localKey(id) : Buffer.concat([localKey(id), Buffer.of(0)])
 }
