@@ -6,8 +6,8 @@ export interface AuthRequest {
   readonly method: string
   /** The target as it was sent. */
   readonly url: string
-  /** By lower-case names. */
-  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
+  /** By lower-case names; several of one name are one list. */
+  readonly headers: Readonly<Record<string, string | undefined>>
   /** Whether the connection itself is encrypted. */
   readonly isSecure: boolean
   /** The address that the client connected to, where it does not name one. */
@@ -16,15 +16,9 @@ export interface AuthRequest {
   readonly connection?: object
 }
 
-/** Several of one name count as one list. */
-export function headerOf({ headers }: Pick<AuthRequest, 'headers'>, name: string): string | undefined {
-  const value = headers[name]
-  return typeof value === 'object' ? value.join(', ') : value
-}
-
 /** Headers come as bytes; names in them are UTF-8 wherever they can be. */
 export function utf8HeaderOf(request: Pick<AuthRequest, 'headers'>, name: string): string | undefined {
-  const value = headerOf(request, name)
+  const value = request.headers[name]
   if (value === undefined) return undefined
   const bytes = Buffer.from(value, 'latin1')
   return isUtf8(bytes) ? bytes.toString() : value

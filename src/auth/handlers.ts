@@ -5,7 +5,7 @@
 import { listedHandlers } from '../config/handler-list.ts'
 import { ANONYMOUS, NAMELESS_ADMIN, type UserContext } from '../database/user-context.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { type AuthRequest, headerOf, targetOf } from './auth-request.ts'
+import { type AuthRequest, targetOf } from './auth-request.ts'
 import type { AuthSettings } from './auth-settings.ts'
 import { basicCredentials, type Credentials } from './basic.ts'
 import { bearerToken, tokenUser } from './jwt.ts'
@@ -125,7 +125,7 @@ function known(user: UserContext | undefined): Known | undefined {
 }
 
 function cookie(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known | undefined> {
-  const header = headerOf(request, 'cookie')
+  const header = request.headers.cookie
   if (header === undefined) return undefined
   const recognized = tools.sessions.find(request.connection, header)
   if (recognized) return sessionOf(recognized.record, recognized.proof, tools)
@@ -167,7 +167,7 @@ function sessionOf(record: UserRecord, madeSeconds: number, { settings, clock }:
 
 /** Name and password in the head; and whoever comes while there is no administrator. */
 function passwordOrOpen(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known> {
-  const header = headerOf(request, 'authorization')
+  const header = request.headers.authorization
   return (header && passwordUser(request, header, tools)) || openUser(tools)
 }
 
@@ -199,7 +199,7 @@ function loggedIn(record: UserRecord | undefined): Known {
 }
 
 function bearer(request: AuthRequest, { settings, clock }: HandlerTools): Known | undefined {
-  const token = bearerToken(headerOf(request, 'authorization'))
+  const token = bearerToken(request.headers.authorization)
   if (token === undefined) return undefined
   return { user: tokenUser(token, settings.tokens, Math.floor(clock.nowMs() / 1000)) }
 }
@@ -218,7 +218,7 @@ async function signerOf(signed: SignedRequest, tools: HandlerTools): Promise<Kno
 
 /** For tests of what comes after authentication: users without documents, administrators without a name. */
 async function testUser(request: AuthRequest, { settings }: HandlerTools): Promise<Known> {
-  const credentials = testCredentials(headerOf(request, 'www-authenticate'))
+  const credentials = testCredentials(request.headers['www-authenticate'])
   if (!credentials) return { user: NAMELESS_ADMIN }
   const password = settings.testPassword(credentials.name)
   if (password === undefined || !equalTexts(password, credentials.password)) throw wrongPassword()

@@ -1,7 +1,7 @@
 /** OAuth 1.0 (RFC 5849): a request signed with the secrets of a consumer and of a token that stands for a user. */
 import { createHmac } from 'node:crypto'
 import { RequestError } from '../document/request-error.ts'
-import { type AuthRequest, headerOf, targetOf } from './auth-request.ts'
+import { type AuthRequest, targetOf } from './auth-request.ts'
 import { equalTexts } from './passwords.ts'
 
 /** The secrets behind a consumer and a token, and whom the token stands for. */
@@ -32,7 +32,7 @@ export interface ForwardedNames {
 /** Undefined when the request is not signed. Throws when it is signed in a way that is not known here. */
 export function signedRequest(request: AuthRequest, forwarded: ForwardedNames): SignedRequest | undefined {
   // Most requests have nothing to do with this, and pay nothing for it. An underscore may be escaped.
-  const authorization = headerOf(request, 'authorization')
+  const authorization = request.headers.authorization
   const hasSign = (authorization !== undefined && MENTIONED.test(authorization)) || request.url.includes('?')
   if (!hasSign) return undefined
   const { path, query } = targetOf(request)
@@ -107,9 +107,9 @@ export function baseString(method: string, url: string, parameters: readonly Par
 
 /** Scheme and host as the client knows them. */
 function originOf(request: AuthRequest, names: ForwardedNames): string {
-  const isForwarded = headerOf(request, names.ssl)?.toLowerCase() === 'on' || headerOf(request, names.proto) === 'https'
+  const isForwarded = request.headers[names.ssl]?.toLowerCase() === 'on' || request.headers[names.proto] === 'https'
   const scheme = request.isSecure || isForwarded ? 'https' : 'http'
-  const address = headerOf(request, names.host) ?? headerOf(request, 'host') ?? request.localAddress
+  const address = request.headers[names.host] ?? request.headers.host ?? request.localAddress
   const [, host = address, port] = /^(.*?)(?::(\d+))?$/.exec(address.toLowerCase()) ?? []
   return `${scheme}://${host}${port === undefined || port === USUAL_PORT[scheme] ? '' : `:${port}`}`
 }
