@@ -188,16 +188,23 @@ export class AttachmentStore {
 
   /** The highest number that was given out so far. */
   async lastNumber(): Promise<number> {
-    this.#lastNumber ??= this.#findLast()
-    return this.#lastNumber
+    return this.#lastNumber ?? this.#keepNumber(this.#findLast())
   }
 
   async #nextNumber(): Promise<number> {
     const last = this.lastNumber()
     const next = last.then((number) => number + 1)
     // Set before anybody else can ask: numbers are given out once.
-    this.#lastNumber = next
-    return next
+    return this.#keepNumber(next)
+  }
+
+  /** A failure is not kept: the next caller reads again. No number was given out after it. */
+  #keepNumber(number: Promise<number>): Promise<number> {
+    this.#lastNumber = number
+    number.catch(() => {
+      if (this.#lastNumber === number) this.#lastNumber = undefined
+    })
+    return number
   }
 
   async #findLast(): Promise<number> {

@@ -188,9 +188,10 @@ export class Views {
   /** What is being built of views that no design document has any more is given up, unless somebody waits for it. */
   async #forsakeOf(name: string): Promise<void> {
     try {
-      const indexes = (await Promise.all(this.#indexes.values())).filter(
-        ({ place, isUpdating }) => isUpdating && place.database.name === name,
-      )
+      const opened = await Promise.all([...this.#indexes.values()].map((opening) => opening.catch(() => undefined)))
+      const indexes = opened
+        .filter((index) => index !== undefined)
+        .filter(({ place, isUpdating }) => isUpdating && place.database.name === name)
       if (indexes.length === 0) return
       const live = await this.#liveStores(await this.#options.databases.get(name))
       for (const index of indexes) if (!live.has(index.place.store.name)) index.forsake()
@@ -246,8 +247,9 @@ export class Views {
   /** One that somebody waits for goes when it was served, which who cleans up does not wait for. */
   async #removeUnused(name: string): Promise<void> {
     for (const [key, opening] of this.#indexes) {
-      const index = await opening
-      if (index.place.store.name !== name) continue
+      // One that cannot be opened is told to who asked for it, and is none of this one's business.
+      const index = await opening.catch(() => undefined)
+      if (index?.place.store.name !== name) continue
       index.forsake()
       const isInUse = index.isBusy
       const removal = this.#removeIdle(index, () => this.#indexes.get(key) === opening && this.#indexes.delete(key))
@@ -274,8 +276,8 @@ export class Views {
 
   async #endAll(database: string): Promise<void> {
     for (const [key, opening] of this.#indexes) {
-      const index = await opening
-      if (index.place.database.name !== database) continue
+      const index = await opening.catch(() => undefined)
+      if (index?.place.database.name !== database) continue
       this.#indexes.delete(key)
       await index.end(notFound('no_db_file'))
     }

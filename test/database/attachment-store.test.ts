@@ -1,6 +1,7 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { CHUNK_BYTES } from '../../src/database/attachment-chunks.ts'
 import { ATTACHMENT_PREFIX, afterPrefix } from '../../src/database/keys.ts'
+import { CommitFailedError } from '../../src/storage/storage-error.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { memoryDatabase, put, written } from './test-database.ts'
 
@@ -45,6 +46,18 @@ describe('the bytes of attachments', () => {
     let length = 0
     for await (const piece of database.attachments.read(stored)) length += piece.length
     expect(length).toBe(9 * CHUNK_BYTES)
+  })
+
+  it('can be stored again after a failure to read the store', async () => {
+    const { database, store } = await memoryDatabase()
+    const failing = vi.spyOn(store, 'snapshot').mockImplementation(() => {
+      throw new CommitFailedError('The disk has no room to open a store.')
+    })
+    const first = [database.attachments.stage(content(1)), database.attachments.stage(content(1))]
+    for (const staging of first) await expect(staging).rejects.toThrow('no room')
+    failing.mockRestore()
+    const staged = await Promise.all([database.attachments.stage(content(1)), database.attachments.stage(content(1))])
+    expect(staged.map(({ content: { number } }) => number)).toEqual([1, 2])
   })
 
   it('do not move the version that writers of documents count on', async () => {
