@@ -99,6 +99,10 @@ class RunningService implements Service {
   #url: string | undefined
   #closing: Promise<void> | undefined
   #isRestarting = false
+  /** A restart was asked for that has not begun. */
+  #isRestartDue = false
+  /** Settings of listeners changed while a restart was under way. */
+  #isMoveDue = false
   /** Moves, restarts and the end come one after the other. */
   #turn: Promise<unknown> = Promise.resolve()
 
@@ -287,34 +291,49 @@ class RunningService implements Service {
     if (section === 'service' && key === 'max_dbs_open') {
       this.#parts?.data.keepIdle(configuration.integer('service', 'max_dbs_open'))
     }
-    // A restart that is under way looks at the configuration itself, and waits for this very change.
-    if (!isOfListeners(change) || this.#url === undefined || this.#isRestarting || this.#closing) return
-    await this.#inTurn(() => this.#move())
+    if (!isOfListeners(change) || this.#url === undefined || this.#closing) return
+    // A restart may wait for the request that makes this change, so the change does not wait for the restart.
+    this.#isMoveDue = true
+    if (!this.#isRestarting) await this.#inTurn(() => this.#move())
   }
 
   async #move(): Promise<void> {
+    this.#isMoveDue = false
     if (!this.#parts) return
     await this.#listeners.move(this.#plans(), this.#parts.handler)
     await this.#announce()
   }
 
+  /** One that is asked for while another is under way comes after it: it must see what changed meanwhile. */
   #restartSoon(): void {
-    if (this.#closing || this.#isRestarting) return
+    if (this.#closing) return
+    this.#isRestartDue = true
+    if (this.#isRestarting) return
     this.#isRestarting = true
-    this.#inTurn(() => this.#restart())
-      .catch((error: unknown) => {
-        this.#log.log.error('The restart failed.', { error: String(error) })
-        this.close().finally(() => this.#onFailure(error))
-      })
-      .finally(() => {
-        this.#isRestarting = false
-      })
+    this.#inTurn(() => this.#restartWhileDue()).catch((error: unknown) => {
+      this.#log.log.error('The restart failed.', { error: String(error) })
+      this.close().finally(() => this.#onFailure(error))
+    })
+  }
+
+  async #restartWhileDue(): Promise<void> {
+    try {
+      while ((this.#isRestartDue || this.#isMoveDue) && !this.#closing) {
+        if (this.#isRestartDue) await this.#restart()
+        else await this.#move()
+      }
+    } finally {
+      // At once: what is asked for from now on begins a turn of its own.
+      this.#isRestarting = false
+    }
   }
 
   /** Nothing that was acknowledged is lost, and the address stays the same unless the configuration has another one. */
   async #restart(): Promise<void> {
     const { log } = this.#log
     log.info('Restarting.')
+    this.#isRestartDue = false
+    this.#isMoveDue = false
     const configuration = this.#configuration
     const before = this.#listeners.ports
     await this.#listeners.close()
