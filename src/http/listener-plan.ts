@@ -7,7 +7,8 @@ import { termPairs } from '../config/term-text.ts'
 import type { ListenerPlan } from './listener.ts'
 import type { ListenerPlans } from './listeners.ts'
 
-const BACKLOG = 128
+/** Connections that the system accepts for us while we are busy; it cuts this to its own limit (`net.core.somaxconn`). */
+const BACKLOG = 4096
 
 /** Paths of certificates are relative to the folder. */
 export function listenerPlans(configuration: Configuration, folder: string): ListenerPlans {
