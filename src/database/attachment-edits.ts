@@ -6,6 +6,7 @@ import type { AttachmentField } from '../document/document-fields.ts'
 import { badRequest, missingStub } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
 import type { RevisionNode } from '../document/revision-tree.ts'
+import { decodeBase64 } from '../encoding/base64-text.ts'
 import type { AttachmentRecord } from './attachment-record.ts'
 import type { StagedAttachment } from './attachment-store.ts'
 import type { Database } from './database.ts'
@@ -114,7 +115,7 @@ export function entryOf(name: string, value: Record<string, unknown>): Attachmen
       digest: typeof value.digest === 'string' ? value.digest : undefined,
     }
   }
-  return { ...common, kind: 'inline', data: decodeBase64(name, value.data) }
+  return { ...common, kind: 'inline', data: inlineContent(name, value.data) }
 }
 
 /** A content type goes into headers, so it must be able to stand in one. */
@@ -130,14 +131,10 @@ function countIn(value: Record<string, unknown>, name: string): number | undefin
   throw badRequest(`Invalid attachment ${name}: ${JSON.stringify(number)}`)
 }
 
-function decodeBase64(name: string, data: unknown): Buffer {
-  if (typeof data === 'string') {
-    const text = data.replace(/[\r\n\t ]/g, '')
-    const bytes = Buffer.from(text, 'base64')
-    // The decoder passes over what is no Base64; nothing of the text may be lost on it.
-    if (bytes.toString('base64').replace(/=+$/, '') === text.replace(/=+$/, '')) return bytes
-  }
-  throw badRequest(`Invalid attachment data for ${name}`)
+function inlineContent(name: string, data: unknown): Buffer {
+  const bytes = typeof data === 'string' ? decodeBase64(data) : undefined
+  if (!bytes) throw badRequest(`Invalid attachment data for ${name}`)
+  return bytes
 }
 
 async function* once(bytes: Buffer): AsyncGenerator<Buffer> {

@@ -7,6 +7,7 @@ import { isIP } from 'node:net'
 import { queryParseError } from '../document/request-error.ts'
 import type { Reply } from '../wire/reply.ts'
 import type { Ends, Request } from '../wire/request.ts'
+import { namesJson } from './accepted-json.ts'
 import type { AuthenticatedCall } from './authentication.ts'
 
 /** The headers that a proxy tells with how its client reached it; the operator may name others. */
@@ -120,7 +121,7 @@ export class Call {
   /** Whether the client names JSON among what it accepts; otherwise it gets the same as plain text. */
   get acceptsJson(): boolean {
     const accept = this.request.headers.accept
-    return accept === 'application/json' || (accept !== undefined && JSON_ACCEPTED.test(accept))
+    return accept === 'application/json' || (accept !== undefined && namesJson(accept))
   }
 
   /** Whether the client has what this tag names. */
@@ -175,9 +176,6 @@ export function hostOf({ headers, ends }: Request, { host }: ForwardedNames): st
 
 /** How an address of the older protocol looks in the newer one. */
 const MAPPED = '::ffff:'
-
-/** `application/json`, with parameters or without, but not one that is weighed with nothing. */
-const JSON_ACCEPTED = /(^|[,\s])application\/json\s*(?!\s*;\s*q=0(\.0*)?\s*(,|;|$))(;|,|\s|$)/i
 
 const OVERRIDES = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT', 'COPY'])
 

@@ -3,6 +3,7 @@
  * the client gets, and yet cannot make two replies of one: what does not fit a head or a body is refused.
  */
 import { RequestError } from '../document/request-error.ts'
+import { decodeBase64 } from '../encoding/base64-text.ts'
 import { isObject } from '../encoding/json-value.ts'
 import type { FunctionResponse } from '../functions/functions.ts'
 import { isHeaderName, isHeaderValue } from '../wire/header-text.ts'
@@ -61,11 +62,9 @@ function bodyOf(response: FunctionResponse): Buffer {
 }
 
 function decoded(value: unknown): Buffer {
-  const text = typeof value === 'string' ? value.replace(/\s+/g, '') : undefined
-  if (text === undefined || !/^[A-Za-z0-9+/]*={0,2}$/.test(text) || text.replace(/=+$/, '').length % 4 === 1) {
-    throw invalid('base64 cannot be decoded')
-  }
-  return Buffer.from(text, 'base64')
+  const bytes = typeof value === 'string' ? decodeBase64(value) : undefined
+  if (!bytes) throw invalid('base64 cannot be decoded')
+  return bytes
 }
 
 /** A reply that is final; nobody waits for another one after it. */

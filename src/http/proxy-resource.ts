@@ -22,7 +22,7 @@ export async function forwardRequest(call: Call, target: string): Promise<Answer
   if (via.split(OWN_NAME).length > MOST_HOPS) {
     throw new RequestError(508, 'loop_detected', 'The request goes in a circle.')
   }
-  const url = new URL(base.href.replace(/\/*$/, '') + restOf(call))
+  const url = new URL(withoutLastSlashes(base.href) + restOf(call))
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest
   const outgoing = send(url, {
     method: call.request.method,
@@ -121,8 +121,14 @@ function repliedHeaders(call: Call, base: URL, { headers }: IncomingMessage): He
 function ourLocation(call: Call, base: URL, location: string): string {
   const prefix = call.location(call.segment(0))
   if (location.startsWith('/')) return prefix + location
-  const there = base.href.replace(/\/*$/, '')
+  const there = withoutLastSlashes(base.href)
   return location.startsWith(there) ? prefix + location.slice(there.length) : location
+}
+
+function withoutLastSlashes(address: string): string {
+  let end = address.length
+  while (address[end - 1] === '/') end--
+  return address.slice(0, end)
 }
 
 function spelled(name: string): string {
