@@ -84,6 +84,7 @@ function callFor(request: Request, reply: Reply, requestedUrl: string, configura
 async function answer(call: Call, context: AppContext): Promise<Answer> {
   let sender: AuthenticatedCall | undefined
   try {
+    checkFraming(call)
     checkLength(call, context)
     checkCallback(call, context)
     const allowed = preflight(call, context)
@@ -122,6 +123,13 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
     }
     call = rewrittenCall(call, reply.url)
   }
+}
+
+/** Nobody knows where the body ends, nor where another request begins: nothing is done. */
+function checkFraming(call: Call): void {
+  const encoding = call.header('transfer-encoding')
+  if (encoding === undefined || encoding.toLowerCase() === 'chunked') return
+  throw new RequestError(500, 'unknown_transfer_encoding', encoding)
 }
 
 function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): void {

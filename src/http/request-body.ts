@@ -72,7 +72,6 @@ export async function readBytes(call: Call, limit: number): Promise<Buffer> {
 
 async function receive(call: Call, limit: number): Promise<Buffer> {
   const { headers, body } = call.request
-  checkFraming(call)
   if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
   const bytes = await body.collect(limit)
   if (!bytes) throw tooLarge()
@@ -81,15 +80,7 @@ async function receive(call: Call, limit: number): Promise<Buffer> {
 
 /** The body as it comes in. */
 export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
-  checkFraming(call)
   return call.request.body.read()
-}
-
-/** Nobody knows where a body ends that is framed in some other way. */
-function checkFraming(call: Call): void {
-  const encoding = call.header('transfer-encoding')
-  if (encoding === undefined || encoding.toLowerCase() === 'chunked') return
-  throw new RequestError(500, 'unknown_transfer_encoding', encoding)
 }
 
 /** All of it, up to a limit. */

@@ -42,8 +42,10 @@ class SizedDecoder implements BodyDecoder {
   }
 }
 
-/** A line that tells the size of a chunk may carry remarks, which nobody needs. */
+/** A line that tells the size of a chunk may carry extensions, which nobody needs. */
 const SIZE_LINE_LIMIT = 1024
+/** Of all extensions of a body: they cost work, and no other limit counts them. */
+const EXTENSIONS_LIMIT_BYTES = 16 * 1024
 const TRAILERS_LIMIT = 16 * 1024
 /** Hexadecimal digits: more than any body has. */
 const SIZE_DIGITS_LIMIT = 12
@@ -59,6 +61,7 @@ class ChunkedDecoder implements BodyDecoder {
   /** The line that is being read, and lines of trailers before it. */
   #line = ''
   #trailerLines = ''
+  #extensionBytes = 0
 
   get trailers(): RequestHeaders {
     return this.#trailers
@@ -83,10 +86,10 @@ class ChunkedDecoder implements BodyDecoder {
   #takeLine(bytes: Buffer, at: number): number {
     const feed = bytes.indexOf(LINE_FEED, at)
     const end = feed < 0 ? bytes.length : feed + 1
-    if (this.#line.length + end - at > SIZE_LINE_LIMIT) throw malformed('A line of the body is too long.')
+    if (this.#line.length + end - at > SIZE_LINE_LIMIT) throw malformed('A line of a chunked body is too long.')
     this.#line += bytes.toString('latin1', at, end)
     if (feed < 0) return end
-    if (!this.#line.endsWith('\r\n')) throw malformed('A line of the body does not end as lines do.')
+    if (!this.#line.endsWith('\r\n')) throw malformed('A line of a chunked body ends without CRLF.')
     const line = this.#line.slice(0, -2)
     this.#line = ''
     this.#understand(line)
@@ -95,7 +98,10 @@ class ChunkedDecoder implements BodyDecoder {
 
   #understand(line: string): void {
     if (this.#next === 'size') {
-      this.#left = chunkSize(line)
+      const { sizeBytes, extensionBytes } = chunkStart(line)
+      this.#extensionBytes += extensionBytes
+      if (this.#extensionBytes > EXTENSIONS_LIMIT_BYTES) throw malformed('The chunk extensions are too long.')
+      this.#left = sizeBytes
       this.#next = this.#left === 0 ? 'trailers' : 'content'
     } else if (this.#next === 'end of chunk') {
       if (line !== '') throw malformed('A chunk is longer than it said.')
@@ -105,13 +111,17 @@ class ChunkedDecoder implements BodyDecoder {
       this.isDone = true
     } else {
       this.#trailerLines += `${line}\r\n`
-      if (this.#trailerLines.length > TRAILERS_LIMIT) throw malformed('There are too many trailers.')
+      if (this.#trailerLines.length > TRAILERS_LIMIT) throw malformed('The trailers are too long.')
     }
   }
 }
 
-function chunkSize(line: string): number {
-  const digits = /^([0-9a-f]+)[\t ]*(?:;.*)?$/i.exec(line)?.[1]
-  if (digits === undefined || digits.length > SIZE_DIGITS_LIMIT) throw malformed('The size of a chunk is no number.')
-  return Number.parseInt(digits, 16)
+/** Digits, then extensions. Blanks around the size are refused: others count them to the size, or end the line there. */
+const CHUNK_START = /^([0-9a-f]+)(;[\t\x20-\x7e\x80-\xff]*)?$/i
+
+function chunkStart(line: string): { sizeBytes: number; extensionBytes: number } {
+  const [, digits, extensions = ''] = CHUNK_START.exec(line) ?? []
+  if (digits === undefined) throw malformed('The size of a chunk is not a number.')
+  if (digits.length > SIZE_DIGITS_LIMIT) throw malformed('The size of a chunk is too large.')
+  return { sizeBytes: Number.parseInt(digits, 16), extensionBytes: extensions.length }
 }

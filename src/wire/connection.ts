@@ -6,11 +6,11 @@ import type { Socket } from 'node:net'
 import { type Arrival, serveTogether } from './arrivals.ts'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
 import { type BodySource, IncomingBody } from './incoming-body.ts'
-import { malformed, Refusal } from './refusal.ts'
+import { Refusal } from './refusal.ts'
 import { Reply, type ReplySink } from './reply.ts'
-import { dateLine, statusLine } from './reply-head.ts'
+import { refusalReply } from './reply-head.ts'
 import { type Ends, Request } from './request.ts'
-import { checkBeginning, parseHead, type RequestHead } from './request-head.ts'
+import { checkBeginning, parseHead, type RequestHead, tooLongHead } from './request-head.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 
@@ -92,7 +92,7 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
       const isAwaited = this.#exchange.body.isAwaited || this.#socket.writableNeedDrain
       if (isAwaited && silentMs > SILENCE_LIMIT_MS) this.#socket.destroy()
     } else if (this.#input !== undefined && !this.#isStalled) {
-      if (silentMs > HEAD_WAIT_MS) this.#refuse(new Refusal(408, 'The head took too long.'))
+      if (silentMs > HEAD_WAIT_MS) this.#refuse(new Refusal(408, 'The request head was not sent in time.'))
     } else if (silentMs > SILENCE_LIMIT_MS) this.#socket.destroy()
   }
 
@@ -212,7 +212,9 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   #receiveHead(input: Buffer): boolean {
     const start = afterEmptyLines(input)
     const end = input.indexOf(HEAD_END, start)
-    if ((end < 0 ? input.length : end) - start > HEAD_LIMIT_BYTES) throw malformed('A head is too long.')
+    if ((end < 0 ? input.length : end) - start > HEAD_LIMIT_BYTES) {
+      throw tooLongHead(input.toString('latin1', start, start + HEAD_LIMIT_BYTES))
+    }
     if (end < 0) {
       checkBeginning(input.toString('latin1', start))
       this.#input = start === input.length ? undefined : input.subarray(start)
@@ -240,13 +242,12 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   }
 
   /** Nothing of what follows can be understood. */
-  #refuse({ status }: Refusal): void {
+  #refuse(refusal: Refusal): void {
     const isBegun = this.#exchange?.reply.isBegun ?? false
     this.#breakOff()
     if (isBegun) this.#socket.destroy()
     else {
-      const head = `${statusLine(status)}${this.#refusalLines}${dateLine()}`
-      this.#socket.write(`${head}Connection: close\r\nContent-Length: 0\r\n\r\n`, 'latin1')
+      this.#socket.write(refusalReply(refusal, this.#refusalLines), 'latin1')
       this.#linger()
     }
   }
@@ -298,6 +299,6 @@ function afterEmptyLines(input: Buffer): number {
 
 function expectsGoAhead({ headers: { expect } }: RequestHead): boolean {
   if (expect === undefined) return false
-  if (expect.toLowerCase() !== '100-continue') throw new Refusal(417, 'That cannot be expected.')
+  if (expect.toLowerCase() !== '100-continue') throw new Refusal(417, 'The expectation is not supported.')
   return true
 }

@@ -1,12 +1,21 @@
 /** The head of a reply, as text. Whatever could end a line early is refused here, whoever wrote it. */
 import { STATUS_CODES } from 'node:http'
 import { isHeaderName, isHeaderValue } from './header-text.ts'
+import type { Refusal } from './refusal.ts'
 
 /** The line of a header. */
 export function headerLine(name: string, value: string): string {
   if (!isHeaderName(name) || !isHeaderValue(value))
     throw new Error(`The header ${JSON.stringify(name)} cannot be sent.`)
   return `${name}: ${value}\r\n`
+}
+
+/** All of the reply to bytes that are no request. What its client accepts is not known. */
+export function refusalReply({ status, error, message }: Refusal, headerLines: string): string {
+  const body = error === undefined ? '' : `${JSON.stringify({ error, reason: message })}\n`
+  const type = body === '' ? '' : 'Cache-Control: must-revalidate\r\nContent-Type: text/plain;charset=utf-8\r\n'
+  const head = `${statusLine(status)}${headerLines}${dateLine()}${type}Connection: close\r\n`
+  return `${head}Content-Length: ${body.length}\r\n\r\n${body}`
 }
 
 export function statusLine(status: number): string {

@@ -4,7 +4,7 @@
  */
 import { METHODS } from 'node:http'
 import { isHeaderName } from './header-text.ts'
-import { malformed } from './refusal.ts'
+import { malformed, Refusal } from './refusal.ts'
 
 /** By names in lower case. Several of one name are one list, unless only one of them can count. */
 export type RequestHeaders = Record<string, string | undefined>
@@ -20,7 +20,7 @@ export interface RequestHead {
   readonly framing: BodyFraming
 }
 
-/** How it is known where the body ends: its length, or chunks; or it is not known. */
+/** How it is known where the body ends: its length, or chunks; or it is not known, and nothing must be done. */
 export type BodyFraming = number | 'chunked' | 'unknown'
 
 const LINE_END = '\r\n'
@@ -30,6 +30,14 @@ const HEADERS_LIMIT = 1000
 export function checkBeginning(text: string): void {
   // Its last character may be the first half of a line end.
   checkCharacters(text.endsWith('\r') ? text.slice(0, -1) : text)
+}
+
+/** What is wrong with a head that goes on beyond this part of it. */
+export function tooLongHead(text: string): Refusal {
+  checkBeginning(text)
+  if (!KNOWN_METHODS.has(text.slice(0, Math.max(text.indexOf(' '), 0)))) return malformed('The method is not known.')
+  if (text.includes(LINE_END)) return new Refusal(431, 'the request headers are too long', 'headers_too_long')
+  return new Refusal(414, 'the request entity is too long', 'too_long')
 }
 
 /** The text of a head, a character a byte, without the empty line that ends it. */
@@ -42,11 +50,14 @@ export function parseHead(text: string): RequestHead {
   const target = text.slice(methodEnd + 1, Math.max(targetEnd, 0))
   const version = text.slice(targetEnd + 1, end)
   if (!KNOWN_METHODS.has(method)) throw malformed('The method is not known.')
-  if (target === '' || target.includes(' ') || target.includes('\t')) throw malformed('The target is none.')
-  if (version !== 'HTTP/1.1' && version !== 'HTTP/1.0') throw malformed('The version is not spoken here.')
+  if (target === '') throw malformed('The request target is empty.')
+  if (target.includes(' ') || target.includes('\t')) throw malformed('The request target contains white space.')
+  if (version !== 'HTTP/1.1' && version !== 'HTTP/1.0') throw malformed('The HTTP version is not supported.')
   const headers = parseHeaders(text, end + LINE_END.length)
   const isOldVersion = version === 'HTTP/1.0'
-  if (!isOldVersion && headers.host === undefined) throw malformed('HTTP/1.1 names its host.')
+  if (!isOldVersion && headers.host === undefined) throw malformed('The Host header is missing.')
+  if (headers.host !== undefined && !HOST.test(headers.host)) throw malformed('The Host header is not valid.')
+  if (!target.startsWith('/')) readTarget(method, target, headers)
   return {
     method,
     target: UNESCAPED.test(target) ? escaped(target) : target,
@@ -55,6 +66,18 @@ export function parseHead(text: string): RequestHead {
     keepsAlive: keepsAlive(headers.connection, isOldVersion),
     framing: framingOf(headers, isOldVersion),
   }
+}
+
+/** A name or address with or without a port. It may be empty. */
+const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/
+const ABSOLUTE_TARGET = /^https?:\/\/([^/?#]+)(?:[/?]|$)/i
+
+/** A target that is no path names the server too, as for a proxy; its host then prevails over the header. */
+function readTarget(method: string, target: string, headers: RequestHeaders): void {
+  if (target === '*' && method === 'OPTIONS') return
+  const host = ABSOLUTE_TARGET.exec(target)?.[1]
+  if (host === undefined || !HOST.test(host)) throw malformed('The request target is neither a path nor an address.')
+  headers.host = host
 }
 
 /** Everything below a blank but tabs and whole line ends. */
@@ -69,7 +92,7 @@ function escaped(target: string): string {
 }
 
 function checkCharacters(text: string): void {
-  if (FORBIDDEN.test(text)) throw malformed('There are control characters.')
+  if (FORBIDDEN.test(text)) throw malformed('The head contains control characters.')
 }
 
 const KNOWN_METHODS = new Set(METHODS)
@@ -79,11 +102,45 @@ function endOfLine(text: string, from: number): number {
   return end < 0 ? text.length : end
 }
 
-/** Headers that come behind a body. */
+/** Headers that come behind a body. Those that decide how the message is read come too late there. */
 export function parseTrailers(text: string): RequestHeaders {
   checkCharacters(text)
-  return parseHeaders(text, 0)
+  const trailers = parseHeaders(text, 0)
+  for (const name in trailers) if (NO_TRAILERS.has(name)) throw malformed(`${name} is not allowed in a trailer.`)
+  return trailers
 }
+
+/** Framing, routing, authentication, conditions, and what the content is. */
+const NO_TRAILERS = new Set([
+  'accept',
+  'authorization',
+  'cache-control',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'content-type',
+  'cookie',
+  'destination',
+  'expect',
+  'host',
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'if-range',
+  'if-unmodified-since',
+  'keep-alive',
+  'max-forwards',
+  'origin',
+  'proxy-authorization',
+  'proxy-connection',
+  'range',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-http-method-override',
+])
 
 /** The lines from a place on. */
 function parseHeaders(text: string, from: number): RequestHeaders {
@@ -92,7 +149,7 @@ function parseHeaders(text: string, from: number): RequestHeaders {
   for (let at = from; at < text.length; ) {
     const end = endOfLine(text, at)
     const colon = text.indexOf(':', at)
-    if (colon < 0 || colon > end) throw malformed('A header has no colon.')
+    if (colon < 0 || colon > end) throw malformed('A header line has no colon.')
     if (++count > HEADERS_LIMIT) throw malformed('There are too many headers.')
     add(headers, lowerName(text.slice(at, colon)), trimmed(text, colon + 1, end))
     at = end + LINE_END.length
@@ -119,10 +176,8 @@ const SINGLE = new Set([
 function add(headers: RequestHeaders, name: string, value: string): void {
   const before = headers[name]
   if (before === undefined) headers[name] = value
-  else if (name === 'host') throw malformed('There is more than one host.')
-  else if (name === 'content-length') {
-    if (before !== value) throw malformed('There is more than one length.')
-  } else if (!SINGLE.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`
+  else if (name === 'host' || name === 'content-length') throw malformed(`There is more than one ${name} header.`)
+  else if (!SINGLE.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`
 }
 
 /** The few names that clients use, checked and in lower case. */
@@ -133,7 +188,7 @@ const KNOWN_NAME_LIMIT_CHARACTERS = 64
 function lowerName(sent: string): string {
   const known = knownNames.get(sent)
   if (known !== undefined) return known
-  if (!isHeaderName(sent)) throw malformed('A header has no proper name.')
+  if (!isHeaderName(sent)) throw malformed('The name of a header is not valid.')
   const lower = sent.toLowerCase()
   if (knownNames.size < KNOWN_NAMES_LIMIT && sent.length <= KNOWN_NAME_LIMIT_CHARACTERS) knownNames.set(sent, lower)
   return lower
@@ -166,10 +221,28 @@ function framingOf(headers: RequestHeaders, isOldVersion: boolean): BodyFraming 
   const { 'transfer-encoding': encoding, 'content-length': length } = headers
   if (encoding !== undefined) {
     // A peer that goes by the other one of the two would see another end.
-    if (length !== undefined || isOldVersion) throw malformed('The length of the body is told in two ways.')
-    return encoding.toLowerCase() === 'chunked' ? 'chunked' : 'unknown'
+    if (length !== undefined) throw malformed('There are both Content-Length and Transfer-Encoding.')
+    if (isOldVersion) throw malformed('HTTP/1.0 has no Transfer-Encoding.')
+    return transferFraming(encoding.toLowerCase())
   }
   if (length === undefined) return 0
-  if (!/^\d+$/.test(length) || length.length > LARGEST_LENGTH_DIGITS) throw malformed('The length is no number.')
+  if (!/^\d+$/.test(length)) throw malformed('Content-Length is not a number.')
+  if (length.length > LARGEST_LENGTH_DIGITS) throw malformed('Content-Length is too large.')
   return Number(length)
+}
+
+/** A transfer coding: its name, and parameters where it has any. */
+const CODING = /^([\w!#$%&'*+.^`|~-]+)[\t ]*(?:;[\t -~]*)?$/
+
+/** Chunks can only come last, and once; where some other coding is applied beside them, nobody here undoes it. */
+function transferFraming(encoding: string): BodyFraming {
+  if (encoding === 'chunked') return 'chunked'
+  const codings = encoding.split(',').map((each) => trimmed(each, 0, each.length))
+  for (const [i, coding] of codings.entries()) {
+    const name = CODING.exec(coding)?.[1]
+    if (name === undefined) throw malformed('Transfer-Encoding is not a list of codings.')
+    const isPlainLast = i === codings.length - 1 && coding === name
+    if (name === 'chunked' && !isPlainLast) throw malformed('Only the last transfer coding can be chunked.')
+  }
+  return 'unknown'
 }
