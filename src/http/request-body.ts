@@ -4,6 +4,7 @@ import { gunzip } from 'node:zlib'
 import { badRequest, invalidJson, RequestError } from '../document/request-error.ts'
 import { JsonReader, JsonTextError } from '../encoding/json-text.ts'
 import { isObject } from '../encoding/json-value.ts'
+import { GrowingBuffer } from '../wire/growing-buffer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { requestSettings } from './request-settings.ts'
@@ -85,14 +86,12 @@ export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
 
 /** All of it, up to a limit. */
 export async function collect(source: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
-  const pieces: Buffer[] = []
-  let size = 0
+  const all = new GrowingBuffer()
   for await (const piece of source) {
-    pieces.push(piece)
-    size += piece.length
-    if (size > limit) throw tooLarge()
+    if (all.length + piece.length > limit) throw tooLarge()
+    all.add(piece)
   }
-  return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+  return all.bytes()
 }
 
 export function tooLarge(): RequestError {

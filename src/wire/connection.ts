@@ -6,17 +6,20 @@ import type { Socket } from 'node:net'
 import { type Arrival, serveTogether } from './arrivals.ts'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
 import { type BodySource, IncomingBody } from './incoming-body.ts'
+import { afterEmptyLines, PartialHead } from './partial-head.ts'
 import { Refusal } from './refusal.ts'
 import { Reply, type ReplySink } from './reply.ts'
 import { refusalReply } from './reply-head.ts'
 import { type Ends, Request } from './request.ts'
-import { checkBeginning, parseHead, type RequestHead, tooLongHead } from './request-head.ts'
+import { parseHead, type RequestHead, tooLongHead } from './request-head.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 
 const HEAD_LIMIT_BYTES = 64 * 1024
 /** So much may be sent ahead of replies; the rest stays with the client until its turn comes. */
 const AHEAD_LIMIT_BYTES = 64 * 1024
+/** Of what waits for its turn: more of them are joined. */
+const PIECES_LIMIT = 64
 const HEAD_WAIT_MS = 30_000
 /** For the next request, for more of a body, for a client to take what it asked for. */
 const SILENCE_LIMIT_MS = 300_000
@@ -24,8 +27,6 @@ const SILENCE_LIMIT_MS = 300_000
 const LINGERING_LIMIT_MS = 5_000
 
 const HEAD_END = Buffer.from('\r\n\r\n')
-const CARRIAGE_RETURN = 0x0d
-const LINE_FEED = 0x0a
 
 export class Connection implements Arrival, ReplySink, BodySource, Ends {
   readonly remoteAddress: string | undefined
@@ -35,8 +36,11 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   /** `lingering`: everything was said, and what still comes in is nobody's. */
   #state: 'open' | 'lingering' | 'closed' = 'open'
   #isLeaving = false
-  /** Came in and belongs to no request yet. */
-  #input: Buffer | undefined
+  /** Came in and belongs to no request yet: pieces as they came, none of them empty. */
+  #input: Buffer[] = []
+  #inputBytes = 0
+  /** The head that has begun to come in. */
+  #partialHead: PartialHead | undefined
   /** The request that is not answered yet, and its reply. */
   #exchange: { readonly body: IncomingBody; readonly reply: Reply } | undefined
   /** Of a body that is still coming in. */
@@ -91,7 +95,7 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     } else if (this.#exchange) {
       const isAwaited = this.#exchange.body.isAwaited || this.#socket.writableNeedDrain
       if (isAwaited && silentMs > SILENCE_LIMIT_MS) this.#socket.destroy()
-    } else if (this.#input !== undefined && !this.#isStalled) {
+    } else if (this.#isWithinHead && !this.#isStalled) {
       if (silentMs > HEAD_WAIT_MS) this.#refuse(new Refusal(408, 'The request head was not sent in time.'))
     } else if (silentMs > SILENCE_LIMIT_MS) this.#socket.destroy()
   }
@@ -146,7 +150,7 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
         this.#isStalled = false
         this.#goOnAhead()
       })
-    } else if (this.#input !== undefined) setImmediate(() => this.#goOnAhead())
+    } else if (this.#inputBytes > 0) setImmediate(() => this.#goOnAhead())
   }
 
   destroy(): void {
@@ -174,11 +178,17 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     this.#advance()
   }
 
+  get #isWithinHead(): boolean {
+    return this.#partialHead !== undefined || this.#inputBytes > 0
+  }
+
   #receive(bytes: Buffer): void {
-    if (!this.isOpen) return
-    const input = this.#input
-    if (input === undefined) this.#sinceMs = performance.now()
-    this.#input = input === undefined ? bytes : Buffer.concat([input, bytes])
+    if (!this.isOpen || bytes.length === 0) return
+    if (!this.#isWithinHead) this.#sinceMs = performance.now()
+    this.#input.push(bytes)
+    this.#inputBytes += bytes.length
+    // What waits for its turn may come in very small pieces. A body goes on as it came.
+    if (this.#input.length > PIECES_LIMIT && !this.#decoder) this.#input = [Buffer.concat(this.#input)]
     if (this.#hasArrived) return
     this.#hasArrived = true
     serveTogether(this)
@@ -186,12 +196,12 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
 
   #advance(): void {
     try {
-      while (this.#input !== undefined && this.isOpen) {
-        if (this.#decoder) this.#receiveBody(this.#input, this.#decoder)
+      for (let piece = this.#input[0]; piece !== undefined && this.isOpen; piece = this.#input[0]) {
+        if (this.#decoder) this.#receiveBody(piece, this.#decoder)
         else if (this.#exchange || this.#isStalled) {
-          if (this.#input.length > AHEAD_LIMIT_BYTES) this.#socket.pause()
+          if (this.#inputBytes > AHEAD_LIMIT_BYTES) this.#socket.pause()
           return
-        } else if (!this.#receiveHead(this.#input)) return
+        } else this.#receiveHead(piece)
       }
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
@@ -199,31 +209,51 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     }
   }
 
-  #receiveBody(input: Buffer, decoder: BodyDecoder): void {
+  #receiveBody(piece: Buffer, decoder: BodyDecoder): void {
     const body = this.#exchange?.body
-    const size = decoder.decode(input, (piece) => body?.push(piece))
-    this.#input = size === input.length ? undefined : input.subarray(size)
+    this.#consume(decoder.decode(piece, (content) => body?.push(content)))
     if (!decoder.isDone) return
     this.#decoder = undefined
     body?.complete(decoder.trailers)
   }
 
-  /** False when there is only a part of it. */
-  #receiveHead(input: Buffer): boolean {
-    const start = afterEmptyLines(input)
-    const end = input.indexOf(HEAD_END, start)
-    if ((end < 0 ? input.length : end) - start > HEAD_LIMIT_BYTES) {
-      throw tooLongHead(input.toString('latin1', start, start + HEAD_LIMIT_BYTES))
+  /** Drops bytes of the first piece. */
+  #consume(count: number): void {
+    const piece = this.#input[0]
+    if (piece === undefined) return
+    this.#inputBytes -= count
+    if (count === piece.length) this.#input.shift()
+    else this.#input[0] = piece.subarray(count)
+  }
+
+  #receiveHead(piece: Buffer): void {
+    if (this.#partialHead) {
+      this.#continueHead(this.#partialHead, piece)
+      return
     }
-    if (end < 0) {
-      checkBeginning(input.toString('latin1', start))
-      this.#input = start === input.length ? undefined : input.subarray(start)
-      return false
+    const start = afterEmptyLines(piece)
+    const end = piece.indexOf(HEAD_END, start)
+    if (end >= 0) {
+      this.#consume(end + HEAD_END.length)
+      this.#begin(parseHead(checkedLength(piece.toString('latin1', start, end))))
+      return
     }
-    const rest = end + HEAD_END.length
-    this.#input = rest === input.length ? undefined : input.subarray(rest)
-    this.#begin(parseHead(input.toString('latin1', start, end)))
-    return true
+    if (start === piece.length) this.#consume(start)
+    else {
+      this.#partialHead = new PartialHead()
+      this.#continueHead(this.#partialHead, start === 0 ? piece : piece.subarray(start), start)
+    }
+  }
+
+  #continueHead(head: PartialHead, piece: Buffer, skipped = 0): void {
+    this.#consume(skipped + head.add(piece))
+    const text = head.text()
+    if (text === undefined) {
+      if (head.length > HEAD_LIMIT_BYTES) throw tooLongHead(head.beginning(HEAD_LIMIT_BYTES))
+      return
+    }
+    this.#partialHead = undefined
+    this.#begin(parseHead(checkedLength(text)))
   }
 
   #begin(head: RequestHead): void {
@@ -235,7 +265,8 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     if (framing !== 0) {
       this.#decoder = bodyDecoder(framing)
       // What is here already is here before anybody asks for it.
-      if (this.#input !== undefined) this.#receiveBody(this.#input, this.#decoder)
+      const [ahead] = this.#input
+      if (ahead !== undefined) this.#receiveBody(ahead, this.#decoder)
     }
     if (this.#isLeaving) reply.leave()
     this.#handler(new Request(head, body, this), reply)
@@ -266,7 +297,7 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   /** To cut off who is still sending would take from it the reply that it has not read. */
   #linger(): void {
     this.#state = 'lingering'
-    this.#input = undefined
+    this.#dropInput()
     this.#sinceMs = performance.now()
     this.#socket.end()
     this.#socket.resume()
@@ -284,17 +315,21 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   #breakOff(): void {
     const exchange = this.#exchange
     this.#exchange = undefined
-    this.#input = undefined
+    this.#dropInput()
     exchange?.body.breakOff()
     exchange?.reply.close()
   }
+
+  #dropInput(): void {
+    this.#input = []
+    this.#inputBytes = 0
+    this.#partialHead = undefined
+  }
 }
 
-/** Some clients send one after a body. */
-function afterEmptyLines(input: Buffer): number {
-  let at = 0
-  while (input[at] === CARRIAGE_RETURN && input[at + 1] === LINE_FEED) at += 2
-  return at
+function checkedLength(head: string): string {
+  if (head.length > HEAD_LIMIT_BYTES) throw tooLongHead(head.slice(0, HEAD_LIMIT_BYTES))
+  return head
 }
 
 function expectsGoAhead({ headers: { expect } }: RequestHead): boolean {

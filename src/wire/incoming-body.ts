@@ -2,6 +2,8 @@
  * The body of a request while it comes in. What nobody has read yet is kept up to a limit; then the connection rests
  * until somebody reads. Only one reads it, once.
  */
+import { GrowingBuffer } from './growing-buffer.ts'
+import { JoinedPieces } from './joined-pieces.ts'
 import type { RequestHeaders } from './request-head.ts'
 
 /** What a body needs of the connection that it comes on. */
@@ -25,8 +27,7 @@ const UNREAD_LIMIT_BYTES = 256 * 1024
 
 export class IncomingBody {
   readonly #source: BodySource
-  #pieces: Buffer[] = []
-  #unreadBytes = 0
+  readonly #unread = new JoinedPieces()
   #isResting = false
   #state: 'incomplete' | 'complete' | 'broken'
   #trailers: RequestHeaders | undefined
@@ -56,7 +57,7 @@ export class IncomingBody {
   async *read(): AsyncGenerator<Buffer> {
     for (;;) {
       for (const piece of this.#take()) yield piece
-      if (this.#unreadBytes > 0) continue
+      if (this.#unread.sizeBytes > 0) continue
       if (this.isComplete) return
       await this.#arrival()
     }
@@ -64,24 +65,20 @@ export class IncomingBody {
 
   /** All of it at once. Undefined when there is more than the limit: the rest is then nobody's any more. */
   async collect(limitBytes: number): Promise<Buffer | undefined> {
-    const all: Buffer[] = []
-    let size = 0
+    if (this.isComplete) return this.#takeWhole(limitBytes)
+    const all = new GrowingBuffer()
     for (;;) {
-      for (const piece of this.#take()) {
-        size += piece.length
-        all.push(piece)
-      }
-      if (size > limitBytes) return undefined
-      if (this.isComplete) return all.length === 1 ? all[0] : Buffer.concat(all, size)
+      for (const piece of this.#take()) all.add(piece)
+      if (all.length > limitBytes) return undefined
+      if (this.isComplete) return all.bytes()
       await this.#arrival()
     }
   }
 
   /** For the connection: more has come. */
   push(piece: Buffer): void {
-    this.#pieces.push(piece)
-    this.#unreadBytes += piece.length
-    if (this.#unreadBytes > UNREAD_LIMIT_BYTES && !this.#isResting) {
+    this.#unread.add(piece)
+    if (this.#unread.sizeBytes > UNREAD_LIMIT_BYTES && !this.#isResting) {
       this.#isResting = true
       this.#source.rest()
     }
@@ -102,11 +99,14 @@ export class IncomingBody {
     this.#arrived()
   }
 
+  #takeWhole(limitBytes: number): Buffer | undefined {
+    const pieces = this.#take()
+    const all = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+    return all.length > limitBytes ? undefined : all
+  }
+
   #take(): Buffer[] {
-    const pieces = this.#pieces
-    if (pieces.length === 0) return pieces
-    this.#pieces = []
-    this.#unreadBytes = 0
+    const pieces = this.#unread.take()
     if (this.#isResting) {
       this.#isResting = false
       this.#source.goOn()

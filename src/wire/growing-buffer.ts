@@ -1,0 +1,45 @@
+/** Bytes that are put together in one buffer whose end is not known before. It holds at most twice what it was given. */
+const FIRST_BYTES = 16 * 1024
+
+export class GrowingBuffer {
+  #bytes: Buffer<ArrayBuffer> = Buffer.alloc(0)
+  #length = 0
+  readonly #expectedBytes: number
+
+  /** What is expected in all, where that is known: it is never made larger than that without need. */
+  constructor(expectedBytes = Number.POSITIVE_INFINITY) {
+    this.#expectedBytes = expectedBytes
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** What it would hold once so many more bytes are added. */
+  capacityWith(moreBytes: number): number {
+    const needed = this.#length + moreBytes
+    if (needed <= this.#bytes.length) return this.#bytes.length
+    const doubled = Math.max(needed, this.#bytes.length * 2, FIRST_BYTES)
+    return needed <= this.#expectedBytes ? Math.min(doubled, this.#expectedBytes) : doubled
+  }
+
+  add(piece: Buffer): void {
+    const capacity = this.capacityWith(piece.length)
+    if (capacity > this.#bytes.length) this.#grow(capacity)
+    piece.copy(this.#bytes, this.#length)
+    this.#length += piece.length
+  }
+
+  /** What was added, without a copy. */
+  bytes(): Buffer {
+    return this.#bytes.subarray(0, this.#length)
+  }
+
+  #grow(capacity: number): void {
+    const larger = Buffer.allocUnsafeSlow(capacity)
+    this.#bytes.copy(larger, 0, 0, this.#length)
+    // Nobody else has seen the old one: its memory is freed now, and not with the next garbage collection.
+    this.#bytes.buffer.transfer(0)
+    this.#bytes = larger
+  }
+}
