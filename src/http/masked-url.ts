@@ -18,11 +18,10 @@ function maskParameters(url: string): string {
 /** A target inside of a value may have parameters too: from its first secret on nothing is shown. */
 function maskParameter(parameter: string): string {
   for (let start = 0; start >= 0; ) {
-    const mark = parameter.indexOf('?', start)
-    const segment = parameter.slice(start, mark < 0 ? parameter.length : mark)
-    const end = segment.indexOf('=')
-    if (end >= 0 && isSecretName(segment.slice(0, end))) return `${parameter.slice(0, start + end + 1)}…`
-    start = mark < 0 ? -1 : mark + 1
+    const end = parameter.indexOf('=', start)
+    if (end < 0) return parameter
+    if (isSecretName(parameter.slice(start, end))) return `${parameter.slice(0, end + 1)}…`
+    start = parameter.indexOf('?', end)
   }
   return parameter
 }
