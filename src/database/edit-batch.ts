@@ -8,6 +8,7 @@ import { decide, type Edit, type Written } from '../document/decide.ts'
 import type { AttachmentContent } from '../document/new-revision.ts'
 import { conflict, notFound } from '../document/request-error.ts'
 import { generationOf, type RevisionId } from '../document/revision-id.ts'
+import { operationCount } from '../storage/changes.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Changes, Snapshot } from '../storage/store.ts'
 import { NO_ATTACHMENTS } from './attachment-record.ts'
@@ -41,6 +42,8 @@ export async function planBatch(
   await batch.measureWinners(snapshot)
   const changes = batch.changes()
   await changes.finish(snapshot, ranks)
+  // Nothing decided, nothing written: a conflict costs no commit and wakes nobody.
+  if (operationCount(changes) === 0) return { changes, state, outcomes }
   const { written } = batch
   return { changes, state: batch.state, outcomes, ...(written.length > 0 && { written }) }
 }
@@ -180,7 +183,7 @@ class EditBatch {
 
   #storeBody(number: number, body: StoredBody, { attachments = [] }: BodyEdit): void {
     this.#changes.putBody(number, body)
-    for (const { puts } of attachments) this.#changes.puts.push(...puts)
+    for (const { puts } of attachments) for (const put of puts) this.#changes.puts.push(put)
     this.state.nextBody = number + 1
   }
 

@@ -17,7 +17,7 @@ import { SharedValidation, type Verdict } from './shared-validation.ts'
 import type { UserContext } from './user-context.ts'
 import { type BodyEdit, editInputs, needsValidation } from './validated-edit.ts'
 import type { KnownValidators, Validator, Validators } from './validators.ts'
-import { commitPortions, type WriteQueue } from './write-queue.ts'
+import { type WriteQueue, writeInPortions } from './write-queue.ts'
 
 export interface ValidationParts {
   readonly name: string
@@ -47,14 +47,8 @@ export class Validation {
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
-  async write(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {
-    const outcomes: EditOutcome[] = []
-    for (const portion of commitPortions(edits)) {
-      const written = await this.#writePortion(portion, writer)
-      if (portion.length === edits.length) return written
-      outcomes.push(...written)
-    }
-    return outcomes
+  write(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {
+    return writeInPortions(edits, (portion) => this.#writePortion(portion, writer))
   }
 
   async #writePortion(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {

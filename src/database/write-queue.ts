@@ -7,7 +7,8 @@ import assert from 'node:assert/strict'
 import { RequestError } from '../document/request-error.ts'
 import { operationCount } from '../storage/changes.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
-import type { Changes, Snapshot, Store } from '../storage/store.ts'
+import { StorageError } from '../storage/storage-error.ts'
+import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../storage/store.ts'
 import { type DatabaseState, decodeState, encodeState, INITIAL_STATE } from './database-state.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { planBatch } from './edit-batch.ts'
@@ -72,15 +73,12 @@ export class WriteQueue {
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
-  async write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    const outcomes: EditOutcome[] = []
-    for (const portion of commitPortions(edits)) {
+  write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    return writeInPortions(edits, async (portion) => {
       const written = await this.#enqueue(portion, undefined)
       assert(written !== 'outdated')
-      if (portion.length === edits.length) return written
-      outcomes.push(...written)
-    }
-    return outcomes
+      return written
+    })
   }
 
   /** The same for one portion, unless something does not hold any more by then: nothing is written in that case. */
@@ -147,6 +145,14 @@ export class WriteQueue {
 
   async #writeBatch(batch: readonly WaitingEdits[]): Promise<void> {
     try {
+      await this.#writeTogether(batch)
+    } finally {
+      for (const { bytes } of batch) this.#waitingBytes -= bytes
+    }
+  }
+
+  async #writeTogether(batch: readonly WaitingEdits[]): Promise<void> {
+    try {
       const outcomes = await this.#commit(async (snapshot, state) => {
         const holding = await held(batch, snapshot, state)
         const requests = batch.map(({ edits }, i) => (holding[i] ? edits : []))
@@ -155,9 +161,10 @@ export class WriteQueue {
       })
       for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
     } catch (error) {
-      for (const { reject } of batch) reject(error)
-    } finally {
-      for (const { bytes } of batch) this.#waitingBytes -= bytes
+      // What one request asks for may be what fails: the others of the batch have no part in it. A disk fails them all.
+      if (batch.length > 1 && !(error instanceof StorageError))
+        for (const each of batch) await this.#writeTogether([each])
+      else for (const { reject } of batch) reject(error)
     }
   }
 
@@ -167,7 +174,10 @@ export class WriteQueue {
       const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
       const before = stored ? decodeState(stored) : INITIAL_STATE
       const { changes, state, result, written } = await plan(snapshot, before)
-      if (operationCount(changes) === 0 && state === before) return result
+      const operations = operationCount(changes)
+      if (operations === 0 && state === before) return result
+      // One more is for the numbers of the database.
+      if (operations >= COMMIT_OPERATIONS_LIMIT) throw new TooManyOperationsError()
       snapshot.release()
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
@@ -180,14 +190,47 @@ export class WriteQueue {
   }
 }
 
-/** Edits that are committed together. Only those that make branches must succeed together, so others may be parted. */
-export function* commitPortions(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
-  if (edits.length <= EDITS_A_COMMIT) {
-    yield edits
-    return
+/** The rows that a request changes are more than one commit takes: old bodies go too when a limit was lowered. */
+export class TooManyOperationsError extends RequestError {
+  constructor() {
+    super(413, 'too_large', 'The request changes too much at once; send it in parts.')
   }
-  if (edits.some(({ kind }) => kind === 'branching')) throw tooManyAtOnce()
-  for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) yield edits.slice(first, first + EDITS_A_COMMIT)
+}
+
+/**
+ * Writes edits in portions that fit a commit, and joins their outcomes. Only edits that make branches must succeed
+ * together, so others may be parted: how many rows they change is known only when they are decided.
+ */
+export async function writeInPortions(
+  edits: readonly DocumentEdit[],
+  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
+): Promise<EditOutcome[]> {
+  if (edits.length <= EDITS_A_COMMIT) return writeOrHalve(edits, write)
+  if (areBound(edits)) throw tooManyAtOnce()
+  const outcomes: EditOutcome[] = []
+  for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) {
+    const written = await writeOrHalve(edits.slice(first, first + EDITS_A_COMMIT), write)
+    for (const outcome of written) outcomes.push(outcome)
+  }
+  return outcomes
+}
+
+async function writeOrHalve(
+  edits: readonly DocumentEdit[],
+  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
+): Promise<EditOutcome[]> {
+  try {
+    return await write(edits)
+  } catch (error) {
+    if (!(error instanceof TooManyOperationsError) || edits.length === 1 || areBound(edits)) throw error
+    const half = Math.ceil(edits.length / 2)
+    const first = await writeOrHalve(edits.slice(0, half), write)
+    return first.concat(await writeOrHalve(edits.slice(half), write))
+  }
+}
+
+function areBound(edits: readonly DocumentEdit[]): boolean {
+  return edits.some(({ kind }) => kind === 'branching')
 }
 
 async function held(batch: readonly WaitingEdits[], snapshot: Snapshot, state: DatabaseState): Promise<boolean[]> {

@@ -1,11 +1,18 @@
 import { describe, expect, it } from 'vitest'
 import { Database } from '../../src/database/database.ts'
-import type { EditOutcome } from '../../src/database/edit.ts'
+import type { EditOutcome, NewRevisionEdit } from '../../src/database/edit.ts'
+import { operationCount } from '../../src/storage/changes.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
 import { CommitFailedError } from '../../src/storage/storage-error.ts'
-import type { Changes, CommitOutcome, Put, Store } from '../../src/storage/store.ts'
+import {
+  type Changes,
+  COMMIT_OPERATIONS_LIMIT,
+  type CommitOutcome,
+  type Put,
+  type Store,
+} from '../../src/storage/store.ts'
 import { checkDatabase } from './check-database.ts'
-import { put, surroundings, written } from './test-database.ts'
+import { local, put, surroundings, written } from './test-database.ts'
 
 /** A store whose commits can be watched, held up and made to fail. */
 class WatchedStore implements Store {
@@ -118,6 +125,45 @@ describe('the writer of a database', () => {
     expect(await faultsOf(store)).toEqual([])
   })
 
+  it('writes nothing and wakes nobody where nothing is decided', async () => {
+    const { database, store } = await watched()
+    await written(database.write([put('a', {})]))
+    const before = store.commits.length
+    const announced: number[] = []
+    database.onUpdate((sequence) => announced.push(sequence))
+    const [conflict] = await database.write([put('a', { other: true })])
+    const [missing] = await database.write([local('_local/none', {}, { deleted: true })])
+    expect([conflict?.outcome, missing?.outcome]).toEqual(['refused', 'refused'])
+    expect(store.commits).toHaveLength(before)
+    expect(announced).toEqual([])
+    await written(database.write([put('b', {})]))
+    expect(announced).toEqual([2])
+    expect(await faultsOf(store)).toEqual([])
+  })
+
+  it('parts a request that changes more rows than a commit takes', async () => {
+    const { database, store } = await watched()
+    const large = Array.from({ length: 4 }, (_, i) => withChunks(put(`large ${i}`, {}), 100_000))
+    const [revisions, [innocent]] = await Promise.all([
+      written(database.write(large)),
+      database.write([put('innocent', {})]),
+    ])
+    expect(revisions).toHaveLength(4)
+    expect(innocent?.outcome).toBe('written')
+    expect((await database.information()).documentCount).toBe(5)
+    expect(store.commits.every((changes) => operationCount(changes) <= COMMIT_OPERATIONS_LIMIT)).toBe(true)
+  })
+
+  it('refuses a document that does so alone, and no other of its batch', async () => {
+    const { database } = await watched()
+    const [large, small] = await Promise.allSettled([
+      database.write([withChunks(put('large', {}), COMMIT_OPERATIONS_LIMIT)]),
+      database.write([put('small', {})]),
+    ])
+    expect(large).toMatchObject({ status: 'rejected', reason: { status: 413 } })
+    expect(small.status).toBe('fulfilled')
+  })
+
   it('does not announce what was not committed', async () => {
     const { database, store } = await watched()
     const announced: number[] = []
@@ -181,6 +227,25 @@ describe('the writer of a database', () => {
     await written(database.write([put('too many', {})]))
   })
 })
+
+/** An edit that brings so many rows of an attachment. */
+function withChunks(edit: NewRevisionEdit, chunks: number): NewRevisionEdit {
+  const value = Buffer.alloc(1)
+  const puts = Array.from({ length: chunks }, (_, i): Put => [Buffer.from(`a ${edit.id} ${i}`), value])
+  const attachment = {
+    name: 'f',
+    contentType: 'text/plain',
+    number: 1,
+    length: chunks,
+    md5: 'AAAAAAAAAAAAAAAAAAAAAA==',
+    encoding: undefined,
+    storedLength: chunks,
+    storedMd5: 'AAAAAAAAAAAAAAAAAAAAAA==',
+    revpos: undefined,
+    puts,
+  }
+  return { ...edit, attachments: [attachment] }
+}
 
 async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise((resolve) => setImmediate(resolve))
