@@ -75,7 +75,7 @@ async function loggingService(options: ServiceOptions): Promise<{ service: Servi
   const logged: string[] = []
   const at = (level: string) => (message: string) => void logged.push(`${level}: ${message}`)
   const log = { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
-  return { service: await startService({ inMemory: true, log, ...options }), logged }
+  return { service: await startService({ log, ...options }), logged }
 }
 
 describe('a program of update_notification', () => {
@@ -107,7 +107,7 @@ describe('a program of update_notification', () => {
 
   it('is started again when it ends', async () => {
     const program = await Program.write('leave(process.pid); hear((event) => { leave(event); process.exit() })')
-    const service = await startService({ inMemory: true, settings: { update_notification: { a: program.command } } })
+    const service = await startService({ settings: { update_notification: { a: program.command } } })
     await program.leftSome(1)
     await call(service, 'PUT', 'one')
     await program.leftSome(3)
@@ -142,7 +142,6 @@ describe('a program of os_daemons', () => {
       say(['get', 'missing'])
       say(['get', 'couchdb', 'max_dbs_open'])`)
     await startService({
-      inMemory: true,
       settings: { os_daemons: { test: program.command }, test: { a: '1', b: '2' } },
     })
     await program.left([{ a: '1', b: '2' }, '1', null, {}, '500'])
@@ -173,7 +172,7 @@ describe('a program of os_daemons', () => {
       say(['get', 'test', 'a'])
       hear(leave)`)
     const settings = { os_daemons: { test: program.command }, test: { a: 'before' } }
-    const service = await startService({ inMemory: true, settings })
+    const service = await startService({ settings })
     await program.left(['before'])
     await call(service, 'PUT', '_config/other/a', 'other')
     await call(service, 'PUT', '_config/test/a', 'after')
@@ -195,7 +194,7 @@ describe('a program of os_daemons', () => {
 
   it('begins anew with a restart of the service', async () => {
     const program = await Program.write(LEAVES_ITS_PID)
-    const service = await startService({ inMemory: true, settings: { os_daemons: { test: program.command } } })
+    const service = await startService({ settings: { os_daemons: { test: program.command } } })
     await program.leftSome(1)
     await call(service, 'POST', '_restart')
     const [first, second] = await program.leftSome(2)
@@ -224,7 +223,7 @@ describe('a command that was set over HTTP', () => {
 
   it('may be the end of a program that runs', async () => {
     const program = await Program.write(LEAVES_ITS_PID)
-    const service = await startService({ inMemory: true, settings: { os_daemons: { test: program.command } } })
+    const service = await startService({ settings: { os_daemons: { test: program.command } } })
     const [pid] = await program.leftSome(1)
     await call(service, 'DELETE', '_config/os_daemons/test')
     expect(isRunning(pid)).toBe(false)

@@ -72,10 +72,14 @@ class ReplicatorWriting {
   }
 
   async write(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]> {
+    return commitAllowed(edits, await this.#decideAll(edits), commit)
+  }
+
+  async #decideAll(edits: readonly DocumentEdit[]): Promise<Decision[]> {
     using view = this.#database.view()
     const decided: Decision[] = []
     for (const edit of edits) decided.push(edit.kind === 'local' ? edit : await this.#decide(view, edit))
-    return commitAllowed(edits, decided, commit)
+    return decided
   }
 
   async #decide(view: DatabaseView, edit: BodyEdit): Promise<Decision> {

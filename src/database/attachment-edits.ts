@@ -159,12 +159,12 @@ async function stubSource(
 ): Promise<readonly AttachmentRecord[] | 'conflict'> {
   using view = database.view()
   const record = await view.record(id)
-  if (parent.kind === 'replicated') return replicatedSource(view, id, parent.path)
+  if (parent.kind === 'replicated') return await replicatedSource(view, id, parent.path)
   if (!record) return parent.parent === undefined ? [] : 'conflict'
   const tree = await view.tree(id, record)
   if (parent.parent === undefined && !record.deleted) return 'conflict'
   const node = tree.find(parent.parent ?? record.winner)
-  return node && node.status !== 'missing' ? attachmentsOf(view, node) : 'conflict'
+  return node && node.status !== 'missing' ? await attachmentsOf(view, node) : 'conflict'
 }
 
 /** Of the nearest ancestor that has a body. A revision that is known already needs nothing. */

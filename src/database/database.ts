@@ -134,7 +134,7 @@ export class Database {
     using snapshot = store.snapshot()
     const stored = await snapshot.get(IDENTITY_KEY)
     // A crash between the creation of the store and its first commit: nobody was told that it exists.
-    if (!stored) return Database.create(store, surroundings)
+    if (!stored) return await Database.create(store, surroundings)
     const { uuid, salt }: { uuid: string; salt: string } = JSON.parse(stored.toString())
     return new Database(partsOf(store, { uuid, salt: Buffer.from(salt, 'hex') }, surroundings))
   }

@@ -78,7 +78,7 @@ export async function deleteAttachment(call: Call, context: HttpContext): Promis
   const base = await baseOf(database, id, parent)
   if (!base.attachments.some((each) => each.name === name)) throw missingAttachment()
   const others = base.attachments.filter((each) => each.name !== name)
-  return writeRevision(call, database, { id, parent, base, others, added: [], created: 'nothing' })
+  return await writeRevision(call, database, { id, parent, base, others, added: [], created: 'nothing' })
 }
 
 /** What a new revision goes on from. */

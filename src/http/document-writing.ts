@@ -124,7 +124,7 @@ export async function copyDocument(call: Call, context: HttpContext): Promise<An
   view.release()
   const { body, term } = scanDocument(source.parts.body)
   if (isLocalId(target)) {
-    return writeAnswer(call, database, { kind: 'local', id: target, parent, deleted: false, body })
+    return await writeAnswer(call, database, { kind: 'local', id: target, parent, deleted: false, body })
   }
   const edits = await keptAttachments(database, target, source.attachments)
   const { attachments } = edits
@@ -137,7 +137,7 @@ export async function copyDocument(call: Call, context: HttpContext): Promise<An
     term,
     attachments,
   }
-  return writeAndRelease(call, database, edit, edits)
+  return await writeAndRelease(call, database, edit, edits)
 }
 
 /** The same attachments for another revision: their bytes are shared. */

@@ -36,7 +36,7 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const list = await context.functions.list(design.program, name, { head, request }, run)
   const kept = held.move()
   const fixed = { ETag: tag, Vary: 'Accept' }
-  return listAnswer({ run: list, rows: rows.rows(), fixed, signal, release: () => kept.dispose() })
+  return await listAnswer({ run: list, rows: rows.rows(), fixed, signal, release: () => kept.dispose() })
 }
 
 /**

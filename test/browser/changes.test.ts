@@ -13,7 +13,7 @@ async function put(url: string, path: string, body?: object): Promise<void> {
 
 describe('in a browser', () => {
   it('EventSource hears each change, with its sequence as the id, and goes on after a reconnect', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     await put(url, 'things')
     await put(url, 'things/first', {})
     const page = await openPage(url)
@@ -42,7 +42,7 @@ describe('in a browser', () => {
   })
 
   it('PouchDB follows live changes, and syncs both ways', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     await put(url, 'things')
     await put(url, 'things/theirs', { from: 'server' })
     const page = await openPage(url)

@@ -39,7 +39,7 @@ interface Body {
 }
 
 async function url(): Promise<string> {
-  const service = await startService({ inMemory: true })
+  const service = await startService()
   return service.url.replace(/\/$/, '')
 }
 

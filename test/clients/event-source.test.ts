@@ -30,7 +30,7 @@ function messages(told: readonly Told[]): { data: unknown; lastEventId: string }
 
 describe('EventSource', () => {
   it('hears each change once, heartbeats or not, and goes on where it was after the feed ended', async () => {
-    const db = await new Client((await startService({ inMemory: true })).url).database()
+    const db = await new Client((await startService()).url).database()
     await db.save('a', {})
     // The feed ends of silence, again and again: the client comes back by itself.
     const told = listen(`${db.url}/_changes?feed=eventsource&timeout=100`)
@@ -50,7 +50,7 @@ describe('EventSource', () => {
   })
 
   it('hears what happens to databases', async () => {
-    const client = new Client((await startService({ inMemory: true })).url)
+    const client = new Client((await startService()).url)
     const told = listen(`${client.url}_db_updates?feed=eventsource`)
     await until(async () => told.length > 0)
     await client.request('PUT', '/things')

@@ -27,7 +27,7 @@ async function start(): Promise<{ url: string; host: string }> {
     // The jar of nano keeps only cookies that say when they expire.
     service_httpd_auth: { allow_persistent_cookies: 'true' },
   }
-  const { url } = await startService({ inMemory: true, settings })
+  const { url } = await startService({ settings })
   const address = url.replace(/\/$/, '')
   const put = async (path: string, body?: object) => {
     const reply = await fetch(`${address}/${path}`, {
@@ -144,7 +144,7 @@ describe('the flow of an application', () => {
   })
 
   it('lets an administrator be made, and the open mode end', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const browser = new Browser(url.replace(/\/$/, ''))
     expect((await browser.send('GET', '_session')).json).toMatchObject({ userCtx: { roles: ['_admin'] } })
     const made = await fetch(`${url}_config/admins/boss`, { method: 'PUT', body: '"secret"' })

@@ -10,7 +10,7 @@ interface Body {
 }
 
 async function database(): Promise<DocumentScope<Body>> {
-  const { url } = await startService({ inMemory: true })
+  const { url } = await startService()
   const server = nano(url.replace(/\/$/, ''))
   await server.db.create('things')
   return server.use<Body>('things')
@@ -23,7 +23,7 @@ function written(reply: DocumentInsertResponse | string): DocumentInsertResponse
 
 describe('nano', () => {
   it('makes, lists and removes databases', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const server = nano(url.replace(/\/$/, ''))
     expect(await server.db.create('a/b')).toMatchObject({ ok: true })
     expect((await server.db.get('a/b')).doc_count).toBe(0)

@@ -33,7 +33,7 @@ interface Heard {
 const PouchDB: new (name: string) => Pouch = createRequire(import.meta.url)('pouchdb')
 
 async function remote(): Promise<Pouch> {
-  const { url } = await startService({ inMemory: true })
+  const { url } = await startService()
   const db = new PouchDB(`${url}things`)
   onTestFinished(() => db.close())
   return db

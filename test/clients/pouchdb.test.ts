@@ -44,7 +44,7 @@ type PouchConstructor = new (name: string, options?: object) => Pouch
 const PouchDB: PouchConstructor = createRequire(import.meta.url)('pouchdb')
 
 async function remote(): Promise<Pouch> {
-  const { url } = await startService({ inMemory: true })
+  const { url } = await startService()
   const db = new PouchDB(`${url}things`)
   // One that was destroyed cannot be closed.
   onTestFinished(() => db.close().catch(() => undefined))

@@ -28,7 +28,7 @@ describe('nano', () => {
   }
 
   async function people() {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const server = nano(url.replace(/\/$/, ''))
     await server.db.create('people')
     const db = server.use<Person>('people')
@@ -96,7 +96,7 @@ const PouchDB: new (name: string) => Pouch = createRequire(import.meta.url)('pou
 
 describe('PouchDB', () => {
   async function people(): Promise<Pouch> {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const db = new PouchDB(`${url}people`)
     onTestFinished(() => db.close())
     await db.bulkDocs([...PEOPLE, DESIGN])

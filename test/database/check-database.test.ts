@@ -104,7 +104,7 @@ describe('the check of a database', () => {
 
 async function faultsOf(store: Store): Promise<string[]> {
   using snapshot = store.snapshot()
-  return checkDatabase(snapshot)
+  return await checkDatabase(snapshot)
 }
 
 async function recordOf(snapshot: Snapshot, id: string) {

@@ -64,7 +64,7 @@ async function watched(): Promise<{ database: Database; store: WatchedStore }> {
 
 async function faultsOf(store: Store): Promise<string[]> {
   using snapshot = store.snapshot()
-  return checkDatabase(snapshot)
+  return await checkDatabase(snapshot)
 }
 
 describe('the writer of a database', () => {

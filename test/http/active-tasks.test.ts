@@ -30,7 +30,7 @@ describe('GET /_active_tasks', () => {
   })
 
   it('has only GET', async () => {
-    const client = new Client((await startService({ inMemory: true })).url)
+    const client = new Client((await startService()).url)
     expect((await client.request('POST', '/_active_tasks')).headers.allow).toBe('GET,HEAD')
   })
 })

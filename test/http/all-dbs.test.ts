@@ -4,7 +4,7 @@ import { startService } from '../support/service.ts'
 
 describe('GET /_all_dbs', () => {
   it('has the names in byte order, or the other way round, from one to another', async () => {
-    const client = new Client((await startService({ inMemory: true })).url)
+    const client = new Client((await startService()).url)
     for (const name of ['b', 'a', 'a%2Fb', 'c', 'a-b']) await client.request('PUT', `/${name}`)
     const names = async (query = '') => (await client.request('GET', `/_all_dbs${query}`)).json
     expect(await names()).toEqual(['_replicator', '_users', 'a', 'a-b', 'a/b', 'b', 'c'])

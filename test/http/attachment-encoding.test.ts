@@ -43,7 +43,7 @@ describe('text', () => {
 
   it('has the same revision as any other server of the family that does not compress it', async () => {
     const db = await client().database()
-    const plain = await startService({ inMemory: true, settings: { attachments: { compression_level: '0' } } })
+    const plain = await startService({ settings: { attachments: { compression_level: '0' } } })
     const other = new Client(plain.url)
     const otherDb = await other.database()
     const rev = await attach(db, 'doc/a', TEXT, 'text/plain')
@@ -117,7 +117,7 @@ describe('what is compressed', () => {
 
   it('is a matter of configuration', async () => {
     const settings = { compressible_types: 'image/*, Application/X-Tar' }
-    const service = await startService({ inMemory: true, settings: { attachments: settings } })
+    const service = await startService({ settings: { attachments: settings } })
     const server = new Client(service.url)
     expect(await isCompressed(server, 'image/png')).toBe(true)
     expect(await isCompressed(server, 'application/x-tar')).toBe(true)
@@ -126,7 +126,7 @@ describe('what is compressed', () => {
   })
 
   it('is nothing at level 0', async () => {
-    const service = await startService({ inMemory: true, settings: { attachments: { compression_level: '0' } } })
+    const service = await startService({ settings: { attachments: { compression_level: '0' } } })
     const server = new Client(service.url)
     expect(await isCompressed(server, 'text/plain')).toBe(false)
     server.close()

@@ -197,7 +197,6 @@ describe('PUT of an attachment', () => {
 
   it('is not bound by the limits of documents', async () => {
     const service = await startService({
-      inMemory: true,
       settings: { httpd: { max_http_request_size: '1000' }, service: { max_document_size: '1000' } },
     })
     const small = new Client(service.url)

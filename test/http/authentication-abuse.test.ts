@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal, type Reply, rawRequest, serverOfFile } from '../support/client.ts'
 
-const client = serverOfFile({ inMemory: true, settings: { admins: { root: 'top' } } })
+const client = serverOfFile({ settings: { admins: { root: 'top' } } })
 const ADMIN = { Authorization: `Basic ${btoa('root:top')}` }
 
 let token = ''

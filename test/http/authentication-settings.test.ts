@@ -9,7 +9,7 @@ class Server {
   readonly #client: Client
 
   static async start(settings: Record<string, Record<string, string>> = {}): Promise<Server> {
-    const service = await startService({ inMemory: true, settings: { admins: { root: 'top' }, ...settings } })
+    const service = await startService({ settings: { admins: { root: 'top' }, ...settings } })
     const client = new Client(service.url)
     onTestFinished(() => client.close())
     return new Server(client)

@@ -150,7 +150,7 @@ describe('feed=continuous', () => {
   })
 
   it('takes no longer time than the operator allows', async () => {
-    const { url } = await startService({ inMemory: true, settings: { httpd: { changes_timeout: '30' } } })
+    const { url } = await startService({ settings: { httpd: { changes_timeout: '30' } } })
     const db = await new Client(url).database()
     for (const query of ['', '&timeout=60000']) {
       expect(await (await follow(db, `feed=continuous${query}`)).ended()).toBe('{"last_seq":0}\r\n\n')
@@ -252,7 +252,7 @@ describe('a feed ends regularly', () => {
   })
 
   it('when the server stops, within a moment', async () => {
-    const service = await startService({ inMemory: true })
+    const service = await startService()
     const db = await new Client(service.url).database()
     const feeds = await Promise.all(
       ['longpoll', 'continuous', 'eventsource'].map((kind) => follow(db, `feed=${kind}&heartbeat=10000`)),
@@ -265,7 +265,7 @@ describe('a feed ends regularly', () => {
   })
 
   it('when its listener is replaced', async () => {
-    const service = await startService({ inMemory: true })
+    const service = await startService()
     const db = await new Client(service.url).database()
     const feed = await follow(db, 'feed=continuous&heartbeat=10000')
     await new Client(service.url).request('PUT', '/_config/httpd/socket_options', { body: '"[{nodelay, false}]"' })
@@ -273,7 +273,7 @@ describe('a feed ends regularly', () => {
   })
 
   it('when its reader may no longer read, and no other', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const server = new Client(url)
     const db = await server.database()
     for (const name of ['ann', 'bob']) {
@@ -296,7 +296,7 @@ describe('a feed ends regularly', () => {
 
 describe('clients on feeds', () => {
   it('are counted as long as they are there', async () => {
-    const server = new Client((await startService({ inMemory: true })).url)
+    const server = new Client((await startService()).url)
     const db = await server.database()
     const feeds = [await follow(db, 'feed=continuous'), await follow(db, 'feed=longpoll')]
     expect(await clientsCounted(server)).toBe(2)
@@ -307,7 +307,7 @@ describe('clients on feeds', () => {
   })
 
   it('are counted as before when statistics begin anew', async () => {
-    const server = new Client((await startService({ inMemory: true })).url)
+    const server = new Client((await startService()).url)
     const db = await server.database()
     const [feed, other] = [await follow(db, 'feed=continuous'), await follow(db, 'feed=longpoll')]
     await server.request('PUT', '/_config/stats/rate', { body: '"900"' })
@@ -320,7 +320,7 @@ describe('clients on feeds', () => {
   })
 
   it('that leave are forgotten at once, without an update', async () => {
-    const server = new Client((await startService({ inMemory: true })).url)
+    const server = new Client((await startService()).url)
     const db = await server.database()
     const feed = await follow(db, 'feed=continuous&heartbeat=60000')
     feed.leave()
@@ -349,7 +349,7 @@ describe('clients on feeds', () => {
   })
 
   it('may call for JSONP where the operator allows it', async () => {
-    const { url } = await startService({ inMemory: true, settings: { httpd: { allow_jsonp: 'true' } } })
+    const { url } = await startService({ settings: { httpd: { allow_jsonp: 'true' } } })
     const db = await new Client(url).database()
     const feed = await follow(db, 'feed=longpoll&callback=f')
     await db.save('a', {})
@@ -357,7 +357,7 @@ describe('clients on feeds', () => {
   })
 
   it('hear of changes at once where they call for JSONP', async () => {
-    const { url } = await startService({ inMemory: true, settings: { httpd: { allow_jsonp: 'true' } } })
+    const { url } = await startService({ settings: { httpd: { allow_jsonp: 'true' } } })
     const db = await new Client(url).database()
     const feed = await follow(db, 'feed=continuous&limit=2&heartbeat=20&callback=f')
     await feed.receives('f(\n')

@@ -309,7 +309,7 @@ describe('POST _changes', () => {
 
 describe('who may see changes', () => {
   it('members may; of the users database only its admins', async () => {
-    const server = new Client((await startService({ inMemory: true })).url)
+    const server = new Client((await startService()).url)
     const basic = (password: string) => ({ headers: { Authorization: `Basic ${btoa(password)}` } })
     const user = { name: 'ann', password: 'pass', roles: [], type: 'user' }
     await server.request('PUT', '/_users/org.service.user:ann', { body: user })

@@ -2,7 +2,7 @@
 import { beforeAll, describe, it } from 'vitest'
 import { expectRefusal, type Reply, serverOfFile } from '../support/client.ts'
 
-const client = serverOfFile({ inMemory: true, settings: { admins: { root: 'top' } } })
+const client = serverOfFile({ settings: { admins: { root: 'top' } } })
 
 const ADMIN = { Authorization: `Basic ${btoa('root:top')}` }
 const TEXT = { 'Content-Type': 'text/plain' }

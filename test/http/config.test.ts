@@ -6,7 +6,7 @@ import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 async function server(settings: Record<string, Record<string, string>> = {}): Promise<Client> {
-  const { url } = await startService({ inMemory: true, settings })
+  const { url } = await startService({ settings })
   return new Client(url)
 }
 
@@ -230,12 +230,12 @@ describe('a change', () => {
   })
 
   it('of the port moves the server, and lets requests finish', async () => {
-    const service = await startService({ inMemory: true })
+    const service = await startService()
     const client = new Client(service.url)
     const db = await client.database()
     const waiting = await client.open()
     waiting.write(rawRequest([`PUT /${db.name}/doc HTTP/1.1`, 'Host: x', 'Content-Length: 2']))
-    const free = await startService({ inMemory: true })
+    const free = await startService()
     const { port } = new URL(free.url)
     await free.close()
     const reply = await put(client, '/httpd/port', port)
@@ -252,7 +252,7 @@ describe('a change', () => {
   })
 
   it('of the address keeps the port', async () => {
-    const service = await startService({ inMemory: true })
+    const service = await startService()
     const { port } = new URL(service.url)
     const client = new Client(service.url)
     await put(client, '/httpd/bind_address', '0.0.0.0')

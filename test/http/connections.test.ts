@@ -3,7 +3,7 @@ import { Client, RawConnection, rawRequest } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
 async function server(settings: Record<string, Record<string, string>> = {}): Promise<Client> {
-  return new Client((await startService({ inMemory: true, settings })).url)
+  return new Client((await startService({ settings })).url)
 }
 
 describe('connections', () => {

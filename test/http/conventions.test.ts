@@ -5,7 +5,7 @@ import { startService } from '../support/service.ts'
 const client = serverOfFile()
 
 async function limited(settings: Record<string, Record<string, string>>): Promise<TestDatabase> {
-  const { url } = await startService({ inMemory: true, settings })
+  const { url } = await startService({ settings })
   return new Client(url).database()
 }
 

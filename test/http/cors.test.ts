@@ -10,7 +10,7 @@ async function server(cors: Record<string, string> = {}, more: Record<string, Re
     cors: { origins: `http://a.example, ${ORIGIN}`, ...cors },
     ...more,
   }
-  return new Client((await startService({ inMemory: true, settings })).url)
+  return new Client((await startService({ settings })).url)
 }
 
 const from = (client: Client, method: string, path: string, headers: Record<string, string> = {}) =>
@@ -22,7 +22,7 @@ const added = ({ headers }: Reply) =>
 
 describe('a request of a page from elsewhere', () => {
   it('gets nothing more while CORS is off', async () => {
-    const client = new Client((await startService({ inMemory: true, settings: { cors: { origins: '*' } } })).url)
+    const client = new Client((await startService({ settings: { cors: { origins: '*' } } })).url)
     expect(added(await from(client, 'GET', '/'))).toEqual({})
     expect((await from(client, 'OPTIONS', '/')).status).toBe(405)
   })

@@ -4,7 +4,7 @@ import { FeedClient } from '../support/feed.ts'
 import { startService } from '../support/service.ts'
 
 async function server(): Promise<Client> {
-  return new Client((await startService({ inMemory: true })).url)
+  return new Client((await startService()).url)
 }
 
 function follow(client: Client, query = ''): Promise<FeedClient> {
@@ -96,7 +96,7 @@ describe('GET /_db_updates', () => {
   })
 
   it('ends when the server stops', async () => {
-    const service = await startService({ inMemory: true })
+    const service = await startService()
     const client = new Client(service.url)
     const feeds = await Promise.all(
       ['longpoll', 'continuous', 'eventsource'].map((kind) => follow(client, `?feed=${kind}`)),

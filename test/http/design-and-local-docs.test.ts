@@ -135,7 +135,7 @@ describe('_local_docs', () => {
 
 describe('of the users database', () => {
   it.each(['_design_docs', '_local_docs'])('%s is for its admins alone', async (list) => {
-    const service = await startService({ inMemory: true, settings: { admins: { root: 'top' } } })
+    const service = await startService({ settings: { admins: { root: 'top' } } })
     const users = new Client(service.url)
     onTestFinished(() => users.close())
     const refused = await users.request('GET', `/_users/${list}`)

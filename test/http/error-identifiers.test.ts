@@ -10,7 +10,6 @@ import { type Reply, type RequestOptions, serverOfFile } from '../support/client
 const PROGRAM = fileURLToPath(new URL('../functions/support/query-server.mjs', import.meta.url))
 
 const client = serverOfFile({
-  inMemory: true,
   settings: {
     admins: { root: 'top' },
     httpd: { max_uri_length: '2000' },

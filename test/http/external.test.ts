@@ -31,7 +31,7 @@ async function start(answer: string, more: Record<string, Record<string, string>
     httpd_db_handlers: { _test: HANDLER, _external: '{couch_httpd_external, handle_external_req}' },
     ...more,
   }
-  const service = await startService({ inMemory: true, settings })
+  const service = await startService({ settings })
   const client = new Client(service.url)
   onTestFinished(() => client.close())
   await client.request('PUT', '/db')
@@ -188,7 +188,7 @@ async function otherServer(): Promise<string> {
 
 async function startProxy(url: string): Promise<Client> {
   const value = `{service_httpd_proxy, handle_proxy_req, <<"${url}">>}`
-  const service = await startService({ inMemory: true, settings: { httpd_global_handlers: { _there: value } } })
+  const service = await startService({ settings: { httpd_global_handlers: { _there: value } } })
   const client = new Client(service.url)
   onTestFinished(() => client.close())
   return client

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { createService } from '../../src/service.ts'
 import { Client, rawRequest, serverOfFile, until } from '../support/client.ts'
+import { startService } from '../support/service.ts'
 
 const client = serverOfFile()
 
@@ -17,13 +17,11 @@ describe('a client that leaves', () => {
       warn() {},
       error: (message: string) => void complaints.push(message),
     }
-    const service = await createService({
-      port: 0,
-      inMemory: true,
+    const service = await startService({
       log,
       settings: { query_server_config: { os_process_limit: '1' }, service: { os_process_timeout: '60000' } },
     })
-    const own = new Client(await service.listen())
+    const own = new Client(service.url)
     try {
       const db = await own.database()
       const loop = 'function () { for (;;) {} }'
@@ -49,7 +47,6 @@ describe('a client that leaves', () => {
       expect(complaints).toEqual([])
     } finally {
       own.close()
-      await service.close()
     }
   })
 })

@@ -8,7 +8,6 @@ const EVE = `Basic ${btoa('eve:pass')}`
 
 async function startUsers(settings: Record<string, string> = {}) {
   const service = await startService({
-    inMemory: true,
     settings: { admins: { root: 'top' }, service_httpd_auth: settings },
   })
   const client = new Client(service.url)

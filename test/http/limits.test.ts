@@ -6,7 +6,7 @@ import { startService } from '../support/service.ts'
 const TOO_LARGE = 'the request entity is too large'
 
 async function limited(settings: Record<string, Record<string, string>>): Promise<TestDatabase> {
-  const { url } = await startService({ inMemory: true, settings })
+  const { url } = await startService({ settings })
   return new Client(url).database()
 }
 

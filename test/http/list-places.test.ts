@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest'
 import { rawRequest, serverOfFile, until } from '../support/client.ts'
 
 const client = serverOfFile({
-  inMemory: true,
   settings: { query_server_config: { os_process_limit: '2' } },
 })
 

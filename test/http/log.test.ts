@@ -6,7 +6,7 @@ import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 async function server(settings: Record<string, Record<string, string>> = {}): Promise<Client> {
-  return new Client((await startService({ inMemory: true, settings })).url)
+  return new Client((await startService({ settings })).url)
 }
 
 const tail = (client: Client, query = '') => client.request('GET', `/_log${query}`)

@@ -4,7 +4,6 @@ import { describe, expect, it } from 'vitest'
 import { expectRefusal, type Reply, serverOfFile } from '../support/client.ts'
 
 const client = serverOfFile({
-  inMemory: true,
   settings: {
     admins: { root: 'top' },
     oauth_consumer_secrets: { app: 'app secret' },
@@ -15,7 +14,6 @@ const client = serverOfFile({
 
 /** With the handlers that come before it out of the way, the addresses answer themselves. */
 const bare = serverOfFile({
-  inMemory: true,
   settings: {
     httpd: { authentication_handlers: 'default' },
     oauth_consumer_secrets: { app: 'app secret' },

@@ -4,7 +4,7 @@ import { REPLICATOR_VALIDATION } from '../../src/auth/replicator-design.ts'
 import { expectRefusal, type Reply, serverOfFile } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
-const client = serverOfFile({ inMemory: true, settings: { admins: { root: 'top' } } })
+const client = serverOfFile({ settings: { admins: { root: 'top' } } })
 
 const PASSWORDS: Record<string, string> = { root: 'top', mia: 'pass', eve: 'pass', dora: 'pass' }
 const ROLES: Record<string, string[]> = { root: ['_admin'], mia: ['sync'], eve: [], dora: [] }
@@ -62,7 +62,7 @@ describe('the replicator database', () => {
   })
 
   it('is never that of the users', async () => {
-    const { url } = await startService({ inMemory: true, settings: { admins: { root: 'top' } } })
+    const { url } = await startService({ settings: { admins: { root: 'top' } } })
     const headers = { Authorization: `Basic ${btoa('root:top')}` }
     const put = async (path: string, body: unknown) => {
       const reply = await fetch(url + path, { method: 'PUT', headers, body: JSON.stringify(body) })

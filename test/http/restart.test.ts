@@ -59,7 +59,7 @@ describe('POST /_restart', () => {
   })
 
   it('lets requests under way finish', async () => {
-    const service = await startService({ inMemory: true })
+    const service = await startService()
     const client = new Client(service.url)
     const db = await client.database()
     const waiting = await client.open()
@@ -144,14 +144,14 @@ describe('POST /_restart', () => {
   })
 
   it('wants a POST of JSON', async () => {
-    const client = new Client((await startService({ inMemory: true })).url)
+    const client = new Client((await startService()).url)
     const refused = await client.request('POST', '/_restart')
     expectRefusal(refused, 415, 'bad_content_type', 'Content-Type must be application/json')
     expectRefusal(await client.request('GET', '/_restart'), 405, 'method_not_allowed', 'Only POST allowed')
   })
 
   it('does not stop a close that comes at the same time', async () => {
-    const service = await startService({ inMemory: true })
+    const service = await startService()
     await new Client(service.url).request('POST', '/_restart', JSON_TYPE)
     await service.close()
     await expect(fetch(service.url)).rejects.toThrow()

@@ -48,7 +48,7 @@ describe('GET /', () => {
     ['application/json;q=0', 'text/plain;charset=utf-8'],
     ['application/jsonp', 'text/plain;charset=utf-8'],
   ])('to a client that accepts %s is %s', async (accept, type) => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const headers = await new Promise<NodeJS.Dict<string | string[]>>((resolve, reject) => {
       httpRequest(url, { headers: accept === undefined ? {} : { Accept: accept } }, (response) => {
         response.resume()
@@ -64,7 +64,7 @@ describe('GET /', () => {
   })
 
   it('has for HEAD the same head and no body', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const whole = await get(url)
     const head = await fetch(url, { method: 'HEAD' })
     expect(head.status).toBe(200)
@@ -75,7 +75,7 @@ describe('GET /', () => {
   it.each(['POST', 'PUT', 'DELETE', 'PATCH', 'OPTIONS', 'PROPFIND'])(
     'refuses %s with the methods that it has',
     async (method) => {
-      const { url } = await startService({ inMemory: true })
+      const { url } = await startService()
       const response = await fetch(url, { method })
       expect(response.status).toBe(405)
       expect(response.headers.get('allow')).toBe('GET,HEAD')
@@ -91,7 +91,7 @@ describe('GET /_all_dbs', () => {
   })
 
   it.each(['limit=x', 'skip=-1', 'limit=1.5', 'skip='])('refuses %s', async (query) => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const { status, text } = await get(`${url}_all_dbs?${query}`)
     expect(status).toBe(400)
     expect(JSON.parse(text)).toMatchObject({ error: expect.stringMatching(/^(bad_request|query_parse_error)$/) })
@@ -100,7 +100,7 @@ describe('GET /_all_dbs', () => {
 
 describe('GET /_uuids', () => {
   it('gives one id, or as many as are asked for, that rise and differ', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const one = await get(`${url}_uuids`)
     expect(JSON.parse(one.text).uuids).toHaveLength(1)
     const { uuids } = JSON.parse((await get(`${url}_uuids?count=1000`)).text)
@@ -111,7 +111,7 @@ describe('GET /_uuids', () => {
   })
 
   it('is never taken from a cache', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const first = await get(`${url}_uuids`)
     const second = await get(`${url}_uuids`)
     expect(first.headers.get('cache-control')).toBe('must-revalidate, no-cache')
@@ -122,7 +122,7 @@ describe('GET /_uuids', () => {
   })
 
   it('refuses more than the limit, numbers that are none, and other methods', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const tooMany = await get(`${url}_uuids?count=1001`)
     expect([tooMany.status, JSON.parse(tooMany.text)]).toEqual([
       403,
@@ -136,14 +136,14 @@ describe('GET /_uuids', () => {
 
 describe('a path', () => {
   it('means the same with empty segments in it', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     for (const path of ['_all_dbs/', '/_all_dbs', '//_all_dbs//', '_all_dbs/x']) {
       expect((await get(url + path)).text).toBe('["_replicator","_users"]\n')
     }
   })
 
   it('with a broken escape in it does not hurt', async () => {
-    const { url } = await startService({ inMemory: true })
+    const { url } = await startService()
     const { hostname, port } = new URL(url)
     for (const path of ['/%', '/%zz', '/%ff%fe', `/${'x'.repeat(4000)}`]) {
       const status = await new Promise<string>((resolve, reject) => {

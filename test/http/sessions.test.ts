@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { createService } from '../../src/service.ts'
 import { Client, expectRefusal, type Reply, type RequestOptions, until } from '../support/client.ts'
+import { startService } from '../support/service.ts'
 
 const WRONG = 'Name or password is incorrect.'
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' }
@@ -19,12 +19,9 @@ function basic(name: string, password: string): { Authorization: string } {
 
 /** A server with the administrator root and the user bob. */
 async function start(settings: Record<string, Record<string, string>> = {}): Promise<Started> {
-  const service = await createService({ port: 0, inMemory: true, settings: { admins: { root: 'top' }, ...settings } })
-  const client = new Client(await service.listen())
-  onTestFinished(async () => {
-    client.close()
-    await service.close()
-  })
+  const service = await startService({ settings: { admins: { root: 'top' }, ...settings } })
+  const client = new Client(service.url)
+  onTestFinished(() => client.close())
   const admin = basic('root', 'top')
   const bob = { name: 'bob', password: 'päss wörd', roles: ['staff'], type: 'user' }
   const reply = await client.request('PUT', '/_users/org.service.user:bob', { headers: admin, body: bob })
@@ -189,9 +186,7 @@ describe('DELETE /_session', () => {
   it('is refused to nobody, and granted while everybody is an administrator', async () => {
     const started = await start()
     expect((await started.ask('DELETE', '/_session')).status).toBe(401)
-    const open = await createService({ port: 0, inMemory: true })
-    onTestFinished(() => open.close())
-    const client = new Client(await open.listen())
+    const client = new Client((await startService()).url)
     onTestFinished(() => client.close())
     expect((await client.request('DELETE', '/_session')).text).toBe('{"ok":true}\n')
   })

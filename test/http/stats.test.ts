@@ -10,7 +10,7 @@ interface Statistic {
 type All = Record<string, Record<string, Statistic>>
 
 async function server(): Promise<Client> {
-  return new Client((await startService({ inMemory: true })).url)
+  return new Client((await startService()).url)
 }
 
 async function current(client: Client, section: string, name: string): Promise<number> {
@@ -142,7 +142,7 @@ describe('GET /_stats', () => {
   })
 
   it('takes its samples by itself', async () => {
-    const client = new Client((await startService({ inMemory: true, settings: { stats: { rate: '20' } } })).url)
+    const client = new Client((await startService({ settings: { stats: { rate: '20' } } })).url)
     await client.request('GET', '/_up')
     await expect
       .poll(async () => (await client.request('GET', '/_stats/httpd/requests')).as<All>().httpd?.requests?.current)

@@ -183,7 +183,6 @@ describe('documents near the limit', () => {
 
   it('come back as they were, and are refused beyond it', async () => {
     const { url } = await startService({
-      inMemory: true,
       settings: { service: { max_document_size: '1000000' }, httpd: { max_http_request_size: '3000000' } },
     })
     const client = new Client(url)
@@ -204,7 +203,7 @@ describe('documents near the limit', () => {
   })
 
   it('are refused before they are sent when their length is told, and while they are sent when it is not', async () => {
-    const { url } = await startService({ inMemory: true, settings: { httpd: { max_http_request_size: '1000000' } } })
+    const { url } = await startService({ settings: { httpd: { max_http_request_size: '1000000' } } })
     const client = new Client(url)
     onTestFinished(() => client.close())
     const database = await client.database()

@@ -32,7 +32,7 @@ describe('TLS', () => {
   it('has an address of its own beside the plain one', async () => {
     const files = await certificate(await temporaryFolder())
     const settings = { daemons: { httpsd: 'on' }, ssl: { port: '0', ...files } }
-    const service = await startService({ inMemory: true, settings })
+    const service = await startService({ settings })
     const [plain = '', secure = ''] = service.urls
     expect([plain.slice(0, 5), secure.slice(0, 6)]).toEqual(['http:', 'https:'])
     expect(await status(`${secure}_up`)).toBe(200)

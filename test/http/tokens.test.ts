@@ -29,7 +29,6 @@ const byEc = (signed: string) => sign('sha256', Buffer.from(signed), { key: ec.p
 
 async function startServer(jwt: Record<string, string> = {}, handlers = 'jwt, default') {
   const service = await startService({
-    inMemory: true,
     settings: {
       admins: { root: 'top' },
       httpd: { authentication_handlers: handlers },

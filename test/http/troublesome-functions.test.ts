@@ -20,7 +20,7 @@ const design = {
 
 async function server(): Promise<Client> {
   const settings = { service: { os_process_timeout: '1000' }, query_server_config: { isolate_memory_limit: '64' } }
-  const client = new Client((await startService({ inMemory: true, settings })).url)
+  const client = new Client((await startService({ settings })).url)
   await client.request('PUT', '/trouble')
   await client.request('PUT', '/trouble/doc', { body: {} })
   await client.request('PUT', '/trouble/_design/d', { body: design })

@@ -10,7 +10,7 @@ describe('ids of the server', () => {
     ['utc_id', /^06[0-9a-f]{12}me$/],
   ])('are %s where that is set, for documents too', async (algorithm, form) => {
     const settings = { uuids: { algorithm, utc_id_suffix: 'me' } }
-    const client = new Client((await startService({ inMemory: true, settings })).url)
+    const client = new Client((await startService({ settings })).url)
     const { uuids } = (await client.request('GET', '/_uuids?count=500')).as<{ uuids: string[] }>()
     for (const id of uuids) expect(id).toMatch(form)
     expect(new Set(uuids).size).toBe(500)

@@ -2,7 +2,6 @@ import { beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal, serverOfFile } from '../support/client.ts'
 
 const client = serverOfFile({
-  inMemory: true,
   settings: { service: { os_process_timeout: '3000' } },
 })
 

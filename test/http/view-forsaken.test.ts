@@ -3,7 +3,7 @@ import { rawRequest, serverOfFile, type TestDatabase, until } from '../support/c
 import { json } from '../support/views.ts'
 
 /** No function is ended for the time it takes: what ends, ends for another reason. */
-const client = serverOfFile({ inMemory: true, settings: { service: { os_process_timeout: '600000' } } })
+const client = serverOfFile({ settings: { service: { os_process_timeout: '600000' } } })
 
 const ENDLESS = 'function (doc) { while (true); }'
 

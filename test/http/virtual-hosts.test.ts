@@ -51,7 +51,7 @@ describe('a virtual host', () => {
   })
 
   it('is the host of the address that a design document really has', async () => {
-    const client = new Client((await startService({ inMemory: true })).url)
+    const client = new Client((await startService()).url)
     const db = await client.database()
     await db.save('_design/x', { a: 1 })
     for (const [host, target] of [
@@ -70,7 +70,7 @@ describe('a virtual host', () => {
   })
 
   it('leads to its place as soon as it is set, also behind a proxy', async () => {
-    const client = new Client((await startService({ inMemory: true })).url)
+    const client = new Client((await startService()).url)
     const db = await client.database()
     await db.save('doc', { a: 1 })
     const get = (path: string, headers: Record<string, string>) => client.request('GET', path, { headers })

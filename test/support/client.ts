@@ -6,6 +6,7 @@ import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:ht
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import { storagePlace } from './storage-place.ts'
 
 export interface RequestOptions {
   /** A header that is undefined is left out, those that would be sent without asking too. */
@@ -281,17 +282,21 @@ export function rawRequest(lines: string[], body: string | Buffer = ''): Buffer 
   return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`), Buffer.from(body)])
 }
 
-/** One server for all tests of a file; they share nothing but it. In memory unless told otherwise. */
-export function serverOfFile(options: ServiceOptions = { inMemory: true }): () => Client {
+/** One server for all tests of a file; they share nothing but it. */
+export function serverOfFile(options: ServiceOptions = {}): () => Client {
   let service: Service | undefined
   let client: Client | undefined
+  let removeFolder: (() => Promise<void>) | undefined
   beforeAll(async () => {
-    service = await createService({ port: 0, ...options })
+    const place = await storagePlace(options)
+    removeFolder = place.remove
+    service = await createService({ port: 0, ...place.options, ...options })
     client = new Client(await service.listen())
   })
   afterAll(async () => {
     client?.close()
     await service?.close()
+    await removeFolder?.()
   })
   return () => {
     if (!client) throw new Error('The server starts before the tests of the file, not while they are collected.')

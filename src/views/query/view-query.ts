@@ -44,14 +44,10 @@ export function openView(views: Views, query: PlannedQuery): RowQuery | Promise<
 }
 
 function openIn(index: OpenIndex, { database, name, plan }: PlannedQuery): RowQuery | Promise<RowQuery> {
-  try {
-    const view = index.view(name)
-    if (!view) throw missingView()
-    return ViewQuery.open({ index, view, name, plan, database })
-  } catch (error) {
-    index.release()
-    throw error
-  }
+  const view = index.view(name)
+  if (view) return ViewQuery.open({ index, view, name, plan, database })
+  index.release()
+  throw missingView()
 }
 
 export function missingView(): RequestError {
