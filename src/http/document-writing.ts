@@ -27,7 +27,7 @@ export async function putDocument(call: Call, context: HttpContext): Promise<Ans
   const database = await databaseOf(call, context)
   const received = isRelated(call)
     ? await receiveRelated(call, context, database)
-    : { document: await readSent(call, context), followed: new Map(), release: () => {} }
+    : { document: await readSent(call, context, id), followed: new Map(), release: () => {} }
   try {
     checkDocumentSize(received.document, context)
     return await write(call, context, database, id, received)
@@ -46,9 +46,9 @@ export async function postDocument(call: Call, context: HttpContext): Promise<An
   return write(call, context, database, id, { document, followed: new Map(), release: () => {} })
 }
 
-async function readSent(call: Call, context: HttpContext): Promise<SentDocument> {
+async function readSent(call: Call, context: HttpContext, id?: DocumentId): Promise<SentDocument> {
   const text = await readJsonText(call, context)
-  return parsing(() => parseDocument(text))
+  return parsing(() => parseDocument(text, id))
 }
 
 async function write(
