@@ -7,7 +7,9 @@ import { createHash } from 'node:crypto'
 import type { KeyRange, Put, Store } from '../storage/store.ts'
 import { CHUNK_BYTES, slicesOf } from './attachment-chunks.ts'
 import type { AttachmentContent } from './attachment-record.ts'
+import { type ContentLimit, limitedContent } from './content-limit.ts'
 import { gzipped } from './gzip.ts'
+import { CheckedGzip } from './gzip-check.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from './keys.ts'
 
 export interface StagingOptions {
@@ -17,6 +19,8 @@ export interface StagingOptions {
   readonly encoding?: 'gzip' | undefined
   /** What they unpack to, where the sender says so. */
   readonly length?: number | undefined
+  /** How large it may be; undefined where it may have any size. */
+  readonly limit?: ContentLimit | undefined
 }
 
 /** An attachment whose bytes are here, and which no document has yet. */
@@ -54,7 +58,9 @@ export class AttachmentStore {
     const release = this.use(number)
     try {
       const chunks = new ChunkWriter(this.#store, number)
-      const sent = new MeasuredSource(source)
+      const limited = options.limit ? limitedContent(source, options.limit) : source
+      const checked = options.encoding ? new CheckedGzip(limited, options.limit) : undefined
+      const sent = new MeasuredSource(checked ?? limited)
       const isPacked = options.packLevel !== undefined
       const stored = isPacked ? new MeasuredSource(gzipped(sent, options.packLevel)) : sent
       for await (const piece of stored) await chunks.add(piece)
@@ -67,6 +73,7 @@ export class AttachmentStore {
         encoding: isPacked ? 'gzip' : options.encoding,
         storedLength: stored.length,
         storedMd5: isPacked ? stored.md5() : md5,
+        unpackedLength: checked?.unpackedLength,
       }
       return { content, puts, release }
     } catch (error) {

@@ -10,6 +10,7 @@ import { badRequest, missingStub, notFound } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
 import { scanDocument } from '../encoding/json-text.ts'
 import type { Answer } from './answer.ts'
+import { attachmentPolicy } from './attachment-policy.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
@@ -17,7 +18,6 @@ import { editOf, stubParentOf } from './document-edit.ts'
 import { documentIdOf } from './document-path.ts'
 import { checkDocumentSize } from './document-size.ts'
 import { isRelated, type ReceivedDocument, receiveRelated } from './multipart-document.ts'
-import { packingPolicy } from './packing-policy.ts'
 import { parsing, readJsonText, requireJsonType } from './request-body.ts'
 import { namedParent } from './revision-parameter.ts'
 import { writeAnswer } from './write-answer.ts'
@@ -68,10 +68,10 @@ async function write(
           id,
           document.attachments,
           stubParentOf(document, mode),
-          packingPolicy(context.configuration),
+          attachmentPolicy(context.configuration),
           followed,
         )
-  return writeAndRelease(call, database, editOf(id, document, mode, edits.attachments), edits)
+  return writeAndRelease(call, database, editOf(id, document, mode, edits), edits)
 }
 
 async function writeAndRelease(
