@@ -3,7 +3,7 @@
  * order of the one before, so that whatever else the machine does falls on all of them alike.
  */
 import { BenchDatabase } from './bench-database.ts'
-import type { Limit, LimitMeasure } from './limits.ts'
+import type { Limit, LimitMeasure, RunningLimit } from './limits.ts'
 import { type Drive, drive, type Load } from './load.ts'
 import { processorSeconds } from './process-use.ts'
 import type { RunningServer } from './servers.ts'
@@ -133,9 +133,17 @@ async function limitContender(limit: Limit): Promise<Contender> {
   const running = await limit.start()
   return {
     figures: { name: limit.name, rounds: [], processorUs: [], latenciesMs: [] },
-    run: running.run,
+    run: (durationMs) => limitRound(running, durationMs),
     end: running.stop,
   }
+}
+
+async function limitRound({ run, pid }: RunningLimit, durationMs: number): Promise<RoundMeasure> {
+  if (pid === undefined || process.platform !== 'linux') return run(durationMs)
+  const secondsBefore = processorSeconds(pid)
+  const measure = await run(durationMs)
+  if (measure.units === undefined) return measure
+  return { ...measure, processorUs: ((processorSeconds(pid) - secondsBefore) * 1e6) / measure.units }
 }
 
 /** One that failed once is left out of the rest of the workload; the others go on. */

@@ -5,8 +5,9 @@
 import { join } from 'node:path'
 import { expectStatus, member } from './bench-database.ts'
 import { NodeProcess } from './child-process.ts'
-import { addressOf, requestText } from './http-connection.ts'
+import { addressOf, requestText, type ServerAddress } from './http-connection.ts'
 import { drive, type Measure } from './load.ts'
+import type { Reply } from './reply-reader.ts'
 
 export interface Limit {
   readonly name: string
@@ -21,6 +22,8 @@ export type LimitMeasure = Pick<Measure, 'unitsPerSecond'> & Partial<Measure>
 export interface RunningLimit {
   run(durationMs: number): Promise<LimitMeasure>
   stop(): Promise<void>
+  /** Of the process that does the work, where its processor time is of interest. */
+  readonly pid?: number
 }
 
 const FOLDER = join(import.meta.dirname, 'limits')
@@ -35,18 +38,27 @@ export function bareFile(options: { share: number; connections: number; sizeByte
   return bareServer('bare-file.ts', 'bare node:http, a file of that size', options)
 }
 
+/** A bare `node:http` server that hashes what it gets, writes it to a file and flushes it. */
+export function bareUpload(options: { share: number; connections: number; sizeBytes: number }): Limit {
+  const content = 'x'.repeat(options.sizeBytes)
+  return bareServer('bare-upload.ts', 'bare node:http, hashed and written to a file', options, (server) =>
+    requestText(server, 'PUT', '/content', content, { contentType: 'application/octet-stream' }),
+  )
+}
+
 function bareServer(
   program: string,
   name: string,
   options: { share: number; connections: number; sizeBytes: number },
+  request = (server: ServerAddress) => requestText(server, 'GET', '/constant'),
 ): Limit {
   const start = async (): Promise<RunningLimit> => {
     const child = new NodeProcess({ args: [join(FOLDER, program), String(options.sizeBytes)] })
     const server = addressOf(await child.printed(/(http:\/\/\S+)/))
     const exchange = {
-      request: requestText(server, 'GET', '/constant'),
-      check: (reply: Parameters<typeof expectStatus>[0]) => {
-        expectStatus(reply, 200)
+      request: request(server),
+      check: (reply: Reply) => {
+        if (reply.status !== 201) expectStatus(reply, 200)
         return 1
       },
     }
@@ -54,6 +66,7 @@ function bareServer(
     return {
       run: (durationMs) => drive(server, load, durationMs),
       stop: () => child.stop(),
+      pid: child.pid,
     }
   }
   return { name, share: options.share, start }

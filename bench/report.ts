@@ -7,6 +7,7 @@ export function printReport(results: readonly WorkloadResult[], facts: MachineFa
   printLimits(results)
   printLatencies(results)
   printProcessorTimes(results)
+  printBodyTimes(results)
   printFailures(results)
   const share = Math.max(...results.map(({ generatorShare }) => generatorShare))
   console.log()
@@ -115,6 +116,25 @@ function printProcessorTimes(results: readonly WorkloadResult[]): void {
   })
   console.log()
   printTable(['processor time', ...peers.map((peer) => `${peer} / ${own}`), own, ...peers, 'µs for each of the'], rows)
+}
+
+/** What a server may use of a processor for large bodies, in times of what the limit uses. */
+const BODY_AIM = 2.5
+
+/** Large bodies beside a server that does nothing else with them. */
+function printBodyTimes(results: readonly WorkloadResult[]): void {
+  const rows = results.flatMap(({ workload: { title, bodyBytes }, servers: [own], limit }) => {
+    if (bodyBytes === undefined || !own?.processorUs.length || !limit?.processorUs.length) return []
+    const secondsPerGigabyte = (figures: Figures) => (median(figures.processorUs) / bodyBytes) * 1000
+    const [ours, theirs] = [secondsPerGigabyte(own), secondsPerGigabyte(limit)]
+    return [
+      [title, times(ours / theirs), times(BODY_AIM), verdict(theirs / ours, 1 / BODY_AIM), count(ours), count(theirs)],
+    ]
+  })
+  if (rows.length === 0) return
+  console.log()
+  const name = results[0]!.servers[0]!.name
+  printTable(['large bodies', `${name} / limit`, 'at most', '', name, 'limit, processor seconds a GB'], rows)
 }
 
 function printFailures(results: readonly WorkloadResult[]): void {

@@ -4,7 +4,7 @@
  */
 import { type BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
 import { listeners, UPDATES, wakeUps } from './feed-loads.ts'
-import { bareFile, bareHttp, bareLmdb, type Limit } from './limits.ts'
+import { bareFile, bareHttp, bareLmdb, bareUpload, type Limit } from './limits.ts'
 import type { Drive, Load } from './load.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
 
@@ -16,6 +16,8 @@ export interface Workload {
   readonly aim?: number
   /** What no server on this machine could exceed, and the share of it that this one should reach. */
   readonly limit?: Limit
+  /** Of large bodies, the bytes of one: their processor time is told for a gigabyte, beside that of the limit. */
+  readonly bodyBytes?: number
   prepare(database: BenchDatabase): Promise<void>
   run(database: BenchDatabase): Promise<Load | Drive>
 }
@@ -149,6 +151,7 @@ export const workloads: readonly Workload[] = [
     title: 'GET an attachment of 10 MB, 1 connection',
     unit: 'requests',
     limit: bareFile({ share: 0.6, connections: 1, sizeBytes: 10_000_000 }),
+    bodyBytes: 10_000_000,
     prepare: (database) => putAttachment(database, 10_000_000),
     run: async (database) => getAttachment(database, 10_000_000, 1),
   },
@@ -163,8 +166,20 @@ export const workloads: readonly Workload[] = [
     name: 'attachment-put-10m',
     title: 'PUT an attachment of 10 MB, 1 connection',
     unit: 'requests',
+    aim: 4,
+    limit: bareUpload({ share: 0.4, connections: 1, sizeBytes: 10_000_000 }),
+    bodyBytes: 10_000_000,
     prepare: nothing,
     run: async (database) => putAttachments(database, 10_000_000, 1),
+  },
+  {
+    name: 'attachment-put-256m',
+    title: 'PUT an attachment of 256 MB, 1 connection',
+    unit: 'requests',
+    limit: bareUpload({ share: 0.4, connections: 1, sizeBytes: 256_000_000 }),
+    bodyBytes: 256_000_000,
+    prepare: nothing,
+    run: async (database) => putAttachments(database, 256_000_000, 1),
   },
   {
     name: 'attachment-put-64k',

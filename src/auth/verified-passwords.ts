@@ -4,8 +4,7 @@
  * covers the stored hash too, so a new password leaves nothing to match.
  */
 import { hash as digestOf, randomBytes, timingSafeEqual } from 'node:crypto'
-import type { LoginWork } from './login-work.ts'
-import type { PasswordHash } from './passwords.ts'
+import { type PasswordHash, verifyPassword } from './passwords.ts'
 import { RecentMap } from './recent-map.ts'
 
 const MOST_NAMES = 1_000
@@ -16,11 +15,6 @@ export class VerifiedPasswords {
   readonly #identities = new WeakMap<PasswordHash, string>()
   /** Verifications under way: clients with many connections all ask at once. */
   readonly #asked = new Map<string, Promise<boolean>>()
-  readonly #work: LoginWork
-
-  constructor(work: LoginWork) {
-    this.#work = work
-  }
 
   /** Whether this very password was found right before. */
   knows(name: string, password: string, stored: PasswordHash): boolean {
@@ -28,9 +22,8 @@ export class VerifiedPasswords {
     return known !== undefined && timingSafeEqual(known, this.#digest(password, stored))
   }
 
-  /** Undefined stands for a name that nobody has: it takes as long to say so. */
-  async verify(name: string, password: string, stored: PasswordHash | undefined): Promise<boolean> {
-    if (stored && this.knows(name, password, stored)) return true
+  async verify(name: string, password: string, stored: PasswordHash): Promise<boolean> {
+    if (this.knows(name, password, stored)) return true
     const digest = this.#digest(password, stored)
     const question = `${digest.toString('hex')} ${name}`
     const asked = this.#asked.get(question) ?? this.#ask(question, password, stored)
@@ -43,13 +36,13 @@ export class VerifiedPasswords {
     this.#known.clear()
   }
 
-  #ask(question: string, password: string, stored: PasswordHash | undefined): Promise<boolean> {
-    const asked = this.#work.verify(password, stored).finally(() => this.#asked.delete(question))
+  #ask(question: string, password: string, stored: PasswordHash): Promise<boolean> {
+    const asked = verifyPassword(password, stored).finally(() => this.#asked.delete(question))
     this.#asked.set(question, asked)
     return asked
   }
 
-  #digest(password: string, stored: PasswordHash = NOBODY): Buffer {
+  #digest(password: string, stored: PasswordHash): Buffer {
     let identity = this.#identities.get(stored)
     if (identity === undefined) {
       identity = identityOf(stored)
@@ -60,8 +53,6 @@ export class VerifiedPasswords {
     return digestOf('sha256', this.#key + identity + password, 'buffer')
   }
 }
-
-const NOBODY: PasswordHash = { scheme: 'simple', hash: Buffer.alloc(0), salt: '' }
 
 /** A text of its own for each hash. It is JSON, so where it ends is clear whatever follows. */
 function identityOf(stored: PasswordHash): string {

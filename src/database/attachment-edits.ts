@@ -3,36 +3,31 @@
  * stored, stubs stand for those of the revision before.
  */
 import type { AttachmentField } from '../document/document-fields.ts'
-import { badRequest, conflict, missingStub, RequestError } from '../document/request-error.ts'
+import { badRequest, missingStub } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
 import type { RevisionNode } from '../document/revision-tree.ts'
 import { decodeBase64 } from '../encoding/base64-text.ts'
 import type { AttachmentRecord } from './attachment-record.ts'
 import type { StagedAttachment } from './attachment-store.ts'
-import type { ContentLimit } from './content-limit.ts'
 import type { Database } from './database.ts'
 import type { DatabaseView } from './database-view.ts'
 import type { EditedAttachment } from './edit.ts'
 
-/** Which content is taken, and which is packed when it is stored. */
-export interface AttachmentPolicy {
+/** Which content is packed when it is stored. */
+export interface PackingPolicy {
   /** The level to pack with; undefined where it is not packed. */
   levelFor(contentType: string): number | undefined
-  /** How large the attachment of this name may be; undefined where it may have any size. */
-  limitFor(name: string): ContentLimit | undefined
 }
 
 export interface AttachmentEdits {
   readonly attachments: readonly EditedAttachment[]
-  /** Set where stubs have nothing to stand for, and the edit cannot be written anyway: see `edit.ts`. */
-  readonly refusal?: RequestError
   /** To be called when the document was written, or will not be. */
   release(): void
 }
 
 /** The revision that stubs refer to: a named parent, or the history of one that another server made. */
 export type StubParent =
-  | { readonly kind: 'interactive' | 'branching'; readonly parent: RevisionId | undefined }
+  | { readonly kind: 'interactive'; readonly parent: RevisionId | undefined }
   | { readonly kind: 'replicated'; readonly path: RevisionPath }
 
 export const NO_EDITS: AttachmentEdits = { attachments: [], release: () => {} }
@@ -45,7 +40,7 @@ export async function attachmentEdits(
   id: string,
   fields: readonly AttachmentField[],
   parent: StubParent,
-  policy: AttachmentPolicy,
+  policy: PackingPolicy,
   followed: ReadonlyMap<string, StagedAttachment> = new Map(),
 ): Promise<AttachmentEdits> {
   if (fields.length === 0) return NO_EDITS
@@ -56,7 +51,8 @@ export async function attachmentEdits(
   }
   try {
     const kept = entries.some(({ kind }) => kind === 'stub') ? await stubSource(database, id, parent) : undefined
-    if (kept instanceof RequestError) return { attachments: [], refusal: kept, release }
+    // The writer will find the conflict; there is nothing that stubs could stand for.
+    if (kept === 'conflict') return NO_EDITS
     const isReplicated = parent.kind === 'replicated'
     const attachments: EditedAttachment[] = []
     for (const entry of entries) {
@@ -73,10 +69,7 @@ export async function attachmentEdits(
       const staged =
         entry.kind === 'follows'
           ? followed.get(name)
-          : await database.attachments.stage(once(entry.data), {
-              packLevel: policy.levelFor(contentType),
-              limit: policy.limitFor(name),
-            })
+          : await database.attachments.stage(once(entry.data), { packLevel: policy.levelFor(contentType) })
       if (!staged) throw badRequest(`The content of attachment ${name} does not follow.`)
       releases.push(staged.release)
       attachments.push({ ...staged.content, name, contentType, revpos, puts: staged.puts })
@@ -158,22 +151,20 @@ function keptAttachment(
   return record
 }
 
-/** The attachments that stubs may stand for; a refusal where the edit should not be written anyway. */
+/** The attachments that stubs may stand for; `conflict` where the edit cannot succeed anyway. */
 async function stubSource(
   database: Database,
   id: string,
   parent: StubParent,
-): Promise<readonly AttachmentRecord[] | RequestError> {
+): Promise<readonly AttachmentRecord[] | 'conflict'> {
   using view = database.view()
   const record = await view.record(id)
   if (parent.kind === 'replicated') return await replicatedSource(view, id, parent.path)
-  // A branch is written also where an edit would conflict: without a parent it has nothing to keep.
-  const nothing = parent.kind === 'branching' ? [] : conflict()
-  if (!record) return parent.parent === undefined ? [] : nothing
+  if (!record) return parent.parent === undefined ? [] : 'conflict'
   const tree = await view.tree(id, record)
-  if (parent.parent === undefined && !record.deleted) return nothing
+  if (parent.parent === undefined && !record.deleted) return 'conflict'
   const node = tree.find(parent.parent ?? record.winner)
-  return node && node.status !== 'missing' ? await attachmentsOf(view, node) : nothing
+  return node && node.status !== 'missing' ? await attachmentsOf(view, node) : 'conflict'
 }
 
 /** Of the nearest ancestor that has a body. A revision that is known already needs nothing. */
@@ -181,14 +172,13 @@ async function replicatedSource(
   view: DatabaseView,
   id: string,
   path: RevisionPath,
-): Promise<readonly AttachmentRecord[] | RequestError> {
+): Promise<readonly AttachmentRecord[] | 'conflict'> {
   const record = await view.record(id)
   const tree = record && (await view.tree(id, record))
   const place = tree?.locate(path.start, path.hashes[0] ?? '')
-  const missing = missingStub(`Previous revision missing for document ${id}`)
-  if (tree && place && tree.nodeAt(place).status !== 'missing') return missing
+  if (tree && place && tree.nodeAt(place).status !== 'missing') return 'conflict'
   const nearest = tree?.nearestBody(path)
-  if (!nearest) throw missing
+  if (!nearest) throw missingStub(`Previous revision missing for document ${id}`)
   return attachmentsOf(view, nearest)
 }
 

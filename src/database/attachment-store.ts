@@ -1,15 +1,15 @@
 /**
  * The bytes of a database's attachments. What is uploaded goes to the store in small commits as it arrives and is never
  * whole in memory; nothing refers to it before the document's revision is committed. A small one stays in memory and
- * goes into that very commit. What nothing refers to is removed by compaction, unless somebody is at it.
+ * goes into that very commit. What an upload leaves that no revision refers to is removed when its last user lets go of
+ * it; what nothing refers to any more is removed by compaction.
  */
 import { createHash } from 'node:crypto'
 import type { KeyRange, Put, Store } from '../storage/store.ts'
-import { CHUNK_BYTES, slicesOf } from './attachment-chunks.ts'
+import { slicesOf } from './attachment-chunks.ts'
 import type { AttachmentContent } from './attachment-record.ts'
-import { type ContentLimit, limitedContent } from './content-limit.ts'
+import { ChunkWriter } from './chunk-writer.ts'
 import { gzipped } from './gzip.ts'
-import { CheckedGzip } from './gzip-check.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from './keys.ts'
 
 export interface StagingOptions {
@@ -19,8 +19,6 @@ export interface StagingOptions {
   readonly encoding?: 'gzip' | undefined
   /** What they unpack to, where the sender says so. */
   readonly length?: number | undefined
-  /** How large it may be; undefined where it may have any size. */
-  readonly limit?: ContentLimit | undefined
 }
 
 /** An attachment whose bytes are here, and which no document has yet. */
@@ -31,9 +29,6 @@ export interface StagedAttachment {
   /** To be called when the document was written, or will not be. */
   release(): void
 }
-
-/** Chunks are committed when so many bytes have come together; what is less waits for the document's own commit. */
-const SPILL_BYTES = 4 * CHUNK_BYTES
 
 /** Read from the store at once. */
 const READ_CHUNKS = 4
@@ -46,25 +41,28 @@ export class AttachmentStore {
   readonly #condemned = new Set<number>()
   /** While unreferenced bytes are being removed: what was used since that began. */
   #spared: Set<number> | undefined
+  /** Numbers with chunks in the store that no revision refers to yet. */
+  readonly #unreferenced = new Set<number>()
   #lastNumber: Promise<number> | undefined
 
   constructor(store: Store) {
     this.#store = store
   }
 
-  /** Takes an upload in. If it breaks off, what came of it is left to compaction. */
+  /** Takes an upload in. If it breaks off, what came of it is removed. */
   async stage(source: AsyncIterable<Buffer>, options: StagingOptions = {}): Promise<StagedAttachment> {
     const number = await this.#nextNumber()
     const release = this.use(number)
+    const chunks = new ChunkWriter(this.#store, number)
     try {
-      const chunks = new ChunkWriter(this.#store, number)
-      const limited = options.limit ? limitedContent(source, options.limit) : source
-      const checked = options.encoding ? new CheckedGzip(limited, options.limit) : undefined
-      const sent = new MeasuredSource(checked ?? limited)
+      const sent = new MeasuredSource(source)
       const isPacked = options.packLevel !== undefined
       const stored = isPacked ? new MeasuredSource(gzipped(sent, options.packLevel)) : sent
-      for await (const piece of stored) await chunks.add(piece)
-      const puts = chunks.finish()
+      for await (const piece of stored) {
+        const committing = chunks.add(piece)
+        if (committing) await committing
+      }
+      const puts = await chunks.finish()
       const md5 = sent.md5()
       const content: AttachmentContent = {
         number,
@@ -73,13 +71,20 @@ export class AttachmentStore {
         encoding: isPacked ? 'gzip' : options.encoding,
         storedLength: stored.length,
         storedMd5: isPacked ? stored.md5() : md5,
-        unpackedLength: checked?.unpackedLength,
       }
+      if (chunks.hasCommitted) this.#unreferenced.add(number)
       return { content, puts, release }
     } catch (error) {
+      await chunks.stop()
+      if (chunks.hasCommitted) this.#unreferenced.add(number)
       release()
       throw error
     }
+  }
+
+  /** For the writer: revisions that refer to these numbers are about to be committed. From then on they stay. */
+  refer(numbers: readonly number[]): void {
+    for (const number of numbers) this.#unreferenced.delete(number)
   }
 
   /** Stored bytes from `start` to `end` (exclusive). Each piece is read from the newest state: chunks never change. */
@@ -147,8 +152,15 @@ export class AttachmentStore {
       isUsed = false
       const users = (this.#inUse.get(number) ?? 1) - 1
       if (users > 0) this.#inUse.set(number, users)
-      else this.#inUse.delete(number)
+      else this.#letGo(number)
     }
+  }
+
+  #letGo(number: number): void {
+    this.#inUse.delete(number)
+    if (!this.#unreferenced.delete(number)) return
+    // Where that fails, compaction finds them.
+    this.#remove(number).catch(() => {})
   }
 
   /**
@@ -243,47 +255,5 @@ class MeasuredSource implements AsyncIterable<Buffer> {
   /** Of all that passed, in Base64; to be asked once. */
   md5(): string {
     return this.#hash.digest('base64')
-  }
-}
-
-/** Cuts a stream of bytes into chunks, and commits them when enough have come together. */
-class ChunkWriter {
-  readonly #store: Store
-  readonly #number: number
-  #pieces: Buffer[] = []
-  #pieceBytes = 0
-  #chunks = 0
-  #puts: Put[] = []
-
-  constructor(store: Store, number: number) {
-    this.#store = store
-    this.#number = number
-  }
-
-  async add(piece: Buffer): Promise<void> {
-    this.#pieces.push(piece)
-    this.#pieceBytes += piece.length
-    if (this.#pieceBytes < CHUNK_BYTES) return
-    let rest = Buffer.concat(this.#pieces)
-    for (; rest.length >= CHUNK_BYTES; rest = rest.subarray(CHUNK_BYTES)) this.#put(rest.subarray(0, CHUNK_BYTES))
-    this.#pieces = rest.length > 0 ? [rest] : []
-    this.#pieceBytes = rest.length
-    if (this.#puts.length * CHUNK_BYTES >= SPILL_BYTES) await this.#spill()
-  }
-
-  /** The chunks that were not committed. */
-  finish(): readonly Put[] {
-    if (this.#pieceBytes > 0 || this.#chunks === 0) this.#put(Buffer.concat(this.#pieces))
-    return this.#puts
-  }
-
-  #put(chunk: Buffer): void {
-    this.#puts.push([attachmentKey(this.#number, this.#chunks++), chunk])
-  }
-
-  async #spill(): Promise<void> {
-    const puts = this.#puts
-    this.#puts = []
-    await this.#store.commit({ puts, unreferenced: true })
   }
 }

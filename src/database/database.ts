@@ -28,7 +28,7 @@ import { type Purged, type PurgeRequest, planPurge } from './purge.ts'
 import type { UserContext } from './user-context.ts'
 import { Validation } from './validation.ts'
 import { Validators } from './validators.ts'
-import { WriteQueue } from './write-queue.ts'
+import { type CommitListener, WriteQueue } from './write-queue.ts'
 
 export interface DatabaseSurroundings {
   readonly clock: Clock
@@ -217,16 +217,22 @@ export class Database {
     return this.#commit(edits)
   }
 
-  /** Takes an edit to be written soon, together with others; a failure is only logged. */
-  writeLater(edit: DocumentEdit): void {
-    // The contents of its attachments must be there when it is written: no compaction may take them for lost.
-    const { attachments = [] } = edit.kind === 'local' ? {} : edit
-    const leases = attachments.map(({ number }) => this.attachments.use(number))
-    const release = () => {
-      for (const each of leases) each()
+  /** Takes edits to be written soon, together with others; failures are only logged. */
+  writeLater(edits: readonly DocumentEdit[]): void {
+    // Whoever uploaded their attachments lets go of them before they are written.
+    for (const edit of edits) {
+      const release = this.#useAttachments(edit)
+      if (this.#access) this.#batched.follow([edit], this.write([edit]).finally(release))
+      else this.#batched.add([edit], (some) => this.#commit(some).finally(release))
     }
-    if (this.#access) this.#batched.follow(edit, this.write([edit]), release)
-    else this.#batched.add(edit, (some) => this.#commit(some), release)
+  }
+
+  #useAttachments(edit: DocumentEdit): () => void {
+    const attachments = edit.kind === 'local' ? [] : (edit.attachments ?? [])
+    const releases = attachments.map(({ number }) => this.attachments.use(number))
+    return () => {
+      for (const release of releases) release()
+    }
   }
 
   /** Resolves when everything that was accepted so far is on disk. */
@@ -368,7 +374,8 @@ function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseS
   const designs = surroundings.designs ?? new DesignCache()
   const view = () => new DatabaseView(store.snapshot())
   const validators = new Validators(uuid, designs, view)
-  const queue = new WriteQueue(store, ranks, (state, written) => {
+  const attachments = new AttachmentStore(store)
+  const committed: CommitListener = (state, written) => {
     parts.latestState = state
     if (written?.some(isDesignId)) {
       parts.designsMark = {}
@@ -376,7 +383,8 @@ function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseS
     }
     for (const listener of listeners) listener(state.updateSequence)
     if (written) for (const event of updateEvents(store.name, written)) surroundings.onEvent?.(event)
-  })
+  }
+  const queue = new WriteQueue(store, ranks, committed, (numbers) => attachments.refer(numbers))
   const { functions } = surroundings
   const parts: DatabaseParts = {
     store,
@@ -389,7 +397,7 @@ function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseS
     surroundings,
     openedUs: surroundings.clock.nowUs(),
     ranks,
-    attachments: new AttachmentStore(store),
+    attachments,
     queue,
     batched: new BatchedWrites(surroundings.log),
     listeners,

@@ -27,6 +27,8 @@ export interface BatchPlan {
   readonly outcomes: readonly EditOutcome[][]
   /** The ids of the documents that change; left out where none does. */
   readonly written?: readonly string[]
+  /** The numbers of attachments that new revisions refer to. */
+  readonly attachments: readonly number[]
 }
 
 export async function planBatch(
@@ -43,9 +45,15 @@ export async function planBatch(
   const changes = batch.changes()
   await changes.finish(snapshot, ranks)
   // Nothing decided, nothing written: a conflict costs no commit and wakes nobody.
-  if (operationCount(changes) === 0) return { changes, state, outcomes }
+  if (operationCount(changes) === 0) return { changes, state, outcomes, attachments: [] }
   const { written } = batch
-  return { changes, state: batch.state, outcomes, ...(written.length > 0 && { written }) }
+  return {
+    changes,
+    state: batch.state,
+    outcomes,
+    attachments: batch.attachments,
+    ...(written.length > 0 && { written }),
+  }
 }
 
 /** A record of the batch's own making. */
@@ -83,6 +91,8 @@ class EditBatch {
   readonly #changed: WorkingDocument[] = []
   readonly #locals: ReadonlyMap<string, WorkingLocal>
   readonly #changes: DocumentChanges
+  /** The numbers of attachments that new revisions refer to. */
+  readonly attachments: number[] = []
   #request = 0
 
   constructor(
@@ -154,8 +164,6 @@ class EditBatch {
     const decision = decide(current?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
     if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
     if (decision.outcome === 'written') {
-      // What the edit was made from is not there any more, such as the document that it would have conflicted with.
-      if (edit.refusal && decision.storesBody) return { outcome: 'refused', error: edit.refusal }
       if (!document.after) this.#changed.push(document)
       document.after = this.#recordOf(decision, current, edit)
       if (document.changedBy !== this.#request) changed.push(document)
@@ -185,7 +193,10 @@ class EditBatch {
 
   #storeBody(number: number, body: StoredBody, { attachments = [] }: BodyEdit): void {
     this.#changes.putBody(number, body)
-    for (const { puts } of attachments) for (const put of puts) this.#changes.puts.push(put)
+    for (const attachment of attachments) {
+      for (const put of attachment.puts) this.#changes.puts.push(put)
+      this.attachments.push(attachment.number)
+    }
     this.state.nextBody = number + 1
   }
 

@@ -21,7 +21,12 @@ export interface SoloPlan<T> {
   readonly result: T
   /** The ids of documents that are others now; left out where none was to change. */
   readonly written?: readonly string[]
+  /** The numbers of attachments that new revisions refer to. */
+  readonly attachments?: readonly number[]
 }
+
+/** Called before a commit with the numbers of attachments that its revisions refer to. */
+export type ReferenceListener = (attachments: readonly number[]) => void
 
 /** Called after a commit, with the documents that it was for, if it was for documents. */
 export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
@@ -62,14 +67,16 @@ export class WriteQueue {
   readonly #store: Store
   readonly #ranks: RankTree
   readonly #onCommitted: CommitListener
+  readonly #onReference: ReferenceListener
   readonly #waiting: (WaitingEdits | WaitingSolo)[] = []
   #waitingBytes = 0
   #running: Promise<void> | undefined
 
-  constructor(store: Store, ranks: RankTree, onCommitted: CommitListener) {
+  constructor(store: Store, ranks: RankTree, onCommitted: CommitListener, onReference: ReferenceListener = () => {}) {
     this.#store = store
     this.#ranks = ranks
     this.#onCommitted = onCommitted
+    this.#onReference = onReference
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
@@ -173,12 +180,14 @@ export class WriteQueue {
       using snapshot = this.#store.snapshot()
       const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
       const before = stored ? decodeState(stored) : INITIAL_STATE
-      const { changes, state, result, written } = await plan(snapshot, before)
+      const { changes, state, result, written, attachments } = await plan(snapshot, before)
       const operations = operationCount(changes)
       if (operations === 0 && state === before) return result
       // One more is for the numbers of the database.
       if (operations >= COMMIT_OPERATIONS_LIMIT) throw new TooManyOperationsError()
       snapshot.release()
+      // Before, and not after: a commit that fails may be on disk all the same.
+      if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
       if (outcome === 'committed') {

@@ -31,13 +31,14 @@ import { readVersion, VERSION_KEY, versionBytes } from './store-version.ts'
 export interface StoreFiles {
   readonly open: OpenFiles
   /** A path for the next generation of the store. */
-  nextPath(): Promise<string>
+  nextPath(name: string): string
   /** Removes a file: its name at once, its bytes when the last user is gone. */
   discard(path: string): Promise<void>
 }
 
 export class LmdbStore implements Store {
   readonly name: string
+  readonly keepsValues = false
   readonly #files: StoreFiles
   readonly #queue = new CommitQueue((group) => this.#write(group))
   readonly #gone = new AbortController()
@@ -63,7 +64,7 @@ export class LmdbStore implements Store {
     return this.#path
   }
 
-  /** Another process wrote the store anew: from now on it is the file at this path. */
+  /** Another thread wrote the store anew: from now on it is the file at this path. */
   async moveTo(path: string): Promise<void> {
     this.#assertThere()
     const old = this.#path
@@ -113,7 +114,7 @@ export class LmdbStore implements Store {
     return this.#use(async (environment) => {
       this.#version ??= readVersion(environment)
       let judged = judge(group, this.#version)
-      // Another process may have written meanwhile: what is on disk decides.
+      // Another thread may have written meanwhile: what is on disk decides.
       if (judged.accepted.length < group.length) judged = judge(group, readVersion(environment))
       const { outcomes, accepted, version } = judged
       if (accepted.length > 0) {
@@ -135,7 +136,7 @@ export class LmdbStore implements Store {
 
   async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
     const old = this.#path
-    const path = await this.#files.nextPath()
+    const path = this.#files.nextPath(this.name)
     const version = await this.#use(async (environment) => readVersion(environment) + 1)
     {
       await using next = await ReplacementFile.begin(path, old)
@@ -156,7 +157,7 @@ export class LmdbStore implements Store {
     const old = this.#path
     await this.#use(async (environment) => {
       try {
-        await compactInto(await this.#files.nextPath(), environment, {
+        await compactInto(this.#files.nextPath(this.name), environment, {
           onProgress: onProgress ?? (() => {}),
           signal: signal ? AbortSignal.any([signal, this.#gone.signal]) : this.#gone.signal,
           observeWrites: (listener) => {

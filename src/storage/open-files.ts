@@ -3,7 +3,7 @@
  * of idle ones, and the one that was idle longest is closed first. A file in use is never closed under its users.
  */
 import assert from 'node:assert/strict'
-import { type EnvironmentOptions, LmdbEnvironment } from './lmdb-environment.ts'
+import { LmdbEnvironment } from './lmdb-environment.ts'
 
 export class OpenFiles {
   /** Files without users that stay open; a new limit counts from the next release on. */
@@ -14,11 +14,12 @@ export class OpenFiles {
   #releases = 0
   readonly #closing = new Set<Promise<void>>()
 
-  readonly #options: EnvironmentOptions
+  readonly #isShared: boolean
 
-  constructor(idleLimit: number, options: EnvironmentOptions = {}) {
+  /** Files that other threads write to as well are shared. */
+  constructor(idleLimit: number, { isShared = false }: { readonly isShared?: boolean } = {}) {
     this.idleLimit = idleLimit
-    this.#options = options
+    this.#isShared = isShared
   }
 
   /** Opens the file unless it is open. Each acquire wants its release. */
@@ -26,7 +27,7 @@ export class OpenFiles {
     let file = this.#files.get(path)
     if (!file) {
       file = {
-        environment: new LmdbEnvironment(path, this.#options),
+        environment: new LmdbEnvironment(path, { isShared: this.#isShared }),
         users: 0,
         lastRelease: 0,
         onClosed: undefined,
@@ -67,19 +68,9 @@ export class OpenFiles {
     return this.#files.keys()
   }
 
-  /** Takes back the reader slots of processes that are dead, if the file is open. */
-  clearReaders(path: string): void {
-    this.#files.get(path)?.environment.clearReaders()
-  }
-
   /** Closes what is idle and waits for all closing under way. */
   async close(): Promise<void> {
     for (const file of this.#idle()) this.#close(file)
-    await this.closed()
-  }
-
-  /** Resolves when all closing that is under way is done. */
-  async closed(): Promise<void> {
     await Promise.all(this.#closing)
   }
 

@@ -23,6 +23,8 @@ export interface Store {
   readonly name: string
   /** True once the store was dropped: it never comes back, a store created later under its name is another one. */
   readonly dropped: boolean
+  /** Whether it goes on using the buffers of values after they were committed; otherwise they may be used again. */
+  readonly keepsValues: boolean
   /** The state as of now; it stays as it is however many commits follow. Must be released. */
   snapshot(): SharedSnapshot
   /** All or nothing. Resolves when the changes are on disk, and not before. */
@@ -81,7 +83,7 @@ export interface Page extends PackedRows {
   readonly next: KeyRange | undefined
 }
 
-/** Applied in this order: clears, then deletes, then puts, then packed rows. The engine keeps the buffers: they must not change any more. */
+/** Applied in this order: clears, then deletes, then puts, then packed rows. The buffers must not change before it is done, and never where the store keeps them. */
 export interface Changes {
   readonly clears?: readonly KeyRange[]
   readonly deletes?: readonly Uint8Array[]

@@ -29,6 +29,10 @@ class WatchedStore implements Store {
     return this.#store.name
   }
 
+  get keepsValues() {
+    return this.#store.keepsValues
+  }
+
   get dropped() {
     return this.#store.dropped
   }

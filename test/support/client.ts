@@ -256,6 +256,11 @@ export class RawConnection {
     this.#socket.write(bytes)
   }
 
+  /** Whether all that was written is on its way. */
+  get isDrained(): boolean {
+    return this.#socket.writableLength === 0
+  }
+
   async receives(pattern: RegExp | string): Promise<string> {
     await until(async () => this.#ended || matches(this.#received, pattern))
     expect(this.#received).toMatch(pattern)
