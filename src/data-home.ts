@@ -12,10 +12,12 @@ import { LmdbEngine, type LmdbEngineOptions } from './storage/lmdb-engine.ts'
 import { MemoryEngine } from './storage/memory-engine.ts'
 import { DataFolderError } from './storage/storage-error.ts'
 import type { StorageEngine } from './storage/store.ts'
+import { makeFolder } from './storage/store-file.ts'
+import { awaitVacancy } from './storage/tenancy-lock.ts'
 import { RunFiles } from './views/building/run-files.ts'
 import { type IndexRunner, LocalRunner } from './views/index-runner.ts'
-import type { ThreadSettings } from './views/threads/index-message.ts'
-import { ThreadRunner } from './views/threads/thread-runner.ts'
+import type { ProcessSettings } from './views/processes/index-message.ts'
+import { ProcessRunner } from './views/processes/process-runner.ts'
 
 /** The databases of a server and their indexes, opened. */
 export interface OpenData {
@@ -33,7 +35,7 @@ export interface OpenData {
 /** What the work on indexes needs. */
 export interface RunnerOptions {
   readonly functions: Functions
-  readonly settings: () => ThreadSettings
+  readonly settings: () => ProcessSettings
   /** Whether functions of this language run in the sandbox. */
   readonly isSandboxed: (language: string) => boolean
   readonly log: Log
@@ -76,7 +78,7 @@ export function memoryHome(): DataHome {
     open: async () => ({
       engine,
       indexEngine,
-      // No other thread reaches this memory.
+      // No other process reaches this memory.
       indexRunner: ({ functions }) => new LocalRunner(functions),
       openFiles: () => 0,
       openDatabases: () => undefined,
@@ -111,7 +113,10 @@ async function openFolders(home: string, folders: DataFolders, idleFiles: number
     for (const path of new Set([databases, indexes])) if (path !== home) others.push(await DataFolder.open(path))
     const engine = await openEngine(databases, { folder: databases, idleFiles })
     opened.push(engine)
-    const indexEngine = await openEngine(indexes, { folder: join(indexes, INDEXES), idleFiles, isShared: true })
+    const folder = join(indexes, INDEXES)
+    await makeFolder(folder)
+    await awaitVacancy(folder)
+    const indexEngine = await openEngine(indexes, { folder, idleFiles, isShared: true })
     opened.push(indexEngine)
     return {
       engine,
@@ -121,7 +126,7 @@ async function openFolders(home: string, folders: DataFolders, idleFiles: number
           sortBytes: () => options.settings().sortBytes,
           runsOf: (store) => new RunFiles(indexEngine.scratchFolder(store)),
         })
-        return new ThreadRunner({ ...options, databases: engine, indexes: indexEngine, local })
+        return new ProcessRunner({ ...options, databases: engine, indexes: indexEngine, folder, local })
       },
       openFiles: () => [...engine.openNames(), ...indexEngine.openNames()].filter(isOfUsers).length,
       // One that is being compacted has two files.

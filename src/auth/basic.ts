@@ -5,11 +5,12 @@ export interface Credentials {
   readonly password: string
 }
 
-const SCHEME = 'Basic '
+/** Names of schemes are the same in any letter case. */
+const SCHEME = 'basic '
 
 /** Undefined when there are none; `_:_` is how a browser is made to forget the ones it has. */
 export function basicCredentials(authorization: string | undefined): Credentials | undefined {
-  if (!authorization?.startsWith(SCHEME)) return undefined
+  if (authorization?.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
   const text = Buffer.from(authorization.slice(SCHEME.length).trim(), 'base64').toString()
   const colon = text.indexOf(':')
   if (colon < 0 || text === '_:_') return undefined

@@ -5,6 +5,7 @@
 import { listedHandlers } from '../config/handler-list.ts'
 import { ANONYMOUS, NAMELESS_ADMIN, type UserContext } from '../database/user-context.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { randomUuid } from '../runtime/uuids.ts'
 import { type AuthRequest, targetOf } from './auth-request.ts'
 import type { AuthSettings } from './auth-settings.ts'
 import { basicCredentials, type Credentials } from './basic.ts'
@@ -17,7 +18,7 @@ import { equalTexts } from './passwords.ts'
 import { proxyUser } from './proxy.ts'
 import type { KnownState, Recognized } from './recognized.ts'
 import { unauthorized } from './rights.ts'
-import { ageOf, provenTime, type SessionToken, tokenOf } from './session-cookie.ts'
+import { ageOf, hasSessionCookie, provenTime, type SessionToken, tokenOf } from './session-cookie.ts'
 import { contextOf, type UserDirectory, type UserRecord } from './user-directory.ts'
 
 /** Who a request comes from, and how that is known. */
@@ -77,20 +78,20 @@ export function authenticate(
     // Most have nothing to look at, so that nothing is to be waited for.
     if (found instanceof Promise) {
       return found.then((later) =>
-        later ? authenticationOf(later, name) : authenticate(request, tools, names.slice(i + 1)),
+        later ? authenticationOf(later, name, tools) : authenticate(request, tools, names.slice(i + 1)),
       )
     }
-    if (found) return authenticationOf(found, name)
+    if (found) return authenticationOf(found, name, tools)
   }
   return nobody(request, tools)
 }
 
-function authenticationOf({ user, session }: Known, handler: HandlerName): Authentication {
-  return { user, session, handler }
+function authenticationOf({ user, session }: Known, handler: HandlerName, { settings }: HandlerTools): Authentication {
+  return { user: settings.isOpen && user !== NAMELESS_ADMIN ? { ...user, isUnbound: true } : user, session, handler }
 }
 
 function nobody(request: AuthRequest, { settings }: HandlerTools): Authentication {
-  if (settings.requiresUser && !isLogin(request)) throw unauthorized('Authentication required.')
+  if (settings.requiresUser && !isLogin(request) && !isLogout(request)) throw unauthorized('Authentication required.')
   return { user: ANONYMOUS, handler: undefined }
 }
 
@@ -117,7 +118,16 @@ function isHandlerName(name: string | undefined): name is HandlerName {
 
 /** Where everybody has to log in, that must be possible. */
 function isLogin(request: AuthRequest): boolean {
-  return request.method === 'POST' && /^\/+_session\/*$/.test(targetOf(request).path)
+  return request.method === 'POST' && isForSession(request)
+}
+
+/** Whoever sends a session cookie may have it taken away, whatever it is worth. */
+function isLogout(request: AuthRequest): boolean {
+  return request.method === 'DELETE' && isForSession(request) && hasSessionCookie(request.headers.cookie)
+}
+
+function isForSession(request: AuthRequest): boolean {
+  return /^\/+_session\/*$/.test(targetOf(request).path)
 }
 
 function known(user: UserContext | undefined): Known | undefined {
@@ -129,13 +139,26 @@ function cookie(request: AuthRequest, tools: HandlerTools): Known | undefined | 
   if (header === undefined) return undefined
   const recognized = tools.sessions.find(request.connection, header)
   if (recognized) return sessionOf(recognized.record, recognized.proof, tools)
-  const token = tokenOf(header)
+  const token = sentToken(request, header)
   if (!token || tools.settings.secret === undefined) return undefined
   const state = tools.directory.state()
   const record = tools.directory.find(token.name)
   const proven = (found: UserRecord | undefined) => provenSession(request, { header, token, state }, found, tools)
   return record instanceof Promise ? record.then(proven) : proven(record)
 }
+
+/** Throws where there is a token that nobody made here, unless it is to be taken away. */
+function sentToken(request: AuthRequest, header: string): SessionToken | undefined {
+  try {
+    return tokenOf(header)
+  } catch (error) {
+    if (isLogout(request)) return undefined
+    throw error
+  }
+}
+
+/** For users that are not there, so that the same is computed for them. */
+const DECOY_SALT = randomUuid()
 
 interface SentToken {
   readonly header: string
@@ -150,10 +173,10 @@ function provenSession(
   tools: HandlerTools,
 ): Known | undefined {
   const { secret } = tools.settings
+  if (secret === undefined) return undefined
   const salt = record?.password?.salt
-  if (!record || salt === undefined || secret === undefined) return undefined
-  const proof = provenTime(token, { secret, salt })
-  if (proof === undefined) return undefined
+  const proof = provenTime(token, { secret, salt: salt ?? DECOY_SALT })
+  if (!record || salt === undefined || proof === undefined) return undefined
   tools.sessions.note(connection, { header, record, proof }, state)
   return sessionOf(record, proof, tools)
 }

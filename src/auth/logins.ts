@@ -4,11 +4,11 @@ import type { NewRevisionEdit } from '../database/edit.ts'
 import { openRevision } from '../database/open-document.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
-import { randomUuid } from '../runtime/uuids.ts'
 import type { AuthSettings } from './auth-settings.ts'
 import type { Credentials } from './basic.ts'
 import { LoginThrottle } from './login-throttle.ts'
-import { type HashingOptions, hashUserPassword, type PasswordHash, userPasswordHash } from './passwords.ts'
+import { LoginWork } from './login-work.ts'
+import { hashUserPassword, type PasswordHash } from './passwords.ts'
 import { forbidden } from './rights.ts'
 import { isAdministrator, type UserDirectory, type UserRecord } from './user-directory.ts'
 import type { UserDocument } from './user-documents.ts'
@@ -20,10 +20,8 @@ export class Logins {
   readonly #directory: UserDirectory
   readonly #users: () => Promise<Database>
   readonly #log: Log
-  readonly #verified = new VerifiedPasswords()
+  readonly #verified: VerifiedPasswords
   readonly #throttle: LoginThrottle
-  /** What a password for nobody is compared with, so that it takes as long as one for somebody. */
-  #decoy: { readonly hashing: HashingOptions; readonly hash: PasswordHash | undefined } | undefined
 
   constructor(
     settings: AuthSettings,
@@ -35,6 +33,7 @@ export class Logins {
     this.#directory = directory
     this.#users = users
     this.#log = log
+    this.#verified = new VerifiedPasswords(new LoginWork(settings))
     this.#throttle = new LoginThrottle(() => settings.throttle, clock)
   }
 
@@ -72,8 +71,7 @@ export class Logins {
     const record = await found
     const stored = record?.password
     if (stored) this.#checkIterations(stored)
-    const hash = stored ?? (await this.#decoyHash())
-    const isRight = hash !== undefined && (await this.#verified.verify(stored ? name : '', password, hash))
+    const isRight = await this.#verified.verify(name, password, stored)
     if (!record || !stored || !isRight) {
       await this.#throttle.wrong(name)
       return undefined
@@ -93,15 +91,6 @@ export class Logins {
     const { least, most } = this.#settings.iterationLimits
     if (stored.iterations < least) throw forbidden('Iteration count is too low for this server')
     if (stored.iterations > most) throw forbidden('Iteration count is too high for this server')
-  }
-
-  async #decoyHash(): Promise<PasswordHash | undefined> {
-    const { hashing } = this.#settings
-    const known = this.#decoy
-    if (known?.hashing.scheme === hashing.scheme && known.hashing.iterations === hashing.iterations) return known.hash
-    const hash = userPasswordHash(await hashUserPassword(randomUuid(), hashing))
-    this.#decoy = { hashing, hash }
-    return hash
   }
 
   /** A fast hash of old days gives way to a slow one, now that the password is known. */

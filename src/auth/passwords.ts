@@ -66,13 +66,16 @@ export function parseAdminHash(text: string): PasswordHash | undefined {
   return slowHash(prf, key, salt, Number(iterations))
 }
 
+/** New hashes wait for each other, apart from logins. */
+const hashing = new Turns(Math.min(4, availableParallelism()))
+
 export async function hashUserPassword(
   plain: string,
   { scheme, iterations }: HashingOptions,
 ): Promise<PasswordMembers> {
   const salt = randomUuid()
   if (scheme === 'simple') return { password_scheme: scheme, password_sha: sha(plain, salt).toString('hex'), salt }
-  const key = await derive(plain, salt, iterations, SHA1_BYTES, 'sha1')
+  const key = await hashing.run(() => derivedKey(plain, { salt, iterations, digest: 'sha1' }))
   return { password_scheme: scheme, iterations, derived_key: key.toString('hex'), salt }
 }
 
@@ -90,14 +93,20 @@ export function userPasswordHash(document: Readonly<Record<string, unknown>>): P
   return slowHash(prf, derived_key, salt, iterations)
 }
 
-/** Takes as long for a wrong password as for the right one. */
-export async function verifyPassword(plain: string, stored: PasswordHash): Promise<boolean> {
-  const { hash, salt } = stored
-  const computed =
-    stored.scheme === 'simple'
-      ? sha(plain, salt)
-      : await derive(plain, salt, stored.iterations, hash.length, stored.digest)
-  return computed.length === hash.length && timingSafeEqual(computed, hash)
+/** Whether a password is that of the hash. One for nobody takes a step too, so that there are as many. */
+export async function matches(plain: string, stored: PasswordHash | undefined): Promise<boolean> {
+  if (stored?.scheme !== 'pbkdf2') await derivedKey(plain, { salt: '', iterations: 1, digest: 'sha1' })
+  if (!stored) return false
+  const computed = stored.scheme === 'simple' ? sha(plain, stored.salt) : await derivedKey(plain, stored)
+  return computed.length === stored.hash.length && timingSafeEqual(computed, stored.hash)
+}
+
+/** What a wrong password for this hash costs, in iterations of a digest. */
+export function workOf(stored: PasswordHash): { readonly digest: string; readonly iterations: number } {
+  if (stored.scheme === 'simple') return { digest: 'sha1', iterations: 1 }
+  // A key that is longer than its digest is made of several, each with all iterations.
+  const blocks = Math.ceil(stored.hash.length / (DIGEST_BYTES.get(stored.digest) ?? stored.hash.length))
+  return { digest: stored.digest, iterations: stored.iterations * blocks }
 }
 
 /** Compares texts in a time that says nothing of where they differ. */
@@ -108,12 +117,18 @@ export function equalTexts(one: string, other: string): boolean {
 
 const pbkdf2Promise = promisify(pbkdf2)
 
-/** Threads that hash at a time: the others are for reading and writing, however many passwords come in. */
-const MOST_DERIVATIONS = Math.min(4, availableParallelism())
-const derivations = new Turns(MOST_DERIVATIONS)
+interface Derivation {
+  readonly salt: string
+  readonly iterations: number
+  readonly digest: string
+  /** What the key is to be like; as long as the digest where there is nothing yet. */
+  readonly hash?: Buffer
+}
 
-function derive(plain: string, salt: string, iterations: number, bytes: number, digest: string): Promise<Buffer> {
-  return derivations.run(() => pbkdf2Promise(plain, salt, iterations, bytes, digest))
+/** Off the main thread. */
+export function derivedKey(plain: string, { salt, iterations, digest, hash }: Derivation): Promise<Buffer> {
+  const sizeBytes = hash?.length ?? DIGEST_BYTES.get(digest) ?? SHA1_BYTES
+  return pbkdf2Promise(plain, salt, iterations, sizeBytes, digest)
 }
 
 const SHA1_BYTES = 20
@@ -123,6 +138,14 @@ const KEY_BYTES = { least: 16, most: 64 }
 
 /** Of documents that do not say. */
 const DEFAULT_ITERATIONS = 10_000
+
+const DIGEST_BYTES: ReadonlyMap<string, number> = new Map([
+  ['sha1', SHA1_BYTES],
+  ['sha224', 28],
+  ['sha256', 32],
+  ['sha384', 48],
+  ['sha512', 64],
+])
 
 /** What Node's own derivation takes. */
 const MOST_ITERATIONS = 2 ** 31 - 1

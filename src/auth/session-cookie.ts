@@ -36,6 +36,11 @@ export function tokenOf(cookies: string | undefined): SessionToken | undefined {
   return value ? parseToken(value) : undefined
 }
 
+/** Whether there is one, whatever it says. */
+export function hasSessionCookie(cookies: string | undefined): boolean {
+  return cookies !== undefined && cookieValue(cookies) !== undefined
+}
+
 /** When the token says that it was made, in seconds, if it was made with this key. */
 export function provenTime(token: SessionToken, key: SessionKey): number | undefined {
   const mac = macOf(`${token.name}:${token.time}`, key)

@@ -4,7 +4,8 @@
  * covers the stored hash too, so a new password leaves nothing to match.
  */
 import { hash as digestOf, randomBytes, timingSafeEqual } from 'node:crypto'
-import { type PasswordHash, verifyPassword } from './passwords.ts'
+import type { LoginWork } from './login-work.ts'
+import type { PasswordHash } from './passwords.ts'
 import { RecentMap } from './recent-map.ts'
 
 const MOST_NAMES = 1_000
@@ -15,6 +16,11 @@ export class VerifiedPasswords {
   readonly #identities = new WeakMap<PasswordHash, string>()
   /** Verifications under way: clients with many connections all ask at once. */
   readonly #asked = new Map<string, Promise<boolean>>()
+  readonly #work: LoginWork
+
+  constructor(work: LoginWork) {
+    this.#work = work
+  }
 
   /** Whether this very password was found right before. */
   knows(name: string, password: string, stored: PasswordHash): boolean {
@@ -22,8 +28,9 @@ export class VerifiedPasswords {
     return known !== undefined && timingSafeEqual(known, this.#digest(password, stored))
   }
 
-  async verify(name: string, password: string, stored: PasswordHash): Promise<boolean> {
-    if (this.knows(name, password, stored)) return true
+  /** Undefined stands for a name that nobody has: it takes as long to say so. */
+  async verify(name: string, password: string, stored: PasswordHash | undefined): Promise<boolean> {
+    if (stored && this.knows(name, password, stored)) return true
     const digest = this.#digest(password, stored)
     const question = `${digest.toString('hex')} ${name}`
     const asked = this.#asked.get(question) ?? this.#ask(question, password, stored)
@@ -36,13 +43,13 @@ export class VerifiedPasswords {
     this.#known.clear()
   }
 
-  #ask(question: string, password: string, stored: PasswordHash): Promise<boolean> {
-    const asked = verifyPassword(password, stored).finally(() => this.#asked.delete(question))
+  #ask(question: string, password: string, stored: PasswordHash | undefined): Promise<boolean> {
+    const asked = this.#work.verify(password, stored).finally(() => this.#asked.delete(question))
     this.#asked.set(question, asked)
     return asked
   }
 
-  #digest(password: string, stored: PasswordHash): Buffer {
+  #digest(password: string, stored: PasswordHash = NOBODY): Buffer {
     let identity = this.#identities.get(stored)
     if (identity === undefined) {
       identity = identityOf(stored)
@@ -53,6 +60,8 @@ export class VerifiedPasswords {
     return digestOf('sha256', this.#key + identity + password, 'buffer')
   }
 }
+
+const NOBODY: PasswordHash = { scheme: 'simple', hash: Buffer.alloc(0), salt: '' }
 
 /** A text of its own for each hash. It is JSON, so where it ends is clear whatever follows. */
 function identityOf(stored: PasswordHash): string {

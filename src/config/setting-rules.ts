@@ -38,6 +38,10 @@ interface Rule {
 const isInteger = (value: string) => /^\d{1,15}$/.test(value)
 const count: Rule = { wanted: 'a number of digits only', holds: isInteger }
 const positive: Rule = { wanted: 'a number above zero', holds: (value) => isInteger(value) && Number(value) > 0 }
+const sizeLimit: Rule = {
+  wanted: 'a number above zero, or infinity',
+  holds: (value) => value === 'infinity' || positive.holds(value),
+}
 const port: Rule = {
   wanted: 'a port, a number from 0 to 65535',
   holds: (value) => isInteger(value) && Number(value) <= 65535,
@@ -106,6 +110,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'replicator/retries_per_request': count,
   'replicator/worker_batch_size': positive,
   'replicator/worker_processes': positive,
+  'service/max_attachment_size': sizeLimit,
   'service/max_dbs_open': positive,
   'service/max_document_size': positive,
   'service/os_process_timeout': positive,

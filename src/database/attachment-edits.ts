@@ -3,31 +3,36 @@
  * stored, stubs stand for those of the revision before.
  */
 import type { AttachmentField } from '../document/document-fields.ts'
-import { badRequest, missingStub } from '../document/request-error.ts'
+import { badRequest, conflict, missingStub, RequestError } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
 import type { RevisionNode } from '../document/revision-tree.ts'
 import { decodeBase64 } from '../encoding/base64-text.ts'
 import type { AttachmentRecord } from './attachment-record.ts'
 import type { StagedAttachment } from './attachment-store.ts'
+import type { ContentLimit } from './content-limit.ts'
 import type { Database } from './database.ts'
 import type { DatabaseView } from './database-view.ts'
 import type { EditedAttachment } from './edit.ts'
 
-/** Which content is packed when it is stored. */
-export interface PackingPolicy {
+/** Which content is taken, and which is packed when it is stored. */
+export interface AttachmentPolicy {
   /** The level to pack with; undefined where it is not packed. */
   levelFor(contentType: string): number | undefined
+  /** How large the attachment of this name may be; undefined where it may have any size. */
+  limitFor(name: string): ContentLimit | undefined
 }
 
 export interface AttachmentEdits {
   readonly attachments: readonly EditedAttachment[]
+  /** Set where stubs have nothing to stand for, and the edit cannot be written anyway: see `edit.ts`. */
+  readonly refusal?: RequestError
   /** To be called when the document was written, or will not be. */
   release(): void
 }
 
 /** The revision that stubs refer to: a named parent, or the history of one that another server made. */
 export type StubParent =
-  | { readonly kind: 'interactive'; readonly parent: RevisionId | undefined }
+  | { readonly kind: 'interactive' | 'branching'; readonly parent: RevisionId | undefined }
   | { readonly kind: 'replicated'; readonly path: RevisionPath }
 
 export const NO_EDITS: AttachmentEdits = { attachments: [], release: () => {} }
@@ -40,7 +45,7 @@ export async function attachmentEdits(
   id: string,
   fields: readonly AttachmentField[],
   parent: StubParent,
-  policy: PackingPolicy,
+  policy: AttachmentPolicy,
   followed: ReadonlyMap<string, StagedAttachment> = new Map(),
 ): Promise<AttachmentEdits> {
   if (fields.length === 0) return NO_EDITS
@@ -51,8 +56,7 @@ export async function attachmentEdits(
   }
   try {
     const kept = entries.some(({ kind }) => kind === 'stub') ? await stubSource(database, id, parent) : undefined
-    // The writer will find the conflict; there is nothing that stubs could stand for.
-    if (kept === 'conflict') return NO_EDITS
+    if (kept instanceof RequestError) return { attachments: [], refusal: kept, release }
     const isReplicated = parent.kind === 'replicated'
     const attachments: EditedAttachment[] = []
     for (const entry of entries) {
@@ -69,7 +73,10 @@ export async function attachmentEdits(
       const staged =
         entry.kind === 'follows'
           ? followed.get(name)
-          : await database.attachments.stage(once(entry.data), { packLevel: policy.levelFor(contentType) })
+          : await database.attachments.stage(once(entry.data), {
+              packLevel: policy.levelFor(contentType),
+              limit: policy.limitFor(name),
+            })
       if (!staged) throw badRequest(`The content of attachment ${name} does not follow.`)
       releases.push(staged.release)
       attachments.push({ ...staged.content, name, contentType, revpos, puts: staged.puts })
@@ -151,20 +158,22 @@ function keptAttachment(
   return record
 }
 
-/** The attachments that stubs may stand for; `conflict` where the edit cannot succeed anyway. */
+/** The attachments that stubs may stand for; a refusal where the edit should not be written anyway. */
 async function stubSource(
   database: Database,
   id: string,
   parent: StubParent,
-): Promise<readonly AttachmentRecord[] | 'conflict'> {
+): Promise<readonly AttachmentRecord[] | RequestError> {
   using view = database.view()
   const record = await view.record(id)
   if (parent.kind === 'replicated') return await replicatedSource(view, id, parent.path)
-  if (!record) return parent.parent === undefined ? [] : 'conflict'
+  // A branch is written also where an edit would conflict: without a parent it has nothing to keep.
+  const nothing = parent.kind === 'branching' ? [] : conflict()
+  if (!record) return parent.parent === undefined ? [] : nothing
   const tree = await view.tree(id, record)
-  if (parent.parent === undefined && !record.deleted) return 'conflict'
+  if (parent.parent === undefined && !record.deleted) return nothing
   const node = tree.find(parent.parent ?? record.winner)
-  return node && node.status !== 'missing' ? await attachmentsOf(view, node) : 'conflict'
+  return node && node.status !== 'missing' ? await attachmentsOf(view, node) : nothing
 }
 
 /** Of the nearest ancestor that has a body. A revision that is known already needs nothing. */
@@ -172,13 +181,14 @@ async function replicatedSource(
   view: DatabaseView,
   id: string,
   path: RevisionPath,
-): Promise<readonly AttachmentRecord[] | 'conflict'> {
+): Promise<readonly AttachmentRecord[] | RequestError> {
   const record = await view.record(id)
   const tree = record && (await view.tree(id, record))
   const place = tree?.locate(path.start, path.hashes[0] ?? '')
-  if (tree && place && tree.nodeAt(place).status !== 'missing') return 'conflict'
+  const missing = missingStub(`Previous revision missing for document ${id}`)
+  if (tree && place && tree.nodeAt(place).status !== 'missing') return missing
   const nearest = tree?.nearestBody(path)
-  if (!nearest) throw missingStub(`Previous revision missing for document ${id}`)
+  if (!nearest) throw missing
   return attachmentsOf(view, nearest)
 }
 

@@ -23,6 +23,13 @@ export interface AttachmentContent {
   /** Bytes that are stored, and their MD5: those of the content unless we packed it. */
   readonly storedLength: number
   readonly storedMd5: string
+  /** Bytes that the content unpacks to, where it came packed. */
+  readonly unpackedLength?: number | undefined
+}
+
+/** Whether the bytes are as they came, and came packed: nobody knows the digest of what they unpack to. */
+export function camePacked({ encoding, md5, storedMd5 }: AttachmentContent): boolean {
+  return encoding !== undefined && md5 === storedMd5
 }
 
 /** In the order in which the document lists them. */
@@ -30,9 +37,12 @@ export function encodeAttachments(attachments: readonly AttachmentRecord[]): Buf
   if (attachments.length === 0) return NONE
   return Buffer.from(
     JSON.stringify(
-      attachments.map(({ name, contentType, revpos, number, md5, length, encoding, storedLength, storedMd5 }) => {
+      attachments.map((attachment) => {
+        const { name, contentType, revpos, number, md5, length } = attachment
         const plain = [name, contentType, revpos, number, md5, length]
-        return encoding ? [...plain, storedLength, storedMd5] : plain
+        if (!attachment.encoding) return plain
+        const { storedLength, storedMd5, unpackedLength } = attachment
+        return [...plain, storedLength, storedMd5, ...(unpackedLength === undefined ? [] : [unpackedLength])]
       }),
     ),
   )
@@ -41,7 +51,7 @@ export function encodeAttachments(attachments: readonly AttachmentRecord[]): Buf
 export function decodeAttachments(bytes: Buffer): readonly AttachmentRecord[] {
   if (bytes.length === 0) return NO_ATTACHMENTS
   const rows: StoredRow[] = JSON.parse(bytes.toString())
-  return rows.map(([name, contentType, revpos, number, md5, length, storedLength, storedMd5]) => ({
+  return rows.map(([name, contentType, revpos, number, md5, length, storedLength, storedMd5, unpackedLength]) => ({
     name,
     contentType,
     revpos,
@@ -51,11 +61,12 @@ export function decodeAttachments(bytes: Buffer): readonly AttachmentRecord[] {
     encoding: storedLength === undefined ? undefined : 'gzip',
     storedLength: storedLength ?? length,
     storedMd5: storedMd5 ?? md5,
+    unpackedLength,
   }))
 }
 
 export const NO_ATTACHMENTS: readonly AttachmentRecord[] = []
 
-type StoredRow = [string, string, number, number, string, number, number?, string?]
+type StoredRow = [string, string, number, number, string, number, number?, string?, number?]
 
 const NONE = Buffer.alloc(0)

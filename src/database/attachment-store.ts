@@ -9,7 +9,9 @@ import type { KeyRange, Put, Store } from '../storage/store.ts'
 import { slicesOf } from './attachment-chunks.ts'
 import type { AttachmentContent } from './attachment-record.ts'
 import { ChunkWriter } from './chunk-writer.ts'
+import { type ContentLimit, limitedContent } from './content-limit.ts'
 import { gzipped } from './gzip.ts'
+import { CheckedGzip } from './gzip-check.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from './keys.ts'
 
 export interface StagingOptions {
@@ -19,6 +21,8 @@ export interface StagingOptions {
   readonly encoding?: 'gzip' | undefined
   /** What they unpack to, where the sender says so. */
   readonly length?: number | undefined
+  /** How large it may be; undefined where it may have any size. */
+  readonly limit?: ContentLimit | undefined
 }
 
 /** An attachment whose bytes are here, and which no document has yet. */
@@ -55,7 +59,9 @@ export class AttachmentStore {
     const release = this.use(number)
     const chunks = new ChunkWriter(this.#store, number)
     try {
-      const sent = new MeasuredSource(source)
+      const limited = options.limit ? limitedContent(source, options.limit) : source
+      const checked = options.encoding ? new CheckedGzip(limited, options.limit) : undefined
+      const sent = new MeasuredSource(checked ?? limited)
       const isPacked = options.packLevel !== undefined
       const stored = isPacked ? new MeasuredSource(gzipped(sent, options.packLevel)) : sent
       for await (const piece of stored) {
@@ -71,6 +77,7 @@ export class AttachmentStore {
         encoding: isPacked ? 'gzip' : options.encoding,
         storedLength: stored.length,
         storedMd5: isPacked ? stored.md5() : md5,
+        unpackedLength: checked?.unpackedLength,
       }
       if (chunks.hasCommitted) this.#unreferenced.add(number)
       return { content, puts, release }

@@ -12,7 +12,7 @@ const BATCH_BYTES = 4 * 1024 * 1024
 
 export class BatchedWrites {
   readonly #log: Log
-  #edits: { readonly edit: DocumentEdit; readonly commit: Commit }[] = []
+  #edits: { readonly edit: DocumentEdit; readonly commit: Commit; readonly release: () => void }[] = []
   #bytes = 0
   #timer: NodeJS.Timeout | undefined
   readonly #writing = new Set<Promise<void>>()
@@ -21,30 +21,18 @@ export class BatchedWrites {
     this.#log = log
   }
 
-  /** Takes edits that `commit` is to write. */
-  add(edits: readonly DocumentEdit[], commit: Commit): void {
-    for (const edit of edits) {
-      this.#edits.push({ edit, commit })
-      this.#bytes += edit.body.length
-    }
+  /** Takes an edit that `commit` is to write; `release` is called when it is written or refused. */
+  add(edit: DocumentEdit, commit: Commit, release: () => void): void {
+    this.#edits.push({ edit, commit, release })
+    this.#bytes += heldBytes(edit)
     if (this.#edits.length >= BATCH_EDITS || this.#bytes >= BATCH_BYTES) this.#write()
     else this.#timer ??= setTimeout(() => this.#write(), DELAY_MS)
   }
 
-  /** Takes writes that are under way by another road: nobody waits for their outcomes either. */
-  follow(edits: readonly DocumentEdit[], outcomes: Promise<EditOutcome[]>): void {
-    const writing = outcomes
-      .then(
-        (all) => {
-          for (const [i, edit] of edits.entries()) {
-            const outcome = all[i]
-            if (outcome?.outcome === 'refused') this.#complain(edit, outcome.error.message)
-          }
-        },
-        (error: unknown) => {
-          for (const edit of edits) this.#complain(edit, String(error))
-        },
-      )
+  /** Takes a write that is under way by another road: nobody waits for its outcome either. */
+  follow(edit: DocumentEdit, outcomes: Promise<EditOutcome[]>, release: () => void): void {
+    const writing = this.#settle(edit, outcomes)
+      .finally(release)
       .then(() => {
         this.#writing.delete(writing)
       })
@@ -65,15 +53,17 @@ export class BatchedWrites {
     this.#edits = []
     this.#bytes = 0
     // Each edit is a request of its own: one document written twice is two writes.
-    const writing = Promise.all(edits.map(({ edit, commit }) => this.#writeOne(edit, commit))).then(() => {
+    const writing = Promise.all(
+      edits.map(({ edit, commit, release }) => this.#settle(edit, commit([edit])).finally(release)),
+    ).then(() => {
       this.#writing.delete(writing)
     })
     this.#writing.add(writing)
   }
 
-  async #writeOne(edit: DocumentEdit, commit: Commit): Promise<void> {
+  async #settle(edit: DocumentEdit, outcomes: Promise<EditOutcome[]>): Promise<void> {
     try {
-      const [outcome] = await commit([edit])
+      const [outcome] = await outcomes
       if (outcome?.outcome === 'refused') this.#complain(edit, outcome.error.message)
     } catch (error) {
       this.#complain(edit, String(error))
@@ -83,4 +73,12 @@ export class BatchedWrites {
   #complain(edit: DocumentEdit, reason: string): void {
     this.#log.warn('A batched write was refused.', { document: edit.id, reason })
   }
+}
+
+/** What an edit keeps in memory while it waits. */
+function heldBytes(edit: DocumentEdit): number {
+  let bytes = edit.body.length
+  if (edit.kind === 'local') return bytes
+  for (const { puts } of edit.attachments ?? []) for (const [, chunk] of puts) bytes += chunk.length
+  return bytes
 }

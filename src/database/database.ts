@@ -217,22 +217,16 @@ export class Database {
     return this.#commit(edits)
   }
 
-  /** Takes edits to be written soon, together with others; failures are only logged. */
-  writeLater(edits: readonly DocumentEdit[]): void {
-    // Whoever uploaded their attachments lets go of them before they are written.
-    for (const edit of edits) {
-      const release = this.#useAttachments(edit)
-      if (this.#access) this.#batched.follow([edit], this.write([edit]).finally(release))
-      else this.#batched.add([edit], (some) => this.#commit(some).finally(release))
+  /** Takes an edit to be written soon, together with others; a failure is only logged. */
+  writeLater(edit: DocumentEdit): void {
+    // The contents of its attachments must be there when it is written: no compaction may take them for lost.
+    const { attachments = [] } = edit.kind === 'local' ? {} : edit
+    const leases = attachments.map(({ number }) => this.attachments.use(number))
+    const release = () => {
+      for (const each of leases) each()
     }
-  }
-
-  #useAttachments(edit: DocumentEdit): () => void {
-    const attachments = edit.kind === 'local' ? [] : (edit.attachments ?? [])
-    const releases = attachments.map(({ number }) => this.attachments.use(number))
-    return () => {
-      for (const release of releases) release()
-    }
+    if (this.#access) this.#batched.follow(edit, this.write([edit]), release)
+    else this.#batched.add(edit, (some) => this.#commit(some), release)
   }
 
   /** Resolves when everything that was accepted so far is on disk. */

@@ -14,6 +14,8 @@ export class Databases {
   readonly #open = new Map<string, Promise<Database>>()
   /** Those of the open ones that need not be waited for. */
   readonly #ready = new Map<string, Database>()
+  /** Those that are being deleted: their names are free when that is done. */
+  readonly #deleting = new Map<string, Promise<void>>()
   readonly #guards = new Map<string, DocumentGuard>()
   readonly #onDeleted = new Set<(name: string) => Promise<void>>()
   readonly #eventListeners = new Set<DatabaseEventListener>()
@@ -74,6 +76,7 @@ export class Databases {
 
   async create(name: string): Promise<void> {
     checkDatabaseName(name)
+    for (let deletion = this.#deleting.get(name); deletion; deletion = this.#deleting.get(name)) await deletion
     if (this.#open.has(name)) throw databaseExists()
     try {
       // Kept at once: who asks for it now waits until it is whole.
@@ -94,6 +97,25 @@ export class Databases {
     // One that is being made or opened is waited for: were it forgotten on the way, the next who asks would open its store
     // a second time, and one store has one writer.
     while (this.#open.has(name) && !this.#ready.has(name)) await this.#open.get(name)?.catch(() => {})
+    // Who comes second is told that there is none.
+    if (this.#deleting.has(name)) throw notFound('missing')
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#deleting.set(name, promise)
+    try {
+      await this.#delete(name)
+    } finally {
+      this.#deleting.delete(name)
+      resolve()
+    }
+  }
+
+  /** Writes what waits in any of them. The engine is closed by who opened it. */
+  async close(): Promise<void> {
+    const databases = await Promise.allSettled(this.#open.values())
+    await Promise.all(databases.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)))
+  }
+
+  async #delete(name: string): Promise<void> {
     const known = this.#ready.get(name)
     this.#open.delete(name)
     this.#ready.delete(name)
@@ -107,12 +129,6 @@ export class Databases {
     // Who follows its changes looks, and finds it gone.
     known?.changes.wake()
     for (const listener of this.#onDeleted) await listener(name)
-  }
-
-  /** Writes what waits in any of them. The engine is closed by who opened it. */
-  async close(): Promise<void> {
-    const databases = await Promise.allSettled(this.#open.values())
-    await Promise.all(databases.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)))
   }
 
   async #openAndKeep(name: string): Promise<Database> {

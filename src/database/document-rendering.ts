@@ -5,7 +5,7 @@
 
 import { documentText, type TextOptions } from '../document/document-text.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
-import type { AttachmentRecord } from './attachment-record.ts'
+import { type AttachmentRecord, camePacked } from './attachment-record.ts'
 import type { AttachmentStore } from './attachment-store.ts'
 import { gunzipped } from './gzip.ts'
 import type { OpenedDocument } from './open-document.ts'
@@ -79,9 +79,11 @@ export function unpacked(store: AttachmentStore, attachment: AttachmentRecord): 
   return attachment.encoding === 'gzip' ? gunzipped(stored) : stored
 }
 
-/** How many bytes the content has unpacked; undefined where it came packed and nobody said. */
-export function unpackedLength({ encoding, length, storedLength }: AttachmentRecord): number | undefined {
-  return encoding && length === storedLength ? undefined : length
+/** How many bytes the content has unpacked; undefined where it came packed, in releases that did not look. */
+export function unpackedLength(attachment: AttachmentRecord): number | undefined {
+  const { length, storedLength } = attachment
+  if (!camePacked(attachment)) return length
+  return attachment.unpackedLength ?? (length === storedLength ? undefined : length)
 }
 
 function isWanted({ knownGeneration }: OpenedDocument, { revpos }: AttachmentRecord): boolean {

@@ -164,6 +164,8 @@ class EditBatch {
     const decision = decide(current?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
     if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
     if (decision.outcome === 'written') {
+      // What the edit was made from is not there any more, such as the document that it would have conflicted with.
+      if (edit.refusal && decision.storesBody) return { outcome: 'refused', error: edit.refusal }
       if (!document.after) this.#changed.push(document)
       document.after = this.#recordOf(decision, current, edit)
       if (document.changedBy !== this.#request) changed.push(document)

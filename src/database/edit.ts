@@ -14,6 +14,8 @@ export interface NewRevisionEdit {
   /** The Erlang term of the body, for the revision id. */
   readonly term: Uint8Array
   readonly attachments?: readonly EditedAttachment[]
+  /** What it is refused with if its body would be stored: its attachments could not be found. */
+  readonly refusal?: RequestError | undefined
 }
 
 /** A revision that another server made. */
@@ -24,6 +26,8 @@ export interface ReplicatedEdit {
   readonly deleted: boolean
   readonly body: Buffer
   readonly attachments?: readonly EditedAttachment[]
+  /** What it is refused with if its body would be stored: its attachments could not be found. */
+  readonly refusal?: RequestError | undefined
 }
 
 /** A document that stays where it is. */

@@ -4,7 +4,7 @@
  */
 import { JsonReader, type ScannedDocument } from '../encoding/json-text.ts'
 import { isObject } from '../encoding/json-value.ts'
-import { type DocumentId, parseDocumentId } from './document-id.ts'
+import { type DocumentId, isLocalId, parseDocumentId } from './document-id.ts'
 import { badRequest, docValidation } from './request-error.ts'
 import {
   formatRevision,
@@ -47,16 +47,19 @@ export function readDocument(reader: JsonReader): SentDocument {
   return understood(scanObject(reader))
 }
 
-/** Reads a text that is one document. The whole of it is checked before anything is said about its meaning. */
-export function parseDocument(text: Buffer): SentDocument {
+/**
+ * Reads a text that is one document. The whole of it is checked before anything is said about its meaning. An id that is
+ * known from elsewhere wins over the one in the text.
+ */
+export function parseDocument(text: Buffer, id?: DocumentId): SentDocument {
   const reader = new JsonReader(text)
   const scanned = scanObject(reader)
   reader.end()
-  return understood(scanned)
+  return understood(scanned, id)
 }
 
 /** What the underscore members of a document say. */
-function readFields({ body, term, specials }: ScannedDocument): SentDocument {
+function readFields({ body, term, specials }: ScannedDocument, idOfPath: DocumentId | undefined): SentDocument {
   let id: DocumentId | undefined
   let revision: RevisionId | undefined
   let history: RevisionPath | undefined
@@ -71,7 +74,8 @@ function readFields({ body, term, specials }: ScannedDocument): SentDocument {
         if (history === undefined) revision = parseRevision(parsed(value))
         break
       case '_revisions':
-        history = readRevisions(parsed(value))
+        // A local document has none: what a client got with one and sends back says nothing.
+        if (!isLocalId(idOfPath ?? idIn(specials))) history = readRevisions(parsed(value))
         break
       case '_deleted':
         deleted = readDeleted(parsed(value))
@@ -111,9 +115,15 @@ function scanObject(reader: JsonReader): ScannedDocument | undefined {
   return undefined
 }
 
-function understood(scanned: ScannedDocument | undefined): SentDocument {
+function understood(scanned: ScannedDocument | undefined, id?: DocumentId): SentDocument {
   if (scanned === undefined) throw badRequest('Document must be a JSON object')
-  return readFields(scanned)
+  return readFields(scanned, id)
+}
+
+function idIn(specials: ScannedDocument['specials']): string {
+  const special = specials.find(({ name }) => name === '_id')
+  const id = special && parsed(special.value)
+  return typeof id === 'string' ? id : ''
 }
 
 const NO_ATTACHMENTS: readonly AttachmentField[] = []

@@ -1,17 +1,17 @@
 /** Attachments by their own addresses: read, in parts too, written and deleted. */
 import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../database/attachment-edits.ts'
-import type { AttachmentRecord } from '../database/attachment-record.ts'
+import { type AttachmentRecord, camePacked } from '../database/attachment-record.ts'
 import type { Database } from '../database/database.ts'
 import { unpacked, unpackedLength } from '../database/document-rendering.ts'
 import type { EditedAttachment, NewRevisionEdit } from '../database/edit.ts'
 import { openDocument, openRevision } from '../database/open-document.ts'
 import { checkedAttachmentName, type SentDocument } from '../document/document-fields.ts'
 import { parseDocumentId } from '../document/document-id.ts'
-import { conflict, notFound } from '../document/request-error.ts'
+import { conflict, notFound, type RequestError } from '../document/request-error.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import { scanDocument } from '../encoding/json-text.ts'
 import { acceptedCodings } from './acceptance.ts'
-import { type Answer, notModified, streamed } from './answer.ts'
+import { type Answer, type Headers, notModified, streamed } from './answer.ts'
 import { stageBody } from './attachment-upload.ts'
 import { parseRanges } from './byte-ranges.ts'
 import type { Call } from './call.ts'
@@ -53,11 +53,11 @@ export async function putAttachment(call: Call, context: HttpContext): Promise<A
   const database = await databaseOf(call, context)
   const parent = namedParent(call, undefined)
   // A conflict that can be seen now need not wait for the upload; the writer looks again.
-  await baseOf(database, id, parent)
+  await baseOf(call, database, id, parent)
   const contentType = checkedContentType(name, call.header('content-type') ?? DEFAULT_CONTENT_TYPE)
-  const staged = await stageBody(call, context, database, contentType)
+  const staged = await stageBody(call, context, database, { name, contentType })
   try {
-    const base = await baseOf(database, id, parent)
+    const base = await baseOf(call, database, id, parent)
     const added = { ...staged.content, name, contentType, revpos: undefined, puts: staged.puts }
     const others = base.attachments.filter((each) => each.name !== name)
     return await writeRevision(call, database, { id, parent, base, others, added: [added], created: { name } })
@@ -75,8 +75,8 @@ export async function deleteAttachment(call: Call, context: HttpContext): Promis
   if (view.reading) await openDocument(view, id)
   else if (!(await view.record(id))) throw notFound('missing')
   view.release()
-  const base = await baseOf(database, id, parent)
-  if (!base.attachments.some((each) => each.name === name)) throw missingAttachment()
+  const base = await baseOf(call, database, id, parent)
+  if (!base.refusal && !base.attachments.some((each) => each.name === name)) throw missingAttachment()
   const others = base.attachments.filter((each) => each.name !== name)
   return await writeRevision(call, database, { id, parent, base, others, added: [], created: 'nothing' })
 }
@@ -85,20 +85,28 @@ export async function deleteAttachment(call: Call, context: HttpContext): Promis
 interface Base {
   readonly body: Buffer
   readonly attachments: readonly AttachmentRecord[]
+  /** Set where there is nothing to go on from, and nobody waits to hear of it. */
+  readonly refusal?: RequestError
 }
 
 const NOTHING: Base = { body: Buffer.from('{}'), attachments: [] }
 
-/** The named revision; nothing where the document is new or begins again. Throws where that is a conflict. */
-async function baseOf(database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
+/** As `currentBase`. With `batch=ok` conflicts are the writer's to find and to log, as they are for documents. */
+async function baseOf(call: Call, database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
+  const base = await currentBase(database, id, parent)
+  if (base.refusal && call.query('batch') !== 'ok') throw base.refusal
+  return base
+}
+
+/** The named revision; nothing where the document is new or begins again, and where that is a conflict. */
+async function currentBase(database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
   using view = database.view()
   const record = await view.record(id)
   if (parent === undefined) {
-    if (record && !record.deleted) throw conflict()
-    return NOTHING
+    return record && !record.deleted ? { ...NOTHING, refusal: conflict() } : NOTHING
   }
   const tree = record && (await view.tree(id, record))
-  if (!tree?.isLeaf(parent)) throw conflict()
+  if (!tree?.isLeaf(parent)) return { ...NOTHING, refusal: conflict() }
   const { parts, attachments } = await openRevision(view, id, parent)
   return { body: parts.body, attachments }
 }
@@ -115,7 +123,7 @@ export async function writeWithAttachments(
   },
 ): Promise<Answer> {
   const { id, parent, document, added } = upload
-  const base = await baseOf(database, id, parent)
+  const base = await baseOf(call, database, id, parent)
   const names = new Set(added.map(({ name }) => name))
   const others = base.attachments.filter(({ name }) => !names.has(name))
   const body = document?.body ?? base.body
@@ -139,7 +147,8 @@ async function writeRevision(call: Call, database: Database, plan: RevisionPlan)
   try {
     const { body, term } = scanDocument(base.body)
     const attachments = [...added, ...kept.attachments]
-    const edit: NewRevisionEdit = { kind: 'interactive', id, parent, deleted: false, body, term, attachments }
+    const { refusal } = base
+    const edit: NewRevisionEdit = { kind: 'interactive', id, parent, deleted: false, body, term, attachments, refusal }
     return await writeAnswer(call, database, edit, addressOf(id, created))
   } finally {
     kept.release()
@@ -173,9 +182,16 @@ function attachmentAnswer(call: Call, database: Database, attachment: Attachment
   const headers = {
     ...common,
     'Accept-Ranges': length === undefined ? 'none' : 'bytes',
-    ...(length === undefined ? {} : { 'Content-Length': String(length), 'Content-MD5': attachment.md5 }),
+    ...unpackedHeaders(attachment),
   }
   return streamed(unpacked(store, attachment), { headers })
+}
+
+/** What came packed has no digest of what it unpacks to; nor a length, unless its sender told one. */
+function unpackedHeaders(attachment: AttachmentRecord): Headers {
+  const { length, storedLength, md5 } = attachment
+  if (!camePacked(attachment)) return { 'Content-Length': String(length), 'Content-MD5': md5 }
+  return length === storedLength ? {} : { 'Content-Length': String(length) }
 }
 
 function rangesAnswer(

@@ -1,10 +1,11 @@
 /** The content of an attachment that is the whole body of a request. */
 import type { StagedAttachment } from '../database/attachment-store.ts'
+import { checkContentSize } from '../database/content-limit.ts'
 import type { Database } from '../database/database.ts'
 import { RequestError } from '../document/request-error.ts'
+import { attachmentPolicy } from './attachment-policy.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { packingPolicy } from './packing-policy.ts'
 import { bodyPieces } from './request-body.ts'
 
 /** Streams the body into the store and checks it against its Content-MD5, in the head or after the end. */
@@ -12,11 +13,15 @@ export async function stageBody(
   call: Call,
   { configuration }: HttpContext,
   database: Database,
-  contentType: string,
+  { name, contentType }: { readonly name: string; readonly contentType: string },
 ): Promise<StagedAttachment> {
   const encoding = contentEncoding(call)
-  const packLevel = encoding ? undefined : packingPolicy(configuration).levelFor(contentType)
-  const staged = await database.attachments.stage(bodyPieces(call), { packLevel, encoding })
+  const policy = attachmentPolicy(configuration)
+  const packLevel = encoding ? undefined : policy.levelFor(contentType)
+  const limit = policy.limitFor(name)
+  // A length that is given is believed: too much is refused before it is sent.
+  if (limit) checkContentSize(Number(call.header('content-length') ?? 0), limit)
+  const staged = await database.attachments.stage(bodyPieces(call), { packLevel, encoding, limit })
   try {
     checkDigest(prefixed(call.header('content-md5')), staged.content.md5)
     checkDigest(prefixed(call.request.body.trailer('content-md5')), staged.content.md5)

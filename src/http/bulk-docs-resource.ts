@@ -10,12 +10,12 @@ import { formatRevision } from '../document/revision-id.ts'
 import { JsonReader } from '../encoding/json-text.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
 import { type Answer, json, jsonText } from './answer.ts'
+import { attachmentPolicy } from './attachment-policy.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { type EditMode, editOf, stubParentOf } from './document-edit.ts'
 import { checkDocumentSizes } from './document-size.ts'
-import { packingPolicy } from './packing-policy.ts'
 import { parsing, readJsonText, requireJsonType } from './request-body.ts'
 
 export async function bulkDocuments(call: Call, context: HttpContext): Promise<Answer> {
@@ -30,7 +30,7 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
     for (const document of request.documents) {
       const { id, mode } = target(document, request, context)
       const kept = hasAttachments(id, document) ? await attachmentsOf(database, id, document, mode, context) : NO_EDITS
-      edits.push(editOf(id, document, mode, kept.attachments))
+      edits.push(editOf(id, document, mode, kept))
       if (kept !== NO_EDITS) releases.push(kept.release)
     }
     return await writtenAnswer(database, edits)
@@ -95,7 +95,7 @@ function attachmentsOf(
   { configuration }: HttpContext,
 ): Promise<AttachmentEdits> {
   const parent = stubParentOf(document, mode)
-  return attachmentEdits(database, id, document.attachments, parent, packingPolicy(configuration))
+  return attachmentEdits(database, id, document.attachments, parent, attachmentPolicy(configuration))
 }
 
 async function writtenAnswer(database: Database, edits: readonly DocumentEdit[]): Promise<Answer> {

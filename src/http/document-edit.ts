@@ -1,6 +1,6 @@
 /** Turns a document that was sent into what the writer is asked for. */
-import type { StubParent } from '../database/attachment-edits.ts'
-import type { DocumentEdit, EditedAttachment } from '../database/edit.ts'
+import type { AttachmentEdits, StubParent } from '../database/attachment-edits.ts'
+import type { DocumentEdit } from '../database/edit.ts'
 import { replicatedPath, type SentDocument } from '../document/document-fields.ts'
 import { isLocalId } from '../document/document-id.ts'
 import type { RevisionId } from '../document/revision-id.ts'
@@ -15,17 +15,19 @@ export function editOf(
   id: string,
   document: SentDocument,
   mode: EditMode,
-  attachments: readonly EditedAttachment[],
+  { attachments, refusal }: AttachmentEdits,
 ): DocumentEdit {
   const { body, term, deleted } = document
   if (isLocalId(id)) return { kind: 'local', id, parent: mode.replicated ? 'any' : mode.parent, deleted, body }
-  if (mode.replicated) return { kind: 'replicated', id, path: replicatedPath(document), deleted, body, attachments }
+  if (mode.replicated) {
+    return { kind: 'replicated', id, path: replicatedPath(document), deleted, body, attachments, refusal }
+  }
   const kind = mode.branching ? 'branching' : 'interactive'
-  return { kind, id, parent: mode.parent, deleted, body, term, attachments }
+  return { kind, id, parent: mode.parent, deleted, body, term, attachments, refusal }
 }
 
 /** The revision whose attachments the stubs of a document stand for. */
 export function stubParentOf(document: SentDocument, mode: EditMode): StubParent {
   if (mode.replicated) return { kind: 'replicated', path: replicatedPath(document) }
-  return { kind: 'interactive', parent: mode.parent }
+  return { kind: mode.branching ? 'branching' : 'interactive', parent: mode.parent }
 }

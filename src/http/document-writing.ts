@@ -10,6 +10,7 @@ import { badRequest, missingStub, notFound } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
 import { scanDocument } from '../encoding/json-text.ts'
 import type { Answer } from './answer.ts'
+import { attachmentPolicy } from './attachment-policy.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
@@ -17,7 +18,6 @@ import { editOf, stubParentOf } from './document-edit.ts'
 import { documentIdOf } from './document-path.ts'
 import { checkDocumentSize } from './document-size.ts'
 import { isRelated, type ReceivedDocument, receiveRelated } from './multipart-document.ts'
-import { packingPolicy } from './packing-policy.ts'
 import { parsing, readJsonText, requireJsonType } from './request-body.ts'
 import { namedParent } from './revision-parameter.ts'
 import { writeAnswer } from './write-answer.ts'
@@ -27,7 +27,7 @@ export async function putDocument(call: Call, context: HttpContext): Promise<Ans
   const database = await databaseOf(call, context)
   const received = isRelated(call)
     ? await receiveRelated(call, context, database)
-    : { document: await readSent(call, context), followed: new Map(), release: () => {} }
+    : { document: await readSent(call, context, id), followed: new Map(), release: () => {} }
   try {
     checkDocumentSize(received.document, context)
     return await write(call, context, database, id, received)
@@ -46,9 +46,9 @@ export async function postDocument(call: Call, context: HttpContext): Promise<An
   return write(call, context, database, id, { document, followed: new Map(), release: () => {} })
 }
 
-async function readSent(call: Call, context: HttpContext): Promise<SentDocument> {
+async function readSent(call: Call, context: HttpContext, id?: DocumentId): Promise<SentDocument> {
   const text = await readJsonText(call, context)
-  return parsing(() => parseDocument(text))
+  return parsing(() => parseDocument(text, id))
 }
 
 async function write(
@@ -68,10 +68,10 @@ async function write(
           id,
           document.attachments,
           stubParentOf(document, mode),
-          packingPolicy(context.configuration),
+          attachmentPolicy(context.configuration),
           followed,
         )
-  return writeAndRelease(call, database, editOf(id, document, mode, edits.attachments), edits)
+  return writeAndRelease(call, database, editOf(id, document, mode, edits), edits)
 }
 
 async function writeAndRelease(

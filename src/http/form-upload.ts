@@ -8,13 +8,13 @@ import { isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { badRequest, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
 import type { Answer } from './answer.ts'
+import { attachmentPolicy } from './attachment-policy.ts'
 import { writeWithAttachments } from './attachment-resource.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { documentIdOf, refuseLocalAttachment } from './document-path.ts'
 import { boundaryOf, dispositionFilename, headerParameter, type Part, readParts } from './multipart-reader.ts'
-import { packingPolicy } from './packing-policy.ts'
 import { bodyPieces, collect, parsing } from './request-body.ts'
 
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
@@ -56,6 +56,8 @@ class Form {
   readonly #staged: { readonly name: string; readonly contentType: string; readonly staged: StagedAttachment }[] = []
   #revision: RevisionId | undefined
   #document: SentDocument | undefined
+  /** Whether the field of the revision came; it may be empty. */
+  #isNamed = false
 
   constructor(database: Database, context: HttpContext) {
     this.#database = database
@@ -69,6 +71,7 @@ class Form {
     const limit = configuration.integer('httpd', 'max_http_request_size')
     if (field === '_rev') {
       const text = (await collect(body, limit)).toString().trim()
+      this.#isNamed = true
       if (text !== '') this.#revision = parseRevision(text)
     } else if (field === '_doc') {
       const text = await collect(body, limit)
@@ -79,13 +82,15 @@ class Form {
       if (!name) return
       checkedAttachmentName(name)
       const contentType = checkedContentType(name, headers.get('content-type') ?? DEFAULT_CONTENT_TYPE)
-      const packLevel = packingPolicy(configuration).levelFor(contentType)
-      const staged = await this.#database.attachments.stage(body, { packLevel })
+      const policy = attachmentPolicy(configuration)
+      const options = { packLevel: policy.levelFor(contentType), limit: policy.limitFor(name) }
+      const staged = await this.#database.attachments.stage(body, options)
       this.#staged.push({ name, contentType, staged })
     }
   }
 
   result(): { parent: RevisionId | undefined; document: SentDocument | undefined; added: EditedAttachment[] } {
+    if (!this.#isNamed && !this.#document) throw badRequest('The form has neither _rev nor _doc.')
     return {
       parent: this.#revision ?? this.#document?.revision,
       document: this.#document,

@@ -4,11 +4,11 @@ import type { StagedAttachment } from '../database/attachment-store.ts'
 import type { Database } from '../database/database.ts'
 import { parseDocument, type SentDocument } from '../document/document-fields.ts'
 import { badRequest } from '../document/request-error.ts'
+import { attachmentPolicy } from './attachment-policy.ts'
 import { checkDigest } from './attachment-upload.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { boundaryOf, dispositionFilename, type Part, readParts } from './multipart-reader.ts'
-import { packingPolicy } from './packing-policy.ts'
+import { boundaryOf, type Part, possibleFilenames, readParts } from './multipart-reader.ts'
 import { bodyPieces, collect, parsing } from './request-body.ts'
 
 export interface ReceivedDocument {
@@ -34,18 +34,18 @@ export async function receiveRelated(call: Call, context: HttpContext, database:
   }
   try {
     let document: SentDocument | undefined
-    let awaited: Followed[] = []
+    let awaited: AwaitedParts | undefined
     for await (const part of readParts(bodyPieces(call), boundary)) {
-      if (!document) {
+      if (!document || !awaited) {
         document = await readJsonPart(part, context)
-        awaited = document.attachments.map(entryFromField).filter((entry) => entry.kind === 'follows')
+        awaited = new AwaitedParts(document)
         continue
       }
-      const entry = takeEntry(awaited, part)
+      const entry = awaited.take(part)
       followed.set(entry.name, await stagePart(database, context, entry, part))
     }
-    if (!document) throw badRequest('The multipart body has no document.')
-    if (awaited.length > 0) throw badRequest(`The content of attachment ${awaited[0]!.name} does not follow.`)
+    if (!document || !awaited) throw badRequest('The multipart body has no document.')
+    awaited.end()
     return { document, followed, release }
   } catch (error) {
     release()
@@ -66,13 +66,43 @@ async function readJsonPart({ headers, body }: Part, { configuration }: HttpCont
   return parsing(() => parseDocument(text))
 }
 
-/** By its file name where it has one that is awaited; otherwise parts come in the order of the document. */
-function takeEntry(awaited: Followed[], { headers }: Part): Followed {
-  const name = dispositionFilename(headers.get('content-disposition') ?? '')
-  const index = awaited.findIndex((entry) => entry.name === name)
-  const [entry] = awaited.splice(Math.max(0, index), 1)
-  if (!entry) throw badRequest('More parts come than the document announces.')
-  return entry
+/** The attachments whose contents are still to come: by their file names where the first part has one, else in order. */
+class AwaitedParts {
+  readonly #entries: Followed[]
+  #byName: boolean | undefined
+
+  constructor(document: SentDocument) {
+    this.#entries = document.attachments.map(entryFromField).filter((entry) => entry.kind === 'follows')
+  }
+
+  take({ headers }: Part): Followed {
+    const names = possibleFilenames(headers.get('content-disposition') ?? '')
+    this.#byName ??= names.length > 0
+    const index = this.#byName ? this.#entries.findIndex(({ name }) => names.includes(name)) : 0
+    const entry = this.#entries[index]
+    if (entry && (names.length === 0 || names.includes(entry.name))) {
+      this.#entries.splice(index, 1)
+      return entry
+    }
+    if (this.#entries.length === 0) throw badRequest('More parts come than the document announces.')
+    const [name] = names
+    throw badRequest(
+      name === undefined
+        ? 'A part has no file name, and others have one.'
+        : `The part ${JSON.stringify(name)} is not the content of an attachment that is awaited.`,
+    )
+  }
+
+  /** No more parts come. */
+  end(): void {
+    const [missing] = this.#entries
+    if (missing) throw badRequest(`The content of attachment ${missing.name} does not follow.`)
+  }
+}
+
+function checkLength(name: string, expected: number | undefined, received: number): void {
+  if (expected === undefined || expected === received) return
+  throw badRequest(`Attachment ${name} has ${received} bytes, and not ${expected}.`)
 }
 
 async function stagePart(
@@ -82,14 +112,16 @@ async function stagePart(
   { body }: Part,
 ): Promise<StagedAttachment> {
   const { name, contentType = DEFAULT_CONTENT_TYPE, encoding, length } = entry
-  const packLevel = encoding ? undefined : packingPolicy(configuration).levelFor(contentType)
-  const staged = await database.attachments.stage(body, { packLevel, encoding, length })
+  const policy = attachmentPolicy(configuration)
+  const packLevel = encoding ? undefined : policy.levelFor(contentType)
+  const limit = policy.limitFor(name)
+  const staged = await database.attachments.stage(body, { packLevel, encoding, length, limit })
   try {
-    const expected = encoding ? entry.encodedLength : length
-    const received = encoding ? staged.content.storedLength : staged.content.length
-    if (expected !== undefined && expected !== received) {
-      throw badRequest(`Attachment ${name} has ${received} bytes, and not ${expected}.`)
-    }
+    const { storedLength, unpackedLength = staged.content.length } = staged.content
+    const received = encoding ? storedLength : staged.content.length
+    checkLength(name, encoding ? entry.encodedLength : length, received)
+    // A peer that does not know the size of what it was sent packed tells the packed one.
+    if (encoding && length !== storedLength) checkLength(name, length, unpackedLength)
     checkDigest(entry.digest, staged.content.md5)
     return staged
   } catch (error) {

@@ -54,6 +54,18 @@ export function dispositionFilename(header: string): string | undefined {
   return (extended === undefined ? undefined : extendedValue(extended)) ?? headerParameter(header, 'filename')
 }
 
+/**
+ * All that the file name of a Content-Disposition may be. Senders of the family do not escape quotes in it: then it
+ * reaches to the last one.
+ */
+export function possibleFilenames(header: string): readonly string[] {
+  const told = dispositionFilename(header)
+  if (told === undefined) return []
+  const start = header.indexOf('filename="') + 'filename="'.length
+  const end = header.lastIndexOf('"')
+  return end > start ? [told, header.slice(start, end)] : [told]
+}
+
 const PARAMETER = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/gs
 
 /** A parameter of a header value such as `form-data; name="x"`, by its lower-case name. */

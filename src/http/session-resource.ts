@@ -2,6 +2,7 @@
 import type { Auth } from '../auth/auth.ts'
 import type { Credentials } from '../auth/basic.ts'
 import { unauthorized } from '../auth/rights.ts'
+import { hasSessionCookie } from '../auth/session-cookie.ts'
 import { isServerAdmin } from '../database/user-context.ts'
 import { badRequest } from '../document/request-error.ts'
 import { isObject } from '../encoding/json-value.ts'
@@ -49,11 +50,11 @@ export function sessionInformation(call: Call): Answer {
   )
 }
 
-/** `DELETE`: takes the cookie away. */
+/** `DELETE`: takes the cookie away, be it one of the past. */
 export function logout(call: Call): Answer {
   const { auth, user, request } = authenticationOf(call)
   const next = pageParameter(call, 'next')
-  if (isNobody(auth, user)) throw unauthorized('Please login.')
+  if (isNobody(auth, user) && !hasSessionCookie(call.header('cookie'))) throw unauthorized('Please login.')
   return redirected({ ok: true }, 200, next, auth.clearedCookie(request))
 }
 

@@ -6,6 +6,7 @@ import { isLocalId } from '../document/document-id.ts'
 import { badRequest } from '../document/request-error.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import { type Answer, type Headers, MethodNotAllowedError } from './answer.ts'
+import { attachmentPolicy } from './attachment-policy.ts'
 import type { Call } from './call.ts'
 import { clientSignal } from './client-signal.ts'
 import type { HttpContext } from './context.ts'
@@ -16,7 +17,6 @@ import { calledDocument } from './function-document.ts'
 import { designId, functionDocument, functionName, requireFunction } from './function-path.ts'
 import { functionBody, functionRequest } from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
-import { packingPolicy } from './packing-policy.ts'
 import { parsing } from './request-body.ts'
 
 export async function updateDocument(call: Call, context: HttpContext): Promise<Answer> {
@@ -65,10 +65,10 @@ async function write(database: Database, text: string, context: HttpContext): Pr
         id,
         document.attachments,
         stubParentOf(document, mode),
-        packingPolicy(context.configuration),
+        attachmentPolicy(context.configuration),
       )
   try {
-    const [outcome] = await database.write([editOf(id, document, mode, edits.attachments)])
+    const [outcome] = await database.write([editOf(id, document, mode, edits)])
     if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
     return { id, revision: outcome.revision }
   } finally {

@@ -15,7 +15,7 @@ export async function writeAnswer(
   const { id } = edit
   const headers = created ? { Location: call.location(database.name, ...created) } : {}
   if (call.query('batch') === 'ok') {
-    database.writeLater([edit])
+    database.writeLater(edit)
     return json({ ok: true, id }, { status: 202, headers })
   }
   const [outcome] = await database.write([edit])

@@ -2,9 +2,10 @@
  * Stores as LMDB files in one folder. Thousands of them: only those in use are open, and some idle ones. Dropping
  * takes the file out of the folder at once; its bytes go when the last reader lets go.
  */
+import assert from 'node:assert/strict'
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { LmdbEnvironment } from './lmdb-environment.ts'
+import { LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
 import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
 import { OpenFiles } from './open-files.ts'
 import { CommitFailedError, StoreExistsError, StoreGoneError, StoreMissingError } from './storage-error.ts'
@@ -21,13 +22,14 @@ import {
   storePath,
   unfinishedPath,
 } from './store-file.ts'
-import { StorePaths, type StorePlace } from './store-paths.ts'
+import { type StoreLease, StoreLeases } from './store-leases.ts'
+import { StorePaths } from './store-paths.ts'
 
 export interface LmdbEngineOptions {
   readonly folder: string
   /** Files without users that are kept open. */
   readonly idleFiles?: number
-  /** Whether other threads write to stores of the folder too. */
+  /** Whether other processes write to stores of the folder too. */
   readonly isShared?: boolean
 }
 
@@ -38,6 +40,10 @@ export class LmdbEngine implements StorageEngine {
   readonly #trash: string
   readonly #open: OpenFiles
   readonly #stores = new Map<string, LmdbStore>()
+  /** What other processes use. */
+  readonly #leases = new WeakMap<Store, StoreLeases>()
+  /** Earlier generations of a store that somebody may still read. */
+  readonly #outdated = new WeakMap<Store, Set<Promise<void>>>()
   /** Names that are being created: taken, and not there yet. */
   readonly #creating = new Set<string>()
   readonly #removals = new Set<Promise<void>>()
@@ -65,8 +71,7 @@ export class LmdbEngine implements StorageEngine {
     this.#trash = join(folder, TRASH)
     this.#open = new OpenFiles(idleFiles, { isShared })
     const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
-    this.#paths = new StorePaths({ folder, generations: new SharedArrayBuffer(8) })
-    this.#paths.passOver(highest)
+    this.#paths = new StorePaths(folder, highest)
     for (const file of files) this.#stores.set(file.name, this.#store(file.name, storePath(folder, file)))
   }
 
@@ -106,8 +111,24 @@ export class LmdbEngine implements StorageEngine {
     const store = this.#known(name)
     this.#stores.delete(name)
     this.#sortedNames = undefined
-    await this.#discard(await store.retire())
+    const [path] = await Promise.all([store.retire(), this.#leasesOf(store).revoke(new StoreGoneError(name))])
+    // The newest file goes last: none before it may come back after a crash.
+    await Promise.all(this.#outdated.get(store) ?? [])
+    await this.#discard(path)
     await rm(this.scratchFolder(name), { recursive: true, force: true })
+  }
+
+  /**
+   * The right to open the store in another process. Until it is released the files that the holder may have open stay
+   * where they are. Throws `StoreMissingError`, and `StoreGoneError` where the name is that of another store by now.
+   */
+  lend(name: string, expected?: Store): StoreLease {
+    this.#assertOpen()
+    const store = this.#known(name)
+    if (expected && expected !== store) throw new StoreGoneError(name)
+    // Two processes must not make it at the same time.
+    reserveLock(lockPath(store.path))
+    return this.#leasesOf(store).lend()
   }
 
   /** For files of a store's own that are no part of it. It goes when the store is dropped, and need not be there. */
@@ -115,26 +136,13 @@ export class LmdbEngine implements StorageEngine {
     return join(this.#folder, SCRATCH, escapeName(name))
   }
 
-  /** What another thread needs to write stores of this folder anew. */
-  get place(): StorePlace {
-    return this.#paths.place
-  }
-
-  /** The file that holds a store now. Throws `StoreMissingError`. */
-  pathOf(name: string): string {
-    return this.#known(name).path
-  }
-
-  /** Another thread wrote the store anew, into this file. It goes again where the store was dropped meanwhile. */
-  async moveTo(name: string, path: string): Promise<void> {
-    const store = this.#stores.get(name)
-    await (store ? store.moveTo(path) : this.#discard(path))
-  }
-
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
-    for (const store of this.#stores.values()) await store.retire()
+    for (const store of this.#stores.values()) {
+      await Promise.all([store.retire(), this.#leasesOf(store).revoke(new StoreGoneError(store.name))])
+      await Promise.all(this.#outdated.get(store) ?? [])
+    }
     await this.#open.close()
     await Promise.all(this.#removals)
   }
@@ -163,10 +171,41 @@ export class LmdbEngine implements StorageEngine {
   #store(name: string, path: string): LmdbStore {
     const files: StoreFiles = {
       open: this.#open,
-      nextPath: (of) => this.#paths.next(of),
-      discard: (old) => this.#discard(old),
+      nextPath: async () => this.#paths.next(name),
+      discard: (old) => this.#outdate(store, old),
     }
-    return new LmdbStore(name, path, files)
+    const store = new LmdbStore(name, path, files)
+    const leases = new StoreLeases(store, {
+      nextPath: () => this.#paths.next(name),
+      removeUnfinished: (unfinished) => removeUnfinished(unfinished),
+      clearReaders: () => this.#open.clearReaders(store.path),
+    })
+    this.#leases.set(store, leases)
+    return store
+  }
+
+  #leasesOf(store: LmdbStore): StoreLeases {
+    const leases = this.#leases.get(store)
+    assert(leases, 'Every store has its leases.')
+    return leases
+  }
+
+  /** Takes a file away that the store has moved from: now, or when those are done who may read it in another process. */
+  async #outdate(store: LmdbStore, path: string): Promise<void> {
+    const leases = this.#leasesOf(store)
+    if (leases.isEmpty) {
+      await this.#discard(path)
+      return
+    }
+    const outdated = this.#outdated.get(store) ?? new Set()
+    this.#outdated.set(store, outdated)
+    // What cannot be removed now goes at the next start, since there is a higher generation.
+    const removal = leases
+      .returned()
+      .then(() => this.#discard(path))
+      .catch(() => {})
+      .finally(() => outdated.delete(removal))
+    outdated.add(removal)
   }
 
   async #writeBlank(path: string): Promise<void> {
@@ -198,6 +237,12 @@ export class LmdbEngine implements StorageEngine {
   #assertOpen(): void {
     if (this.#closed) throw new StoreGoneError('engine')
   }
+}
+
+/** A file that was being written, or that got its name and was never taken over. */
+async function removeUnfinished(path: string): Promise<void> {
+  const unfinished = unfinishedPath(path)
+  for (const each of [unfinished, lockPath(unfinished), path, lockPath(path)]) await rm(each, { force: true })
 }
 
 const TRASH = '.trash'
@@ -250,7 +295,7 @@ async function hasHoles(path: string): Promise<boolean> {
 /** The bytes of a file with nothing in it: a new store is a copy of them, which is cheaper than making one. */
 async function blankFile(folder: string): Promise<Buffer> {
   const path = join(folder, TRASH, 'blank.mdb')
-  const environment = new LmdbEnvironment(path, { flush: false })
+  const environment = new LmdbEnvironment(path, { flush: false, create: true })
   await environment.close()
   try {
     return await readFile(path)

@@ -3,7 +3,7 @@
  * synchronous and copy; a write resolves when it is on disk.
  */
 import assert from 'node:assert/strict'
-import { rmSync, writeFileSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
 import { allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
 import { LmdbCursor } from './lmdb-cursor.ts'
@@ -11,7 +11,7 @@ import { LmdbRowHooks } from './lmdb-row-hooks.ts'
 import type { StoredRange } from './long-key.ts'
 import { isCut } from './long-key.ts'
 import { PageBuilder } from './page-builder.ts'
-import { CommitFailedError, TooManyReadersError } from './storage-error.ts'
+import { CommitFailedError, StoreGoneError, TooManyReadersError } from './storage-error.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from './store.ts'
 import { lockPath } from './store-file.ts'
 
@@ -23,6 +23,7 @@ declare module 'lmdb' {
     /** The bytes lie in a buffer that the next read fills again, where that is `isGlobal`. */
     getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): FastBytes | undefined
     lastSize: number
+    readerCheck(): number
   }
   interface RootDatabaseOptions {
     noReadAhead?: boolean
@@ -49,8 +50,11 @@ export class ReadTransaction {
 export interface EnvironmentOptions {
   /** False leaves flushing to the operating system: for files that are flushed whole before they count. */
   readonly flush?: boolean
-  /** Whether other threads write to the file too: then every reader must look for what they wrote. */
+  /** Whether other processes write to the file too: then every reader must look for what they wrote. */
   readonly isShared?: boolean
+  readonly isReadOnly?: boolean
+  /** Makes the file where there is none. Otherwise that is an error: who drops a store must not see it come back. */
+  readonly create?: boolean
 }
 
 /** The same on every platform: the library's default follows the memory pages of the machine. */
@@ -82,6 +86,8 @@ export class LmdbEnvironment {
   constructor(path: string, options: EnvironmentOptions = {}) {
     this.path = path
     this.#isShared = options.isShared ?? false
+    // The library would make it.
+    if (!options.create && !existsSync(path)) throw new StoreGoneError(basename(path))
     reserveLock(lockPath(path))
     this.#database = open<Uint8Array, Uint8Array>(path, {
       pageSize: LMDB_PAGE_BYTES,
@@ -93,6 +99,7 @@ export class LmdbEnvironment {
       overlappingSync: false,
       eventTurnBatching: false,
       noSync: options.flush === false,
+      readOnly: options.isReadOnly ?? false,
       encoding: 'binary',
       encoder: this.#rows,
       keyEncoder: this.#rows,
@@ -101,7 +108,7 @@ export class LmdbEnvironment {
 
   /** The state as of now; `endRead` must follow. Throws `TooManyReadersError`. */
   beginRead(): ReadTransaction {
-    // The library takes the state that was read last for the newest one, unless this thread wrote another.
+    // The library takes the state that was read last for the newest one, unless this process wrote another.
     if (this.#isShared) this.#database.resetReadTxn()
     return new ReadTransaction(withReaderSlot(() => this.#database.useReadTransaction()))
   }
@@ -220,6 +227,11 @@ export class LmdbEnvironment {
     return { fileBytes, usedBytes: Math.min(fileBytes, pages * LMDB_PAGE_BYTES) }
   }
 
+  /** Takes back the reader slots of processes that are dead: what they read would never be used again. */
+  clearReaders(): void {
+    this.#database.readerCheck()
+  }
+
   async close(): Promise<void> {
     await this.#database.close()
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
@@ -269,7 +281,7 @@ export interface WriteTarget {
  * The library writes to the lock file through memory: on a full disk that would end the process. Bytes that are
  * written beforehand are there, or refused with an error.
  */
-function reserveLock(path: string): void {
+export function reserveLock(path: string): void {
   try {
     writeFileSync(path, Buffer.alloc(LOCK_BYTES), { flag: 'wx' })
   } catch (error) {

@@ -31,7 +31,7 @@ import { readVersion, VERSION_KEY, versionBytes } from './store-version.ts'
 export interface StoreFiles {
   readonly open: OpenFiles
   /** A path for the next generation of the store. */
-  nextPath(name: string): string
+  nextPath(): Promise<string>
   /** Removes a file: its name at once, its bytes when the last user is gone. */
   discard(path: string): Promise<void>
 }
@@ -64,7 +64,7 @@ export class LmdbStore implements Store {
     return this.#path
   }
 
-  /** Another thread wrote the store anew: from now on it is the file at this path. */
+  /** Another process wrote the store anew: from now on it is the file at this path. */
   async moveTo(path: string): Promise<void> {
     this.#assertThere()
     const old = this.#path
@@ -114,7 +114,7 @@ export class LmdbStore implements Store {
     return this.#use(async (environment) => {
       this.#version ??= readVersion(environment)
       let judged = judge(group, this.#version)
-      // Another thread may have written meanwhile: what is on disk decides.
+      // Another process may have written meanwhile: what is on disk decides.
       if (judged.accepted.length < group.length) judged = judge(group, readVersion(environment))
       const { outcomes, accepted, version } = judged
       if (accepted.length > 0) {
@@ -136,7 +136,7 @@ export class LmdbStore implements Store {
 
   async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
     const old = this.#path
-    const path = this.#files.nextPath(this.name)
+    const path = await this.#files.nextPath()
     const version = await this.#use(async (environment) => readVersion(environment) + 1)
     {
       await using next = await ReplacementFile.begin(path, old)
@@ -157,7 +157,7 @@ export class LmdbStore implements Store {
     const old = this.#path
     await this.#use(async (environment) => {
       try {
-        await compactInto(this.#files.nextPath(this.name), environment, {
+        await compactInto(await this.#files.nextPath(), environment, {
           onProgress: onProgress ?? (() => {}),
           signal: signal ? AbortSignal.any([signal, this.#gone.signal]) : this.#gone.signal,
           observeWrites: (listener) => {

@@ -3,7 +3,7 @@
  * of idle ones, and the one that was idle longest is closed first. A file in use is never closed under its users.
  */
 import assert from 'node:assert/strict'
-import { LmdbEnvironment } from './lmdb-environment.ts'
+import { type EnvironmentOptions, LmdbEnvironment } from './lmdb-environment.ts'
 
 export class OpenFiles {
   /** Files without users that stay open; a new limit counts from the next release on. */
@@ -14,12 +14,11 @@ export class OpenFiles {
   #releases = 0
   readonly #closing = new Set<Promise<void>>()
 
-  readonly #isShared: boolean
+  readonly #options: EnvironmentOptions
 
-  /** Files that other threads write to as well are shared. */
-  constructor(idleLimit: number, { isShared = false }: { readonly isShared?: boolean } = {}) {
+  constructor(idleLimit: number, options: EnvironmentOptions = {}) {
     this.idleLimit = idleLimit
-    this.#isShared = isShared
+    this.#options = options
   }
 
   /** Opens the file unless it is open. Each acquire wants its release. */
@@ -27,7 +26,7 @@ export class OpenFiles {
     let file = this.#files.get(path)
     if (!file) {
       file = {
-        environment: new LmdbEnvironment(path, { isShared: this.#isShared }),
+        environment: new LmdbEnvironment(path, this.#options),
         users: 0,
         lastRelease: 0,
         onClosed: undefined,
@@ -68,9 +67,19 @@ export class OpenFiles {
     return this.#files.keys()
   }
 
+  /** Takes back the reader slots of processes that are dead, if the file is open. */
+  clearReaders(path: string): void {
+    this.#files.get(path)?.environment.clearReaders()
+  }
+
   /** Closes what is idle and waits for all closing under way. */
   async close(): Promise<void> {
     for (const file of this.#idle()) this.#close(file)
+    await this.closed()
+  }
+
+  /** Resolves when all closing that is under way is done. */
+  async closed(): Promise<void> {
     await Promise.all(this.#closing)
   }
 

@@ -18,7 +18,7 @@ export class UnfinishedFile implements AsyncDisposable {
   static async begin(path: string): Promise<UnfinishedFile> {
     const unfinished = unfinishedPath(path)
     try {
-      return new UnfinishedFile(path, new LmdbEnvironment(unfinished, { flush: false }))
+      return new UnfinishedFile(path, new LmdbEnvironment(unfinished, { flush: false, create: true }))
     } catch (error) {
       await rm(unfinished, { force: true })
       await rm(lockPath(unfinished), { force: true })

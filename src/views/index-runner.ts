@@ -1,4 +1,4 @@
-/** Where the work of indexes is done: in this thread, or in others that reach the same stores. */
+/** Where the work of indexes is done: in this process, or in others that reach the same stores. */
 import type { Database } from '../database/database.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Store } from '../storage/store.ts'
@@ -35,7 +35,7 @@ export interface Sorting {
 
 const IN_MEMORY: Sorting = { sortBytes: () => 64 * 1024 * 1024, runsOf: () => memoryRuns }
 
-/** Does everything in the thread in which it is called. */
+/** Does everything in the process in which it is called. */
 export class LocalRunner implements IndexRunner {
   readonly #functions: Functions
   readonly #sorting: Sorting

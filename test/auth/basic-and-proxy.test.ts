@@ -17,13 +17,17 @@ describe('the Basic scheme', () => {
     )
   })
 
+  it.each(['basic', 'BASIC', 'bAsIc'])('is called %s too', (scheme) => {
+    const authorization = `${scheme} ${Buffer.from('a:b').toString('base64')}`
+    expect(basicCredentials(authorization)).toEqual({ name: 'a', password: 'b' })
+  })
+
   it.each([
     [undefined],
     [''],
     ['Basic'],
     ['Basic '],
     ['Basic !!!'],
-    [`basic ${Buffer.from('a:b').toString('base64')}`],
     [`Basic${Buffer.from('a:b').toString('base64')}`],
     [`Bearer ${Buffer.from('a:b').toString('base64')}`],
     [`Basic ${Buffer.from('no colon').toString('base64')}`],

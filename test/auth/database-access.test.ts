@@ -44,7 +44,8 @@ describe('a database that is opened for a user', () => {
   it('takes no design document later either', async () => {
     const open = await withDatabase({})
     const database = await open(NOBODY)
-    database.writeLater([put('_design/d', {}), put('a', {})])
+    database.writeLater(put('_design/d', {}))
+    database.writeLater(put('a', {}))
     await database.flush()
     using view = database.view()
     expect([await view.record('_design/d'), (await view.record('a'))?.deleted]).toEqual([undefined, false])

@@ -6,7 +6,7 @@ import { expectedSignature, signedRequest } from '../../src/auth/oauth.ts'
 import { hashAdminPassword } from '../../src/auth/passwords.ts'
 import { openDocument } from '../../src/database/open-document.ts'
 import { put, written } from '../database/test-database.ts'
-import { ADMIN, basic, NOBODY, newUser, request, type Settings, startAuth, type TestAuth, user } from './test-auth.ts'
+import { ADMIN, basic, newUser, request, type Settings, startAuth, type TestAuth, user } from './test-auth.ts'
 
 const WRONG = '401 unauthorized: Name or password is incorrect.'
 
@@ -428,17 +428,4 @@ describe('OAuth', () => {
     const test = await withBob({}, { ...CONFIGURED, service_httpd_oauth: { timestamp_window: '300' } })
     expect(await who(test, signed('consumer', 'token', right), target)).toEqual([null, [], undefined])
   })
-})
-
-it('a user that nobody is told of is as slow to refuse as one with a wrong password', async () => {
-  const test = await withAdmin({ iterations: '60000' })
-  await written((await test.users(NOBODY)).write([newUser('bob', 'pass')]))
-  const timed = async (name: string) => {
-    const begun = performance.now()
-    await who(test, basic(name, 'wrong')).catch(() => {})
-    return performance.now() - begun
-  }
-  await timed('nobody')
-  const [known, unknown] = [await timed('bob'), await timed('nobody')]
-  expect(unknown).toBeGreaterThan(known / 4)
 })

@@ -1,10 +1,12 @@
 import { describe, expect, it, vi } from 'vitest'
+import { AuthSettings } from '../../src/auth/auth-settings.ts'
 import { delayOf, LoginThrottle } from '../../src/auth/login-throttle.ts'
+import { LoginWork } from '../../src/auth/login-work.ts'
 import { hashUserPassword, userPasswordHash } from '../../src/auth/passwords.ts'
 import { RecentMap } from '../../src/auth/recent-map.ts'
 import { Turns } from '../../src/auth/turns.ts'
 import { VerifiedPasswords } from '../../src/auth/verified-passwords.ts'
-import { TestClock } from './test-auth.ts'
+import { TestClock, TestSettings } from './test-auth.ts'
 
 describe('the delay of wrong passwords', () => {
   const settings = { freeTries: 3, delayMs: 100, longestMs: 1_000 }
@@ -37,7 +39,7 @@ describe('verified passwords', () => {
   }
 
   it('are right again without the slow hash, and others are not', async () => {
-    const verified = new VerifiedPasswords()
+    const verified = new VerifiedPasswords(new LoginWork(new AuthSettings(new TestSettings())))
     const slow = await hashOf('right', 300_000)
     const begun = performance.now()
     expect(await verified.verify('ann', 'right', slow)).toBe(true)
@@ -50,13 +52,13 @@ describe('verified passwords', () => {
   })
 
   it('say nothing about another hash', async () => {
-    const verified = new VerifiedPasswords()
+    const verified = new VerifiedPasswords(new LoginWork(new AuthSettings(new TestSettings())))
     expect(await verified.verify('ann', 'right', await hashOf('right'))).toBe(true)
     expect(await verified.verify('ann', 'right', await hashOf('new'))).toBe(false)
   })
 
   it('are asked for once by many at a time', async () => {
-    const verified = new VerifiedPasswords()
+    const verified = new VerifiedPasswords(new LoginWork(new AuthSettings(new TestSettings())))
     const hash = await hashOf('right', 100_000)
     const answers = await Promise.all(Array.from({ length: 50 }, () => verified.verify('ann', 'right', hash)))
     expect(answers.every(Boolean)).toBe(true)

@@ -121,7 +121,7 @@ describe('a password', () => {
     using view = users.view()
     const [tombstone] = await openRevisions(view, id, 'all')
     expect(tombstone?.found && tombstone.document.parts.body.toString()).not.toContain('PLAIN')
-    users.writeLater([put('org.service.user:tom', { ...members, name: 'tom' })])
+    users.writeLater(put('org.service.user:tom', { ...members, name: 'tom' }))
     await users.flush()
     expect(JSON.stringify(await test.stored('org.service.user:tom'))).not.toContain('PLAIN')
   })

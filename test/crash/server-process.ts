@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { descendantsCalled } from '../support/descendants.ts'
 
 const COMMAND = join(import.meta.dirname, '../../src/cli.ts')
 
@@ -72,6 +73,12 @@ export class ServerProcess {
     const { pid } = this.#child
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
     return children.filter((each) => each !== '').reduce((sum, each) => sum + ownBytes(Number(each)), 0)
+  }
+
+  /** The processes that it has started, or that these have, by their title. */
+  childrenCalled(title: string): number[] {
+    const { pid } = this.#child
+    return pid === undefined ? [] : descendantsCalled(pid, title)
   }
 
   /** Ends it at once, wherever it is. */

@@ -26,7 +26,14 @@ function batched() {
     error() {},
   }
   const writes = new BatchedWrites(log)
-  const add = (edits: readonly DocumentEdit[]) => writes.add(edits, (some) => queue.write(some))
+  const add = (edits: readonly DocumentEdit[]) => {
+    for (const edit of edits)
+      writes.add(
+        edit,
+        (some) => queue.write(some),
+        () => {},
+      )
+  }
   return { queue, warnings, writes: { add, flush: () => writes.flush() } }
 }
 
@@ -109,7 +116,7 @@ describe('a database with writes to be done later', () => {
   it('does them in one commit, before it closes', async () => {
     const { database, store } = await memoryDatabase()
     using before = store.snapshot()
-    for (let i = 0; i < 20; i++) database.writeLater([put(`document ${i}`, {})])
+    for (let i = 0; i < 20; i++) database.writeLater(put(`document ${i}`, {}))
     expect((await database.information()).documentCount).toBe(0)
     await database.close()
     expect((await database.information()).documentCount).toBe(20)

@@ -327,7 +327,7 @@ describe('who may see changes', () => {
 
 describe('after a restart', () => {
   it('changes are where they were', async () => {
-    const service = await startService()
+    const service = await startService({ inMemory: false })
     const db = await new Client(service.url).database()
     await db.save('a', {})
     await db.saveAndRemove('b', {})

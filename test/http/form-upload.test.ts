@@ -45,6 +45,12 @@ describe('a form', () => {
     expect((await db.get('doc/picture.png')).body.equals(picture)).toBe(true)
   })
 
+  it('is refused when it has neither a revision nor a document', async () => {
+    const db = await client().database()
+    expectRefusal(await submit(db, 'doc', [file('a', 'a')]), 400, 'bad_request', 'The form has neither _rev nor _doc.')
+    expect((await db.get('doc')).status).toBe(404)
+  })
+
   it('replaces a file of the same name, which then comes first', async () => {
     const db = await client().database()
     const rev = await db.save('doc', { _attachments: { a: inline('a'), b: inline('old') } })

@@ -25,6 +25,23 @@ describe('a local document', () => {
     expect((await client().request('GET', new URL(location ?? '').pathname)).status).toBe(200)
   })
 
+  it.each([{ start: 0, ids: ['1'] }, { start: 1, ids: [] }, { start: 3, ids: ['c', 'b', 'a'] }, 5, null])(
+    'takes back what a client was told of its history, %j, and does not keep it',
+    async (_revisions) => {
+      const db = await client().database()
+      expect((await db.put('_local/x', { n: 1 })).status).toBe(201)
+      const reply = await db.put('_local/x', { _id: '_local/x', _rev: '0-1', _revisions, n: 2 })
+      expect([reply.status, reply.text]).toEqual([201, '{"ok":true,"id":"_local/x","rev":"0-2"}\n'])
+      expect((await db.put('_local/x', { _id: 'x', _revisions, _rev: '0-2', n: 3 })).rev).toBe('0-3')
+      expect((await db.post('', { _revisions, _id: '_local/y', n: 4 })).rev).toBe('0-1')
+      const docs = [{ _revisions, _id: '_local/y', _rev: '0-1', n: 5 }]
+      expect((await db.post('_bulk_docs', { docs })).json).toEqual([{ ok: true, id: '_local/y', rev: '0-2' }])
+      expect((await db.get('_local/x')).text).toBe('{"_id":"_local/x","_rev":"0-3","n":3}\n')
+      expect((await db.get('_local/y')).text).toBe('{"_id":"_local/y","_rev":"0-2","n":5}\n')
+      expect((await db.put('x', { _id: '_local/x', _revisions: { start: 0, ids: ['1'] } })).status).toBe(500)
+    },
+  )
+
   it('may be made with the revision 0-0', async () => {
     const db = await client().database()
     expect((await db.put('_local/x', { _rev: '0-0' })).rev).toBe('0-1')

@@ -183,6 +183,19 @@ describe('DELETE /_session', () => {
     expect([next.status, next.headers.location]).toEqual([302, `http://${started.client.host}/x`])
   })
 
+  it('takes away a cookie that is worth nothing, also where everybody must log in', async () => {
+    const past = `AuthSession=${Buffer.from('bob:5B000000:01234567890123456789').toString('base64url')}`
+    for (const settings of [{}, { service_httpd_auth: { require_valid_user: 'true' } }]) {
+      const started = await start(settings)
+      for (const Cookie of [past, 'AuthSession=xyz', 'a=b; AuthSession=']) {
+        const reply = await started.ask('DELETE', '/_session', { headers: { Cookie } })
+        expect([reply.status, reply.text, cookieOf(reply)]).toEqual([200, '{"ok":true}\n', CLEARED])
+      }
+      expect((await started.ask('DELETE', '/_session', { headers: { Cookie: 'a=b' } })).status).toBe(401)
+      expect((await started.ask('DELETE', '/_config/a/b', { headers: { Cookie: past } })).status).toBe(401)
+    }
+  })
+
   it('is refused to nobody, and granted while everybody is an administrator', async () => {
     const started = await start()
     expect((await started.ask('DELETE', '/_session')).status).toBe(401)

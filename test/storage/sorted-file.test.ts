@@ -17,7 +17,7 @@ let files = 0
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'settle-sorted-'))
   blank = join(folder, 'blank.mdb')
-  await new LmdbEnvironment(blank, { flush: false }).close()
+  await new LmdbEnvironment(blank, { flush: false, create: true }).close()
 })
 
 afterAll(() => rm(folder, { recursive: true, force: true }))

@@ -39,7 +39,7 @@ export async function buildIndex(request: UpdateRequest, options: BuildOptions):
   if (!gathered) return undefined
   const { runs, reached } = gathered
   const begun = newState(source.uuid, design.maps.length, purgeSequence)
-  const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run))
+  const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run), run.signal)
   await store.replace(rows.portions(mergedRuns(runs), () => finished(begun, reached, rows)))
   await request.runs.clear()
   return finished(begun, reached, rows)
@@ -123,9 +123,11 @@ function finished(begun: IndexState, updateSequence: number, rows: BuiltRows): I
 class BuiltRows {
   readonly #trees: readonly ViewTree[]
   readonly #filled = new Set<number>()
+  readonly #signal: AbortSignal | undefined
 
-  constructor(trees: readonly ViewTree[]) {
+  constructor(trees: readonly ViewTree[], signal: AbortSignal | undefined) {
     this.#trees = trees
+    this.#signal = signal
   }
 
   isEmpty(view: number): boolean {
@@ -140,6 +142,7 @@ class BuiltRows {
     let view: number | undefined
     let builder: TreeBuilder | undefined
     for await (const portion of sorted) {
+      this.#signal?.throwIfAborted()
       const rows = withoutEmpty(portion)
       yield rows
       const { length, block, bounds } = rows

@@ -1,11 +1,15 @@
-/** Which attachments are packed, as the configuration has it. */
+/** Which attachments are taken and which are packed, as the configuration has it. */
 import type { Configuration } from '../config/configuration.ts'
-import type { PackingPolicy } from '../database/attachment-edits.ts'
+import type { AttachmentPolicy } from '../database/attachment-edits.ts'
 
-export function packingPolicy(configuration: Configuration): PackingPolicy {
+export function attachmentPolicy(configuration: Configuration): AttachmentPolicy {
   const level = configuration.integer('attachments', 'compression_level')
   const types = configuration.text('attachments', 'compressible_types')
-  return { levelFor: (contentType) => (level >= 1 && level <= 9 && isListed(contentType, types) ? level : undefined) }
+  const largest = configuration.text('service', 'max_attachment_size')
+  return {
+    levelFor: (contentType) => (level >= 1 && level <= 9 && isListed(contentType, types) ? level : undefined),
+    limitFor: (name) => (largest === 'infinity' ? undefined : { name, bytes: Number(largest) }),
+  }
 }
 
 /** The list has wildcards; parameters of a type do not matter, nor does its case. */

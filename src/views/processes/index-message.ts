@@ -1,35 +1,41 @@
-/** What the server and the threads that work on its indexes tell each other. */
+/** What the server and the processes that work on its indexes tell each other. */
 import { RequestError } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log.ts'
 import { CommitFailedError, StoreGoneError } from '../../storage/storage-error.ts'
-import type { StorePlace } from '../../storage/store-paths.ts'
 import type { UpdateProgress } from '../index-update.ts'
 import { ReductionError } from '../reductions/reduction-error.ts'
 import type { ViewDesign } from '../view-design.ts'
 
-/** What a thread is born with. */
-export interface ThreadData {
-  readonly databases: StorePlace
-  readonly indexes: StorePlace
-  readonly settings: ThreadSettings
-  /** Where compiled modules are kept, if that is done at all. */
-  readonly compiledFolder: string | undefined
+/** What a process is told first. */
+export interface ProcessBeginning {
+  /** It works for this server only. */
+  readonly serverPid: number
+  /** Where the indexes lie. */
+  readonly folder: string
+  readonly settings: ProcessSettings
 }
 
 /** What the configuration says and may say otherwise at any time. */
-export interface ThreadSettings {
+export interface ProcessSettings {
   readonly functions: FunctionSettings
   /** How many bytes of rows a first build sorts at a time. */
   readonly sortBytes: number
 }
 
-export type ToThread =
+export type ToProcess =
+  | ({ readonly type: 'begin' } & ProcessBeginning)
   | ({ readonly type: 'start'; readonly job: number } & IndexJob)
-  | { readonly type: 'abort'; readonly job: number; readonly error: ToldError }
-  | { readonly type: 'settings'; readonly settings: ThreadSettings }
+  | { readonly type: 'abort'; readonly job: number; readonly error: ErrorMessage }
+  | { readonly type: 'settings'; readonly settings: ProcessSettings }
   /** Functions of this language may be called soon. */
   | { readonly type: 'prepare'; readonly language: string }
+  /** The answer to `next path`. */
+  | { readonly type: 'path'; readonly request: number; readonly path: string }
+  /** The answer to `moved`. */
+  | { readonly type: 'taken over'; readonly request: number }
+  /** To be answered with `alive`. */
+  | { readonly type: 'ping' }
   | { readonly type: 'close' }
 
 export interface IndexJob {
@@ -45,28 +51,32 @@ export interface StoreFileOf {
   readonly path: string
 }
 
-export type FromThread =
+export type FromProcess =
   | { readonly type: 'updated'; readonly job: number; readonly progress: UpdateProgress }
   | { readonly type: 'compacted'; readonly job: number; readonly share: number }
+  /** A path is wanted for the next generation of this index. */
+  | { readonly type: 'next path'; readonly index: string; readonly request: number }
   /** The index was written anew, into this file. */
-  | { readonly type: 'moved'; readonly name: string; readonly path: string }
-  | { readonly type: 'done'; readonly job: number; readonly error?: ToldError }
+  | { readonly type: 'moved'; readonly index: string; readonly request: number; readonly path: string }
+  /** All files of the job are closed, unless another job needs them. */
+  | { readonly type: 'done'; readonly job: number; readonly error?: ErrorMessage }
   | { readonly type: 'log'; readonly level: MessageLevel; readonly message: string; readonly details?: object }
+  | { readonly type: 'alive' }
 
-/** An error in a form that goes from thread to thread. */
-export type ToldError =
-  | ({ readonly kind: 'request' } & ToldRequestError)
-  | ({ readonly kind: 'reduction' } & ToldRequestError)
+/** An error in a form that goes from process to process. */
+export type ErrorMessage =
+  | ({ readonly kind: 'request' } & RequestErrorMessage)
+  | ({ readonly kind: 'reduction' } & RequestErrorMessage)
   | { readonly kind: 'gone' | 'disk' | 'other'; readonly message: string }
 
-interface ToldRequestError {
+interface RequestErrorMessage {
   readonly status: number
   readonly error: string
   readonly reason: string
   readonly told: unknown
 }
 
-export function told(error: unknown): ToldError {
+export function encodeError(error: unknown): ErrorMessage {
   if (error instanceof RequestError) {
     const kind = error instanceof ReductionError ? 'reduction' : 'request'
     return { kind, status: error.status, error: error.error, reason: error.reason, told: error.told }
@@ -76,7 +86,7 @@ export function told(error: unknown): ToldError {
   return { kind: error instanceof CommitFailedError ? 'disk' : 'other', message }
 }
 
-export function heard(error: ToldError): Error {
+export function decodeError(error: ErrorMessage): Error {
   if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason, error.told)
   if (error.kind === 'reduction') return new ReductionError(error.status, error.error, error.reason, error.told)
   if (error.kind === 'gone') return new StoreGoneError(error.message)

@@ -1,0 +1,137 @@
+/**
+ * Who outside of this process uses the stores of an engine: one registry for all of its files. A store that somebody has a
+ * lease on keeps its file, and all earlier generations that the holder may still read. Whoever drops the store revokes
+ * the leases and waits until all are released; no new ones are given out then.
+ */
+
+/** The store as the registry sees it. */
+export interface LeasedStore {
+  readonly dropped: boolean
+  readonly path: string
+  /** From now on it is the file at this path. */
+  moveTo(path: string): Promise<void>
+}
+
+export interface LeaseHost {
+  /** A path that nobody had before. */
+  nextPath(): string
+  /** Removes what an unfinished rewrite left at a path that was given out. */
+  removeUnfinished(path: string): Promise<void>
+  /** The reader slots of a dead holder are taken back. */
+  clearReaders(): void
+}
+
+/** The right to open the file of a store in another process. */
+export class StoreLease {
+  /** The file that holds the store at the moment. */
+  readonly path: string
+  /** Aborted when the store has to go: the holder ends its work, closes the file and releases the lease. */
+  readonly revoked: AbortSignal
+  readonly #book: LeaseBook
+  readonly #ended = Promise.withResolvers<void>()
+
+  constructor(path: string, revoked: AbortSignal, book: LeaseBook) {
+    this.path = path
+    this.revoked = revoked
+    this.#book = book
+  }
+
+  /** Resolves when the lease was released. */
+  get ended(): Promise<void> {
+    return this.#ended.promise
+  }
+
+  /** Where the holder may write the store anew. */
+  nextPath(): string {
+    return this.#book.nextPath()
+  }
+
+  /** The holder wrote the store anew, into a path that it got here. */
+  moveTo(path: string): Promise<void> {
+    return this.#book.moveTo(path)
+  }
+
+  /** The holder has closed the file. */
+  async release(): Promise<void> {
+    await this.#book.end(this)
+    this.#ended.resolve()
+  }
+
+  /** The holder is dead. */
+  async abandon(): Promise<void> {
+    this.#book.clearReaders()
+    await this.release()
+  }
+}
+
+/** The leases of one store. */
+interface LeaseBook {
+  nextPath(): string
+  moveTo(path: string): Promise<void>
+  end(lease: StoreLease): Promise<void>
+  clearReaders(): void
+}
+
+export class StoreLeases {
+  readonly #store: LeasedStore
+  readonly #host: LeaseHost
+  readonly #leases = new Set<StoreLease>()
+  readonly #revoking = new AbortController()
+  /** Paths that were given out and that the store has not moved to. */
+  readonly #unfinished = new Set<string>()
+  readonly #book: LeaseBook = {
+    nextPath: () => this.#nextPath(),
+    moveTo: (path) => this.#moveTo(path),
+    end: (lease) => this.#end(lease),
+    clearReaders: () => this.#host.clearReaders(),
+  }
+
+  constructor(store: LeasedStore, host: LeaseHost) {
+    this.#store = store
+    this.#host = host
+  }
+
+  lend(): StoreLease {
+    const lease = new StoreLease(this.#store.path, this.#revoking.signal, this.#book)
+    this.#leases.add(lease)
+    return lease
+  }
+
+  get isEmpty(): boolean {
+    return this.#leases.size === 0
+  }
+
+  /** Resolves when the leases that there are now are released. */
+  async returned(): Promise<void> {
+    await Promise.all([...this.#leases].map(({ ended }) => ended))
+  }
+
+  /** Asks all holders to end; resolves when they did. */
+  async revoke(reason: Error): Promise<void> {
+    this.#revoking.abort(reason)
+    await this.returned()
+  }
+
+  #nextPath(): string {
+    const path = this.#host.nextPath()
+    this.#unfinished.add(path)
+    return path
+  }
+
+  async #moveTo(path: string): Promise<void> {
+    // What was written for a store that is being dropped goes with the lease.
+    if (this.#store.dropped || !this.#unfinished.delete(path)) return
+    await this.#store.moveTo(path)
+  }
+
+  /** Rewrites of one store share their process: what they left is theirs until the last of them is over. */
+  async #end(lease: StoreLease): Promise<void> {
+    if (!this.#leases.has(lease)) return
+    if (this.#leases.size === 1) {
+      const left = [...this.#unfinished]
+      this.#unfinished.clear()
+      await Promise.all(left.map((path) => this.#host.removeUnfinished(path)))
+    }
+    this.#leases.delete(lease)
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * A process that works on indexes, so that the server need not, and so that a fault in native code costs no more than this
+ * work. It ends when the channel to its server closes, and takes its sandbox processes with it.
+ */
+import { flushCompileCache } from 'node:module'
+import { closeInheritedDescriptors } from '../../runtime/inherited-descriptors.ts'
+import type { FromProcess, ToProcess } from './index-message.ts'
+
+/** When everything is loaded that is needed for the first job. */
+const FLUSH_MS = 2000
+
+// Before any file is opened: to close another descriptor of a lock file would release the locks of this process.
+closeInheritedDescriptors()
+// The group of this process is its own. A write under way is cut off, as a crash would do it.
+process.on('disconnect', () => process.kill(process.platform === 'win32' ? process.pid : 0, 'SIGKILL'))
+
+// Meanwhile messages wait in the channel.
+const [{ IndexWork }, { holdTenancy }] = await Promise.all([
+  import('./index-work.ts'),
+  import('../../storage/tenancy-lock.ts'),
+])
+
+let work: InstanceType<typeof IndexWork> | undefined
+
+process.on('message', (message: ToProcess) => {
+  if (message.type === 'begin') {
+    holdTenancy(message.folder)
+    // From here on the next server would wait for the end of this process.
+    if (process.ppid !== message.serverPid) process.exit()
+    work = new IndexWork(message.settings, send)
+  } else if (message.type === 'close') void close()
+  else work?.follow(message)
+})
+
+setTimeout(flushCompileCache, FLUSH_MS).unref()
+
+function send(message: FromProcess): void {
+  // The channel may be closed by now: then this process is about to end.
+  process.send?.(message, undefined, undefined, () => {})
+}
+
+async function close(): Promise<void> {
+  await work?.close()
+  process.exit()
+}

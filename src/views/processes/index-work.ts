@@ -1,0 +1,172 @@
+/**
+ * What an index process does: it opens the files that the server lends it, has sandbox processes of its own for user
+ * functions, and reports how far it is. Runs inside of the process.
+ */
+import { DatabaseView } from '../../database/database-view.ts'
+import { IDENTITY_KEY } from '../../database/keys.ts'
+import { createFunctions } from '../../functions/create-functions.ts'
+import type { Log, MessageLevel } from '../../runtime/log.ts'
+import { type BorrowedStore, BorrowedStores } from '../../storage/borrowed-stores.ts'
+import { StoreGoneError } from '../../storage/storage-error.ts'
+import type { Store } from '../../storage/store.ts'
+import { RunFiles } from '../building/run-files.ts'
+import { updateIndex } from '../index-update.ts'
+import {
+  decodeError,
+  encodeError,
+  type FromProcess,
+  type IndexJob,
+  type ProcessSettings,
+  type ToProcess,
+} from './index-message.ts'
+
+/** An index in use: an update and a compaction of one go through the same store. */
+interface UsedIndex extends BorrowedStore {
+  users: number
+}
+
+export class IndexWork {
+  #settings: ProcessSettings
+  readonly #send: (message: FromProcess) => void
+  readonly #databases = new BorrowedStores({ isReadOnly: true })
+  readonly #indexes = new BorrowedStores()
+  readonly #functions
+  readonly #aborting = new Map<number, AbortController>()
+  readonly #inUse = new Map<string, UsedIndex>()
+  readonly #jobs = new Set<Promise<void>>()
+  /** What the server was asked and has not answered. */
+  readonly #asked = new Map<number, (path: string) => void>()
+  #lastRequest = 0
+
+  constructor(settings: ProcessSettings, send: (message: FromProcess) => void) {
+    this.#settings = settings
+    this.#send = send
+    this.#functions = createFunctions({ settings: () => this.#settings.functions, log: logThrough(send) })
+  }
+
+  follow(message: Exclude<ToProcess, { readonly type: 'begin' | 'close' }>): void {
+    if (message.type === 'start') this.#start(message.job, message)
+    else if (message.type === 'abort') this.#aborting.get(message.job)?.abort(decodeError(message.error))
+    else if (message.type === 'prepare') this.#functions.prepare(message.language)
+    else if (message.type === 'settings') this.#settings = message.settings
+    else if (message.type === 'ping') this.#send({ type: 'alive' })
+    else this.#answered(message.request, message.type === 'path' ? message.path : '')
+  }
+
+  /** Ends all jobs and closes everything. */
+  async close(): Promise<void> {
+    for (const aborting of this.#aborting.values()) aborting.abort(new Error('The server is being closed.'))
+    await Promise.all(this.#jobs)
+    await this.#functions.close()
+    await this.#indexes.close()
+    await this.#databases.close()
+  }
+
+  #start(number: number, job: IndexJob): void {
+    // It starts while files are opened and documents read.
+    if (job.work === 'update') this.#functions.prepare(job.design.language)
+    const aborting = new AbortController()
+    this.#aborting.set(number, aborting)
+    const work = this.#run(number, job, aborting.signal)
+      .then(
+        () => this.#send({ type: 'done', job: number }),
+        (error: unknown) => this.#fail(number, error, aborting.signal),
+      )
+      .finally(() => {
+        this.#aborting.delete(number)
+        this.#jobs.delete(work)
+      })
+    this.#jobs.add(work)
+  }
+
+  #fail(job: number, error: unknown, signal: AbortSignal): void {
+    const message = encodeError(error)
+    // What nobody foresaw: where it happened can be told here only.
+    if (message.kind === 'other' && !signal.aborted && error instanceof Error) {
+      this.#send({ type: 'log', level: 'error', message: 'Work on an index failed.', details: { error: error.stack } })
+    }
+    this.#send({ type: 'done', job, error: message })
+  }
+
+  async #run(number: number, job: IndexJob, signal: AbortSignal): Promise<void> {
+    const { store, release } = this.#use(job)
+    try {
+      if (job.work === 'update') await this.#update(number, job, store, signal)
+      else {
+        const onProgress = (share: number) => this.#send({ type: 'compacted', job: number, share })
+        await store.compact({ signal, onProgress })
+      }
+    } finally {
+      await release()
+    }
+  }
+
+  async #update(
+    number: number,
+    { database, index, design }: IndexJob,
+    store: Store,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await using opened = this.#databases.open(database.name, database.path)
+    await checkIdentity(opened.store, database.uuid)
+    await updateIndex({
+      source: { uuid: database.uuid, view: () => new DatabaseView(opened.store.snapshot()) },
+      store,
+      runs: new RunFiles(index.scratchFolder),
+      sortBytes: this.#settings.sortBytes,
+      design,
+      functions: this.#functions,
+      run: { owner: database.name, signal },
+      onProgress: (progress) => this.#send({ type: 'updated', job: number, progress }),
+    })
+  }
+
+  #use({ index: { name, path } }: IndexJob): { readonly store: Store; release(): Promise<void> } {
+    let used = this.#inUse.get(name)
+    if (!used) {
+      const borrowed = this.#indexes.open(name, path, {
+        nextPath: () => this.#ask((request) => ({ type: 'next path', index: name, request })),
+        moved: async (moved) => {
+          await this.#ask((request) => ({ type: 'moved', index: name, request, path: moved }))
+        },
+      })
+      used = { ...borrowed, users: 0 }
+      this.#inUse.set(name, used)
+    }
+    used.users++
+    return { store: used.store, release: () => this.#release(name) }
+  }
+
+  async #release(name: string): Promise<void> {
+    const used = this.#inUse.get(name)
+    if (!used || --used.users > 0) return
+    this.#inUse.delete(name)
+    await used[Symbol.asyncDispose]()
+  }
+
+  #ask(question: (request: number) => FromProcess): Promise<string> {
+    const request = ++this.#lastRequest
+    return new Promise((resolve) => {
+      this.#asked.set(request, resolve)
+      this.#send(question(request))
+    })
+  }
+
+  #answered(request: number, path: string): void {
+    this.#asked.get(request)?.(path)
+    this.#asked.delete(request)
+  }
+}
+
+/** The file must be that of the database. */
+async function checkIdentity(store: Store, uuid: string): Promise<void> {
+  using snapshot = store.snapshot()
+  const stored = await snapshot.get(IDENTITY_KEY)
+  if (!stored || JSON.parse(stored.toString()).uuid !== uuid) throw new StoreGoneError(store.name)
+}
+
+function logThrough(send: (message: FromProcess) => void): Log {
+  const write = (level: MessageLevel) => (message: string, details?: object) =>
+    send({ type: 'log', level, message, ...(details && { details }) })
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
+}

@@ -1,0 +1,219 @@
+/**
+ * Does the work of indexes in other processes, as many as the machine has cores, started when they are needed. All work on
+ * one index is done by one process at a time: what one writes another would not take into account. A process that falls
+ * costs a run, which is begun anew; whoever waits for the index is told only when that happens over and over.
+ * Processes run the functions of the sandbox only; indexes of other languages are worked on in the server.
+ */
+import { availableParallelism } from 'node:os'
+import { setTimeout as pause } from 'node:timers/promises'
+import { RequestError } from '../../document/request-error.ts'
+import { FairPlaces } from '../../functions/fair-places.ts'
+import type { Log } from '../../runtime/log.ts'
+import type { LmdbEngine } from '../../storage/lmdb-engine.ts'
+import type { StoreLease } from '../../storage/store-leases.ts'
+import type { IndexPlace, IndexRunner } from '../index-runner.ts'
+import type { UpdateProgress } from '../index-update.ts'
+import type { ViewDesign } from '../view-design.ts'
+import type { IndexJob, ProcessSettings } from './index-message.ts'
+import { type JobListener, ProcessEndedError, WorkerProcess } from './worker-process.ts'
+
+export interface ProcessRunnerOptions {
+  readonly databases: LmdbEngine
+  readonly indexes: LmdbEngine
+  /** Where the indexes lie. */
+  readonly folder: string
+  readonly settings: () => ProcessSettings
+  readonly log: Log
+  /** Whether functions of this language run in the sandbox. */
+  readonly isSandboxed: (language: string) => boolean
+  /** For all other languages. */
+  readonly local: IndexRunner
+}
+
+/** Jobs that a process takes turns with; of more, some wait. */
+const JOBS_A_PROCESS = 8
+
+/** A job is begun anew so often after its process ended, unless it got further meanwhile. */
+const MOST_FALLS = 8
+const FIRST_PAUSE_MS = 50
+const LONGEST_PAUSE_MS = 5000
+
+/** A job whose process ended so often has a process to itself: it may have brought down that of others. */
+const FALLS_TO_BE_ALONE = 2
+
+export class ProcessRunner implements IndexRunner {
+  readonly #options: ProcessRunnerOptions
+  readonly #processes = new Set<WorkerProcess>()
+  /** How many jobs of an index are done in the server, and how many elsewhere. */
+  readonly #localJobs = new Map<string, number>()
+  readonly #remoteJobs = new Map<string, number>()
+  readonly #places = new FairPlaces(() => JOBS_A_PROCESS * availableParallelism())
+  /** Those that need a process to themselves come one after the other. */
+  readonly #alone = new FairPlaces(() => 1)
+  readonly #closing = new AbortController()
+
+  constructor(options: ProcessRunnerOptions) {
+    this.#options = options
+  }
+
+  update(place: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void> {
+    if (this.#isLocal(place)) {
+      return counted(this.#localJobs, place, () => this.#options.local.update(place, signal, onProgress))
+    }
+    return counted(this.#remoteJobs, place, () => this.#persist('update', place, signal, { onProgress }))
+  }
+
+  compact(place: IndexPlace, signal: AbortSignal, onShare: (done: number) => void): Promise<void> {
+    if (this.#isLocal(place)) {
+      return counted(this.#localJobs, place, () => this.#options.local.compact(place, signal, onShare))
+    }
+    return counted(this.#remoteJobs, place, () => this.#persist('compact', place, signal, { onShare }))
+  }
+
+  /** A process takes longer to start than most work on an index: it is there when that comes. */
+  prepare({ language }: ViewDesign): void {
+    if (!this.#options.isSandboxed(language) || this.#closing.signal.aborted) return
+    const idle = [...this.#processes].find(({ load, isReserved }) => load === 0 && !isReserved)
+    try {
+      if (idle) idle.prepare(language)
+      else if (this.#processes.size === 0) this.#start().prepare(language)
+    } catch (error) {
+      this.#options.log.warn('No index process can be started ahead.', { error: String(error) })
+    }
+  }
+
+  /** Settings count from the next call of a function on. */
+  settingsChanged(): void {
+    for (const worker of this.#processes) worker.send({ type: 'settings', settings: this.#options.settings() })
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('The server is being closed.'))
+    await Promise.all([...this.#processes].map((worker) => worker.close()))
+  }
+
+  /** Begins anew for as long as it is the process that fails, and not the job. */
+  async #persist(work: IndexJob['work'], place: IndexPlace, signal: AbortSignal, listener: JobListener): Promise<void> {
+    const giveUp = AbortSignal.any([signal, this.#closing.signal])
+    let reached = 0
+    for (let falls = 0; ; ) {
+      try {
+        return await this.#do(work, place, giveUp, falls >= FALLS_TO_BE_ALONE, {
+          ...listener,
+          onProgress: (progress) => {
+            if (progress.updateSequence > reached) falls = 0
+            reached = Math.max(reached, progress.updateSequence)
+            listener.onProgress?.(progress)
+          },
+        })
+      } catch (error) {
+        if (!(error instanceof ProcessEndedError) || place.store.dropped) throw error
+        if (++falls > MOST_FALLS) throw keepsFailing(error)
+        const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (falls - 1))
+        await pause(pauseMs, undefined, { signal: giveUp }).catch(() => giveUp.throwIfAborted())
+      }
+    }
+  }
+
+  async #do(
+    work: IndexJob['work'],
+    place: IndexPlace,
+    signal: AbortSignal,
+    isAlone: boolean,
+    listener: JobListener,
+  ): Promise<void> {
+    const owner = place.database.name
+    const places = isAlone ? this.#alone : this.#places
+    await places.take({ owner, signal })
+    try {
+      await this.#withLeases(place, async (database, index) => {
+        const job = this.#jobOf(work, place, database, index)
+        const ending = AbortSignal.any([signal, database.revoked, index.revoked])
+        await this.#processFor(place.store.name, isAlone).do(job, index, ending, listener)
+      })
+    } finally {
+      places.giveBack(owner)
+    }
+  }
+
+  /** From here on both files stay where they are until the job is over. */
+  async #withLeases(
+    { database, store }: IndexPlace,
+    use: (database: StoreLease, index: StoreLease) => Promise<void>,
+  ): Promise<void> {
+    const { databases, indexes } = this.#options
+    const ofDatabase = databases.lend(database.name)
+    let ofIndex: StoreLease | undefined
+    let isDead = false
+    try {
+      ofIndex = indexes.lend(store.name, store)
+      await use(ofDatabase, ofIndex)
+    } catch (error) {
+      isDead = error instanceof ProcessEndedError
+      throw error
+    } finally {
+      for (const lease of [ofIndex, ofDatabase]) await (isDead ? lease?.abandon() : lease?.release())
+    }
+  }
+
+  #jobOf(work: IndexJob['work'], place: IndexPlace, ofDatabase: StoreLease, ofIndex: StoreLease): IndexJob {
+    const { database, store, design } = place
+    const scratchFolder = this.#options.indexes.scratchFolder(store.name)
+    return {
+      work,
+      design,
+      database: { name: database.name, path: ofDatabase.path, uuid: database.uuid },
+      index: { name: store.name, path: ofIndex.path, scratchFolder },
+    }
+  }
+
+  #isLocal({ store, design }: IndexPlace): boolean {
+    if (this.#localJobs.has(store.name)) return true
+    return !this.#remoteJobs.has(store.name) && !this.#options.isSandboxed(design.language)
+  }
+
+  /** The one that works on the index already; else one without work, or a new one, or that with the least. */
+  #processFor(index: string, isAlone: boolean): WorkerProcess {
+    this.#closing.signal.throwIfAborted()
+    const all = [...this.#processes]
+    const busyWithIt = all.find((worker) => worker.worksOn(index))
+    if (busyWithIt) return busyWithIt
+    if (isAlone) return this.#start({ isReserved: true })
+    const free = all.filter(({ isReserved }) => !isReserved)
+    const least = free.reduce<WorkerProcess | undefined>((a, b) => (a && a.load <= b.load ? a : b), undefined)
+    if (least && (least.load === 0 || free.length >= availableParallelism())) return least
+    return this.#start()
+  }
+
+  #start(options: { readonly isReserved?: boolean } = {}): WorkerProcess {
+    const { folder, settings, log } = this.#options
+    const beginning = { serverPid: process.pid, folder, settings: settings() }
+    try {
+      const worker: WorkerProcess = new WorkerProcess(beginning, log, () => this.#processes.delete(worker), options)
+      this.#processes.add(worker)
+      return worker
+    } catch (error) {
+      // The system has no room for it now.
+      throw new ProcessEndedError(String(error))
+    }
+  }
+}
+
+async function counted(
+  jobs: Map<string, number>,
+  { store: { name } }: IndexPlace,
+  work: () => Promise<void>,
+): Promise<void> {
+  jobs.set(name, (jobs.get(name) ?? 0) + 1)
+  try {
+    await work()
+  } finally {
+    const left = (jobs.get(name) ?? 1) - 1
+    if (left === 0) jobs.delete(name)
+    else jobs.set(name, left)
+  }
+}
+
+function keepsFailing({ how }: ProcessEndedError): RequestError {
+  return new RequestError(500, 'os_process_error', `The process of the index ends again and again: ${how}.`)
+}

@@ -1,0 +1,283 @@
+/**
+ * An index process as the server sees it: takes jobs, hands their messages on, and tells everybody when the process is
+ * gone, however that came. Whoever does not answer in time is killed.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { getCompileCacheDir } from 'node:module'
+import { setPriority } from 'node:os'
+import { dirname, extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Log } from '../../runtime/log.ts'
+import type { StoreLease } from '../../storage/store-leases.ts'
+import type { UpdateProgress } from '../index-update.ts'
+import {
+  decodeError,
+  encodeError,
+  type FromProcess,
+  type IndexJob,
+  type ProcessBeginning,
+  type ToProcess,
+} from './index-message.ts'
+
+export interface JobListener {
+  readonly onProgress?: (progress: UpdateProgress) => void
+  readonly onShare?: (done: number) => void
+}
+
+/** The process ended in the middle of a job. */
+export class ProcessEndedError extends Error {
+  override readonly name = 'ProcessEndedError'
+  /** The signal, or the exit code. */
+  readonly how: string
+
+  constructor(how: string) {
+    super(`The index process ended: ${how}.`)
+    this.how = how
+  }
+}
+
+interface RunningJob extends JobListener {
+  readonly index: string
+  readonly lease: StoreLease
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+}
+
+/** Requests come first on a busy machine. */
+const NICENESS = 2
+
+/** A process that had nothing to do for so long is ended. */
+const IDLE_MS = 60_000
+
+/** What the end of a job, or of the process, may take once it is asked for. */
+const GRACE_MS = 10_000
+
+/** A process with jobs that says nothing for so long is asked whether it lives, and killed if it does not answer. */
+const SILENCE_MS = 30_000
+
+const LAST_WORDS = 2000
+
+/** Settings of the system's libraries that the process is to share, and nothing else of the environment. */
+const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC_ARENA_MAX', 'LD_LIBRARY_PATH']
+
+const entry = fileURLToPath(new URL(`./index-process${extname(import.meta.url)}`, import.meta.url))
+
+export class WorkerProcess {
+  /** Whether it is kept for one index. */
+  readonly isReserved: boolean
+  readonly #child: ChildProcess
+  readonly #log: Log
+  readonly #onEnding: () => void
+  readonly #jobs = new Map<number, RunningJob>()
+  readonly #exited: Promise<void>
+  #lastJob = 0
+  #isEnding = false
+  #isGone = false
+  #idle: NodeJS.Timeout | undefined
+  #watch: NodeJS.Timeout | undefined
+  #silentMs = 0
+  #lastWords = ''
+
+  /** Calls back when it can be given no more work. */
+  constructor(beginning: ProcessBeginning, log: Log, onEnding: () => void, { isReserved = false } = {}) {
+    this.isReserved = isReserved
+    this.#log = log
+    this.#onEnding = onEnding
+    this.#child = startProcess()
+    this.#exited = new Promise((resolve) => {
+      this.#child.once('error', (error) => {
+        // Otherwise it runs, and a signal did not reach it.
+        if (this.#child.pid !== undefined) return
+        this.#ended(String(error))
+        resolve()
+      })
+      this.#child.once('exit', () => this.#dying())
+      // All that it sent was received by then.
+      this.#child.once('close', (code, signal) => {
+        this.#ended(signal ?? `exit code ${code}`)
+        resolve()
+      })
+    })
+    this.#child.on('message', (message: FromProcess) => this.#receive(message))
+    this.#child.stderr?.setEncoding('utf8').on('data', (words: string) => {
+      this.#lastWords = (this.#lastWords + words).slice(-LAST_WORDS)
+    })
+    this.send({ type: 'begin', ...beginning })
+  }
+
+  get load(): number {
+    return this.#jobs.size
+  }
+
+  worksOn(index: string): boolean {
+    for (const job of this.#jobs.values()) if (job.index === index) return true
+    return false
+  }
+
+  /** Resolves when the job is done and its files are closed. Rejects with a `ProcessEndedError` when the process ended. */
+  async do(job: IndexJob, lease: StoreLease, signal: AbortSignal, listener: JobListener): Promise<void> {
+    signal.throwIfAborted()
+    if (this.#isGone) throw new ProcessEndedError('it ended before the job began')
+    const number = ++this.#lastJob
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    let impatience: NodeJS.Timeout | undefined
+    const abort = () => {
+      this.send({ type: 'abort', job: number, error: encodeError(signal.reason) })
+      impatience = setTimeout(() => this.#kill('An aborted job does not end.'), GRACE_MS)
+    }
+    signal.addEventListener('abort', abort)
+    clearTimeout(this.#idle)
+    this.#jobs.set(number, { ...listener, index: job.index.name, lease, resolve, reject })
+    this.#watchOver()
+    this.send({ type: 'start', job: number, ...job })
+    try {
+      await promise
+    } finally {
+      clearTimeout(impatience)
+      signal.removeEventListener('abort', abort)
+      this.#jobs.delete(number)
+      if (this.#jobs.size === 0) this.#rest()
+    }
+  }
+
+  /** Its sandbox processes may begin to start; if nothing comes of it, it ends after a while. */
+  prepare(language: string): void {
+    this.send({ type: 'prepare', language })
+    this.#rest()
+  }
+
+  send(message: ToProcess): void {
+    // That it is gone is heard of by its exit.
+    if (this.#child.connected) this.#child.send(message, () => {})
+  }
+
+  async close(): Promise<void> {
+    if (this.#isGone) return
+    this.#isEnding = true
+    this.#onEnding()
+    // Who waits for its end keeps the server alive until then.
+    this.#child.ref()
+    this.send({ type: 'close' })
+    const impatience = setTimeout(() => this.#kill('It does not close.'), GRACE_MS)
+    await this.#exited
+    clearTimeout(impatience)
+  }
+
+  #rest(): void {
+    clearTimeout(this.#idle)
+    clearInterval(this.#watch)
+    this.#watch = undefined
+    if (this.#isGone) return
+    if (this.isReserved) void this.close()
+    else this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref()
+  }
+
+  #watchOver(): void {
+    this.#silentMs = 0
+    this.#watch ??= setInterval(() => {
+      this.#silentMs += SILENCE_MS
+      if (this.#silentMs > 2 * SILENCE_MS) this.#kill('It does not answer.')
+      else this.send({ type: 'ping' })
+    }, SILENCE_MS).unref()
+  }
+
+  #kill(reason: string): void {
+    if (this.#isGone) return
+    this.#log.error('An index process is killed.', { pid: this.#child.pid, reason })
+    this.#child.kill('SIGKILL')
+  }
+
+  #receive(message: FromProcess): void {
+    this.#silentMs = 0
+    if (message.type === 'log') this.#log[message.level](message.message, message.details)
+    else if (message.type === 'updated') this.#jobs.get(message.job)?.onProgress?.(message.progress)
+    else if (message.type === 'compacted') this.#jobs.get(message.job)?.onShare?.(message.share)
+    else if (message.type === 'next path') this.#handOut(message.index, message.request)
+    else if (message.type === 'moved') void this.#move(message.index, message.path, message.request)
+    else if (message.type === 'done') this.#end(message.job, message.error && decodeError(message.error))
+  }
+
+  #handOut(index: string, request: number): void {
+    const path = this.#leaseOn(index)?.nextPath()
+    if (path !== undefined) this.send({ type: 'path', request, path })
+  }
+
+  /** Readers find the new file from here on; the process goes on when the server has taken it over. */
+  async #move(index: string, path: string, request: number): Promise<void> {
+    try {
+      await this.#leaseOn(index)?.moveTo(path)
+    } catch (error) {
+      this.#log.error('An old file of an index stays.', { error: String(error) })
+    }
+    this.send({ type: 'taken over', request })
+  }
+
+  /** Of those jobs that work on an index any has a lease on it. */
+  #leaseOn(index: string): StoreLease | undefined {
+    for (const job of this.#jobs.values()) if (job.index === index) return job.lease
+    return undefined
+  }
+
+  #end(job: number, error: Error | undefined): void {
+    const running = this.#jobs.get(job)
+    if (error) running?.reject(error)
+    else running?.resolve()
+  }
+
+  #dying(): void {
+    if (this.#isGone) return
+    this.#isGone = true
+    this.#onEnding()
+    clearTimeout(this.#idle)
+    clearInterval(this.#watch)
+    if (this.#child.pid !== undefined) killGroup(this.#child.pid)
+  }
+
+  #ended(how: string): void {
+    this.#dying()
+    const { pid } = this.#child
+    if (!this.#isEnding || this.#jobs.size > 0) {
+      const indexes = [...this.#jobs.values()].map(({ index }) => index)
+      this.#log.error('An index process ended.', { pid, how, indexes, words: this.#lastWords })
+    }
+    for (const { reject } of this.#jobs.values()) reject(new ProcessEndedError(how))
+  }
+}
+
+/** In a group of its own, with its sandbox processes: what a terminal sends to the server is the server's to handle. */
+function startProcess(): ChildProcess {
+  const compiled = getCompileCacheDir()
+  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry], {
+    env: {
+      ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
+      // Node makes a folder for each of its versions inside of the one that it is given.
+      ...(compiled && { NODE_COMPILE_CACHE: dirname(compiled) }),
+    },
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    serialization: 'advanced',
+    detached: true,
+  })
+  if (child.pid !== undefined) lowerPriority(child.pid)
+  child.unref()
+  child.channel?.unref()
+  if (child.stderr && 'unref' in child.stderr && typeof child.stderr.unref === 'function') child.stderr.unref()
+  return child
+}
+
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, NICENESS)
+  } catch {
+    // It has ended, or the system does not allow it.
+  }
+}
+
+/** Its sandbox processes would notice its end, but not in the middle of an endless function. */
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // None is left.
+  }
+}
