@@ -29,6 +29,7 @@ export interface StartOptions {
   readonly node?: string
   readonly cwd?: string
   readonly args: readonly string[]
+  readonly environment?: NodeJS.ProcessEnv
   /** With a channel for messages to and from the child. */
   readonly messages?: boolean
 }
@@ -38,8 +39,9 @@ export class NodeProcess {
   readonly #ended: Promise<void>
   #errorText = ''
 
-  constructor({ node = process.execPath, args, cwd, messages = false }: StartOptions) {
-    const child = spawn(node, args, { cwd, stdio: ['ignore', 'pipe', 'pipe', ...(messages ? (['ipc'] as const) : [])] })
+  constructor({ node = process.execPath, args, cwd, environment, messages = false }: StartOptions) {
+    const stdio = ['ignore', 'pipe', 'pipe', ...(messages ? (['ipc'] as const) : [])] as const
+    const child = spawn(node, args, { cwd, env: environment, stdio: [...stdio] })
     this.#child = child
     running.add(child)
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {

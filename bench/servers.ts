@@ -6,6 +6,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { delimiter, join, sep } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { serverCommand } from '../src/supervisor/server-command.ts'
 import { member, parsed } from './bench-database.ts'
 import { NodeProcess, temporaryFolder } from './child-process.ts'
 import { addressOf, HttpConnection, requestText } from './http-connection.ts'
@@ -21,7 +22,6 @@ export interface StartedServer extends RunningServer {
   readonly process: NodeProcess
 }
 
-const COMMAND = join(import.meta.dirname, '..', 'src', 'cli.ts')
 const PEER_FOLDER = join(import.meta.dirname, 'peer')
 const STARTING_LIMIT_MS = 20_000
 
@@ -35,7 +35,8 @@ export interface SettleOptions {
 export async function startSettle({ dir, profileFolder }: SettleOptions = {}): Promise<StartedServer> {
   const profiling = profileFolder === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`]
   const data = ['--dir', dir ?? join(temporaryFolder(), 'data')]
-  const settle = new NodeProcess({ args: [...profiling, COMMAND, '--port', '0', ...data] })
+  // Without its supervisor, which does nothing while all is well.
+  const settle = new NodeProcess(serverCommand(['--port', '0', ...data], profiling))
   return { name: 'settle', url: await settle.printed(/(http:\/\/\S+)/), process: settle }
 }
 

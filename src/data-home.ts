@@ -8,6 +8,7 @@ import { SettingFile, SettingMemory, type SettingStore } from './config/setting-
 import type { Functions } from './functions/functions.ts'
 import type { Log } from './runtime/log.ts'
 import { DataFolder } from './storage/data-folder.ts'
+import type { TakeLease } from './storage/folder-lock.ts'
 import { LmdbEngine, type LmdbEngineOptions } from './storage/lmdb-engine.ts'
 import { MemoryEngine } from './storage/memory-engine.ts'
 import { DataFolderError } from './storage/storage-error.ts'
@@ -57,13 +58,13 @@ export interface DataHome {
 }
 
 /** Locks the folder, so that nobody else uses it. Throws an error whose message is a sentence for people. */
-export async function openHome(path: string): Promise<DataHome> {
-  const home = await DataFolder.open(resolve(path))
+export async function openHome(path: string, lease?: TakeLease): Promise<DataHome> {
+  const home = await DataFolder.open(resolve(path), lease)
   return {
     folder: home.path,
     settings: new SettingFile(resolve(home.path, 'settings.ini')),
     operatorFiles: new OperatorFiles(home.path),
-    open: (folders, idleFiles) => openFolders(home.path, folders, idleFiles),
+    open: (folders, idleFiles) => openFolders(home.path, folders, { idleFiles, lease }),
     close: async () => home.close(),
   }
 }
@@ -100,7 +101,12 @@ function isOfUsers(storeName: string): boolean {
 /** Within their folder, which may be that of the databases. */
 const INDEXES = 'view_indexes'
 
-async function openFolders(home: string, folders: DataFolders, idleFiles: number): Promise<OpenData> {
+interface FolderOptions {
+  readonly idleFiles: number
+  readonly lease: TakeLease | undefined
+}
+
+async function openFolders(home: string, folders: DataFolders, { idleFiles, lease }: FolderOptions): Promise<OpenData> {
   const databases = resolve(folders.databases)
   const indexes = resolve(folders.indexes)
   const others: DataFolder[] = []
@@ -110,7 +116,7 @@ async function openFolders(home: string, folders: DataFolders, idleFiles: number
     for (const other of others) other.close()
   }
   try {
-    for (const path of new Set([databases, indexes])) if (path !== home) others.push(await DataFolder.open(path))
+    for (const path of new Set([databases, indexes])) if (path !== home) others.push(await DataFolder.open(path, lease))
     const engine = await openEngine(databases, { folder: databases, idleFiles })
     opened.push(engine)
     const folder = join(indexes, INDEXES)

@@ -1,6 +1,15 @@
 /** What whoever starts a service may say, and how that counts: as settings that win over all others. */
 import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
+import type { ListeningSockets } from './http/listening-sockets.ts'
 import type { Log } from './runtime/log.ts'
+import type { TakeLease } from './storage/folder-lock.ts'
+
+export interface Supervision {
+  readonly takeLease: TakeLease
+  readonly sockets: ListeningSockets
+  /** How the process before this one ended, in a sentence; undefined for the first one. */
+  readonly previousEnd: string | undefined
+}
 
 export interface ServiceOptions {
   /** The folder of the data; `./data` unless given. */
@@ -17,6 +26,8 @@ export interface ServiceOptions {
   environment?: Record<string, string | undefined>
   /** Hears everything that goes into the server's own log too. */
   log?: Log
+  /** What is kept by whoever starts the process again should it fall. */
+  supervisor?: Supervision
   /** Called when a restart that was asked for over HTTP fails, and the service is closed. */
   onFailure?: (error: unknown) => void
 }

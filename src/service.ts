@@ -23,6 +23,7 @@ import { QueryServers } from './functions/query-servers.ts'
 import { createApp } from './http/app.ts'
 import { isOfListeners, listenerPlans } from './http/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
+import { passingSockets } from './http/listening-sockets.ts'
 import { systemClock } from './runtime/clock.ts'
 import { Deadlines } from './runtime/deadlines.ts'
 import { silentLog } from './runtime/log.ts'
@@ -58,7 +59,7 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
   const folder = homeFolder([flags, environment, ownDefaults])
   // Indexes lie with the databases unless somebody wants them elsewhere.
   const defaults = withSetting(ownDefaults, 'service', 'view_index_dir', folder)
-  const home = options.inMemory ? memoryHome() : await openHome(folder)
+  const home = options.inMemory ? memoryHome() : await openHome(folder, options.supervisor?.takeLease)
   try {
     const configuration = await Configuration.load({
       defaults,
@@ -108,6 +109,8 @@ class RunningService implements Service {
 
   static async start(configuration: Configuration, home: DataHome, options: ServiceOptions): Promise<RunningService> {
     const log = await ServerLog.open(home.folder, configuration, options.log ?? silentLog)
+    const { previousEnd } = options.supervisor ?? {}
+    if (previousEnd !== undefined) log.log.error(previousEnd)
     const service = new RunningService(configuration, home, log, options)
     try {
       await service.#open()
@@ -119,15 +122,15 @@ class RunningService implements Service {
     }
   }
 
-  private constructor(configuration: Configuration, home: DataHome, log: ServerLog, { onFailure }: ServiceOptions) {
+  private constructor(configuration: Configuration, home: DataHome, log: ServerLog, options: ServiceOptions) {
     this.#configuration = configuration
     this.#home = home
     this.#log = log
-    this.#onFailure = onFailure ?? (() => {})
+    this.#onFailure = options.onFailure ?? (() => {})
     this.#statistics = new Statistics(statisticsSettings(configuration))
     this.#statistics.gauge('service', 'open_databases', () => openDatabases(this.#parts))
     this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
-    this.#listeners = new Listeners(log.log)
+    this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? passingSockets)
     this.#uriFile = new UriFile(log.log)
     this.#forget = [
       configuration.beforeChange((change) => this.#check(change)),
@@ -336,7 +339,7 @@ class RunningService implements Service {
     this.#isMoveDue = false
     const configuration = this.#configuration
     const before = this.#listeners.ports
-    await this.#listeners.close()
+    await this.#listeners.pause()
     await this.#parts?.close()
     this.#parts = undefined
     await configuration.reload().catch((error: unknown) => {

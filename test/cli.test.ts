@@ -1,48 +1,16 @@
-import { type ChildProcess, spawn } from 'node:child_process'
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { SettleCommand } from './support/settle-command.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
-const CLI = join(import.meta.dirname, '../src/cli.ts')
-
-interface Outcome {
-  readonly code: number | null
-  readonly out: string
-  readonly err: string
-}
-
-interface Running {
-  readonly child: ChildProcess
-  readonly ended: Promise<Outcome>
-  readonly url: Promise<string>
-}
-
-const settle = (...args: string[]): Running => settleIn({}, ...args)
-
-function settleIn(environment: Record<string, string>, ...args: string[]): Running {
-  const env = { ...process.env, ...environment }
-  const child = spawn(process.execPath, [CLI, ...args], { stdio: ['ignore', 'pipe', 'pipe'], env })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  let out = ''
-  let err = ''
-  const url = new Promise<string>((resolve) => {
-    child.stdout?.on('data', (data) => {
-      out += data
-      const [found] = /http:\S+/.exec(out) ?? []
-      if (found) resolve(found)
-    })
-  })
-  child.stderr?.on('data', (data) => (err += data))
-  const ended = new Promise<Outcome>((resolve) => child.on('close', (code) => resolve({ code, out, err })))
-  return { child, ended, url }
-}
+const settle = (...args: string[]) => new SettleCommand(args)
 
 describe('the settle command', () => {
   it.each(['SIGINT', 'SIGTERM'] as const)('serves until %s, then ends in order', async (signal) => {
     const dir = await temporaryFolder()
-    const { child, ended, url } = settle('--port', '0', '--dir', dir)
+    const { process: child, ended, url } = settle('--port', '0', '--dir', dir)
     expect((await fetch(await url)).status).toBe(200)
     child.kill(signal)
     const { code, out, err } = await ended
@@ -52,7 +20,7 @@ describe('the settle command', () => {
   })
 
   it('serves from memory', async () => {
-    const { child, ended, url } = settle('--port', '0', '--in-memory', '--bind', '::1')
+    const { process: child, ended, url } = settle('--port', '0', '--in-memory', '--bind', '::1')
     expect(await url).toMatch(/^http:\/\/\[::1\]:\d+\/$/)
     expect((await fetch(await url)).status).toBe(200)
     child.kill('SIGTERM')
@@ -61,7 +29,9 @@ describe('the settle command', () => {
 
   it('takes settings from its flags before those of the environment', async () => {
     const environment = { SETTLE_UUIDS__MAX_COUNT: '3', SETTLE_VENDOR__NAME: 'Mine', SETTLE_HTTPD__PORT: '0' }
-    const { url } = settleIn(environment, '--in-memory', '--set', 'uuids/max_count=2', '--set', 'test/a=b=c')
+    const { url } = new SettleCommand(['--in-memory', '--set', 'uuids/max_count=2', '--set', 'test/a=b=c'], {
+      environment,
+    })
     const get = async (path: string) => (await fetch(`${await url}_config/${path}`)).json()
     expect(await get('uuids/max_count')).toBe('2')
     expect(await get('vendor/name')).toBe('Mine')
@@ -69,7 +39,7 @@ describe('the settle command', () => {
   })
 
   it('restarts in its own process', async () => {
-    const { child, ended, url } = settle('--port', '0', '--in-memory')
+    const { process: child, ended, url } = settle('--port', '0', '--in-memory')
     const headers = { 'Content-Type': 'application/json' }
     expect((await fetch(`${await url}_restart`, { method: 'POST', headers })).status).toBe(202)
     await expect.poll(async () => (await fetch(await url).catch(() => undefined))?.status).toBe(200)

@@ -4,6 +4,7 @@ import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import type { Log } from '../runtime/log.ts'
 import { Connection, type RequestHandler } from '../wire/connection.ts'
 import { SERVER_LINE } from './answer.ts'
+import type { ListeningAddress, ListeningSockets } from './listening-sockets.ts'
 
 export interface ListenerPlan {
   readonly host: string
@@ -14,6 +15,13 @@ export interface ListenerPlan {
   readonly connectionLimit: number
   /** Present where the listener speaks TLS. */
   readonly tls?: TlsOptions
+}
+
+/** What all listeners of a server share. */
+export interface ListenerContext {
+  readonly handler: RequestHandler
+  readonly sockets: ListeningSockets
+  readonly log: Log
 }
 
 interface Clients {
@@ -35,7 +43,7 @@ export class Listener {
   #closing: Promise<void> | undefined
 
   /** Throws an error whose message is a sentence for people. */
-  static async open(plan: ListenerPlan, handler: RequestHandler, log: Log): Promise<Listener> {
+  static async open(plan: ListenerPlan, { handler, sockets: listening, log }: ListenerContext): Promise<Listener> {
     if (plan.tls && !(plan.tls.cert && plan.tls.key)) {
       throw new Error('TLS needs ssl/cert_file and ssl/key_file, two files that can be read.')
     }
@@ -47,19 +55,19 @@ export class Listener {
       socket.once('close', () => connections.delete(connection))
     })
     const { host, port, backlog } = plan
+    const kept = await listening.take(addressOf(plan))
     await new Promise<void>((resolve, reject) => {
       server.once('error', (error) => reject(new Error(listenFailure(error, host, port), { cause: error })))
-      server.listen({ host, port, backlog }, resolve)
+      if (kept) server.listen(kept, backlog, resolve)
+      else server.listen({ host, port, backlog }, resolve)
     })
     // Without somebody to hear of it, one connection that cannot be accepted would end the process.
     server.removeAllListeners('error').on('error', (error) => {
       log.error('A connection was not accepted.', { error: error.message })
     })
-    const address = server.address()
-    return new Listener(plan, typeof address === 'object' && address ? address.port : port, server, {
-      connections,
-      sockets,
-    })
+    const listener = new Listener(plan, portOf(server) ?? port, server, { connections, sockets })
+    if (!kept) listening.keep(listener.address, server)
+    return listener
   }
 
   private constructor(plan: ListenerPlan, port: number, server: Server, { connections, sockets }: Clients) {
@@ -73,6 +81,11 @@ export class Listener {
       for (const connection of connections) connection.look(nowMs)
     }, LOOK_MS).unref()
     server.once('close', () => clearInterval(look))
+  }
+
+  /** The real one. */
+  get address(): ListeningAddress {
+    return { ...addressOf(this.plan), port: this.port }
   }
 
   get url(): string {
@@ -96,6 +109,15 @@ export class Listener {
     })
     return this.#closing
   }
+}
+
+function addressOf({ host, port, tls }: ListenerPlan): ListeningAddress {
+  return { host, port, isSecure: tls !== undefined }
+}
+
+function portOf(server: Server): number | undefined {
+  const address = server.address()
+  return typeof address === 'object' && address ? address.port : undefined
 }
 
 /** Why an address cannot be listened on, for people. */

@@ -3,7 +3,8 @@
 import { createServer } from 'node:net'
 import type { Log } from '../runtime/log.ts'
 import type { RequestHandler } from '../wire/connection.ts'
-import { Listener, type ListenerPlan, listenFailure } from './listener.ts'
+import { Listener, type ListenerContext, type ListenerPlan, listenFailure } from './listener.ts'
+import type { ListeningSockets } from './listening-sockets.ts'
 
 export interface ListenerPlans {
   readonly plain: ListenerPlan
@@ -20,12 +21,14 @@ const CLOSING_LIMIT_MS = 10_000
 
 export class Listeners {
   readonly #log: Log
+  readonly #sockets: ListeningSockets
   readonly #leaving = new Set<Promise<void>>()
   #plain: Listener | undefined
   #secure: Listener | undefined
 
-  constructor(log: Log) {
+  constructor(log: Log, sockets: ListeningSockets) {
     this.#log = log
+    this.#sockets = sockets
   }
 
   /** Where the server is reached; the plain address first. */
@@ -40,8 +43,9 @@ export class Listeners {
 
   /** Throws when the plain address cannot be had. Without its TLS address the server goes on, and says so. */
   async open(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
-    this.#plain = await Listener.open(plans.plain, handler, this.#log)
+    this.#plain = await Listener.open(plans.plain, this.#context(handler))
     this.#secure = await this.#openSecure(plans.secure, handler)
+    await this.#keepOpen()
   }
 
   /** Opens the new addresses, then lets the old ones finish. What cannot be opened stays where it is. */
@@ -54,13 +58,20 @@ export class Listeners {
         this.#log.error(error instanceof Error ? error.message : String(error))
       }
     }
-    if (this.#secure && plans.secure && isSame(this.#secure, plans.secure)) return
-    if (this.#secure) this.#leave(this.#secure)
+    if (this.#secure && plans.secure && isSame(this.#secure, plans.secure)) return this.#keepOpen()
+    await this.#leaveSecure(plans.secure?.host)
     this.#secure = await this.#openSecure(plans.secure, handler)
+    await this.#keepOpen()
   }
 
-  /** Resolves when the last request is done. */
+  /** Connections are refused from now on. Resolves when the last request is done. */
   async close(): Promise<void> {
+    await this.#sockets.keepOnly([])
+    await this.pause()
+  }
+
+  /** Connections wait from now on where their sockets are kept. Resolves when the last request is done. */
+  async pause(): Promise<void> {
     for (const listener of [this.#plain, this.#secure]) if (listener) this.#leave(listener)
     this.#plain = undefined
     this.#secure = undefined
@@ -70,28 +81,48 @@ export class Listeners {
   async #replace(before: Listener, plan: ListenerPlan, handler: RequestHandler): Promise<Listener> {
     const wanted = atPort(plan, before.port)
     if (wanted.port !== before.port) {
-      const listener = await Listener.open(wanted, handler, this.#log)
+      const listener = await Listener.open(wanted, this.#context(handler))
       this.#leave(before)
       return listener
     }
     // The same port under another address or with other options: the old one must let go first.
     this.#leave(before)
+    this.#plain = undefined
+    if (wanted.host !== before.plan.host) await this.#keepOpen()
     try {
-      return await openSoon(wanted, handler, this.#log)
+      return await openSoon(wanted, this.#context(handler))
     } catch (error) {
       this.#log.error(error instanceof Error ? error.message : String(error))
-      return openSoon({ ...before.plan, port: before.port }, handler, this.#log)
+      return openSoon({ ...before.plan, port: before.port }, this.#context(handler))
     }
   }
 
   async #openSecure(plan: ListenerPlan | undefined, handler: RequestHandler): Promise<Listener | undefined> {
     if (!plan) return undefined
     try {
-      return await openSoon(plan, handler, this.#log)
+      return await openSoon(plan, this.#context(handler))
     } catch (error) {
       this.#log.error('There is no TLS listener.', { error: error instanceof Error ? error.message : String(error) })
       return undefined
     }
+  }
+
+  #context(handler: RequestHandler): ListenerContext {
+    return { handler, sockets: this.#sockets, log: this.#log }
+  }
+
+  /** Its socket is kept where the next one listens on the same address. */
+  async #leaveSecure(nextHost: string | undefined): Promise<void> {
+    const before = this.#secure
+    if (!before) return
+    this.#secure = undefined
+    this.#leave(before)
+    if (before.plan.host !== nextHost) await this.#keepOpen()
+  }
+
+  async #keepOpen(): Promise<void> {
+    const open = [this.#plain, this.#secure].flatMap((listener) => (listener ? [listener.address] : []))
+    await this.#sockets.keepOnly(open)
   }
 
   #leave(listener: Listener): void {
@@ -117,10 +148,10 @@ const ATTEMPTS = 20
 const ATTEMPT_PAUSE_MS = 50
 
 /** A port that was just let go may take a moment to be free. */
-async function openSoon(plan: ListenerPlan, handler: RequestHandler, log: Log): Promise<Listener> {
+async function openSoon(plan: ListenerPlan, context: ListenerContext): Promise<Listener> {
   for (let attempt = 1; ; attempt++) {
     try {
-      return await Listener.open(plan, handler, log)
+      return await Listener.open(plan, context)
     } catch (error) {
       const { cause } = error instanceof Error ? error : { cause: undefined }
       const isTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE'

@@ -5,7 +5,7 @@
 import { constants } from 'node:fs'
 import { access, readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import { type FolderLock, type TakeLease, takeLease, takeLock } from './folder-lock.ts'
 import { DataFolderError } from './storage-error.ts'
 import { flush, makeFolder } from './store-file.ts'
 
@@ -13,22 +13,25 @@ export const FORMAT_VERSION = 1
 
 const FORMAT_FILE = 'format'
 const FORMAT_TEXT = /^settle data folder, format (\d+)\n$/
-const LOCK_FILE = 'lock'
 
 export class DataFolder {
   readonly path: string
-  readonly #lock: DatabaseSync
+  /** In the order they were taken. */
+  readonly #locks: readonly FolderLock[]
 
   /** Makes the folder if need be, locks it and checks its format. Throws `DataFolderError`, a sentence for people. */
-  static async open(path: string): Promise<DataFolder> {
+  static async open(path: string, lease: TakeLease = takeLease): Promise<DataFolder> {
     try {
       await makeFolder(path)
       await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
     } catch (error) {
       throw new DataFolderError(`The data folder ${path} cannot be written: ${messageOf(error)}`)
     }
-    const folder = new DataFolder(path, lock(path))
+    const locks: FolderLock[] = []
+    const folder = new DataFolder(path, locks)
     try {
+      locks.push(await lease(path))
+      locks.push(await takeLock(path))
       await checkFormat(path)
     } catch (error) {
       folder.close()
@@ -37,36 +40,13 @@ export class DataFolder {
     return folder
   }
 
-  private constructor(path: string, lock: DatabaseSync) {
+  private constructor(path: string, locks: readonly FolderLock[]) {
     this.path = path
-    this.#lock = lock
+    this.#locks = locks
   }
 
   close(): void {
-    this.#lock.close()
-  }
-}
-
-/**
- * Node has no file locks of its own, but it brings SQLite, whose exclusive lock is one that the system takes back when
- * the process dies, however it dies, and that other processes and other services in this process respect.
- */
-function lock(folder: string): DatabaseSync {
-  let file: DatabaseSync
-  try {
-    file = new DatabaseSync(join(folder, LOCK_FILE), { timeout: 0 })
-  } catch (error) {
-    throw new DataFolderError(`The data folder ${folder} cannot be written: ${messageOf(error)}`)
-  }
-  try {
-    file.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
-    return file
-  } catch (error) {
-    file.close()
-    if (!/locked/.test(messageOf(error))) {
-      throw new DataFolderError(`The data folder ${folder} cannot be locked: ${messageOf(error)}`)
-    }
-    throw new DataFolderError(`The data folder ${folder} is in use by another process.`)
+    for (const lock of this.#locks.toReversed()) lock.release()
   }
 }
 

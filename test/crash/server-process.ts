@@ -2,14 +2,9 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Readable } from 'node:stream'
+import { serverCommand } from '../../src/supervisor/server-command.ts'
 import { descendantsCalled } from '../support/descendants.ts'
-
-const COMMAND = join(import.meta.dirname, '../../src/cli.ts')
-
-/** What the command would start itself anew for. */
-const TUNED = { UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '1000000' }
 
 export class ServerProcess {
   readonly #child: ChildProcessByStdio<null, Readable, Readable>
@@ -20,10 +15,9 @@ export class ServerProcess {
 
   /** Does not wait until the server is ready: see `url`. */
   constructor(folder: string) {
-    this.#child = spawn(process.execPath, [COMMAND, '--port', '0', '--dir', folder], {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...TUNED },
-    })
+    // Without a supervisor: nobody starts a server again that the test has killed.
+    const { args, environment } = serverCommand(['--port', '0', '--dir', folder])
+    this.#child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'], env: environment })
     this.#closed = once(this.#child, 'close')
     this.#closed.then(() => {
       this.#endedByItself = !this.#isKilled

@@ -1,0 +1,78 @@
+/** The flags of the `settle` command. */
+import { parseArgs } from 'node:util'
+import type { ServiceOptions } from './service-options.ts'
+
+export const USAGE = `Usage: settle [options]
+
+  --port N      the port to listen on (5984; 0 takes any free one)
+  --bind A      the address to listen on (127.0.0.1)
+  --dir D       the folder of the data (./data)
+  --in-memory   keep everything in memory, leave nothing behind
+  --set S/K=V   the setting K of the section S, such as log/level=debug; may come several times
+  --version     print the version
+  --help        print this
+`
+
+const FLAGS = {
+  port: { type: 'string' },
+  bind: { type: 'string' },
+  dir: { type: 'string' },
+  'in-memory': { type: 'boolean' },
+  set: { type: 'string', multiple: true },
+  version: { type: 'boolean' },
+  help: { type: 'boolean' },
+} as const
+
+export interface CommandFlags {
+  readonly help: boolean
+  readonly version: boolean
+  readonly service: ServiceOptions
+}
+
+/** Throws an error whose message is a sentence for people. */
+export function commandFlags(): CommandFlags {
+  const flags = parsed()
+  return {
+    help: flags.help ?? false,
+    version: flags.version ?? false,
+    service: {
+      ...(flags.port !== undefined && { port: portNumber(flags.port) }),
+      ...(flags.bind !== undefined && { bind: flags.bind }),
+      ...(flags.dir !== undefined && { dir: flags.dir }),
+      inMemory: flags['in-memory'] ?? false,
+      settings: settingsOf(flags.set ?? []),
+    },
+  }
+}
+
+function parsed() {
+  try {
+    return parseArgs({ options: FLAGS }).values
+  } catch (error) {
+    throw new Error(`${error instanceof Error ? error.message : error} Try --help.`)
+  }
+}
+
+function settingsOf(assignments: readonly string[]): Record<string, Record<string, string>> {
+  const settings: Record<string, Record<string, string>> = {}
+  for (const assignment of assignments) {
+    const [, section, key, value] = /^([^/]+)\/([^=]+)=(.*)$/s.exec(assignment) ?? []
+    if (section === undefined || key === undefined || value === undefined) {
+      throw new Error(`${assignment} is no setting: section/key=value is wanted.`)
+    }
+    settings[section] = { ...settings[section], [key]: value }
+  }
+  return settings
+}
+
+function portNumber(text: string): number {
+  const port = Number(text)
+  if (!/^\d+$/.test(text) || port > 65535) throw new Error(`${text} is not a port: a number from 0 to 65535 is wanted.`)
+  return port
+}
+
+/** Ends the process with a line that says why. */
+export function fail(error: unknown): void {
+  process.stderr.write(`settle: ${error instanceof Error ? error.message : error}\n`)
+  process.exit(1)
+}

@@ -1,0 +1,28 @@
+/**
+ * Listening sockets that outlive their server. While a server is restarted the system goes on to accept connections on
+ * them, and the next server answers these: clients wait instead of being refused.
+ */
+import type { Server } from 'node:net'
+
+export interface ListeningAddress {
+  readonly host: string
+  /** 0, where a socket is asked for, is any. */
+  readonly port: number
+  readonly isSecure: boolean
+}
+
+export interface ListeningSockets {
+  /** What `Server.listen` takes, or undefined where no socket of this address is kept. */
+  take(address: ListeningAddress): Promise<object | undefined>
+  /** Keeps a socket from now on, also when its server is closed. The port is the real one. */
+  keep(address: ListeningAddress, server: Server): void
+  /** Closes all sockets but these. */
+  keepOnly(addresses: readonly ListeningAddress[]): Promise<void>
+}
+
+/** For a server without a supervisor: a socket goes with its listener. */
+export const passingSockets: ListeningSockets = {
+  take: async () => undefined,
+  keep: () => {},
+  keepOnly: async () => {},
+}

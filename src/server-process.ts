@@ -1,0 +1,59 @@
+/**
+ * The process of the server. It is started by its supervisor, the `settle` command, and ends in order when it is told
+ * to, or when the supervisor is gone. Started without one it serves all the same, and nobody starts it again.
+ */
+import { enableCompileCache } from 'node:module'
+import { commandFlags, fail } from './command-flags.ts'
+import { keepTickObject } from './runtime/tick-object.ts'
+
+/** Without its supervisor a server has less time to finish: the next one may be waiting for the folder. */
+const ORPHAN_LIMIT_MS = 5_000
+
+async function main(): Promise<void> {
+  const { createService, version } = await import('./service.ts')
+  const { LineLog } = await import('./runtime/log.ts')
+  const { SupervisorLink } = await import('./supervisor/supervisor-link.ts')
+  const options = commandFlags().service
+  const log = new LineLog('warn', process.stderr, { dated: false })
+  const link = SupervisorLink.connect()
+  const previousEnd = await link?.previousEnd
+  const service = await createService({
+    ...options,
+    environment: process.env,
+    log,
+    onFailure: fail,
+    ...(link && { supervisor: { takeLease: (folder) => link.takeLease(folder), sockets: link, previousEnd } }),
+  })
+  const url = await service.listen().catch(async (error: unknown) => {
+    await service.close()
+    throw error
+  })
+  const stop = () => void service.close().then(() => process.exit(0), fail)
+  if (previousEnd === undefined) {
+    const folder = options.dir ?? process.env.SETTLE_SERVICE__DATABASE_DIR ?? './data'
+    const where = options.inMemory ? 'in memory' : `in ${folder}`
+    process.stdout.write(`Settle ${version} is ready at ${url} with its data ${where}. Stop it with Ctrl-C.\n`)
+  }
+  // A terminal sends its signals to the supervisor and to us: only the supervisor knows which is a second one.
+  let isStopping = false
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    process.on(signal, () => {
+      if (isStopping && !link) process.exit(130)
+      isStopping = true
+      stop()
+    })
+  }
+  link?.onStop(stop)
+  link?.onLost(() => {
+    log.warn('The supervisor is gone: the server ends.')
+    setTimeout(() => process.exit(1), ORPHAN_LIMIT_MS).unref()
+    stop()
+  })
+  link?.ready()
+}
+
+keepTickObject()
+enableCompileCache()
+// It was for this process alone.
+delete process.env.NODE_COMPILE_CACHE
+main().catch(fail)

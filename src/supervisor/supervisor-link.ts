@@ -1,0 +1,121 @@
+/**
+ * The server's end of the channel to its supervisor: asks for leases and sockets, hears when to stop, and notices when
+ * the supervisor is gone.
+ */
+import type { SendHandle, Serializable } from 'node:child_process'
+import type { Server } from 'node:net'
+import type { ListeningAddress, ListeningSockets } from '../http/listening-sockets.ts'
+import type { FolderLock } from '../storage/folder-lock.ts'
+import { DataFolderError } from '../storage/storage-error.ts'
+import { isSupervisorMessage, type ServerMessage, type ServerRequest, type SupervisorMessage } from './message.ts'
+import { socketHandle } from './socket-handle.ts'
+
+interface Reply {
+  readonly error?: string
+  readonly handle?: SendHandle
+}
+
+type Unnumbered<Request> = Request extends unknown ? Omit<Request, 'id'> : never
+
+export class SupervisorLink implements ListeningSockets {
+  readonly #replies = new Map<number, (reply: Reply) => void>()
+  readonly #started = Promise.withResolvers<string | undefined>()
+  #requests = 0
+  #isStopped = false
+  #onStop: () => void = () => {}
+  #onLost: () => void = () => {}
+
+  /** Undefined in a process that no supervisor started. */
+  static connect(): SupervisorLink | undefined {
+    return process.channel ? new SupervisorLink() : undefined
+  }
+
+  private constructor() {
+    process.on('message', (message: unknown, handle: SendHandle | undefined) => {
+      if (isSupervisorMessage(message)) this.#hear(message, handle)
+    })
+    process.on('disconnect', () => this.#lose())
+  }
+
+  /** How the server before this one ended; undefined for the first one. */
+  get previousEnd(): Promise<string | undefined> {
+    return this.#started.promise
+  }
+
+  /** Also when it was told to stop before. */
+  onStop(listener: () => void): void {
+    this.#onStop = listener
+    if (this.#isStopped) listener()
+  }
+
+  /** The supervisor is gone, and whoever comes next will want the folder and the port. */
+  onLost(listener: () => void): void {
+    this.#onLost = listener
+    if (!process.connected) listener()
+  }
+
+  ready(): void {
+    this.#tell({ kind: 'ready' })
+  }
+
+  async takeLease(folder: string): Promise<FolderLock> {
+    const { error } = await this.#ask({ kind: 'lease', folder })
+    if (error !== undefined) throw new DataFolderError(error)
+    return { release: () => this.#tell({ kind: 'release', folder }) }
+  }
+
+  async take(address: ListeningAddress): Promise<object | undefined> {
+    return (await this.#ask({ kind: 'take', address })).handle
+  }
+
+  keep(address: ListeningAddress, server: Server): void {
+    const handle = socketHandle(server)
+    if (handle) this.#tell({ kind: 'keep', address }, handle)
+  }
+
+  async keepOnly(addresses: readonly ListeningAddress[]): Promise<void> {
+    await this.#ask({ kind: 'keep-only', addresses })
+  }
+
+  #hear(message: SupervisorMessage, handle: SendHandle | undefined): void {
+    switch (message.kind) {
+      case 'start':
+        this.#started.resolve(message.previousEnd)
+        break
+      case 'stop':
+        this.#isStopped = true
+        this.#onStop()
+        break
+      case 'reply':
+        this.#settle(message.id, {
+          ...(message.error !== undefined && { error: message.error }),
+          ...(handle && { handle }),
+        })
+        break
+    }
+  }
+
+  #settle(id: number, reply: Reply): void {
+    this.#replies.get(id)?.(reply)
+    this.#replies.delete(id)
+  }
+
+  #lose(): void {
+    this.#started.resolve(undefined)
+    for (const id of [...this.#replies.keys()]) this.#settle(id, { error: 'The supervisor is gone.' })
+    this.#onLost()
+  }
+
+  #ask(request: Unnumbered<ServerRequest>): Promise<Reply> {
+    if (!process.connected) return Promise.resolve({ error: 'The supervisor is gone.' })
+    const id = ++this.#requests
+    return new Promise((resolve) => {
+      this.#replies.set(id, resolve)
+      this.#tell({ ...request, id })
+    })
+  }
+
+  #tell(message: ServerMessage & Serializable, handle?: SendHandle): void {
+    if (process.connected) process.send?.(message, handle, {}, () => {})
+  }
+}

@@ -1,0 +1,160 @@
+/**
+ * Runs the server as a child process and starts it again when it falls. It has no native parts and does next to
+ * nothing, so that it does not fall itself. It keeps what the next server needs: leases of folders, listening sockets.
+ * A server that ends in order, or fails when it is first started, ends the supervisor with its exit code.
+ */
+import { type ChildProcess, type SendHandle, type Serializable, spawn } from 'node:child_process'
+import { constants } from 'node:os'
+import type { KeptResources } from './kept-resources.ts'
+import { isServerMessage, type ServerMessage, type SupervisorMessage } from './message.ts'
+import { RestartDelay } from './restart-delay.ts'
+import type { ServerCommand } from './server-command.ts'
+
+export interface SupervisedServer {
+  readonly command: ServerCommand
+  /** Then what it knows is lost with it. */
+  readonly isInMemory: boolean
+}
+
+/** Falls in a row without getting ready once; then it is for the operator to look. */
+const FAILED_STARTS_LIMIT = 10
+const INTERRUPTED = 130
+
+export class Supervisor {
+  readonly #supervised: SupervisedServer
+  readonly #resources: KeptResources
+  /** Hears a line about each fall. */
+  readonly #report: (line: string) => void
+  readonly #delay = new RestartDelay()
+  readonly #ended = Promise.withResolvers<number>()
+  #server: ChildProcess | undefined
+  #startedMs = 0
+  #isReady = false
+  #wasEverReady = false
+  #failedStarts = 0
+  #isStopping = false
+  #pause: NodeJS.Timeout | undefined
+
+  constructor(supervised: SupervisedServer, resources: KeptResources, report: (line: string) => void) {
+    this.#supervised = supervised
+    this.#resources = resources
+    this.#report = report
+  }
+
+  /** Resolves to an exit code. */
+  run(): Promise<number> {
+    this.#start()
+    return this.#ended.promise
+  }
+
+  /** Lets the server finish the requests under way; a second call does not wait for them. */
+  stop(): void {
+    if (this.#isStopping) {
+      this.#server?.kill('SIGKILL')
+      this.#ended.resolve(INTERRUPTED)
+    }
+    this.#isStopping = true
+    clearTimeout(this.#pause)
+    if (this.#server) this.#tell({ kind: 'stop' })
+    else this.#ended.resolve(0)
+  }
+
+  #start(previousEnd?: string): void {
+    const { args, environment } = this.#supervised.command
+    this.#isReady = false
+    this.#startedMs = performance.now()
+    this.#resources.serverStarts()
+    const server = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: environment })
+    this.#server = server
+    server.on('message', (message: Serializable, handle: SendHandle | undefined) => {
+      if (server === this.#server && isServerMessage(message)) this.#hear(message, handle)
+    })
+    server.once('error', (error) => this.#serverEnded(server, error.message))
+    server.once('exit', (code, signal) => this.#serverEnded(server, signal ?? code ?? 'unknown'))
+    this.#tell({ kind: 'start', ...(previousEnd !== undefined && { previousEnd }) })
+  }
+
+  #hear(message: ServerMessage, handle: SendHandle | undefined): void {
+    const resources = this.#resources
+    switch (message.kind) {
+      case 'lease':
+        resources.lease(message.folder).then(
+          () => this.#reply(message.id),
+          (error: unknown) => this.#reply(message.id, { error: messageOf(error) }),
+        )
+        break
+      case 'release':
+        resources.release(message.folder)
+        break
+      case 'take':
+        this.#reply(message.id, {}, resources.socket(message.address))
+        break
+      case 'keep':
+        if (handle) resources.keep(message.address, handle)
+        break
+      case 'keep-only':
+        resources.keepOnly(message.addresses)
+        this.#reply(message.id)
+        break
+      case 'ready':
+        this.#serverIsReady()
+        break
+    }
+  }
+
+  #serverIsReady(): void {
+    this.#resources.serverIsReady()
+    if (this.#wasEverReady) this.#report(`The server is ready again after ${this.#seconds()} s.`)
+    this.#isReady = true
+    this.#wasEverReady = true
+    this.#failedStarts = 0
+  }
+
+  /** By a signal, with an exit code, or for a reason in words. */
+  #serverEnded(server: ChildProcess, end: number | string): void {
+    if (server !== this.#server) return
+    this.#server = undefined
+    if (this.#isStopping || end === 0) this.#ended.resolve(exitCodeOf(end))
+    // It has told the reason itself.
+    else if (!this.#wasEverReady && typeof end === 'number') this.#ended.resolve(end)
+    else this.#startAgain(end)
+  }
+
+  #startAgain(end: number | string): void {
+    const how = typeof end === 'number' ? `with exit code ${end}` : `by ${end}`
+    const when = this.#isReady ? `after ${this.#seconds()} s` : `while it started, after ${this.#seconds()} s`
+    const loss = this.#supervised.isInMemory ? ' What it had in memory is lost.' : ''
+    const what = `The server ended ${how} ${when}.${loss}`
+    if (!this.#isReady && ++this.#failedStarts === FAILED_STARTS_LIMIT) {
+      this.#report(`${what} It is not started again: it failed ${FAILED_STARTS_LIMIT} times in a row.`)
+      this.#ended.resolve(1)
+      return
+    }
+    const delayMs = this.#delay.nextMs(performance.now())
+    this.#report(`${what} It is started again in ${delayMs / 1000} s.`)
+    this.#pause = setTimeout(() => this.#start(what), delayMs)
+  }
+
+  #reply(id: number, { error }: { readonly error?: string } = {}, handle?: SendHandle): void {
+    this.#tell({ kind: 'reply', id, ...(error !== undefined && { error }) }, handle)
+  }
+
+  /** What a server that just ended does not hear is not missed. */
+  #tell(message: SupervisorMessage, handle?: SendHandle): void {
+    if (this.#server?.connected) this.#server.send(message, handle, () => {})
+  }
+
+  #seconds(): string {
+    return ((performance.now() - this.#startedMs) / 1000).toFixed(1)
+  }
+}
+
+function exitCodeOf(end: number | string): number {
+  if (typeof end === 'number') return end
+  const [, signalNumber] = Object.entries(constants.signals).find(([name]) => name === end) ?? []
+  return signalNumber === undefined ? 1 : 128 + signalNumber
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}
