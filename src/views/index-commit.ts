@@ -11,13 +11,17 @@ import type { ViewTree } from './view-trees.ts'
 export interface Reached {
   readonly updateSequence: number
   readonly purgeSequence: number
-  /** Documents are gone rather than changed. */
-  readonly isPurge: boolean
+  /** Set where documents are gone rather than changed: the purge that they went with. */
+  readonly purge?: number
 }
 
 /** So many rows change in one commit that it would be refused. */
 export class TooManyRowsError extends Error {
   override readonly name = 'TooManyRowsError'
+
+  constructor() {
+    super('Too many rows of an index change in one commit.')
+  }
 }
 
 /** Resolves to the state that was committed. The snapshot is the state that the documents are held against. */
@@ -58,9 +62,9 @@ export async function commitDocuments(
 /** Leaves room for the nodes of the trees: most rows share theirs with others. */
 const ROWS_LIMIT = COMMIT_OPERATIONS_LIMIT / 3
 
-function changedView(before: ViewState | undefined, { updateSequence, purgeSequence, isPurge }: Reached): ViewState {
+function changedView(before: ViewState | undefined, { updateSequence, purge }: Reached): ViewState {
   const { lastChange = 0, lastPurge = 0 } = before ?? {}
-  return isPurge ? { lastChange, lastPurge: purgeSequence } : { lastChange: updateSequence, lastPurge }
+  return purge === undefined ? { lastChange: updateSequence, lastPurge } : { lastChange, lastPurge: purge }
 }
 
 /** The changes of each view in the order of their keys. */

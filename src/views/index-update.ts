@@ -41,6 +41,9 @@ export interface UpdateProgress {
 /** Changes of one commit. */
 const BATCH_LIMITS = { changes: 1000, bytes: 8 * 1024 * 1024 }
 
+/** Purged documents whose rows go in one commit. */
+const PURGED_A_COMMIT = 1000
+
 /** So many may take a while: who watches hears at once how many there are. */
 const CHANGES_WORTH_TELLING = 100
 
@@ -102,13 +105,13 @@ class IndexUpdate {
     const batch = await this.#reader.next(state.updateSequence)
     if (!isNear(state, batch)) return undefined
     const current = state.purgeSequence === batch.purgeSequence ? state : await this.#removePurged(state)
-    return this.#commitBatch(current, batch)
+    return current && this.#commitBatch(current, batch)
   }
 
   /** What is too much for one commit is read again in smaller batches; undefined where one document is too much. */
   async #commitBatch(state: IndexState, batch: MappedBatch): Promise<IndexState | undefined> {
     try {
-      const committed = await this.#commit(state, batch.calls.flatMap(documentsOf), { ...batch, isPurge: false })
+      const committed = await this.#commit(state, batch.calls.flatMap(documentsOf), batch)
       this.#changesDone += batch.changes
       return committed
     } catch (error) {
@@ -119,16 +122,41 @@ class IndexUpdate {
     }
   }
 
-  /** Documents of which something is left come again among the changes. */
-  async #removePurged(state: IndexState): Promise<IndexState> {
-    const purgeSequence = state.purgeSequence + 1
+  /**
+   * Takes the rows of purged documents, in as many commits as they need: the index has followed the purge with the last
+   * of them. Undefined where one document is too much for a commit.
+   */
+  async #removePurged(state: IndexState): Promise<IndexState | undefined> {
+    const purge = state.purgeSequence + 1
+    const documents = await this.#purgedDocuments(purge)
+    let current = state
+    let portion = PURGED_A_COMMIT
+    let done = 0
+    do {
+      this.#request.run.signal?.throwIfAborted()
+      const some = documents.slice(done, done + portion)
+      const isLast = done + portion >= documents.length
+      const { updateSequence } = state
+      const purgeSequence = isLast ? purge : state.purgeSequence
+      try {
+        current = await this.#commit(current, some, { updateSequence, purgeSequence, purge })
+        done += portion
+      } catch (error) {
+        if (!(error instanceof TooManyRowsError)) throw error
+        if (some.length <= 1) return undefined
+        portion = Math.ceil(portion / 8)
+      }
+    } while (done < documents.length)
+    return current
+  }
+
+  /** Those that are gone altogether: of which something is left come again among the changes. */
+  async #purgedDocuments(purge: number): Promise<MappedDocument[]> {
     using view = this.#request.source.view()
-    const stored = await view.snapshot.get(purgeKey(purgeSequence))
+    const stored = await view.snapshot.get(purgeKey(purge))
     const purged: Record<string, unknown> = stored ? JSON.parse(stored.toString()) : {}
-    const gone = (await view.records(Object.keys(purged))).filter(({ record }) => !record)
-    view.release()
-    const documents = gone.map(({ id }) => withoutRows(id))
-    return await this.#commit(state, documents, { updateSequence: state.updateSequence, purgeSequence, isPurge: true })
+    const records = await view.records(Object.keys(purged))
+    return records.filter(({ record }) => !record).map(({ id }) => withoutRows(id))
   }
 
   /** From nothing. What fits into one batch needs no more than a commit, where there is nothing in its way. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import { RequestError } from '../../src/document/request-error.ts'
+import type { RevisionId } from '../../src/document/revision-id.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
 import { STATE_KEY } from '../../src/views/index-layout.ts'
 import { indexStoreName } from '../../src/views/store-name.ts'
@@ -52,6 +53,30 @@ describe.each([
     expect(await keysOf(views, database)).toEqual([3])
     expect(functions.counts.mapped).toBe(5)
     expect(await views.information(database, BY_N)).toMatchObject({ purgeSequence: 3 })
+  })
+
+  it('loses the rows of a purge that are too many for one commit, and maps nothing again', async () => {
+    const { databases, views, functions } = await open()
+    const database = await filled(databases, 0)
+    const many = design({ views: { n: { map: 'function (doc) { for (var i = 0; i < 300; i++) emit(doc.n, i) }' } } })
+    const documents = 290
+    await written(database.write(Array.from({ length: documents }, (_, n) => put(`${n}`, { n }))))
+    const rows = async () => {
+      const index = await views.openIndex(database, many, 'updated')
+      const found = await rowsOf(index.view('n')!)
+      index.release()
+      return found.length
+    }
+    expect(await rows()).toBe(300 * documents)
+    const { mapped } = functions.counts
+    using view = database.view()
+    const purged = new Map<string, readonly RevisionId[]>()
+    for (let n = 1; n < documents; n++) purged.set(`${n}`, [(await view.record(`${n}`))!.winner])
+    view.release()
+    await database.purge(purged)
+    expect(await rows()).toBe(300)
+    expect(functions.counts.mapped).toBe(mapped)
+    expect(await views.information(database, many)).toMatchObject({ purgeSequence: 1 })
   })
 
   it('is built anew when it is ahead of its database, or of another one, or of another format', async () => {
