@@ -4,7 +4,7 @@
  * checked.
  */
 import { parseArgs } from 'node:util'
-import { BenchDatabase, expectStatus, member, parsed, rowsIn } from './bench-database.ts'
+import { BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
 import { median, percentile } from './comparison.ts'
 import { HttpConnection } from './http-connection.ts'
 import { bareIsolateMs } from './limits.ts'
@@ -27,6 +27,8 @@ const ROUND_MS = Number(flags.seconds) * 1000
 const ROUNDS = Number(flags.rounds)
 const CHANGED = 1000
 const GROUPS = 10
+const MANY_GROUPS = 100
+const SHORT_ROWS = 10
 const DOCUMENT_BYTES = 360
 const FIRST_NUMBER = 1_000_000_000
 const BUILD_LIMIT = 2.5
@@ -56,6 +58,7 @@ async function main(): Promise<void> {
     await database.create()
     await database.fill(DOCUMENTS, DOCUMENT_BYTES)
     await putDesign(database, 'first')
+    await putGroupedDesign(database)
   }
   tell('a bare isolate')
   const bareMs = await bareIsolateMs(DOCUMENTS, DOCUMENT_BYTES, mapFunction('first'))
@@ -70,9 +73,13 @@ async function main(): Promise<void> {
     await inTurns('one key of many, 32 connections', 'requests/s', databases, lookUps, { aim: 20 }),
     await inTurns('1,000 keys in one request', 'rows/s', databases, manyKeys),
     await inTurns('group_level=2, ten groups', 'ms', databases, groups),
+    await inTurns(`group_level=1, ${MANY_GROUPS} groups`, 'ms', databases, manyGroups),
+    await inTurns('reduce of ten rows, 32 connections', 'requests/s', databases, shortReduces),
     await inTurns('reduce of all rows', 'ms', databases, wholeReduce),
     await inTurns('reduce of half the rows', 'ms', databases, halfReduce),
     await inTurns(`skip=${count(DEEP_SKIP)}`, 'ms', databases, deepSkip),
+    await inTurns('map view from the PUT of its design document', 'documents/s', databases, freshView),
+    await inTurns(`query after ${count(CHANGED)} new documents`, 'documents/s', databases, queryAfterNew),
     await inTurns('GET of a document, p99, nothing else', 'ms', databases, idleReads, { rounds: 1 }),
     await inTurns('GET of a document, p99, during a build', 'ms', databases, readsDuringBuild, { rounds: 1 }),
   ]
@@ -137,6 +144,13 @@ function reportLimit({ figures: [rate = 0] }: Finding, bareMs: number): void {
 async function putDesign(database: BenchDatabase, name: string): Promise<void> {
   const design = JSON.stringify({ views: { rows: { map: mapFunction(name), reduce: '_sum' } } })
   await database.call('PUT', `/_design/${name}`, 201, design)
+}
+
+/** One row a document, in one of a hundred groups. */
+async function putGroupedDesign(database: BenchDatabase): Promise<void> {
+  const map = `function (doc) { emit([doc.number % ${MANY_GROUPS}, doc.number], 1) }`
+  const design = JSON.stringify({ views: { rows: { map, reduce: '_sum' } } })
+  await database.call('PUT', '/_design/grouped', 201, design)
 }
 
 /** The time of one request whose answer is right. */
@@ -245,6 +259,62 @@ async function groups(database: BenchDatabase): Promise<number> {
     const sum = rows.reduce((total: number, row) => total + Number(member(row, 'value')), 0)
     if (sum !== 2 * DOCUMENTS) throw new Error(`The groups add up to ${sum}.`)
   })
+}
+
+async function manyGroups(database: BenchDatabase): Promise<number> {
+  // The index is built here; that is another figure.
+  await timed(database, '/_design/grouped/_view/rows', () => {})
+  return usualTime(database, '/_design/grouped/_view/rows?group_level=1', (answer) => {
+    const rows = rowsIn(answer, MANY_GROUPS, (row) => Number(member(row, 'value')) > 0)
+    const sum = rows.reduce((total: number, row) => total + Number(member(row, 'value')), 0)
+    if (sum !== DOCUMENTS) throw new Error(`The groups add up to ${sum}.`)
+  })
+}
+
+/** Documents were edited meanwhile: a range has its rows, or somewhat fewer. */
+async function shortReduces(database: BenchDatabase): Promise<number> {
+  const load: Load = {
+    connections: 32,
+    next: () => {
+      const start = FIRST_NUMBER + Math.floor(Math.random() * (DOCUMENTS - SHORT_ROWS))
+      const range = `startkey=["number",${start}]&endkey=["number",${start + SHORT_ROWS - 1}]`
+      return {
+        request: database.request('GET', `/_design/first/_view/rows?${range}`),
+        check: (reply) => {
+          const [row] = rowsIn(parsed(reply, 200), 1, () => true)
+          const sum = Number(member(row, 'value'))
+          if (!(sum > 0 && sum <= SHORT_ROWS)) throw new Error(`${SHORT_ROWS} rows add up to ${sum}.`)
+          return 1
+        },
+      }
+    },
+  }
+  return (await drive(database.server, load, ROUND_MS)).unitsPerSecond
+}
+
+/** From the design document to the first answer; there were no other views of that source. */
+async function freshView(database: BenchDatabase, round: number): Promise<number> {
+  const map = `function (doc) { /* fresh ${round} */ emit(doc.number, null) }`
+  const start = performance.now()
+  await database.call('PUT', `/_design/fresh-${round}`, 201, JSON.stringify({ views: { rows: { map } } }))
+  await timed(database, `/_design/fresh-${round}/_view/rows?limit=1`, (answer) => {
+    if (Number(member(answer, 'total_rows')) < DOCUMENTS) throw new Error('Rows are missing.')
+  })
+  return DOCUMENTS / ((performance.now() - start) / 1000)
+}
+
+/** The new ones are removed again: other workloads count what is there. */
+async function queryAfterNew(database: BenchDatabase, round: number): Promise<number> {
+  const ids = Array.from({ length: CHANGED }, (_, i) => `new-${round}-${i}`)
+  const docs = ids.map((id, i) => `{"_id":"${id}",${documentMembers(i, DOCUMENT_BYTES)}}`)
+  const saved = await database.call('POST', '/_bulk_docs', 201, `{"docs":[${docs.join(',')}]}`)
+  const elapsedMs = await timed(database, '/_design/fresh-0/_view/rows?limit=1', (answer) => {
+    const total = member(answer, 'total_rows')
+    if (total !== DOCUMENTS + CHANGED) throw new Error(`There are ${total} rows.`)
+  })
+  const removed = savedIn(saved, CHANGED).map(({ id, revision }) => ({ _id: id, _rev: revision, _deleted: true }))
+  await database.call('POST', '/_bulk_docs', 201, JSON.stringify({ docs: removed }))
+  return CHANGED / (elapsedMs / 1000)
 }
 
 async function wholeReduce(database: BenchDatabase): Promise<number> {

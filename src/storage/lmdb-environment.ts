@@ -155,7 +155,7 @@ export class LmdbEnvironment {
   /** Of a range that has a few rows only, as many that are asked for have; undefined where there are more. */
   #shortPage(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page | undefined {
     // Who goes on or comes from the other end reads a lot.
-    if (range.resume !== undefined || range.reverse) return undefined
+    if (range.resume !== undefined || range.reverse || limits.expectsMany) return undefined
     const cursor = this.#cursorOf(transaction)
     const keys: Buffer[] = []
     for (let isAt = cursor.first(stored); isAt; isAt = cursor.next()) {

@@ -1,6 +1,6 @@
 /**
- * A frozen state of an LMDB file. LMDB answers synchronously, so a long read would stop the event loop: the first
- * answer comes at once, since most requests need no more, and each further one lets everybody else go first.
+ * A frozen state of an LMDB file. LMDB answers synchronously, so a long read would stop the event loop: pages come at
+ * once up to a number of rows, since most requests need no more, and then the next one lets everybody else go first.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { LmdbEnvironment, ReadTransaction } from './lmdb-environment.ts'
@@ -14,13 +14,21 @@ import { VERSION_KEY, versionOf } from './store-version.ts'
 const VALUES_A_TURN = 256
 const BYTES_A_TURN = 1024 * 1024
 
+/** Rows of pages, and their bytes, after which the next page waits for a turn of the event loop. */
+const PAGED_ROWS_A_TURN = 128
+const PAGED_BYTES_A_TURN = 32 * 1024
+/** To look for the beginning of a page takes about as long as to read so many rows. */
+const ROWS_A_SEEK = 8
+
 export class LmdbSnapshot implements SharedSnapshot {
   readonly #files: OpenFiles
   readonly #environment: LmdbEnvironment
   readonly #transaction: ReadTransaction
   /** Counts ask for it again and again. */
   #version: number | undefined
-  #pages = 0
+  /** What pages read since the last turn. */
+  #pagedRows = 0
+  #pagedBytes = 0
   #released = false
 
   /** The state of a file as of now. */
@@ -73,9 +81,16 @@ export class LmdbSnapshot implements SharedSnapshot {
   }
 
   async page(range: KeyRange, limits: PageLimits = {}): Promise<Page> {
-    if (this.#pages++ > 0) await nextTurn()
+    if (this.#pagedRows >= PAGED_ROWS_A_TURN || this.#pagedBytes >= PAGED_BYTES_A_TURN) {
+      await nextTurn()
+      this.#pagedRows = 0
+      this.#pagedBytes = 0
+    }
     this.#assertHeld()
-    return this.#environment.page(this.#transaction, range, storedRange(range), limits)
+    const page = this.#environment.page(this.#transaction, range, storedRange(range), limits)
+    this.#pagedRows += ROWS_A_SEEK + page.length
+    this.#pagedBytes += page.block.length
+    return page
   }
 
   async count(range: KeyRange): Promise<number> {

@@ -73,6 +73,8 @@ export interface PageLimits {
   readonly bytes?: number
   /** Leave the values out; `value(i)` is then empty. */
   readonly keysOnly?: boolean
+  /** More than a few rows are expected: an engine need not try what is quicker for those. */
+  readonly expectsMany?: boolean
 }
 
 /** Rows copied into one block of their own: slices of it stay valid for as long as somebody holds them. */

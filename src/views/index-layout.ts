@@ -172,7 +172,7 @@ export class StoredRow {
 
   /** The row may be a part of a larger block. */
   constructor(block: Buffer, start = 0, end = block.length) {
-    this.exact = block[start] === 1
+    this.exact = isExactAt(block, start)
     const reader = new VarintReader(block, start + 1)
     const keyInLine = reader.number()
     const valueInLine = reader.number()
@@ -202,21 +202,30 @@ export class StoredRow {
 
   /** The value where it is a number of digits alone, as most numbers are; other values have to be parsed. */
   get plainNumber(): number | undefined {
-    const end = this.#end - 1
-    if (end - this.#valueAt > EXACT_DIGITS) return undefined
-    let number = 0
-    for (let at = this.#valueAt; at < end; at++) {
-      const digit = this.#block[at]! - ZERO
-      if (digit < 0 || digit > 9) return undefined
-      number = 10 * number + digit
-    }
-    return number
+    return plainNumberIn(this.#block, this.#valueAt, this.#end - 1)
   }
+}
+
+/** The number that a JSON text is, where that has digits alone. */
+export function plainNumberIn(text: Buffer, start = 0, end = text.length): number | undefined {
+  if (end === start || end - start > EXACT_DIGITS) return undefined
+  let number = 0
+  for (let at = start; at < end; at++) {
+    const digit = text[at]! - ZERO
+    if (digit < 0 || digit > 9) return undefined
+    number = 10 * number + digit
+  }
+  return number
 }
 
 const ZERO = 0x30
 /** Numbers of more digits may not be exact. */
 const EXACT_DIGITS = 15
+
+/** Whether the stored row that begins there has an exact sort key. */
+export function isExactAt(block: Uint8Array, rowStart: number): boolean {
+  return block[rowStart] === 1
+}
 
 /** Where the line begins in a stored row that begins at a place of a larger block. */
 export function lineStart(block: Uint8Array, rowStart: number): number {

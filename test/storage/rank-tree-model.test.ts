@@ -7,7 +7,13 @@ import { describe, expect, it } from 'vitest'
 import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import { CUT_KEY_BYTES, storedKey } from '../../src/storage/long-key.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
-import { RankTree, type RankTreeOptions, type Reducer, type RowChange } from '../../src/storage/rank-tree/rank-tree.ts'
+import {
+  type RangePart,
+  RankTree,
+  type RankTreeOptions,
+  type Reducer,
+  type RowChange,
+} from '../../src/storage/rank-tree/rank-tree.ts'
 import type { Put, Snapshot, StorageEngine, Store } from '../../src/storage/store.ts'
 import { asText, readAll } from './model.ts'
 
@@ -171,10 +177,30 @@ function textOf({ key, value }: ModelRow): string {
 }
 
 async function reducedText(tree: RankTree, snapshot: Snapshot, from?: Buffer, to?: Buffer): Promise<string> {
-  const parts = await tree.reduceRange(snapshot, from, to)
+  return textOfParts(await tree.reduceRange(snapshot, from, to))
+}
+
+function textOfParts(parts: readonly RangePart[]): string {
   return parts
     .map((part) => (part.kind === 'rows' ? part.rows.map(textOf).join('') : part.reductions.join('')))
     .join('')
+}
+
+/** A range and the rows next to it are a longer range, up to the position. */
+async function expectReducedThrough(
+  { tree, rows }: Trial,
+  snapshot: Snapshot,
+  from: Buffer,
+  to: Buffer | undefined,
+  { reverse }: { readonly reverse: boolean },
+): Promise<void> {
+  if (to && Buffer.compare(from, to) >= 0) return
+  const { parts, weight, beyond, position } = await tree.reduceThrough(snapshot, from, to, { reverse })
+  const inside = between(rows, from, to)
+  expect(textOfParts(parts)).toBe(inside.map(textOf).join(''))
+  expect(weight).toBe(weightOfRows(inside))
+  const outside = reverse ? between(rows, position, from).toReversed() : to ? between(rows, to, position) : []
+  expect(beyond.map(textOf)).toEqual(outside.map(textOf))
 }
 
 const engines: Record<string, (use: (engine: StorageEngine) => Promise<void>) => Promise<void>> = {
@@ -248,6 +274,10 @@ describe.each(['memory', 'LMDB'] as const)('a rank tree in the %s engine', (name
                 expect(await reducedText(trial.tree, snapshot, from, to)).toBe(
                   between(trial.rows, from, to).map(textOf).join(''),
                 )
+                // The second time from what is remembered.
+                for (const reverse of [false, true, false, true]) {
+                  await expectReducedThrough(trial, snapshot, from, to, { reverse })
+                }
               }
               expect(await reducedText(trial.tree, snapshot)).toBe(trial.rows.map(textOf).join(''))
             }

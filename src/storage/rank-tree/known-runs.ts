@@ -9,6 +9,13 @@ import type { Item } from './tree-item.ts'
 /** Of all levels together: about a megabyte. The upper levels, which every count goes through, are far fewer. */
 const NODES_LIMIT = 8192
 
+/** Longer reductions are read again when they are needed: what is kept stays within two more megabytes. */
+const KEPT_REDUCTION_BYTES = 256
+
+/** Rows between two boundaries that are kept too, since somebody goes from group to group there, and their bytes. */
+const ROWS_LIMIT = 4096
+const ROW_BYTES_LIMIT = 1024 * 1024
+
 export class KnownRuns {
   #version = -1
   #tree = new KnownTree()
@@ -31,6 +38,9 @@ export class KnownTree {
   levels: number | undefined
   #top: CountedRun | undefined
   #nodes = 0
+  #rows = new Map<string, readonly Item[]>()
+  #rowCount = 0
+  #rowBytes = 0
 
   /** The run below a node; without one the run of the highest level. */
   below(node: CountedNode | undefined): CountedRun | undefined {
@@ -42,6 +52,25 @@ export class KnownTree {
     this.#nodes += run.length
     if (node) node.run.below[node.index] = run
     else this.#top = run
+  }
+
+  /** The rows from a boundary of the lowest level to the next one. */
+  rowsAt(boundary: Buffer): readonly Item[] | undefined {
+    return this.#rows.get(boundary.toString('latin1'))
+  }
+
+  learnRows(boundary: Buffer, rows: readonly Item[]): void {
+    let bytes = 0
+    for (const { key, value } of rows) bytes += key.length + value.length
+    if (bytes > ROW_BYTES_LIMIT / 16 || rows.length > ROWS_LIMIT / 16) return
+    if (this.#rowCount + rows.length > ROWS_LIMIT || this.#rowBytes + bytes > ROW_BYTES_LIMIT) {
+      this.#rows.clear()
+      this.#rowCount = 0
+      this.#rowBytes = 0
+    }
+    this.#rows.set(boundary.toString('latin1'), rows)
+    this.#rowCount += rows.length
+    this.#rowBytes += bytes
   }
 
   #forget(): void {
@@ -58,6 +87,8 @@ export class CountedRun {
   readonly #nexts: (Buffer | undefined)[] = []
   /** What the nodes before each weigh. */
   readonly #before: number[] = []
+  /** Undefined where one is too long to be kept. */
+  readonly #reductions: (Buffer | undefined)[] = []
   /** What all of them weigh. */
   weight = 0
 
@@ -66,12 +97,30 @@ export class CountedRun {
   }
 
   /** Copies: what is read is a slice of a page, which it would keep in memory. */
-  add({ key, next, weight }: Item): void {
+  add({ key, next, weight, value }: Item): void {
     this.#keys.push(Buffer.from(key))
     this.#nexts.push(next && Buffer.from(next))
     this.#before.push(this.weight)
+    this.#reductions.push(value.length > KEPT_REDUCTION_BYTES ? undefined : Buffer.from(value))
     this.below.push(undefined)
     this.weight += weight
+  }
+
+  /** What the nodes from one index up to another reduce to, in their order; undefined where one is not kept. */
+  reductions(first: number, end: number): Buffer[] | undefined {
+    const found: Buffer[] = []
+    for (let i = first; i < end; i++) {
+      const reduction = this.#reductions[i]
+      if (!reduction) return undefined
+      // A sentinel without rows has no reduction.
+      if (reduction.length > 0) found.push(reduction)
+    }
+    return found
+  }
+
+  /** What the nodes from one index up to another weigh. */
+  weightBetween(first: number, end: number): number {
+    return (this.#before[end] ?? this.weight) - (this.#before[first] ?? this.weight)
   }
 
   /** The last node at or before a key that is not before the first; without a key the last of all. */

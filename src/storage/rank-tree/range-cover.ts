@@ -1,62 +1,89 @@
 /**
  * Covers a range of rows with as few items as the tree allows, in the order of the keys: rows up to the first boundary,
- * nodes of rising levels, nodes of falling levels, rows after the last boundary. The boundaries where the level changes
- * lie on the ways from the top to the two ends; all stretches between them are read in one turn.
+ * nodes of rising levels, nodes of falling levels, rows after the last boundary. All nodes lie in the runs on the paths
+ * from the top to the two ends, so once these are known only the rows have to be read.
  */
-import type { CountedNode } from './known-runs.ts'
-import type { RowCounts } from './row-counts.ts'
-import { type Item, SENTINEL } from './tree-item.ts'
-import { inTurns, type TreeReader } from './tree-reader.ts'
+import type { CountedNode, CountedRun } from './known-runs.ts'
+import { SENTINEL } from './tree-item.ts'
 
-/** A run of items of one level. */
-export interface Stretch {
-  readonly level: number
-  readonly items: readonly Item[]
-}
-
-interface Bounds {
-  readonly level: number
-  readonly from: Uint8Array | undefined
+/** The end of a range that is not bounded is the sentinel below and undefined above. */
+export interface RangeEnds {
+  readonly from: Uint8Array
   readonly to: Uint8Array | undefined
 }
 
-/** From `from` (inclusive) to `to` (exclusive); an absent bound is open. */
-export async function coverRange(
-  reader: TreeReader,
-  counts: RowCounts,
-  from: Uint8Array | undefined,
-  to: Uint8Array | undefined,
-): Promise<Stretch[]> {
-  const lowEnd = (await counts.path(from ?? SENTINEL)).reverse()
-  const highEnd = (await counts.path(to)).reverse()
-  const ceilings = lowEnd.map((node) => ceilingOf(node, from ?? SENTINEL))
-  const floors = highEnd.map(({ key }) => key)
-  const bounds = stretches(from, to, ceilings, floors)
-  return inTurns(bounds, async ({ level, from, to }) => ({ level, items: await reader.range(level, from, to) }))
+/** Rows, which have to be read, or nodes of one run. */
+export type CoverPart = RowSpan | NodeSpan
+
+export interface RowSpan extends RangeEnds {
+  readonly level: 0
 }
 
-function stretches(
-  from: Uint8Array | undefined,
-  to: Uint8Array | undefined,
-  ceilings: readonly (Buffer | undefined)[],
-  floors: readonly (Buffer | undefined)[],
-): Bounds[] {
-  const rising: Bounds[] = []
-  const falling: Bounds[] = []
-  let level = 0
+export interface NodeSpan extends RangeEnds {
+  readonly level: number
+  readonly run: CountedRun
+  /** The first of the nodes and the one after the last, by their indexes in the run. */
+  readonly first: number
+  readonly end: number
+}
+
+export function isRowSpan(part: CoverPart): part is RowSpan {
+  return part.level === 0
+}
+
+/** The paths lead to the last node at or before each end of the range, the highest level first. */
+export function coverRange(
+  { from, to }: RangeEnds,
+  lowPath: readonly CountedNode[],
+  highPath: readonly CountedNode[],
+): CoverPart[] {
+  const rising: CoverPart[] = []
+  const falling: CoverPart[] = []
   let low = from
   let high = to
-  for (const [i, ceiling] of ceilings.entries()) {
-    const floor = floors[i]
+  // The nodes of the level below whose boundaries are `low` and `high`.
+  let lowNode: CountedNode | undefined
+  let highNode: CountedNode | undefined
+  let level = 0
+  for (let i = lowPath.length - 1; i >= 0; i--) {
+    const nextLow = lowPath[i]!
+    const nextHigh = highPath[i]!
+    const ceiling = ceilingOf(nextLow, from)
+    const floor = nextHigh.key
     // No boundary of this level inside the range: those of higher levels are fewer still.
-    if (!ceiling || !floor || Buffer.compare(ceiling, floor) > 0) break
-    rising.push({ level, from: low, to: ceiling })
-    falling.unshift({ level, from: floor, to: high })
-    level = i + 1
+    if (!ceiling || Buffer.compare(ceiling, floor) > 0) break
+    rising.push(
+      lowNode
+        ? nodes(level, lowNode.run, indexFrom(lowNode, from), lowNode.run.length, low, ceiling)
+        : rows(low, ceiling),
+    )
+    falling.unshift(highNode ? nodes(level, highNode.run, 0, highNode.index, floor, high) : rows(floor, high))
     low = ceiling
     high = floor
+    lowNode = nextLow
+    highNode = nextHigh
+    level++
   }
-  return [...rising, { level, from: low, to: high }, ...falling].filter((each) => !isEmpty(each))
+  const middle =
+    lowNode && highNode
+      ? nodes(level, lowNode.run, indexFrom(lowNode, from), highNode.index, low, high)
+      : rows(low, high)
+  return [...rising, middle, ...falling].filter((each) => !isEmpty(each))
+}
+
+function rows(from: Uint8Array, to: Uint8Array | undefined): RowSpan {
+  return { level: 0, from, to }
+}
+
+function nodes(
+  level: number,
+  run: CountedRun,
+  first: number,
+  end: number,
+  from: Uint8Array,
+  to: Uint8Array | undefined,
+): NodeSpan {
+  return { level, run, first, end, from, to }
 }
 
 /** The first boundary at or after a key, given the last node at or before it. */
@@ -64,6 +91,11 @@ function ceilingOf({ key: boundary, next }: CountedNode, key: Uint8Array): Buffe
   return boundary.equals(key) ? boundary : next
 }
 
-function isEmpty({ from = SENTINEL, to }: Bounds): boolean {
+/** The index of the first node at or after a key, given the last one at or before it. */
+function indexFrom({ key: boundary, index }: CountedNode, key: Uint8Array): number {
+  return boundary.equals(key) ? index : index + 1
+}
+
+function isEmpty({ from = SENTINEL, to }: RangeEnds): boolean {
   return to !== undefined && Buffer.compare(from, to) >= 0
 }

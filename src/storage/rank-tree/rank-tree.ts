@@ -13,7 +13,7 @@ import { compareBytes } from '../../encoding/byte-order.ts'
 import type { KeyRange, Put, Snapshot } from '../store.ts'
 import { BoundaryHints } from './boundary-hints.ts'
 import { KnownRuns } from './known-runs.ts'
-import { coverRange } from './range-cover.ts'
+import { type RangePart, RangeReduction, type ReducedThrough } from './range-reduction.ts'
 import { type PlaceInAll, RowCounts } from './row-counts.ts'
 import type { Reducer, ReducibleRow } from './summary.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
@@ -24,7 +24,7 @@ import { TreeReader } from './tree-reader.ts'
 import { type NodeChanges, updateNodes } from './tree-update.ts'
 
 export { SALT_BYTES } from './salted-hash.ts'
-export type { NodeChanges, PlaceInAll, Reducer, ReducibleRow, TreeBuilder }
+export type { NodeChanges, PlaceInAll, RangePart, ReducedThrough, Reducer, ReducibleRow, TreeBuilder }
 
 export interface RankTreeOptions {
   /** Rows are what begins with this; keys are given and answered without it. */
@@ -49,11 +49,6 @@ export interface RowChange {
   /** What it will hold; needed where reductions are kept. */
   readonly value?: Uint8Array
 }
-
-/** What a range of rows reduces to, in key order: rows at its edges, reductions of what lies between. */
-export type RangePart =
-  | { readonly kind: 'rows'; readonly rows: readonly ReducibleRow[] }
-  | { readonly kind: 'reductions'; readonly reductions: readonly Buffer[] }
 
 export interface TreeFaults {
   /** Nodes that ought to be there and are not, or hold something else. */
@@ -140,14 +135,21 @@ export class RankTree {
   ): Promise<RangePart[]> {
     assert(this.#reducer, 'The tree keeps no reductions.')
     if (!from && !to) return this.#reduceAll(snapshot)
-    const cover = await coverRange(this.#reader(snapshot), this.#counts(snapshot), from, to)
-    return cover
-      .map(({ level, items }): RangePart => {
-        if (level === 0) return { kind: 'rows', rows: items.map(({ key, value }) => ({ key, value })) }
-        // A sentinel without rows has no reduction.
-        return { kind: 'reductions', reductions: items.map(({ value }) => value).filter(({ length }) => length > 0) }
-      })
-      .filter((part) => (part.kind === 'rows' ? part.rows : part.reductions).length > 0)
+    return new RangeReduction(this.#reader(snapshot), this.#counts(snapshot)).reduce(from, to)
+  }
+
+  /**
+   * The same, with the rows that follow the range up to the next boundary; with `reverse` those before it, backwards.
+   * For who goes on there: they lie with the rows at the end of the range, which have to be read in any case.
+   */
+  async reduceThrough(
+    snapshot: Snapshot,
+    from: Uint8Array | undefined,
+    to: Uint8Array | undefined,
+    { reverse }: { readonly reverse: boolean },
+  ): Promise<ReducedThrough> {
+    assert(this.#reducer, 'The tree keeps no reductions.')
+    return new RangeReduction(this.#reader(snapshot), this.#counts(snapshot)).reduceThrough(from, to, { reverse })
   }
 
   /** One node stands for all rows. */

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Snapshot } from '../store.ts'
 import { type CountedNode, CountedRun, type KnownRuns, type KnownTree } from './known-runs.ts'
-import { SENTINEL } from './tree-item.ts'
+import { type Item, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
@@ -17,6 +17,8 @@ export class RowCounts {
   readonly #reader: TreeReader
   readonly #layout: TreeLayout
   readonly #known: KnownRuns
+  /** What is known of the snapshot's state. */
+  #tree: KnownTree | undefined
 
   constructor(snapshot: Snapshot, reader: TreeReader, layout: TreeLayout, known: KnownRuns) {
     this.#snapshot = snapshot
@@ -44,6 +46,16 @@ export class RowCounts {
     return this.#descend((run) => run.nodeAt(key))
   }
 
+  /** The rows from a boundary of the lowest level to the next one, with `read` where they are not known. */
+  async rows(boundary: Buffer, read: () => Promise<readonly Item[]>): Promise<readonly Item[]> {
+    const tree = this.#tree ?? (await this.#findTree())
+    const known = tree.rowsAt(boundary)
+    if (known) return known
+    const rows = await read()
+    tree.learnRows(boundary, rows)
+    return rows
+  }
+
   /** The key of the row with which the weight of all rows so far exceeds the position, if there are so many. */
   async select(position: number): Promise<Buffer | undefined> {
     if (position >= (await this.total())) return undefined
@@ -63,15 +75,20 @@ export class RowCounts {
     throw new assert.AssertionError({ message: 'A tree and its rows disagree: a node weighs more than what it holds.' })
   }
 
+  async #findTree(): Promise<KnownTree> {
+    this.#tree = this.#known.of(await this.#snapshot.version())
+    return this.#tree
+  }
+
   async #top(): Promise<CountedRun | undefined> {
-    const tree = this.#known.of(await this.#snapshot.version())
+    const tree = this.#tree ?? (await this.#findTree())
     const levels = tree.levels ?? (await this.#readLevels(tree))
     return levels === 0 ? undefined : (tree.below(undefined) ?? (await this.#read(tree, levels, undefined)))
   }
 
   /** One node of every level, each of those that the one before stands for. Waits only for what is not known. */
   async #descend(choose: (run: CountedRun) => CountedNode): Promise<CountedNode[]> {
-    const tree = this.#known.of(await this.#snapshot.version())
+    const tree = this.#tree ?? (await this.#findTree())
     const path: CountedNode[] = []
     let node: CountedNode | undefined
     for (let level = tree.levels ?? (await this.#readLevels(tree)); level > 0; level--) {

@@ -149,10 +149,16 @@ export class TreeReader {
     return { start, items: this.#layout.inOrder(items), end }
   }
 
-  /** All items of a level from one key to another. */
+  /** All items of a level from one key to another. Mostly they fit into one page. */
   async range(level: number, from: Uint8Array | undefined, to: Uint8Array | undefined): Promise<Item[]> {
-    const items: Item[] = []
-    for await (const page of this.pages(level, from, to, PAGE_ROWS)) for (const item of page) items.push(item)
+    const limits = { rows: PAGE_ROWS, keysOnly: level === 0 && this.#readsKeysOnly, expectsMany: true }
+    const first = await this.#snapshot.page(this.#layout.range(level, from, to), limits)
+    const items = this.#itemsOf(level, first)
+    for (let rest = first.next; rest; ) {
+      const page: Page = await this.#snapshot.page(rest, limits)
+      for (const item of this.#itemsOf(level, page)) items.push(item)
+      rest = page.next
+    }
     return items
   }
 
@@ -170,13 +176,21 @@ export class TreeReader {
     to: Uint8Array | undefined,
     rows: number,
   ): AsyncGenerator<Item[]> {
-    const keysOnly = level === 0 && !this.#rows.keepValues && this.#rows.weightOf === undefined
+    const keysOnly = level === 0 && this.#readsKeysOnly
     let rest: KeyRange | undefined = this.#layout.range(level, from, to)
     while (rest) {
       const page: Page = await this.#snapshot.page(rest, { rows: Math.min(rows, PAGE_ROWS), keysOnly })
-      yield level === 0 ? this.#rowsOf(page) : this.#nodesOf(level, page)
+      yield this.#itemsOf(level, page)
       rest = page.next
     }
+  }
+
+  get #readsKeysOnly(): boolean {
+    return !this.#rows.keepValues && this.#rows.weightOf === undefined
+  }
+
+  #itemsOf(level: number, page: Page): Item[] {
+    return level === 0 ? this.#rowsOf(page) : this.#nodesOf(level, page)
   }
 
   #giveUp({ level }: Lookup, hint: Buffer): Guess {

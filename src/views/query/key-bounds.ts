@@ -43,6 +43,10 @@ export function isEmpty({ from, to }: KeyBounds): boolean {
   return from !== undefined && to !== undefined && Buffer.compare(from, to) >= 0
 }
 
+export function contains({ from, to }: KeyBounds, key: Buffer): boolean {
+  return (!from || Buffer.compare(from, key) <= 0) && (!to || Buffer.compare(key, to) < 0)
+}
+
 /** What both have in common. */
 export function intersection(a: KeyBounds, b: KeyBounds): KeyBounds {
   return {

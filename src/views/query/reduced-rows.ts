@@ -1,7 +1,7 @@
 /**
  * The rows of a reduced query: one of a whole range, or one a group. Groups that a page of the store holds are made of
- * its rows; of one that goes on beyond its page, however far, the rank tree tells what it reduces to and where the next
- * one begins.
+ * its rows; of one that goes on beyond its page, however far, the rank tree tells what the rest of it reduces to. The rows
+ * that are read for its end are where the next group begins, so a jump from group to group takes one read.
  */
 import assert from 'node:assert/strict'
 import { orderedPage } from '../../storage/ordered-page.ts'
@@ -10,7 +10,7 @@ import type { Page } from '../../storage/store.ts'
 import { endOfKey, ROW_PREFIX_BYTES, StoredRow } from '../index-layout.ts'
 import type { OpenView, ViewReduction } from '../open-index.ts'
 import { GroupKey, type GroupLevel } from './group-key.ts'
-import { boundsOf, boundsOfKey, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
+import { boundsOf, boundsOfKey, contains, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
 import type { QueryPlan } from './query-plan.ts'
 
 export class ReducedRows {
@@ -74,36 +74,43 @@ export class ReducedRows {
     let range = isEmpty(bounds) ? undefined : storeRange(this.#view.number, bounds, { reverse })
     while (range) {
       const page: Page = await orderedPage(this.#view.snapshot, range, { rows, bytes: PAGE_BYTES })
-      const split = this.#split(page, level, open)
-      const closed = await Promise.all(split.closed.map((group) => this.#close(group)))
+      const split = this.#split(rowsOf(page), level, open)
       open = split.open
       range = page.next
       rows = Math.min(rows * 4, MANY_ROWS)
-      const jump = range && open && (await this.#jump(open, bounds))
-      if (jump) {
-        closed.push(jump.group)
-        open = undefined
-        range = isEmpty(jump.rest) ? undefined : storeRange(this.#view.number, jump.rest, { reverse })
+      yield await Promise.all(split.closed.map((group) => this.#close(group)))
+      let rest = open && this.#after(open, bounds)
+      while (range && open && rest) {
+        const jump: Jump | undefined = await this.#jump(open, rest, bounds)
+        if (!jump) break
+        const next = this.#split(jump.beyond, level, undefined)
+        yield [jump.group, ...(await Promise.all(next.closed.map((group) => this.#close(group))))]
+        open = next.open
+        rest = jump.rest
+        range = rest && storeRange(this.#view.number, rest, { reverse })
         rows = FEW_ROWS
+        // Reading on costs less than jumping over so few.
+        if (jump.weight < MANY_TO_SKIP) break
       }
-      yield closed
     }
     if (open) yield [await this.#close(open)]
   }
 
-  /** The groups that end in the page, and the one that its last row belongs to. */
-  #split(page: Page, level: GroupLevel, begun: OpenGroup | undefined): { closed: OpenGroup[]; open?: OpenGroup } {
+  /** The groups that end among the rows, and the one that the last row belongs to. */
+  #split(
+    rows: Iterable<ReducibleRow>,
+    level: GroupLevel,
+    begun: OpenGroup | undefined,
+  ): { closed: OpenGroup[]; open?: OpenGroup } {
     const closed: OpenGroup[] = []
     let open = begun
-    for (let i = 0; i < page.length; i++) {
-      const key = page.key(i).subarray(ROW_PREFIX_BYTES)
-      const value = page.value(i)
-      const row = new StoredRow(value)
-      if (!open?.key.has(key, row)) {
+    for (const each of rows) {
+      const row = new StoredRow(each.value)
+      if (!open?.key.has(each.key, row)) {
         if (open) closed.push(open)
-        open = new OpenGroup(new GroupKey(level, this.#view.collation, key, row))
+        open = new OpenGroup(new GroupKey(level, this.#view.collation, each.key, row))
       }
-      open.add({ key, value })
+      open.add(each)
     }
     return open ? { closed, open } : { closed }
   }
@@ -115,20 +122,65 @@ export class ReducedRows {
     return { key, parts: [{ kind: 'rows', rows: this.#plan.descending ? rows.toReversed() : rows }] }
   }
 
-  /** What is left after a group, where that can be told without reading all of it. */
-  async #jump(open: OpenGroup, bounds: KeyBounds): Promise<{ group: RowGroup; rest: KeyBounds } | undefined> {
+  /** What is left of the bounds behind the rows that a group has so far. */
+  #after(open: OpenGroup, { from, to }: KeyBounds): KeyBounds {
+    const last = open.last
+    return this.#plan.descending ? { from, to: last } : { from: Buffer.concat([last, AFTER]), to }
+  }
+
+  /**
+   * Takes the rest of a group from the tree instead of reading it, where that can be told without its rows. `rest` is
+   * what of the bounds was not read yet.
+   */
+  async #jump(open: OpenGroup, rest: KeyBounds, bounds: KeyBounds): Promise<Jump | undefined> {
     const { prefix, text } = open.key
     if (open.isScanned || prefix.length > ORDERED_KEY_BYTES) return undefined
-    const end = endOfKey(prefix)
-    const parts = await this.#reduce(intersection(bounds, { from: prefix, to: end }))
-    if (!this.#reduction.isExact(parts)) {
+    const reverse = this.#plan.descending
+    const whole = { from: prefix, to: endOfKey(prefix) }
+    // Rows that are not in the order of their keys are not known to lie before the rest.
+    const read = open.isOrdered ? open.rows : undefined
+    const { from, to } = intersection(read ? rest : bounds, whole)
+    const { parts, weight, beyond, position } = await this.#view.ranks.reduceThrough(this.#view.snapshot, from, to, {
+      reverse,
+    })
+    if (!this.#reduction.isExact(parts) || (read && !this.#reduction.isExact([{ kind: 'rows', rows: read }]))) {
       // Not asked again: it stays so until the group ends.
       open.isScanned = true
       return undefined
     }
-    const rest = this.#plan.descending ? { from: bounds.from, to: prefix } : { from: end, to: bounds.to }
-    return { group: { key: text.toString(), parts }, rest }
+    const group = { key: text.toString(), parts: this.#joined(read, parts) }
+    const left = reverse ? { from: bounds.from, to: whole.from } : { from: whole.to, to: bounds.to }
+    // Rows that are not in the order of their keys are read again, in that order.
+    if (beyond.some(({ key }) => key.length > ORDERED_KEY_BYTES)) {
+      return { group, weight, beyond: [], rest: isEmpty(left) ? undefined : left }
+    }
+    const onward =
+      position && intersection(left, reverse ? { from: undefined, to: position } : { from: position, to: undefined })
+    return {
+      group,
+      weight,
+      beyond: beyond.filter(({ key }) => contains(left, key)),
+      rest: onward && !isEmpty(onward) ? onward : undefined,
+    }
   }
+
+  /** Rows in the order of reading and what follows them, in the order of the keys. */
+  #joined(read: readonly ReducibleRow[] | undefined, parts: readonly RangePart[]): readonly RangePart[] {
+    if (!read) return parts
+    if (this.#plan.descending) return [...parts, { kind: 'rows', rows: read.toReversed() }]
+    return [{ kind: 'rows', rows: read }, ...parts]
+  }
+}
+
+/** A group that was taken from the tree, and what was found behind it. */
+interface Jump {
+  readonly group: RowGroup
+  /** How many rows did not have to be read. */
+  readonly weight: number
+  /** Rows of the next groups. */
+  readonly beyond: readonly ReducibleRow[]
+  /** What is left of the bounds behind them, if anything is. */
+  readonly rest: KeyBounds | undefined
 }
 
 /** A row of the answer, before it is reduced. */
@@ -146,7 +198,8 @@ class OpenGroup {
   #rows: ReducibleRow[] | undefined = []
   #first: Buffer | undefined
   #last: Buffer | undefined
-  #isOrdered = true
+  /** Whether the store keeps all of its rows so far in the order of their keys. */
+  isOrdered = true
 
   constructor(key: GroupKey) {
     this.key = key
@@ -155,15 +208,21 @@ class OpenGroup {
   add(row: ReducibleRow): void {
     this.#first ??= row.key
     this.#last = row.key
-    this.#isOrdered &&= row.key.length <= ORDERED_KEY_BYTES
+    this.isOrdered &&= row.key.length <= ORDERED_KEY_BYTES
     this.#rows?.push(row)
     // The tree knows what so many reduce to, and nobody must keep them.
-    if (this.#rows && this.#rows.length > MANY_ROWS && this.#isOrdered) this.#rows = undefined
+    if (this.#rows && this.#rows.length > MANY_ROWS && this.isOrdered) this.#rows = undefined
   }
 
   /** In the order they were read; undefined when there are too many to keep. */
   get rows(): readonly ReducibleRow[] | undefined {
     return this.#rows
+  }
+
+  /** The key of the row that was read last. */
+  get last(): Buffer {
+    assert(this.#last, 'A group has a row.')
+    return this.#last
   }
 
   /** From the first to the last row. */
@@ -185,4 +244,15 @@ const FEW_ROWS = 16
 const MANY_ROWS = 1_024
 const PAGE_BYTES = 64 * 1024
 
+/** As many rows as cost about as much to read as the way through the tree. */
+const MANY_TO_SKIP = 32
+
 const GROUPS_A_CALL = 256
+
+function rowsOf(page: Page): ReducibleRow[] {
+  const rows: ReducibleRow[] = []
+  for (let i = 0; i < page.length; i++) {
+    rows.push({ key: page.key(i).subarray(ROW_PREFIX_BYTES), value: page.value(i) })
+  }
+  return rows
+}

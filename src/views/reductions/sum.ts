@@ -4,13 +4,15 @@
  */
 import { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json-value.ts'
+import { plainNumberIn } from '../index-layout.ts'
 import { type NativeReduction, textOf } from './reduction.ts'
 
 type Summand = number | readonly number[] | { readonly [name: string]: Summand }
 
 export const sum: NativeReduction = {
   reduce: (rows) => total(rows.map((row) => row.plainNumber ?? summandOf(parse(row.value)))),
-  rereduce: (reductions) => total(reductions.map((reduction) => summandOf(parse(reduction)))),
+  rereduce: (reductions) =>
+    total(reductions.map((reduction) => plainNumberIn(reduction) ?? summandOf(parse(reduction)))),
   result: textOf,
 }
 

@@ -8,7 +8,7 @@ import assert from 'node:assert/strict'
 import { VarintReader, writeVarint } from '../../encoding/varint.ts'
 import { PlacedRow } from '../../storage/rank-tree/placed-row.ts'
 import type { RangePart, Reducer, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
-import { StoredRow } from '../index-layout.ts'
+import { isExactAt, StoredRow } from '../index-layout.ts'
 import type { ViewReduction } from '../open-index.ts'
 import type { Reduction } from './reduction.ts'
 import { reduced } from './reduction-error.ts'
@@ -62,7 +62,7 @@ async function combine(
   const groups = ranges.map((parts) =>
     parts.flatMap((part) => {
       if (part.kind === 'rows') return [asBuffer(reducedRows[next++]!)]
-      return part.reductions.map((packed) => unpack(packed).reductions[number]!)
+      return part.reductions.map((packed) => reductionIn(packed, number))
     }),
   )
   // What is reduced in one go needs no second one.
@@ -75,9 +75,14 @@ async function combine(
 function isExact(range: readonly RangePart[]): boolean {
   return range.every((part) =>
     part.kind === 'rows'
-      ? part.rows.every(({ value }) => new StoredRow(value).exact)
-      : part.reductions.every((packed) => unpack(packed).inexact === 0),
+      ? part.rows.every(isExactRow)
+      : // The number of inexact rows comes first; only that of zero begins with a zero.
+        part.reductions.every((packed) => packed[0] === 0),
   )
+}
+
+function isExactRow(row: ReducibleRow): boolean {
+  return row instanceof PlacedRow ? isExactAt(row.block, row.valueAt) : isExactAt(row.value, 0)
 }
 
 function storedRows(rows: readonly ReducibleRow[]): StoredRow[] {
@@ -121,6 +126,17 @@ function unpack(packed: Uint8Array): { readonly inexact: number; readonly reduct
     reader.at += size
   }
   return { inexact, reductions }
+}
+
+/** One of the reductions alone. */
+function reductionIn(packed: Buffer, number: number): Buffer {
+  const reader = new VarintReader(packed, 0)
+  reader.number()
+  for (let i = 0; ; i++) {
+    const size = reader.number()
+    if (i === number) return packed.subarray(reader.at, reader.at + size)
+    reader.at += size
+  }
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {

@@ -1,0 +1,110 @@
+/** What a range of rows has to be reduced from: reductions of nodes, which mostly are known, and the rows at its ends. */
+import { compareBytes } from '../../encoding/byte-order.ts'
+import type { CountedNode } from './known-runs.ts'
+import type { NodeSpan } from './range-cover.ts'
+import { coverRange, isRowSpan } from './range-cover.ts'
+import type { RowCounts } from './row-counts.ts'
+import type { ReducibleRow } from './summary.ts'
+import { type Item, SENTINEL, weightOfAll } from './tree-item.ts'
+import type { TreeReader } from './tree-reader.ts'
+
+/** What a range of rows reduces to, in key order: rows at its edges, reductions of what lies between. */
+export type RangePart =
+  | { readonly kind: 'rows'; readonly rows: readonly ReducibleRow[] }
+  | { readonly kind: 'reductions'; readonly reductions: readonly Buffer[] }
+
+/** What a range reduces to, and what lies next to it. */
+export interface ReducedThrough {
+  readonly parts: readonly RangePart[]
+  /** What the rows of the range weigh. */
+  readonly weight: number
+  /** The rows next to the range, in the order of reading. */
+  readonly beyond: readonly ReducibleRow[]
+  /** Where reading goes on: all rows up to this key were given, or, in reverse, all from it on. Undefined at the end of all. */
+  readonly position: Buffer | undefined
+}
+
+export class RangeReduction {
+  readonly #reader: TreeReader
+  readonly #counts: RowCounts
+
+  constructor(reader: TreeReader, counts: RowCounts) {
+    this.#reader = reader
+    this.#counts = counts
+  }
+
+  /** From `from` (inclusive) to `to` (exclusive); an absent bound is open. */
+  async reduce(from: Uint8Array = SENTINEL, to: Uint8Array | undefined): Promise<RangePart[]> {
+    const parts: RangePart[] = []
+    for (const part of coverRange({ from, to }, await this.#counts.path(from), await this.#counts.path(to))) {
+      addPart(
+        parts,
+        isRowSpan(part) ? rowPart(await this.#reader.range(0, part.from, part.to)) : await this.#nodePart(part),
+      )
+    }
+    return parts
+  }
+
+  async reduceThrough(
+    from: Uint8Array = SENTINEL,
+    to: Uint8Array | undefined,
+    { reverse }: { readonly reverse: boolean },
+  ): Promise<ReducedThrough> {
+    const lowPath = await this.#counts.path(from)
+    const highPath = await this.#counts.path(to)
+    const edge = (reverse ? lowPath : highPath).at(-1)
+    const position = reverse ? edge?.key : edge?.next
+    const parts: RangePart[] = []
+    let weight = 0
+    let beyond: readonly Item[] | undefined
+    for (const part of coverRange({ from, to }, lowPath, highPath)) {
+      if (!isRowSpan(part)) {
+        addPart(parts, await this.#nodePart(part))
+        weight += part.run.weightBetween(part.first, part.end)
+        continue
+      }
+      const isEdge = reverse ? part.from === from : part.to === to
+      if (!isEdge) {
+        const rows = await this.#reader.range(0, part.from, part.to)
+        addPart(parts, rowPart(rows))
+        weight += weightOfAll(rows)
+        continue
+      }
+      const inside: Item[] = []
+      const outside: Item[] = []
+      for (const row of await this.#piece(edge)) {
+        const isAfter = compareBytes(row.key, from) >= 0
+        const isBefore = !to || compareBytes(row.key, to) < 0
+        if (isAfter && isBefore) inside.push(row)
+        else if (reverse ? isBefore : isAfter) outside.push(row)
+      }
+      beyond = outside
+      addPart(parts, rowPart(inside))
+      weight += weightOfAll(inside)
+    }
+    // The range ends at a boundary: rows next to it lie in another piece than its own.
+    if (!beyond) beyond = !reverse && to ? await this.#piece(edge) : []
+    return { parts, weight, beyond: reverse ? beyond.toReversed() : beyond, position }
+  }
+
+  /** All rows that a node of the lowest level stands for. They are remembered: the same groups are often asked for again. */
+  async #piece(node: CountedNode | undefined): Promise<readonly Item[]> {
+    if (!node) return []
+    return this.#counts.rows(node.key, () => this.#reader.range(0, node.key, node.next))
+  }
+
+  async #nodePart({ level, run, first, end, from, to }: NodeSpan): Promise<RangePart> {
+    const reductions = run.reductions(first, end)
+    if (reductions) return { kind: 'reductions', reductions }
+    const nodes = await this.#reader.range(level, from, to)
+    return { kind: 'reductions', reductions: nodes.map(({ value }) => value).filter(({ length }) => length > 0) }
+  }
+}
+
+function rowPart(rows: readonly ReducibleRow[]): RangePart {
+  return { kind: 'rows', rows }
+}
+
+function addPart(parts: RangePart[], part: RangePart): void {
+  if ((part.kind === 'rows' ? part.rows : part.reductions).length > 0) parts.push(part)
+}
