@@ -21,11 +21,12 @@ import { FairPlaces } from './functions/fair-places.ts'
 import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers.ts'
 import { createApp } from './http/app.ts'
-import { isOfListeners, listenerPlans } from './http/listener-plan.ts'
+import { isOfListeners, listenerPlans, wantedConnections } from './http/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
 import { passingSockets } from './http/listening-sockets.ts'
 import { systemClock } from './runtime/clock.ts'
 import { Deadlines } from './runtime/deadlines.ts'
+import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
 import { silentLog } from './runtime/log.ts'
 import { ServerLog } from './runtime/server-log.ts'
 import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
@@ -95,6 +96,7 @@ class RunningService implements Service {
   readonly #uriFile: UriFile
   readonly #onFailure: (error: unknown) => void
   readonly #forget: (() => void)[]
+  readonly #descriptorLimit = descriptorLimit()
   #parts: Parts | undefined
   #folders: DataFolders = { databases: '', indexes: '' }
   #url: string | undefined
@@ -168,7 +170,7 @@ class RunningService implements Service {
 
   async #openParts(folders: DataFolders): Promise<Parts> {
     const configuration = this.#configuration
-    const data = await this.#home.open(folders, configuration.integer('service', 'max_dbs_open'))
+    const data = await this.#home.open(folders, this.#budget.idleFiles)
     const { log } = this.#log
     const tasks = new TaskRegistry(systemClock)
     const languages = new QueryServers({ configuration, log })
@@ -247,7 +249,19 @@ class RunningService implements Service {
   }
 
   #plans(): ListenerPlans {
-    return listenerPlans(this.#configuration, this.#home.folder ?? '.')
+    return listenerPlans(this.#configuration, {
+      folder: this.#home.folder ?? '.',
+      connectionLimit: this.#budget.connections,
+    })
+  }
+
+  /** Where the system allows fewer descriptors than the settings need, both connections and files get less. */
+  get #budget(): DescriptorBudget {
+    const configuration = this.#configuration
+    return descriptorBudget(this.#descriptorLimit, {
+      connections: wantedConnections(configuration),
+      idleFiles: configuration.integer('service', 'max_dbs_open'),
+    })
   }
 
   async #listen(plans: ListenerPlans): Promise<void> {
@@ -260,7 +274,15 @@ class RunningService implements Service {
   async #announce(): Promise<void> {
     this.#url = this.#listeners.urls[0] ?? this.#url
     this.#log.log.info(`Settle ${version} listens.`, { urls: this.#listeners.urls })
+    this.#announceLimit()
     await this.#uriFile.write(this.#uriPath(), this.#listeners.urls)
+  }
+
+  #announceLimit(): void {
+    const { connections } = this.#budget
+    if (connections >= wantedConnections(this.#configuration)) return
+    const descriptors = this.#descriptorLimit
+    this.#log.log.info('Fewer connections are taken than settings allow: see ulimit -n.', { connections, descriptors })
   }
 
   #uriPath(): string | undefined {
@@ -292,7 +314,7 @@ class RunningService implements Service {
     if (section === 'uuids') this.#parts?.uuids.use(uuidSettings(configuration))
     if (section === 'stats') this.#statistics.restart(statisticsSettings(configuration))
     if (section === 'service' && key === 'max_dbs_open') {
-      this.#parts?.data.keepIdle(configuration.integer('service', 'max_dbs_open'))
+      this.#parts?.data.keepIdle(this.#budget.idleFiles)
     }
     if (!isOfListeners(change) || this.#url === undefined || this.#closing) return
     // A restart may wait for the request that makes this change, so the change does not wait for the restart.

@@ -10,17 +10,29 @@ import type { ListenerPlans } from './listeners.ts'
 /** Connections that the system accepts for us while we are busy; it cuts this to its own limit (`net.core.somaxconn`). */
 const BACKLOG = 4096
 
-/** Paths of certificates are relative to the folder. */
-export function listenerPlans(configuration: Configuration, folder: string): ListenerPlans {
+export interface PlanOptions {
+  /** What paths of certificates are relative to. */
+  readonly folder: string
+  /** However many the configuration allows. */
+  readonly connectionLimit: number
+}
+
+export function listenerPlans(configuration: Configuration, { folder, connectionLimit }: PlanOptions): ListenerPlans {
   const options = termPairs(configuration.get('httpd', 'server_options'))
   const plain: ListenerPlan = {
     host: configuration.text('httpd', 'bind_address'),
     port: configuration.integer('httpd', 'port'),
     backlog: numberOr(options.get('backlog'), BACKLOG),
     noDelay: termPairs(configuration.get('httpd', 'socket_options')).get('nodelay') !== 'false',
-    connectionLimit: numberOr(options.get('max'), configuration.integer('httpd', 'max_connections')),
+    connectionLimit: Math.min(connectionLimit, wantedConnections(configuration)),
   }
   return { plain, secure: securePlan(configuration, folder, plain) }
+}
+
+/** How many connections the configuration allows. */
+export function wantedConnections(configuration: Configuration): number {
+  const options = termPairs(configuration.get('httpd', 'server_options'))
+  return numberOr(options.get('max'), configuration.integer('httpd', 'max_connections'))
 }
 
 /** Whether a change is one that listeners must follow. */

@@ -3,8 +3,10 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import type { Log } from '../runtime/log.ts'
 import { Connection, type RequestHandler } from '../wire/connection.ts'
+import { Refusal } from '../wire/refusal.ts'
 import { SERVER_LINE } from './answer.ts'
 import type { ListeningAddress, ListeningSockets } from './listening-sockets.ts'
+import type { Admission, OpenConnections } from './open-connections.ts'
 
 export interface ListenerPlan {
   readonly host: string
@@ -21,6 +23,7 @@ export interface ListenerPlan {
 export interface ListenerContext {
   readonly handler: RequestHandler
   readonly sockets: ListeningSockets
+  readonly open: OpenConnections
   readonly log: Log
 }
 
@@ -43,17 +46,23 @@ export class Listener {
   #closing: Promise<void> | undefined
 
   /** Throws an error whose message is a sentence for people. */
-  static async open(plan: ListenerPlan, { handler, sockets: listening, log }: ListenerContext): Promise<Listener> {
+  static async open(plan: ListenerPlan, context: ListenerContext): Promise<Listener> {
+    const { handler, sockets: listening, log } = context
     if (plan.tls && !(plan.tls.cert && plan.tls.key)) {
       throw new Error('TLS needs ssl/cert_file and ssl/key_file, two files that can be read.')
     }
     const connections = new Set<Connection>()
     const sockets = new Set<Socket>()
-    const server = serverFor(plan, sockets, (socket) => {
+    const connected = (socket: Socket): Connection => {
       const connection = new Connection(socket, handler, SERVER_LINE)
       connections.add(connection)
       socket.once('close', () => connections.delete(connection))
-    })
+      return connection
+    }
+    const admit = (socket: Socket) => context.open.admit(socket, plan.connectionLimit)
+    const server = plan.tls
+      ? secureServer({ noDelay: plan.noDelay, ...plan.tls }, { sockets, admit, connected })
+      : plainServer(plan.noDelay, { admit, connected })
     const { host, port, backlog } = plan
     const kept = await listening.take(addressOf(plan))
     await new Promise<void>((resolve, reject) => {
@@ -129,22 +138,33 @@ export function listenFailure(error: unknown, host: string, port: number): strin
   return `Cannot listen on port ${port} of ${host}: ${error instanceof Error ? error.message : error}`
 }
 
-function serverFor(
-  { tls, noDelay, connectionLimit }: ListenerPlan,
-  sockets: Set<Socket>,
-  connected: (socket: Socket) => void,
-): Server {
-  const server = tls ? secureServer({ noDelay, ...tls }, sockets, connected) : createServer({ noDelay }, connected)
-  server.maxConnections = connectionLimit
-  return server
+interface Entrance {
+  readonly admit: (socket: Socket) => Admission
+  readonly connected: (socket: Socket) => Connection
 }
 
-function secureServer(options: TlsOptions, sockets: Set<Socket>, connected: (socket: Socket) => void): Server {
+function plainServer(noDelay: boolean, { admit, connected }: Entrance): Server {
+  return createServer({ noDelay }, (socket) => {
+    const admission = admit(socket)
+    if (admission === 'served') connected(socket)
+    else if (admission === 'told') connected(socket).refuse(noRoom())
+    else socket.destroy()
+  })
+}
+
+/** Who is told that there is no room would have to be served with a handshake first. */
+function secureServer(options: TlsOptions, entrance: Entrance & { readonly sockets: Set<Socket> }): Server {
+  const { sockets, admit, connected } = entrance
   const server = createSecureServer(options)
   server.on('connection', (socket: Socket) => {
+    if (admit(socket) !== 'served') socket.destroy()
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
   server.on('secureConnection', connected)
   return server
+}
+
+function noRoom(): Refusal {
+  return new Refusal(503, 'Too many connections are open.', 'service_unavailable')
 }

@@ -5,6 +5,7 @@ import type { Log } from '../runtime/log.ts'
 import type { RequestHandler } from '../wire/connection.ts'
 import { Listener, type ListenerContext, type ListenerPlan, listenFailure } from './listener.ts'
 import type { ListeningSockets } from './listening-sockets.ts'
+import { OpenConnections } from './open-connections.ts'
 
 export interface ListenerPlans {
   readonly plain: ListenerPlan
@@ -22,6 +23,7 @@ const CLOSING_LIMIT_MS = 10_000
 export class Listeners {
   readonly #log: Log
   readonly #sockets: ListeningSockets
+  readonly #open = new OpenConnections()
   readonly #leaving = new Set<Promise<void>>()
   #plain: Listener | undefined
   #secure: Listener | undefined
@@ -108,7 +110,7 @@ export class Listeners {
   }
 
   #context(handler: RequestHandler): ListenerContext {
-    return { handler, sockets: this.#sockets, log: this.#log }
+    return { handler, sockets: this.#sockets, open: this.#open, log: this.#log }
   }
 
   /** Its socket is kept where the next one listens on the same address. */

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
 import { allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import { requireDescriptors } from './free-descriptors.ts'
 import { LmdbCursor } from './lmdb-cursor.ts'
 import { LmdbRowHooks } from './lmdb-row-hooks.ts'
 import type { StoredRange } from './long-key.ts'
@@ -88,6 +89,7 @@ export class LmdbEnvironment {
     this.#isShared = options.isShared ?? false
     // The library would make it.
     if (!options.create && !existsSync(path)) throw new StoreGoneError(basename(path))
+    requireDescriptors()
     reserveLock(lockPath(path))
     this.#database = open<Uint8Array, Uint8Array>(path, {
       pageSize: LMDB_PAGE_BYTES,

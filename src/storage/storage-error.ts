@@ -40,6 +40,11 @@ export class TooManyReadersError extends StorageError {
   override readonly name = 'TooManyReadersError'
 }
 
+/** No file can be opened, since the process has too many open; there is room when some are closed. */
+export class NoDescriptorsError extends StorageError {
+  override readonly name = 'NoDescriptorsError'
+}
+
 /** The folder cannot be used: not writable, in use by another process, or of another format. */
 export class DataFolderError extends StorageError {
   override readonly name = 'DataFolderError'

@@ -112,6 +112,11 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     else this.#finish()
   }
 
+  /** Tells the client why it is not served, whatever it asks for. */
+  refuse(refusal: Refusal): void {
+    this.#refuse(refusal)
+  }
+
   write(bytes: string | Buffer, written?: () => void): boolean {
     return this.#socket.write(bytes, 'latin1', written)
   }

@@ -20,7 +20,9 @@ describe('connections', () => {
       await connection.receives('200 OK')
     }
     const third = await RawConnection.open(url)
-    expect(await third.closed()).toBe('')
+    expect(await third.closed()).toMatch(
+      /^HTTP\/1\.1 503 Service Unavailable\r\n[\s\S]*{"error":"service_unavailable","reason":"Too many connections are open."}\n$/,
+    )
     first.end()
     await expect
       .poll(async () => {
