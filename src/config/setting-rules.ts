@@ -91,6 +91,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'httpd/log_max_chunk_size': count,
   'httpd/max_connections': positive,
   'httpd/max_http_request_size': positive,
+  'httpd/max_request_items': positive,
   'httpd/max_uri_length': positive,
   'httpd/port': port,
   'httpd/rewrite_limit': count,

@@ -2,6 +2,7 @@
  * Turns what a document says of its attachments into attachments of the new revision: contents that came with it are
  * stored, stubs stand for those of the revision before.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AttachmentField } from '../document/document-fields.ts'
 import { badRequest, conflict, missingStub, RequestError } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
@@ -49,7 +50,7 @@ export async function attachmentEdits(
   followed: ReadonlyMap<string, StagedAttachment> = new Map(),
 ): Promise<AttachmentEdits> {
   if (fields.length === 0) return NO_EDITS
-  const entries = fields.map(({ name, text }) => entryOf(name, JSON.parse(text.toString())))
+  const entries = fields.map(({ name, text, data }) => entryOf(name, JSON.parse(text.toString()), data))
   const releases: (() => void)[] = []
   const release = () => {
     for (const each of releases) each()
@@ -73,7 +74,7 @@ export async function attachmentEdits(
       const staged =
         entry.kind === 'follows'
           ? followed.get(name)
-          : await database.attachments.stage(once(entry.data), {
+          : await database.attachments.stage(piecesOf(entry.data), {
               packLevel: policy.levelFor(contentType),
               limit: policy.limitFor(name),
             })
@@ -105,7 +106,7 @@ export type AttachmentEntry = {
 )
 
 /** What a document says of one attachment. */
-export function entryOf(name: string, value: Record<string, unknown>): AttachmentEntry {
+export function entryOf(name: string, value: Record<string, unknown>, data?: Buffer): AttachmentEntry {
   const common = {
     name,
     contentType: value.content_type === undefined ? undefined : checkedContentType(name, value.content_type),
@@ -122,14 +123,17 @@ export function entryOf(name: string, value: Record<string, unknown>): Attachmen
       digest: typeof value.digest === 'string' ? value.digest : undefined,
     }
   }
-  return { ...common, kind: 'inline', data: inlineContent(name, value.data) }
+  return { ...common, kind: 'inline', data: data ?? inlineContent(name, value.data) }
 }
 
 /** A content type goes into headers, so it must be able to stand in one. */
 export function checkedContentType(name: string, value: unknown): string {
-  if (typeof value === 'string' && /^[\x20-\x7e]+$/.test(value)) return value
+  if (typeof value === 'string' && value.length <= LONGEST_CONTENT_TYPE && /^[\x20-\x7e]+$/.test(value)) return value
   throw badRequest(`Invalid content type of attachment ${name}`)
 }
+
+/** More than any type has, and less than clients take of a header. */
+const LONGEST_CONTENT_TYPE = 1000
 
 function countIn(value: Record<string, unknown>, name: string): number | undefined {
   const number = value[name]
@@ -144,9 +148,15 @@ function inlineContent(name: string, data: unknown): Buffer {
   return bytes
 }
 
-async function* once(bytes: Buffer): AsyncGenerator<Buffer> {
-  if (bytes.length > 0) yield bytes
+/** In pieces, between which others have their turn: each is hashed, and packed. */
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    if (at > 0) await nextTurn()
+    yield bytes.subarray(at, at + PIECE_BYTES)
+  }
 }
+
+const PIECE_BYTES = 1024 * 1024
 
 function keptAttachment(
   id: string,

@@ -2,11 +2,13 @@
  * A document as a client sent it: its body untouched, and what its underscore members say. What cannot be meant is
  * refused here, so that nothing wrong gets further inside.
  */
+import { decodeBase64 } from '../encoding/base64-text.ts'
 import { JsonReader, type ScannedDocument } from '../encoding/json-text.ts'
 import { isObject } from '../encoding/json-value.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from './document-id.ts'
 import { badRequest, docValidation } from './request-error.ts'
 import {
+  fitsHeader,
   formatRevision,
   generationOf,
   hashOf,
@@ -33,6 +35,8 @@ export interface AttachmentField {
   readonly name: string
   /** The text of a JSON object. */
   readonly text: Buffer
+  /** The content that is inline, where it was decoded already. */
+  readonly data?: Buffer | undefined
 }
 
 export interface SentDocument extends DocumentFields {
@@ -104,7 +108,7 @@ export function replicatedPath(fields: DocumentFields): RevisionPath {
     throw badRequest('When `new_edits: false`, the document needs `_rev` or `_revisions` specified')
   }
   const path = history ?? { start: generationOf(revision), hashes: [hashOf(revision)] }
-  if (path.start === 0) throw badRequest('Invalid rev format')
+  if (path.start === 0 || !path.hashes.every(fitsHeader)) throw badRequest('Invalid rev format')
   return path
 }
 
@@ -165,6 +169,19 @@ function readAttachments(text: string | Buffer): AttachmentField[] {
   }
   return [...attachments.values()]
 }
+
+/** The same attachments with contents decoded: their texts are short then. */
+export function decodedAttachments(fields: readonly AttachmentField[]): AttachmentField[] {
+  return fields.map((field) => {
+    const members: Record<string, unknown> = JSON.parse(field.text.toString())
+    const data = typeof members.data === 'string' ? decodeBase64(members.data) : undefined
+    // What cannot be decoded is for whoever understands the other members to refuse, however short it is.
+    if (typeof members.data === 'string') members.data = data ? '' : INVALID_BASE64
+    return { name: field.name, text: Buffer.from(JSON.stringify(members)), data }
+  })
+}
+
+const INVALID_BASE64 = '='
 
 /** Checks the name of an attachment that is to be written. */
 export function checkedAttachmentName(name: string): string {

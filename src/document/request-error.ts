@@ -48,3 +48,12 @@ export function missingStub(reason: string): RequestError {
 export function docValidation(reason: string): RequestError {
   return new RequestError(500, 'doc_validation', reason)
 }
+
+export function tooLarge(): RequestError {
+  return new RequestError(413, 'too_large', 'the request entity is too large')
+}
+
+/** More documents, keys or revisions in one request than the setting allows. */
+export function tooManyItems(limit: number): RequestError {
+  return new RequestError(413, 'too_large', `The request has more than ${limit} items; send it in parts.`)
+}

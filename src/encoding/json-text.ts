@@ -46,6 +46,11 @@ export class JsonReader {
     this.#scanner = new JsonScanner(text)
   }
 
+  /** Where the reader stands, in bytes. */
+  get position(): number {
+    return this.#scanner.position
+  }
+
   /** What the next value is, by its first byte. */
   kind(): JsonKind {
     const byte = this.#scanner.next()
@@ -63,13 +68,19 @@ export class JsonReader {
    * value that is not read is checked and passed over. Names that come twice are yielded twice.
    */
   *members(): Generator<string, void, void> {
+    for (const { name } of this.membersAt()) yield name
+  }
+
+  /** The same, with the place where the name begins. */
+  *membersAt(): Generator<{ readonly name: string; readonly nameAt: number }, void, void> {
     const scanner = this.#scanner
     scanner.expect(OPEN_BRACE)
     let first = scanner.next()
     while (first !== CLOSE_BRACE) {
+      const nameAt = scanner.position
       const name = scanner.string()
       scanner.expect(COLON)
-      yield* this.#standBefore(name)
+      yield* this.#standBefore({ name, nameAt })
       first = scanner.nextElement(CLOSE_BRACE)
     }
     scanner.position++
@@ -117,15 +128,11 @@ export class JsonReader {
   /** The next value, an object, as a document. Of members that come twice the last counts, at the place of the first. */
   document(): ScannedDocument {
     const scanner = this.#scanner
-    const specials: SpecialMember[] = []
-    scanner.objectWithout(isSpecial, (name, value) => {
-      const known = specials.length === 0 ? undefined : specials.find((special) => special.name === name)
-      if (known) known.value = value
-      else specials.push({ name, value })
-    })
+    const specials = new SpecialMembers()
+    scanner.objectWithout(isSpecial, (name, value) => specials.set(name, value))
     const body = scanner.copyText()
-    if (scanner.hasDuplicates) return { ...scanned(keepLastOfDuplicates(body)), specials }
-    return { body, term: scanner.copyTerm(), specials }
+    if (scanner.hasDuplicates) return { ...scanned(keepLastOfDuplicates(body)), specials: specials.list }
+    return { body, term: scanner.copyTerm(), specials: specials.list }
   }
 
   /** Nothing but white space may be left. */
@@ -143,6 +150,31 @@ export class JsonReader {
     if (this.#scanner.position === start) this.skip()
   }
 }
+
+/** In the order in which they came first. Usually a few; of many, however strange, each is found at once too. */
+class SpecialMembers {
+  readonly list: SpecialMember[] = []
+  #byName: Map<string, SpecialMember> | undefined
+
+  set(name: string, value: string | Buffer): void {
+    const known = this.#find(name)
+    if (known) {
+      known.value = value
+      return
+    }
+    const member = { name, value }
+    this.list.push(member)
+    this.#byName?.set(name, member)
+    if (this.list.length === MOST_LISTED) this.#byName = new Map(this.list.map((each) => [each.name, each]))
+  }
+
+  #find(name: string): SpecialMember | undefined {
+    if (this.#byName) return this.#byName.get(name)
+    return this.list.length === 0 ? undefined : this.list.find((each) => each.name === name)
+  }
+}
+
+const MOST_LISTED = 16
 
 /** Members of replication documents: they begin with an underscore, and yet belong to the body. */
 const REPLICATION_MEMBERS = new Set([

@@ -3,12 +3,12 @@ import { AllOrNothingError } from '../database/all-or-nothing.ts'
 import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../database/attachment-edits.ts'
 import type { Database } from '../database/database.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
-import { readDocument, type SentDocument } from '../document/document-fields.ts'
+import type { SentDocument } from '../document/document-fields.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { badRequest, type RequestError } from '../document/request-error.ts'
 import { formatRevision } from '../document/revision-id.ts'
-import { JsonReader } from '../encoding/json-text.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import { type Answer, json, jsonText } from './answer.ts'
 import { attachmentPolicy } from './attachment-policy.ts'
 import type { Call } from './call.ts'
@@ -16,60 +16,32 @@ import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { type EditMode, editOf, stubParentOf } from './document-edit.ts'
 import { checkDocumentSizes } from './document-size.ts'
-import { parsing, readJsonText, requireJsonType } from './request-body.ts'
+import { joinedText } from './joined-text.ts'
+import { readJsonText, requireJsonType } from './request-body.ts'
+import { requestSettings } from './request-settings.ts'
+import { type BulkRequest, bulkRequestIn } from './scan/json-body.ts'
 
 export async function bulkDocuments(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
   requireJsonType(call)
   const text = await readJsonText(call, context)
-  const request = parsing(() => readRequest(text))
+  const request = await bulkRequestIn(text, requestSettings(context.configuration).mostItems)
   checkDocumentSizes(request.documents, context)
   const edits: DocumentEdit[] = []
   const releases: (() => void)[] = []
+  const slice = new TimeSlice()
   try {
     for (const document of request.documents) {
       const { id, mode } = target(document, request, context)
       const kept = hasAttachments(id, document) ? await attachmentsOf(database, id, document, mode, context) : NO_EDITS
       edits.push(editOf(id, document, mode, kept))
       if (kept !== NO_EDITS) releases.push(kept.release)
+      if (slice.isOver) await slice.pause()
     }
     return await writtenAnswer(database, edits)
   } finally {
     for (const release of releases) release()
   }
-}
-
-interface BulkRequest {
-  readonly documents: readonly SentDocument[]
-  readonly newEdits: boolean
-  readonly allOrNothing: boolean
-}
-
-/** The documents are read where they stand: a bulk request is scanned once. */
-function readRequest(text: Buffer): BulkRequest {
-  const reader = new JsonReader(text)
-  if (reader.kind() !== 'object') {
-    reader.skip()
-    reader.end()
-    throw badRequest('Request body must be a JSON object')
-  }
-  let documents: SentDocument[] | undefined
-  let newEdits: unknown = true
-  let allOrNothing: unknown = false
-  let refusal: Error | undefined
-  for (const name of reader.members()) {
-    if (name === 'new_edits') newEdits = reader.value()
-    else if (name === 'all_or_nothing') allOrNothing = reader.value()
-    else if (name === 'docs') {
-      if (reader.kind() !== 'array') refusal = badRequest('`docs` parameter must be an array.')
-      else documents = reader.listOf(() => readDocument(reader))
-    }
-  }
-  reader.end()
-  if (refusal) throw refusal
-  if (!documents) throw badRequest("Missing JSON list of 'docs'")
-  if (typeof newEdits !== 'boolean') throw badRequest('`new_edits` parameter must be a boolean.')
-  return { documents, newEdits, allOrNothing: allOrNothing === true }
 }
 
 /** Which document is meant, and how it is to be written. */
@@ -101,7 +73,7 @@ function attachmentsOf(
 async function writtenAnswer(database: Database, edits: readonly DocumentEdit[]): Promise<Answer> {
   try {
     const outcomes = await database.write(edits)
-    return jsonText(`[${outcomes.map((outcome, i) => entryText(edits[i]!, outcome)).join(',')}]`, { status: 201 })
+    return jsonText(await joinedText(outcomes, (outcome, i) => entryText(edits[i]!, outcome)), { status: 201 })
   } catch (error) {
     if (!(error instanceof AllOrNothingError)) throw error
     // Nothing is written, and only those that are refused are told of.

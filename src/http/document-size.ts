@@ -1,7 +1,7 @@
 /** The limit on a single document. */
 import type { SentDocument } from '../document/document-fields.ts'
+import { tooLarge } from '../document/request-error.ts'
 import type { HttpContext } from './context.ts'
-import { tooLarge } from './request-body.ts'
 import { requestSettings } from './request-settings.ts'
 
 export function checkDocumentSize(document: SentDocument, context: HttpContext): void {

@@ -3,7 +3,7 @@ import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../database/att
 import type { Database } from '../database/database.ts'
 import type { DocumentEdit } from '../database/edit.ts'
 import { openDocument, openRevision } from '../database/open-document.ts'
-import { parseDocument, type SentDocument } from '../document/document-fields.ts'
+import type { SentDocument } from '../document/document-fields.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { EMPTY_BODY_TERM } from '../document/new-revision.ts'
 import { badRequest, missingStub, notFound } from '../document/request-error.ts'
@@ -18,8 +18,9 @@ import { editOf, stubParentOf } from './document-edit.ts'
 import { documentIdOf } from './document-path.ts'
 import { checkDocumentSize } from './document-size.ts'
 import { isRelated, type ReceivedDocument, receiveRelated } from './multipart-document.ts'
-import { parsing, readJsonText, requireJsonType } from './request-body.ts'
+import { readJsonText, requireJsonType } from './request-body.ts'
 import { namedParent } from './revision-parameter.ts'
+import { documentIn } from './scan/json-body.ts'
 import { writeAnswer } from './write-answer.ts'
 
 export async function putDocument(call: Call, context: HttpContext): Promise<Answer> {
@@ -48,7 +49,7 @@ export async function postDocument(call: Call, context: HttpContext): Promise<An
 
 async function readSent(call: Call, context: HttpContext, id?: DocumentId): Promise<SentDocument> {
   const text = await readJsonText(call, context)
-  return parsing(() => parseDocument(text, id))
+  return documentIn(text, id)
 }
 
 async function write(

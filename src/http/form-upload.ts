@@ -3,7 +3,7 @@ import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../database/attachment
 import type { StagedAttachment } from '../database/attachment-store.ts'
 import type { Database } from '../database/database.ts'
 import type { EditedAttachment } from '../database/edit.ts'
-import { checkedAttachmentName, parseDocument, type SentDocument } from '../document/document-fields.ts'
+import { checkedAttachmentName, type SentDocument } from '../document/document-fields.ts'
 import { isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { badRequest, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
@@ -15,7 +15,8 @@ import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { documentIdOf, refuseLocalAttachment } from './document-path.ts'
 import { boundaryOf, dispositionFilename, headerParameter, type Part, readParts } from './multipart-reader.ts'
-import { bodyPieces, collect, parsing } from './request-body.ts'
+import { bodyPieces, collect } from './request-body.ts'
+import { documentIn } from './scan/json-body.ts'
 
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
   const path = documentIdOf(call)
@@ -75,7 +76,7 @@ class Form {
       if (text !== '') this.#revision = parseRevision(text)
     } else if (field === '_doc') {
       const text = await collect(body, limit)
-      this.#document = parsing(() => parseDocument(text))
+      this.#document = await documentIn(text)
     } else if (field === '_attachments') {
       const name = dispositionFilename(disposition)
       // A browser sends the field of a file that was not chosen, without a name.

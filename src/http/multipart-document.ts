@@ -2,14 +2,15 @@
 import { type AttachmentEntry, DEFAULT_CONTENT_TYPE, entryOf } from '../database/attachment-edits.ts'
 import type { StagedAttachment } from '../database/attachment-store.ts'
 import type { Database } from '../database/database.ts'
-import { parseDocument, type SentDocument } from '../document/document-fields.ts'
+import type { SentDocument } from '../document/document-fields.ts'
 import { badRequest } from '../document/request-error.ts'
 import { attachmentPolicy } from './attachment-policy.ts'
 import { checkDigest } from './attachment-upload.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { boundaryOf, type Part, possibleFilenames, readParts } from './multipart-reader.ts'
-import { bodyPieces, collect, parsing } from './request-body.ts'
+import { bodyPieces, collect } from './request-body.ts'
+import { documentIn } from './scan/json-body.ts'
 
 export interface ReceivedDocument {
   readonly document: SentDocument
@@ -53,8 +54,8 @@ export async function receiveRelated(call: Call, context: HttpContext, database:
   }
 }
 
-function entryFromField({ name, text }: SentDocument['attachments'][number]): AttachmentEntry {
-  return entryOf(name, JSON.parse(text.toString()))
+function entryFromField({ name, text, data }: SentDocument['attachments'][number]): AttachmentEntry {
+  return entryOf(name, JSON.parse(text.toString()), data)
 }
 
 async function readJsonPart({ headers, body }: Part, { configuration }: HttpContext): Promise<SentDocument> {
@@ -63,7 +64,7 @@ async function readJsonPart({ headers, body }: Part, { configuration }: HttpCont
     throw badRequest('The first part of a multipart document must be application/json.')
   }
   const text = await collect(body, configuration.integer('httpd', 'max_http_request_size'))
-  return parsing(() => parseDocument(text))
+  return documentIn(text)
 }
 
 /** The attachments whose contents are still to come: by their file names where the first part has one, else in order. */

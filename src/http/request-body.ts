@@ -1,28 +1,24 @@
 /** The body of a request: read up to a limit, unpacked, and checked for what it must be. */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { badRequest, invalidJson, RequestError } from '../document/request-error.ts'
-import { JsonReader, JsonTextError } from '../encoding/json-text.ts'
+import { badRequest, invalidJson, RequestError, tooLarge } from '../document/request-error.ts'
+import { JsonTextError } from '../encoding/json-text.ts'
 import { isObject } from '../encoding/json-value.ts'
 import { GrowingBuffer } from '../wire/growing-buffer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { requestSettings } from './request-settings.ts'
+import { valueIn } from './scan/json-body.ts'
 
 /** The bytes of a JSON body. */
 export async function readJsonText(call: Call, { configuration }: HttpContext): Promise<Buffer> {
   return readBytes(call, requestSettings(configuration).largestBody)
 }
 
-/** A reader of a JSON body; what it finds wrong becomes the client's error in `parsing`. */
+/** A JSON body of parameters. */
 export async function readJson(call: Call, context: HttpContext): Promise<unknown> {
   const text = await readJsonText(call, context)
-  return parsing(() => {
-    const reader = new JsonReader(text)
-    const value = reader.value()
-    reader.end()
-    return value
-  })
+  return valueIn(text, requestSettings(context.configuration).mostItems)
 }
 
 /** A JSON body that must be an object. */
@@ -92,8 +88,4 @@ export async function collect(source: AsyncIterable<Buffer>, limit: number): Pro
     all.add(piece)
   }
   return all.bytes()
-}
-
-export function tooLarge(): RequestError {
-  return new RequestError(413, 'too_large', 'the request entity is too large')
 }

@@ -8,6 +8,8 @@ export interface RequestSettings {
   /** Of a body that is read whole, and of one document in it. */
   readonly largestBody: number
   readonly largestDocument: number
+  /** Documents, keys or revisions of one request. */
+  readonly mostItems: number
   readonly allowsJsonp: boolean
   readonly allowsCors: boolean
   /** The rules of virtual hosts. */
@@ -39,6 +41,7 @@ function readSettings(configuration: Configuration): RequestSettings {
     longestUrl: Number(section.get('max_uri_length') ?? Number.POSITIVE_INFINITY),
     largestBody: configuration.integer('httpd', 'max_http_request_size'),
     largestDocument: configuration.integer('service', 'max_document_size'),
+    mostItems: configuration.integer('httpd', 'max_request_items'),
     allowsJsonp: section.get('allow_jsonp') === 'true',
     allowsCors: section.get('enable_cors') === 'true',
     virtualHosts: configuration.section('vhosts'),

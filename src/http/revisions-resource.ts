@@ -1,26 +1,27 @@
 /** Questions and orders about many revisions at once: which are missing, which are to be purged. */
 import { revisionDifferences } from '../database/revision-differences.ts'
-import { badRequest } from '../document/request-error.ts'
+import { badRequest, tooManyItems } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
-import { type Answer, json } from './answer.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
+import { type Answer, jsonText } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
+import { joinedMembers } from './joined-text.ts'
 import { readJsonObject, requireJsonType } from './request-body.ts'
+import { requestSettings } from './request-settings.ts'
 
 export async function missingRevisions(call: Call, context: HttpContext): Promise<Answer> {
   const differences = await askedDifferences(call, context)
-  return json({ missing_revs: Object.fromEntries([...differences].map(([id, { missing }]) => [id, missing])) })
+  const around = { before: '{"missing_revs":', after: '}' }
+  return jsonText(await joinedMembers([...differences], ([id, { missing }]) => member(id, missing), around))
 }
 
 export async function revisionsDiff(call: Call, context: HttpContext): Promise<Answer> {
   const differences = await askedDifferences(call, context)
-  return json(
-    Object.fromEntries(
-      [...differences].map(([id, { missing, possibleAncestors }]) => [
-        id,
-        possibleAncestors.length > 0 ? { missing, possible_ancestors: possibleAncestors } : { missing },
-      ]),
+  return jsonText(
+    await joinedMembers([...differences], ([id, { missing, possibleAncestors }]) =>
+      member(id, possibleAncestors.length > 0 ? { missing, possible_ancestors: possibleAncestors } : { missing }),
     ),
   )
 }
@@ -28,22 +29,40 @@ export async function revisionsDiff(call: Call, context: HttpContext): Promise<A
 export async function purge(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
   requireJsonType(call)
-  const { purgeSequence, purged } = await database.purge(revisionLists(await readJsonObject(call, context)))
-  return json({ purge_seq: purgeSequence, purged: Object.fromEntries(purged) })
+  const { purgeSequence, purged } = await database.purge(await askedRevisions(call, context))
+  const around = { before: `{"purge_seq":${purgeSequence},"purged":`, after: '}' }
+  return jsonText(await joinedMembers([...purged], ([id, revisions]) => member(id, revisions), around))
+}
+
+function member(id: string, value: unknown): string {
+  return `${JSON.stringify(id)}:${JSON.stringify(value)}`
 }
 
 async function askedDifferences(call: Call, context: HttpContext) {
   const database = await databaseOf(call, context)
-  const asked = revisionLists(await readJsonObject(call, context))
+  const asked = await askedRevisions(call, context)
   using view = database.view()
   return await revisionDifferences(view, asked)
 }
 
-function revisionLists(body: Record<string, unknown>): Map<string, RevisionId[]> {
-  return new Map(
-    Object.entries(body).map(([id, revisions]) => {
-      if (!Array.isArray(revisions)) throw badRequest('Invalid list of revisions')
-      return [id, revisions.map(parseRevision)]
-    }),
-  )
+async function askedRevisions(call: Call, context: HttpContext): Promise<Map<string, RevisionId[]>> {
+  const body = await readJsonObject(call, context)
+  const { mostItems } = requestSettings(context.configuration)
+  const slice = new TimeSlice()
+  const asked = new Map<string, RevisionId[]>()
+  let items = 0
+  for (const id of Object.keys(body)) {
+    const revisions = body[id]
+    if (!Array.isArray(revisions)) throw badRequest('Invalid list of revisions')
+    items += Math.max(1, revisions.length)
+    if (items > mostItems) throw tooManyItems(mostItems)
+    const parsed: RevisionId[] = []
+    for (const revision of revisions) {
+      parsed.push(parseRevision(revision))
+      if (slice.isOver) await slice.pause()
+    }
+    asked.set(id, parsed)
+    if (slice.isOver) await slice.pause()
+  }
+  return asked
 }

@@ -6,7 +6,8 @@ import { type Answer, json, jsonText } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
-import { parsing, readJsonText } from './request-body.ts'
+import { parsing, readBytes } from './request-body.ts'
+import { requestSettings } from './request-settings.ts'
 
 export async function security(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
@@ -17,7 +18,7 @@ export async function security(call: Call, context: HttpContext): Promise<Answer
 /** Kept as it was sent, further members too. */
 export async function setSecurity(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
-  const sent = await readJsonText(call, context)
+  const sent = await readBytes(call, Math.min(LARGEST_BYTES, requestSettings(context.configuration).largestBody))
   const text = parsing(() => {
     const reader = new JsonReader(sent)
     const whole = reader.text()
@@ -28,6 +29,9 @@ export async function setSecurity(call: Call, context: HttpContext): Promise<Ans
   await database.setSecurity(text)
   return json({ ok: true })
 }
+
+/** It is looked at for every request: some thousand names. */
+const LARGEST_BYTES = 256 * 1024
 
 /** `readers` is what members were called once. */
 const GROUPS = ['admins', 'members', 'readers']

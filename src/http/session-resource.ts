@@ -4,12 +4,12 @@ import type { Credentials } from '../auth/basic.ts'
 import { unauthorized } from '../auth/rights.ts'
 import { hasSessionCookie } from '../auth/session-cookie.ts'
 import { isServerAdmin } from '../database/user-context.ts'
-import { badRequest } from '../document/request-error.ts'
+import { badRequest, tooLarge } from '../document/request-error.ts'
 import { isObject } from '../encoding/json-value.ts'
 import { type Answer, json } from './answer.ts'
 import { type AuthenticatedCall, authenticationOf } from './authentication.ts'
 import type { Call } from './call.ts'
-import { bodyPieces, collect, tooLarge } from './request-body.ts'
+import { bodyPieces, collect } from './request-body.ts'
 
 /** A name and a password need no more. */
 const BODY_LIMIT_BYTES = 1024 * 1024

@@ -1,7 +1,6 @@
 /** `_update`: a function makes the new revision of a document out of the old one and the request. */
 import { attachmentEdits, NO_EDITS } from '../database/attachment-edits.ts'
 import type { Database } from '../database/database.ts'
-import { parseDocument } from '../document/document-fields.ts'
 import { isLocalId } from '../document/document-id.ts'
 import { badRequest } from '../document/request-error.ts'
 import type { RevisionId } from '../document/revision-id.ts'
@@ -17,7 +16,7 @@ import { calledDocument } from './function-document.ts'
 import { designId, functionDocument, functionName, requireFunction } from './function-path.ts'
 import { functionBody, functionRequest } from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
-import { parsing } from './request-body.ts'
+import { documentIn } from './scan/json-body.ts'
 
 export async function updateDocument(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
@@ -53,7 +52,7 @@ interface WrittenDocument {
 
 /** Writes what the function gave, as its caller would. */
 async function write(database: Database, text: string, context: HttpContext): Promise<WrittenDocument> {
-  const document = parsing(() => parseDocument(Buffer.from(text)))
+  const document = await documentIn(Buffer.from(text))
   const { id } = document
   if (id === undefined) throw badRequest('Document id must not be empty')
   checkDocumentSize(document, context)

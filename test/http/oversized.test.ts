@@ -19,14 +19,40 @@ describe('a name longer than any header', () => {
     expect((await database.info()).doc_count).toBe(0)
   })
 
-  it('of a revision is kept; its tag is left out', async () => {
+  it.each(['r'.repeat(MEGABYTE), 'r'.repeat(1001), 'a"b', 'line\nfeed', 'ü', '\u65e5'])(
+    'of a revision is refused when it is written (%#)',
+    async (hash) => {
+      const database = await client().database()
+      const document = { _id: 'a', _rev: `1-${hash}` }
+      expectRefusal(
+        await database.request('PUT', 'a?new_edits=false', { body: document }),
+        400,
+        'bad_request',
+        'Invalid rev format',
+      )
+      expect((await database.post('_bulk_docs', { new_edits: false, docs: [document] })).status).toBe(400)
+      const history = { _id: 'a', _revisions: { start: 2, ids: ['b', hash] } }
+      expect((await database.post('_bulk_docs', { new_edits: false, docs: [history] })).status).toBe(400)
+      expect((await database.get('a')).status).toBe(404)
+    },
+  )
+
+  it.each(['r'.repeat(1000), 'x y', "!#'*", 'B'])('of a revision that fits one is kept (%#)', async (hash) => {
     const database = await client().database()
-    const rev = `1-${'r'.repeat(MEGABYTE)}`
-    await database.replicate({ _id: 'a', _rev: rev })
+    await database.replicate({ _id: 'a', _rev: `1-${hash}` })
     const reply = await database.get('a')
-    expect([reply.status, reply.headers.etag]).toEqual([200, undefined])
-    expect(reply.as<{ _rev: string }>()._rev).toBe(rev)
-    expect((await database.post('_revs_diff', { a: [rev] })).json).toEqual({})
+    expect([reply.status, reply.headers.etag]).toEqual([200, `"1-${hash}"`])
+  })
+
+  it('of a content type is refused when it is written', async () => {
+    const database = await client().database()
+    const type = `text/${'x'.repeat(8000)}`
+    const inline = { _attachments: { f: { data: '', content_type: type } } }
+    const reason = 'Invalid content type of attachment f'
+    expectRefusal(await database.request('PUT', 'a', { body: inline }), 400, 'bad_request', reason)
+    const upload = await database.request('PUT', 'a/f', { body: 'x', headers: { 'Content-Type': type } })
+    expectRefusal(upload, 400, 'bad_request', reason)
+    expect((await database.get('a')).status).toBe(404)
   })
 })
 

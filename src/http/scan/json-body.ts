@@ -1,0 +1,138 @@
+/**
+ * What JSON bodies say: small ones are read at once, large ones by the scan thread, and what comes of them is taken over
+ * in slices. Whatever somebody sends, the main thread never works on it for long.
+ */
+import { parseDocument, type SentDocument } from '../../document/document-fields.ts'
+import type { DocumentId } from '../../document/document-id.ts'
+import { invalidJson, tooManyItems } from '../../document/request-error.ts'
+import { JsonReader, JsonTextError } from '../../encoding/json-text.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
+import { BulkReading, type BulkSwitches } from './bulk-reading.ts'
+import { type Cut, documentsOf } from './scan-message.ts'
+import { scanned } from './scan-runner.ts'
+
+/** Up to here a body is read at once: in the worst case that takes some ten milliseconds. */
+const SMALL_BYTES = 128 * 1024
+/** The same for the documents of a bulk request, which are many and of which each is an object. */
+const SMALL_BULK_BYTES = 512 * 1024
+const FEW_DOCUMENTS = 2000
+
+/** Commas and brackets of a body for each item that it may have: an item may be a list. */
+const VALUES_AN_ITEM = 32
+
+export interface BulkRequest extends BulkSwitches {
+  readonly documents: readonly SentDocument[]
+}
+
+/** A text that is one document; its id as it is known from elsewhere. */
+export async function documentIn(text: Buffer, id?: DocumentId): Promise<SentDocument> {
+  if (text.length <= SMALL_BYTES) return translated(() => parseDocument(text, id))
+  return translatedLater(async () => {
+    for await (const result of scanned({ kind: 'document', id }, text)) {
+      if (result.kind === 'documents') return documentsOf(result.batch)[0]!
+    }
+    throw new Error('A scan ended without its document.')
+  })
+}
+
+/** The body of `_bulk_docs`. */
+export async function bulkRequestIn(text: Buffer, mostDocuments: number): Promise<BulkRequest> {
+  const small = text.length <= SMALL_BULK_BYTES ? translated(() => smallBulkRequest(text, mostDocuments)) : undefined
+  return small ?? translatedLater(() => largeBulkRequest(text, mostDocuments))
+}
+
+/** A body that is parameters: as JavaScript has it. No list in it has more items than this. */
+export async function valueIn(text: Buffer, mostItems: number): Promise<unknown> {
+  if (text.length <= SMALL_BYTES) return translated(() => smallValue(text))
+  return translatedLater(async () => {
+    for await (const result of scanned({ kind: 'value', mostValues: VALUES_AN_ITEM * mostItems }, text)) {
+      if (result.kind === 'value') return await parsedParts(Buffer.from(result.text.buffer), result.cuts, mostItems)
+    }
+    throw new Error('A scan ended without its value.')
+  })
+}
+
+/** Undefined where there are so many documents that the scan thread should read them, or large ones. */
+function smallBulkRequest(text: Buffer, mostDocuments: number): BulkRequest | undefined {
+  const reading = new BulkReading(text, mostDocuments)
+  let documents: SentDocument[] = []
+  for (const document of reading.documents()) {
+    if (document === 'anew') documents = []
+    else if (documents.push(document) > FEW_DOCUMENTS) return undefined
+  }
+  return { documents, ...reading.switches() }
+}
+
+async function largeBulkRequest(text: Buffer, mostDocuments: number): Promise<BulkRequest> {
+  let documents: SentDocument[] = []
+  for await (const result of scanned({ kind: 'bulk', mostDocuments }, text)) {
+    if (result.kind === 'bulk') return { documents, ...result.switches }
+    if (result.kind !== 'documents') continue
+    if (result.isAnew) documents = []
+    for (const document of documentsOf(result.batch)) documents.push(document)
+  }
+  throw new Error('A scan ended without its result.')
+}
+
+function smallValue(text: Buffer): unknown {
+  const reader = new JsonReader(text)
+  const value = reader.value()
+  reader.end()
+  return value
+}
+
+async function parsedParts(text: Buffer, cuts: readonly Cut[], mostItems: number): Promise<unknown> {
+  const slice = new TimeSlice()
+  const value: Record<string, unknown> = {}
+  let members = 0
+  for (const cut of cuts) {
+    if (cut.kind === 'whole') return JSON.parse(text.toString('utf8', cut.start, cut.end))
+    if (cut.kind === 'list') setMember(value, cut.name, await parsedList(text, cut.parts, mostItems, slice))
+    else {
+      const some: Record<string, unknown> = JSON.parse(`{${text.toString('utf8', cut.start, cut.end)}}`)
+      for (const [name, member] of Object.entries(some)) setMember(value, name, member)
+      members += Object.keys(some).length
+    }
+    if (members > mostItems) throw tooManyItems(mostItems)
+    if (slice.isOverNow) await slice.pause()
+  }
+  return value
+}
+
+async function parsedList(
+  text: Buffer,
+  parts: readonly number[],
+  mostItems: number,
+  slice: TimeSlice,
+): Promise<unknown[]> {
+  const list: unknown[] = []
+  for (let part = 0; part < parts.length; part += 2) {
+    const some: unknown[] = JSON.parse(`[${text.toString('utf8', parts[part], parts[part + 1])}]`)
+    for (const item of some) list.push(item)
+    if (list.length > mostItems) throw tooManyItems(mostItems)
+    if (slice.isOverNow) await slice.pause()
+  }
+  return list
+}
+
+/** Also where the name is one that means something else to an assignment. */
+function setMember(value: Record<string, unknown>, name: string, member: unknown): void {
+  if (name !== '__proto__') value[name] = member
+  else Object.defineProperty(value, name, { value: member, enumerable: true, configurable: true, writable: true })
+}
+
+function translated<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    throw error instanceof JsonTextError ? invalidJson() : error
+  }
+}
+
+async function translatedLater<T>(read: () => Promise<T>): Promise<T> {
+  try {
+    return await read()
+  } catch (error) {
+    throw error instanceof JsonTextError ? invalidJson() : error
+  }
+}
