@@ -6,8 +6,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'lmdb'
+import { LMDB_PAGE_BYTES } from '../src/storage/file-check/page-layout.ts'
 import { LmdbEngine } from '../src/storage/lmdb-engine.ts'
-import { LMDB_PAGE_BYTES } from '../src/storage/lmdb-environment.ts'
 import type { KeyRange, Page, Put } from '../src/storage/store.ts'
 
 const ROUNDS = 7

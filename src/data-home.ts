@@ -10,6 +10,7 @@ import type { Log } from './runtime/log.ts'
 import { DataFolder } from './storage/data-folder.ts'
 import type { TakeLease } from './storage/folder-lock.ts'
 import { LmdbEngine, type LmdbEngineOptions } from './storage/lmdb-engine.ts'
+import type { FileReports } from './storage/lmdb-environment.ts'
 import { MemoryEngine } from './storage/memory-engine.ts'
 import { DataFolderError } from './storage/storage-error.ts'
 import type { StorageEngine } from './storage/store.ts'
@@ -47,13 +48,19 @@ export interface DataFolders {
   readonly indexes: string
 }
 
+export interface OpenDataOptions {
+  /** Files without users that are kept open. */
+  readonly idleFiles: number
+  readonly log: Log
+}
+
 export interface DataHome {
   /** Undefined in memory. */
   readonly folder: string | undefined
   readonly settings: SettingStore
   readonly operatorFiles?: OperatorFiles
   /** May be called again when what it gave is closed. */
-  open(folders: DataFolders, idleFiles: number): Promise<OpenData>
+  open(folders: DataFolders, options: OpenDataOptions): Promise<OpenData>
   close(): Promise<void>
 }
 
@@ -64,7 +71,7 @@ export async function openHome(path: string, lease?: TakeLease): Promise<DataHom
     folder: home.path,
     settings: new SettingFile(resolve(home.path, 'settings.ini')),
     operatorFiles: new OperatorFiles(home.path),
-    open: (folders, idleFiles) => openFolders(home.path, folders, { idleFiles, lease }),
+    open: (folders, options) => openFolders(home.path, folders, { ...options, lease }),
     close: async () => home.close(),
   }
 }
@@ -101,12 +108,13 @@ function isOfUsers(storeName: string): boolean {
 /** Within their folder, which may be that of the databases. */
 const INDEXES = 'view_indexes'
 
-interface FolderOptions {
-  readonly idleFiles: number
+interface FolderOptions extends OpenDataOptions {
   readonly lease: TakeLease | undefined
 }
 
-async function openFolders(home: string, folders: DataFolders, { idleFiles, lease }: FolderOptions): Promise<OpenData> {
+async function openFolders(home: string, folders: DataFolders, options: FolderOptions): Promise<OpenData> {
+  const { idleFiles, log, lease } = options
+  const reports = fileReports(log)
   const databases = resolve(folders.databases)
   const indexes = resolve(folders.indexes)
   const others: DataFolder[] = []
@@ -117,13 +125,15 @@ async function openFolders(home: string, folders: DataFolders, { idleFiles, leas
   }
   try {
     for (const path of new Set([databases, indexes])) if (path !== home) others.push(await DataFolder.open(path, lease))
-    const engine = await openEngine(databases, { folder: databases, idleFiles })
+    const engine = await openEngine(databases, { folder: databases, idleFiles, reports })
     opened.push(engine)
     const folder = join(indexes, INDEXES)
     await makeFolder(folder)
     await awaitVacancy(folder)
-    const indexEngine = await openEngine(indexes, { folder, idleFiles, isShared: true })
+    const indexEngine = await openEngine(indexes, { folder, idleFiles, isShared: true, reports })
     opened.push(indexEngine)
+    void engine.inspect()
+    void indexEngine.inspect()
     return {
       engine,
       indexEngine,
@@ -146,6 +156,13 @@ async function openFolders(home: string, folders: DataFolders, { idleFiles, leas
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+function fileReports(log: Log): FileReports {
+  return {
+    damaged: ({ path, problem }) => log.error('A file is damaged and cannot be used.', { file: path, problem }),
+    repaired: (path, notice) => log.warn('A damaged file was repaired.', { file: path, notice }),
   }
 }
 

@@ -170,8 +170,8 @@ class RunningService implements Service {
 
   async #openParts(folders: DataFolders): Promise<Parts> {
     const configuration = this.#configuration
-    const data = await this.#home.open(folders, this.#budget.idleFiles)
     const { log } = this.#log
+    const data = await this.#home.open(folders, { idleFiles: this.#budget.idleFiles, log })
     const tasks = new TaskRegistry(systemClock)
     const languages = new QueryServers({ configuration, log })
     const functions = createFunctions({

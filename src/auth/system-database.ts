@@ -49,7 +49,7 @@ export class SystemDatabase {
       this.#settings.onChange(async (change) => {
         if (this.#rules.isNamedBy(change)) await this.#followSettings()
       }),
-      this.#databases.onDeleted(async (name) => {
+      this.#databases.afterDeletion(async (name) => {
         if (name === this.#name) await this.#restored(name)
       }),
     )

@@ -18,6 +18,7 @@ export class Databases {
   readonly #deleting = new Map<string, Promise<void>>()
   readonly #guards = new Map<string, DocumentGuard>()
   readonly #onDeleted = new Set<(name: string) => Promise<void>>()
+  readonly #afterDeletion = new Set<(name: string) => Promise<void>>()
   readonly #eventListeners = new Set<DatabaseEventListener>()
 
   constructor(engine: StorageEngine, surroundings: DatabaseSurroundings) {
@@ -54,6 +55,12 @@ export class Databases {
   onDeleted(listener: (name: string) => Promise<void>): () => void {
     this.#onDeleted.add(listener)
     return () => this.#onDeleted.delete(listener)
+  }
+
+  /** Calls back when a deletion is over and the name is free again, and waits until that is done. */
+  afterDeletion(listener: (name: string) => Promise<void>): () => void {
+    this.#afterDeletion.add(listener)
+    return () => this.#afterDeletion.delete(listener)
   }
 
   /** Calls back after each event of any database; returns how to stop that. */
@@ -107,6 +114,7 @@ export class Databases {
       this.#deleting.delete(name)
       resolve()
     }
+    for (const listener of this.#afterDeletion) await listener(name)
   }
 
   /** Writes what waits in any of them. The engine is closed by who opened it. */

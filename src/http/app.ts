@@ -4,7 +4,13 @@
  */
 import type { Configuration } from '../config/configuration.ts'
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'
-import { CommitFailedError, NoDescriptorsError, StoreGoneError, TooManyReadersError } from '../storage/storage-error.ts'
+import {
+  CommitFailedError,
+  FileDamagedError,
+  NoDescriptorsError,
+  StoreGoneError,
+  TooManyReadersError,
+} from '../storage/storage-error.ts'
 import type { RequestHandler } from '../wire/connection.ts'
 import type { Reply } from '../wire/reply.ts'
 import type { Request } from '../wire/request.ts'
@@ -169,6 +175,7 @@ function told(error: unknown): RequestError {
   if (error instanceof StoreGoneError) return notFound('no_db_file')
   const reason = error instanceof Error ? error.message : String(error)
   if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
+  if (error instanceof FileDamagedError) return new RequestError(500, 'file_corrupted', reason)
   if (error instanceof TooManyReadersError || error instanceof NoDescriptorsError)
     return new RequestError(503, 'service_unavailable', reason)
   return new RequestError(500, 'unknown_error', reason)

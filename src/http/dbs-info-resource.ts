@@ -1,6 +1,7 @@
 /** `_dbs_info`: the numbers of many databases in one request, sent while they are looked up. */
 import { badRequest, RequestError } from '../document/request-error.ts'
 import { isObject } from '../encoding/json-value.ts'
+import { FileDamagedError } from '../storage/storage-error.ts'
 import { type Answer, streamed } from './answer.ts'
 import { authenticationOf } from './authentication.ts'
 import type { Call } from './call.ts'
@@ -37,13 +38,14 @@ async function* entriesOf(call: Call, names: readonly unknown[]): AsyncGenerator
   yield names.length === 0 ? '[]\n' : ']\n'
 }
 
-/** One that is not there, or no longer, is no reason not to tell of the others. */
+/** One that is not there, or no longer, or whose file is damaged, is no reason not to tell of the others. */
 async function entryOf(call: Call, name: unknown): Promise<object> {
   if (typeof name !== 'string') return NOT_FOUND
   try {
     return { info: await informationOf(await authenticationOf(call).openDatabase(name)) }
   } catch (error) {
     if (error instanceof RequestError) return NOT_FOUND
+    if (error instanceof FileDamagedError) return { error: 'file_corrupted', reason: error.message }
     throw error
   }
 }

@@ -26,7 +26,7 @@ export class BorrowedStores {
     this.#open = new OpenFiles(0, { isShared: true, isReadOnly })
   }
 
-  /** Open until it is disposed of, which resolves when the file is closed. Throws `StoreGoneError` when there is no file. */
+  /** Open until it is disposed of, which resolves when the file is closed. Throws `FileDamagedError`. */
   open(name: string, path: string, lender?: Lender): BorrowedStore {
     let held: LmdbEnvironment = this.#open.acquire(path)
     const store: LmdbStore = new LmdbStore(name, path, {

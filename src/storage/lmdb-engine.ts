@@ -5,10 +5,18 @@
 import assert from 'node:assert/strict'
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { inspectFile } from './file-check/inspect-file.ts'
+import { type FileReports, LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
 import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
 import { OpenFiles } from './open-files.ts'
-import { CommitFailedError, StoreExistsError, StoreGoneError, StoreMissingError } from './storage-error.ts'
+import {
+  CommitFailedError,
+  FileDamagedError,
+  StoreExistsError,
+  StoreGoneError,
+  StoreMissingError,
+} from './storage-error.ts'
 import type { StorageEngine, Store } from './store.ts'
 import {
   checkStoreName,
@@ -19,6 +27,7 @@ import {
   parseStoreFileName,
   publish,
   type StoreFile,
+  storeOfPath,
   storePath,
   unfinishedPath,
 } from './store-file.ts'
@@ -31,6 +40,7 @@ export interface LmdbEngineOptions {
   readonly idleFiles?: number
   /** Whether other processes write to stores of the folder too. */
   readonly isShared?: boolean
+  readonly reports?: FileReports
 }
 
 const IDLE_FILES = 500
@@ -39,6 +49,8 @@ export class LmdbEngine implements StorageEngine {
   readonly #folder: string
   readonly #trash: string
   readonly #open: OpenFiles
+  readonly #reports: FileReports
+  readonly #onDamaged = new Set<(name: string) => void>()
   readonly #stores = new Map<string, LmdbStore>()
   /** What other processes use. */
   readonly #leases = new WeakMap<Store, StoreLeases>()
@@ -64,12 +76,13 @@ export class LmdbEngine implements StorageEngine {
   }
 
   private constructor(
-    { folder, idleFiles = IDLE_FILES, isShared = false }: LmdbEngineOptions,
+    { folder, idleFiles = IDLE_FILES, isShared = false, reports }: LmdbEngineOptions,
     files: readonly StoreFile[],
   ) {
     this.#folder = folder
     this.#trash = join(folder, TRASH)
-    this.#open = new OpenFiles(idleFiles, { isShared })
+    this.#reports = this.#heard(onceForEach(reports))
+    this.#open = new OpenFiles(idleFiles, { isShared, reports: this.#reports })
     const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
     this.#paths = new StorePaths(folder, highest)
     for (const file of files) this.#stores.set(file.name, this.#store(file.name, storePath(folder, file)))
@@ -147,6 +160,11 @@ export class LmdbEngine implements StorageEngine {
     await Promise.all(this.#removals)
   }
 
+  onDamaged(listener: (name: string) => void): () => void {
+    this.#onDamaged.add(listener)
+    return () => this.#onDamaged.delete(listener)
+  }
+
   /** How many files are open now. */
   get openFiles(): number {
     return this.#open.openCount
@@ -154,12 +172,44 @@ export class LmdbEngine implements StorageEngine {
 
   /** The names of the stores whose files are open now; a store that is being compacted has two. */
   openNames(): string[] {
-    return [...this.#open.paths()].flatMap((path) => parseStoreFileName(basename(path))?.name ?? [])
+    return [...this.#open.paths()].flatMap((path) => storeOfPath(path) ?? [])
   }
 
   /** How many files without users are kept open from now on. */
   keepIdle(files: number): void {
     this.#open.idleLimit = files
+  }
+
+  /**
+   * Looks at the files of all stores and reports those that are damaged, so that an operator hears of them before a client
+   * does. In the background: thousands of files take a while. Resolves early when the engine is closed.
+   */
+  async inspect(): Promise<void> {
+    let looked = 0
+    for (const store of [...this.#stores.values()]) {
+      if (++looked % FILES_A_TURN === 0) await nextTurn()
+      if (this.#closed) return
+      // One that is open was looked at, and its meta pages are the library's.
+      if (store.dropped || this.#open.isOpen(store.path)) continue
+      try {
+        const { repaired } = inspectFile(store.path)
+        if (repaired) this.#reports.repaired(store.path, repaired)
+      } catch (error) {
+        if (error instanceof FileDamagedError) this.#reports.damaged(error)
+        // Else the system has no descriptors left, or the like: the file is looked at again when it is opened.
+      }
+    }
+  }
+
+  #heard(reports: FileReports): FileReports {
+    return {
+      ...reports,
+      damaged: (error) => {
+        reports.damaged(error)
+        const name = storeOfPath(error.path)
+        if (name !== undefined) for (const listener of this.#onDamaged) listener(name)
+      },
+    }
   }
 
   #known(name: string): LmdbStore {
@@ -245,6 +295,26 @@ async function removeUnfinished(path: string): Promise<void> {
   for (const each of [unfinished, lockPath(unfinished), path, lockPath(path)]) await rm(each, { force: true })
 }
 
+/** Files that are looked at before everybody else has a turn. */
+const FILES_A_TURN = 16
+
+/** A file that cannot be used is asked for again and again: it is reported once. */
+function onceForEach(reports: FileReports | undefined): FileReports {
+  const reported = new Set<string>()
+  return {
+    damaged: (error) => {
+      if (reported.has(error.message)) return
+      // Some thousand sentences are kept; beyond that one may be reported again.
+      if (reported.size >= MOST_REPORTED) reported.clear()
+      reported.add(error.message)
+      reports?.damaged(error)
+    },
+    repaired: (path, notice) => reports?.repaired(path, notice),
+  }
+}
+
+const MOST_REPORTED = 10_000
+
 const TRASH = '.trash'
 const SCRATCH = '.scratch'
 
@@ -253,15 +323,17 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
   await rm(join(folder, TRASH), { recursive: true })
   await mkdir(join(folder, TRASH))
   const newest = new Map<string, StoreFile>()
-  const leftovers: string[] = []
+  const older: StoreFile[] = []
   const fileNames = await readdir(folder)
   for (const fileName of fileNames) {
     const file = parseStoreFileName(fileName)
     if (!file) continue
     const rival = newest.get(file.name)
     if (!rival || rival.generation < file.generation) newest.set(file.name, file)
-    if (rival) leftovers.push(storePath(folder, rival.generation < file.generation ? rival : file))
+    if (rival) older.push(rival.generation < file.generation ? rival : file)
   }
+  // Where the newest file of a store is damaged, an operator may want the one before.
+  const leftovers = older.filter(({ name }) => isSound(folder, newest.get(name))).map((file) => storePath(folder, file))
   const present = new Set(fileNames)
   for (const fileName of fileNames) {
     if (/\.mdb\.new(-lock)?$/.test(fileName)) leftovers.push(join(folder, fileName))
@@ -275,6 +347,15 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
     if (path.endsWith('.mdb')) await rm(lockPath(path), { force: true })
   }
   return [...newest.values()]
+}
+
+function isSound(folder: string, file: StoreFile | undefined): boolean {
+  try {
+    if (file) inspectFile(storePath(folder, file))
+    return true
+  } catch {
+    return false
+  }
 }
 
 /** Removes the scratch files of stores that are gone. */

@@ -3,16 +3,19 @@
  * synchronous and copy; a write resolves when it is on disk.
  */
 import assert from 'node:assert/strict'
-import { existsSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
 import { allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import { inspectFile } from './file-check/inspect-file.ts'
+import { META_PAGES } from './file-check/meta-page.ts'
+import { LMDB_PAGE_BYTES } from './file-check/page-layout.ts'
 import { requireDescriptors } from './free-descriptors.ts'
 import { LmdbCursor } from './lmdb-cursor.ts'
 import { LmdbRowHooks } from './lmdb-row-hooks.ts'
 import type { StoredRange } from './long-key.ts'
 import { isCut } from './long-key.ts'
 import { PageBuilder } from './page-builder.ts'
-import { CommitFailedError, StoreGoneError, TooManyReadersError } from './storage-error.ts'
+import { CommitFailedError, FileDamagedError, TooManyReadersError } from './storage-error.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from './store.ts'
 import { lockPath } from './store-file.ts'
 
@@ -54,15 +57,18 @@ export interface EnvironmentOptions {
   /** Whether other processes write to the file too: then every reader must look for what they wrote. */
   readonly isShared?: boolean
   readonly isReadOnly?: boolean
-  /** Makes the file where there is none. Otherwise that is an error: who drops a store must not see it come back. */
+  /** Makes the file. Without it the file must be there and whole: the library would make an empty one a store. */
   readonly create?: boolean
+  /** Hears of files that cannot be used, and of those that were repaired. */
+  readonly reports?: FileReports
 }
 
-/** The same on every platform: the library's default follows the memory pages of the machine. */
-export const LMDB_PAGE_BYTES = 8192
+export interface FileReports {
+  damaged(error: FileDamagedError): void
+  repaired(path: string, notice: string): void
+}
 
-/** Every file begins with two pages about itself; the others in use are counted by what they hold. */
-const META_PAGES = 2
+/** Pages in use, apart from the meta pages, are counted by what they hold. */
 const PAGE_COUNTS = ['treeBranchPageCount', 'treeLeafPageCount', 'overflowPages']
 
 /** Read transactions open at once, each a slot in the lock file. Snapshots of one state share a slot. */
@@ -80,18 +86,30 @@ export class LmdbEnvironment {
   readonly path: string
   readonly #rows = new LmdbRowHooks()
   readonly #isShared: boolean
+  readonly #reports: FileReports | undefined
+  /** Set when a read or a write met it. */
+  #damage: FileDamagedError | undefined
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
   /** Where the library leaves the keys of its cursors; known when one was needed. */
   #keyBuffer: Uint8Array | undefined
 
+  /** Throws `FileDamagedError`, and `NoDescriptorsError`. */
   constructor(path: string, options: EnvironmentOptions = {}) {
     this.path = path
     this.#isShared = options.isShared ?? false
-    // The library would make it.
-    if (!options.create && !existsSync(path)) throw new StoreGoneError(basename(path))
+    this.#reports = options.reports
+    this.#database = this.#guarded(() => this.#open(options))
+  }
+
+  #open(options: EnvironmentOptions): RootDatabase<Uint8Array, Uint8Array> {
+    const { path } = this
     requireDescriptors()
+    if (!options.create) {
+      const { repaired } = inspectFile(path, { canRepair: !options.isReadOnly })
+      if (repaired) this.#reports?.repaired(path, repaired)
+    }
     reserveLock(lockPath(path))
-    this.#database = open<Uint8Array, Uint8Array>(path, {
+    return open<Uint8Array, Uint8Array>(path, {
       pageSize: LMDB_PAGE_BYTES,
       noSubdir: true,
       maxDbs: 1,
@@ -111,8 +129,9 @@ export class LmdbEnvironment {
   /** The state as of now; `endRead` must follow. Throws `TooManyReadersError`. */
   beginRead(): ReadTransaction {
     // The library takes the state that was read last for the newest one, unless this process wrote another.
-    if (this.#isShared) this.#database.resetReadTxn()
-    return new ReadTransaction(withReaderSlot(() => this.#database.useReadTransaction()))
+    // One that met a damaged page is of no use any more.
+    if (this.#isShared || this.#damage) this.#database.resetReadTxn()
+    return new ReadTransaction(this.#guarded(() => this.#database.useReadTransaction()))
   }
 
   /** For another reader; `endRead` must follow for each. */
@@ -138,6 +157,14 @@ export class LmdbEnvironment {
   }
 
   get(transaction: ReadTransaction, storedKey: Uint8Array): Buffer | undefined {
+    try {
+      return this.#get(transaction, storedKey)
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  #get(transaction: ReadTransaction, storedKey: Uint8Array): Buffer | undefined {
     const options = { transaction: transaction.own }
     const bytes = this.#database.getBinaryFast(storedKey, options)
     if (bytes === undefined) return undefined
@@ -151,7 +178,13 @@ export class LmdbEnvironment {
   }
 
   page(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page {
-    return this.#shortPage(transaction, range, stored, limits) ?? this.#longPage(transaction.own, range, stored, limits)
+    try {
+      return (
+        this.#shortPage(transaction, range, stored, limits) ?? this.#longPage(transaction.own, range, stored, limits)
+      )
+    } catch (error) {
+      throw this.#explained(error)
+    }
   }
 
   /** Of a range that has a few rows only, as many that are asked for have; undefined where there are more. */
@@ -203,7 +236,7 @@ export class LmdbEnvironment {
 
   /** How many rows lie in a range; its bounds must be those of stored keys. Not for long ones: it is done in one go. */
   count(transaction: ReadTransaction, range: StoredRange): number {
-    return this.#cursorOf(transaction).count(range)
+    return this.#guarded(() => this.#cursorOf(transaction).count(range))
   }
 
   /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. */
@@ -215,7 +248,7 @@ export class LmdbEnvironment {
       })
       await written
     } catch (error) {
-      throw await commitFailure(error)
+      throw this.#explained(await commitFailure(error))
     }
   }
 
@@ -255,7 +288,33 @@ export class LmdbEnvironment {
   }
 
   #stats(): object {
-    return withReaderSlot(() => this.#database.getStats())
+    return this.#guarded(() => this.#database.getStats())
+  }
+
+  #guarded<T>(use: () => T): T {
+    try {
+      return use()
+    } catch (error) {
+      throw this.#explained(error)
+    }
+  }
+
+  /** What the library says, in the words of the store. */
+  #explained(error: unknown): unknown {
+    if (error instanceof FileDamagedError) {
+      this.#damage = error
+      this.#reports?.damaged(error)
+      return error
+    }
+    const code = codeOf(error) ?? codeOf(error instanceof CommitFailedError ? error.cause : undefined)
+    if (code === READERS_FULL) {
+      const reason = 'Too many states of the store are being read; try again later.'
+      return new TooManyReadersError(reason, { cause: error })
+    }
+    if (code === BAD_TRANSACTION && this.#damage) return this.#damage
+    if (!DAMAGE.has(code)) return error
+    const message = error instanceof Error ? error.message : String(error)
+    return this.#explained(new FileDamagedError(this.path, `The library says: ${message}`, { cause: error }))
   }
 
   readonly #target: WriteTarget = {
@@ -297,13 +356,14 @@ export function reserveLock(path: string): void {
 /** What LMDB says when all reader slots are taken. */
 const READERS_FULL = -30790
 
-function withReaderSlot<T>(read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    if (!(error instanceof Error) || Reflect.get(error, 'code') !== READERS_FULL) throw error
-    throw new TooManyReadersError('Too many states of the store are being read; try again later.', { cause: error })
-  }
+/** What LMDB says to who goes on with a transaction that failed. */
+const BAD_TRANSACTION = -30782
+
+/** Page not found, corrupted, panic, version mismatch, invalid. */
+const DAMAGE: ReadonlySet<unknown> = new Set([-30797, -30796, -30795, -30794, -30793])
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error ? Reflect.get(error, 'code') : undefined
 }
 
 function numberIn(stats: object, name: string): number {

@@ -61,6 +61,11 @@ export class MemoryEngine implements StorageEngine {
     await this.#turn()
   }
 
+  /** Memory is not damaged. */
+  onDamaged(): () => void {
+    return () => {}
+  }
+
   async close(): Promise<void> {
     for (const name of [...this.#stores.keys()]) await this.drop(name)
   }

@@ -21,7 +21,7 @@ export class OpenFiles {
     this.#options = options
   }
 
-  /** Opens the file unless it is open. Each acquire wants its release. */
+  /** Opens the file unless it is open. Each acquire wants its release. Throws `FileDamagedError`. */
   acquire(path: string): LmdbEnvironment {
     let file = this.#files.get(path)
     if (!file) {
@@ -60,6 +60,10 @@ export class OpenFiles {
 
   get openCount(): number {
     return this.#files.size
+  }
+
+  isOpen(path: string): boolean {
+    return this.#files.has(path)
   }
 
   /** Where the open files lie. */

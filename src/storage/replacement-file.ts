@@ -67,7 +67,7 @@ export class ReplacementFile implements AsyncDisposable {
 
   async #goOnUnsorted(): Promise<UnfinishedFile> {
     await this.#endSorted()
-    this.#unsorted = await UnfinishedFile.begin(this.#path)
+    this.#unsorted = await UnfinishedFile.resume(this.#path)
     return this.#unsorted
   }
 

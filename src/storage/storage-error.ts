@@ -1,4 +1,5 @@
 /** What can go wrong in a store, told apart by class: callers decide what the client hears. */
+import { basename } from 'node:path'
 
 export class StorageError extends Error {
   override readonly name: string = 'StorageError'
@@ -48,4 +49,18 @@ export class NoDescriptorsError extends StorageError {
 /** The folder cannot be used: not writable, in use by another process, or of another format. */
 export class DataFolderError extends StorageError {
   override readonly name = 'DataFolderError'
+}
+
+/** The file of a store is not one that the engine can use. Nothing of it was read, or what was read led nowhere. */
+export class FileDamagedError extends StorageError {
+  override readonly name = 'FileDamagedError'
+  readonly path: string
+  readonly problem: string
+
+  /** The problem is a sentence. */
+  constructor(path: string, problem: string, options?: ErrorOptions) {
+    super(`The file ${basename(path)} is damaged. ${problem}`, options)
+    this.path = path
+    this.problem = problem
+  }
 }

@@ -4,7 +4,7 @@
  * file gets its name only when it is whole and on disk.
  */
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { StoreNameError } from './storage-error.ts'
 
 export interface StoreFile {
@@ -25,6 +25,11 @@ export function parseStoreFileName(fileName: string): StoreFile | undefined {
   const [, escaped, generation] = FILE_NAME.exec(fileName) ?? []
   if (escaped === undefined || generation === undefined) return undefined
   return { name: unescapeName(escaped), generation: Number(generation) }
+}
+
+/** The name of the store that the file holds. */
+export function storeOfPath(path: string): string | undefined {
+  return parseStoreFileName(basename(path))?.name
 }
 
 /** The file that is still being written; it is none of the folder's stores before it is renamed. */

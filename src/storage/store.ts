@@ -15,6 +15,8 @@ export interface StorageEngine {
   open(name: string): Promise<Store>
   /** Throws `StoreMissingError`. Snapshots that are held go on reading; everything new on the store fails. */
   drop(name: string): Promise<void>
+  /** Calls back whenever a store turns out to be damaged, until the returned function is called. */
+  onDamaged(listener: (name: string) => void): () => void
   /** Waits for commits under way, then closes all files. Nothing may be asked of the engine afterwards. */
   close(): Promise<void>
 }

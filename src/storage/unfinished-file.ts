@@ -15,10 +15,19 @@ export class UnfinishedFile implements AsyncDisposable {
   #isPublished = false
 
   /** Begins the file that will be at this path. */
-  static async begin(path: string): Promise<UnfinishedFile> {
+  static begin(path: string): Promise<UnfinishedFile> {
+    return UnfinishedFile.#open(path, { create: true })
+  }
+
+  /** Goes on with a file that somebody else began. */
+  static resume(path: string): Promise<UnfinishedFile> {
+    return UnfinishedFile.#open(path, { create: false })
+  }
+
+  static async #open(path: string, { create }: { readonly create: boolean }): Promise<UnfinishedFile> {
     const unfinished = unfinishedPath(path)
     try {
-      return new UnfinishedFile(path, new LmdbEnvironment(unfinished, { flush: false, create: true }))
+      return new UnfinishedFile(path, new LmdbEnvironment(unfinished, { flush: false, create }))
     } catch (error) {
       await rm(unfinished, { force: true })
       await rm(lockPath(unfinished), { force: true })

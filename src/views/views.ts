@@ -6,8 +6,9 @@ import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
 import { isDesignId } from '../document/document-id.ts'
 import { notFound } from '../document/request-error.ts'
-import { StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
+import { FileDamagedError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
+import { storeOfPath } from '../storage/store-file.ts'
 import { liveDesigns } from './live-designs.ts'
 import type { OpenIndex } from './open-index.ts'
 import { ReductionError } from './reductions/reduction-error.ts'
@@ -63,6 +64,8 @@ export class Views {
   readonly #known = new WeakMap<ViewDesign, ViewIndex>()
   /** Databases whose indexes are being removed. */
   readonly #removals = new Map<string, Promise<void>>()
+  /** Indexes that are damaged and being removed, by the names of their stores. */
+  readonly #discards = new Map<string, Promise<void>>()
   readonly #forget: readonly (() => void)[]
   /** The signatures of design documents of which not all views can be in one index. */
   readonly #parted = new Set<string>()
@@ -88,6 +91,8 @@ export class Views {
         void this.#prepare(event.db, event.id)
         void this.#forsakeOf(event.db)
       }),
+      // Also where a query found out that had begun to answer: the next one gets an index that is built anew.
+      options.engine.onDamaged((name) => void this.#discard(name).catch(() => {})),
     ]
   }
 
@@ -161,7 +166,7 @@ export class Views {
     for (const forget of this.#forget) forget()
     const error = new Error('The server is being closed.')
     await Promise.allSettled([...this.#indexes.values()].map(async (opening) => (await opening).end(error)))
-    await Promise.all(this.#removals.values())
+    await Promise.allSettled([...this.#removals.values(), ...this.#discards.values()])
     await this.#options.runner.close()
   }
 
@@ -213,7 +218,10 @@ export class Views {
         this.#known.set(design, index)
         return await use(index)
       } catch (error) {
-        if (!(error instanceof StoreGoneError || error instanceof StoreMissingError)) throw error
+        const name = indexStoreName(database.name, design.signature)
+        const isDamaged = error instanceof FileDamagedError && storeOfPath(error.path) === name
+        if (isDamaged) await this.#discard(name)
+        else if (!(error instanceof StoreGoneError || error instanceof StoreMissingError)) throw error
         // A clean-up may have taken the index in this very moment; with the database it is gone for good.
         if (tries === MOST_TRIES || !this.#options.databases.has(database.name)) throw notFound('no_db_file')
       }
@@ -224,6 +232,7 @@ export class Views {
     for (let removal = this.#removals.get(database.name); removal; removal = this.#removals.get(database.name)) {
       await removal
     }
+    await this.#discards.get(indexStoreName(database.name, design.signature))
     // Another one may have its name by now, and indexes of its own.
     if (database.isDeleted) throw notFound('no_db_file')
     const key = `${database.uuid}/${design.signature}`
@@ -266,6 +275,29 @@ export class Views {
     await index.idle()
     // A design document may have got it again meanwhile.
     if (index.isForsaken && forget()) await this.#drop(index.place.store.name)
+  }
+
+  /**
+   * Removes an index whose file is damaged, so that the next who asks for it has it built anew: all that is in it comes from
+   * its database. Who waits for it is served then.
+   */
+  #discard(name: string): Promise<void> {
+    const known = this.#discards.get(name)
+    if (known || this.#isClosed) return known ?? Promise.resolve()
+    this.#options.log.warn('A damaged index is removed, and built anew when it is asked for.', { index: name })
+    const discard = this.#endAndDrop(name).finally(() => this.#discards.delete(name))
+    this.#discards.set(name, discard)
+    return discard
+  }
+
+  async #endAndDrop(name: string): Promise<void> {
+    for (const [key, opening] of this.#indexes) {
+      const index = await opening.catch(() => undefined)
+      if (index?.place.store.name !== name) continue
+      this.#indexes.delete(key)
+      await index.end(new StoreGoneError(name))
+    }
+    await this.#drop(name)
   }
 
   #removeAll(database: string): Promise<void> {

@@ -3,32 +3,28 @@
  * from a file that the library wrote, and only where all is as it is known here; another version may do it otherwise.
  */
 import { open } from 'node:fs/promises'
-import { LMDB_PAGE_BYTES } from '../lmdb-environment.ts'
-import { FIRST_TRANSACTION, PAGE_HEADER_BYTES } from './lmdb-page.ts'
+import {
+  BOOT_AT,
+  BRANCHES_AT,
+  DEPTH_AT,
+  FREE_TREE_AT,
+  LAST_PAGE_AT,
+  LEAVES_AT,
+  MAGIC,
+  MAGIC_AT,
+  META_PAGES,
+  NO_ROOT,
+  OVERFLOW_AT,
+  ROOT_AT,
+  ROW_TREE_AT,
+  ROWS_AT,
+  TRANSACTION_AT,
+  VERSION,
+  VERSION_AT,
+} from '../file-check/meta-page.ts'
+import { LMDB_PAGE_BYTES } from '../file-check/page-layout.ts'
+import { FIRST_TRANSACTION } from './lmdb-page.ts'
 import type { PageTree } from './page-tree.ts'
-
-export const BEGINNING_PAGES = 2
-
-const MAGIC = 0xbeefc0de
-const VERSION = 2
-const MAGIC_AT = PAGE_HEADER_BYTES
-const VERSION_AT = MAGIC_AT + 4
-/** Two trees follow address and size of the map: that of free pages, which says the size of a page too, and that of the rows. */
-const FREE_TREE_AT = MAGIC_AT + 24
-const TREE_BYTES = 48
-const ROW_TREE_AT = FREE_TREE_AT + TREE_BYTES
-const LAST_PAGE_AT = ROW_TREE_AT + TREE_BYTES
-const TRANSACTION_AT = LAST_PAGE_AT + 8
-const BOOT_AT = TRANSACTION_AT + 8
-
-/** Within a tree: the size of a page or nothing, flags, depth, and five numbers. */
-const DEPTH_AT = 6
-const BRANCHES_AT = 8
-const LEAVES_AT = 16
-const OVERFLOW_AT = 24
-const ROWS_AT = 32
-const ROOT_AT = 40
-const NO_ROOT = 0xffff_ffff_ffff_ffffn
 
 export interface FileFacts extends PageTree {
   readonly leaves: number
@@ -40,7 +36,7 @@ export interface FileFacts extends PageTree {
 /** The beginning of a file; undefined where it is not known for certain what it means. */
 export async function readBeginning(path: string): Promise<Buffer | undefined> {
   await using file = await open(path)
-  const pages = Buffer.alloc(BEGINNING_PAGES * LMDB_PAGE_BYTES)
+  const pages = Buffer.alloc(META_PAGES * LMDB_PAGE_BYTES)
   const { bytesRead } = await file.read(pages, 0, pages.length, 0)
   if (bytesRead < pages.length) return undefined
   return isKnown(pages, 0) && isKnown(pages, LMDB_PAGE_BYTES) ? pages : undefined

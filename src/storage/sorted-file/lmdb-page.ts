@@ -3,26 +3,21 @@
  * This is what the library of this project writes, with 64-bit numbers, the lowest byte first; `file-beginning.ts` sees to
  * it that nothing else is taken for it.
  */
-import { LMDB_PAGE_BYTES } from '../lmdb-environment.ts'
+import {
+  FLAGS_AT,
+  KEY_SIZE_AT,
+  KIND_AT,
+  LMDB_PAGE_BYTES,
+  NODE_HEADER_BYTES,
+  NODES_START_AT,
+  OVERFLOW_PAGES_AT,
+  PAGE_HEADER_BYTES,
+  PAGE_KIND,
+  PLACE_BYTES,
+  PLACES_END_AT,
+} from '../file-check/page-layout.ts'
 
-export const PAGE_KIND = { branch: 0x01, leaf: 0x02, overflow: 0x04 } as const
-
-/** Number of the page, of the transaction, two bytes of no use here, kind, and two numbers that depend on the kind. */
-export const PAGE_HEADER_BYTES = 24
 const TRANSACTION_AT = 8
-const KIND_AT = 18
-const PLACES_END_AT = 20
-const NODES_START_AT = 22
-const OVERFLOW_PAGES_AT = 20
-
-/** Size of the value or number of the page below, flags, size of the key. */
-export const NODE_HEADER_BYTES = 8
-const FLAGS_AT = 4
-const KEY_SIZE_AT = 6
-export const PLACE_BYTES = 2
-
-/** Of a node whose value lies elsewhere. */
-export const OVERFLOW_FLAG = 0x01
 
 /** Two nodes at least fit into every page; a value that makes its node larger goes to pages of its own. */
 export const LARGEST_NODE_BYTES = (((LMDB_PAGE_BYTES - PAGE_HEADER_BYTES) >> 1) & ~1) - PLACE_BYTES

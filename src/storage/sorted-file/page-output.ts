@@ -1,6 +1,6 @@
 /** The pages of a file on their way to the disk: in the order of their numbers, many in one write, while others are made. */
 import type { FileHandle } from 'node:fs/promises'
-import { LMDB_PAGE_BYTES } from '../lmdb-environment.ts'
+import { LMDB_PAGE_BYTES } from '../file-check/page-layout.ts'
 
 const CHUNK_BYTES = 64 * LMDB_PAGE_BYTES
 /** Writes under way before whoever makes pages has to wait. */

@@ -3,8 +3,9 @@
  * them one by one, since no page is looked for, split or written twice. Keys with different first bytes may come in turns.
  */
 import { type FileHandle, open } from 'node:fs/promises'
+import { META_PAGES } from '../file-check/meta-page.ts'
 import { type PackedRows, PackedRowsWriter } from '../packed-rows.ts'
-import { BEGINNING_PAGES, completeBeginning, readBeginning } from './file-beginning.ts'
+import { completeBeginning, readBeginning } from './file-beginning.ts'
 import { PageOutput, writeWhole } from './page-output.ts'
 import { writeTree } from './page-tree.ts'
 import { Strand } from './strand.ts'
@@ -28,7 +29,7 @@ export class SortedFile {
   private constructor(file: FileHandle, beginning: Buffer) {
     this.#file = file
     this.#beginning = beginning
-    this.#output = new PageOutput(file, BEGINNING_PAGES)
+    this.#output = new PageOutput(file, META_PAGES)
   }
 
   /**

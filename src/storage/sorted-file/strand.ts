@@ -2,23 +2,17 @@
  * Rows in the order of their keys, written into leaves one after the other. A strand is a part of the file's keys, those
  * with the same first byte: the leaves of several strands may grow at the same time and are put in order in the end.
  */
-import { LMDB_PAGE_BYTES } from '../lmdb-environment.ts'
-import { PackedRowsWriter } from '../packed-rows.ts'
 import {
-  FIRST_TRANSACTION,
-  FilledPage,
-  LARGEST_NODE_BYTES,
-  nodeBytes,
+  LMDB_PAGE_BYTES,
   OVERFLOW_FLAG,
+  OVERFLOW_PLACE_BYTES,
   PAGE_HEADER_BYTES,
   PAGE_KIND,
-  writeOverflowHeader,
-} from './lmdb-page.ts'
+} from '../file-check/page-layout.ts'
+import { PackedRowsWriter } from '../packed-rows.ts'
+import { FIRST_TRANSACTION, FilledPage, LARGEST_NODE_BYTES, nodeBytes, writeOverflowHeader } from './lmdb-page.ts'
 import type { PageOutput } from './page-output.ts'
 import { addChild } from './page-tree.ts'
-
-/** Where a value is that is not in its leaf: first page, transaction, number of pages. */
-const OVERFLOW_PLACE_BYTES = 24
 
 const NO_KEY = Buffer.alloc(0)
 

@@ -2,7 +2,7 @@
 import { RequestError } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log.ts'
-import { CommitFailedError, StoreGoneError } from '../../storage/storage-error.ts'
+import { CommitFailedError, FileDamagedError, StoreGoneError } from '../../storage/storage-error.ts'
 import type { UpdateProgress } from '../index-update.ts'
 import { ReductionError } from '../reductions/reduction-error.ts'
 import type { ViewDesign } from '../view-design.ts'
@@ -67,6 +67,7 @@ export type FromProcess =
 export type ErrorMessage =
   | ({ readonly kind: 'request' } & RequestErrorMessage)
   | ({ readonly kind: 'reduction' } & RequestErrorMessage)
+  | { readonly kind: 'damaged'; readonly path: string; readonly problem: string }
   | { readonly kind: 'gone' | 'disk' | 'other'; readonly message: string }
 
 interface RequestErrorMessage {
@@ -81,6 +82,7 @@ export function encodeError(error: unknown): ErrorMessage {
     const kind = error instanceof ReductionError ? 'reduction' : 'request'
     return { kind, status: error.status, error: error.error, reason: error.reason, told: error.told }
   }
+  if (error instanceof FileDamagedError) return { kind: 'damaged', path: error.path, problem: error.problem }
   const message = error instanceof Error ? error.message : String(error)
   if (error instanceof StoreGoneError) return { kind: 'gone', message }
   return { kind: error instanceof CommitFailedError ? 'disk' : 'other', message }
@@ -89,6 +91,7 @@ export function encodeError(error: unknown): ErrorMessage {
 export function decodeError(error: ErrorMessage): Error {
   if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason, error.told)
   if (error.kind === 'reduction') return new ReductionError(error.status, error.error, error.reason, error.told)
+  if (error.kind === 'damaged') return new FileDamagedError(error.path, error.problem)
   if (error.kind === 'gone') return new StoreGoneError(error.message)
   if (error.kind === 'disk') return new CommitFailedError(error.message)
   return new Error(error.message)
