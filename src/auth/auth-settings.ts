@@ -70,6 +70,11 @@ export class AuthSettings {
     return this.#text('authentication_db') ?? '_users'
   }
 
+  /** The largest body of a request that somebody who is no administrator may send to the users database. */
+  get largestUserRequest(): number {
+    return Number(this.#text('max_user_request_size') ?? 65_536)
+  }
+
   get replicatorDatabase(): string {
     return this.#source.get(REPLICATOR_SECTION, 'db') || '_replicator'
   }

@@ -49,7 +49,13 @@ function unguarded(database: Database, user: UserContext, security: Security): D
 }
 
 /** Members write everything but design documents. */
-const MEMBER_ACCESS: DocumentAccess = { reading: undefined, write: writeAllButDesigns }
+const MEMBER_ACCESS: DocumentAccess = {
+  reading: undefined,
+  checkTarget: (id) => {
+    if (isDesignId(id)) throw notDatabaseAdmin()
+  },
+  write: writeAllButDesigns,
+}
 
 /** What security objects were read to say, and how often they had been set by then. */
 const securities = new WeakMap<Database, { readonly security: Security; readonly changes: number }>()

@@ -5,10 +5,10 @@
 import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import type { Commit, DocumentAccess, DocumentGuard, Overview, ReadingAccess } from '../database/document-guard.ts'
-import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
+import type { DocumentEdit, EditOutcome, LocalEdit } from '../database/edit.ts'
 import type { OpenedDocument } from '../database/open-document.ts'
 import type { UserContext } from '../database/user-context.ts'
-import { isDesignId } from '../document/document-id.ts'
+import { isDesignId, isLocalId } from '../document/document-id.ts'
 import { conflict, RequestError } from '../document/request-error.ts'
 import { scanDocument } from '../encoding/json-text.ts'
 import { spliceObject } from '../encoding/json-text-splice.ts'
@@ -29,6 +29,9 @@ export class ReplicatorGuard implements DocumentGuard {
     return {
       reading: isAdmin ? undefined : new ReplicatorReading(user),
       enforced: REPLICATOR_VALIDATION,
+      checkTarget: (id) => {
+        if (!isAdmin && (isDesignId(id) || isLocalId(id))) throw notDatabaseAdmin()
+      },
       write: (edits, commit) => this.#writers.run(() => writing.write(edits, commit)),
     }
   }
@@ -78,8 +81,14 @@ class ReplicatorWriting {
   async #decideAll(edits: readonly DocumentEdit[]): Promise<Decision[]> {
     using view = this.#database.view()
     const decided: Decision[] = []
-    for (const edit of edits) decided.push(edit.kind === 'local' ? edit : await this.#decide(view, edit))
+    for (const edit of edits) {
+      decided.push(edit.kind === 'local' ? this.#decideLocal(edit) : await this.#decide(view, edit))
+    }
     return decided
+  }
+
+  #decideLocal(edit: LocalEdit): Decision {
+    return this.#isAdmin || isReplicator(this.#user) ? edit : notDatabaseAdmin()
   }
 
   async #decide(view: DatabaseView, edit: BodyEdit): Promise<Decision> {

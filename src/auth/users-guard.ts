@@ -4,11 +4,18 @@
  */
 import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
-import type { Commit, DocumentAccess, DocumentGuard, Overview, ReadingAccess } from '../database/document-guard.ts'
+import type {
+  Commit,
+  DocumentAccess,
+  DocumentGuard,
+  Overview,
+  ReadingAccess,
+  WriteTarget,
+} from '../database/document-guard.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import type { OpenedDocument } from '../database/open-document.ts'
 import type { UserContext } from '../database/user-context.ts'
-import { isDesignId } from '../document/document-id.ts'
+import { isDesignId, isLocalId } from '../document/document-id.ts'
 import { conflict, notFound, RequestError } from '../document/request-error.ts'
 import type { AuthSettings } from './auth-settings.ts'
 import { type BodyEdit, commitAllowed, type Decision, textBefore } from './guarded-write.ts'
@@ -33,11 +40,15 @@ export class UsersGuard implements DocumentGuard {
   }
 
   accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess {
+    const writing = new UserWriting(this.#settings, database, user, isAdmin)
+    const write = (edits: readonly DocumentEdit[], commit: Commit) => writing.write(edits, commit, this.#writers)
+    if (isAdmin) return { reading: undefined, enforced: USERS_VALIDATION, write }
     return {
-      reading: isAdmin ? undefined : new UserReading(this.#settings, user),
+      reading: new UserReading(this.#settings, user),
       enforced: USERS_VALIDATION,
-      write: (edits, commit) =>
-        new UserWriting(this.#settings, database, user, isAdmin).write(edits, commit, this.#writers),
+      largestRequest: this.#settings.largestUserRequest,
+      checkTarget: (id, what) => writing.checkTarget(id, what),
+      write,
     }
   }
 }
@@ -98,6 +109,15 @@ class UserWriting {
     this.#isAdmin = isAdmin
   }
 
+  /** What can be said to somebody who is no administrator before it is known what is to be written. */
+  checkTarget(id: string, what: WriteTarget): void {
+    if (isLocalId(id) || isDesignId(id)) throw notDatabaseAdmin()
+    if (isOwner(this.#user, id)) return
+    if (this.#user.name !== null) throw notFound('missing')
+    // Everybody may register, but with a document alone.
+    if (what === 'attachment') throw forbidden('You may only update your own user document.')
+  }
+
   async write(edits: readonly DocumentEdit[], commit: Commit, writers: Turns): Promise<EditOutcome[]> {
     if (!this.#isAdmin && edits.some((edit) => this.#isHidden(edit))) throw notFound('missing')
     // Hashing takes its time and needs no turn.
@@ -128,7 +148,8 @@ class UserWriting {
     const decided: Decision[] = []
     const names = new Map<string, string>()
     for (const edit of edits) {
-      if (edit instanceof RequestError || edit.kind === 'local') decided.push(edit)
+      if (edit instanceof RequestError) decided.push(edit)
+      else if (edit.kind === 'local') decided.push(this.#isAdmin ? edit : notDatabaseAdmin())
       else decided.push((await this.#refusal(view, edit, names)) ?? edit)
     }
     return decided

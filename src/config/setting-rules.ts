@@ -122,6 +122,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'service_httpd_auth/login_delay_ms': count,
   'service_httpd_auth/login_free_tries': count,
   'service_httpd_auth/max_iterations': positive,
+  'service_httpd_auth/max_user_request_size': positive,
   'service_httpd_auth/min_iterations': count,
   'service_httpd_auth/password_scheme': oneOf('simple', 'pbkdf2'),
   'service_httpd_auth/timeout': positive,

@@ -20,7 +20,7 @@ import { type DatabaseEventListener, updateEvents } from './database-event.ts'
 import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design-document.ts'
-import type { DocumentAccess, ReadingAccess } from './document-guard.ts'
+import type { DocumentAccess, ReadingAccess, WriteTarget } from './document-guard.ts'
 import { weightOfRecord } from './document-record.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY, STATE_KEY } from './keys.ts'
@@ -166,6 +166,16 @@ export class Database {
   /** What its user may see, where that is not everything. */
   get reading(): ReadingAccess | undefined {
     return this.#access?.reading
+  }
+
+  /** The largest body of a request that its user may send, where that is less than usual. */
+  get largestRequest(): number | undefined {
+    return this.#access?.largestRequest
+  }
+
+  /** Throws where its user may not write a document, whatever it says: to be asked before its body is read. */
+  checkTarget(id: string, what: WriteTarget): void {
+    this.#access?.checkTarget?.(id, what)
   }
 
   /** The state as of now; must be released. */

@@ -19,9 +19,19 @@ export interface DocumentAccess {
   readonly reading: ReadingAccess | undefined
   /** The source of a validation function whose rules this applies itself, so that it need not run. */
   readonly enforced?: string
+  /** The largest body of a request that this user may send; undefined where all users have the same limit. */
+  readonly largestRequest?: number
+  /**
+   * Throws the refusal where the user may not write this document, whatever it says: asked before a body is read. What may
+   * be written is decided by `write`.
+   */
+  checkTarget?(id: string, what: WriteTarget): void
   /** Writes through `commit` what may be written; the outcomes are those of the edits, in their order. */
   write(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]>
 }
+
+/** What a request is about to write: a document of its own, or attachments of one. */
+export type WriteTarget = 'document' | 'attachment'
 
 export type Commit = (edits: readonly DocumentEdit[]) => Promise<EditOutcome[]>
 

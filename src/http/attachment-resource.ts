@@ -51,6 +51,7 @@ export async function putAttachment(call: Call, context: HttpContext): Promise<A
   const id = parseDocumentId(path.id)
   const name = checkedAttachmentName(path.name)
   const database = await databaseOf(call, context)
+  database.checkTarget(id, 'attachment')
   const parent = namedParent(call, undefined)
   // A conflict that can be seen now need not wait for the upload; the writer looks again.
   await baseOf(call, database, id, parent)

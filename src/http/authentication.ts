@@ -88,8 +88,9 @@ async function authorizeLater(call: Call, sender: AuthenticatedCall, who: Who): 
   checkOverview(call, database)
 }
 
-function checkOverview({ segments }: Call, { reading }: Database): void {
-  const overview = reading && overviewOf(segments)
+function checkOverview(call: Call, { reading, largestRequest }: Database): void {
+  if (largestRequest !== undefined) call.largestBody = largestRequest
+  const overview = reading && overviewOf(call.segments)
   if (overview) reading.check(overview)
 }
 

@@ -30,6 +30,8 @@ export class Call {
   readonly requestedUrl: string
   /** Who sent it, once that is known: see `authenticationOf`. */
   authenticated: AuthenticatedCall | undefined
+  /** The largest body that its sender may send where it goes. */
+  largestBody = Number.POSITIVE_INFINITY
   readonly #forwarded: ForwardedNames
   readonly #queryText: string
   #segments: readonly string[] | undefined

@@ -26,6 +26,7 @@ import { writeAnswer } from './write-answer.ts'
 export async function putDocument(call: Call, context: HttpContext): Promise<Answer> {
   const id = parseDocumentId(documentIdOf(call))
   const database = await databaseOf(call, context)
+  database.checkTarget(id, 'document')
   const received = isRelated(call)
     ? await receiveRelated(call, context, database)
     : { document: await readSent(call, context, id), followed: new Map(), release: () => {} }

@@ -24,6 +24,7 @@ export async function uploadForm(call: Call, context: HttpContext): Promise<Answ
   checkReferer(call)
   if (isLocalId(path)) refuseLocalAttachment()
   const id = parseDocumentId(path)
+  database.checkTarget(id, 'attachment')
   const form = new Form(database, context)
   try {
     for await (const part of readParts(bodyPieces(call), formBoundary(call))) await form.add(part)

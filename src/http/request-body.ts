@@ -48,7 +48,8 @@ export function requireJsonType(call: Call): void {
 const unpack = promisify(gunzip)
 
 /** All of a body, unpacked; up to a limit. */
-export async function readBytes(call: Call, limit: number): Promise<Buffer> {
+export async function readBytes(call: Call, largest: number): Promise<Buffer> {
+  const limit = Math.min(largest, call.largestBody)
   const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
   if (encoding !== 'identity' && encoding !== 'gzip') {
     throw new RequestError(
@@ -68,16 +69,32 @@ export async function readBytes(call: Call, limit: number): Promise<Buffer> {
 }
 
 async function receive(call: Call, limit: number): Promise<Buffer> {
-  const { headers, body } = call.request
-  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
-  const bytes = await body.collect(limit)
+  checkLength(call, limit)
+  const bytes = await call.request.body.collect(limit)
   if (!bytes) throw tooLarge()
   return bytes
 }
 
 /** The body as it comes in. */
 export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
-  return call.request.body.read()
+  const limit = call.largestBody
+  checkLength(call, limit)
+  const pieces = call.request.body.read()
+  return limit === Number.POSITIVE_INFINITY ? pieces : upTo(limit, pieces)
+}
+
+async function* upTo(limit: number, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let size = 0
+  for await (const piece of pieces) {
+    size += piece.length
+    if (size > limit) throw tooLarge()
+    yield piece
+  }
+}
+
+/** What says itself that it is too large is not read. */
+function checkLength({ request: { headers } }: Call, limit: number): void {
+  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
 }
 
 /** All of it, up to a limit. */

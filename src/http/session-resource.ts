@@ -12,7 +12,7 @@ import type { Call } from './call.ts'
 import { bodyPieces, collect } from './request-body.ts'
 
 /** A name and a password need no more. */
-const BODY_LIMIT_BYTES = 1024 * 1024
+const BODY_LIMIT_BYTES = 64 * 1024
 
 /** `POST`: name and password for a cookie. */
 export async function login(call: Call): Promise<Answer> {

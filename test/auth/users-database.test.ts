@@ -274,8 +274,13 @@ describe('writing', () => {
     ])
   })
 
-  it('leaves local documents alone', async () => {
-    expect(await writing(await startUsers(), user('eve'), local('_local/x', { a: 1 }))).toBe('written')
+  it('leaves local documents to administrators', async () => {
+    const test = await startUsers()
+    const refused = '401 You are not a db or server admin.'
+    for (const asked of [user('eve'), NOBODY]) {
+      expect(await writing(test, asked, local('_local/x', { a: 1 }))).toBe(refused)
+    }
+    expect(await writing(test, ADMIN, local('_local/x', { a: 1 }))).toBe('written')
   })
 })
 
