@@ -61,6 +61,11 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
   // Indexes lie with the databases unless somebody wants them elsewhere.
   const defaults = withSetting(ownDefaults, 'service', 'view_index_dir', folder)
   const home = options.inMemory ? memoryHome() : await openHome(folder, options.supervisor?.takeLease)
+  // A full disk does not keep the server from starting to read.
+  const onUnsaved = (error: unknown) => {
+    const log = options.log ?? silentLog
+    log.warn('Settings could not be stored; they count until the process ends.', { error: String(error) })
+  }
   try {
     const configuration = await Configuration.load({
       defaults,
@@ -69,8 +74,15 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
       environment,
       flags,
       adminPasswords: { isHash: isAdminHash, looksLikeHash: looksLikeAdminHash, hash: hashAdminPassword },
+      onUnsaved,
     })
-    if (configuration.get('service', 'uuid') === undefined) await configuration.set('service', 'uuid', randomUuid())
+    if (configuration.get('service', 'uuid') === undefined) {
+      const uuid = randomUuid()
+      await configuration.set('service', 'uuid', uuid).catch(async (error: unknown) => {
+        onUnsaved(error)
+        await configuration.set('service', 'uuid', uuid, { persist: false })
+      })
+    }
     return await RunningService.start(configuration, home, options)
   } catch (error) {
     await home.close()

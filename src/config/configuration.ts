@@ -16,6 +16,8 @@ export interface ConfigurationSources {
   readonly environment?: SettingMap
   readonly flags?: SettingMap
   readonly adminPasswords?: AdminPasswords
+  /** Called where hashes of passwords cannot be stored; without it that is an error. */
+  readonly onUnsaved?: (error: unknown) => void
 }
 
 export interface SettingChange {
@@ -82,14 +84,14 @@ export class Configuration {
       if (!adminPasswords) return
       for (const { path, settings } of operatorFiles) {
         for (const [name, hash] of await this.#hashedAdmins(settings, adminPasswords)) {
-          await files?.replace(path, ADMINS, name, hash)
+          await this.#saved(async () => files?.replace(path, ADMINS, name, hash))
           this.#files = withSetting(this.#files, ADMINS, name, hash)
         }
       }
       this.#environment = await this.#withHashedAdmins(this.#environment, adminPasswords)
       this.#flags = await this.#withHashedAdmins(this.#flags, adminPasswords)
       const hashed = await this.#withHashedAdmins(this.#stored, adminPasswords)
-      if (hashed !== this.#stored) await stored.save(hashed)
+      if (hashed !== this.#stored) await this.#saved(() => stored.save(hashed))
       this.#stored = hashed
       this.#effective = this.#merged()
     })
@@ -242,6 +244,16 @@ export class Configuration {
       result = withSetting(result, ADMINS, name, hash)
     }
     return result
+  }
+
+  /** A full disk does not keep the server from starting: the hashes count all the same, until the process ends. */
+  async #saved(save: () => Promise<void>): Promise<void> {
+    try {
+      await save()
+    } catch (error) {
+      if (!this.#sources.onUnsaved) throw error
+      this.#sources.onUnsaved(error)
+    }
   }
 
   /** One change after the other; who comes next does not care whether the one before failed. */

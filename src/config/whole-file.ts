@@ -1,5 +1,5 @@
 /** Replaces a file in one step: after a crash it is the old one or the new one, never half of it. */
-import { open, rename } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /** Readable for its owner alone, since settings may be secrets. On disk when it resolves. */
@@ -9,6 +9,9 @@ export async function writeWhole(path: string, text: string, mode = 0o600): Prom
   try {
     await file.writeFile(text)
     await file.sync()
+  } catch (error) {
+    await rm(unfinished, { force: true })
+    throw error
   } finally {
     await file.close()
   }

@@ -49,7 +49,8 @@ function lockFile(folder: string, name: string): FolderLock | undefined {
     throw new DataFolderError(`The data folder ${folder} cannot be written: ${messageOf(error)}`)
   }
   try {
-    file.exec('PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+    // With a journal in memory nothing is written: a full disk does not keep anybody from reading.
+    file.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
     return { release: () => file.close() }
   } catch (error) {
     file.close()

@@ -1,0 +1,47 @@
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, it } from 'vitest'
+import { SettleCommand } from '../support/settle-command.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+
+const DESIGN = { views: { v: { map: 'function (doc) { emit(doc.a) }' } } }
+
+/** No file may grow, so nothing can be written; reading goes on. */
+const FULL = { prelude: 'ulimit -f 0' }
+
+it.skipIf(process.platform === 'win32').each([
+  ['as it was left', []],
+  [
+    'without the files that the server writes at its start',
+    ['settings.ini', 'settle.log', 'lease', 'lock', 'view_indexes/tenants'],
+  ],
+])('a full disk does not keep the server from starting to read: a folder %s', async (_, missing) => {
+  const dir = await temporaryFolder()
+  const args = ['--port', '0', '--dir', dir]
+  const before = new SettleCommand(args)
+  const firstUrl = await before.url
+  const put = (url: string, body: unknown) => fetch(url, { method: 'PUT', body: JSON.stringify(body) })
+  await put(`${firstUrl}db`, undefined)
+  await put(`${firstUrl}db/doc`, { a: 1 })
+  await put(`${firstUrl}db/_design/d`, DESIGN)
+  expect((await fetch(`${firstUrl}db/_design/d/_view/v`)).status).toBe(200)
+  before.process.kill('SIGTERM')
+  expect((await before.ended).code).toBe(0)
+  for (const file of missing) await rm(join(dir, file), { force: true })
+  // Its hash cannot be stored.
+  await writeFile(join(dir, 'local.ini'), '[admins]\nroot = secret\n')
+
+  const full = new SettleCommand(args, FULL)
+  const url = await full.url
+  const headers = { Authorization: `Basic ${btoa('root:secret')}` }
+  const get = async (path: string) => (await fetch(`${url}${path}`, { headers })).json()
+  expect(await get('db/doc')).toMatchObject({ a: 1 })
+  expect(await get('db/_design/d/_view/v')).toMatchObject({ rows: [{ id: 'doc', key: 1 }] })
+  expect(await get('_config/service/uuid')).toMatch(/^[0-9a-f]{32}$/)
+  const refused = await fetch(`${url}db/other`, { method: 'PUT', body: '{}', headers })
+  expect([refused.status, await refused.text()]).toEqual([500, expect.stringContaining('"error":"commit_failed"')])
+  expect(full.err).toContain('Settings could not be stored; they count until the process ends.')
+  expect(full.err).toContain('The file of the address was not written.')
+  full.process.kill('SIGTERM')
+  expect((await full.ended).code).toBe(0)
+})
