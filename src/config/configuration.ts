@@ -30,6 +30,8 @@ export interface SettingChange {
 export interface ChangeOptions {
   /** False for a change that the next start does not know. */
   readonly persist?: boolean
+  /** True for the password of an administrator that is one whatever it looks like; otherwise a hash is kept as it is. */
+  readonly isPlainPassword?: boolean
 }
 
 /** Called after a change; the change is answered when all have taken it over. Must not throw. */
@@ -152,7 +154,7 @@ export class Configuration {
       checkSettingName(name, key)
       const problem = problemWith(name, key, value)
       if (problem !== undefined) throw new SettingError(problem)
-      const kept = name === ADMINS ? await this.#protected(value) : value
+      const kept = name === ADMINS ? await this.#protected(value, options) : value
       for (const guard of this.#guards) await guard({ section: name, key, value: kept })
       return this.#change(name, key, kept, options)
     })
@@ -218,9 +220,10 @@ export class Configuration {
     return this.#sources.defaults.get(canonicalSection(section))?.get(key) ?? undefined
   }
 
-  async #protected(value: string): Promise<string> {
+  async #protected(value: string, { isPlainPassword = false }: ChangeOptions): Promise<string> {
     const { adminPasswords } = this.#sources
     if (!adminPasswords) return value
+    if (isPlainPassword) return this.#hashed(value, adminPasswords)
     checkAdminPassword(adminPasswords, value)
     return adminPasswords.isHash(value) ? value : this.#hashed(value, adminPasswords)
   }

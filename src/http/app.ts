@@ -113,9 +113,9 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
     const operation = operationOf(route, call.method)
     if (!operation || operation.check) {
       // That there is no such database, or none for this sender, is said before what one could do with it.
-      if (route.isOfDatabase) await sender.openDatabase(call.segment(0))
+      if (route.isOfDatabase && operation?.who !== 'server admin') await sender.openDatabase(call.segment(0))
       if (!operation) throw new MethodNotAllowedError(route.allow)
-      operation.check?.(call)
+      await operation.check?.(call, context)
     }
     if (route.isOfDatabase && operation.who !== 'server admin') {
       const asking = authorizeOnDatabase(call, sender, operation.who)

@@ -99,8 +99,10 @@ export class Call {
   queryCount(name: string): number | undefined {
     const text = this.query(name)
     if (text === undefined) return undefined
-    if (!/^-?\d+$/.test(text)) throw queryParseError(`Invalid value for integer: ${JSON.stringify(text)}`)
-    if (text.startsWith('-')) throw queryParseError(`Invalid value for positive integer: ${JSON.stringify(text)}`)
+    if (!/^-?\d+$/.test(text)) throw queryParseError(`Invalid value for integer ${name}: ${JSON.stringify(text)}`)
+    if (text.startsWith('-')) {
+      throw queryParseError(`Invalid value for positive integer ${name}: ${JSON.stringify(text)}`)
+    }
     return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
   }
 
@@ -115,7 +117,7 @@ export class Call {
     if (text === undefined) return undefined
     const lower = text.toLowerCase()
     if (lower !== 'true' && lower !== 'false') {
-      throw queryParseError(`Invalid boolean parameter: ${JSON.stringify(text)}`)
+      throw queryParseError(`Invalid boolean parameter ${name}: ${JSON.stringify(text)}`)
     }
     return lower === 'true'
   }

@@ -31,7 +31,8 @@ export async function writeSetting(call: Call, context: HttpContext): Promise<An
   }
   const value = await readJson(call, context)
   if (typeof value !== 'string') throw badRequest('value must be a JSON string')
-  const before = await changing(() => configuration.set(section, key, value, { persist: isToPersist(call) }))
+  const options = { persist: isToPersist(call), isPlainPassword: raw === 'false' }
+  const before = await changing(() => configuration.set(section, key, value, options))
   // Values may be secrets, and so may keys of some sections; the name of the setting is enough.
   log.info('A setting was changed.', { setting: `${section}/${key}` })
   return json(before ?? '')

@@ -49,12 +49,13 @@ export async function informationOf(database: Database): Promise<Record<string, 
   }
 }
 
+/** Whoever means a document is told so, whether he may delete databases or not. */
+export function refuseRevision(call: Call): void {
+  if (call.query('rev') === undefined) return
+  throw badRequest('You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?')
+}
+
 export async function deleteDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
-  if (call.query('rev') !== undefined) {
-    throw badRequest(
-      'You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?',
-    )
-  }
   await databases.delete(call.segment(0))
   return json({ ok: true })
 }

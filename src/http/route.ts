@@ -24,13 +24,15 @@ export type Who = 'anyone' | 'member' | 'writer' | 'database admin' | 'server ad
 /** What a request is counted as, beside the counts that all requests have. */
 export type Counted = 'database_reads' | 'database_writes' | 'bulk_requests' | 'view_reads' | 'temporary_view_reads'
 
+export type Check = (call: Call, context: HttpContext) => void | Promise<void>
+
 /** One method of a path. */
 export interface Operation {
   readonly handler: Handler
   readonly who: Who
   readonly counted: readonly Counted[]
   /** Throws what is wrong with the request itself, where that is told before who may send it. */
-  readonly check?: (call: Call) => void
+  readonly check?: Check
 }
 
 export interface Route {
@@ -60,7 +62,7 @@ function operationFor(who: Who) {
 }
 
 /** An operation whose request is looked at before its sender. */
-export function checked(check: (call: Call) => void, operation: Operation): Operation {
+export function checked(check: Check, operation: Operation): Operation {
   return { ...operation, check }
 }
 

@@ -12,6 +12,7 @@ import {
   databaseInformation,
   deleteDatabase,
   ensureFullCommit,
+  refuseRevision,
   revisionLimit,
   setRevisionLimit,
 } from './database-resource.ts'
@@ -46,7 +47,7 @@ import {
   serverAdmin,
   writer,
 } from './route.ts'
-import { security, setSecurity } from './security-resource.ts'
+import { readSecurity, security, setSecurity } from './security-resource.ts'
 import { allDatabases, serverInformation, up, uuids } from './server-resource.ts'
 import { login, logout, sessionInformation } from './session-resource.ts'
 import { showDocument } from './show-resource.ts'
@@ -116,7 +117,7 @@ export const routes = new RouteTable([
   route('/{db}', 'DELETE,GET,HEAD,POST,PUT', {
     GET: member(databaseInformation),
     PUT: serverAdmin(createDatabase),
-    DELETE: serverAdmin(deleteDatabase),
+    DELETE: checked(refuseRevision, serverAdmin(deleteDatabase)),
     POST: writer(postDocument, 'database_writes'),
   }),
   route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: member(getAllDocuments), POST: member(postAllDocuments) }),
@@ -134,7 +135,10 @@ export const routes = new RouteTable([
   route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
   route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
-  route('/{db}/_security', 'PUT,GET', { GET: member(security), PUT: databaseAdmin(setSecurity) }),
+  route('/{db}/_security', 'PUT,GET', {
+    GET: member(security),
+    PUT: checked(readSecurity, databaseAdmin(setSecurity)),
+  }),
   route('/{db}/_temp_view', 'POST', {
     POST: checked(requireJsonType, databaseAdmin(postTemporaryView, 'temporary_view_reads')),
   }),

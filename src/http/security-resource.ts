@@ -1,4 +1,5 @@
 /** `_security`: who may do what with a database. */
+import assert from 'node:assert/strict'
 import { badRequest } from '../document/request-error.ts'
 import { JsonReader } from '../encoding/json-text.ts'
 import { isObject } from '../encoding/json-value.ts'
@@ -15,9 +16,8 @@ export async function security(call: Call, context: HttpContext): Promise<Answer
   return jsonText((await view.security()) ?? '{}')
 }
 
-/** Kept as it was sent, further members too. */
-export async function setSecurity(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+/** What is no object is told before who may set one. */
+export async function readSecurity(call: Call, context: HttpContext): Promise<void> {
   const sent = await readBytes(call, Math.min(LARGEST_BYTES, requestSettings(context.configuration).largestBody))
   const text = parsing(() => {
     const reader = new JsonReader(sent)
@@ -25,8 +25,22 @@ export async function setSecurity(call: Call, context: HttpContext): Promise<Ans
     reader.end()
     return whole
   })
-  checkSecurity(JSON.parse(text.toString()))
-  await database.setSecurity(text)
+  const value: unknown = JSON.parse(text.toString())
+  // Without a reason, as the family says it.
+  if (!isObject(value)) throw badRequest('')
+  sentObjects.set(call, { text, value })
+}
+
+/** What was read of a request, until it is set. */
+const sentObjects = new WeakMap<Call, { readonly text: Buffer; readonly value: Readonly<Record<string, unknown>> }>()
+
+/** Kept as it was sent, further members too. */
+export async function setSecurity(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  const sent = sentObjects.get(call)
+  assert(sent, 'The security object was read before.')
+  checkSecurity(sent.value)
+  await database.setSecurity(sent.text)
   return json({ ok: true })
 }
 
@@ -37,8 +51,7 @@ const LARGEST_BYTES = 256 * 1024
 const GROUPS = ['admins', 'members', 'readers']
 const LISTS = ['names', 'roles']
 
-function checkSecurity(value: unknown): void {
-  if (!isObject(value)) throw badRequest('Request body must be a JSON object')
+function checkSecurity(value: Readonly<Record<string, unknown>>): void {
   for (const group of GROUPS) {
     const lists = value[group] ?? {}
     if (!isObject(lists)) throw badRequest(`${group} must be a JSON object`)

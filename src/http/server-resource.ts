@@ -1,5 +1,5 @@
 /** The resources of the server itself: what it is, which databases it has, ids on demand. */
-import { queryParseError, RequestError } from '../document/request-error.ts'
+import { badRequest, queryParseError, RequestError } from '../document/request-error.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { type Answer, json } from './answer.ts'
 import type { Call } from './call.ts'
@@ -44,17 +44,18 @@ export async function listedDatabases(call: Call, { databases }: HttpContext): P
 
 /** A name as JSON has it; a plain one is taken as it is. */
 function nameParameter(call: Call, ...spellings: readonly string[]): string | undefined {
-  const text = spellings.map((name) => call.query(name)).find((value) => value !== undefined)
-  if (text === undefined || !text.startsWith('"')) return text
+  const spelling = spellings.find((name) => call.query(name) !== undefined)
+  const text = spelling && call.query(spelling)
+  if (!text?.startsWith('"')) return text
   try {
     return String(JSON.parse(text))
   } catch {
-    throw queryParseError(`Invalid value for a name: ${text}`)
+    throw queryParseError(`Invalid value for ${spelling}: ${text}`)
   }
 }
 
 export function uuids(call: Call, { configuration, uuids }: HttpContext): Answer {
-  const count = call.queryCount('count') ?? 1
+  const count = countOf(call)
   if (count > configuration.integer('uuids', 'max_count')) {
     throw new RequestError(403, 'forbidden', 'count parameter too large')
   }
@@ -65,4 +66,11 @@ export function uuids(call: Call, { configuration, uuids }: HttpContext): Answer
     ETag: `"${randomUuid()}"`,
   }
   return json({ uuids: Array.from({ length: count }, () => uuids.next()) }, { headers })
+}
+
+/** Here, unlike elsewhere, a wrong number is a `bad_request`. */
+function countOf(call: Call): number {
+  const text = call.query('count') ?? '1'
+  if (!/^\d+$/.test(text)) throw badRequest(`Invalid value for count: ${JSON.stringify(text)}`)
+  return Number(text)
 }

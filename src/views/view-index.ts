@@ -3,6 +3,8 @@
  * run, and each is served with the first state that is new enough for it. What a run fails with they all get.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { DatabaseState } from '../database/database-state.ts'
+import { isDesignId } from '../document/document-id.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Log } from '../runtime/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
@@ -15,6 +17,7 @@ import type { UpdateProgress } from './index-update.ts'
 import type { OpenIndex } from './open-index.ts'
 import { PublishedIndex } from './published-index.ts'
 import { RecentState } from './recent-state.ts'
+import type { ViewDesign } from './view-design.ts'
 import { type ViewTree, viewTrees } from './view-trees.ts'
 import type { Client, Freshness, IndexInformation, IndexSizes } from './views.ts'
 
@@ -50,6 +53,8 @@ export class ViewIndex {
   #running: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
   /** Whether it is worked on for those alone who wait for it: no design document has it. */
   #isForsaken = false
+  /** What a run that begins now has to do, as far as the last reader could tell. */
+  #changesToCome = 0
   #compacting: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
   /** The sizes right after the last compaction, if there was one. */
   #compactedTo: IndexSizes | undefined
@@ -92,12 +97,14 @@ export class ViewIndex {
     const required = await this.place.database.latestState()
     if (freshness === 'update after') {
       const index = await this.#published()
+      this.#changesToCome = changesBetween(index, required)
       if (!(await this.#hasReached(index, required))) this.#startRun()
       return index
     }
     for (;;) {
       const index = await this.#published()
       if (await this.#hasReached(index, required)) return index
+      this.#changesToCome = changesBetween(index, required)
       index.release()
       await this.#reach(required, client?.signal)
     }
@@ -252,8 +259,9 @@ export class ViewIndex {
   async #run(cancelled: AbortSignal): Promise<void> {
     const { runner, tasks, log } = this.#surroundings
     const { database, design } = this.place
-    const about = { database: database.name, design_document: design.id }
-    const task = tasks.start({ type: 'indexer', ...about, changes_done: 0, total_changes: 0, progress: 0 })
+    const about = { database: database.name, design_document: nameOf(design) }
+    const changes = { changes_done: 0, total_changes: this.#changesToCome }
+    const task = tasks.start({ type: 'indexer', ...about, ...changes, progress: 0 })
     try {
       await runner.update(this.place, AbortSignal.any([cancelled, this.#ending.signal]), (progress) => {
         task.update(taskFields(progress))
@@ -289,7 +297,7 @@ export class ViewIndex {
   async #compact(signal: AbortSignal): Promise<void> {
     const { runner, tasks, log } = this.#surroundings
     const { database, design } = this.place
-    const about = { database: database.name, design_document: design.id }
+    const about = { database: database.name, design_document: nameOf(design) }
     const task = tasks.start({ type: 'view_compaction', ...about, changes_done: 0, total_changes: 0, progress: 0 })
     try {
       await runner.compact(this.place, signal, (done) => {
@@ -302,6 +310,17 @@ export class ViewIndex {
       task.end()
     }
   }
+}
+
+/** How many documents changed since the index was brought up to date: what a run will have to read. */
+function changesBetween({ updateSequence }: OpenIndex, database: DatabaseState): number {
+  const behind = Math.max(0, database.updateSequence - updateSequence)
+  return Math.min(behind, database.documentCount + database.deletedCount)
+}
+
+/** A temporary view has no document: it is named by its signature. */
+function nameOf({ id, signature }: ViewDesign): string {
+  return isDesignId(id) ? id : signature
 }
 
 function isSame(reached: Required, required: Required): boolean {

@@ -48,6 +48,28 @@ describe('a request of the wrong type to a database that is not there', () => {
   })
 })
 
+describe('a request that is wrong, by somebody who may not send it', () => {
+  it('is told of a revision where a database would be deleted', async () => {
+    const reason = 'You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?'
+    expectRefusal(await client().request('DELETE', '/db?rev=1-a'), 400, 'bad_request', reason)
+    expectRefusal(await client().request('DELETE', '/none?rev=1-a'), 400, 'bad_request', reason)
+    expectRefusal(await client().request('DELETE', '/db'), 401, 'unauthorized', SERVER_ADMIN)
+    expectRefusal(await client().request('DELETE', '/none'), 401, 'unauthorized', SERVER_ADMIN)
+    const missing = await client().request('DELETE', '/none', { headers: ADMIN })
+    expectRefusal(missing, 404, 'not_found', 'missing')
+  })
+
+  it('is told of a security object that is none, and of its rights before what is wrong inside', async () => {
+    const put = (body: string) => client().request('PUT', '/db/_security', { body })
+    expectRefusal(await put('{'), 400, 'bad_request', 'invalid_json')
+    expectRefusal(await put('[]'), 400, 'bad_request', '')
+    expectRefusal(await put('{"members":{"names":5}}'), 401, 'unauthorized', DATABASE_ADMIN)
+    expectRefusal(await put('{}'), 401, 'unauthorized', DATABASE_ADMIN)
+    const wrong = await client().request('PUT', '/none/_security', { body: '[]' })
+    expectRefusal(wrong, 404, 'not_found', 'no_db_file')
+  })
+})
+
 describe('a plugin', () => {
   it('is not installed', async () => {
     const reply = await client().request('POST', '/_plugins', { headers: { ...ADMIN, ...JSON_TYPE } })

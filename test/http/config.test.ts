@@ -209,6 +209,17 @@ describe('an administrator', () => {
     expectRefusal(reply, 400, 'bad_request', 'A password cannot begin like a hash.')
   })
 
+  it('is a password whatever it looks like with raw=false', async () => {
+    for (const password of [`-hashed-${'a'.repeat(40)},${'b'.repeat(32)}`, '-hashed-x']) {
+      const client = await server()
+      expect((await put(client, '/admins/ann?raw=false', password)).status).toBe(200)
+      const headers = { Authorization: `Basic ${btoa(`ann:${password}`)}` }
+      const stored = (await client.request('GET', '/_config/admins/ann', { headers })).json
+      expect(stored).toMatch(/^-hashed-[0-9a-f]{40},[0-9a-f]{32}$/)
+      expect(stored).not.toBe(password)
+    }
+  })
+
   it('refuses other words for raw', async () => {
     const client = await server()
     const reply = await put(client, '/admins/ann?raw=maybe', 'x')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Client } from '../support/client.ts'
+import { Client, expectRefusal } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
 describe('ids of the server', () => {
@@ -16,5 +16,11 @@ describe('ids of the server', () => {
     expect(new Set(uuids).size).toBe(500)
     const db = await client.database()
     expect((await db.post('', {})).as<{ id: string }>().id).toMatch(form)
+  })
+
+  it.each(['x', '-1', '1.5', ''])('are refused for count=%s', async (count) => {
+    const client = new Client((await startService()).url)
+    const reply = await client.request('GET', `/_uuids?count=${count}`)
+    expectRefusal(reply, 400, 'bad_request', `Invalid value for count: ${JSON.stringify(count)}`)
   })
 })
