@@ -1,7 +1,7 @@
 /**
  * `npm run bench:bad-functions`: how long others wait while functions misbehave. A plain GET and a call of a good show, one
  * after the other on a connection each: first on an idle server, then while eight requests for endless loops and for all
- * memory there is are under way without a pause, in another database.
+ * memory there is are under way without a pause in another database, then while 60 endless loops of ten databases are.
  */
 import { BenchDatabase, expectStatus } from './bench-database.ts'
 import { median, percentile } from './comparison.ts'
@@ -14,6 +14,10 @@ import { startSettle } from './servers.ts'
 const LOAD_MS = 15_000
 const WARMING_MS = 1000
 const TIMEOUT_MS = 1000
+const CROWD_DATABASES = 10
+const CROWD_LOOPS_A_DATABASE = 6
+/** As it is unless it is set. */
+const CROWD_TIMEOUT_MS = 5000
 
 const BAD = {
   loop: 'function() { while (true); }',
@@ -36,23 +40,32 @@ const settle = await startSettle()
 try {
   const peace = await database('peace', { fine: 'function(doc, req) { return doc._id }' })
   const trouble = await database('trouble', BAD)
-  await setTimeLimit(trouble.server)
+  await setTimeLimit(trouble.server, TIMEOUT_MS)
   await measure(peace, WARMING_MS)
   const alone = await measure(peace, LOAD_MS / 3)
-  const stop = makeTrouble(trouble)
+  const stop = makeTrouble([trouble], Object.keys(BAD))
   const beside = await measure(peace, LOAD_MS)
   const ended = stop()
+  const crowd: BenchDatabase[] = []
+  for (let i = 0; i < CROWD_DATABASES; i++) crowd.push(await database(`crowd-${i}`, { loop: BAD.loop }))
+  await setTimeLimit(trouble.server, CROWD_TIMEOUT_MS)
+  const stopCrowd = makeTrouble(crowd, Array(CROWD_LOOPS_A_DATABASE).fill('loop'))
+  const besideCrowd = await measure(peace, 2 * LOAD_MS)
+  const endedOfCrowd = stopCrowd()
   printTable(
     ['milliseconds until answered', 'requests', 'median', '99 %', 'longest'],
     [
       row('GET a document, idle server', alone.document),
       row('GET a document, eight bad functions', beside.document),
+      row('GET a document, 60 loops of ten databases', besideCrowd.document),
       row('a good show, idle server', alone.show),
       row('a good show, eight bad functions', beside.show),
+      row('a good show, 60 loops of ten databases', besideCrowd.show),
     ],
   )
   console.log()
   console.log(`${ended} bad requests got their error meanwhile; the time limit of functions was ${TIMEOUT_MS} ms`)
+  console.log(`${endedOfCrowd} loops of the ten databases got theirs; the time limit was ${CROWD_TIMEOUT_MS} ms`)
 } finally {
   await settle.process.stop()
 }
@@ -71,25 +84,25 @@ async function database(name: string, shows: object): Promise<BenchDatabase> {
   return created
 }
 
-async function setTimeLimit(server: ServerAddress): Promise<void> {
+async function setTimeLimit(server: ServerAddress, limitMs: number): Promise<void> {
   const connection = await HttpConnection.open(server)
   const path = '/_config/service/os_process_timeout'
-  expectStatus(await connection.exchange(requestText(server, 'PUT', path, `"${TIMEOUT_MS}"`)), 200)
+  expectStatus(await connection.exchange(requestText(server, 'PUT', path, `"${limitMs}"`)), 200)
   connection.destroy()
 }
 
 /** Calls each bad function again as soon as it has failed. What is given back ends that, and tells how often they failed. */
-function makeTrouble(trouble: BenchDatabase): () => number {
+function makeTrouble(databases: readonly BenchDatabase[], shows: readonly string[]): () => number {
   let failures = 0
   let isOver = false
   const connections: HttpConnection[] = []
-  const lane = async (name: string): Promise<void> => {
+  const lane = async (trouble: BenchDatabase, name: string): Promise<void> => {
     const connection = await HttpConnection.open(trouble.server)
     connections.push(connection)
     const request = trouble.request('GET', `/_design/bench/_show/${name}`)
     for (; !isOver; failures++) expectStatus(await connection.exchange(request), 500)
   }
-  for (const name of Object.keys(BAD)) void lane(name)
+  for (const each of databases) for (const name of shows) void lane(each, name)
   return () => {
     isOver = true
     for (const connection of connections) connection.destroy()

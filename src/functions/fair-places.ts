@@ -1,10 +1,11 @@
 /**
  * So many may run at a time; who comes later waits, and owners take turns: who lets many wait does not hold up who lets
- * one wait, and no owner gets all places where there are some. A place that is given back goes to the next in line, so
+ * one wait, and some places are kept for owners that have none. A place that is given back goes to the next in line, so
  * that nobody can slip in between.
  */
 import { RequestError } from '../document/request-error.ts'
-import { FairQueue, mostOfOneOwner } from './fair-queue.ts'
+import { FairQueue } from './fair-queue.ts'
+import { mayTakeSlot } from './fair-share.ts'
 import type { Run } from './functions.ts'
 
 interface Waiter {
@@ -59,7 +60,7 @@ export class FairPlaces {
 
   /** Takes a place if there is one without waiting. */
   takeNow(owner: string): boolean {
-    if (this.#closed || this.#takenOfAll >= this.#limit() || !this.#mayHaveMore(owner)) return false
+    if (this.#closed || !this.#mayHaveMore(owner)) return false
     this.#count(owner, 1)
     return true
   }
@@ -71,9 +72,12 @@ export class FairPlaces {
 
   /** To be called when the limit may have grown. */
   serve(): void {
-    while (this.#takenOfAll < this.#limit()) {
-      const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner))
-      if (!waiter) return
+    const next = () =>
+      this.#waiting.shift(
+        (owner) => this.#mayHaveMore(owner),
+        (owner) => (this.#taken.has(owner) ? 1 : 0),
+      )
+    for (let waiter = next(); waiter; waiter = next()) {
       this.#count(waiter.owner, 1)
       waiter.serve()
     }
@@ -86,7 +90,7 @@ export class FairPlaces {
   }
 
   #mayHaveMore(owner: string): boolean {
-    return (this.#taken.get(owner) ?? 0) < mostOfOneOwner(this.#limit())
+    return mayTakeSlot(this.#limit(), { ofAll: this.#takenOfAll, ofOwner: this.#taken.get(owner) ?? 0 })
   }
 
   #count(owner: string, places: number): void {

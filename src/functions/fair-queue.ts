@@ -8,6 +8,11 @@ export class FairQueue<Item> {
     return this.#size
   }
 
+  /** How many have something waiting. */
+  get owners(): number {
+    return this.#waiting.size
+  }
+
   push(owner: string, item: Item): void {
     const items = this.#waiting.get(owner)
     if (items) items.push(item)
@@ -27,17 +32,31 @@ export class FairQueue<Item> {
     return items?.[0]
   }
 
-  /** The item whose turn it is, of the owners that may have one. */
-  shift(mayHave: (owner: string) => boolean = () => true): Item | undefined {
-    for (const [owner, items] of this.#waiting) {
+  /** The item whose turn it is, of the owners that may have one; those of a lower rank come before all others. */
+  shift(
+    mayHave: (owner: string) => boolean = () => true,
+    rankOf: (owner: string) => number = () => 0,
+  ): Item | undefined {
+    let chosen: string | undefined
+    let least = Number.POSITIVE_INFINITY
+    for (const owner of this.#waiting.keys()) {
       if (!mayHave(owner)) continue
-      const item = items.shift()
-      this.#waiting.delete(owner)
-      if (items.length > 0) this.#waiting.set(owner, items)
-      this.#size--
-      return item
+      const rank = rankOf(owner)
+      if (rank >= least) continue
+      chosen = owner
+      least = rank
     }
-    return undefined
+    return chosen === undefined ? undefined : this.#take(chosen)
+  }
+
+  /** The next one of an owner, whose turn is then over. */
+  #take(owner: string): Item | undefined {
+    const items = this.#waiting.get(owner)
+    const item = items?.shift()
+    this.#waiting.delete(owner)
+    if (items && items.length > 0) this.#waiting.set(owner, items)
+    this.#size--
+    return item
   }
 
   /** Whether it was still waiting. */
@@ -50,13 +69,4 @@ export class FairQueue<Item> {
     this.#size--
     return true
   }
-}
-
-/** What one owner may have of four places; of fewer it may have all. */
-const SHARE = 3 / 4
-const SHARED_PLACES = 4
-
-/** How many of so many places one owner may have at a time, so that some are left to others. */
-export function mostOfOneOwner(places: number): number {
-  return places < SHARED_PLACES ? places : Math.ceil(SHARE * places)
 }

@@ -1,13 +1,15 @@
 /**
  * The sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. Who finds none free waits;
- * owners take turns, and none gets all places where there are some. A program goes to a process that knows it already, if
- * there is one. Whose functions brought processes down gets new ones, and does not take those that others use. A batch whose turn it is may be put behind another one of its program, so that the process need not wait
+ * owners take turns, and some processes are kept for owners that have none. A program goes to a process that knows it
+ * already, if there is one. Whose functions brought processes down gets fewer and new ones, and does not take those that
+ * others use. A batch whose turn it is may be put behind another one of its program, so that the process need not wait
  * for the server in between.
  */
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../document/request-error.ts'
 import type { Log } from '../runtime/log.ts'
-import { FairQueue, mostOfOneOwner } from './fair-queue.ts'
+import { FairQueue } from './fair-queue.ts'
+import { mayTakeSlot, mayTakeSlotAsSuspect } from './fair-share.ts'
 import type { Run } from './functions.ts'
 import { type EndCause, MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
 
@@ -46,8 +48,14 @@ interface Rest {
 const MOST_WAITING = 10_000
 /** How long a process is kept without work. */
 const IDLE_LIMIT_MS = 120_000
-/** How long an owner has a bad name. */
-const BLAME_MS = 10_000
+/** How long an owner is a suspect: longer than its next calls wait. */
+const BLAME_MS = 60_000
+/** With more owners than this, who was quick before need not wait for all of them to start a process. */
+const CROWD_OWNERS = 4
+/** How long an owner is known to be quick. */
+const QUICK_MS = 30_000
+/** So long an idle process is kept from others that have one already. */
+const RECENT_USE_MS = 1_000
 const BUSY_WATCH_MS = 50
 const IDLE_WATCH_MS = 10_000
 /** So many starts that fail one after the other, and whoever waits is told. */
@@ -65,6 +73,9 @@ export class SandboxPool {
   readonly #busy = new Map<SandboxProcess, Use>()
   /** Owners whose functions brought a process down lately, and until when that counts. */
   readonly #blamed = new Map<string, number>()
+  /** Owners whose last call came to its end soon, and until when that counts. */
+  readonly #quick = new Map<string, number>()
+  #wasQuickServed = false
   #failedStarts = 0
   #watch: NodeJS.Timeout | undefined
   #watchMs = 0
@@ -135,6 +146,8 @@ export class SandboxPool {
     this.#busy.delete(sandbox)
     const now = performance.now()
     if (sandbox.cause && FAULTS.has(sandbox.cause)) this.#blamed.set(owner, now + BLAME_MS)
+    if (sandbox.cause || sandbox.isLast) this.#quick.delete(owner)
+    else this.#quick.set(owner, now + QUICK_MS)
     sandbox.release()
     // What is left of a call must not be taken for the answer to the next one, nor one be slow for what another did.
     if (this.#isClosed || sandbox.isBusy || sandbox.isLast) sandbox.kill('closed')
@@ -143,8 +156,12 @@ export class SandboxPool {
 
   #serve(): void {
     while (this.#waiting.size > 0 && this.#idle.size > 0) {
-      const waiter = this.#waiting.shift((owner) => this.#mayHaveMore(owner) && !this.#mustStart(owner))
+      const waiter = this.#waiting.shift(
+        (owner) => this.#mayHaveMore(owner) && !this.#mustStart(owner),
+        (owner) => this.#rankOf(owner),
+      )
       if (!waiter) break
+      this.#wasQuickServed = !this.#wasQuickServed && this.#quick.has(waiter.owner)
       const sandbox = this.#idleFor(waiter)
       if (!sandbox) {
         this.#waiting.push(waiter.owner, waiter)
@@ -189,15 +206,32 @@ export class SandboxPool {
 
   /** Whether what is idle is not for this owner. Where no more can be started it is for everybody. */
   #mustStart(owner: string): boolean {
-    if (!this.#blamed.has(owner)) return false
+    if (this.#isNewcomer(owner)) return false
     if (this.#busy.size + this.#idle.size >= this.#options.limit()) return false
     for (const sandbox of this.#idle.keys()) if (this.#isFor(owner, sandbox)) return false
     return true
   }
 
+  /** Newcomers come first; of these, in a crowd and every other time, one whose functions were quick before. */
+  #rankOf(owner: string): number {
+    if (!this.#isNewcomer(owner)) return 2
+    const mayOvertake = !this.#wasQuickServed && this.#waiting.owners > CROWD_OWNERS
+    return mayOvertake && this.#quick.has(owner) ? 0 : 1
+  }
+
+  /** One that has no process, and brought none down lately. */
+  #isNewcomer(owner: string): boolean {
+    return !this.#blamed.has(owner) && this.#busyOf((each) => each === owner) === 0
+  }
+
   #isFor(owner: string, sandbox: SandboxProcess): boolean {
     const rest = this.#idle.get(sandbox)
-    return rest !== undefined && (rest.owner === undefined || rest.owner === owner)
+    if (rest === undefined) return false
+    if (rest.owner === undefined || rest.owner === owner) return true
+    // Suspects share theirs: who waits for a new one would be overtaken by those that have one.
+    if (this.#blamed.has(owner)) return this.#blamed.has(rest.owner)
+    // Whose calls follow each other needs it again at once.
+    return performance.now() - rest.since > RECENT_USE_MS
   }
 
   #start(): void {
@@ -215,9 +249,18 @@ export class SandboxPool {
   }
 
   #mayHaveMore(owner: string): boolean {
+    const slots = this.#options.limit()
+    const ofAll = this.#busy.size
+    const ofOwner = this.#busyOf((each) => each === owner)
+    if (!this.#blamed.has(owner)) return mayTakeSlot(slots, { ofAll, ofOwner })
+    const ofSuspects = this.#busyOf((each) => this.#blamed.has(each))
+    return mayTakeSlotAsSuspect(slots, { ofAll, ofOwner, ofSuspects })
+  }
+
+  #busyOf(isSuch: (owner: string) => boolean): number {
     let count = 0
-    for (const use of this.#busy.values()) if (use.owner === owner) count++
-    return count < mostOfOneOwner(this.#options.limit())
+    for (const { owner } of this.#busy.values()) if (isSuch(owner)) count++
+    return count
   }
 
   /** One that knows the program, or else one that nobody else has used, or else the one that was used last. */
@@ -255,7 +298,9 @@ export class SandboxPool {
     const now = performance.now()
     for (const sandbox of this.#starting) sandbox.watchStart(now)
     for (const sandbox of this.#busy.keys()) sandbox.watch(now)
-    for (const [owner, until] of this.#blamed) if (now > until) this.#blamed.delete(owner)
+    for (const owners of [this.#blamed, this.#quick]) {
+      for (const [owner, until] of owners) if (now > until) owners.delete(owner)
+    }
     for (const [sandbox, { since }] of this.#idle) {
       if (now - since < IDLE_LIMIT_MS) continue
       this.#idle.delete(sandbox)

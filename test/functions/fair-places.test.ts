@@ -60,20 +60,25 @@ describe('fair places', () => {
     expect(served).toEqual(['a', 'a', 'b', 'a'])
   })
 
-  it('are not all for one owner where there are some', async () => {
+  it('are kept in part for owners that have none', async () => {
     const places = new FairPlaces(() => 8)
     const served: string[] = []
     const take = (owner: string) => places.take({ owner }).then(() => served.push(owner))
-    const waiting = Array.from({ length: 10 }, () => take('a'))
+    const waiting = Array.from({ length: 9 }, () => take('a'))
     await take('b')
     expect(served).toEqual([...Array(6).fill('a'), 'b'])
-    expect([places.takeNow('a'), places.takeNow('c')]).toEqual([false, true])
-    for (let i = 0; i < 4; i++) places.giveBack('a')
+    expect(['a', 'b', 'c', 'd'].map((owner) => places.takeNow(owner))).toEqual([false, false, true, false])
+    for (const owner of ['a', 'b', 'c', 'a', 'a']) places.giveBack(owner)
     await Promise.all(waiting)
-    expect(served.filter((owner) => owner === 'a')).toHaveLength(10)
-    expect(places.takeNow('d')).toBe(false)
-    places.giveBack('c')
-    expect(places.takeNow('d')).toBe(true)
+    expect(served.filter((owner) => owner === 'a')).toHaveLength(9)
+    expect(['a', 'b', 'c', 'd'].map((owner) => places.takeNow(owner))).toEqual([false, true, true, false])
+  })
+
+  it('are kept though many owners take what they can', async () => {
+    const places = new FairPlaces(() => 25)
+    for (let i = 0; i < 60; i++) places.takeNow(`owner ${i % 10}`)
+    for (let i = 0; i < 6; i++) expect(places.takeNow(`newcomer ${i}`), String(i)).toBe(true)
+    expect(places.takeNow('late')).toBe(false)
   })
 
   it('are not waited for by who gives up, and their end is told to all', async () => {

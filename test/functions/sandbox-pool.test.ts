@@ -35,6 +35,23 @@ describe('places', () => {
     for (const hog of await Promise.allSettled(hogs)) expect(hog).toMatchObject({ status: 'rejected' })
   })
 
+  it('are left for a newcomer though many owners fill them with endless loops', async () => {
+    const functions = functionsOfTest({ processLimit: 5, timeoutMs: 60_000 })
+    const controller = new AbortController()
+    let ended = 0
+    const hogs = Array.from({ length: 12 }, (_, i) =>
+      map(functions, 'function() { log("runs"); while (true); }', `hog ${i % 3}`, controller.signal).finally(() => {
+        ended++
+      }),
+    )
+    const settled = Promise.allSettled(hogs)
+    while (functions.lines.length < 4) await new Promise((resolve) => setTimeout(resolve, 5))
+    for (let i = 0; i < 3; i++) expect((await map(functions, busyFor(1), 'newcomer')).rows).toBe(1)
+    expect([ended, functions.lines.length]).toEqual([0, 4])
+    controller.abort(new Error('enough'))
+    await settled
+  })
+
   it('are as many as the configuration says', async () => {
     const before = sandboxPids().length
     const functions = functionsOfTest({ processLimit: 2 })
@@ -124,6 +141,34 @@ describe('who brought a process down', () => {
     expect(await pool.take({ owner: 'good' }, wish)).toBe(used)
     pool.giveBack(started)
     expect(await pool.take({ owner: 'bad' }, wish)).toBe(started)
+  })
+
+  it('gets fewer than others, and all who did get no more than half', async () => {
+    const pool = new SandboxPool({ log: silentLog, limit: () => 8 })
+    onTestFinished(() => pool.close())
+    const suspects = ['a', 'b', 'c', 'd', 'e']
+    for (const owner of suspects) {
+      const spoilt = await pool.take({ owner }, wish)
+      spoilt.kill('time')
+      await spoilt.exited
+      pool.giveBack(spoilt)
+    }
+    const got: string[] = []
+    const taken = [...suspects, ...suspects].map((owner) =>
+      pool.take({ owner }, wish).then((sandbox) => {
+        got.push(owner)
+        return sandbox
+      }),
+    )
+    const settled = Promise.allSettled(taken)
+    const first = await Promise.all(taken.slice(0, 4))
+    await pool.take({ owner: 'good' }, wish)
+    expect(got).toEqual(['a', 'b', 'c', 'd'])
+    for (const sandbox of first) pool.giveBack(sandbox)
+    await Promise.all(taken.slice(4, 8))
+    expect(got.slice(4).toSorted()).toEqual(['a', 'b', 'c', 'e'])
+    await pool.close()
+    await settled
   })
 
   it('gets it where no more can be started', async () => {

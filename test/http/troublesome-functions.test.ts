@@ -72,3 +72,23 @@ it('a change of the time limit counts at once', async () => {
   expect(reply.as()).toEqual({ error: 'os_process_error', reason: 'OS process timed out.' })
   expect(performance.now() - start).toBeGreaterThan(200)
 })
+
+it('a newcomer is served while other databases fill the processes with endless loops', async () => {
+  const settings = { service: { os_process_timeout: '60000' }, query_server_config: { os_process_limit: '6' } }
+  const client = new Client((await startService({ settings })).url)
+  const names = ['hog-0', 'hog-1', 'hog-2', 'peace']
+  for (const name of names) {
+    await client.request('PUT', `/${name}`)
+    await client.request('PUT', `/${name}/_design/d`, { body: design })
+  }
+  const loops = await Promise.all(Array.from({ length: 18 }, () => client.open()))
+  for (const [i, loop] of loops.entries()) {
+    loop.write(`GET /hog-${i % 3}/_design/d/_show/endless HTTP/1.1\r\nHost: x\r\n\r\n`)
+  }
+  // A loop that runs is in front of this one, whatever database it is of.
+  const wait = await client.request('GET', '/hog-0')
+  expect(wait.status).toBe(200)
+  for (let i = 0; i < 5; i++) expect((await client.request('GET', '/peace/_design/d/_show/fine')).text).toBe('fine')
+  expect(loops.map(({ received }) => received).join('')).toBe('')
+  for (const loop of loops) loop.end()
+})
