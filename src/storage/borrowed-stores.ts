@@ -16,6 +16,8 @@ export interface Lender {
 
 export interface BorrowedStore extends AsyncDisposable {
   readonly store: Store
+  /** The file that holds it now. */
+  readonly path: string
 }
 
 export class BorrowedStores {
@@ -42,6 +44,9 @@ export class BorrowedStores {
     })
     return {
       store,
+      get path() {
+        return store.path
+      },
       [Symbol.asyncDispose]: async () => {
         this.#open.release(held)
         await this.#open.closed()

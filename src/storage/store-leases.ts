@@ -59,8 +59,11 @@ export class StoreLease {
 
   /** The holder is dead. */
   async abandon(): Promise<void> {
-    this.#book.clearReaders()
-    await this.release()
+    try {
+      this.#book.clearReaders()
+    } finally {
+      await this.release()
+    }
   }
 }
 
@@ -130,7 +133,8 @@ export class StoreLeases {
     if (this.#leases.size === 1) {
       const left = [...this.#unfinished]
       this.#unfinished.clear()
-      await Promise.all(left.map((path) => this.#host.removeUnfinished(path)))
+      // What cannot be removed now goes at the next start.
+      await Promise.allSettled(left.map((path) => this.#host.removeUnfinished(path)))
     }
     this.#leases.delete(lease)
   }

@@ -1,40 +1,37 @@
 import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { IndexLoad } from './index-load.ts'
+import { IndexLoad, type LoadOptions } from './index-load.ts'
 import { Random } from './random.ts'
 
-const DURATION_MS = 8000
+const DURATION_MS = 4000
+const KILL_EVERY_MS = 400
 
-describe('a server whose indexes are under load', () => {
+describe('a server whose indexes are under load', { timeout: 180_000 }, () => {
   it('leaves nothing of databases that come and go', async () => {
-    const load = await loadFor({})
+    const load = await loadFor({ isEnough: ({ rounds }) => rounds > 20 })
     await load.createQueryDelete()
     expect([...load.problems]).toEqual([])
-    expect(load.seen.rounds).toBeGreaterThan(10)
   })
 
   it('answers while its indexes are compacted', async () => {
-    const load = await loadFor({})
+    const load = await loadFor({ isEnough: ({ compactions }) => compactions > 30 })
     await load.compactBeside()
     expect([...load.problems]).toEqual([])
-    expect(load.seen.compactions).toBeGreaterThan(10)
   })
 
   it.runIf(process.platform === 'linux')('answers while its index processes are killed', async () => {
-    const load = await loadFor({ killEveryMs: 400 })
+    const load = await loadFor({ killEveryMs: KILL_EVERY_MS, isEnough: ({ kills }) => kills > 3 })
     await load.compactBeside()
     expect([...load.problems]).toEqual([])
-    expect(load.seen.kills).toBeGreaterThan(2)
   })
 
   it.runIf(process.platform === 'linux')('leaves nothing though its index processes are killed', async () => {
-    const load = await loadFor({ killEveryMs: 400 })
+    const load = await loadFor({ killEveryMs: KILL_EVERY_MS, isEnough: ({ kills }) => kills > 3 })
     await load.createQueryDelete()
     expect([...load.problems]).toEqual([])
-    expect(load.seen.kills).toBeGreaterThan(2)
   })
 })
 
-async function loadFor(options: { readonly killEveryMs?: number }): Promise<IndexLoad> {
+async function loadFor(options: Partial<LoadOptions>): Promise<IndexLoad> {
   return new IndexLoad({ folder: await temporaryFolder(), random: new Random(), durationMs: DURATION_MS, ...options })
 }

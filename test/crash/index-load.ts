@@ -27,8 +27,18 @@ export interface LoadOptions {
   readonly folder: string
   readonly random: Random
   readonly durationMs: number
+  /** It goes on until this is true, too. */
+  readonly isEnough?: (seen: Seen) => boolean
   /** Kill an index process after so long on average. */
   readonly killEveryMs?: number
+}
+
+/** How much was done: a run that did nothing shows nothing. */
+export interface Seen {
+  requests: number
+  rounds: number
+  compactions: number
+  kills: number
 }
 
 export class IndexLoad {
@@ -36,8 +46,7 @@ export class IndexLoad {
   readonly #server: ServerProcess
   readonly #deadline: number
   readonly problems = new Set<string>()
-  /** How much was done: a run that did nothing shows nothing. */
-  readonly seen = { requests: 0, rounds: 0, compactions: 0, kills: 0 }
+  readonly seen: Seen = { requests: 0, rounds: 0, compactions: 0, kills: 0 }
   #url = ''
 
   constructor(options: LoadOptions) {
@@ -78,7 +87,8 @@ export class IndexLoad {
   }
 
   get #isOver(): boolean {
-    return performance.now() > this.#deadline || this.#server.endedByItself
+    if (this.#server.endedByItself) return true
+    return performance.now() > this.#deadline && (this.#options.isEnough?.(this.seen) ?? true)
   }
 
   async #lives(name: string): Promise<void> {

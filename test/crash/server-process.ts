@@ -1,7 +1,7 @@
 /** The server as its users have it: a process of its own on a folder, that can be killed. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { serverCommand } from '../../src/supervisor/server-command.ts'
 import { descendantsCalled } from '../support/descendants.ts'
@@ -73,6 +73,17 @@ export class ServerProcess {
   childrenCalled(title: string): number[] {
     const { pid } = this.#child
     return pid === undefined ? [] : descendantsCalled(pid, title)
+  }
+
+  /** The files that a process has open. */
+  filesOf(pid: number): string[] {
+    return readdirSync(`/proc/${pid}/fd`).flatMap((descriptor) => {
+      try {
+        return [readlinkSync(`/proc/${pid}/fd/${descriptor}`)]
+      } catch {
+        return []
+      }
+    })
   }
 
   /** Ends it at once, wherever it is. */

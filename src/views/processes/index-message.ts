@@ -58,8 +58,10 @@ export type FromProcess =
   | { readonly type: 'next path'; readonly index: string; readonly request: number }
   /** The index was written anew, into this file. */
   | { readonly type: 'moved'; readonly index: string; readonly request: number; readonly path: string }
-  /** All files of the job are closed, unless another job needs them. */
+  /** The work is done, or failed. The files may be open for a while, for the next job. */
   | { readonly type: 'done'; readonly job: number; readonly error?: ErrorMessage }
+  /** The files of the job are closed, unless another job needs them. An `abort` makes that happen at once. */
+  | { readonly type: 'closed'; readonly job: number }
   | { readonly type: 'log'; readonly level: MessageLevel; readonly message: string; readonly details?: object }
   | { readonly type: 'alive' }
 

@@ -21,9 +21,22 @@ import {
 } from './index-message.ts'
 
 /** An index in use: an update and a compaction of one go through the same store. */
-interface UsedIndex extends BorrowedStore {
+interface UsedIndex {
+  readonly borrowed: BorrowedStore
+  /** Jobs that work on it, and with those whose files are only kept open. */
+  active: number
   users: number
 }
+
+/** The files of a job, kept open after it. */
+interface Lingering {
+  readonly index: string
+  readonly end: () => void
+}
+
+/** Whoever writes and asks in turn finds the files open. */
+const LINGER_MS = 1000
+const MOST_LINGERING = 32
 
 export class IndexWork {
   #settings: ProcessSettings
@@ -34,6 +47,8 @@ export class IndexWork {
   readonly #aborting = new Map<number, AbortController>()
   readonly #inUse = new Map<string, UsedIndex>()
   readonly #jobs = new Set<Promise<void>>()
+  /** In the order in which the jobs were done. */
+  readonly #lingering = new Set<Lingering>()
   /** What the server was asked and has not answered. */
   readonly #asked = new Map<number, (path: string) => void>()
   #lastRequest = 0
@@ -67,15 +82,11 @@ export class IndexWork {
     if (job.work === 'update') this.#functions.prepare(job.design.language)
     const aborting = new AbortController()
     this.#aborting.set(number, aborting)
-    const work = this.#run(number, job, aborting.signal)
-      .then(
-        () => this.#send({ type: 'done', job: number }),
-        (error: unknown) => this.#fail(number, error, aborting.signal),
-      )
-      .finally(() => {
-        this.#aborting.delete(number)
-        this.#jobs.delete(work)
-      })
+    const work = this.#run(number, job, aborting.signal).finally(() => {
+      this.#aborting.delete(number)
+      this.#jobs.delete(work)
+      this.#send({ type: 'closed', job: number })
+    })
     this.#jobs.add(work)
   }
 
@@ -89,28 +100,57 @@ export class IndexWork {
   }
 
   async #run(number: number, job: IndexJob, signal: AbortSignal): Promise<void> {
-    const { store, release } = this.#use(job)
     try {
-      if (job.work === 'update') await this.#update(number, job, store, signal)
-      else {
-        const onProgress = (share: number) => this.#send({ type: 'compacted', job: number, share })
-        await store.compact({ signal, onProgress })
+      const used = this.#use(job)
+      await using _index = { [Symbol.asyncDispose]: () => this.#release(job.index.name, used) }
+      await using database = this.#databases.open(job.database.name, job.database.path)
+      // Who had these files open before need not keep them so.
+      for (const each of this.#lingering) if (each.index === job.index.name) each.end()
+      used.active++
+      try {
+        await this.#work(number, job, used.borrowed.store, database.store, signal)
+      } finally {
+        used.active--
       }
-    } finally {
-      await release()
+      this.#send({ type: 'done', job: number })
+      await this.#linger(job.index.name, signal)
+    } catch (error) {
+      this.#fail(number, error, signal)
     }
+  }
+
+  async #work(number: number, job: IndexJob, index: Store, database: Store, signal: AbortSignal): Promise<void> {
+    if (job.work === 'update') return this.#update(number, job, index, database, signal)
+    await index.compact({
+      signal,
+      onProgress: (share) => this.#send({ type: 'compacted', job: number, share }),
+    })
+  }
+
+  async #linger(index: string, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const lingering = { index, end: resolve }
+    this.#lingering.add(lingering)
+    const [first] = this.#lingering
+    if (this.#lingering.size > MOST_LINGERING) first?.end()
+    const timer = setTimeout(resolve, LINGER_MS)
+    signal.addEventListener('abort', () => resolve(), { once: true })
+    await promise
+    clearTimeout(timer)
+    this.#lingering.delete(lingering)
   }
 
   async #update(
     number: number,
     { database, index, design }: IndexJob,
     store: Store,
+    source: Store,
     signal: AbortSignal,
   ): Promise<void> {
-    await using opened = this.#databases.open(database.name, database.path)
-    await checkIdentity(opened.store, database.uuid)
+    await checkIdentity(source, database.uuid)
     await updateIndex({
-      source: { uuid: database.uuid, view: () => new DatabaseView(opened.store.snapshot()) },
+      source: { uuid: database.uuid, view: () => new DatabaseView(source.snapshot()) },
       store,
       runs: new RunFiles(index.scratchFolder),
       sortBytes: this.#settings.sortBytes,
@@ -121,27 +161,27 @@ export class IndexWork {
     })
   }
 
-  #use({ index: { name, path } }: IndexJob): { readonly store: Store; release(): Promise<void> } {
+  #use({ index: { name, path } }: IndexJob): UsedIndex {
     let used = this.#inUse.get(name)
-    if (!used) {
+    // Where a job is moving it the server may not know yet. Otherwise the server knows better.
+    if (!used || (used.active === 0 && used.borrowed.path !== path)) {
       const borrowed = this.#indexes.open(name, path, {
         nextPath: () => this.#ask((request) => ({ type: 'next path', index: name, request })),
         moved: async (moved) => {
           await this.#ask((request) => ({ type: 'moved', index: name, request, path: moved }))
         },
       })
-      used = { ...borrowed, users: 0 }
+      used = { borrowed, active: 0, users: 0 }
       this.#inUse.set(name, used)
     }
     used.users++
-    return { store: used.store, release: () => this.#release(name) }
+    return used
   }
 
-  async #release(name: string): Promise<void> {
-    const used = this.#inUse.get(name)
-    if (!used || --used.users > 0) return
-    this.#inUse.delete(name)
-    await used[Symbol.asyncDispose]()
+  async #release(name: string, used: UsedIndex): Promise<void> {
+    if (--used.users > 0) return
+    if (this.#inUse.get(name) === used) this.#inUse.delete(name)
+    await used.borrowed[Symbol.asyncDispose]()
   }
 
   #ask(question: (request: number) => FromProcess): Promise<string> {

@@ -10,12 +10,11 @@ import { RequestError } from '../../document/request-error.ts'
 import { FairPlaces } from '../../functions/fair-places.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { LmdbEngine } from '../../storage/lmdb-engine.ts'
-import type { StoreLease } from '../../storage/store-leases.ts'
 import type { IndexPlace, IndexRunner } from '../index-runner.ts'
 import type { UpdateProgress } from '../index-update.ts'
 import type { ViewDesign } from '../view-design.ts'
 import type { IndexJob, ProcessSettings } from './index-message.ts'
-import { type JobListener, ProcessEndedError, WorkerProcess } from './worker-process.ts'
+import { type JobLeases, type JobListener, ProcessEndedError, WorkerProcess } from './worker-process.ts'
 
 export interface ProcessRunnerOptions {
   readonly databases: LmdbEngine
@@ -126,44 +125,45 @@ export class ProcessRunner implements IndexRunner {
     const places = isAlone ? this.#alone : this.#places
     await places.take({ owner, signal })
     try {
-      await this.#withLeases(place, async (database, index) => {
-        const job = this.#jobOf(work, place, database, index)
-        const ending = AbortSignal.any([signal, database.revoked, index.revoked])
-        await this.#processFor(place.store.name, isAlone).do(job, index, ending, listener)
-      })
+      const leases = this.#lease(place)
+      let done: Promise<void>
+      try {
+        done = this.#processFor(place.store.name, isAlone).do(
+          this.#jobOf(work, place, leases),
+          leases,
+          signal,
+          listener,
+        )
+      } catch (error) {
+        // It was not begun.
+        for (const lease of Object.values(leases)) await lease.release()
+        throw error
+      }
+      await done
     } finally {
       places.giveBack(owner)
     }
   }
 
-  /** From here on both files stay where they are until the job is over. */
-  async #withLeases(
-    { database, store }: IndexPlace,
-    use: (database: StoreLease, index: StoreLease) => Promise<void>,
-  ): Promise<void> {
+  /** From here on both files stay where they are until they are released. */
+  #lease({ database, store }: IndexPlace): JobLeases {
     const { databases, indexes } = this.#options
     const ofDatabase = databases.lend(database.name)
-    let ofIndex: StoreLease | undefined
-    let isDead = false
     try {
-      ofIndex = indexes.lend(store.name, store)
-      await use(ofDatabase, ofIndex)
+      return { database: ofDatabase, index: indexes.lend(store.name, store) }
     } catch (error) {
-      isDead = error instanceof ProcessEndedError
+      void ofDatabase.release()
       throw error
-    } finally {
-      for (const lease of [ofIndex, ofDatabase]) await (isDead ? lease?.abandon() : lease?.release())
     }
   }
 
-  #jobOf(work: IndexJob['work'], place: IndexPlace, ofDatabase: StoreLease, ofIndex: StoreLease): IndexJob {
-    const { database, store, design } = place
+  #jobOf(work: IndexJob['work'], { database, store, design }: IndexPlace, leases: JobLeases): IndexJob {
     const scratchFolder = this.#options.indexes.scratchFolder(store.name)
     return {
       work,
       design,
-      database: { name: database.name, path: ofDatabase.path, uuid: database.uuid },
-      index: { name: store.name, path: ofIndex.path, scratchFolder },
+      database: { name: database.name, path: leases.database.path, uuid: database.uuid },
+      index: { name: store.name, path: leases.index.path, scratchFolder },
     }
   }
 
@@ -172,7 +172,7 @@ export class ProcessRunner implements IndexRunner {
     return !this.#remoteJobs.has(store.name) && !this.#options.isSandboxed(design.language)
   }
 
-  /** The one that works on the index already; else one without work, or a new one, or that with the least. */
+  /** The one that has the index open already; else one without work, or a new one, or that with the least. */
   #processFor(index: string, isAlone: boolean): WorkerProcess {
     this.#closing.signal.throwIfAborted()
     const all = [...this.#processes]
@@ -180,9 +180,10 @@ export class ProcessRunner implements IndexRunner {
     if (busyWithIt) return busyWithIt
     if (isAlone) return this.#start({ isReserved: true })
     const free = all.filter(({ isReserved }) => !isReserved)
+    const idle = free.find(({ isFree }) => isFree) ?? free.find(({ load }) => load === 0)
+    if (idle) return idle
     const least = free.reduce<WorkerProcess | undefined>((a, b) => (a && a.load <= b.load ? a : b), undefined)
-    if (least && (least.load === 0 || free.length >= availableParallelism())) return least
-    return this.#start()
+    return least && free.length >= availableParallelism() ? least : this.#start()
   }
 
   #start(options: { readonly isReserved?: boolean } = {}): WorkerProcess {

@@ -36,11 +36,21 @@ export class ProcessEndedError extends Error {
   }
 }
 
+/** What a job may open. */
+export interface JobLeases {
+  readonly database: StoreLease
+  readonly index: StoreLease
+}
+
 interface RunningJob extends JobListener {
   readonly index: string
-  readonly lease: StoreLease
+  readonly leases: JobLeases
   readonly resolve: () => void
   readonly reject: (error: Error) => void
+  /** Takes back what was set up to abort it. */
+  readonly forget: () => void
+  /** Whether only its files are kept open. */
+  isDone: boolean
 }
 
 /** Requests come first on a busy machine. */
@@ -105,39 +115,49 @@ export class WorkerProcess {
     this.send({ type: 'begin', ...beginning })
   }
 
+  /** How many jobs it has. */
   get load(): number {
-    return this.#jobs.size
+    let load = 0
+    for (const { isDone } of this.#jobs.values()) if (!isDone) load++
+    return load
   }
 
+  /** Whether it neither works on any index nor has one open. */
+  get isFree(): boolean {
+    return this.#jobs.size === 0
+  }
+
+  /** Or has it open. */
   worksOn(index: string): boolean {
     for (const job of this.#jobs.values()) if (job.index === index) return true
     return false
   }
 
-  /** Resolves when the job is done and its files are closed. Rejects with a `ProcessEndedError` when the process ended. */
-  async do(job: IndexJob, lease: StoreLease, signal: AbortSignal, listener: JobListener): Promise<void> {
-    signal.throwIfAborted()
+  /**
+   * Resolves when the job is done. Rejects with a `ProcessEndedError` when the process ended before. The leases are released
+   * when the process has closed the files, or is gone.
+   */
+  do(job: IndexJob, leases: JobLeases, signal: AbortSignal, listener: JobListener): Promise<void> {
+    const ending = AbortSignal.any([signal, leases.database.revoked, leases.index.revoked])
+    ending.throwIfAborted()
     if (this.#isGone) throw new ProcessEndedError('it ended before the job began')
     const number = ++this.#lastJob
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     let impatience: NodeJS.Timeout | undefined
     const abort = () => {
-      this.send({ type: 'abort', job: number, error: encodeError(signal.reason) })
+      this.send({ type: 'abort', job: number, error: encodeError(ending.reason) })
       impatience = setTimeout(() => this.#kill('An aborted job does not end.'), GRACE_MS)
     }
-    signal.addEventListener('abort', abort)
+    const forget = () => {
+      clearTimeout(impatience)
+      ending.removeEventListener('abort', abort)
+    }
+    ending.addEventListener('abort', abort)
     clearTimeout(this.#idle)
-    this.#jobs.set(number, { ...listener, index: job.index.name, lease, resolve, reject })
+    this.#jobs.set(number, { ...listener, index: job.index.name, leases, resolve, reject, forget, isDone: false })
     this.#watchOver()
     this.send({ type: 'start', job: number, ...job })
-    try {
-      await promise
-    } finally {
-      clearTimeout(impatience)
-      signal.removeEventListener('abort', abort)
-      this.#jobs.delete(number)
-      if (this.#jobs.size === 0) this.#rest()
-    }
+    return promise
   }
 
   /** Its sandbox processes may begin to start; if nothing comes of it, it ends after a while. */
@@ -194,7 +214,8 @@ export class WorkerProcess {
     else if (message.type === 'compacted') this.#jobs.get(message.job)?.onShare?.(message.share)
     else if (message.type === 'next path') this.#handOut(message.index, message.request)
     else if (message.type === 'moved') void this.#move(message.index, message.path, message.request)
-    else if (message.type === 'done') this.#end(message.job, message.error && decodeError(message.error))
+    else if (message.type === 'done') this.#done(message.job, message.error && decodeError(message.error))
+    else if (message.type === 'closed') this.#closed(message.job)
   }
 
   #handOut(index: string, request: number): void {
@@ -214,14 +235,25 @@ export class WorkerProcess {
 
   /** Of those jobs that work on an index any has a lease on it. */
   #leaseOn(index: string): StoreLease | undefined {
-    for (const job of this.#jobs.values()) if (job.index === index) return job.lease
+    for (const job of this.#jobs.values()) if (job.index === index) return job.leases.index
     return undefined
   }
 
-  #end(job: number, error: Error | undefined): void {
-    const running = this.#jobs.get(job)
-    if (error) running?.reject(error)
-    else running?.resolve()
+  #done(number: number, error: Error | undefined): void {
+    const job = this.#jobs.get(number)
+    if (!job) return
+    job.isDone = true
+    if (error) job.reject(error)
+    else job.resolve()
+  }
+
+  #closed(number: number): void {
+    const job = this.#jobs.get(number)
+    if (!job) return
+    this.#jobs.delete(number)
+    job.forget()
+    for (const lease of Object.values(job.leases)) void lease.release()
+    if (this.#jobs.size === 0) this.#rest()
   }
 
   #dying(): void {
@@ -236,11 +268,20 @@ export class WorkerProcess {
   #ended(how: string): void {
     this.#dying()
     const { pid } = this.#child
-    if (!this.#isEnding || this.#jobs.size > 0) {
-      const indexes = [...this.#jobs.values()].map(({ index }) => index)
+    const jobs = [...this.#jobs.values()]
+    if (!this.#isEnding || jobs.length > 0) {
+      const indexes = jobs.filter(({ isDone }) => !isDone).map(({ index }) => index)
       this.#log.error('An index process ended.', { pid, how, indexes, words: this.#lastWords })
     }
-    for (const { reject } of this.#jobs.values()) reject(new ProcessEndedError(how))
+    this.#jobs.clear()
+    for (const { leases, reject, forget } of jobs) {
+      forget()
+      // Only then is it begun anew: what the dead process left is gone.
+      Promise.all(Object.values(leases).map((lease) => lease.abandon())).then(
+        () => reject(new ProcessEndedError(how)),
+        reject,
+      )
+    }
   }
 }
 
