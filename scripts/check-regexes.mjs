@@ -16,7 +16,6 @@ const ALLOWED = [
     reason: 'names of the environment',
   },
   { file: 'functions/sandbox-script.ts', pattern: '*', reason: 'sources of the server itself, once at the start' },
-  { file: 'functions/child/mutation.ts', pattern: '*', reason: 'in a sandbox process, below its time limit' },
   { file: 'functions/child/realm/thrown.ts', pattern: '*', reason: 'in a sandbox process, below its time limit' },
 ]
 

@@ -1,9 +1,10 @@
 /**
- * Starts the process that a sandbox is. It has no right to anything but reading the addon of isolates, and knows nothing of
+ * Starts the process that a sandbox is. It has no right to anything but reading the addon of isolates and the parser, and knows nothing of
  * the environment but the time zone.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { realpathSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { setPriority } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { Writable } from 'node:stream'
@@ -12,9 +13,11 @@ import { SCRIPT_DESCRIPTOR, SCRIPT_LOADER, sandboxScript } from './sandbox-scrip
 
 const entry = new URL(`child/child${extname(import.meta.url)}`, import.meta.url).href
 const addonFile = realpathSync(fileURLToPath(import.meta.resolve('isolated-vm')))
+/** The file that can be required: the process has no loader of modules that may read anything else. */
+const parserFile = realpathSync(createRequire(import.meta.url).resolve('acorn'))
 
 /** What the loader of the addon looks at to tell systems apart may be read too. */
-const READABLE = [modulesFolder(addonFile), '/proc/self', '/etc/alpine-release']
+const READABLE = [modulesFolder(addonFile), modulesFolder(parserFile), '/proc/self', '/etc/alpine-release']
 
 /** Isolates need `--no-node-snapshot`. */
 const FLAGS = [
@@ -33,7 +36,7 @@ const NICENESS = 2
 
 export function startSandbox(): ChildProcess {
   const { TZ } = process.env
-  const child = spawn(process.execPath, [...FLAGS, '--eval', SCRIPT_LOADER, addonFile], {
+  const child = spawn(process.execPath, [...FLAGS, '--eval', SCRIPT_LOADER, addonFile, parserFile], {
     env: TZ === undefined ? {} : { TZ },
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe', 'pipe'],

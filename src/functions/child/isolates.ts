@@ -4,7 +4,7 @@
  */
 import { createRequire } from 'node:module'
 
-/** Behind the program itself. */
+/** Behind the program itself; the parser comes after it. */
 const [, addonFile = ''] = process.argv
 
 export const isolates: typeof import('isolated-vm') = createRequire(addonFile)(addonFile)

@@ -4,7 +4,8 @@ import type { Collation } from '../../encoding/collation-key.ts'
 import { isolates } from './isolates.ts'
 import { MappedRows } from './mapped-rows.ts'
 import { MARKS } from './marks.ts'
-import { mutationBy } from './mutation.ts'
+import { changeNothing } from './mutation.ts'
+import { parseScript } from './parser.ts'
 import { type Outcome, type RealmCall, type RealmHost, type RealmLimits, realmCalls } from './realm/calls.ts'
 import { realmCompiler } from './realm/compiler.ts'
 import { realmDesignFunctions } from './realm/design-functions.ts'
@@ -116,9 +117,8 @@ function realmIn(isolate: ivm.Isolate, host: RealmHost): ivm.Reference<RealmCall
   return realm.applySync(undefined, [log, exchange], { result: { reference: true } })
 }
 
-/** Judged out here: an isolate would have to compile all the expressions for its one program. */
+/** Judged out here: an isolate would have to compile the parser for its one program. */
 function mapMembers(maps: readonly { readonly source: string }[]): string {
   const sources = maps.map(({ source }) => source)
-  const { mayChange, isSteady } = mutationBy(sources)
-  return `"maps":${JSON.stringify(sources)},"mayChange":${mayChange},"isSteady":${isSteady}`
+  return `"maps":${JSON.stringify(sources)},"isSteady":${changeNothing(sources, parseScript)}`
 }

@@ -51,9 +51,7 @@ export type RealmCall = (call: readonly [operation: string, input: string]) => O
 interface LoadedProgram {
   readonly library?: unknown
   readonly maps?: readonly string[]
-  /** Whether a map function may change its document. */
-  readonly mayChange?: boolean
-  /** Whether what map functions emit stays as it is. */
+  /** Whether map functions leave their document and what they emit as it is. */
   readonly isSteady?: boolean
   readonly reduce?: string
   readonly id?: string
@@ -81,7 +79,7 @@ export function realmCalls(parts: RealmParts): RealmCall {
   const { isArray } = Array
   const text = String
 
-  let maps: MapFunctions = { functions: [], mayChange: false, isSteady: false }
+  let maps: MapFunctions = { functions: [], isSteady: false }
   let reduce: UserFunction = () => null
 
   /** What functions find as globals. */
@@ -114,8 +112,7 @@ export function realmCalls(parts: RealmParts): RealmCall {
     modules.use(program.design ?? { views: { lib: program.library } })
     if (program.design) design.use(program.id ?? '', program.design)
     if (program.maps) {
-      const { mayChange = true, isSteady = false } = program
-      maps = { functions: program.maps.map(compile), mayChange, isSteady }
+      maps = { functions: program.maps.map(compile), isSteady: program.isSteady === true }
     }
     if (program.reduce !== undefined) reduce = compile(program.reduce)
     return [marks.done, '']

@@ -15,9 +15,7 @@ export interface IndexFunctions {
 
 export interface MapFunctions {
   readonly functions: readonly UserFunction[]
-  /** Whether any of them may change a document. */
-  readonly mayChange: boolean
-  /** Whether what all of them emit stays as it is. */
+  /** Whether all of them leave their document and what they emit as it is. */
   readonly isSteady: boolean
 }
 
@@ -60,8 +58,8 @@ export function realmIndexFunctions(
   }
 
   /** What all fails with, if it does: after an exception the function has given nothing. */
-  const mapDocument = ({ functions, mayChange }: MapFunctions, document: unknown): Outcome | undefined => {
-    if (mayChange) deepFreeze(document as object)
+  const mapDocument = ({ functions, isSteady }: MapFunctions, document: unknown): Outcome | undefined => {
+    if (!isSteady) deepFreeze(document as object)
     for (let index = 0; index < functions.length; index++) {
       // Called without a holder, which would be its `this`.
       const map = functions[index] as UserFunction

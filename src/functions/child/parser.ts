@@ -1,0 +1,17 @@
+/**
+ * The parser of JavaScript, from the file that the server found: see `isolates.ts`. It is loaded when it is first needed;
+ * a process that maps nothing can do without.
+ */
+import { createRequire } from 'node:module'
+import type { Parse } from './mutation.ts'
+
+/** Behind the addon. */
+const [, , parserFile = ''] = process.argv
+
+let parser: typeof import('acorn') | undefined
+
+export const parseScript: Parse = (script) => {
+  const loaded: typeof import('acorn') = parser ?? createRequire(parserFile)(parserFile)
+  parser = loaded
+  return loaded.parse(script, { ecmaVersion: 'latest', sourceType: 'script' })
+}
