@@ -8,6 +8,7 @@ import { badRequest, conflict, missingStub, RequestError } from '../document/req
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
 import type { RevisionNode } from '../document/revision-tree.ts'
 import { decodeBase64 } from '../encoding/base64-text.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import type { AttachmentRecord } from './attachment-record.ts'
 import type { StagedAttachment } from './attachment-store.ts'
 import type { ContentLimit } from './content-limit.ts'
@@ -60,7 +61,9 @@ export async function attachmentEdits(
     if (kept instanceof RequestError) return { attachments: [], refusal: kept, release }
     const isReplicated = parent.kind === 'replicated'
     const attachments: EditedAttachment[] = []
+    const slice = new TimeSlice()
     for (const entry of entries) {
+      if (slice.isOverNow) await slice.pause()
       const { name, contentType = DEFAULT_CONTENT_TYPE } = entry
       const revpos = isReplicated ? (entry.revpos ?? 0) : undefined
       if (entry.kind === 'stub') {

@@ -4,17 +4,23 @@
  */
 import assert from 'node:assert/strict'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { decide, type Edit, type Written } from '../document/decide.ts'
-import type { AttachmentContent } from '../document/new-revision.ts'
+import { decide, type Edit, parentRevision, type Written } from '../document/decide.ts'
+import {
+  type AttachmentContent,
+  type HashedRevision,
+  hashRevision,
+  type RevisionContent,
+} from '../document/new-revision.ts'
 import { conflict, notFound } from '../document/request-error.ts'
 import { generationOf, type RevisionId } from '../document/revision-id.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import { operationCount } from '../storage/changes.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Changes, Snapshot } from '../storage/store.ts'
 import { NO_ATTACHMENTS } from './attachment-record.ts'
 import type { DatabaseState } from './database-state.ts'
 import { DocumentChanges, type ExpectedChanges, type WholeRecord } from './document-changes.ts'
-import type { DocumentEdit, EditOutcome, LocalEdit } from './edit.ts'
+import type { DocumentEdit, EditOutcome, LocalEdit, NewRevisionEdit } from './edit.ts'
 import { documentKey, localKey } from './keys.ts'
 import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from './local-document.ts'
 import { bodySizes, wholeRecords } from './read-records.ts'
@@ -42,7 +48,7 @@ export async function planBatch(
   const outcomes: EditOutcome[][] = []
   for (const request of requests) outcomes.push(await batch.apply(request))
   await batch.measureWinners(snapshot)
-  const changes = batch.changes()
+  const changes = await batch.changes()
   await changes.finish(snapshot, ranks)
   // Nothing decided, nothing written: a conflict costs no commit and wakes nobody.
   if (operationCount(changes) === 0) return { changes, state, outcomes, attachments: [] }
@@ -114,7 +120,8 @@ class EditBatch {
     const outcomes: EditOutcome[] = []
     let begun = performance.now()
     for (const edit of request) {
-      outcomes.push(edit.kind === 'local' ? this.#applyLocal(edit) : this.#applyDocument(edit, changed))
+      if (edit.kind === 'local') outcomes.push(this.#applyLocal(edit))
+      else outcomes.push(this.#applyDocument(edit, changed, isLarge(edit) ? await this.#hash(edit) : undefined))
       if (outcomes.length % EDITS_A_LOOK !== 0 || performance.now() - begun < TURN_MS) continue
       await nextTurn()
       begun = performance.now()
@@ -141,12 +148,14 @@ class EditBatch {
   }
 
   /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
-  changes(): DocumentChanges {
+  async changes(): Promise<DocumentChanges> {
     const changes = this.#changes
+    const slice = new TimeSlice()
     for (const { id, key, before, after } of this.#changed) {
       if (!after) continue
       after.hasOldBodies = after.tree.hasInnerBodies()
       changes.replace(id, before, after, key)
+      if (slice.isOver) await slice.pause()
     }
     Object.assign(this.state, changes.counted(this.state))
     for (const [id, { document, isChanged }] of this.#locals) {
@@ -157,11 +166,19 @@ class EditBatch {
     return changes
   }
 
-  #applyDocument(edit: BodyEdit, changed: WorkingDocument[]): EditOutcome {
+  /** The id of a revision with a large body, worked out in slices. */
+  async #hash(edit: NewRevisionEdit): Promise<HashedRevision | undefined> {
+    const document = this.#documents.get(edit.id)
+    const content = contentOf(edit, undefined)
+    const parent = parentRevision((document?.after ?? document?.before)?.tree, { ...edit, content })
+    return parent === 'conflict' ? undefined : hashRevision(parent, content, nextTurn)
+  }
+
+  #applyDocument(edit: BodyEdit, changed: WorkingDocument[], hashed: HashedRevision | undefined): EditOutcome {
     const document = this.#documents.get(edit.id)
     assert(document, 'Every document of the batch was read.')
     const current = document.after ?? document.before
-    const decision = decide(current?.tree, decidable(edit, this.state.nextBody), this.state.revisionLimit)
+    const decision = decide(current?.tree, decidable(edit, this.state.nextBody, hashed), this.state.revisionLimit)
     if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
     if (decision.outcome === 'written') {
       // What the edit was made from is not there any more, such as the document that it would have conflicted with.
@@ -241,10 +258,20 @@ function bodyOf({ body, attachments = [] }: BodyEdit, revision: RevisionId): Sto
   return { text: body, attachments: records }
 }
 
-function decidable(edit: BodyEdit, body: number): Edit {
+function decidable(edit: BodyEdit, body: number, hashed: HashedRevision | undefined): Edit {
   if (edit.kind === 'replicated') return { kind: 'replicated', path: edit.path, deleted: edit.deleted, body }
-  const content = { deleted: edit.deleted, term: edit.term, attachments: hashedAttachments(edit) }
-  return { kind: edit.kind, parent: edit.parent, content, body }
+  return { kind: edit.kind, parent: edit.parent, content: contentOf(edit, hashed), body }
+}
+
+function contentOf(edit: NewRevisionEdit, hashed: HashedRevision | undefined): RevisionContent {
+  return { deleted: edit.deleted, term: edit.term, attachments: hashedAttachments(edit), hashed }
+}
+
+/** Beyond it a body takes more than a millisecond to hash. */
+const LARGE_TERM_BYTES = 512 * 1024
+
+function isLarge(edit: BodyEdit): edit is NewRevisionEdit {
+  return edit.kind !== 'replicated' && edit.term.length > LARGE_TERM_BYTES
 }
 
 function hashedAttachments({ attachments }: BodyEdit): readonly AttachmentContent[] {

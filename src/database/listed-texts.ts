@@ -5,6 +5,7 @@
 import type { RevisionId } from '../document/revision-id.ts'
 import { conflicts } from '../document/winner.ts'
 import { quoteText } from '../encoding/json-text-splice.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import { rangeAfter } from '../storage/long-key.ts'
 import type { KeyRange } from '../storage/store.ts'
 import type { LastingView } from './database-view.ts'
@@ -23,8 +24,10 @@ export async function* listKeys(
   documents: DocumentsWanted | undefined,
 ): RowBlocks {
   let inVain = 0
+  const slice = new TimeSlice()
   for (let first = 0; first < keys.length; ) {
-    const { found, renewals } = await findKeys(view, keys.slice(first, first + KEYS_A_BLOCK))
+    if (slice.isOverNow) await slice.pause()
+    const { found, renewals } = await findKeys(view, nextKeys(keys, first))
     for (const portion of documents ? portions(found, ({ row }) => bytesOf(row)) : [found]) {
       const live = portion.map(({ row }) => row).filter(isLive)
       const texts = documents && (await openTexts(view, live, documents, renewals))
@@ -77,6 +80,16 @@ export async function* listWithContents(
 }
 
 const KEYS_A_BLOCK = 500
+/** A key that is no text takes as long as so many: it may be of any depth. */
+const KEYS_A_VALUE = 50
+
+function nextKeys(keys: readonly unknown[], first: number): readonly unknown[] {
+  let end = first
+  for (let weight = 0; end < keys.length && weight < KEYS_A_BLOCK; end++) {
+    weight += typeof keys[end] === 'string' ? 1 : KEYS_A_VALUE
+  }
+  return keys.slice(first, end)
+}
 
 /** Documents are read together up to the one that reaches this: however large they are, few are in memory at a time. */
 const PORTION_BYTES = 256 * 1024

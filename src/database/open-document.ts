@@ -120,9 +120,10 @@ export async function chooseRevisions(
   const record = await view.record(id)
   const tree = record && (await view.tree(id, record))
   if (!tree) return { tree: undefined, nodes: [], missing: wanted === 'all' ? [] : wanted }
+  if (wanted === 'all') return { tree, nodes: leavesBestFirst(tree), missing: [] }
   const nodes = new Map<RevisionId, RevisionNode>()
   const missing: RevisionId[] = []
-  for (const revision of wanted === 'all' ? leavesBestFirst(tree).map((leaf) => leaf.revision) : wanted) {
+  for (const revision of wanted) {
     const found = latest ? tree.leavesBelow(revision).sort(compareLeaves) : [tree.find(revision)]
     const readable = found.filter((node) => node !== undefined && node.status !== 'missing')
     if (readable.length === 0) missing.push(revision)

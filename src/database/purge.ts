@@ -6,6 +6,7 @@ import type { RevisionId } from '../document/revision-id.ts'
 import type { RevisionTree } from '../document/revision-tree.ts'
 import { droppedBodies, purge } from '../document/tree-pruning.ts'
 import { winner } from '../document/winner.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { DatabaseState } from './database-state.ts'
@@ -32,7 +33,9 @@ export async function planPurge(
   const purged = new Map<string, readonly RevisionId[]>()
   const purgeSequence = before.purgeSequence + 1
   let state = { ...before, purgeSequence, updateSequence: before.updateSequence + 1 }
+  const slice = new TimeSlice()
   for (const { id, record } of await readRecords(snapshot, [...request.keys()])) {
+    if (slice.isOver) await slice.pause()
     const result = record && purge(record.tree, request.get(id) ?? [])
     if (!result || result.purged.length === 0) continue
     purged.set(id, result.purged)

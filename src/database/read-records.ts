@@ -1,6 +1,7 @@
 /** Reads documents by their ids: record and tree of each, in two round trips at most; and how large bodies are. */
 import type { RevisionTree } from '../document/revision-tree.ts'
 import { decodeTree } from '../document/tree-codec.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { WholeRecord } from './document-changes.ts'
 import { type DocumentRecord, decodeRecord } from './document-record.ts'
@@ -23,6 +24,7 @@ export async function wholeRecords(
   ids: readonly string[],
   keys: readonly Buffer[],
 ): Promise<(WholeRecord | undefined)[]> {
+  if (ids.length > RECORDS_A_PORTION) return recordsInPortions(snapshot, ids, keys)
   const stored = await snapshot.getMany(keys)
   const records = stored.map((bytes) => bytes && decodeRecord(bytes))
   const apart = ids.filter((_, i) => records[i] && !records[i].tree)
@@ -35,6 +37,25 @@ export async function wholeRecords(
     if (!tree) throw new Error(`The revision tree of '${ids[i]}' is not where its record says.`)
     return wholeRecord(record, decodeTree(tree), true)
   })
+}
+
+/** Others have their turn between two of them. */
+const RECORDS_A_PORTION = 500
+
+async function recordsInPortions(
+  snapshot: Snapshot,
+  ids: readonly string[],
+  keys: readonly Buffer[],
+): Promise<(WholeRecord | undefined)[]> {
+  const slice = new TimeSlice()
+  const records: (WholeRecord | undefined)[] = []
+  for (let first = 0; first < ids.length; first += RECORDS_A_PORTION) {
+    const end = first + RECORDS_A_PORTION
+    for (const record of await wholeRecords(snapshot, ids.slice(first, end), keys.slice(first, end)))
+      records.push(record)
+    if (slice.isOverNow) await slice.pause()
+  }
+  return records
 }
 
 /** Member by member: of an object with hidden parts a spread takes several times as long. */

@@ -1,6 +1,7 @@
 /** Which revisions of documents are not here: what a replicator asks before it sends anything. */
 import { RequestError } from '../document/request-error.ts'
 import type { RevisionId } from '../document/revision-id.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import type { DatabaseView } from './database-view.ts'
 import { openDocument } from './open-document.ts'
 
@@ -16,7 +17,9 @@ export async function revisionDifferences(
   asked: ReadonlyMap<string, readonly RevisionId[]>,
 ): Promise<Map<string, RevisionDifference>> {
   const differences = new Map<string, RevisionDifference>()
+  const slice = new TimeSlice()
   for (const { id, record: stored } of await view.records([...asked.keys()])) {
+    if (slice.isOver) await slice.pause()
     const revisions = asked.get(id) ?? []
     const record = stored && (await isReadable(view, id)) ? stored : undefined
     const missing = record ? record.tree.missing(revisions) : revisions

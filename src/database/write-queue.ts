@@ -52,7 +52,9 @@ interface WaitingSolo {
 }
 
 /** Edits of one request that are committed together; of a larger one, one part after the other. */
-const EDITS_A_COMMIT = 20_000
+const EDITS_A_COMMIT = 2000
+/** Those that must succeed together: a commit of more rows would keep everybody waiting. */
+const BOUND_EDITS = 5000
 
 /** What one batch takes beyond its first request. */
 const BATCH_DOCUMENTS = 1000
@@ -215,7 +217,10 @@ export async function writeInPortions(
   write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
 ): Promise<EditOutcome[]> {
   if (edits.length <= EDITS_A_COMMIT) return writeOrHalve(edits, write)
-  if (areBound(edits)) throw tooManyAtOnce()
+  if (areBound(edits)) {
+    if (edits.length > BOUND_EDITS) throw tooManyAtOnce()
+    return writeOrHalve(edits, write)
+  }
   const outcomes: EditOutcome[] = []
   for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) {
     const written = await writeOrHalve(edits.slice(first, first + EDITS_A_COMMIT), write)
@@ -252,5 +257,5 @@ async function held(batch: readonly WaitingEdits[], snapshot: Snapshot, state: D
 }
 
 function tooManyAtOnce(): RequestError {
-  return new RequestError(413, 'too_large', `More than ${EDITS_A_COMMIT} documents cannot be written all or nothing.`)
+  return new RequestError(413, 'too_large', `More than ${BOUND_EDITS} documents cannot be written all or nothing.`)
 }

@@ -58,10 +58,20 @@ export function decide(tree: RevisionTree | undefined, edit: Edit, revisionLimit
   return append(tree, parent, edit, revisionLimit)
 }
 
+/** The parent of the revision that an edit would make; `conflict` where it makes none. */
+export function parentRevision(
+  tree: RevisionTree | undefined,
+  edit: Omit<InteractiveEdit, 'body'>,
+): RevisionId | undefined | 'conflict' {
+  const parent = parentOf(tree, edit)
+  if (parent === 'conflict') return edit.kind === 'branching' ? edit.parent : parent
+  return tree === undefined || parent === 'none' ? undefined : tree.nodeAt(parent).revision
+}
+
 const CONFLICT: Decision = { outcome: 'conflict' }
 
 /** The leaf that the edit extends, or that it begins a document. */
-function parentOf(tree: RevisionTree | undefined, edit: InteractiveEdit): Place | 'none' | 'conflict' {
+function parentOf(tree: RevisionTree | undefined, edit: Omit<InteractiveEdit, 'body'>): Place | 'none' | 'conflict' {
   if (tree === undefined) return edit.parent === undefined ? 'none' : 'conflict'
   if (edit.parent !== undefined) return leafAt(tree, edit.parent)
   const current = winner(tree)

@@ -2,7 +2,7 @@
  * The id of a new revision: the MD5 of the Erlang term that the reference server hashes. The same edit made here and there
  * gives the same id, so that replication between the two makes no false conflict.
  */
-import { hash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
 import { TermWriter } from '../encoding/erlang-term.ts'
 import { writeHexadecimal } from '../encoding/short-bytes.ts'
 import { HASH_BYTES, isHexadecimal } from './hash-list.ts'
@@ -15,6 +15,13 @@ export interface RevisionContent {
   readonly term: Uint8Array
   /** In the order in which the document lists them. */
   readonly attachments: readonly AttachmentContent[]
+  /** The id of the revision on one parent, where it was worked out before. */
+  readonly hashed?: HashedRevision | undefined
+}
+
+export interface HashedRevision {
+  readonly parent: RevisionId | undefined
+  readonly revision: RevisionId
 }
 
 export interface AttachmentContent {
@@ -25,18 +32,52 @@ export interface AttachmentContent {
 }
 
 export function newRevision(parent: RevisionId | undefined, content: RevisionContent): RevisionId {
-  const parentGeneration = parent === undefined ? 0 : generationOf(parent)
+  if (content.hashed && content.hashed.parent === parent) return content.hashed.revision
+  const list = beginTerm(parent, content)
+  term.append(content.term, 0, content.term.length)
+  endTerm(list, content)
+  return formatRevision(generationAfter(parent), hash('md5', term.bytes.subarray(0, term.length), 'hex'))
+}
+
+/** The same for a large body: others have their turn while it is hashed. */
+export async function hashRevision(
+  parent: RevisionId | undefined,
+  content: RevisionContent,
+  pause: () => Promise<void>,
+): Promise<HashedRevision> {
+  const list = beginTerm(parent, content)
+  const bodyAt = term.length
+  endTerm(list, content)
+  const around = Buffer.from(term.bytes.subarray(0, term.length))
+  const digest = createHash('md5').update(around.subarray(0, bodyAt))
+  for (let at = 0; at < content.term.length; at += PORTION_BYTES) {
+    digest.update(content.term.subarray(at, at + PORTION_BYTES))
+    await pause()
+  }
+  digest.update(around.subarray(bodyAt))
+  return { parent, revision: formatRevision(generationAfter(parent), digest.digest('hex')) }
+}
+
+const PORTION_BYTES = 1024 * 1024
+
+function beginTerm(parent: RevisionId | undefined, { deleted }: RevisionContent): number {
   term.reset()
   term.version()
   const list = term.openList()
-  term.boolean(content.deleted)
-  term.integer(parentGeneration)
+  term.boolean(deleted)
+  term.integer(generationAfter(parent) - 1)
   if (parent === undefined) term.integer(0)
   else writeHash(hashOf(parent))
-  term.append(content.term, 0, content.term.length)
-  writeAttachments(content.attachments)
+  return list
+}
+
+function endTerm(list: number, { attachments }: RevisionContent): void {
+  writeAttachments(attachments)
   term.closeList(list, 5)
-  return formatRevision(parentGeneration + 1, hash('md5', term.bytes.subarray(0, term.length), 'hex'))
+}
+
+function generationAfter(parent: RevisionId | undefined): number {
+  return parent === undefined ? 1 : generationOf(parent) + 1
 }
 
 /** The term of an empty body, for the tombstone of a plain DELETE. */

@@ -44,14 +44,13 @@ export function normalHash(hash: string | undefined): string | undefined {
   return /^[0-9a-fA-F]{32}$/.test(hash) ? hash.toLowerCase() : undefined
 }
 
-/** Whether a hash can be a tag in a header, as that of every revision must. Those that servers make always can. */
+/** Whether a hash can stand in a header, as that of every revision must: it is its tag. */
 export function fitsHeader(hash: string): boolean {
-  return hash.length === HASH_LENGTH || (hash.length <= LONGEST_HASH && TAG_TEXT.test(hash))
+  return hash.length === HASH_LENGTH || (hash.length <= LONGEST_HASH && PRINTABLE.test(hash))
 }
 
 const LONGEST_HASH = 1000
-/** Printable, and no quote, which would end the tag. */
-const TAG_TEXT = /^[\x20\x21\x23-\x7e]*$/
+const PRINTABLE = /^[\x20-\x7e]*$/
 
 export function formatRevision(generation: number, hash: string): RevisionId {
   return `${generation}-${hash}` as RevisionId

@@ -1,5 +1,6 @@
 /** What a handler answers, and the one place that sends it. */
 import { RequestError } from '../document/request-error.ts'
+import { TimeSlice } from '../runtime/time-slice.ts'
 import { version } from '../runtime/version.ts'
 import { headerLine } from '../wire/reply-head.ts'
 import type { Call } from './call.ts'
@@ -156,10 +157,13 @@ async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
     return
   }
   if (answer.isFlushed) return sendFeed(reply, answer.chunks, answer.direct)
+  const slice = new TimeSlice()
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the work of who makes the chunks.
     if (reply.isGone) return
     if (!reply.write(chunk)) await reply.taken()
+    // What is at hand comes without a turn of the event loop, however much it is.
+    else if (slice.isOverNow) await slice.pause()
   }
   reply.end()
 }

@@ -19,7 +19,7 @@ describe('a name longer than any header', () => {
     expect((await database.info()).doc_count).toBe(0)
   })
 
-  it.each(['r'.repeat(MEGABYTE), 'r'.repeat(1001), 'a"b', 'line\nfeed', 'ü', '\u65e5'])(
+  it.each(['r'.repeat(MEGABYTE), 'r'.repeat(1001), 'line\nfeed', 'ü', '\u65e5'])(
     'of a revision is refused when it is written (%#)',
     async (hash) => {
       const database = await client().database()
@@ -37,7 +37,7 @@ describe('a name longer than any header', () => {
     },
   )
 
-  it.each(['r'.repeat(1000), 'x y', "!#'*", 'B'])('of a revision that fits one is kept (%#)', async (hash) => {
+  it.each(['r'.repeat(1000), 'x y', "!#'*", 'B', 'a"b'])('of a revision that fits one is kept (%#)', async (hash) => {
     const database = await client().database()
     await database.replicate({ _id: 'a', _rev: `1-${hash}` })
     const reply = await database.get('a')

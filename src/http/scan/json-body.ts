@@ -2,10 +2,12 @@
  * What JSON bodies say: small ones are read at once, large ones by the scan thread, and what comes of them is taken over
  * in slices. Whatever somebody sends, the main thread never works on it for long.
  */
+import { createHash } from 'node:crypto'
 import { parseDocument, type SentDocument } from '../../document/document-fields.ts'
 import type { DocumentId } from '../../document/document-id.ts'
 import { invalidJson, tooManyItems } from '../../document/request-error.ts'
 import { JsonReader, JsonTextError } from '../../encoding/json-text.ts'
+import { noteDigest } from '../../encoding/text-digest.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import { BulkReading, type BulkSwitches } from './bulk-reading.ts'
 import { type Cut, documentsOf } from './scan-message.ts'
@@ -106,12 +108,16 @@ async function parsedList(
   slice: TimeSlice,
 ): Promise<unknown[]> {
   const list: unknown[] = []
+  const digest = createHash('md5')
   for (let part = 0; part < parts.length; part += 2) {
-    const some: unknown[] = JSON.parse(`[${text.toString('utf8', parts[part], parts[part + 1])}]`)
+    const bytes = text.subarray(parts[part], parts[part + 1])
+    digest.update(bytes)
+    const some: unknown[] = JSON.parse(`[${bytes.toString()}]`)
     for (const item of some) list.push(item)
     if (list.length > mostItems) throw tooManyItems(mostItems)
     if (slice.isOverNow) await slice.pause()
   }
+  noteDigest(list, digest.digest('base64'))
   return list
 }
 

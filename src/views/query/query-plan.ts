@@ -2,8 +2,10 @@
  * What a query asks of a view, decided before anything is read: its parameters, with the defaults that the design
  * document gives, checked for combinations that make no sense.
  */
+
 import { queryParseError } from '../../document/request-error.ts'
 import { isJsonValue, type JsonValue } from '../../encoding/json-value.ts'
+import { digestOf } from '../../encoding/text-digest.ts'
 import {
   type GivenParameter,
   isParameter,
@@ -43,7 +45,8 @@ export function planText(plan: QueryPlan): string {
   const { includeDocs, conflicts, attachments, encodingInfo } = plan
   const ofRange = `${inclusiveEnd} ${descending} ${skip} ${limit} ${reduce} ${groupLevel} ${updateSequence} ${freshness}`
   const ofDocuments = `${includeDocs} ${conflicts} ${attachments} ${encodingInfo}`
-  return `${ofRange} ${ofDocuments} ${JSON.stringify({ startKey, startId, endKey, endId, keys })}`
+  const ofKeys = keys && (digestOf(keys) ?? keys)
+  return `${ofRange} ${ofDocuments} ${JSON.stringify({ startKey, startId, endKey, endId, keys: ofKeys })}`
 }
 
 /** The members of the options that are parameters of the right type. */
