@@ -5,6 +5,7 @@
 import { BenchDatabase } from './bench-database.ts'
 import type { Limit, LimitMeasure, RunningLimit } from './limits.ts'
 import { type Drive, drive, type Load } from './load.ts'
+import { highest, MemoryWatch, type PeakMemory } from './peak-memory.ts'
 import { processorSeconds } from './process-use.ts'
 import type { RunningServer } from './servers.ts'
 import type { Workload } from './workloads.ts'
@@ -23,6 +24,8 @@ export interface Figures {
   readonly processorUs: number[]
   /** How long each unit took, of all rounds; empty where that was not the question. */
   readonly latenciesMs: number[]
+  /** Of all rounds and of what came before them; missing where it is not known. */
+  memory?: PeakMemory
   failure?: string
 }
 
@@ -99,16 +102,29 @@ async function serverContender(workload: Workload, server: RunningServer): Promi
   const end = () => database.drop()
   try {
     await database.create()
-    await workload.prepare(database)
+    await watched(server, figures, () => workload.prepare(database))
     const load = await workload.run(database)
     const endAll = async () => {
       if ('drive' in load) await load.end?.()
       await end()
     }
-    return { figures, run: (durationMs) => measuredRound(server, database, load, durationMs), end: endAll }
+    const run = (durationMs: number) => measuredRound(server, database, load, durationMs)
+    return { figures, run: (durationMs) => watched(server, figures, () => run(durationMs)), end: endAll }
   } catch (error) {
     figures.failure = reasonOf(error)
     return { figures, run: () => Promise.reject(error), end }
+  }
+}
+
+/** Notes how much memory the server holds meanwhile. */
+async function watched<T>(server: RunningServer, figures: Figures, work: () => Promise<T>): Promise<T> {
+  if (!server.process || process.platform !== 'linux') return work()
+  const watch = new MemoryWatch(server.process.pid)
+  try {
+    return await work()
+  } finally {
+    const peak = watch.stop()
+    figures.memory = figures.memory ? highest(figures.memory, peak) : peak
   }
 }
 

@@ -7,6 +7,7 @@ export function printReport(results: readonly WorkloadResult[], facts: MachineFa
   printLimits(results)
   printLatencies(results)
   printProcessorTimes(results)
+  printMemory(results)
   printBodyTimes(results)
   printFailures(results)
   const share = Math.max(...results.map(({ generatorShare }) => generatorShare))
@@ -135,6 +136,29 @@ function printBodyTimes(results: readonly WorkloadResult[]): void {
   console.log()
   const name = results[0]!.servers[0]!.name
   printTable(['large bodies', `${name} / limit`, 'at most', '', name, 'limit, processor seconds a GB'], rows)
+}
+
+/** Servers go from one workload to the next: what one of them leaves is there in those that follow. */
+function printMemory(results: readonly WorkloadResult[]): void {
+  const rows = results.flatMap(({ workload, servers }) =>
+    servers.flatMap(({ name, memory }) =>
+      memory
+        ? [
+            [
+              `${workload.name}: ${name}`,
+              ...[memory.ownBytes, memory.childrenBytes, memory.residentBytes].map(megabytes),
+            ],
+          ]
+        : [],
+    ),
+  )
+  if (rows.length === 0) return
+  console.log()
+  printTable(['peak of memory, MB', 'private', 'of its children', 'resident, with mapped files'], rows)
+}
+
+function megabytes(bytes: number): string {
+  return (bytes / 1e6).toFixed(0)
 }
 
 function printFailures(results: readonly WorkloadResult[]): void {
