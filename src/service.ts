@@ -24,10 +24,12 @@ import { createApp } from './http/app.ts'
 import { isOfListeners, listenerPlans, wantedConnections } from './http/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
 import { passingSockets } from './http/listening-sockets.ts'
+import { requestSettings } from './http/request-settings.ts'
 import { systemClock } from './runtime/clock.ts'
 import { Deadlines } from './runtime/deadlines.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
 import { silentLog } from './runtime/log.ts'
+import { MemoryBudget } from './runtime/memory-budget.ts'
 import { ServerLog } from './runtime/server-log.ts'
 import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
@@ -223,6 +225,7 @@ class RunningService implements Service {
       views,
       auth,
       uuids,
+      bodyMemory: new MemoryBudget(() => requestSettings(configuration).bodyMemory),
       programs,
       tasks,
       log,

@@ -42,6 +42,10 @@ const sizeLimit: Rule = {
   wanted: 'a number above zero, or infinity',
   holds: (value) => value === 'infinity' || positive.holds(value),
 }
+const bytesOrShare: Rule = {
+  wanted: 'a number of bytes, or a share of the memory from 1% to 100%',
+  holds: (value) => /^([1-9]\d{0,14}|[1-9]\d?%|100%)$/.test(value),
+}
 const port: Rule = {
   wanted: 'a port, a number from 0 to 65535',
   holds: (value) => isInteger(value) && Number(value) <= 65535,
@@ -87,8 +91,10 @@ const RULES: Readonly<Record<string, Rule>> = {
   'cors/max_age': count,
   'httpd/authentication_handlers': handlers,
   'httpd/bind_address': address,
+  'httpd/body_memory_timeout': positive,
   'httpd/changes_timeout': count,
   'httpd/log_max_chunk_size': count,
+  'httpd/max_body_memory': bytesOrShare,
   'httpd/max_connections': positive,
   'httpd/max_http_request_size': positive,
   'httpd/max_request_items': positive,

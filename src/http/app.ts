@@ -4,6 +4,7 @@
  */
 import type { Configuration } from '../config/configuration.ts'
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'
+import { BudgetExceededError } from '../runtime/memory-budget.ts'
 import {
   CommitFailedError,
   FileDamagedError,
@@ -54,6 +55,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   const { url, method } = request
   counts.begin(method)
   const call = callFor(request, reply, url, configuration)
+  if (request.hasBody) call.memory = context.bodyMemory.lease()
   try {
     const given = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
     if (given.isFile !== true) counts.reply(given.status)
@@ -65,6 +67,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
     log.error('A reply broke off.', { method: call.method, url: maskedUrl(url), error: String(error) })
     reply.destroy()
   }
+  call.memory?.release()
   counts.end(performance.now() - begunMs)
 }
 
@@ -176,6 +179,7 @@ function told(error: unknown): RequestError {
   const reason = error instanceof Error ? error.message : String(error)
   if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
   if (error instanceof FileDamagedError) return new RequestError(500, 'file_corrupted', reason)
+  if (error instanceof BudgetExceededError) return new RequestError(503, 'service_unavailable', reason)
   if (error instanceof TooManyReadersError || error instanceof NoDescriptorsError)
     return new RequestError(503, 'service_unavailable', reason)
   return new RequestError(500, 'unknown_error', reason)

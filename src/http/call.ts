@@ -5,6 +5,7 @@
 import { isUtf8 } from 'node:buffer'
 import { isIP } from 'node:net'
 import { queryParseError } from '../document/request-error.ts'
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import type { Reply } from '../wire/reply.ts'
 import type { Ends, Request } from '../wire/request.ts'
 import { namesJson } from './accepted-json.ts'
@@ -32,6 +33,8 @@ export class Call {
   authenticated: AuthenticatedCall | undefined
   /** The largest body that its sender may send where it goes. */
   largestBody = Number.POSITIVE_INFINITY
+  /** What its body takes of the memory for all of them. */
+  memory: MemoryLease | undefined
   readonly #forwarded: ForwardedNames
   readonly #queryText: string
   #segments: readonly string[] | undefined
@@ -60,7 +63,9 @@ export class Call {
   /** The same request, for another place on this server. */
   rewritten(url: string): Call {
     const { request, reply, requestedUrl } = this
-    return new Call(request, reply, { url, requestedUrl, forwarded: this.#forwarded })
+    const call = new Call(request, reply, { url, requestedUrl, forwarded: this.#forwarded })
+    call.memory = this.memory
+    return call
   }
 
   /** One segment of the path; the route made sure that it is there. */

@@ -7,6 +7,7 @@ import type { FairPlaces } from '../functions/fair-places.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Deadlines } from '../runtime/deadlines.ts'
 import type { Log } from '../runtime/log.ts'
+import type { MemoryBudget } from '../runtime/memory-budget.ts'
 import type { ServerLog } from '../runtime/server-log.ts'
 import type { Statistics } from '../runtime/statistics.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
@@ -22,6 +23,8 @@ export interface HttpContext {
   readonly views: Views
   readonly auth: Auth
   readonly uuids: UuidSource
+  /** What bodies of requests may take together. */
+  readonly bodyMemory: MemoryBudget
   /** Programs beside the server that answer requests. */
   readonly programs: ExternalPrograms
   readonly tasks: TaskRegistry

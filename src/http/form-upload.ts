@@ -7,6 +7,7 @@ import { checkedAttachmentName, type SentDocument } from '../document/document-f
 import { isLocalId, parseDocumentId } from '../document/document-id.ts'
 import { badRequest, RequestError } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import type { Answer } from './answer.ts'
 import { attachmentPolicy } from './attachment-policy.ts'
 import { writeWithAttachments } from './attachment-resource.ts'
@@ -25,7 +26,7 @@ export async function uploadForm(call: Call, context: HttpContext): Promise<Answ
   if (isLocalId(path)) refuseLocalAttachment()
   const id = parseDocumentId(path)
   database.checkTarget(id, 'attachment')
-  const form = new Form(database, context)
+  const form = new Form(database, context, call.memory)
   try {
     for await (const part of readParts(bodyPieces(call), formBoundary(call))) await form.add(part)
     return await writeWithAttachments(call, database, { id, ...form.result() })
@@ -55,13 +56,15 @@ function formBoundary(call: Call): string {
 class Form {
   readonly #database: Database
   readonly #context: HttpContext
+  readonly #memory: MemoryLease | undefined
   readonly #staged: { readonly name: string; readonly contentType: string; readonly staged: StagedAttachment }[] = []
   #revision: RevisionId | undefined
   #document: SentDocument | undefined
   /** Whether the field of the revision came; it may be empty. */
   #isNamed = false
 
-  constructor(database: Database, context: HttpContext) {
+  constructor(database: Database, context: HttpContext, memory: MemoryLease | undefined) {
+    this.#memory = memory
     this.#database = database
     this.#context = context
   }
@@ -72,11 +75,11 @@ class Form {
     const field = headerParameter(disposition, 'name')
     const limit = configuration.integer('httpd', 'max_http_request_size')
     if (field === '_rev') {
-      const text = (await collect(body, limit)).toString().trim()
+      const text = (await collect(body, limit, this.#memory)).toString().trim()
       this.#isNamed = true
       if (text !== '') this.#revision = parseRevision(text)
     } else if (field === '_doc') {
-      const text = await collect(body, limit)
+      const text = await collect(body, limit, this.#memory)
       this.#document = await documentIn(text)
     } else if (field === '_attachments') {
       const name = dispositionFilename(disposition)

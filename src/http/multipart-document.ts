@@ -4,6 +4,7 @@ import type { StagedAttachment } from '../database/attachment-store.ts'
 import type { Database } from '../database/database.ts'
 import type { SentDocument } from '../document/document-fields.ts'
 import { badRequest } from '../document/request-error.ts'
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import { attachmentPolicy } from './attachment-policy.ts'
 import { checkDigest } from './attachment-upload.ts'
 import type { Call } from './call.ts'
@@ -38,7 +39,7 @@ export async function receiveRelated(call: Call, context: HttpContext, database:
     let awaited: AwaitedParts | undefined
     for await (const part of readParts(bodyPieces(call), boundary)) {
       if (!document || !awaited) {
-        document = await readJsonPart(part, context)
+        document = await readJsonPart(part, context, call.memory)
         awaited = new AwaitedParts(document)
         continue
       }
@@ -58,12 +59,16 @@ function entryFromField({ name, text, data }: SentDocument['attachments'][number
   return entryOf(name, JSON.parse(text.toString()), data)
 }
 
-async function readJsonPart({ headers, body }: Part, { configuration }: HttpContext): Promise<SentDocument> {
+async function readJsonPart(
+  { headers, body }: Part,
+  { configuration }: HttpContext,
+  lease: MemoryLease | undefined,
+): Promise<SentDocument> {
   const [type = ''] = (headers.get('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() !== 'application/json') {
     throw badRequest('The first part of a multipart document must be application/json.')
   }
-  const text = await collect(body, configuration.integer('httpd', 'max_http_request_size'))
+  const text = await collect(body, configuration.integer('httpd', 'max_http_request_size'), lease)
   return documentIn(text)
 }
 

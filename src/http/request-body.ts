@@ -1,14 +1,14 @@
 /** The body of a request: read up to a limit, unpacked, and checked for what it must be. */
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
 import { badRequest, invalidJson, RequestError, tooLarge } from '../document/request-error.ts'
 import { JsonTextError } from '../encoding/json-text.ts'
 import { isObject } from '../encoding/json-value.ts'
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import { GrowingBuffer } from '../wire/growing-buffer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { requestSettings } from './request-settings.ts'
 import { valueIn } from './scan/json-body.ts'
+import { unpackedBytes } from './unpacked-body.ts'
 
 /** The bytes of a JSON body. */
 export async function readJsonText(call: Call, { configuration }: HttpContext): Promise<Buffer> {
@@ -45,8 +45,6 @@ export function requireJsonType(call: Call): void {
   }
 }
 
-const unpack = promisify(gunzip)
-
 /** All of a body, unpacked; up to a limit. */
 export async function readBytes(call: Call, largest: number): Promise<Buffer> {
   const limit = Math.min(largest, call.largestBody)
@@ -58,29 +56,27 @@ export async function readBytes(call: Call, largest: number): Promise<Buffer> {
       `${call.header('content-encoding')} is not a supported content encoding.`,
     )
   }
-  const bytes = await receive(call, limit)
-  if (encoding === 'identity') return bytes
-  try {
-    return await unpack(bytes, { maxOutputLength: limit })
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE') throw tooLarge()
-    throw badRequest('The body is not what its Content-Encoding says.')
-  }
-}
-
-async function receive(call: Call, limit: number): Promise<Buffer> {
   checkLength(call, limit)
-  const bytes = await call.request.body.collect(limit)
+  const { body } = call.request
+  if (encoding === 'gzip') return unpackedBytes(upTo(limit, body.read()), limit, call.memory)
+  const bytes = await body.collect(limit, call.memory, sentLength(call))
   if (!bytes) throw tooLarge()
   return bytes
 }
 
+/** What a body takes that goes to the store as it comes in: the chunks that fill, and those that are being written. */
+const STREAM_BYTES = 9 * 1024 * 1024
+
 /** The body as it comes in. */
 export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
-  const limit = call.largestBody
-  checkLength(call, limit)
-  const pieces = call.request.body.read()
-  return limit === Number.POSITIVE_INFINITY ? pieces : upTo(limit, pieces)
+  checkLength(call, call.largestBody)
+  return streamed(call)
+}
+
+async function* streamed(call: Call): AsyncGenerator<Buffer> {
+  const waiting = call.memory?.add(Math.min(sentLength(call) ?? STREAM_BYTES, STREAM_BYTES))
+  if (waiting) await waiting
+  yield* upTo(call.largestBody, call.request.body.read())
 }
 
 async function* upTo(limit: number, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
@@ -93,15 +89,23 @@ async function* upTo(limit: number, pieces: AsyncIterable<Buffer>): AsyncGenerat
 }
 
 /** What says itself that it is too large is not read. */
-function checkLength({ request: { headers } }: Call, limit: number): void {
-  if (Number(headers['content-length'] ?? 0) > limit) throw tooLarge()
+function checkLength(call: Call, limit: number): void {
+  if ((sentLength(call) ?? 0) > limit) throw tooLarge()
 }
 
-/** All of it, up to a limit. */
-export async function collect(source: AsyncIterable<Buffer>, limit: number): Promise<Buffer> {
+/** Undefined where it comes in chunks. */
+function sentLength(call: Call): number | undefined {
+  const length = call.header('content-length')
+  return length === undefined ? undefined : Number(length)
+}
+
+/** All of it, up to a limit; its memory is asked of the lease. */
+export async function collect(source: AsyncIterable<Buffer>, limit: number, lease?: MemoryLease): Promise<Buffer> {
   const all = new GrowingBuffer()
   for await (const piece of source) {
     if (all.length + piece.length > limit) throw tooLarge()
+    const waiting = lease?.add(all.growthFor(piece.length))
+    if (waiting) await waiting
     all.add(piece)
   }
   return all.bytes()

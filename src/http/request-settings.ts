@@ -1,5 +1,6 @@
 /** What every request asks of the configuration, read once for each state of it. */
 import type { Configuration } from '../config/configuration.ts'
+import { availableMemory, type BudgetLimits } from '../runtime/memory-budget.ts'
 import type { ForwardedNames } from './call.ts'
 
 export interface RequestSettings {
@@ -8,6 +9,8 @@ export interface RequestSettings {
   /** Of a body that is read whole, and of one document in it. */
   readonly largestBody: number
   readonly largestDocument: number
+  /** What bodies may take together, and how long one waits for its share. */
+  readonly bodyMemory: BudgetLimits
   /** Documents, keys or revisions of one request. */
   readonly mostItems: number
   readonly allowsJsonp: boolean
@@ -40,6 +43,10 @@ function readSettings(configuration: Configuration): RequestSettings {
     },
     longestUrl: Number(section.get('max_uri_length') ?? Number.POSITIVE_INFINITY),
     largestBody: configuration.integer('httpd', 'max_http_request_size'),
+    bodyMemory: {
+      limitBytes: bodyMemoryBytes(configuration.text('httpd', 'max_body_memory')),
+      waitMs: configuration.integer('httpd', 'body_memory_timeout'),
+    },
     largestDocument: configuration.integer('service', 'max_document_size'),
     mostItems: configuration.integer('httpd', 'max_request_items'),
     allowsJsonp: section.get('allow_jsonp') === 'true',
@@ -48,4 +55,13 @@ function readSettings(configuration: Configuration): RequestSettings {
     rewriteLimit: Number(section.get('rewrite_limit') ?? 100),
     globalHandlers: section.get('vhost_global_handlers') ?? '',
   }
+}
+
+/** However small the machine is, a few requests must fit. */
+const SMALLEST_SHARE_BYTES = 64 * 1024 * 1024
+
+/** Bytes, or a share of the memory. */
+function bodyMemoryBytes(text: string): number {
+  if (!text.endsWith('%')) return Number(text)
+  return Math.max(SMALLEST_SHARE_BYTES, (availableMemory() * Number(text.slice(0, -1))) / 100)
 }

@@ -18,6 +18,8 @@ export type RequestHandler = (request: Request, reply: Reply) => void
 const HEAD_LIMIT_BYTES = 64 * 1024
 /** So much may be sent ahead of replies; the rest stays with the client until its turn comes. */
 const AHEAD_LIMIT_BYTES = 64 * 1024
+/** So much is read before it is looked at. */
+const TURN_LIMIT_BYTES = 512 * 1024
 /** Of what waits for its turn: more of them are joined. */
 const PIECES_LIMIT = 64
 const HEAD_WAIT_MS = 30_000
@@ -49,6 +51,8 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   #expectsGoAhead = false
   /** The client does not take its replies: it gets no more of them until it does. */
   #isStalled = false
+  /** More came in within one turn than is looked at at once. */
+  #isFull = false
   /** Something came in and was not looked at yet. */
   #hasArrived = false
   /** When something came in last; within a head, when that began. */
@@ -102,6 +106,10 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
 
   serve(): void {
     this.#hasArrived = false
+    if (this.#isFull) {
+      this.#isFull = false
+      this.#socket.resume()
+    }
     this.#advance()
   }
 
@@ -144,6 +152,7 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
 
   done(): void {
     const goesOn = this.#exchange?.reply.keepsAlive && this.mayGoOn
+    this.#exchange?.body.discard()
     this.#exchange = undefined
     // It may rest because of a body that nobody will read any more.
     if (this.#socket.isPaused()) this.#socket.resume()
@@ -192,6 +201,11 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     if (!this.#isWithinHead) this.#sinceMs = performance.now()
     this.#input.push(bytes)
     this.#inputBytes += bytes.length
+    // Within one turn the system may have more for us than anybody wants to hold.
+    if (this.#inputBytes > TURN_LIMIT_BYTES && !this.#isFull) {
+      this.#isFull = true
+      this.#socket.pause()
+    }
     // What waits for its turn may come in very small pieces. A body goes on as it came.
     if (this.#input.length > PIECES_LIMIT && !this.#decoder) this.#input = [Buffer.concat(this.#input)]
     if (this.#hasArrived) return

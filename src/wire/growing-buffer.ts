@@ -15,16 +15,21 @@ export class GrowingBuffer {
     return this.#length
   }
 
-  /** What it would hold once so many more bytes are added. */
-  capacityWith(moreBytes: number): number {
+  /** What it holds once so many more bytes are added. */
+  #capacityWith(moreBytes: number): number {
     const needed = this.#length + moreBytes
     if (needed <= this.#bytes.length) return this.#bytes.length
     const doubled = Math.max(needed, this.#bytes.length * 2, FIRST_BYTES)
     return needed <= this.#expectedBytes ? Math.min(doubled, this.#expectedBytes) : doubled
   }
 
+  /** How many bytes of memory it takes to add so many more. */
+  growthFor(moreBytes: number): number {
+    return this.#capacityWith(moreBytes) - this.#bytes.length
+  }
+
   add(piece: Buffer): void {
-    const capacity = this.capacityWith(piece.length)
+    const capacity = this.#capacityWith(piece.length)
     if (capacity > this.#bytes.length) this.#grow(capacity)
     piece.copy(this.#bytes, this.#length)
     this.#length += piece.length

@@ -2,6 +2,7 @@
  * The body of a request while it comes in. What nobody has read yet is kept up to a limit; then the connection rests
  * until somebody reads. Only one reads it, once.
  */
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import { GrowingBuffer } from './growing-buffer.ts'
 import { JoinedPieces } from './joined-pieces.ts'
 import type { RequestHeaders } from './request-head.ts'
@@ -24,6 +25,10 @@ export class BrokenOffError extends Error {
 }
 
 const UNREAD_LIMIT_BYTES = 256 * 1024
+/** Of all bodies together. Beyond it a connection is paused with the first bytes that nobody reads. */
+const ALL_UNREAD_LIMIT_BYTES = 64 * 1024 * 1024
+
+let unreadBytes = 0
 
 export class IncomingBody {
   readonly #source: BodySource
@@ -63,13 +68,21 @@ export class IncomingBody {
     }
   }
 
-  /** All of it at once. Undefined when there is more than the limit: the rest is then nobody's any more. */
-  async collect(limitBytes: number): Promise<Buffer | undefined> {
-    if (this.isComplete) return this.#takeWhole(limitBytes)
-    const all = new GrowingBuffer()
+  /**
+   * All of it at once. Undefined when there is more than the limit: the rest is then nobody's any more. What it takes in
+   * memory is asked of the lease, and the client waits until it is there.
+   */
+  async collect(limitBytes: number, lease?: MemoryLease, expectedBytes?: number): Promise<Buffer | undefined> {
+    if (this.isComplete) return this.#takeWhole(limitBytes, lease)
+    const all = new GrowingBuffer(expectedBytes)
     for (;;) {
-      for (const piece of this.#take()) all.add(piece)
-      if (all.length > limitBytes) return undefined
+      for (const piece of this.#take()) {
+        if (all.length + piece.length > limitBytes) return undefined
+        const waiting = lease?.add(all.growthFor(piece.length))
+        if (waiting) await waiting
+        all.add(piece)
+      }
+      if (this.#unread.sizeBytes > 0) continue
       if (this.isComplete) return all.bytes()
       await this.#arrival()
     }
@@ -78,7 +91,9 @@ export class IncomingBody {
   /** For the connection: more has come. */
   push(piece: Buffer): void {
     this.#unread.add(piece)
-    if (this.#unread.sizeBytes > UNREAD_LIMIT_BYTES && !this.#isResting) {
+    unreadBytes += piece.length
+    const limit = unreadBytes > ALL_UNREAD_LIMIT_BYTES ? 0 : UNREAD_LIMIT_BYTES
+    if (this.#unread.sizeBytes > limit && !this.#isResting) {
       this.#isResting = true
       this.#source.rest()
     }
@@ -96,16 +111,27 @@ export class IncomingBody {
   breakOff(): void {
     if (this.#state !== 'incomplete') return
     this.#state = 'broken'
+    this.discard()
     this.#arrived()
   }
 
-  #takeWhole(limitBytes: number): Buffer | undefined {
+  /** For the connection: nobody will read what has come. */
+  discard(): void {
+    unreadBytes -= this.#unread.sizeBytes
+    this.#unread.take()
+  }
+
+  async #takeWhole(limitBytes: number, lease: MemoryLease | undefined): Promise<Buffer | undefined> {
+    const { sizeBytes } = this.#unread
+    if (sizeBytes > limitBytes) return undefined
+    const waiting = lease?.add(sizeBytes)
+    if (waiting) await waiting
     const pieces = this.#take()
-    const all = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
-    return all.length > limitBytes ? undefined : all
+    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
   }
 
   #take(): Buffer[] {
+    unreadBytes -= this.#unread.sizeBytes
     const pieces = this.#unread.take()
     if (this.#isResting) {
       this.#isResting = false

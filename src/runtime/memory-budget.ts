@@ -1,0 +1,174 @@
+/**
+ * A bound on the memory that requests hold together. Whoever needs more waits for what others release, the oldest first;
+ * small ones always find room. A waiter is refused after a time, or at once where all who hold memory wait for more: the
+ * youngest one then, so that the oldest can finish.
+ */
+import { totalmem } from 'node:os'
+
+export interface BudgetLimits {
+  readonly limitBytes: number
+  /** How long one waits at most. */
+  readonly waitMs: number
+}
+
+/** There is no room now; later there may be. */
+export class BudgetExceededError extends Error {
+  override readonly name = 'BudgetExceededError'
+
+  constructor() {
+    super('Too many request bodies are being received; try again later.')
+  }
+}
+
+/** Up to so much is given out of a part that large ones cannot use up. */
+const SMALL_BYTES = 64 * 1024
+const SMALL_SHARE = 1 / 8
+
+interface Waiter {
+  readonly lease: MemoryLease
+  readonly bytes: number
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+  timer: NodeJS.Timeout | undefined
+}
+
+export class MemoryBudget {
+  readonly #limits: () => BudgetLimits
+  #heldBytes = 0
+  #leases = 0
+  /** From the oldest lease to the youngest. */
+  readonly #waiters: Waiter[] = []
+
+  /** The limits are asked for whenever they count: they may change. */
+  constructor(limits: () => BudgetLimits) {
+    this.#limits = limits
+  }
+
+  get heldBytes(): number {
+    return this.#heldBytes
+  }
+
+  /** Of nothing yet. To be released. */
+  lease(): MemoryLease {
+    return new MemoryLease(this, this.#leases++)
+  }
+
+  /** For leases: more for one of them. A promise where it has to wait; that rejects with `BudgetExceededError`. */
+  take(lease: MemoryLease, bytes: number): Promise<void> | undefined {
+    if (this.#fits(lease, bytes) && !this.#isOvertaking(lease, bytes)) {
+      this.#heldBytes += bytes
+      return undefined
+    }
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = { lease, bytes, resolve, reject, timer: undefined }
+      const index = this.#waiters.findIndex((other) => other.lease.order > lease.order)
+      this.#waiters.splice(index < 0 ? this.#waiters.length : index, 0, waiter)
+      this.#startTimer(waiter)
+      this.#endDeadlock()
+    })
+  }
+
+  /** For leases: one of them is over. */
+  give(lease: MemoryLease, bytes: number): void {
+    this.#heldBytes -= bytes
+    const index = this.#waiters.findIndex((waiter) => waiter.lease === lease)
+    if (index >= 0) this.#refuse(index)
+    this.#serve()
+  }
+
+  #serve(): void {
+    for (let next = this.#waiters[0]; next && this.#fits(next.lease, next.bytes); next = this.#waiters[0]) {
+      this.#waiters.shift()
+      clearTimeout(next.timer)
+      this.#heldBytes += next.bytes
+      next.resolve()
+    }
+    this.#endDeadlock()
+  }
+
+  #fits(lease: MemoryLease, bytes: number): boolean {
+    const { limitBytes } = this.#limits()
+    const limit = isSmall(lease, bytes) ? limitBytes : limitBytes * (1 - SMALL_SHARE)
+    // One alone always fits: how large it may be is not decided here.
+    return this.#heldBytes + bytes <= limit || this.#heldBytes === lease.bytes
+  }
+
+  #isOvertaking(lease: MemoryLease, bytes: number): boolean {
+    const [oldest] = this.#waiters
+    return oldest !== undefined && oldest.lease.order < lease.order && !isSmall(lease, bytes)
+  }
+
+  #startTimer(waiter: Waiter): void {
+    waiter.timer = setTimeout(() => {
+      const last = this.#waiters.length - 1
+      if (this.#waiters[last] !== waiter) this.#startTimer(waiter)
+      this.#refuse(last)
+    }, this.#limits().waitMs).unref()
+  }
+
+  /** Where everybody who holds something waits for more, nobody would ever release anything. */
+  #endDeadlock(): void {
+    let waitingBytes = 0
+    for (const { lease } of this.#waiters) waitingBytes += lease.bytes
+    if (this.#waiters.length > 1 && waitingBytes === this.#heldBytes) this.#refuse(this.#waiters.length - 1)
+  }
+
+  #refuse(index: number): void {
+    const [waiter] = this.#waiters.splice(index, 1)
+    if (!waiter) return
+    clearTimeout(waiter.timer)
+    waiter.reject(new BudgetExceededError())
+  }
+}
+
+/** What one request holds. */
+export class MemoryLease {
+  readonly order: number
+  readonly #budget: MemoryBudget
+  #bytes = 0
+  #isReleased = false
+
+  constructor(budget: MemoryBudget, order: number) {
+    this.#budget = budget
+    this.order = order
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** So much more. A promise where there is no room yet: one at a time. */
+  add(bytes: number): Promise<void> | undefined {
+    if (bytes <= 0 || this.#isReleased) return undefined
+    const waiting = this.#budget.take(this, bytes)
+    if (!waiting) {
+      this.#bytes += bytes
+      return undefined
+    }
+    return waiting.then(() => {
+      // Released while the grant was on its way: it goes back.
+      if (this.#isReleased) this.#budget.give(this, bytes)
+      else this.#bytes += bytes
+    })
+  }
+
+  /** May be called twice. */
+  release(): void {
+    if (this.#isReleased) return
+    this.#isReleased = true
+    const bytes = this.#bytes
+    this.#bytes = 0
+    this.#budget.give(this, bytes)
+  }
+}
+
+function isSmall(lease: MemoryLease, bytes: number): boolean {
+  return lease.bytes + bytes <= SMALL_BYTES
+}
+
+/** The memory that this process may use: that of its control group, or of the machine. */
+export function availableMemory(): number {
+  const total = totalmem()
+  const constrained = process.constrainedMemory()
+  return constrained > 0 && constrained < total ? constrained : total
+}
