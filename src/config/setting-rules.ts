@@ -73,6 +73,9 @@ const handlers: Rule = {
 }
 const HANDLER_WORDS = new Set(['cookie', 'default', 'jwt', 'null', 'oauth', 'proxy', 'special'])
 
+/** It goes into the head of replies as it is. */
+const headerText: Rule = { wanted: 'plain text of one line', holds: (value) => /^[\x20-\x7e]+$/.test(value) }
+
 function oneOf(...words: readonly string[]): Rule {
   return { wanted: `one of ${words.join(', ')}`, holds: (value) => words.includes(value) }
 }
@@ -89,6 +92,12 @@ const RULES: Readonly<Record<string, Rule>> = {
   'compaction_daemon/check_interval': positive,
   'compaction_daemon/min_file_size': count,
   'cors/max_age': count,
+  'csp/attachments_enable': oneOf('true', 'false'),
+  'csp/attachments_header_value': headerText,
+  'csp/showlist_enable': oneOf('true', 'false'),
+  'csp/showlist_header_value': headerText,
+  'csp/utils_enable': oneOf('true', 'false'),
+  'csp/utils_header_value': headerText,
   'httpd/authentication_handlers': handlers,
   'httpd/bind_address': address,
   'httpd/body_memory_timeout': positive,

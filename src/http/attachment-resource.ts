@@ -15,6 +15,7 @@ import { type Answer, type Headers, notModified, streamed } from './answer.ts'
 import { stageBody } from './attachment-upload.ts'
 import { parseRanges } from './byte-ranges.ts'
 import type { Call } from './call.ts'
+import { contentPolicy, NO_SNIFFING } from './content-policy.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { attachmentPathOf, documentSegments, isEscapedDesign, redirectToDesign } from './document-path.ts'
@@ -33,8 +34,12 @@ export async function readAttachment(call: Call, context: HttpContext): Promise<
   view.release()
   const attachment = document.attachments.find((each) => each.name === name)
   if (!attachment) throw missingAttachment()
-  const tag = `"${attachment.md5}"`
-  return call.hasTag(tag) ? notModified(tag) : attachmentAnswer(call, database, attachment, tag)
+  const tag = tagOf(attachment)
+  return call.hasTag(tag) ? notModified(tag) : attachmentAnswer(call, context, database, attachment)
+}
+
+function tagOf({ md5 }: AttachmentRecord): string {
+  return `"${md5}"`
 }
 
 /** Below a design document are its functions, by names that begin with an underscore, and its attachments. */
@@ -162,9 +167,19 @@ function addressOf(id: string, created: RevisionPlan['created']): string[] | nul
   return created === 'document' ? document : [...document, ...created.name.split('/')]
 }
 
-function attachmentAnswer(call: Call, database: Database, attachment: AttachmentRecord, tag: string): Answer {
+function attachmentAnswer(
+  call: Call,
+  { configuration }: HttpContext,
+  database: Database,
+  attachment: AttachmentRecord,
+): Answer {
   const store = database.attachments
-  const common = { ETag: tag, 'Content-Type': attachment.contentType }
+  const common = {
+    ETag: tagOf(attachment),
+    'Content-Type': attachment.contentType,
+    ...NO_SNIFFING,
+    ...contentPolicy(configuration, 'attachments'),
+  }
   const codings = acceptedCodings(call)
   const length = unpackedLength(attachment)
   const ranges = codings.identity && length !== undefined ? parseRanges(call.header('range'), length) : undefined

@@ -47,15 +47,24 @@ export function preflight(call: Call, { configuration }: HttpContext): Answer | 
 
 /** The reply with what a browser needs in order to hand it to a page of another server. */
 export function withCorsHeaders(call: Call, { configuration }: HttpContext, answer: Answer): Answer {
+  if (!requestSettings(configuration).allowsCors) return answer
+  const varied = { ...answer, headers: { ...answer.headers, Vary: withOrigin(answer.headers.Vary) } }
   const policy = policyFor(call, configuration)
-  if (!policy || answer.headers['Access-Control-Allow-Origin'] !== undefined) return answer
+  if (!policy || answer.headers['Access-Control-Allow-Origin'] !== undefined) return varied
   const present = new Set(['cache-control', 'server', ...(answer.status === 304 ? [] : ['content-type'])])
   for (const name of Object.keys(answer.headers)) present.add(name.toLowerCase())
   const exposed = EXPOSED.filter((name) => present.has(name.toLowerCase())).join(', ')
   return {
-    ...answer,
-    headers: { ...answer.headers, ...policy.headers, 'Access-Control-Expose-Headers': exposed },
+    ...varied,
+    headers: { ...varied.headers, ...policy.headers, 'Access-Control-Expose-Headers': exposed },
   }
+}
+
+/** What is kept between must not give the reply for one origin to another. */
+function withOrigin(vary: string | undefined): string {
+  if (vary === undefined || vary === '') return 'Origin'
+  const names = listed(vary.toLowerCase())
+  return names.includes('*') || names.includes('origin') ? vary : `${vary}, Origin`
 }
 
 interface Policy {

@@ -33,6 +33,7 @@ export function responseHead(
   }
   const headers = new HeaderList()
   headers.set('Content-Type', impliedType(response))
+  headers.set('X-Content-Type-Options', 'nosniff')
   for (const [name, value] of Object.entries(usual)) headers.set(name, value)
   for (const [name, value] of sentHeaders(response.headers)) headers.set(name, value)
   for (const [name, value] of Object.entries(fixed)) headers.set(name, value)
@@ -75,12 +76,14 @@ function statusOf(code: unknown): number | undefined {
   return status
 }
 
-/** How a reply is framed is for the server to say. */
-const FRAMING = new Set([
+/** How a reply is framed, when and by whom it was made, is for the server to say. */
+const OF_SERVER = new Set([
   'connection',
   'content-length',
+  'date',
   'keep-alive',
   'proxy-connection',
+  'server',
   'te',
   'trailer',
   'transfer-encoding',
@@ -91,7 +94,7 @@ function sentHeaders(headers: unknown): [name: string, value: string][] {
   if (headers === undefined || headers === null) return []
   if (!isObject(headers)) throw invalid(JSON.stringify({ headers }))
   const sent = Object.entries(headers)
-    .filter(([name]) => !FRAMING.has(name.toLowerCase()))
+    .filter(([name]) => !OF_SERVER.has(name.toLowerCase()))
     .map(([name, value]): [string, string] => [name, headerText(name, textOf(value))])
   const characters = sent.reduce((sum, [name, value]) => sum + name.length + value.length, 0)
   if (characters > MOST_CHARACTERS) throw invalid('headers are too long')
@@ -131,10 +134,15 @@ class HeaderList {
 }
 
 const OWN_SPELLING = new Map(
-  ['Access-Control-Allow-Origin', 'Cache-Control', 'Content-Type', 'Set-Cookie'].map((name) => [
-    name.toLowerCase(),
-    name,
-  ]),
+  [
+    'Access-Control-Allow-Credentials',
+    'Access-Control-Allow-Origin',
+    'Access-Control-Expose-Headers',
+    'Cache-Control',
+    'Content-Type',
+    'Set-Cookie',
+    'Vary',
+  ].map((name) => [name.toLowerCase(), name]),
 )
 
 function invalid(what: string): RequestError {

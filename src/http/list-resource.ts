@@ -10,6 +10,7 @@ import { openAllDocuments, planAllDocuments } from './all-docs-request.ts'
 import { type Answer, notModified } from './answer.ts'
 import type { Call } from './call.ts'
 import { clientSignal } from './client-signal.ts'
+import { contentPolicy } from './content-policy.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { functionTag } from './function-document.ts'
@@ -35,7 +36,7 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const request = await functionRequest(call, context, database, { id: null, body })
   const list = await context.functions.list(design.program, name, { head, request }, run)
   const kept = held.move()
-  const fixed = { ETag: tag, Vary: 'Accept' }
+  const fixed = { ETag: tag, Vary: 'Accept', ...contentPolicy(context.configuration, 'showlist') }
   return await listAnswer({ run: list, rows: rows.rows(), fixed, signal, release: () => kept.dispose() })
 }
 

@@ -3,7 +3,7 @@ import { badRequest } from '../document/request-error.ts'
 import { type Answer, json, streamed } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { readJsonObject } from './request-body.ts'
+import { readJsonObject, requireJsonType } from './request-body.ts'
 
 const DEFAULT_BYTES = 1000
 
@@ -19,7 +19,9 @@ export async function readLog(call: Call, { configuration, serverLog }: HttpCont
   return streamed(chunks(), { headers: { 'Content-Type': 'text/plain;charset=utf-8' } })
 }
 
+/** A page of another site could send anything else in the name of whoever looks at it. */
 export async function writeLog(call: Call, context: HttpContext): Promise<Answer> {
+  requireJsonType(call)
   const { level, message } = await readJsonObject(call, context)
   if (level !== 'debug' && level !== 'info' && level !== 'warn' && level !== 'error') {
     const shown = typeof level === 'string' ? level : JSON.stringify(level)

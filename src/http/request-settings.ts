@@ -15,6 +15,8 @@ export interface RequestSettings {
   readonly mostItems: number
   readonly allowsJsonp: boolean
   readonly allowsCors: boolean
+  /** The policies of `[csp]` that are switched on. */
+  readonly contentPolicies: Readonly<Record<'attachments' | 'showlist' | 'utils', string | undefined>>
   /** The rules of virtual hosts. */
   readonly virtualHosts: ReadonlyMap<string, string>
   /** Resources that virtual hosts leave alone. */
@@ -33,6 +35,9 @@ export function requestSettings(configuration: Configuration): RequestSettings {
 let last: { readonly state: object; readonly settings: RequestSettings } | undefined
 
 function readSettings(configuration: Configuration): RequestSettings {
+  const policies = configuration.section('csp')
+  const policy = (kind: string) =>
+    policies.get(`${kind}_enable`) === 'true' ? policies.get(`${kind}_header_value`) : undefined
   const section = configuration.section('httpd')
   const name = (key: string, usual: string) => section.get(key)?.toLowerCase() ?? usual
   return {
@@ -51,6 +56,7 @@ function readSettings(configuration: Configuration): RequestSettings {
     mostItems: configuration.integer('httpd', 'max_request_items'),
     allowsJsonp: section.get('allow_jsonp') === 'true',
     allowsCors: section.get('enable_cors') === 'true',
+    contentPolicies: { attachments: policy('attachments'), showlist: policy('showlist'), utils: policy('utils') },
     virtualHosts: configuration.section('vhosts'),
     rewriteLimit: Number(section.get('rewrite_limit') ?? 100),
     globalHandlers: section.get('vhost_global_handlers') ?? '',

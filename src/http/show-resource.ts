@@ -2,6 +2,7 @@
 import { type Answer, notModified } from './answer.ts'
 import type { Call } from './call.ts'
 import { clientSignal } from './client-signal.ts'
+import { contentPolicy } from './content-policy.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { calledDocument, functionTag } from './function-document.ts'
@@ -24,5 +25,7 @@ export async function showDocument(call: Call, context: HttpContext): Promise<An
   const request = await functionRequest(call, context, database, { id, body })
   const run = { owner: database.name, signal: clientSignal(call) }
   const response = await context.functions.show(design.program, name, { document: text, request }, run)
-  return responseAnswer(response, { fixed: { ETag: tag, Vary: 'Accept' } })
+  return responseAnswer(response, {
+    fixed: { ETag: tag, Vary: 'Accept', ...contentPolicy(context.configuration, 'showlist') },
+  })
 }

@@ -8,6 +8,7 @@ import { type Answer, type Headers, MethodNotAllowedError } from './answer.ts'
 import { attachmentPolicy } from './attachment-policy.ts'
 import type { Call } from './call.ts'
 import { clientSignal } from './client-signal.ts'
+import { contentPolicy } from './content-policy.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { editOf, stubParentOf } from './document-edit.ts'
@@ -32,10 +33,11 @@ export async function updateDocument(call: Call, context: HttpContext): Promise<
   const run = { owner: database.name, signal: clientSignal(call) }
   const { document, response } = await context.functions.update(design.program, name, { document: text, request }, run)
   // A response that cannot be sent is found out while nothing is written.
-  const answer = responseAnswer(response)
+  const fixed = contentPolicy(context.configuration, 'showlist')
+  const answer = responseAnswer(response, { fixed })
   if (document === null) return answer
   const written = await write(database, document, context)
-  return responseAnswer(response, { status: 201, usual: writtenHeaders(written) })
+  return responseAnswer(response, { status: 201, usual: writtenHeaders(written), fixed })
 }
 
 export const UPDATE_METHODS = 'POST,PUT,DELETE,COPY'

@@ -1,16 +1,18 @@
 /** `_utils/` and the icon: what a browser finds here. */
 import { type Answer, redirect } from './answer.ts'
 import type { Call } from './call.ts'
+import { contentPolicy } from './content-policy.ts'
 import type { HttpContext } from './context.ts'
 
 /** The page until there is an interface for people. */
-export function utilities(call: Call, { version }: HttpContext): Answer {
+export function utilities(call: Call, { version, configuration }: HttpContext): Answer {
   if (!call.path.endsWith('/') && call.segments.length === 1) return redirect(301, `${call.origin}${call.path}/`)
   const [, file = 'index.html', ...rest] = call.segments
   if (file !== 'index.html' || rest.length > 0) return fileAnswer(404, 'Not found.', { 'Content-Type': 'text/plain' })
   const headers = { 'Cache-Control': 'private, must-revalidate', 'Last-Modified': LAST_MODIFIED }
   if (call.header('if-modified-since') === LAST_MODIFIED) return fileAnswer(304, '', headers)
-  return fileAnswer(200, page(version), { ...headers, 'Content-Type': 'text/html;charset=utf-8' })
+  const policy = contentPolicy(configuration, 'utils')
+  return fileAnswer(200, page(version), { ...headers, ...policy, 'Content-Type': 'text/html;charset=utf-8' })
 }
 
 const YEAR_SECONDS = 31_536_000

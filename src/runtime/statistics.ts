@@ -90,8 +90,8 @@ export class Statistics {
   /** One that is not known has no description and no numbers. */
   one(section: string, name: string, windowSeconds: number): Statistic {
     const meter = this.#meters.get(section)?.get(name)
+    if (!meter) return { description: '', ...NOTHING, current: null }
     const description = STATISTICS[section]?.[name] ?? ''
-    if (!meter) return { description, ...NOTHING, current: null }
     return { description, ...(this.#hasWindow(windowSeconds) ? meter.summary(windowSeconds) : NOTHING) }
   }
 

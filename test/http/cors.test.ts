@@ -43,6 +43,30 @@ describe('a request of a page from elsewhere', () => {
     expect([missing.status, missing.headers['access-control-allow-origin']]).toEqual([404, ORIGIN])
   })
 
+  it('and any other is told that replies depend on the origin', async () => {
+    const client = await server()
+    const db = await client.database()
+    await db.put('_design/d', { shows: { x: 'function() { return "x" }' } })
+    const vary = async (path: string, headers: Record<string, string> = {}, method = 'GET') =>
+      (await client.request(method, path, { headers })).headers.vary
+    for (const headers of [{}, { Origin: ORIGIN }, { Origin: 'http://none.example' }]) {
+      for (const path of [
+        '/',
+        '/none',
+        `/${db.name}`,
+        `/${db.name}/_all_docs`,
+        `/${db.name}/_changes`,
+        '/_config/a/b',
+      ]) {
+        expect(await vary(path, headers), path).toBe('Origin')
+      }
+      expect(await vary(`/${db.name}/_design/d/_show/x`, headers)).toBe('Accept, Origin')
+      expect(await vary('/', { ...headers, 'Access-Control-Request-Method': 'PUT' }, 'OPTIONS')).toBe('Origin')
+    }
+    const off = new Client((await startService()).url)
+    expect((await from(off, 'GET', '/')).headers.vary).toBeUndefined()
+  })
+
   it('is served without a word when its origin is another one', async () => {
     const client = await server()
     for (const origin of ['https://page.example:1', 'https://PAGE.example', 'null', '*']) {

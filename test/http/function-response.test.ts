@@ -60,7 +60,11 @@ describe('the response of a function', () => {
 
   it('cannot change how the reply is framed', () => {
     const framing = { 'Content-Length': '3', 'transfer-encoding': 'chunked', Connection: 'upgrade', Upgrade: 'x' }
-    expect(Object.keys(responseAnswer({ body: 'text', headers: framing }).headers)).toEqual(['Content-Type'])
+    const headers = { ...framing, DATE: 'now', server: 'mine' }
+    expect(Object.keys(responseAnswer({ body: 'text', headers }).headers)).toEqual([
+      'Content-Type',
+      'X-Content-Type-Options',
+    ])
   })
 
   it('gives way to fixed headers in any case, and wins over usual ones', () => {
@@ -69,7 +73,7 @@ describe('the response of a function', () => {
       { fixed: { ETag: '"1"' }, usual: { 'X-Usual': 'theirs', 'X-Other': 'theirs' } },
     )
     expect(headers).toMatchObject({ ETag: '"1"', 'x-usual': 'mine', 'X-Other': 'theirs' })
-    expect(Object.keys(headers).map((name) => name.toLowerCase())).toHaveLength(4)
+    expect(Object.keys(headers).map((name) => name.toLowerCase())).toHaveLength(5)
   })
 
   it('never makes a header that is two, whatever it says', () => {
