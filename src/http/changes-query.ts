@@ -75,12 +75,15 @@ function sinceOf(call: Call, parameters: ReadonlyMap<string, string>): number | 
   return given ? sequenceOf(...given) : 0
 }
 
-/** A number; as text in JSON, or followed by what other servers add to it, it counts too. */
+/**
+ * A number; as text in JSON it counts too. What other servers send, a number with more behind it, is no sequence of this
+ * one: who comes with it sees everything.
+ */
 function sequenceOf(name: string, text: string): number | 'now' {
   if (text === 'now' || text === '"now"') return 'now'
-  const [, digits] = /^"?(-?\d{1,15})(?:-[^"]*)?"?$/.exec(text) ?? []
+  const [, digits, foreign] = /^"?(-?\d{1,15})(-[^"]*)?"?$/.exec(text) ?? []
   if (digits === undefined) throw invalid(name)
-  return Math.max(0, Number(digits))
+  return foreign === undefined ? Math.max(0, Number(digits)) : 0
 }
 
 function limitOf(text: string | undefined): number {

@@ -1,12 +1,18 @@
 /** `_local_docs`: the list of local documents, which nothing else lists. */
+import type { Database } from '../database/database.ts'
+import type { LastingView } from '../database/database-view.ts'
 import { listLocalKeys, listLocalRange } from '../database/local-documents.ts'
-import { replyChunks } from '../views/query/reply-text.ts'
-import { planAllDocuments } from './all-docs-request.ts'
+import { notFound } from '../document/request-error.ts'
+import { planQuery, type QueryPlan } from '../views/query/query-plan.ts'
+import { type BegunQuery, RowQuery } from '../views/query/row-query.ts'
+import { allDocsParameters, planAllDocuments } from './all-docs-request.ts'
 import { type Answer, streamed } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { databaseOf } from './database-resource.ts'
 import { readJson } from './request-body.ts'
+import { listedQueries, queriesAnswer } from './row-answer.ts'
+import { bodyParameters } from './row-request.ts'
 
 export function getLocalDocuments(call: Call, context: HttpContext): Promise<Answer> {
   return localDocuments(call, context, undefined)
@@ -16,10 +22,24 @@ export async function postLocalDocuments(call: Call, context: HttpContext): Prom
   return localDocuments(call, context, await readJson(call, context))
 }
 
+/** `_local_docs/queries` */
+export async function postLocalDocumentsQueries(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  if (call.segment(2) !== 'queries') throw notFound('missing')
+  const common = allDocsParameters(call)
+  const plans = listedQueries(await readJson(call, context)).map((query) =>
+    planQuery([...common, ...bodyParameters(query)], {}, { hasReduce: false }),
+  )
+  return queriesAnswer(plans.map((plan) => () => openLocalDocuments(database, plan)))
+}
+
 /** Without a tag: the sequence of the database says nothing about local documents. */
 async function localDocuments(call: Call, context: HttpContext, body: unknown): Promise<Answer> {
-  const database = await databaseOf(call, context)
-  const { keys, startKey, startId, endKey, endId, ...plan } = planAllDocuments(call, body)
+  const query = openLocalDocuments(await databaseOf(call, context), planAllDocuments(call, body))
+  return streamed(query.chunks(), { release: () => query.release() })
+}
+
+function openLocalDocuments(database: Database, plan: QueryPlan): LocalDocumentsQuery {
   const view = database.lastingView()
   try {
     view.reading?.check('list')
@@ -27,12 +47,33 @@ async function localDocuments(call: Call, context: HttpContext, body: unknown): 
     view.release()
     throw error
   }
-  const start = typeof startKey === 'string' ? startKey : startId
-  const end = typeof endKey === 'string' ? endKey : endId
-  const { descending, skip, limit, includeDocs } = plan
-  const chosen = keys && (descending ? keys.toReversed() : keys).slice(skip, skip + limit)
-  const rows = chosen ? listLocalKeys(view, chosen, includeDocs) : listLocalRange(view, { ...plan, start, end })
-  return streamed(replyChunks(NOT_COUNTED, rows), { release: () => view.release() })
+  return new LocalDocumentsQuery(view, plan)
 }
 
-const NOT_COUNTED = { total_rows: null, offset: null }
+class LocalDocumentsQuery extends RowQuery {
+  readonly #view: LastingView
+  readonly #plan: QueryPlan
+
+  constructor(view: LastingView, plan: QueryPlan) {
+    super('')
+    this.#view = view
+    this.#plan = plan
+  }
+
+  override release(): void {
+    this.#view.release()
+  }
+
+  protected override async begin(): Promise<BegunQuery> {
+    const { keys, startKey, startId, endKey, endId, ...plan } = this.#plan
+    const start = typeof startKey === 'string' ? startKey : startId
+    const end = typeof endKey === 'string' ? endKey : endId
+    const { descending, skip, limit, includeDocs } = plan
+    const chosen = keys && (descending ? keys.toReversed() : keys).slice(skip, skip + limit)
+    const view = this.#view
+    return {
+      head: { total_rows: null, offset: null },
+      blocks: () => (chosen ? listLocalKeys(view, chosen, includeDocs) : listLocalRange(view, { ...plan, start, end })),
+    }
+  }
+}

@@ -25,7 +25,7 @@ import { copyDocument, deleteDocument, postDocument, putDocument } from './docum
 import { uploadForm } from './form-upload.ts'
 import { cleanUpIndexes, compactIndex, compactOwnIndex, indexInformation } from './index-resource.ts'
 import { listRows } from './list-resource.ts'
-import { getLocalDocuments, postLocalDocuments } from './local-docs-resource.ts'
+import { getLocalDocuments, postLocalDocuments, postLocalDocumentsQueries } from './local-docs-resource.ts'
 import { readLog, writeLog } from './log-resource.ts'
 import { membership, nodeResource } from './node-resource.ts'
 import { oauth } from './oauth-resource.ts'
@@ -131,6 +131,7 @@ export const routes = new RouteTable([
   route('/{db}/_design_docs/{name}', 'POST', { POST: member(postDesignDocumentsQueries) }),
   route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
   route('/{db}/_local_docs', 'GET,POST,HEAD', { GET: member(getLocalDocuments), POST: member(postLocalDocuments) }),
+  route('/{db}/_local_docs/{name}', 'POST', { POST: member(postLocalDocumentsQueries) }),
   route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
   route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
   route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),

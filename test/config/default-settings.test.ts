@@ -35,7 +35,7 @@ const EXPECTED: Record<string, Record<string, string>> = {
     require_valid_user: 'false',
     timeout: '600',
     auth_cache_size: '50',
-    allow_persistent_cookies: 'false',
+    allow_persistent_cookies: 'true',
     iterations: '10',
     min_iterations: '1',
     max_iterations: '1000000000',

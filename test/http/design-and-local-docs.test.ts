@@ -122,6 +122,19 @@ describe('_local_docs', () => {
     expect(rows.map(({ id, value }) => [id, value])).toEqual([['_local/y', { rev: '0-2' }]])
   })
 
+  it('answers several queries at once', async () => {
+    const db = await client().database()
+    for (const name of ['x', 'y']) await db.put(`_local/${name}`, {})
+    const queries = [{ limit: 1 }, { keys: ['_local/y'] }, {}]
+    const { results } = (await db.post('_local_docs/queries', { queries })).as<{ results: Listing[] }>()
+    expect(results.map(({ rows }) => rows.map(({ id }) => id))).toEqual([
+      ['_local/x'],
+      ['_local/y'],
+      ['_local/x', '_local/y'],
+    ])
+    expectRefusal(await db.post('_local_docs/other', {}), 404, 'not_found', 'missing')
+  })
+
   it('lists more than fit on a page of the store', async () => {
     const db = await client().database()
     const ids = Array.from({ length: 700 }, (_, i) => `_local/${String(i).padStart(4, '0')}`)

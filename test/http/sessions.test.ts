@@ -6,6 +6,7 @@ import { startService } from '../support/service.ts'
 const WRONG = 'Name or password is incorrect.'
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' }
 const CLEARED = 'AuthSession=; Version=1; Path=/; HttpOnly'
+const PERSISTENT = /^AuthSession=[\w-]+; Version=1; Expires=[^;]+ GMT; Max-Age=\d+; Path=\/; HttpOnly$/
 
 interface Started {
   readonly client: Client
@@ -52,7 +53,7 @@ describe('POST /_session', () => {
     const { ask } = await start()
     const reply = await ask('POST', '/_session', { headers, body })
     expect([reply.status, reply.text]).toEqual([200, '{"ok":true,"name":"bob","roles":["staff"]}\n'])
-    expect(cookieOf(reply)).toMatch(/^AuthSession=[\w-]+; Version=1; Path=\/; HttpOnly$/)
+    expect(cookieOf(reply)).toMatch(PERSISTENT)
     const session = await ask('GET', '/_session', { headers: { Cookie: cookieOf(reply).split(';')[0] } })
     expect(session.json).toEqual({
       ok: true,
@@ -228,7 +229,7 @@ describe('a cookie', () => {
     expect(await renewed('/')).toBe('')
     await until(async () => (await renewed('/')) !== '', 10_000)
     for (const path of ['/', '/none', '/_uuids', '/_config']) {
-      expect(await renewed(path), path).toMatch(/^AuthSession=[\w-]+; Version=1; Path=\/; HttpOnly$/)
+      expect(await renewed(path), path).toMatch(PERSISTENT)
     }
     const own = await started.ask('DELETE', '/_session', { headers: { Cookie } })
     expect(own.headers['set-cookie']).toEqual([CLEARED])
