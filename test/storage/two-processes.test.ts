@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { type EnvironmentOptions, LmdbEnvironment } from '../../src/storage/lmdb-environment.ts'
-import { StoreGoneError } from '../../src/storage/storage-error.ts'
+import { FileDamagedError } from '../../src/storage/storage-error.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { atWork, GROWN_ROWS, ROW_BYTES, rowKey, startOther } from './other-process.ts'
 
@@ -102,7 +102,7 @@ describe('an LMDB file that two processes have open', () => {
 describe('an LMDB file that is gone', () => {
   it.each([{}, { isReadOnly: true }])('is not made by who opens it: %o', async (options) => {
     const path = join(await temporaryFolder(), 'gone.mdb')
-    expect(() => new LmdbEnvironment(path, options)).toThrow(StoreGoneError)
+    expect(() => new LmdbEnvironment(path, options)).toThrow(FileDamagedError)
     expect(existsSync(path)).toBe(false)
     expect(existsSync(`${path}-lock`)).toBe(false)
   })

@@ -49,7 +49,7 @@ export class ProcessRunner implements IndexRunner {
   readonly #places = new FairPlaces(() => JOBS_A_PROCESS * availableParallelism())
   /** Those that need a process to themselves come one after the other. */
   readonly #alone = new FairPlaces(() => 1)
-  readonly #closing = new AbortController()
+  #isClosed = false
 
   constructor(options: ProcessRunnerOptions) {
     this.#options = options
@@ -71,7 +71,7 @@ export class ProcessRunner implements IndexRunner {
 
   /** A process takes longer to start than most work on an index: it is there when that comes. */
   prepare({ language }: ViewDesign): void {
-    if (!this.#options.isSandboxed(language) || this.#closing.signal.aborted) return
+    if (!this.#options.isSandboxed(language) || this.#isClosed) return
     const idle = [...this.#processes].find(({ load, isReserved }) => load === 0 && !isReserved)
     try {
       if (idle) idle.prepare(language)
@@ -87,17 +87,16 @@ export class ProcessRunner implements IndexRunner {
   }
 
   async close(): Promise<void> {
-    this.#closing.abort(new Error('The server is being closed.'))
+    this.#isClosed = true
     await Promise.all([...this.#processes].map((worker) => worker.close()))
   }
 
   /** Begins anew for as long as it is the process that fails, and not the job. */
   async #persist(work: IndexJob['work'], place: IndexPlace, signal: AbortSignal, listener: JobListener): Promise<void> {
-    const giveUp = AbortSignal.any([signal, this.#closing.signal])
     let reached = 0
     for (let falls = 0; ; ) {
       try {
-        return await this.#do(work, place, giveUp, falls >= FALLS_TO_BE_ALONE, {
+        return await this.#do(work, place, signal, falls >= FALLS_TO_BE_ALONE, {
           ...listener,
           onProgress: (progress) => {
             if (progress.updateSequence > reached) falls = 0
@@ -106,10 +105,10 @@ export class ProcessRunner implements IndexRunner {
           },
         })
       } catch (error) {
-        if (!(error instanceof ProcessEndedError) || place.store.dropped) throw error
+        if (!(error instanceof ProcessEndedError) || place.store.dropped || this.#isClosed) throw error
         if (++falls > MOST_FALLS) throw keepsFailing(error)
         const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (falls - 1))
-        await pause(pauseMs, undefined, { signal: giveUp }).catch(() => giveUp.throwIfAborted())
+        await pause(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted())
       }
     }
   }
@@ -174,7 +173,7 @@ export class ProcessRunner implements IndexRunner {
 
   /** The one that has the index open already; else one without work, or a new one, or that with the least. */
   #processFor(index: string, isAlone: boolean): WorkerProcess {
-    this.#closing.signal.throwIfAborted()
+    if (this.#isClosed) throw new Error('The server is being closed.')
     const all = [...this.#processes]
     const busyWithIt = all.find((worker) => worker.worksOn(index))
     if (busyWithIt) return busyWithIt

@@ -138,21 +138,22 @@ export class WorkerProcess {
    * when the process has closed the files, or is gone.
    */
   do(job: IndexJob, leases: JobLeases, signal: AbortSignal, listener: JobListener): Promise<void> {
-    const ending = AbortSignal.any([signal, leases.database.revoked, leases.index.revoked])
-    ending.throwIfAborted()
+    const reasons = [signal, leases.database.revoked, leases.index.revoked]
+    for (const reason of reasons) reason.throwIfAborted()
     if (this.#isGone) throw new ProcessEndedError('it ended before the job began')
     const number = ++this.#lastJob
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     let impatience: NodeJS.Timeout | undefined
     const abort = () => {
-      this.send({ type: 'abort', job: number, error: encodeError(ending.reason) })
-      impatience = setTimeout(() => this.#kill('An aborted job does not end.'), GRACE_MS)
+      const error = reasons.find(({ aborted }) => aborted)?.reason
+      this.send({ type: 'abort', job: number, error: encodeError(error) })
+      impatience ??= setTimeout(() => this.#kill('An aborted job does not end.'), GRACE_MS)
     }
     const forget = () => {
       clearTimeout(impatience)
-      ending.removeEventListener('abort', abort)
+      for (const reason of reasons) reason.removeEventListener('abort', abort)
     }
-    ending.addEventListener('abort', abort)
+    for (const reason of reasons) reason.addEventListener('abort', abort)
     clearTimeout(this.#idle)
     this.#jobs.set(number, { ...listener, index: job.index.name, leases, resolve, reject, forget, isDone: false })
     this.#watchOver()
