@@ -3,13 +3,15 @@
  * lie before it is asked of the rank tree, so skipping costs no more than starting. When its reader stalls the list goes
  * on, after the last document sent, from a newer state: what is there all the time is listed once.
  */
+import { rangeAfter } from '../storage/long-key.ts'
 import type { KeyRange } from '../storage/store.ts'
 import type { Database } from './database.ts'
 import type { LastingView } from './database-view.ts'
 import { type DocumentsWanted, listedDocuments, listedRows } from './document-listing.ts'
-import { after, type IdBounds, idBounds, type ListedIds } from './id-bounds.ts'
+import { type IdBounds, idBounds, type ListedIds } from './id-bounds.ts'
 import { afterPrefix, DOCUMENT_PREFIX } from './keys.ts'
 import { listWithContents } from './listed-texts.ts'
+import { LiveDocuments } from './live-documents.ts'
 import type { RowBlocks } from './row-block.ts'
 
 export interface AllDocumentsQuery extends ListedIds {
@@ -62,12 +64,13 @@ async function listBounds(database: Database, view: LastingView, query: AllDocum
   const { from, to } = boundsOf(query)
   const { ranks } = database
   const { snapshot } = view
+  const live = new LiveDocuments(ranks, view)
   const first = from ? await ranks.rank(snapshot, from) : 0
   if (!query.descending && query.skip === 0) {
     // Where the range ends need not be known before it is read.
     if (query.limit === 0 || (from && to && Buffer.compare(from, to) >= 0)) return { offset: first, async *rows() {} }
     const range: KeyRange = { from: rowBound(from), to: rowBound(to, AFTER_ALL) }
-    return { offset: first, rows: () => rowsOf(view, range, query) }
+    return { offset: first, rows: () => rowsOf(view, live, range, query) }
   }
   const total = await ranks.total(snapshot)
   const last = to ? await ranks.rank(snapshot, to) : total
@@ -75,12 +78,12 @@ async function listBounds(database: Database, view: LastingView, query: AllDocum
   const skip = Math.min(query.skip, inRange)
   const offset = (query.descending ? total - last : first) + skip
   if (skip === inRange || query.limit === 0) return { offset, async *rows() {} }
-  const beginning =
-    skip === 0 ? undefined : await ranks.select(snapshot, query.descending ? last - 1 - skip : first + skip)
-  const range: KeyRange = query.descending
-    ? { from: rowBound(from), to: beginning ? after(rowKey(beginning)) : rowBound(to, AFTER_ALL), reverse: true }
-    : { from: beginning ? rowKey(beginning) : rowBound(from), to: rowBound(to, AFTER_ALL) }
-  return { offset, rows: () => rowsOf(view, range, query) }
+  const range: KeyRange = { from: rowBound(from), to: rowBound(to, AFTER_ALL), reverse: query.descending }
+  if (skip === 0) return { offset, rows: () => rowsOf(view, live, range, query) }
+  // After the last one that is skipped: long keys do not lie in the order of their bytes, but each has its place.
+  const skipped = await ranks.select(snapshot, query.descending ? last - skip : first + skip - 1)
+  const rest = skipped ? rangeAfter(range, rowKey(skipped)) : range
+  return { offset, rows: () => rowsOf(view, live, rest, query) }
 }
 
 const AFTER_ALL = afterPrefix(DOCUMENT_PREFIX)
@@ -108,9 +111,14 @@ function rowBound(idBytes: Buffer | undefined, open: Buffer = DOCUMENT_PREFIX): 
   return idBytes ? rowKey(idBytes) : open
 }
 
-function rowsOf(view: LastingView, range: KeyRange, { limit, documents }: AllDocumentsQuery): RowBlocks {
-  if (!documents) return listedRows(view, range, limit)
+function rowsOf(
+  view: LastingView,
+  live: LiveDocuments,
+  range: KeyRange,
+  { limit, documents }: AllDocumentsQuery,
+): RowBlocks {
+  if (!documents) return listedRows(view, live, range, limit)
   return documents.contents
-    ? listWithContents(view, range, limit, documents)
-    : listedDocuments(view, range, limit, documents)
+    ? listWithContents(view, live, range, limit, documents)
+    : listedDocuments(view, live, range, limit, documents)
 }

@@ -12,6 +12,7 @@ import type { LastingView } from './database-view.ts'
 import { stubText } from './document-rendering.ts'
 import { DOCUMENT_PREFIX, idOfDocumentKey } from './keys.ts'
 import { ListedRows } from './listed-rows.ts'
+import type { LiveDocuments } from './live-documents.ts'
 import { RecordReader } from './record-reader.ts'
 import { decodeBody, plainTextAt } from './stored-body.ts'
 
@@ -25,7 +26,12 @@ export interface DocumentsWanted {
 }
 
 /** Rows without their documents. */
-export async function* listedRows(view: LastingView, range: KeyRange, limit: number): AsyncGenerator<ListedRows> {
+export async function* listedRows(
+  view: LastingView,
+  live: LiveDocuments,
+  range: KeyRange,
+  limit: number,
+): AsyncGenerator<ListedRows> {
   const record = new RecordReader()
   let left = limit
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
@@ -38,7 +44,7 @@ export async function* listedRows(view: LastingView, range: KeyRange, limit: num
       rows.end()
     }
     left -= rows.length
-    rest = page.next
+    rest = rows.length > 0 ? page.next : await live.after(page)
     if (rows.length > 0) yield rows
   }
 }
@@ -46,11 +52,12 @@ export async function* listedRows(view: LastingView, range: KeyRange, limit: num
 /** Rows with their documents, but without contents of attachments. */
 export async function* listedDocuments(
   view: LastingView,
+  live: LiveDocuments,
   range: KeyRange,
   limit: number,
   wanted: DocumentsWanted,
 ): AsyncGenerator<ListedRows> {
-  const listing = new DocumentListing(view, range, wanted)
+  const listing = new DocumentListing(view, live, range, wanted)
   for (let left = limit; left > 0; ) {
     const rows = await listing.next(left)
     if (!rows) return
@@ -91,6 +98,7 @@ interface Portion {
 
 class DocumentListing {
   readonly #view: LastingView
+  readonly #live: LiveDocuments
   readonly #range: KeyRange
   readonly #wanted: DocumentsWanted
   readonly #record = new RecordReader()
@@ -101,8 +109,9 @@ class DocumentListing {
   #renewals = 0
   #row = 0
 
-  constructor(view: LastingView, range: KeyRange, wanted: DocumentsWanted) {
+  constructor(view: LastingView, live: LiveDocuments, range: KeyRange, wanted: DocumentsWanted) {
     this.#view = view
+    this.#live = live
     this.#range = range
     this.#rest = range
     this.#wanted = wanted
@@ -116,6 +125,7 @@ class DocumentListing {
       const page = this.#pageAtHand() ?? (await this.#readPage(this.#rest, limit))
       const portion = this.#portion(page, limit)
       if (portion.rows.length > 0) return await this.#write(portion)
+      this.#rest = await this.#live.after(page)
     }
     return undefined
   }

@@ -13,6 +13,7 @@ import type { DocumentsWanted } from './document-listing.ts'
 import { summarizeRecord } from './document-record.ts'
 import { inlineText, stubText } from './document-rendering.ts'
 import { documentKey, idOfDocumentKey } from './keys.ts'
+import type { LiveDocuments } from './live-documents.ts'
 import type { OpenedDocument } from './open-document.ts'
 import { ATTEMPTS, contentsMissing } from './open-kept.ts'
 import type { PieceableText, RowBlocks } from './row-block.ts'
@@ -49,6 +50,7 @@ export async function* listKeys(
 /** The rows of a range of ids with their documents, contents and all. */
 export async function* listWithContents(
   view: LastingView,
+  live: LiveDocuments,
   range: KeyRange,
   limit: number,
   documents: DocumentsWanted,
@@ -56,7 +58,7 @@ export async function* listWithContents(
   let left = limit
   let inVain = 0
   for (let rest: KeyRange | undefined = range; rest && left > 0; ) {
-    const { rows, next, renewals } = await findRows(view, rest, left)
+    const { rows, next, renewals } = await findRows(view, live, rest, left)
     let unsent: KeyRange = rest
     rest = next
     for (const portion of portions(rows, bytesOf)) {
@@ -149,7 +151,7 @@ interface FoundRows {
 }
 
 /** The live documents of the next page. */
-async function findRows(view: LastingView, range: KeyRange, limit: number): Promise<FoundRows> {
+async function findRows(view: LastingView, live: LiveDocuments, range: KeyRange, limit: number): Promise<FoundRows> {
   using _pin = view.pin()
   const page = await view.snapshot.page(range)
   const rows: FoundRow[] = []
@@ -157,7 +159,8 @@ async function findRows(view: LastingView, range: KeyRange, limit: number): Prom
     const summary = summarizeRecord(page.value(row))
     if (!summary.deleted) rows.push({ id: idOfDocumentKey(page.key(row)), ...summary })
   }
-  return { rows, next: page.next, renewals: view.renewals }
+  const next = rows.length > 0 ? page.next : await live.after(page)
+  return { rows, next, renewals: view.renewals }
 }
 
 function liveRow({ id, winner }: FoundRow, textOf: TextOf | undefined): PieceableText {
