@@ -21,7 +21,7 @@ import { FairPlaces } from './functions/fair-places.ts'
 import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers.ts'
 import { createApp } from './http/app.ts'
-import { isOfListeners, listenerPlans, wantedConnections } from './http/listener-plan.ts'
+import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners.ts'
 import { passingSockets } from './http/listening-sockets.ts'
 import { requestSettings } from './http/request-settings.ts'
@@ -146,7 +146,9 @@ class RunningService implements Service {
     this.#statistics = new Statistics(statisticsSettings(configuration))
     this.#statistics.gauge('service', 'open_databases', () => openDatabases(this.#parts))
     this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
-    this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? passingSockets)
+    this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? passingSockets, () =>
+      connectionLimits(configuration),
+    )
     this.#uriFile = new UriFile(log.log)
     this.#forget = [
       configuration.beforeChange((change) => this.#check(change)),

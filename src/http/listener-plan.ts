@@ -4,6 +4,7 @@ import { isAbsolute, resolve } from 'node:path'
 import type { TlsOptions } from 'node:tls'
 import type { Configuration, SettingChange } from '../config/configuration.ts'
 import { termPairs } from '../config/term-text.ts'
+import { type ConnectionLimits, DEFAULT_LIMITS } from '../wire/connection-limits.ts'
 import type { ListenerPlan } from './listener.ts'
 import type { ListenerPlans } from './listeners.ts'
 
@@ -33,6 +34,15 @@ export function listenerPlans(configuration: Configuration, { folder, connection
 export function wantedConnections(configuration: Configuration): number {
   const options = termPairs(configuration.get('httpd', 'server_options'))
   return numberOr(options.get('max'), configuration.integer('httpd', 'max_connections'))
+}
+
+/** How long connections may take; read whenever it counts. */
+export function connectionLimits(configuration: Configuration): ConnectionLimits {
+  return {
+    ...DEFAULT_LIMITS,
+    bodyMs: configuration.integer('httpd', 'body_timeout'),
+    bodyBytesPerSecond: configuration.integer('httpd', 'min_body_rate'),
+  }
 }
 
 /** Whether a change is one that listeners must follow. */

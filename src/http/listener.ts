@@ -3,6 +3,7 @@ import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import type { Log } from '../runtime/log.ts'
 import { Connection, type RequestHandler } from '../wire/connection.ts'
+import type { ConnectionLimits } from '../wire/connection-limits.ts'
 import { Refusal } from '../wire/refusal.ts'
 import { SERVER_LINE } from './answer.ts'
 import type { ListeningAddress, ListeningSockets } from './listening-sockets.ts'
@@ -25,6 +26,8 @@ export interface ListenerContext {
   readonly sockets: ListeningSockets
   readonly open: OpenConnections
   readonly log: Log
+  /** Asked whenever they count: they may change. */
+  readonly limits: () => ConnectionLimits
 }
 
 interface Clients {
@@ -74,12 +77,18 @@ export class Listener {
     server.removeAllListeners('error').on('error', (error) => {
       log.error('A connection was not accepted.', { error: error.message })
     })
-    const listener = new Listener(plan, portOf(server) ?? port, server, { connections, sockets })
+    const listener = new Listener(plan, portOf(server) ?? port, server, { connections, sockets }, context.limits)
     if (!kept) listening.keep(listener.address, server)
     return listener
   }
 
-  private constructor(plan: ListenerPlan, port: number, server: Server, { connections, sockets }: Clients) {
+  private constructor(
+    plan: ListenerPlan,
+    port: number,
+    server: Server,
+    { connections, sockets }: Clients,
+    limits: () => ConnectionLimits,
+  ) {
     this.plan = plan
     this.port = port
     this.#server = server
@@ -87,7 +96,8 @@ export class Listener {
     this.#sockets = sockets
     const look = setInterval(() => {
       const nowMs = performance.now()
-      for (const connection of connections) connection.look(nowMs)
+      const now = limits()
+      for (const connection of connections) connection.look(nowMs, now)
     }, LOOK_MS).unref()
     server.once('close', () => clearInterval(look))
   }

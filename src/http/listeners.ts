@@ -3,6 +3,7 @@
 import { createServer } from 'node:net'
 import type { Log } from '../runtime/log.ts'
 import type { RequestHandler } from '../wire/connection.ts'
+import { type ConnectionLimits, DEFAULT_LIMITS } from '../wire/connection-limits.ts'
 import { Listener, type ListenerContext, type ListenerPlan, listenFailure } from './listener.ts'
 import type { ListeningSockets } from './listening-sockets.ts'
 import { OpenConnections } from './open-connections.ts'
@@ -23,13 +24,15 @@ const CLOSING_LIMIT_MS = 10_000
 export class Listeners {
   readonly #log: Log
   readonly #sockets: ListeningSockets
+  readonly #limits: () => ConnectionLimits
   readonly #open = new OpenConnections()
   readonly #leaving = new Set<Promise<void>>()
   #plain: Listener | undefined
   #secure: Listener | undefined
 
-  constructor(log: Log, sockets: ListeningSockets) {
+  constructor(log: Log, sockets: ListeningSockets, limits: () => ConnectionLimits = () => DEFAULT_LIMITS) {
     this.#log = log
+    this.#limits = limits
     this.#sockets = sockets
   }
 
@@ -110,7 +113,7 @@ export class Listeners {
   }
 
   #context(handler: RequestHandler): ListenerContext {
-    return { handler, sockets: this.#sockets, open: this.#open, log: this.#log }
+    return { handler, sockets: this.#sockets, open: this.#open, log: this.#log, limits: this.#limits }
   }
 
   /** Its socket is kept where the next one listens on the same address. */

@@ -5,6 +5,7 @@
 import type { Socket } from 'node:net'
 import { type Arrival, serveTogether } from './arrivals.ts'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
+import { BodyProgress, type ConnectionLimits, DEFAULT_LIMITS } from './connection-limits.ts'
 import { type BodySource, IncomingBody } from './incoming-body.ts'
 import { afterEmptyLines, PartialHead } from './partial-head.ts'
 import { Refusal } from './refusal.ts'
@@ -12,6 +13,7 @@ import { Reply, type ReplySink } from './reply.ts'
 import { refusalReply } from './reply-head.ts'
 import { type Ends, Request } from './request.ts'
 import { parseHead, type RequestHead, tooLongHead } from './request-head.ts'
+import { unsentBytes } from './unsent-bytes.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 
@@ -22,9 +24,6 @@ const AHEAD_LIMIT_BYTES = 64 * 1024
 const TURN_LIMIT_BYTES = 512 * 1024
 /** Of what waits for its turn: more of them are joined. */
 const PIECES_LIMIT = 64
-const HEAD_WAIT_MS = 30_000
-/** For the next request, for more of a body, for a client to take what it asked for. */
-const SILENCE_LIMIT_MS = 300_000
 /** A client that is still sending gets time to read why it was refused. */
 const LINGERING_LIMIT_MS = 5_000
 
@@ -44,7 +43,9 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   /** The head that has begun to come in. */
   #partialHead: PartialHead | undefined
   /** The request that is not answered yet, and its reply. */
-  #exchange: { readonly body: IncomingBody; readonly reply: Reply } | undefined
+  #exchange:
+    | { readonly body: IncomingBody; readonly reply: Reply; readonly progress: BodyProgress | undefined }
+    | undefined
   /** Of a body that is still coming in. */
   #decoder: BodyDecoder | undefined
   /** The client waits for a go-ahead before it sends its body. */
@@ -55,7 +56,9 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   #isFull = false
   /** Something came in and was not looked at yet. */
   #hasArrived = false
-  /** When something came in last; within a head, when that began. */
+  /** Of replies, when that was looked at last. */
+  #unsentBytes = 0
+  /** When something came in last, or was taken; within a head, when that began. */
   #sinceMs = performance.now()
 
   /** Every refusal has these header lines; replies have those of their handler. */
@@ -91,17 +94,35 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     return this.#decoder === undefined && !this.#isLeaving
   }
 
-  /** To be called now and then: gives up what has been silent for too long. */
-  look(nowMs: number): void {
+  /** To be called now and then: gives up what makes no progress, or too little. */
+  look(nowMs: number, limits: ConnectionLimits = DEFAULT_LIMITS): void {
+    if (this.#exchange || this.#isStalled) this.#noteTaken(nowMs)
     const silentMs = nowMs - this.#sinceMs
     if (this.#state === 'lingering') {
       if (silentMs > LINGERING_LIMIT_MS) this.#socket.destroy()
     } else if (this.#exchange) {
-      const isAwaited = this.#exchange.body.isAwaited || this.#socket.writableNeedDrain
-      if (isAwaited && silentMs > SILENCE_LIMIT_MS) this.#socket.destroy()
+      if (this.#isBodyTooSlow(nowMs, limits)) {
+        this.#refuse(new Refusal(408, 'The request body was not sent in time.'))
+      } else if (this.#socket.writableNeedDrain && silentMs > limits.silenceMs) this.#socket.destroy()
     } else if (this.#isWithinHead && !this.#isStalled) {
-      if (silentMs > HEAD_WAIT_MS) this.#refuse(new Refusal(408, 'The request head was not sent in time.'))
-    } else if (silentMs > SILENCE_LIMIT_MS) this.#socket.destroy()
+      if (silentMs > limits.headMs) this.#refuse(new Refusal(408, 'The request head was not sent in time.'))
+    } else if (silentMs > limits.silenceMs) this.#socket.destroy()
+  }
+
+  /** A client that takes something of a reply, be it ever so little, is not silent. */
+  #noteTaken(nowMs: number): void {
+    if (!this.#socket.writableNeedDrain) return
+    const unsent = unsentBytes(this.#socket)
+    if (unsent === this.#unsentBytes) return
+    this.#unsentBytes = unsent
+    this.#sinceMs = nowMs
+  }
+
+  #isBodyTooSlow(nowMs: number, limits: ConnectionLimits): boolean {
+    if (!this.#exchange || !this.#decoder) return false
+    const { body, progress } = this.#exchange
+    if (body.isAwaited && nowMs - this.#sinceMs > limits.silenceMs) return true
+    return progress?.isTooSlow(nowMs, body.receivedBytes, body.isAwaited, limits) ?? false
   }
 
   serve(): void {
@@ -279,7 +300,7 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     const { isOldVersion, keepsAlive, framing } = head
     const body = new IncomingBody(this, framing === 0)
     const reply = new Reply(this, { isHeadOnly: head.method === 'HEAD', isOldVersion, keepsAlive })
-    this.#exchange = { body, reply }
+    this.#exchange = { body, reply, progress: framing === 0 ? undefined : new BodyProgress() }
     this.#expectsGoAhead = !isOldVersion && framing !== 0 && expectsGoAhead(head)
     if (framing !== 0) {
       this.#decoder = bodyDecoder(framing)

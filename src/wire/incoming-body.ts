@@ -33,6 +33,7 @@ let unreadBytes = 0
 export class IncomingBody {
   readonly #source: BodySource
   readonly #unread = new JoinedPieces()
+  #receivedBytes = 0
   #isResting = false
   #state: 'incomplete' | 'complete' | 'broken'
   #trailers: RequestHeaders | undefined
@@ -46,6 +47,11 @@ export class IncomingBody {
   /** Whether all of it has come in, be it read or not. */
   get isComplete(): boolean {
     return this.#state === 'complete'
+  }
+
+  /** What has come in so far. */
+  get receivedBytes(): number {
+    return this.#receivedBytes
   }
 
   /** Whether somebody waits for more of it. */
@@ -92,6 +98,7 @@ export class IncomingBody {
   push(piece: Buffer): void {
     this.#unread.add(piece)
     unreadBytes += piece.length
+    this.#receivedBytes += piece.length
     const limit = unreadBytes > ALL_UNREAD_LIMIT_BYTES ? 0 : UNREAD_LIMIT_BYTES
     if (this.#unread.sizeBytes > limit && !this.#isResting) {
       this.#isResting = true

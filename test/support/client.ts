@@ -272,6 +272,10 @@ export class RawConnection {
     this.#socket.pause()
   }
 
+  resume(): void {
+    this.#socket.resume()
+  }
+
   async closed(): Promise<string> {
     await until(async () => this.#ended)
     return this.#received

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RequestHandler } from '../../src/wire/connection.ts'
+import { DEFAULT_LIMITS } from '../../src/wire/connection-limits.ts'
 import { BrokenOffError } from '../../src/wire/incoming-body.ts'
 import type { Reply } from '../../src/wire/reply.ts'
 import { nodeServer, type Understood, wireServer } from './wire-server.ts'
@@ -374,7 +375,11 @@ describe('a connection', () => {
   it.each([
     ['without a request is let go', '', ''],
     ['that does not get to the end of a head is told so', 'GET / HTTP/1.1\r\nHost', 'HTTP/1.1 408 Request Timeout'],
-    ['that does not get to the end of a body is cut', `PUT / HTTP/1.1\r\n${HEAD}Content-Length: 3\r\n\r\na`, ''],
+    [
+      'that does not get to the end of a body is told so',
+      `PUT / HTTP/1.1\r\n${HEAD}Content-Length: 3\r\n\r\na`,
+      'HTTP/1.1 408 Request Timeout',
+    ],
   ])('%s, when it is silent for too long', async (_, sent, expected) => {
     const { open, connections } = await wireServer(echo)
     const connection = await open()
@@ -384,6 +389,56 @@ describe('a connection', () => {
     connections[0]?.look(performance.now())
     connections[0]?.look(performance.now() + LONG_MS)
     expect((await connection.closed()).split('\r\n')[0]).toBe(expected)
+  })
+
+  it.each([
+    ['trickles is told so', 1, DEFAULT_LIMITS, '408'],
+    ['comes slowly is read on', 100_000, DEFAULT_LIMITS, undefined],
+    ['takes too long in all is told so', 100_000, { ...DEFAULT_LIMITS, bodyMs: 150_000 }, '408'],
+  ])('whose body %s', async (_, sentBytes, limits, expected) => {
+    const { open, connections } = await wireServer(async ({ body }) => {
+      await body.collect(1_000_000).catch(() => undefined)
+    })
+    const connection = await open()
+    connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: 200000\r\n\r\n${'x'.repeat(sentBytes)}`)
+    await expect.poll(() => connections.length).toBe(1)
+    await delay(50)
+    const now = performance.now()
+    connections[0]?.look(now + 100_000, limits)
+    connections[0]?.look(now + 200_000, limits)
+    if (expected !== undefined) await connection.closed()
+    expect(connection.statuses[0]).toBe(expected)
+    connection.end()
+  })
+
+  it('is not cut off while its client takes something, however slowly', async () => {
+    const { open, connections } = await wireServer(async (_, reply) => {
+      reply.begin(200, '')
+      for (let i = 0; i < 10; i++) if (!reply.write(Buffer.alloc(8_000_000))) await reply.taken()
+      reply.end()
+    })
+    const connection = await open()
+    connection.pause()
+    connection.write(`GET / HTTP/1.1\r\n${LAST}`)
+    await expect.poll(() => connections.length).toBe(1)
+    await delay(50)
+    const [served] = connections
+    let nowMs = performance.now()
+    for (let taken = 0; taken < 3; taken++) {
+      // The client takes a part of what was written.
+      const before = connection.received.length
+      connection.resume()
+      await expect.poll(() => connection.received.length, { timeout: 20_000 }).toBeGreaterThan(before + 1_000_000)
+      connection.pause()
+      nowMs += 200_000
+      served?.look(nowMs)
+      expect(served?.isOpen).toBe(true)
+    }
+    await delay(50)
+    served?.look(nowMs)
+    served?.look(nowMs + 301_000)
+    connection.resume()
+    expect((await connection.closed()).length).toBeLessThan(80_000_000)
   })
 
   it('whose request takes long is left alone', async () => {

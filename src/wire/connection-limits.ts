@@ -1,0 +1,36 @@
+/** How long a connection may take for what it does. Honest clients on bad lines come nowhere near. */
+export interface ConnectionLimits {
+  /** For the head of a request. */
+  readonly headMs: number
+  /** For the next request, for more of a body, for a client to take anything of what it asked for. */
+  readonly silenceMs: number
+  /** For a whole body. */
+  readonly bodyMs: number
+  /** What a body brings at least, on the average of the time that the server waited for it. */
+  readonly bodyBytesPerSecond: number
+}
+
+export const DEFAULT_LIMITS: ConnectionLimits = {
+  headMs: 30_000,
+  silenceMs: 300_000,
+  bodyMs: 6 * 3_600_000,
+  bodyBytesPerSecond: 500,
+}
+
+/** So long a body may bring nothing before its rate counts. */
+const BODY_GRACE_MS = 120_000
+
+/** How a body comes in, looked at now and then. */
+export class BodyProgress {
+  readonly #begunMs = performance.now()
+  #lookedMs = this.#begunMs
+  #waitedMs = 0
+
+  /** Whether the client takes too long, given what it has sent so far and whether the server waits for more now. */
+  isTooSlow(nowMs: number, receivedBytes: number, isAwaited: boolean, limits: ConnectionLimits): boolean {
+    if (isAwaited) this.#waitedMs += nowMs - this.#lookedMs
+    this.#lookedMs = nowMs
+    if (nowMs - this.#begunMs > limits.bodyMs) return true
+    return this.#waitedMs > BODY_GRACE_MS + (receivedBytes / limits.bodyBytesPerSecond) * 1000
+  }
+}
