@@ -14,8 +14,15 @@ export interface ReadRecord {
 }
 
 export async function readRecords(snapshot: Snapshot, ids: readonly string[]): Promise<ReadRecord[]> {
-  const records = await wholeRecords(snapshot, ids, ids.map(documentKey))
-  return ids.map((id, i) => ({ id, record: records[i] }))
+  const slice = new TimeSlice()
+  const read: ReadRecord[] = []
+  for (let first = 0; first < ids.length; first += RECORDS_A_PORTION) {
+    const some = ids.slice(first, first + RECORDS_A_PORTION)
+    const records = await wholeRecords(snapshot, some, some.map(documentKey))
+    for (const [i, id] of some.entries()) read.push({ id, record: records[i] })
+    if (slice.isOverNow) await slice.pause()
+  }
+  return read
 }
 
 /** The same for somebody who has the keys; records only. */

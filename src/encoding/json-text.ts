@@ -18,7 +18,7 @@ export interface ScannedDocument {
   readonly body: Buffer
   /** The Erlang term of the body, without the version byte: the part of the revision id that the content decides. */
   readonly term: Buffer
-  /** The members whose names begin with an underscore, in order. */
+  /** The members whose names begin with an underscore, in order; the first 64. */
   readonly specials: readonly SpecialMember[]
 }
 
@@ -151,30 +151,19 @@ export class JsonReader {
   }
 }
 
-/** In the order in which they came first. Usually a few; of many, however strange, each is found at once too. */
+/** In the order in which they came first. There are few with a meaning: of very many the first tell enough. */
 class SpecialMembers {
   readonly list: SpecialMember[] = []
-  #byName: Map<string, SpecialMember> | undefined
 
   set(name: string, value: string | Buffer): void {
-    const known = this.#find(name)
-    if (known) {
-      known.value = value
-      return
-    }
-    const member = { name, value }
-    this.list.push(member)
-    this.#byName?.set(name, member)
-    if (this.list.length === MOST_LISTED) this.#byName = new Map(this.list.map((each) => [each.name, each]))
-  }
-
-  #find(name: string): SpecialMember | undefined {
-    if (this.#byName) return this.#byName.get(name)
-    return this.list.length === 0 ? undefined : this.list.find((each) => each.name === name)
+    const known = this.list.length === 0 ? undefined : this.list.find((each) => each.name === name)
+    if (known) known.value = value
+    else if (this.list.length < MOST_SPECIALS) this.list.push({ name, value })
   }
 }
 
-const MOST_LISTED = 16
+/** Several times as many as have a meaning. */
+const MOST_SPECIALS = 64
 
 /** Members of replication documents: they begin with an underscore, and yet belong to the body. */
 const REPLICATION_MEMBERS = new Set([

@@ -1,7 +1,8 @@
 /**
- * Has large bodies read by a thread of their own, one for the whole process, started when it is needed. A scan hands over
- * one result at a time, when it is asked for the next: nothing piles up, and the main thread does a little at a time.
+ * Has large bodies read by threads of their own, few for the whole process, started when they are needed. A scan hands
+ * over one result at a time, when it is asked for the next: nothing piles up, and the main thread does a little at a time.
  */
+import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { tooLarge } from '../../document/request-error.ts'
@@ -27,13 +28,22 @@ interface Asking {
 
 /** The results of a scan of a text, which must not be used any more by whoever hands it over. */
 export async function* scanned(scan: Scan, text: Buffer): AsyncGenerator<ScanResult, void, void> {
-  current ??= new ScanThread(() => {
-    current = undefined
-  })
-  yield* current.scan(scan, text)
+  yield* leastBusyThread().scan(scan, text)
 }
 
-let current: ScanThread | undefined
+/** One that works on a body for long must not keep all others waiting. */
+const MOST_THREADS = Math.max(2, Math.min(4, availableParallelism()))
+
+const threads = new Set<ScanThread>()
+
+function leastBusyThread(): ScanThread {
+  let least: ScanThread | undefined
+  for (const thread of threads) if (!least || thread.load < least.load) least = thread
+  if (least && (least.load === 0 || threads.size >= MOST_THREADS)) return least
+  const thread = new ScanThread(() => threads.delete(thread))
+  threads.add(thread)
+  return thread
+}
 
 class ScanThread {
   readonly #worker: Worker
@@ -52,6 +62,11 @@ class ScanThread {
     this.#worker.on('message', (message: FromScanThread) => this.#receive(message))
     this.#worker.on('error', (error) => this.#fail(error))
     this.#worker.on('exit', () => this.#fail(new Error('The scan thread ended.')))
+  }
+
+  /** Bodies that it works on. */
+  get load(): number {
+    return this.#jobs.size
   }
 
   async *scan(scan: Scan, text: Buffer): AsyncGenerator<ScanResult, void, void> {
