@@ -9,13 +9,19 @@ export const output = new TextOutput()
  * left out of what is kept.
  */
 export class JsonCursor {
-  readonly text: Buffer
-  protected readonly view: DataView
+  text: Buffer
+  protected view: DataView
   position = 0
   /** Whether a scan is under way, whose text is kept; between scans the space is another reader's. */
   protected isKeeping = false
 
   constructor(text: Buffer) {
+    this.text = text
+    this.view = new DataView(text.buffer, text.byteOffset, text.byteLength)
+  }
+
+  /** From here on this is the text: the one before, or a beginning of it. */
+  readFrom(text: Buffer): void {
     this.text = text
     this.view = new DataView(text.buffer, text.byteOffset, text.byteLength)
   }

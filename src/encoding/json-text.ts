@@ -38,6 +38,11 @@ export function scanDocument(text: Buffer): ScannedDocument {
   return document
 }
 
+/** A value is longer than it may be to be read at once. */
+export class LongValueError extends Error {
+  override readonly name = 'LongValueError'
+}
+
 export class JsonReader {
   readonly #scanner: JsonScanner
 
@@ -133,6 +138,25 @@ export class JsonReader {
     const body = scanner.copyText()
     if (scanner.hasDuplicates) return { ...scanned(keepLastOfDuplicates(body)), specials: specials.list }
     return { body, term: scanner.copyTerm(), specials: specials.list }
+  }
+
+  /**
+   * What `read` makes of the next value, which must end within so many bytes. Otherwise, and where it is no JSON, throws
+   * `LongValueError`: nobody looked further to tell the two apart.
+   */
+  within<T>(limitBytes: number, read: () => T): T {
+    const scanner = this.#scanner
+    const whole = scanner.text
+    const end = scanner.position + limitBytes
+    if (whole.length <= end) return read()
+    scanner.readFrom(whole.subarray(0, end))
+    try {
+      return read()
+    } catch (error) {
+      throw error instanceof JsonTextError ? new LongValueError() : error
+    } finally {
+      scanner.readFrom(whole)
+    }
   }
 
   /** Nothing but white space may be left. */

@@ -11,14 +11,17 @@ export interface BulkSwitches {
 export class BulkReading {
   readonly #reader: JsonReader
   readonly #mostDocuments: number
+  readonly #longestBytes: number
   #newEdits: unknown = true
   #allOrNothing: unknown = false
   #refusal: Error | undefined
   #hasDocuments = false
 
-  constructor(text: Buffer, mostDocuments: number) {
+  /** A value of more bytes is a `LongValueError`. */
+  constructor(text: Buffer, mostDocuments: number, longestBytes = Number.POSITIVE_INFINITY) {
     this.#reader = new JsonReader(text)
     this.#mostDocuments = mostDocuments
+    this.#longestBytes = longestBytes
   }
 
   /**
@@ -28,17 +31,21 @@ export class BulkReading {
   *documents(): Generator<SentDocument | 'anew', void, void> {
     const reader = this.#reader
     if (reader.kind() !== 'object') {
-      reader.skip()
+      this.#read(() => reader.skip())
       reader.end()
       throw badRequest('Request body must be a JSON object')
     }
     for (const name of reader.members()) {
-      if (name === 'new_edits') this.#newEdits = reader.value()
-      else if (name === 'all_or_nothing') this.#allOrNothing = reader.value()
-      else if (name === 'docs') {
+      if (name === 'new_edits') this.#newEdits = this.#read(() => reader.value())
+      else if (name === 'all_or_nothing') this.#allOrNothing = this.#read(() => reader.value())
+      else if (name !== 'docs') this.#read(() => reader.skip())
+      else {
         if (this.#hasDocuments) yield 'anew'
-        if (reader.kind() !== 'array') this.#refusal = badRequest('`docs` parameter must be an array.')
-        else yield* this.#list()
+        if (reader.kind() === 'array') yield* this.#list()
+        else {
+          this.#read(() => reader.skip())
+          this.#refusal = badRequest('`docs` parameter must be an array.')
+        }
       }
     }
     reader.end()
@@ -56,7 +63,11 @@ export class BulkReading {
     this.#hasDocuments = true
     for (const index of this.#reader.elements()) {
       if (index >= this.#mostDocuments) throw tooManyItems(this.#mostDocuments)
-      yield readDocument(this.#reader)
+      yield this.#read(() => readDocument(this.#reader))
     }
+  }
+
+  #read<T>(read: () => T): T {
+    return this.#reader.within(this.#longestBytes, read)
   }
 }

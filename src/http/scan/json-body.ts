@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { parseDocument, type SentDocument } from '../../document/document-fields.ts'
 import type { DocumentId } from '../../document/document-id.ts'
 import { invalidJson, tooManyItems } from '../../document/request-error.ts'
-import { JsonReader, JsonTextError } from '../../encoding/json-text.ts'
+import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json-text.ts'
 import { noteDigest } from '../../encoding/text-digest.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import { BulkReading, type BulkSwitches } from './bulk-reading.ts'
@@ -15,9 +15,11 @@ import { scanned } from './scan-runner.ts'
 
 /** Up to here a body is read at once: in the worst case that takes some ten milliseconds. */
 const SMALL_BYTES = 128 * 1024
-/** The same for the documents of a bulk request, which are many and of which each is an object. */
-const SMALL_BULK_BYTES = 512 * 1024
-const FEW_DOCUMENTS = 2000
+/**
+ * Up to here the documents of a bulk request are read here too, in slices: handing them over costs more than reading
+ * them, unless one of them is large.
+ */
+const SMALL_BULK_BYTES = 4 * 1024 * 1024
 
 /** Commas and brackets of a body for each item that it may have: an item may be a list. */
 const VALUES_AN_ITEM = 32
@@ -39,8 +41,10 @@ export async function documentIn(text: Buffer, id?: DocumentId): Promise<SentDoc
 
 /** The body of `_bulk_docs`. */
 export async function bulkRequestIn(text: Buffer, mostDocuments: number): Promise<BulkRequest> {
-  const small = text.length <= SMALL_BULK_BYTES ? translated(() => smallBulkRequest(text, mostDocuments)) : undefined
-  return small ?? translatedLater(() => largeBulkRequest(text, mostDocuments))
+  return translatedLater(async () => {
+    const small = text.length <= SMALL_BULK_BYTES ? await smallBulkRequest(text, mostDocuments) : undefined
+    return small ?? largeBulkRequest(text, mostDocuments)
+  })
 }
 
 /** A body that is parameters: as JavaScript has it. No list in it has more items than this. */
@@ -54,15 +58,22 @@ export async function valueIn(text: Buffer, mostItems: number): Promise<unknown>
   })
 }
 
-/** Undefined where there are so many documents that the scan thread should read them, or large ones. */
-function smallBulkRequest(text: Buffer, mostDocuments: number): BulkRequest | undefined {
-  const reading = new BulkReading(text, mostDocuments)
-  let documents: SentDocument[] = []
-  for (const document of reading.documents()) {
-    if (document === 'anew') documents = []
-    else if (documents.push(document) > FEW_DOCUMENTS) return undefined
+/** Undefined where one of the documents is so large that the scan thread should read them. */
+async function smallBulkRequest(text: Buffer, mostDocuments: number): Promise<BulkRequest | undefined> {
+  const slice = new TimeSlice()
+  try {
+    const reading = new BulkReading(text, mostDocuments, SMALL_BYTES)
+    let documents: SentDocument[] = []
+    for (const document of reading.documents()) {
+      if (document === 'anew') documents = []
+      else documents.push(document)
+      if (slice.isOver) await slice.pause()
+    }
+    return { documents, ...reading.switches() }
+  } catch (error) {
+    if (error instanceof LongValueError) return undefined
+    throw error
   }
-  return { documents, ...reading.switches() }
 }
 
 async function largeBulkRequest(text: Buffer, mostDocuments: number): Promise<BulkRequest> {

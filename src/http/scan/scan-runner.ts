@@ -15,8 +15,8 @@ import {
   type ToScanThread,
 } from './scan-message.ts'
 
-/** A thread that had nothing to do for so long is ended: it keeps memory of the largest body that it read. */
-const IDLE_MS = 10_000
+/** A thread that had nothing to do for so long is ended; to start one takes a tenth of a second of a processor. */
+const IDLE_MS = 60_000
 
 /** Beyond it the thread ends and the request is refused: a body of that kind would take the whole server with it. */
 const HEAP_LIMIT_MB = 1024
