@@ -29,13 +29,18 @@ export async function unpackedBytes(
 
 async function collectFrom(gunzip: Gunzip, limit: number, lease: MemoryLease | undefined): Promise<Buffer> {
   const all = new GrowingBuffer()
-  for await (const piece of gunzip) {
-    if (all.length + piece.length > limit) throw tooLarge()
-    const waiting = lease?.add(all.growthFor(piece.length))
-    if (waiting) await waiting
-    all.add(piece)
+  try {
+    for await (const piece of gunzip) {
+      if (all.length + piece.length > limit) throw tooLarge()
+      const waiting = lease?.add(all.growthFor(piece.length))
+      if (waiting) await waiting
+      all.add(piece)
+    }
+    return all.bytes()
+  } catch (error) {
+    all.free()
+    throw error
   }
-  return all.bytes()
 }
 
 /** Ends with the failure of the unpacking, be the client still sending or not. */

@@ -40,6 +40,13 @@ export class GrowingBuffer {
     return this.#bytes.subarray(0, this.#length)
   }
 
+  /** Gives its memory back now, and not with the next garbage collection. Nobody may have its bytes. */
+  free(): void {
+    this.#bytes.buffer.transfer(0)
+    this.#bytes = Buffer.alloc(0)
+    this.#length = 0
+  }
+
   #grow(capacity: number): void {
     const larger = Buffer.allocUnsafeSlow(capacity)
     this.#bytes.copy(larger, 0, 0, this.#length)

@@ -81,9 +81,25 @@ export class IncomingBody {
   async collect(limitBytes: number, lease?: MemoryLease, expectedBytes?: number): Promise<Buffer | undefined> {
     if (this.isComplete) return this.#takeWhole(limitBytes, lease)
     const all = new GrowingBuffer(expectedBytes)
+    try {
+      return await this.#collectInto(all, limitBytes, lease)
+    } catch (error) {
+      all.free()
+      throw error
+    }
+  }
+
+  async #collectInto(
+    all: GrowingBuffer,
+    limitBytes: number,
+    lease: MemoryLease | undefined,
+  ): Promise<Buffer | undefined> {
     for (;;) {
       for (const piece of this.#take()) {
-        if (all.length + piece.length > limitBytes) return undefined
+        if (all.length + piece.length > limitBytes) {
+          all.free()
+          return undefined
+        }
         const waiting = lease?.add(all.growthFor(piece.length))
         if (waiting) await waiting
         all.add(piece)
