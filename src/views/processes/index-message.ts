@@ -52,6 +52,8 @@ export interface StoreFileOf {
 }
 
 export type FromProcess =
+  /** The process has the job in hand: if it ends now, that may be the job's fault. */
+  | { readonly type: 'started'; readonly job: number }
   | { readonly type: 'updated'; readonly job: number; readonly progress: UpdateProgress }
   | { readonly type: 'compacted'; readonly job: number; readonly share: number }
   /** A path is wanted for the next generation of this index. */

@@ -78,6 +78,7 @@ export class IndexWork {
   }
 
   #start(number: number, job: IndexJob): void {
+    this.#send({ type: 'started', job: number })
     // It starts while files are opened and documents read.
     if (job.work === 'update') this.#functions.prepare(job.design.language)
     const aborting = new AbortController()

@@ -34,6 +34,8 @@ const JOBS_A_PROCESS = 8
 
 /** A job is begun anew so often after its process ended, unless it got further meanwhile. */
 const MOST_FALLS = 8
+/** The same where processes end before they have taken the job up, which is no fault of it. */
+const MOST_FAILED_STARTS = 12
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 5000
 
@@ -94,20 +96,27 @@ export class ProcessRunner implements IndexRunner {
   /** Begins anew for as long as it is the process that fails, and not the job. */
   async #persist(work: IndexJob['work'], place: IndexPlace, signal: AbortSignal, listener: JobListener): Promise<void> {
     let reached = 0
-    for (let falls = 0; ; ) {
+    let falls = 0
+    let failedStarts = 0
+    for (;;) {
       try {
         return await this.#do(work, place, signal, falls >= FALLS_TO_BE_ALONE, {
           ...listener,
           onProgress: (progress) => {
-            if (progress.updateSequence > reached) falls = 0
+            if (progress.updateSequence > reached) {
+              falls = 0
+              failedStarts = 0
+            }
             reached = Math.max(reached, progress.updateSequence)
             listener.onProgress?.(progress)
           },
         })
       } catch (error) {
         if (!(error instanceof ProcessEndedError) || place.store.dropped || this.#isClosed) throw error
-        if (++falls > MOST_FALLS) throw keepsFailing(error)
-        const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (falls - 1))
+        if (error.hadStarted) falls++
+        else failedStarts++
+        if (falls > MOST_FALLS || failedStarts > MOST_FAILED_STARTS) throw keepsFailing(error)
+        const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (falls + failedStarts - 1))
         await pause(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted())
       }
     }
@@ -194,7 +203,7 @@ export class ProcessRunner implements IndexRunner {
       return worker
     } catch (error) {
       // The system has no room for it now.
-      throw new ProcessEndedError(String(error))
+      throw new ProcessEndedError(String(error), false)
     }
   }
 }

@@ -24,15 +24,18 @@ export interface JobListener {
   readonly onShare?: (done: number) => void
 }
 
-/** The process ended in the middle of a job. */
+/** The process ended, and the job was not done. */
 export class ProcessEndedError extends Error {
   override readonly name = 'ProcessEndedError'
   /** The signal, or the exit code. */
   readonly how: string
+  /** Whether it ended in the middle of the job, and not before. */
+  readonly hadStarted: boolean
 
-  constructor(how: string) {
+  constructor(how: string, hadStarted: boolean) {
     super(`The index process ended: ${how}.`)
     this.how = how
+    this.hadStarted = hadStarted
   }
 }
 
@@ -49,6 +52,7 @@ interface RunningJob extends JobListener {
   readonly reject: (error: Error) => void
   /** Takes back what was set up to abort it. */
   readonly forget: () => void
+  hasStarted: boolean
   /** Whether only its files are kept open. */
   isDone: boolean
 }
@@ -140,7 +144,7 @@ export class WorkerProcess {
   do(job: IndexJob, leases: JobLeases, signal: AbortSignal, listener: JobListener): Promise<void> {
     const reasons = [signal, leases.database.revoked, leases.index.revoked]
     for (const reason of reasons) reason.throwIfAborted()
-    if (this.#isGone) throw new ProcessEndedError('it ended before the job began')
+    if (this.#isGone) throw new ProcessEndedError('it ended before the job began', false)
     const number = ++this.#lastJob
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     let impatience: NodeJS.Timeout | undefined
@@ -155,7 +159,8 @@ export class WorkerProcess {
     }
     for (const reason of reasons) reason.addEventListener('abort', abort)
     clearTimeout(this.#idle)
-    this.#jobs.set(number, { ...listener, index: job.index.name, leases, resolve, reject, forget, isDone: false })
+    const index = job.index.name
+    this.#jobs.set(number, { ...listener, index, leases, resolve, reject, forget, hasStarted: false, isDone: false })
     this.#watchOver()
     this.send({ type: 'start', job: number, ...job })
     return promise
@@ -210,7 +215,8 @@ export class WorkerProcess {
 
   #receive(message: FromProcess): void {
     this.#silentMs = 0
-    if (message.type === 'log') this.#log[message.level](message.message, message.details)
+    if (message.type === 'started') this.#started(message.job)
+    else if (message.type === 'log') this.#log[message.level](message.message, message.details)
     else if (message.type === 'updated') this.#jobs.get(message.job)?.onProgress?.(message.progress)
     else if (message.type === 'compacted') this.#jobs.get(message.job)?.onShare?.(message.share)
     else if (message.type === 'next path') this.#handOut(message.index, message.request)
@@ -238,6 +244,11 @@ export class WorkerProcess {
   #leaseOn(index: string): StoreLease | undefined {
     for (const job of this.#jobs.values()) if (job.index === index) return job.leases.index
     return undefined
+  }
+
+  #started(number: number): void {
+    const job = this.#jobs.get(number)
+    if (job) job.hasStarted = true
   }
 
   #done(number: number, error: Error | undefined): void {
@@ -275,11 +286,11 @@ export class WorkerProcess {
       this.#log.error('An index process ended.', { pid, how, indexes, words: this.#lastWords })
     }
     this.#jobs.clear()
-    for (const { leases, reject, forget } of jobs) {
+    for (const { leases, reject, forget, hasStarted } of jobs) {
       forget()
       // Only then is it begun anew: what the dead process left is gone.
       Promise.all(Object.values(leases).map((lease) => lease.abandon())).then(
-        () => reject(new ProcessEndedError(how)),
+        () => reject(new ProcessEndedError(how, hasStarted)),
         reject,
       )
     }
