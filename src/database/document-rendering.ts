@@ -3,8 +3,8 @@
  * follow. Contents are streamed: a document with large attachments is never whole in memory.
  */
 
-import { documentText, type TextOptions } from '../document/document-text.ts'
-import { quoteText } from '../encoding/json-text-splice.ts'
+import { documentText, splitAroundBody, type TextOptions } from '../document/document-text.ts'
+import { membersOf, quoteText } from '../encoding/json-text-splice.ts'
 import { type AttachmentRecord, camePacked } from './attachment-record.ts'
 import type { AttachmentStore } from './attachment-store.ts'
 import { gunzipped } from './gzip.ts'
@@ -20,6 +20,21 @@ export function stubText(document: OpenedDocument, options: RenderingOptions = {
   const { encodingInfo = false } = options
   return textWith(document, (attachment) => stubMembers(attachment, 'stub', encodingInfo), options)
 }
+
+/** The same in pieces, for a large document: its body is not copied into another text. */
+export function stubPieces(document: OpenedDocument, options: RenderingOptions = {}): Buffer[] {
+  const { parts } = document
+  const members = membersOf(parts.body)
+  const around = stubText({ ...document, parts: { ...parts, body: EMPTY_BODY } }, options)
+  const [before, after] = splitAroundBody(parts, around)
+  const pieces = [before]
+  for (let at = 0; at < members.length; at += PIECE_BYTES) pieces.push(members.subarray(at, at + PIECE_BYTES))
+  pieces.push(after)
+  return pieces
+}
+
+const EMPTY_BODY = Buffer.from('{}')
+const PIECE_BYTES = 1024 * 1024
 
 /** The members of a stub, for who puts a text together. */
 export function stubMembersText(attachment: AttachmentRecord): string {

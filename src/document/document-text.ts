@@ -28,8 +28,20 @@ export interface TextOptions {
   readonly isLine?: boolean
 }
 
+/** Around the members of a body: what comes before them, and what comes after. For one that is not to be copied. */
+export function splitAroundBody(parts: DocumentParts, textWithoutBody: Buffer): [before: Buffer, after: Buffer] {
+  const end = 1 + Buffer.byteLength(headOf(parts))
+  return [Buffer.concat([textWithoutBody.subarray(0, end), COMMA]), textWithoutBody.subarray(end)]
+}
+
+const COMMA = Buffer.from(',')
+
+function headOf({ id, revision }: DocumentParts): string {
+  return `"_id":${quoteText(id)},"_rev":${quoteText(revision)}`
+}
+
 export function documentText(parts: DocumentParts, options?: TextOptions): Buffer {
-  const head = `"_id":${quoteText(parts.id)},"_rev":${quoteText(parts.revision)}`
+  const head = headOf(parts)
   const { attachments } = parts
   if (attachments === undefined) return spliceObject([head, membersOf(parts.body), trailingMembers(parts)], options)
   const named = [ATTACHMENTS, attachments]

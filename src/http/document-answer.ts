@@ -1,6 +1,6 @@
 /** A document as a reply: with stubs, with contents in its JSON, or with contents in parts of their own. */
 import type { Database } from '../database/database.ts'
-import { followsText, inlineText, stubText, wantedAttachments } from '../database/document-rendering.ts'
+import { followsText, inlineText, stubPieces, stubText, wantedAttachments } from '../database/document-rendering.ts'
 import type { OpenedDocument } from '../database/open-document.ts'
 import { badRequest } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
@@ -37,8 +37,20 @@ export function jsonParameter(text: string): unknown {
 }
 
 export function stubAnswer(call: Call, document: OpenedDocument, headers: Headers): Answer {
-  const body = stubText(document, { encodingInfo: call.querySwitch('att_encoding_info'), isLine: true })
-  return { kind: 'whole', status: 200, headers, body }
+  const options = { encodingInfo: call.querySwitch('att_encoding_info'), isLine: true }
+  if (document.parts.body.length > LARGE_BODY_BYTES) return piecesAnswer(stubPieces(document, options), headers)
+  return { kind: 'whole', status: 200, headers, body: stubText(document, options) }
+}
+
+/** Beyond it another copy of a body takes several milliseconds. */
+const LARGE_BODY_BYTES = 4 * 1024 * 1024
+
+function piecesAnswer(pieces: readonly Buffer[], headers: Headers): Answer {
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0)
+  async function* chunks() {
+    yield* pieces
+  }
+  return streamed(chunks(), { headers: { ...headers, 'Content-Length': String(length) } })
 }
 
 /** `release` is called when the contents were sent. */

@@ -36,6 +36,22 @@ describe('GET of a document', () => {
     expect(reply.text).toBe(`{"_id":"doc","_rev":"${rev}","a":1}\n`)
   })
 
+  it('is the same for a large one, with what else is asked for', async () => {
+    const db = await client().database()
+    const text = 'ü'.repeat(3_000_000)
+    const rev = await db.save(encodeURIComponent('läßt'), { a: text, _attachments: { f: { data: '' } } })
+    const reply = await db.get(`${encodeURIComponent('läßt')}?revs=true`)
+    expect(reply.headers['content-length']).toBe(String(reply.body.length))
+    expect(reply.text.startsWith(`{"_id":"läßt","_rev":"${rev}","a":"ü`)).toBe(true)
+    expect(reply.text.endsWith('}\n')).toBe(true)
+    const { a, ...others } = reply.as<Record<string, unknown>>()
+    expect(a === text).toBe(true)
+    expect(Object.keys(others)).toEqual(['_id', '_rev', '_revisions', '_attachments'])
+    expect((await db.request('HEAD', encodeURIComponent('läßt'))).headers['content-length']).toBe(
+      (await db.get(encodeURIComponent('läßt'))).headers['content-length'],
+    )
+  })
+
   it('says whether it never was or is deleted', async () => {
     const db = await client().database()
     expectRefusal(await db.get('doc'), 404, 'not_found', 'missing')

@@ -7,6 +7,7 @@ import { parseDocument, type SentDocument } from '../../document/document-fields
 import type { DocumentId } from '../../document/document-id.ts'
 import { invalidJson, tooManyItems } from '../../document/request-error.ts'
 import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json-text.ts'
+import { isObject } from '../../encoding/json-value.ts'
 import { noteDigest } from '../../encoding/text-digest.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import { BulkReading, type BulkSwitches } from './bulk-reading.ts'
@@ -49,7 +50,7 @@ export async function bulkRequestIn(text: Buffer, mostDocuments: number): Promis
 
 /** A body that is parameters: as JavaScript has it. No list in it has more items than this. */
 export async function valueIn(text: Buffer, mostItems: number): Promise<unknown> {
-  if (text.length <= SMALL_BYTES) return translated(() => smallValue(text))
+  if (text.length <= SMALL_BYTES) return translated(() => smallValue(text, mostItems))
   return translatedLater(async () => {
     for await (const result of scanned({ kind: 'value', mostValues: VALUES_AN_ITEM * mostItems }, text)) {
       if (result.kind === 'value') return await parsedParts(Buffer.from(result.text.buffer), result.cuts, mostItems)
@@ -87,10 +88,17 @@ async function largeBulkRequest(text: Buffer, mostDocuments: number): Promise<Bu
   throw new Error('A scan ended without its result.')
 }
 
-function smallValue(text: Buffer): unknown {
+function smallValue(text: Buffer, mostItems: number): unknown {
   const reader = new JsonReader(text)
   const value = reader.value()
   reader.end()
+  if (!isObject(value)) return value
+  let members = 0
+  for (const name in value) {
+    const member = value[name]
+    const items = Array.isArray(member) ? member.length : ++members
+    if (items > mostItems) throw tooManyItems(mostItems)
+  }
   return value
 }
 
