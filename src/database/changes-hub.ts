@@ -27,9 +27,15 @@ const LONGEST_REST_MS = 100
 export class ChangesHub {
   readonly #listeners = new Set<UpdateListener>()
   readonly #underWay = new Map<string, Promise<ChangeBlock>>()
+  readonly #onFailure: (error: unknown) => void
   #round: Round | undefined
   #isBehind = false
   #updateSequence = 0
+
+  /** `onFailure` hears of what a listener throws: the others, and whoever wrote, have no part in it. */
+  constructor(onFailure: (error: unknown) => void = () => {}) {
+    this.#onFailure = onFailure
+  }
 
   /** The sequence of the last commit, once there was one. */
   get updateSequence(): number {
@@ -51,7 +57,15 @@ export class ChangesHub {
   wake(): void {
     if (this.#round) this.#isBehind = true
     else if (this.#listeners.size > TOLD_A_TURN) this.#tellCrowd()
-    else for (const listener of [...this.#listeners]) listener()
+    else for (const listener of [...this.#listeners]) this.#call(listener)
+  }
+
+  #call(listener: UpdateListener): void {
+    try {
+      listener()
+    } catch (error) {
+      this.#onFailure(error)
+    }
   }
 
   /** What is being read at this place, or else what `read` reads. */
@@ -88,7 +102,10 @@ export class ChangesHub {
   #tellSome(round: Round, some: number): void {
     const end = Math.min(round.told + some, round.listeners.length)
     // Those that left meanwhile do not mind.
-    while (round.told < end) round.listeners[round.told++]?.()
+    while (round.told < end) {
+      const listener = round.listeners[round.told++]
+      if (listener) this.#call(listener)
+    }
     if (end === round.listeners.length) this.#rest(round)
     else setImmediate(() => this.#tellSome(round, TOLD_A_TURN))
   }

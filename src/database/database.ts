@@ -16,7 +16,7 @@ import { AttachmentStore } from './attachment-store.ts'
 import { BatchedWrites } from './batched-writes.ts'
 import { ChangesHub } from './changes-hub.ts'
 import { compactDatabase } from './compaction.ts'
-import { type DatabaseEventListener, updateEvents } from './database-event.ts'
+import { type DatabaseEvent, type DatabaseEventListener, updateEvents } from './database-event.ts'
 import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design-document.ts'
@@ -366,8 +366,15 @@ export class Database {
   }
 }
 
+function tellEvents({ onEvent }: DatabaseSurroundings, events: Iterable<DatabaseEvent>): void {
+  for (const event of events) onEvent?.(event)
+}
+
 function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseSurroundings): DatabaseParts {
-  const changes = new ChangesHub()
+  const failed = (error: unknown) => {
+    surroundings.log.error('A listener of a database failed.', { database: store.name, error: String(error) })
+  }
+  const changes = new ChangesHub(failed)
   const listeners = new Set([(updateSequence: number) => changes.updated(updateSequence)])
   const ranks = new RankTree({
     rowPrefix: DOCUMENT_PREFIX,
@@ -385,8 +392,16 @@ function partsOf(store: Store, { uuid, salt }: Identity, surroundings: DatabaseS
       parts.designsMark = {}
       validators.designsWritten()
     }
-    for (const listener of listeners) listener(state.updateSequence)
-    if (written) for (const event of updateEvents(store.name, written)) surroundings.onEvent?.(event)
+    // The commit is on disk: whatever becomes of those who are told of it, its writer is answered.
+    const told = (tell: () => void) => {
+      try {
+        tell()
+      } catch (error) {
+        failed(error)
+      }
+    }
+    for (const listener of listeners) told(() => listener(state.updateSequence))
+    if (written) told(() => tellEvents(surroundings, updateEvents(store.name, written)))
   }
   const queue = new WriteQueue(store, ranks, committed, (numbers) => attachments.refer(numbers))
   const { functions } = surroundings
