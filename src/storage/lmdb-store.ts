@@ -43,8 +43,6 @@ export class LmdbStore implements Store {
   readonly #queue = new CommitQueue((group) => this.#write(group))
   readonly #gone = new AbortController()
   #path: string
-  /** Unknown before the first commit, and after one that failed: what is on disk decides. */
-  #version: number | undefined
   #onWritten: ((storedKeys: readonly Uint8Array[]) => void) | undefined
   /** The writing of another file that takes the place of this one. */
   #rewriting: Promise<void> | undefined
@@ -69,7 +67,6 @@ export class LmdbStore implements Store {
     this.#assertThere()
     const old = this.#path
     this.#path = path
-    this.#version = undefined
     await this.#files.discard(old)
   }
 
@@ -112,16 +109,11 @@ export class LmdbStore implements Store {
 
   async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
     return this.#use(async (environment) => {
-      this.#version ??= readVersion(environment)
-      let judged = judge(group, this.#version)
-      // Another process may have written meanwhile: what is on disk decides.
-      if (judged.accepted.length < group.length) judged = judge(group, readVersion(environment))
-      const { outcomes, accepted, version } = judged
+      // What is on disk decides, not what was written last from here: others may have written since.
+      const { outcomes, accepted, version } = judge(group, readVersion(environment))
       if (accepted.length > 0) {
-        this.#version = undefined
         const cleared = await writeChanges(environment, accepted, version)
         this.#onWritten?.(touchedKeys(accepted, cleared))
-        this.#version = version
       }
       return outcomes
     })
@@ -148,7 +140,6 @@ export class LmdbStore implements Store {
       this.#assertThere()
       await next.publish()
       this.#path = path
-      this.#version = undefined
     }
     await this.#files.discard(old)
   }
