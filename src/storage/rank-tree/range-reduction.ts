@@ -73,8 +73,9 @@ export class RangeReduction {
       const inside: Item[] = []
       const outside: Item[] = []
       for (const row of await this.#piece(edge)) {
-        const isAfter = compareBytes(row.key, from) >= 0
-        const isBefore = !to || compareBytes(row.key, to) < 0
+        // The other end lies beyond the piece, unless all of the range is in it.
+        const isAfter = part.from !== from || compareBytes(row.key, from) >= 0
+        const isBefore = !to || part.to !== to || compareBytes(row.key, to) < 0
         if (isAfter && isBefore) inside.push(row)
         else if (reverse ? isBefore : isAfter) outside.push(row)
       }

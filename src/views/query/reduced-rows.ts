@@ -5,10 +5,12 @@
  */
 import assert from 'node:assert/strict'
 import { orderedPage } from '../../storage/ordered-page.ts'
+import { PlacedRow } from '../../storage/rank-tree/placed-row.ts'
 import type { RangePart, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
 import type { Page } from '../../storage/store.ts'
-import { endOfKey, ROW_PREFIX_BYTES, StoredRow } from '../index-layout.ts'
+import { endOfKey, ROW_PREFIX_BYTES } from '../index-layout.ts'
 import type { OpenView, ViewReduction } from '../open-index.ts'
+import { storedRow } from '../reductions/view-reducer.ts'
 import { GroupKey, type GroupLevel } from './group-key.ts'
 import { boundsOf, boundsOfKey, contains, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
 import type { QueryPlan } from './query-plan.ts'
@@ -105,7 +107,7 @@ export class ReducedRows {
     const closed: OpenGroup[] = []
     let open = begun
     for (const each of rows) {
-      const row = new StoredRow(each.value)
+      const row = storedRow(each)
       if (!open?.key.has(each.key, row)) {
         if (open) closed.push(open)
         open = new OpenGroup(new GroupKey(level, this.#view.collation, each.key, row))
@@ -252,7 +254,8 @@ const GROUPS_A_CALL = 256
 function rowsOf(page: Page): ReducibleRow[] {
   const rows: ReducibleRow[] = []
   for (let i = 0; i < page.length; i++) {
-    rows.push({ key: page.key(i).subarray(ROW_PREFIX_BYTES), value: page.value(i) })
+    const keyAt = page.bounds[3 * i]! + ROW_PREFIX_BYTES
+    rows.push(new PlacedRow(page.block, keyAt, page.bounds[3 * i + 1]!, page.bounds[3 * i + 2]!, 1))
   }
   return rows
 }

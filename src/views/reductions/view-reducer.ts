@@ -86,9 +86,12 @@ function isExactRow(row: ReducibleRow): boolean {
 }
 
 function storedRows(rows: readonly ReducibleRow[]): StoredRow[] {
-  return rows.map((row) =>
-    row instanceof PlacedRow ? new StoredRow(row.block, row.valueAt, row.end) : new StoredRow(row.value),
-  )
+  return rows.map(storedRow)
+}
+
+/** A row as it is stored; no buffer is made for one that is a part of a block. */
+export function storedRow(row: ReducibleRow): StoredRow {
+  return row instanceof PlacedRow ? new StoredRow(row.block, row.valueAt, row.end) : new StoredRow(row.value)
 }
 
 function inexactAmong(rows: readonly StoredRow[]): number {
@@ -140,5 +143,6 @@ function reductionIn(packed: Buffer, number: number): Buffer {
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {
+  if (bytes instanceof Buffer) return bytes
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
