@@ -8,9 +8,15 @@ export interface ServerCommand {
   readonly environment: NodeJS.ProcessEnv
 }
 
+/**
+ * Nearly all that a request makes is garbage when it is answered. Twice as much room for it, which is the default, makes
+ * collections rarer but not cheaper, and keeps up to 60 MB more.
+ */
+const YOUNG_GENERATION = '--max-semi-space-size=16'
+
 /** The flags are those of the `settle` command; options of Node's own go to the server too. */
 export function serverCommand(flags: readonly string[], nodeOptions: readonly string[] = []): ServerCommand {
-  return { args: [...nodeOptions, serverScript(), ...flags], environment: serverEnvironment() }
+  return { args: [YOUNG_GENERATION, ...nodeOptions, serverScript(), ...flags], environment: serverEnvironment() }
 }
 
 function serverScript(): string {
@@ -18,14 +24,16 @@ function serverScript(): string {
 }
 
 /**
- * Enough threads for many stores that flush at once, and large blocks of memory taken from the system one by one, so
- * that they go back to it when a store is closed. The operator's own settings are kept.
+ * Enough threads for many stores that flush at once. Large blocks of memory taken from the system one by one, so that
+ * they go back to it when a store is closed; and two pools for small ones, since one for each thread keeps what each has
+ * freed. The operator's own settings are kept.
  */
 function serverEnvironment(): NodeJS.ProcessEnv {
   const cache = getCompileCacheDir()
   return {
     UV_THREADPOOL_SIZE: '32',
     MALLOC_MMAP_THRESHOLD_: '1000000',
+    MALLOC_ARENA_MAX: '2',
     // The server reads what earlier ones compiled from its first file on.
     ...(cache !== undefined && { NODE_COMPILE_CACHE: cache }),
     ...process.env,
