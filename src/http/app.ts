@@ -13,6 +13,7 @@ import {
   TooManyReadersError,
 } from '../storage/storage-error.ts'
 import type { RequestHandler } from '../wire/connection.ts'
+import { BrokenOffError } from '../wire/incoming-body.ts'
 import type { Reply } from '../wire/reply.ts'
 import type { Request } from '../wire/request.ts'
 import { type Answer, MethodNotAllowedError, sendStreamed, sendWhole } from './answer.ts'
@@ -179,6 +180,8 @@ function told(error: unknown): RequestError {
   const reason = error instanceof Error ? error.message : String(error)
   if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
   if (error instanceof FileDamagedError) return new RequestError(500, 'file_corrupted', reason)
+  // Nobody is there to be told, and nothing is wrong with the server.
+  if (error instanceof BrokenOffError) return badRequest(reason)
   if (error instanceof BudgetExceededError) return new RequestError(503, 'service_unavailable', reason)
   if (error instanceof TooManyReadersError || error instanceof NoDescriptorsError)
     return new RequestError(503, 'service_unavailable', reason)

@@ -1,4 +1,5 @@
 /** All ways to write to the databases of the server, by everybody there is; and what is told before a body is read. */
+import { gzipSync } from 'node:zlib'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type Reply, rawRequest, serverOfFile } from '../support/client.ts'
 
@@ -164,7 +165,6 @@ describe('who may not write learns it before the body is read', () => {
     ['PUT /_users/_design%2Fx/f', 403],
     ['PUT /_users/_design/x/f', 401],
     ['PUT /_replicator/_local/x', 401],
-    ['PUT /_users/_security', 401],
     ['PUT /_config/a/b', 401],
     ['POST /_users/_purge', 401],
     ['PUT /open/_design%2Fx', 401],
@@ -197,6 +197,16 @@ describe('what anybody may send to _users', () => {
       expect(await status(send('nobody', method, path, body, headers))).toBe(413)
     }
     expect(await status(send('admin', method, path, body))).toBeLessThan(400)
+  })
+
+  it.each([
+    ['PUT', '/_users/org.couchdb.user:packed', JSON.stringify(user('packed', { large }))],
+    ['PUT', '/_users/org.couchdb.user:packed', ' '.repeat(60_000_000)],
+    ['POST', '/_users/_bulk_docs', `{"docs":[${'{},'.repeat(5_000_000)}{}]}`],
+  ])('by %s %s is small when it is unpacked', async (method, path, body) => {
+    const packed = gzipSync(body)
+    expect(packed.length).toBeLessThan(65_536)
+    expect(await status(send('nobody', method, path, packed, { 'Content-Encoding': 'gzip' }))).toBe(413)
   })
 
   it('is small for users with attachments too, and as large as the setting says', async () => {
