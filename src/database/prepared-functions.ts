@@ -10,9 +10,12 @@ import type { DocumentEdit } from './edit.ts'
 
 const KINDS = ['validate_doc_update', 'filters', 'shows', 'lists', 'updates']
 
+const LARGEST_BYTES = 256 * 1024
+
 export function prepareFunctions(functions: Functions, edits: readonly DocumentEdit[]): void {
   for (const { id, deleted, body } of edits) {
-    if (deleted || !isDesignId(id)) continue
+    // A very large one would take longer to parse than the start that it saves.
+    if (deleted || !isDesignId(id) || body.length > LARGEST_BYTES) continue
     const members: unknown = JSON.parse(body.toString())
     if (isObject(members) && KINDS.some((kind) => Object.hasOwn(members, kind))) functions.prepare(languageOf(members))
   }

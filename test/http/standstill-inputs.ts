@@ -127,7 +127,7 @@ export function worstInputs({ bytes, items }: InputSize): WorstInput[] {
         post(
           db,
           '/_all_docs',
-          `{"keys":[${repeated(`${'['.repeat(500)}${']'.repeat(500)}`, Math.min(bytes, 10_000_000))}]}`,
+          `{"keys":[${repeated(`${'['.repeat(500)}${']'.repeat(500)}`, Math.min(bytes, 3_000_000))}]}`,
         ),
       status: 200,
     },
