@@ -2,11 +2,7 @@
  * An index process as the server sees it: takes jobs, hands their messages on, and tells everybody when the process is
  * gone, however that came. Whoever does not answer in time is killed.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
-import { getCompileCacheDir } from 'node:module'
-import { setPriority } from 'node:os'
-import { dirname, extname } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import type { ChildProcess } from 'node:child_process'
 import type { Log } from '../../runtime/log.ts'
 import type { StoreLease } from '../../storage/store-leases.ts'
 import type { UpdateProgress } from '../index-update.ts'
@@ -18,6 +14,7 @@ import {
   type ProcessBeginning,
   type ToProcess,
 } from './index-message.ts'
+import { killGroup, startProcess } from './process-start.ts'
 
 export interface JobListener {
   readonly onProgress?: (progress: UpdateProgress) => void
@@ -57,9 +54,6 @@ interface RunningJob extends JobListener {
   isDone: boolean
 }
 
-/** Requests come first on a busy machine. */
-const NICENESS = 2
-
 /** A process that had nothing to do for so long is ended. */
 const IDLE_MS = 60_000
 
@@ -70,11 +64,6 @@ const GRACE_MS = 10_000
 const SILENCE_MS = 30_000
 
 const LAST_WORDS = 2000
-
-/** Settings of the system's libraries that the process is to share, and nothing else of the environment. */
-const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC_ARENA_MAX', 'LD_LIBRARY_PATH']
-
-const entry = fileURLToPath(new URL(`./index-process${extname(import.meta.url)}`, import.meta.url))
 
 export class WorkerProcess {
   /** Whether it is kept for one index. */
@@ -294,43 +283,5 @@ export class WorkerProcess {
         reject,
       )
     }
-  }
-}
-
-/** In a group of its own, with its sandbox processes: what a terminal sends to the server is the server's to handle. */
-function startProcess(): ChildProcess {
-  const compiled = getCompileCacheDir()
-  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry], {
-    env: {
-      ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
-      // Node makes a folder for each of its versions inside of the one that it is given.
-      ...(compiled && { NODE_COMPILE_CACHE: dirname(compiled) }),
-    },
-    cwd: '/',
-    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
-    serialization: 'advanced',
-    detached: true,
-  })
-  if (child.pid !== undefined) lowerPriority(child.pid)
-  child.unref()
-  child.channel?.unref()
-  if (child.stderr && 'unref' in child.stderr && typeof child.stderr.unref === 'function') child.stderr.unref()
-  return child
-}
-
-function lowerPriority(pid: number): void {
-  try {
-    setPriority(pid, NICENESS)
-  } catch {
-    // It has ended, or the system does not allow it.
-  }
-}
-
-/** Its sandbox processes would notice its end, but not in the middle of an endless function. */
-function killGroup(pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // None is left.
   }
 }

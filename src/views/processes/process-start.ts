@@ -1,0 +1,52 @@
+/** Starts the program of an index process, and ends it with all that it has started. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { getCompileCacheDir } from 'node:module'
+import { setPriority } from 'node:os'
+import { dirname, extname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** Requests come first on a busy machine. */
+const NICENESS = 2
+
+/** Settings of the system's libraries that the process is to share, and nothing else of the environment. */
+const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC_ARENA_MAX', 'LD_LIBRARY_PATH']
+
+const entry = fileURLToPath(new URL(`./index-process${extname(import.meta.url)}`, import.meta.url))
+
+/** In a group of its own, with its sandbox processes: what a terminal sends to the server is the server's to handle. */
+export function startProcess(): ChildProcess {
+  const compiled = getCompileCacheDir()
+  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry], {
+    env: {
+      ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
+      // Node makes a folder for each of its versions inside of the one that it is given.
+      ...(compiled && { NODE_COMPILE_CACHE: dirname(compiled) }),
+    },
+    cwd: '/',
+    stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
+    serialization: 'advanced',
+    detached: true,
+  })
+  if (child.pid !== undefined) lowerPriority(child.pid)
+  child.unref()
+  child.channel?.unref()
+  if (child.stderr && 'unref' in child.stderr && typeof child.stderr.unref === 'function') child.stderr.unref()
+  return child
+}
+
+function lowerPriority(pid: number): void {
+  try {
+    setPriority(pid, NICENESS)
+  } catch {
+    // It has ended, or the system does not allow it.
+  }
+}
+
+/** Its sandbox processes would notice its end, but not in the middle of an endless function. */
+export function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // None is left.
+  }
+}
