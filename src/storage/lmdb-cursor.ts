@@ -92,7 +92,8 @@ export class LmdbCursor {
   }
 
   #isAt(keySize: number): boolean {
-    assert(keySize >= 0, `LMDB does not move: ${keySize}.`)
+    // With the number as its code, as errors of the library have it.
+    if (keySize < 0) throw Object.assign(new Error(`LMDB does not move: ${keySize}.`), { code: keySize })
     this.#keySize = keySize
     return keySize > 0
   }

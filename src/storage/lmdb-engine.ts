@@ -6,7 +6,8 @@ import assert from 'node:assert/strict'
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { inspectFile } from './file-check/inspect-file.ts'
+import { FileLedger } from './file-check/file-ledger.ts'
+import { inspectFile, inspectPages } from './file-check/inspect-file.ts'
 import { type FileReports, LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
 import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
 import { OpenFiles } from './open-files.ts'
@@ -19,6 +20,8 @@ import {
 } from './storage-error.ts'
 import type { StorageEngine, Store } from './store.ts'
 import {
+  ASIDE_ENDING,
+  asidePath,
   checkStoreName,
   escapeName,
   flush,
@@ -50,6 +53,9 @@ export class LmdbEngine implements StorageEngine {
   readonly #trash: string
   readonly #open: OpenFiles
   readonly #reports: FileReports
+  readonly #ledger: FileLedger
+  /** Files that were open when the process before this one fell. */
+  #suspects: readonly string[] = []
   readonly #onDamaged = new Set<(name: string) => void>()
   readonly #stores = new Map<string, LmdbStore>()
   /** What other processes use. */
@@ -72,17 +78,24 @@ export class LmdbEngine implements StorageEngine {
     await mkdir(join(folder, TRASH), { recursive: true })
     const files = await clearUp(folder)
     await clearScratch(folder, files)
-    return new LmdbEngine(options, files)
+    const { ledger, left } = FileLedger.begin(folder)
+    const engine = new LmdbEngine({ ...options, ledger }, files)
+    await engine.#readAside()
+    for (const name of left.fellTwice)
+      await engine.#setAside(join(folder, name), 'The process ended twice while it was opened.')
+    engine.#suspects = [...left.fellOnce, ...left.open]
+    return engine
   }
 
   private constructor(
-    { folder, idleFiles = IDLE_FILES, isShared = false, reports }: LmdbEngineOptions,
+    { folder, idleFiles = IDLE_FILES, isShared = false, reports, ledger }: LmdbEngineOptions & { ledger: FileLedger },
     files: readonly StoreFile[],
   ) {
     this.#folder = folder
     this.#trash = join(folder, TRASH)
     this.#reports = this.#heard(onceForEach(reports))
-    this.#open = new OpenFiles(idleFiles, { isShared, reports: this.#reports })
+    this.#open = new OpenFiles(idleFiles, { isShared, reports: this.#reports, ledger })
+    this.#ledger = ledger
     const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
     this.#paths = new StorePaths(folder, highest)
     for (const file of files) this.#stores.set(file.name, this.#store(file.name, storePath(folder, file)))
@@ -158,6 +171,7 @@ export class LmdbEngine implements StorageEngine {
     }
     await this.#open.close()
     await Promise.all(this.#removals)
+    this.#ledger.end()
   }
 
   onDamaged(listener: (name: string) => void): () => void {
@@ -182,9 +196,11 @@ export class LmdbEngine implements StorageEngine {
 
   /**
    * Looks at the files of all stores and reports those that are damaged, so that an operator hears of them before a client
-   * does. In the background: thousands of files take a while. Resolves early when the engine is closed.
+   * does. Where the process before this one fell, the pages of the files that it had open are looked at first, up to a
+   * limit: it may have fallen over one. In the background, and until the engine is closed.
    */
   async inspect(): Promise<void> {
+    await this.#examineSuspects()
     let looked = 0
     for (const store of [...this.#stores.values()]) {
       if (++looked % FILES_A_TURN === 0) await nextTurn()
@@ -198,6 +214,60 @@ export class LmdbEngine implements StorageEngine {
         if (error instanceof FileDamagedError) this.#reports.damaged(error)
         // Else the system has no descriptors left, or the like: the file is looked at again when it is opened.
       }
+    }
+  }
+
+  /**
+   * Looks at all pages of a store. One that is damaged is set aside: its next use could end the process. Throws
+   * `FileDamagedError` then, and `StoreMissingError`. Resolves to how many pages there were.
+   */
+  async examine(name: string, pageLimit = Number.POSITIVE_INFINITY): Promise<number> {
+    const store = this.#known(name)
+    const { path } = store
+    // Keeps the pages of its state as they are, whoever writes meanwhile.
+    using _ = store.snapshot()
+    let pages = 0
+    try {
+      for (const _page of inspectPages(path)) {
+        if (++pages % PAGES_A_TURN === 0) await nextTurn()
+        if (pages >= pageLimit || this.#closed || store.dropped) break
+      }
+      return pages
+    } catch (error) {
+      if (error instanceof FileDamagedError) throw await this.#setAside(path, error.problem)
+      throw error
+    }
+  }
+
+  async #examineSuspects(): Promise<void> {
+    let left = SUSPECT_PAGES
+    for (const fileName of this.#suspects) {
+      const name = storeOfPath(fileName)
+      if (this.#closed || left <= 0) return
+      if (name === undefined || !this.#stores.has(name)) continue
+      // What is wrong is reported where it is found.
+      left -= await this.examine(name, left).catch(() => 1)
+    }
+  }
+
+  /** Not used any more, by this process or the next ones, until somebody removes the note. */
+  async #setAside(path: string, problem: string): Promise<FileDamagedError> {
+    const error = asideError(path, problem)
+    this.#open.refuse(error)
+    // On a full disk it is set aside for as long as the process lives.
+    await writeFile(asidePath(path), `${problem}\n`).catch(() => {})
+    this.#reports.damaged(error)
+    return error
+  }
+
+  async #readAside(): Promise<void> {
+    for (const fileName of await readdir(this.#folder)) {
+      if (!fileName.endsWith(ASIDE_ENDING)) continue
+      const path = join(this.#folder, fileName.slice(0, -ASIDE_ENDING.length))
+      const name = storeOfPath(path)
+      // The store was dropped, or written anew, while the note could not be removed.
+      if (name === undefined || this.#stores.get(name)?.path !== path) await rm(asidePath(path), { force: true })
+      else this.#open.refuse(asideError(path, (await readFile(asidePath(path), 'utf8')).trim()))
     }
   }
 
@@ -277,7 +347,9 @@ export class LmdbEngine implements StorageEngine {
     await rename(path, trashed)
     await flush(this.#folder)
     this.#open.retire(path, () => {
-      const removal = Promise.all([rm(trashed, { force: true }), rm(lockPath(path), { force: true })]).then(() => {
+      const removal = Promise.all(
+        [trashed, lockPath(path), asidePath(path)].map((each) => rm(each, { force: true })),
+      ).then(() => {
         this.#removals.delete(removal)
       })
       this.#removals.add(removal)
@@ -295,8 +367,17 @@ async function removeUnfinished(path: string): Promise<void> {
   for (const each of [unfinished, lockPath(unfinished), path, lockPath(path)]) await rm(each, { force: true })
 }
 
-/** Files that are looked at before everybody else has a turn. */
+function asideError(path: string, problem: string): FileDamagedError {
+  const wayBack = `It is set aside: to have it used again, remove ${basename(asidePath(path))} and restart the server.`
+  return new FileDamagedError(path, `${problem} ${wayBack}`)
+}
+
+/** Files, or pages of one, that are looked at before everybody else has a turn. */
 const FILES_A_TURN = 16
+const PAGES_A_TURN = 64
+
+/** After a fall so many pages are looked at, a gigabyte: that takes some seconds. */
+const SUSPECT_PAGES = 131_072
 
 /** A file that cannot be used is asked for again and again: it is reported once. */
 function onceForEach(reports: FileReports | undefined): FileReports {

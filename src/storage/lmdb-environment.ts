@@ -312,6 +312,7 @@ export class LmdbEnvironment {
       return new TooManyReadersError(reason, { cause: error })
     }
     if (code === BAD_TRANSACTION && this.#damage) return this.#damage
+    // Not all reads of the library say what they met: the next one of the same transaction does.
     if (!DAMAGE.has(code)) return error
     const message = error instanceof Error ? error.message : String(error)
     return this.#explained(new FileDamagedError(this.path, `The library says: ${message}`, { cause: error }))
@@ -359,8 +360,8 @@ const READERS_FULL = -30790
 /** What LMDB says to who goes on with a transaction that failed. */
 const BAD_TRANSACTION = -30782
 
-/** Page not found, corrupted, panic, version mismatch, invalid. */
-const DAMAGE: ReadonlySet<unknown> = new Set([-30797, -30796, -30795, -30794, -30793])
+/** Page not found, corrupted, panic, version mismatch, invalid, bad transaction. */
+const DAMAGE: ReadonlySet<unknown> = new Set([-30797, -30796, -30795, -30794, -30793, BAD_TRANSACTION])
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error ? Reflect.get(error, 'code') : undefined

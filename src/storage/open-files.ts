@@ -3,7 +3,14 @@
  * of idle ones, and the one that was idle longest is closed first. A file in use is never closed under its users.
  */
 import assert from 'node:assert/strict'
+import type { FileLedger } from './file-check/file-ledger.ts'
 import { type EnvironmentOptions, LmdbEnvironment } from './lmdb-environment.ts'
+import type { FileDamagedError } from './storage-error.ts'
+
+export interface OpenFilesOptions extends EnvironmentOptions {
+  /** Told of every file that is opened or closed. */
+  readonly ledger?: FileLedger
+}
 
 export class OpenFiles {
   /** Files without users that stay open; a new limit counts from the next release on. */
@@ -14,19 +21,28 @@ export class OpenFiles {
   #releases = 0
   readonly #closing = new Set<Promise<void>>()
 
-  readonly #options: EnvironmentOptions
+  readonly #options: OpenFilesOptions
+  /** Files that must not be opened, and why. */
+  readonly #refused = new Map<string, FileDamagedError>()
 
-  constructor(idleLimit: number, options: EnvironmentOptions = {}) {
+  constructor(idleLimit: number, options: OpenFilesOptions = {}) {
     this.idleLimit = idleLimit
     this.#options = options
   }
 
+  /** From now on the file is not opened, or not used any more, though it may be open. */
+  refuse(error: FileDamagedError): void {
+    this.#refused.set(error.path, error)
+  }
+
   /** Opens the file unless it is open. Each acquire wants its release. Throws `FileDamagedError`. */
   acquire(path: string): LmdbEnvironment {
+    const refused = this.#refused.size > 0 ? this.#refused.get(path) : undefined
+    if (refused) throw refused
     let file = this.#files.get(path)
     if (!file) {
       file = {
-        environment: new LmdbEnvironment(path, this.#options),
+        environment: this.#open(path),
         users: 0,
         lastRelease: 0,
         onClosed: undefined,
@@ -50,6 +66,7 @@ export class OpenFiles {
 
   /** The file will not be acquired again: calls back once nobody uses it any more and it is closed. */
   retire(path: string, onClosed: () => void): void {
+    this.#refused.delete(path)
     const file = this.#files.get(path)
     if (!file) onClosed()
     else {
@@ -87,6 +104,20 @@ export class OpenFiles {
     await Promise.all(this.#closing)
   }
 
+  /** Noted before: where the library ends the process the note stays. */
+  #open(path: string): LmdbEnvironment {
+    const { ledger } = this.#options
+    ledger?.opening(path)
+    try {
+      const environment = new LmdbEnvironment(path, this.#options)
+      ledger?.opened(path)
+      return environment
+    } catch (error) {
+      ledger?.closed(path)
+      throw error
+    }
+  }
+
   #idle(): OpenFile[] {
     return [...this.#files.values()].filter(({ users }) => users === 0)
   }
@@ -100,6 +131,7 @@ export class OpenFiles {
     this.#files.delete(file.environment.path)
     this.#idleCount--
     const closing = file.environment.close().then(() => {
+      this.#options.ledger?.closed(file.environment.path)
       this.#closing.delete(closing)
       file.onClosed?.()
     })

@@ -37,6 +37,13 @@ export function unfinishedPath(path: string): string {
   return `${path}.new`
 }
 
+/** A file that says why another one is not used. Who removes it has the other one used again. */
+export function asidePath(path: string): string {
+  return `${path}${ASIDE_ENDING}`
+}
+
+export const ASIDE_ENDING = '.set-aside'
+
 export function lockPath(path: string): string {
   return `${path}-lock`
 }

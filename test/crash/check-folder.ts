@@ -91,7 +91,8 @@ async function checkFiles(folder: string, names: readonly string[]): Promise<str
   const files = await readdir(folder)
   const stores = files.filter((file) => file.endsWith('.mdb'))
   const locks = files.filter((file) => file.endsWith('.mdb-lock'))
-  const others = files.filter((file) => !stores.includes(file) && !locks.includes(file) && file !== '.trash')
+  const known = new Set([...stores, ...locks, '.trash', '.open-files'])
+  const others = files.filter((file) => !known.has(file))
   const trash = await readdir(join(folder, '.trash'))
   const orphans = locks.filter((lock) => !stores.includes(lock.slice(0, -'-lock'.length)))
   return [

@@ -34,7 +34,7 @@ export function scrambleLeaves(whole: Buffer): Buffer {
   for (let page = 2; page < whole.length / PAGE; page++) {
     const at = page * PAGE
     const isLeaf = whole.readUInt32LE(at) === page && whole.readUInt16LE(at + 18) === 2
-    if (isLeaf && !roots.has(page)) whole.fill(0xff, at + 24, at + PAGE)
+    if (isLeaf && !roots.has(page)) scrambled(whole, at + 24, PAGE - 24)
   }
   return whole
 }

@@ -81,7 +81,7 @@ describe('the folder of the LMDB engine', () => {
     expect(await third.list()).toEqual(['a'])
     using snapshot = (await third.open('a')).snapshot()
     expect((await snapshot.get(bytes('k')))?.toString()).toBe('new')
-    const files = (await readdir(folder)).filter((name) => !name.endsWith('-lock'))
+    const files = (await readdir(folder)).filter((name) => !name.endsWith('-lock') && name !== '.open-files')
     expect(files.filter((name) => name !== '.trash')).toHaveLength(1)
     expect(await readdir(join(folder, '.trash'))).toEqual([])
   })
@@ -97,7 +97,7 @@ describe('the folder of the LMDB engine', () => {
     expect(await readAll(snapshot, {}, 100)).toHaveLength(1000)
     snapshot.release()
     await expect.poll(() => readdir(join(folder, '.trash'))).toEqual([])
-    await expect.poll(() => readdir(folder)).toEqual(['.trash'])
+    await expect.poll(() => readdir(folder)).toEqual(['.open-files', '.trash'])
   })
 
   it('keeps open what is in use and a bounded number of idle files', async () => {
@@ -191,7 +191,7 @@ describe('compaction of an LMDB store', () => {
     const outcome = expect(compaction).rejects.toThrow('gone')
     await engine.drop('a')
     await outcome
-    await expect.poll(() => readdir(folder)).toEqual(['.trash'])
+    await expect.poll(() => readdir(folder)).toEqual(['.open-files', '.trash'])
   })
 
   it('frees the space of the old file though a reader held it', async () => {

@@ -116,6 +116,8 @@ export class ProcessRunner implements IndexRunner {
         if (error.hadStarted) falls++
         else failedStarts++
         if (falls > MOST_FALLS || failedStarts > MOST_FAILED_STARTS) throw keepsFailing(error)
+        // It may be the file that ends them: then the index is built anew.
+        if (error.hadStarted && falls === FALLS_TO_BE_ALONE) await this.#options.indexes.examine(place.store.name)
         const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (falls + failedStarts - 1))
         await pause(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted())
       }

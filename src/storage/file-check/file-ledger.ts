@@ -1,0 +1,123 @@
+/**
+ * Which files of a folder are open, noted in the folder itself: after a process that fell, the next one knows which files
+ * it may have fallen over. A note is one small append without a flush, since it has to outlive the process and not the
+ * machine. A ledger that cannot be written is given up: nothing depends on it but what follows a fall.
+ */
+import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { basename, join } from 'node:path'
+
+const LEDGER_FILE = '.open-files'
+
+/** When it gets longer, what is open now is written anew. */
+const LEDGER_BYTES = 256 * 1024
+
+const NOTE = { opening: '+', opened: '=', closed: '-', fallen: '!' } as const
+
+/** What the process before left, when it did not end in order. */
+export interface LeftOpen {
+  /** File names; those that were opened last come first. */
+  readonly open: readonly string[]
+  /** Those whose opening ended the last process, and those with which that happened twice. */
+  readonly fellOnce: readonly string[]
+  readonly fellTwice: readonly string[]
+}
+
+export class FileLedger {
+  readonly #path: string
+  readonly #open = new Set<string>()
+  readonly #fallen: readonly string[]
+  #file: number | undefined
+  #bytes = 0
+
+  /** Begins a ledger; `left` is what the one before said. */
+  static begin(folder: string): { readonly ledger: FileLedger; readonly left: LeftOpen } {
+    const path = join(folder, LEDGER_FILE)
+    const left = readLedger(path)
+    return { ledger: new FileLedger(path, left.fellOnce), left }
+  }
+
+  private constructor(path: string, fallen: readonly string[]) {
+    this.#path = path
+    this.#fallen = fallen
+    this.#rewrite()
+  }
+
+  opening(path: string): void {
+    this.#note(NOTE.opening, path)
+  }
+
+  opened(path: string): void {
+    this.#open.add(basename(path))
+    this.#note(NOTE.opened, path)
+  }
+
+  closed(path: string): void {
+    this.#open.delete(basename(path))
+    this.#note(NOTE.closed, path)
+  }
+
+  /** The process ends in order: nobody need ask what was open. */
+  end(): void {
+    this.#giveUp()
+    rmSync(this.#path, { force: true })
+  }
+
+  #note(kind: string, path: string): void {
+    if (this.#file === undefined) return
+    try {
+      this.#bytes += writeSync(this.#file, `${kind}${basename(path)}\n`)
+      if (this.#bytes > LEDGER_BYTES) this.#rewrite()
+    } catch {
+      this.#giveUp()
+    }
+  }
+
+  #rewrite(): void {
+    try {
+      if (this.#file !== undefined) closeSync(this.#file)
+      this.#file = openSync(this.#path, 'w')
+      const lines = [
+        ...this.#fallen.map((name) => NOTE.fallen + name),
+        ...[...this.#open].map((name) => NOTE.opened + name),
+      ]
+      this.#bytes = lines.length > 0 ? writeSync(this.#file, `${lines.join('\n')}\n`) : 0
+    } catch {
+      this.#giveUp()
+    }
+  }
+
+  #giveUp(): void {
+    if (this.#file !== undefined) closeSync(this.#file)
+    this.#file = undefined
+  }
+}
+
+function readLedger(path: string): LeftOpen {
+  const opening = new Set<string>()
+  const open = new Set<string>()
+  const fallen = new Set<string>()
+  for (const line of textOf(path).split('\n')) {
+    const name = line.slice(1)
+    if (line.startsWith(NOTE.fallen)) fallen.add(name)
+    else if (line.startsWith(NOTE.opening)) opening.add(name)
+    else if (line.startsWith(NOTE.opened) || line.startsWith(NOTE.closed)) {
+      opening.delete(name)
+      open.delete(name)
+      // One that was opened and closed again does not end a process.
+      fallen.delete(name)
+      if (line.startsWith(NOTE.opened)) open.add(name)
+    }
+  }
+  const fellTwice = [...opening].filter((name) => fallen.has(name))
+  const fellOnce = new Set([...opening, ...fallen])
+  for (const name of fellTwice) fellOnce.delete(name)
+  return { open: [...open].reverse(), fellOnce: [...fellOnce], fellTwice }
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
