@@ -111,7 +111,10 @@ async function parsedParts(text: Buffer, cuts: readonly Cut[], mostItems: number
     if (cut.kind === 'list') setMember(value, cut.name, await parsedList(text, cut.parts, mostItems, slice))
     else {
       const some: Record<string, unknown> = JSON.parse(`{${text.toString('utf8', cut.start, cut.end)}}`)
-      for (const [name, member] of Object.entries(some)) setMember(value, name, member)
+      for (const [name, member] of Object.entries(some)) {
+        if (Array.isArray(member) && member.length > mostItems) throw tooManyItems(mostItems)
+        setMember(value, name, member)
+      }
       members += Object.keys(some).length
     }
     if (members > mostItems) throw tooManyItems(mostItems)

@@ -68,13 +68,14 @@ function* cutsOf(text: Buffer, mostValues: number): Generator<Cut, void, void> {
   let start = -1
   let end = -1
   for (const { name, nameAt } of reader.membersAt()) {
-    if (reader.kind() === 'array') {
+    const parts = reader.kind() === 'array' ? partsOf(reader) : undefined
+    if (parts && reader.position - nameAt > PART_BYTES) {
       if (start >= 0) yield { kind: 'members', start, end }
       start = -1
-      yield { kind: 'list', name, parts: partsOf(reader) }
+      yield { kind: 'list', name, parts }
       continue
     }
-    skippedPart(reader)
+    if (!parts) skippedPart(reader)
     if (start >= 0 && reader.position - start > PART_BYTES) {
       yield { kind: 'members', start, end }
       start = -1
