@@ -29,11 +29,6 @@ async function main(): Promise<void> {
     throw error
   })
   const stop = () => void service.close().then(() => process.exit(0), fail)
-  if (previousEnd === undefined) {
-    const folder = options.dir ?? process.env.SETTLE_SERVICE__DATABASE_DIR ?? './data'
-    const where = options.inMemory ? 'in memory' : `in ${folder}`
-    process.stdout.write(`Settle ${version} is ready at ${url} with its data ${where}. Stop it with Ctrl-C.\n`)
-  }
   // A terminal sends its signals to the supervisor and to us: only the supervisor knows which is a second one.
   let isStopping = false
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -50,6 +45,11 @@ async function main(): Promise<void> {
     stop()
   })
   link?.ready()
+  if (previousEnd === undefined) {
+    const folder = options.dir ?? process.env.SETTLE_SERVICE__DATABASE_DIR ?? './data'
+    const where = options.inMemory ? 'in memory' : `in ${folder}`
+    process.stdout.write(`Settle ${version} is ready at ${url} with its data ${where}. Stop it with Ctrl-C.\n`)
+  }
 }
 
 keepTickObject()

@@ -114,7 +114,7 @@ export class Supervisor {
   #serverEnded(server: ChildProcess, end: number | string): void {
     if (server !== this.#server) return
     this.#server = undefined
-    if (this.#isStopping || end === 0) this.#ended.resolve(exitCodeOf(end))
+    if (this.#isStopping || end === 0 || wasAskedFor(end)) this.#ended.resolve(exitCodeOf(end))
     // It has told the reason itself.
     else if (!this.#wasEverReady && typeof end === 'number') this.#ended.resolve(end)
     else this.#startAgain(end)
@@ -147,6 +147,11 @@ export class Supervisor {
   #seconds(): string {
     return ((performance.now() - this.#startedMs) / 1000).toFixed(1)
   }
+}
+
+/** The server handles these once it is ready; before, the system ends it. */
+function wasAskedFor(end: number | string): boolean {
+  return end === 'SIGTERM' || end === 'SIGINT' || end === 'SIGHUP'
 }
 
 function exitCodeOf(end: number | string): number {

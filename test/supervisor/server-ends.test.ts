@@ -25,6 +25,10 @@ it('ends with the code of a server that fails at its start', async () => {
   expect(await supervised('process.exit(3)')).toEqual({ code: 3, lines: [] })
 })
 
+it('ends when somebody ends a server that is still starting', async () => {
+  expect(await supervised(`process.kill(process.pid, 'SIGTERM')`)).toEqual({ code: 143, lines: [] })
+})
+
 it('starts a server again that fell at its start by a signal', async () => {
   const { code, lines } = await supervised(`if (!again) process.kill(process.pid, 'SIGSEGV'); else process.exit(0)`)
   expect(code).toBe(0)

@@ -155,7 +155,8 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     const socket = connectSecurely({ port: Number(port), host: '127.0.0.1', rejectUnauthorized: false })
     socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     expect(await text(socket)).toContain('200 OK')
-    expect(await urls()).toEqual(before)
+    // Written anew once it listens.
+    await expect.poll(urls, { timeout: 20_000 }).toEqual(before)
   })
 
   it('lets clients wait while the server restarts in its own process', async () => {
