@@ -10,7 +10,7 @@ export function checkDatabaseName(name: string): void {
   if (!NAME.test(name) && !SYSTEM_NAMES.has(name)) throw illegalDatabaseName(name)
 }
 
-export function illegalDatabaseName(name: string): RequestError {
+function illegalDatabaseName(name: string): RequestError {
   return new RequestError(
     400,
     'illegal_database_name',

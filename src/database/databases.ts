@@ -4,7 +4,7 @@ import { StoreExistsError, StoreMissingError, StoreNameError } from '../storage/
 import type { StorageEngine } from '../storage/store.ts'
 import { Database, type DatabaseSurroundings } from './database.ts'
 import type { DatabaseEvent, DatabaseEventListener } from './database-event.ts'
-import { checkDatabaseName, illegalDatabaseName } from './database-name.ts'
+import { checkDatabaseName } from './database-name.ts'
 import { DesignCache } from './design-document.ts'
 import type { DocumentGuard } from './document-guard.ts'
 
@@ -93,7 +93,7 @@ export class Databases {
       )
     } catch (error) {
       if (error instanceof StoreExistsError) throw databaseExists()
-      if (error instanceof StoreNameError) throw illegalDatabaseName(name)
+      if (error instanceof StoreNameError) throw new RequestError(400, 'illegal_database_name', error.message)
       throw error
     }
     this.#tell({ type: 'created', db: name })

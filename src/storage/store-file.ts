@@ -89,7 +89,9 @@ export async function flush(path: string): Promise<void> {
 export function checkStoreName(name: string): void {
   if (name === '') throw new StoreNameError('The name of a store is not empty.')
   if (escapeName(name).length > NAME_BYTES_LIMIT)
-    throw new StoreNameError(`The name '${name.slice(0, 80)}…' is too long.`)
+    throw new StoreNameError(
+      `The name '${name.slice(0, 80)}…' is too long: it takes more than ${NAME_BYTES_LIMIT} bytes as the name of a file, where / and others take three.`,
+    )
 }
 
 export function storePath(folder: string, file: StoreFile): string {
