@@ -16,6 +16,7 @@ const VIEW = `${DESIGN}/_view/n`
 const CLIENTS = 4
 const DATABASES = ['one', 'two', 'three']
 const READERS = 4
+const VIEWS_BETWEEN_KILLS = 8
 const WRITERS = 2
 
 /** No reply takes so long, however busy the machine is. */
@@ -36,6 +37,8 @@ export interface LoadOptions {
 /** How much was done: a run that did nothing shows nothing. */
 export interface Seen {
   requests: number
+  /** Queries of views that were answered. */
+  views: number
   rounds: number
   compactions: number
   kills: number
@@ -46,7 +49,7 @@ export class IndexLoad {
   readonly #server: ServerProcess
   readonly #deadline: number
   readonly problems = new Set<string>()
-  readonly seen: Seen = { requests: 0, rounds: 0, compactions: 0, kills: 0 }
+  readonly seen: Seen = { requests: 0, views: 0, rounds: 0, compactions: 0, kills: 0 }
   #url = ''
 
   constructor(options: LoadOptions) {
@@ -179,12 +182,16 @@ export class IndexLoad {
       this.problems.add(`${what}: ${reply}`)
       return undefined
     }
+    if (reply.status === 200 && path.includes('/_view/')) this.seen.views++
     if (![expected].flat().includes(reply.status)) this.problems.add(`${what}: ${reply.status} ${reply.text.trim()}`)
     return reply
   }
 
+  /** The next one only when clients got on: where runs take longer than the time between two kills none would ever end. */
   async #kill(everyMs: number): Promise<void> {
     while (!this.#isOver) {
+      for (const served = this.seen.views; !this.#isOver && this.seen.views < served + VIEWS_BETWEEN_KILLS; )
+        await pause(5)
       await pause(2 * everyMs * this.#options.random.next())
       const pids = this.#server.childrenCalled('settle-index')
       const pid = pids[this.#options.random.below(Math.max(1, pids.length))]
