@@ -1,6 +1,6 @@
 /** The databases of a server, by name. Opened when they are first asked for, and then kept: an idle one costs little. */
 import { notFound, RequestError } from '../document/request-error.ts'
-import { StoreExistsError, StoreMissingError, StoreNameError } from '../storage/storage-error.ts'
+import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { Database, type DatabaseSurroundings } from './database.ts'
 import type { DatabaseEvent, DatabaseEventListener } from './database-event.ts'
@@ -93,7 +93,6 @@ export class Databases {
       )
     } catch (error) {
       if (error instanceof StoreExistsError) throw databaseExists()
-      if (error instanceof StoreNameError) throw new RequestError(400, 'illegal_database_name', error.message)
       throw error
     }
     this.#tell({ type: 'created', db: name })

@@ -10,6 +10,7 @@ import { FileLedger } from './file-check/file-ledger.ts'
 import { inspectFile, inspectPages } from './file-check/inspect-file.ts'
 import { type FileReports, LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
 import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
+import { LongNames } from './long-names.ts'
 import { OpenFiles } from './open-files.ts'
 import {
   CommitFailedError,
@@ -23,14 +24,13 @@ import {
   ASIDE_ENDING,
   asidePath,
   checkStoreName,
-  escapeName,
   flush,
   lockPath,
   makeFolder,
   parseStoreFileName,
   publish,
   type StoreFile,
-  storeOfPath,
+  stemOf,
   storePath,
   unfinishedPath,
 } from './store-file.ts'
@@ -47,6 +47,11 @@ export interface LmdbEngineOptions {
 }
 
 const IDLE_FILES = 500
+
+interface EngineParts {
+  readonly ledger: FileLedger
+  readonly names: LongNames
+}
 
 export class LmdbEngine implements StorageEngine {
   readonly #folder: string
@@ -65,6 +70,9 @@ export class LmdbEngine implements StorageEngine {
   /** Names that are being created: taken, and not there yet. */
   readonly #creating = new Set<string>()
   readonly #removals = new Set<Promise<void>>()
+  readonly #names: LongNames
+  /** Stems of files whose store has a long name that is lost. */
+  readonly #nameless = new Set<string>()
   /** Made when the first store is: an engine on a full disk must open, and give away what it holds. */
   #blank: Promise<Buffer> | undefined
   readonly #paths: StorePaths
@@ -78,8 +86,9 @@ export class LmdbEngine implements StorageEngine {
     await mkdir(join(folder, TRASH), { recursive: true })
     const files = await clearUp(folder)
     await clearScratch(folder, files)
+    const names = await LongNames.read(folder, new Set(files.map(({ stem }) => stem)))
     const { ledger, left } = FileLedger.begin(folder)
-    const engine = new LmdbEngine({ ...options, ledger }, files)
+    const engine = new LmdbEngine({ ...options, ledger, names }, files)
     await engine.#readAside()
     for (const name of left.fellTwice)
       await engine.#setAside(join(folder, name), 'The process ended twice while it was opened.')
@@ -88,7 +97,7 @@ export class LmdbEngine implements StorageEngine {
   }
 
   private constructor(
-    { folder, idleFiles = IDLE_FILES, isShared = false, reports, ledger }: LmdbEngineOptions & { ledger: FileLedger },
+    { folder, idleFiles = IDLE_FILES, isShared = false, reports, ledger, names }: LmdbEngineOptions & EngineParts,
     files: readonly StoreFile[],
   ) {
     this.#folder = folder
@@ -96,9 +105,10 @@ export class LmdbEngine implements StorageEngine {
     this.#reports = this.#heard(onceForEach(reports))
     this.#open = new OpenFiles(idleFiles, { isShared, reports: this.#reports, ledger })
     this.#ledger = ledger
+    this.#names = names
     const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
     this.#paths = new StorePaths(folder, highest)
-    for (const file of files) this.#stores.set(file.name, this.#store(file.name, storePath(folder, file)))
+    for (const file of files) this.#take(file)
   }
 
   async list(): Promise<string[]> {
@@ -114,10 +124,12 @@ export class LmdbEngine implements StorageEngine {
     this.#assertOpen()
     checkStoreName(name)
     if (this.#stores.has(name) || this.#creating.has(name)) throw new StoreExistsError(name)
+    // It is there, and will be listed when its name is.
+    if (this.#nameless.has(stemOf(name))) throw new StoreExistsError(name)
     this.#creating.add(name)
     try {
       const path = this.#paths.next(name)
-      await this.#writeBlank(path)
+      await this.#writeBlank(name, path)
       const store = this.#store(name, path)
       this.#stores.set(name, store)
       this.#sortedNames = undefined
@@ -141,6 +153,7 @@ export class LmdbEngine implements StorageEngine {
     // The newest file goes last: none before it may come back after a crash.
     await Promise.all(this.#outdated.get(store) ?? [])
     await this.#discard(path)
+    await this.#names.release(name)
     await rm(this.scratchFolder(name), { recursive: true, force: true })
   }
 
@@ -159,7 +172,7 @@ export class LmdbEngine implements StorageEngine {
 
   /** For files of a store's own that are no part of it. It goes when the store is dropped, and need not be there. */
   scratchFolder(name: string): string {
-    return join(this.#folder, SCRATCH, escapeName(name))
+    return join(this.#folder, SCRATCH, stemOf(name))
   }
 
   async close(): Promise<void> {
@@ -186,7 +199,7 @@ export class LmdbEngine implements StorageEngine {
 
   /** The names of the stores whose files are open now; a store that is being compacted has two. */
   openNames(): string[] {
-    return [...this.#open.paths()].flatMap((path) => storeOfPath(path) ?? [])
+    return [...this.#open.paths()].flatMap((path) => this.#nameOf(path) ?? [])
   }
 
   /** How many files without users are kept open from now on. */
@@ -242,7 +255,7 @@ export class LmdbEngine implements StorageEngine {
   async #examineSuspects(): Promise<void> {
     let left = SUSPECT_PAGES
     for (const fileName of this.#suspects) {
-      const name = storeOfPath(fileName)
+      const name = this.#nameOf(fileName)
       if (this.#closed || left <= 0) return
       if (name === undefined || !this.#stores.has(name)) continue
       // What is wrong is reported where it is found.
@@ -264,7 +277,7 @@ export class LmdbEngine implements StorageEngine {
     for (const fileName of await readdir(this.#folder)) {
       if (!fileName.endsWith(ASIDE_ENDING)) continue
       const path = join(this.#folder, fileName.slice(0, -ASIDE_ENDING.length))
-      const name = storeOfPath(path)
+      const name = this.#nameOf(path)
       // The store was dropped, or written anew, while the note could not be removed.
       if (name === undefined || this.#stores.get(name)?.path !== path) await rm(asidePath(path), { force: true })
       else this.#open.refuse(asideError(path, (await readFile(asidePath(path), 'utf8')).trim()))
@@ -276,10 +289,29 @@ export class LmdbEngine implements StorageEngine {
       ...reports,
       damaged: (error) => {
         reports.damaged(error)
-        const name = storeOfPath(error.path)
+        const name = this.#nameOf(error.path)
         if (name !== undefined) for (const listener of this.#onDamaged) listener(name)
       },
     }
+  }
+
+  /** Takes over a file that was there at the start. */
+  #take(file: StoreFile): void {
+    const name = this.#names.nameOf(file.stem)
+    const path = storePath(this.#folder, file)
+    if (name !== undefined) {
+      this.#stores.set(name, this.#store(name, path))
+      return
+    }
+    this.#nameless.add(file.stem)
+    this.#reports.damaged(
+      new FileDamagedError(path, `The name of its database is lost: ${file.stem}.name is missing or damaged.`),
+    )
+  }
+
+  #nameOf(path: string): string | undefined {
+    const stem = parseStoreFileName(basename(path))?.stem
+    return stem === undefined ? undefined : this.#names.nameOf(stem)
   }
 
   #known(name: string): LmdbStore {
@@ -328,15 +360,19 @@ export class LmdbEngine implements StorageEngine {
     outdated.add(removal)
   }
 
-  async #writeBlank(path: string): Promise<void> {
+  async #writeBlank(name: string, path: string): Promise<void> {
     const unfinished = unfinishedPath(path)
+    let isNameKept = false
     try {
+      await this.#names.keep(name)
+      isNameKept = true
       this.#blank ??= blankFile(this.#folder)
       await writeFile(unfinished, await this.#blank)
       await publish(unfinished, path)
     } catch (error) {
       this.#blank = undefined
       await rm(unfinished, { force: true })
+      if (isNameKept) await this.#names.release(name)
       const reason = error instanceof Error ? error.message : String(error)
       throw new CommitFailedError(`The disk did not take the new store: ${reason}`, { cause: error })
     }
@@ -409,12 +445,12 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
   for (const fileName of fileNames) {
     const file = parseStoreFileName(fileName)
     if (!file) continue
-    const rival = newest.get(file.name)
-    if (!rival || rival.generation < file.generation) newest.set(file.name, file)
+    const rival = newest.get(file.stem)
+    if (!rival || rival.generation < file.generation) newest.set(file.stem, file)
     if (rival) older.push(rival.generation < file.generation ? rival : file)
   }
   // Where the newest file of a store is damaged, an operator may want the one before.
-  const leftovers = older.filter(({ name }) => isSound(folder, newest.get(name))).map((file) => storePath(folder, file))
+  const leftovers = older.filter(({ stem }) => isSound(folder, newest.get(stem))).map((file) => storePath(folder, file))
   const present = new Set(fileNames)
   for (const fileName of fileNames) {
     if (/\.mdb\.new(-lock)?$/.test(fileName)) leftovers.push(join(folder, fileName))
@@ -441,7 +477,7 @@ function isSound(folder: string, file: StoreFile | undefined): boolean {
 
 /** Removes the scratch files of stores that are gone. */
 async function clearScratch(folder: string, files: readonly StoreFile[]): Promise<void> {
-  const known = new Set(files.map(({ name }) => escapeName(name)))
+  const known = new Set(files.map(({ stem }) => stem))
   const scratch = join(folder, SCRATCH)
   for (const name of await readdir(scratch).catch(() => [])) {
     if (!known.has(name)) await rm(join(scratch, name), { recursive: true, force: true })

@@ -1,5 +1,5 @@
 /** Paths for new files of a folder of stores. A generation is given out once: nobody ever writes the file of another. */
-import { storePath } from './store-file.ts'
+import { stemOf, storePath } from './store-file.ts'
 
 export class StorePaths {
   readonly #folder: string
@@ -13,6 +13,6 @@ export class StorePaths {
 
   next(name: string): string {
     this.#generation++
-    return storePath(this.#folder, { name, generation: this.#generation })
+    return storePath(this.#folder, { stem: stemOf(name), generation: this.#generation })
   }
 }

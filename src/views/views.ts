@@ -8,11 +8,11 @@ import { isDesignId } from '../document/document-id.ts'
 import { notFound } from '../document/request-error.ts'
 import { FileDamagedError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
-import { storeOfPath } from '../storage/store-file.ts'
+import { isFileOf } from '../storage/store-file.ts'
 import { liveDesigns } from './live-designs.ts'
 import type { OpenIndex } from './open-index.ts'
 import { ReductionError } from './reductions/reduction-error.ts'
-import { databaseOfStore, indexStoreName, isStoreOf } from './store-name.ts'
+import { databasePart, databasePartOf, indexStoreName, isStoreOf } from './store-name.ts'
 import { partOf, partsOf, type ViewDesign, viewDesign } from './view-design.ts'
 import { type IndexSurroundings, ViewIndex } from './view-index.ts'
 
@@ -74,10 +74,8 @@ export class Views {
   /** Removes what a crash left of databases that are gone. */
   static async open(options: ViewsOptions): Promise<Views> {
     const { engine, databases } = options
-    for (const name of await engine.list()) {
-      const database = databaseOfStore(name)
-      if (database !== undefined && !databases.has(database)) await engine.drop(name)
-    }
+    const live = new Set((await databases.list()).map(databasePart))
+    for (const name of await engine.list()) if (!live.has(databasePartOf(name))) await engine.drop(name)
     return new Views(options)
   }
 
@@ -219,7 +217,7 @@ export class Views {
         return await use(index)
       } catch (error) {
         const name = indexStoreName(database.name, design.signature)
-        const isDamaged = error instanceof FileDamagedError && storeOfPath(error.path) === name
+        const isDamaged = error instanceof FileDamagedError && isFileOf(error.path, name)
         if (isDamaged) await this.#discard(name)
         else if (!(error instanceof StoreGoneError || error instanceof StoreMissingError)) throw error
         // A clean-up may have taken the index in this very moment; with the database it is gone for good.

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { DataFolder } from '../../src/storage/data-folder.ts'
 import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import type { Snapshot, StorageEngine } from '../../src/storage/store.ts'
+import { isDigest, stemOf } from '../../src/storage/store-file.ts'
 import { readAll } from '../storage/model.ts'
 import type { ExpectedStore, ExpectedStores } from './expectations.ts'
 import { commitsIn, stateAfter } from './workload.ts'
@@ -86,12 +87,16 @@ function differenceBetween(found: ReadonlyMap<string, Buffer>, right: ReadonlyMa
   return undefined
 }
 
-/** One file a store with its lock, and the trash empty. */
+/** One file a store with its lock, one more where its name is long, and the trash empty. */
 async function checkFiles(folder: string, names: readonly string[]): Promise<string[]> {
   const files = await readdir(folder)
   const stores = files.filter((file) => file.endsWith('.mdb'))
   const locks = files.filter((file) => file.endsWith('.mdb-lock'))
-  const known = new Set([...stores, ...locks, '.trash', '.open-files'])
+  const longNames = names
+    .map(stemOf)
+    .filter(isDigest)
+    .map((stem) => `${stem}.name`)
+  const known = new Set([...stores, ...locks, ...longNames, '.trash', '.open-files'])
   const others = files.filter((file) => !known.has(file))
   const trash = await readdir(join(folder, '.trash'))
   const orphans = locks.filter((lock) => !stores.includes(lock.slice(0, -'-lock'.length)))

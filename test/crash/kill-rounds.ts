@@ -29,7 +29,8 @@ export interface KillReport {
   readonly acknowledged: Readonly<Record<Acknowledgement['kind'], number>>
 }
 
-const STORES = ['left', 'right']
+/** One of them has a name that is too long for the name of a file. */
+const STORES = ['left', 'right'.padEnd(300, '-')]
 const WRITERS_PER_STORE = 8
 /** A process is killed so long after it began to write, at most. */
 const LONGEST_LIFE_MS = 300
@@ -50,7 +51,7 @@ export async function killAndCheck({
   const folder = await mkdtemp(join(tmpdir(), 'settle-crash-'))
   const random = new Random()
   const verifier = new Verifier()
-  const names = Array.from({ length: shortLived }, (_, i) => `short-lived-${i}`)
+  const names = Array.from({ length: shortLived }, (_, i) => `short-lived-${i}`.padEnd(i % 2 === 0 ? 0 : 300, '-'))
   const expectations = new Expectations([...STORES, ...names])
   const acknowledged = { ready: 0, created: 0, dropped: 0, committed: 0, compacted: 0 }
   const problems: string[] = []

@@ -14,8 +14,9 @@ import { record, type Step } from './system-calls.ts'
 import { Verifier } from './verifier.ts'
 import type { WriterOptions } from './writer.ts'
 
-const STORES = ['left', 'right']
-const SHORT_LIVED = ['short-lived']
+/** One of each kind has a name that is too long for the name of a file. */
+const STORES = ['left', 'right'.padEnd(300, '-')]
+const SHORT_LIVED = ['short-lived', 'short-lived-too'.padEnd(300, '-')]
 
 export interface Recording {
   readonly steps: readonly Step[]

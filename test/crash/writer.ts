@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { DataFolder } from '../../src/storage/data-folder.ts'
 import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import type { Changes, CommitOutcome, StorageEngine, Store } from '../../src/storage/store.ts'
+import { stemOf } from '../../src/storage/store-file.ts'
 import { acknowledge } from './acknowledgements.ts'
 import { storesFolder } from './check-folder.ts'
 import { commitsOfLife, writerOfLife } from './expectations.ts'
@@ -60,7 +61,7 @@ async function present(engine: StorageEngine, name: string): Promise<Store> {
 async function withoutFlush(stores: readonly Store[], folder: string): Promise<Store[]> {
   const files = await readdir(storesFolder(folder))
   return stores.map(({ name }) => {
-    const file = files.find((each) => each.startsWith(`${name}.`) && each.endsWith('.mdb'))
+    const file = files.find((each) => each.startsWith(`${stemOf(name)}.`) && each.endsWith('.mdb'))
     return unflushedStore(name, join(storesFolder(folder), file!))
   })
 }

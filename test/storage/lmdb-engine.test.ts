@@ -52,11 +52,20 @@ describe('the folder of the LMDB engine', () => {
     }
   })
 
-  it('refuses a name that no file can have', async () => {
+  it('refuses a name that no store can have', async () => {
     const engine = await open({ folder: await temporaryFolder() })
-    await expect(engine.create('x'.repeat(221))).rejects.toThrow(StoreNameError)
+    await expect(engine.create('x'.repeat(2001))).rejects.toThrow(StoreNameError)
     await expect(engine.create('')).rejects.toThrow(StoreNameError)
-    await engine.create('x'.repeat(220))
+    await engine.create('x'.repeat(2000))
+  })
+
+  it('leaves files alone whose names are none of a store', async () => {
+    const folder = await temporaryFolder()
+    const strangers = ['100%.1.mdb', 'Capital.1.mdb', 'a%2f.2.mdb', '~0123.1.mdb', `${'x'.repeat(221)}.1.mdb`, '~.name']
+    for (const stranger of strangers) await writeFile(join(folder, stranger), 'not ours')
+    const engine = await open({ folder })
+    expect(await engine.list()).toEqual([])
+    expect(await readdir(folder)).toEqual(expect.arrayContaining(strangers))
   })
 
   it('is cleared of what a crash left: half-made files, older generations, trash, locks of nothing', async () => {
