@@ -11,6 +11,7 @@ import type { TaskRegistry } from '../runtime/tasks.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { HeldStates } from '../storage/held-states.ts'
 import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
+import { FileDamagedError } from '../storage/storage-error.ts'
 import type { Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachment-store.ts'
 import { BatchedWrites } from './batched-writes.ts'
@@ -133,8 +134,12 @@ export class Database {
   static async open(store: Store, surroundings: DatabaseSurroundings): Promise<Database> {
     using snapshot = store.snapshot()
     const stored = await snapshot.get(IDENTITY_KEY)
-    // A crash between the creation of the store and its first commit: nobody was told that it exists.
-    if (!stored) return await Database.create(store, surroundings)
+    if (!stored) {
+      // With rows in it, it was a database once. To begin anew here would give up what may still be there.
+      if (!(await store.isEmpty())) throw new FileDamagedError(store.name, 'It does not say which database it is.')
+      // A crash between the creation of the store and its first commit: nobody was told that it exists.
+      return await Database.create(store, surroundings)
+    }
     const { uuid, salt }: { uuid: string; salt: string } = JSON.parse(stored.toString())
     return new Database(partsOf(store, { uuid, salt: Buffer.from(salt, 'hex') }, surroundings))
   }

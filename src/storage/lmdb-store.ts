@@ -14,7 +14,7 @@ import type { OpenFiles } from './open-files.ts'
 import { putPacked } from './packed-put.ts'
 import { type PackedRows, unpacked } from './packed-rows.ts'
 import { ReplacementFile } from './replacement-file.ts'
-import { StoreGoneError } from './storage-error.ts'
+import { StoreGoneError, TooManyReadersError } from './storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -43,6 +43,8 @@ export class LmdbStore implements Store {
   readonly #queue = new CommitQueue((group) => this.#write(group))
   readonly #gone = new AbortController()
   #path: string
+  /** As of the last commit from here; unknown before it, and after one that failed. */
+  #version: number | undefined
   #onWritten: ((storedKeys: readonly Uint8Array[]) => void) | undefined
   /** The writing of another file that takes the place of this one. */
   #rewriting: Promise<void> | undefined
@@ -67,6 +69,7 @@ export class LmdbStore implements Store {
     this.#assertThere()
     const old = this.#path
     this.#path = path
+    this.#version = undefined
     await this.#files.discard(old)
   }
 
@@ -98,6 +101,11 @@ export class LmdbStore implements Store {
     return this.#use(async (environment) => environment.sizes((await stat(environment.path)).size))
   }
 
+  async isEmpty(): Promise<boolean> {
+    this.#assertThere()
+    return this.#use(async (environment) => environment.rowCount() === 0)
+  }
+
   /** Lets the write under way finish, refuses everything else from now on, and says which file holds the store. */
   async retire(): Promise<string> {
     const error = new StoreGoneError(this.name)
@@ -109,14 +117,26 @@ export class LmdbStore implements Store {
 
   async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
     return this.#use(async (environment) => {
-      // What is on disk decides, not what was written last from here: others may have written since.
-      const { outcomes, accepted, version } = judge(group, readVersion(environment))
+      const { outcomes, accepted, version } = judge(group, this.#versionOnDisk(environment))
       if (accepted.length > 0) {
+        this.#version = undefined
         const cleared = await writeChanges(environment, accepted, version)
+        this.#version = version
         this.#onWritten?.(touchedKeys(accepted, cleared))
       }
       return outcomes
     })
+  }
+
+  /** What is on disk decides, not what was written last from here: another process may have written since. */
+  #versionOnDisk(environment: LmdbEnvironment): number {
+    try {
+      return readVersion(environment)
+    } catch (error) {
+      // Readers may hold every slot. Writing goes on, since only one process at a time writes to a file.
+      if (!(error instanceof TooManyReadersError) || this.#version === undefined) throw error
+      return this.#version
+    }
   }
 
   #rewrite(write: () => Promise<void>): Promise<void> {
@@ -140,6 +160,7 @@ export class LmdbStore implements Store {
       this.#assertThere()
       await next.publish()
       this.#path = path
+      this.#version = undefined
     }
     await this.#files.discard(old)
   }

@@ -136,6 +136,12 @@ class MemoryStore implements Store {
     return { fileBytes: this.#state.bytes, usedBytes: this.#state.bytes }
   }
 
+  async isEmpty(): Promise<boolean> {
+    await this.#turn()
+    this.#assertThere()
+    return this.#state.bytes === 0
+  }
+
   #assertThere(): void {
     if (this.dropped) throw new StoreGoneError(this.name)
   }

@@ -39,6 +39,8 @@ export interface Store {
   /** Rewrites the store without its garbage while it is being read and written. One at a time. */
   compact(options?: CompactOptions): Promise<void>
   sizes(): Promise<StoreSizes>
+  /** Whether nothing is stored, as the engine itself has counted: not because nothing was found. */
+  isEmpty(): Promise<boolean>
 }
 
 export interface Snapshot extends Disposable {

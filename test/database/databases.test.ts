@@ -1,15 +1,18 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
+import { Database } from '../../src/database/database.ts'
 import { Databases } from '../../src/database/databases.ts'
+import { IDENTITY_KEY } from '../../src/database/keys.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { silentLog } from '../../src/runtime/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
 import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { FileDamagedError } from '../../src/storage/storage-error.ts'
 import type { StorageEngine } from '../../src/storage/store.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { checkDatabase } from './check-database.ts'
-import { put } from './test-database.ts'
+import { memoryDatabase, put, surroundings } from './test-database.ts'
 
 const NAME = 'db'
 const ROUNDS = 20
@@ -20,6 +23,14 @@ const engines: readonly (readonly [string, () => Promise<StorageEngine>])[] = [
   ['memory', async () => new MemoryEngine()],
   ['LMDB', async () => LmdbEngine.open({ folder: await temporaryFolder() })],
 ]
+
+describe('a database that is opened', () => {
+  it('is not begun anew where rows are left but not what it is', async () => {
+    const { store } = await memoryDatabase()
+    await store.commit({ deletes: [IDENTITY_KEY] })
+    await expect(Database.open(store, surroundings())).rejects.toThrow(FileDamagedError)
+  })
+})
 
 describe.each(engines)('a database in %s', (_, openEngine) => {
   it('has one identity and one writer, though it is deleted and asked for while it is made', async () => {

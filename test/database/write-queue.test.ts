@@ -57,6 +57,10 @@ class WatchedStore implements Store {
   sizes() {
     return this.#store.sizes()
   }
+
+  isEmpty() {
+    return this.#store.isEmpty()
+  }
 }
 
 async function watched(): Promise<{ database: Database; store: WatchedStore }> {

@@ -117,7 +117,8 @@ describe('the reply of a list function', () => {
       { response: { code: 203 } },
     )
     const answer = await answerOf(run, blocks(['1'], ['2'])).answer
-    expect([answer.status, answer.headers]).toEqual([202, { 'Content-Type': 'application/json', ETag: '"1"' }])
+    const headers = { 'Content-Type': 'application/json', ETag: '"1"', 'X-Content-Type-Options': 'nosniff' }
+    expect([answer.status, answer.headers]).toEqual([202, headers])
     expect(await textOf(answer)).toBe('a')
   })
 

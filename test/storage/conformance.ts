@@ -46,6 +46,13 @@ export function describeEngine(name: string, make: MakeEngine): void {
         expect(await stores.list()).toEqual([])
       })
 
+      it('tell whether anything is stored in them', async () => {
+        const store = await (await engine()).create('a')
+        expect(await store.isEmpty()).toBe(true)
+        await store.commit({ puts: [row('k', 'v')] })
+        expect(await store.isEmpty()).toBe(false)
+      })
+
       it('are the same object for everybody who opens them', async () => {
         const stores = await engine()
         expect(await stores.create('a')).toBe(await stores.open('a'))
