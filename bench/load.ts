@@ -14,6 +14,8 @@ export interface Exchange {
 export interface Load {
   readonly connections: number
   next(): Exchange
+  /** Whether the latency of each exchange is the question too. */
+  readonly keepsLatencies?: boolean
   /** Looks at the server after a round, when nothing is under way. Throws when work was lost. */
   verify?(): Promise<void>
 }
@@ -39,6 +41,7 @@ export async function drive(server: ServerAddress, load: Load, durationMs: numbe
   const clock = new BusyClock()
   const cpuBefore = process.cpuUsage()
   const start = performance.now()
+  const latenciesMs: number[] = []
   let units = 0
   const keepAsking = (connection: HttpConnection): Promise<void> =>
     new Promise((resolve, reject) => {
@@ -46,8 +49,10 @@ export async function drive(server: ServerAddress, load: Load, durationMs: numbe
         if (clock.busyMs() >= durationMs) return resolve()
         const { request, check } = load.next()
         clock.begin()
+        const sentMs = performance.now()
         const answered = (reply: Reply) => {
           clock.end()
+          if (load.keepsLatencies) latenciesMs.push(performance.now() - sentMs)
           try {
             units += check(reply)
           } catch (error) {
@@ -68,7 +73,7 @@ export async function drive(server: ServerAddress, load: Load, durationMs: numbe
   // What one connection has to wait for is not on the clock.
   const generatorShare = load.connections === 1 ? 0 : (user + system) / 1000 / (performance.now() - start)
   await load.verify?.()
-  return { units, unitsPerSecond: units / (clock.busyMs() / 1000), generatorShare }
+  return { units, unitsPerSecond: units / (clock.busyMs() / 1000), generatorShare, latenciesMs }
 }
 
 /** The time during which at least one request was under way. */

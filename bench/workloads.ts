@@ -45,7 +45,10 @@ export const workloads: readonly Workload[] = [
     title: 'PUT a new document, 1 connection',
     unit: 'requests',
     prepare: nothing,
-    run: (database) => putDocuments(database, { connections: 1, firstNumber: 0 }),
+    run: async (database) => ({
+      ...(await putDocuments(database, { connections: 1, firstNumber: 0 })),
+      keepsLatencies: true,
+    }),
   },
   {
     name: 'put-32',
@@ -62,7 +65,32 @@ export const workloads: readonly Workload[] = [
     aim: 8,
     limit: bareLmdb({ share: 0.4, batch: BATCH, sizeBytes: SMALL_BYTES }),
     prepare: nothing,
-    run: insertInBulk,
+    run: (database) => insertInBulk(database, { connections: 1, batch: BATCH, sizeBytes: SMALL_BYTES }),
+  },
+  {
+    name: 'bulk-insert-4',
+    title: '_bulk_docs, 1,000 new documents of 300 B, 4 connections',
+    unit: 'documents',
+    aim: 8,
+    prepare: nothing,
+    run: (database) => insertInBulk(database, { connections: 4, batch: BATCH, sizeBytes: SMALL_BYTES }),
+  },
+  {
+    name: 'bulk-insert-10k',
+    title: '_bulk_docs, 100 new documents of 10 KB',
+    unit: 'documents',
+    aim: 5,
+    limit: bareLmdb({ share: 0.4, batch: 100, sizeBytes: 10_000 }),
+    prepare: nothing,
+    run: (database) => insertInBulk(database, { connections: 1, batch: 100, sizeBytes: 10_000 }),
+  },
+  {
+    name: 'bulk-insert-10m',
+    title: '_bulk_docs, 1,000 new documents of 10 KB',
+    unit: 'documents',
+    aim: 5,
+    prepare: nothing,
+    run: (database) => insertInBulk(database, { connections: 1, batch: BATCH, sizeBytes: 10_000 }),
   },
   {
     name: 'bulk-update',
@@ -265,16 +293,19 @@ export async function putDocuments(
   }
 }
 
-async function insertInBulk(database: BenchDatabase): Promise<Load> {
+async function insertInBulk(
+  database: BenchDatabase,
+  { connections, batch, sizeBytes }: { connections: number; batch: number; sizeBytes: number },
+): Promise<Load> {
   let number = 0
   return {
-    connections: 1,
+    connections,
     next: () => {
-      const body = bulkBody(number, BATCH, SMALL_BYTES)
-      number += BATCH
+      const body = bulkBody(number, batch, sizeBytes)
+      number += batch
       return {
         request: database.request('POST', '/_bulk_docs', body),
-        check: (reply) => savedIn(parsed(reply, 201), BATCH).length,
+        check: (reply) => savedIn(parsed(reply, 201), batch).length,
       }
     },
     verify: () => database.expectCount(number),
