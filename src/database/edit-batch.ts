@@ -7,6 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decide, type Edit, parentRevision, type Written } from '../document/decide.ts'
 import {
   type AttachmentContent,
+  HashedBody,
   type HashedRevision,
   hashRevision,
   type RevisionContent,
@@ -271,7 +272,8 @@ function contentOf(edit: NewRevisionEdit, hashed: HashedRevision | undefined): R
 const LARGE_TERM_BYTES = 512 * 1024
 
 function isLarge(edit: BodyEdit): edit is NewRevisionEdit {
-  return edit.kind !== 'replicated' && edit.term.length > LARGE_TERM_BYTES
+  if (edit.kind === 'replicated' || edit.term instanceof HashedBody) return false
+  return edit.term.length > LARGE_TERM_BYTES
 }
 
 function hashedAttachments({ attachments }: BodyEdit): readonly AttachmentContent[] {

@@ -1,4 +1,5 @@
 /** What can be asked of the writer for one document, and what comes of it. */
+import type { BodyTerm } from '../document/new-revision.ts'
 import type { RequestError } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
 import type { Put } from '../storage/store.ts'
@@ -11,8 +12,8 @@ export interface NewRevisionEdit {
   readonly parent: RevisionId | undefined
   readonly deleted: boolean
   readonly body: Buffer
-  /** The Erlang term of the body, for the revision id. */
-  readonly term: Uint8Array
+  /** For the revision id. */
+  readonly term: BodyTerm
   readonly attachments?: readonly EditedAttachment[]
   /** What it is refused with if its body would be stored: its attachments could not be found. */
   readonly refusal?: RequestError | undefined

@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict'
 import { RequestError } from '../document/request-error.ts'
 import { operationCount } from '../storage/changes.ts'
+import { freeRows } from '../storage/packed-rows.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import { StorageError } from '../storage/storage-error.ts'
 import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../storage/store.ts'
@@ -192,6 +193,7 @@ export class WriteQueue {
       if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
+      if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
       if (outcome === 'committed') {
         this.#onCommitted(state, written)
         return result

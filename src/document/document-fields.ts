@@ -3,15 +3,17 @@
  * refused here, so that nothing wrong gets further inside.
  */
 import { decodeBase64 } from '../encoding/base64-text.ts'
-import { JsonReader, type ScannedDocument } from '../encoding/json-text.ts'
+import { JsonReader, type ScannedDocument, type SpecialMember, type UseOfTerm } from '../encoding/json-text.ts'
 import { isObject } from '../encoding/json-value.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from './document-id.ts'
+import { type BodyTerm, type HashedBody, hashedBody } from './new-revision.ts'
 import { badRequest, docValidation } from './request-error.ts'
 import {
   fitsHeader,
   formatRevision,
   generationOf,
   hashOf,
+  isUsualRevision,
   MAX_GENERATION,
   normalHash,
   parseRevision,
@@ -42,8 +44,8 @@ export interface AttachmentField {
 export interface SentDocument extends DocumentFields {
   /** The text to be stored. */
   readonly body: Buffer
-  /** The Erlang term of the body, for the revision id. */
-  readonly term: Buffer
+  /** For the revision id. */
+  readonly term: BodyTerm
 }
 
 /** Reads the next value as a document. */
@@ -63,7 +65,10 @@ export function parseDocument(text: Buffer, id?: DocumentId): SentDocument {
 }
 
 /** What the underscore members of a document say. */
-function readFields({ body, term, specials }: ScannedDocument, idOfPath: DocumentId | undefined): SentDocument {
+function readFields(
+  { body, term, specials }: ScannedDocument<BodyTerm>,
+  idOfPath: DocumentId | undefined,
+): SentDocument {
   let id: DocumentId | undefined
   let revision: RevisionId | undefined
   let history: RevisionPath | undefined
@@ -113,18 +118,43 @@ export function replicatedPath(fields: DocumentFields): RevisionPath {
 }
 
 /** Undefined when the next value is something else, which is read over. */
-function scanObject(reader: JsonReader): ScannedDocument | undefined {
-  if (reader.kind() === 'object') return reader.document()
+function scanObject(reader: JsonReader): ScannedDocument<BodyTerm> | undefined {
+  if (reader.kind() === 'object') return reader.documentWith(hashedOrCopied)
   reader.skip()
   return undefined
 }
 
-function understood(scanned: ScannedDocument | undefined, id?: DocumentId): SentDocument {
+/**
+ * From here on a body is hashed at once: its term would take as much memory again until it is written. Below, a copy costs
+ * little. Where the parent is another one a term is made again, which must not take long.
+ */
+const LARGE_TERM_BYTES = 2 * 1024
+const LARGEST_HASHED_BYTES = 128 * 1024
+
+const hashedOrCopied: UseOfTerm<BodyTerm> = ({ body, specials, bytes }, copyTerm) => {
+  if (bytes.length < LARGE_TERM_BYTES || bytes.length > LARGEST_HASHED_BYTES) return copyTerm()
+  const named = namedRevision(specials)
+  return named ? hashedBody(body, bytes, named) : copyTerm()
+}
+
+/** What a plain edit says of its revision; undefined where there is more to it, or where it is to be refused. */
+function namedRevision(specials: readonly SpecialMember[]): Pick<HashedBody, 'parent' | 'deleted'> | undefined {
+  let parent: RevisionId | undefined
+  let deleted = false
+  for (const { name, value } of specials) {
+    if (name === '_rev' && isUsualRevision(value)) parent = value
+    else if (name === '_deleted' && typeof value !== 'string') deleted = value.toString() === 'true'
+    else if (name !== '_id') return undefined
+  }
+  return { parent, deleted }
+}
+
+function understood(scanned: ScannedDocument<BodyTerm> | undefined, id?: DocumentId): SentDocument {
   if (scanned === undefined) throw badRequest('Document must be a JSON object')
   return readFields(scanned, id)
 }
 
-function idIn(specials: ScannedDocument['specials']): string {
+function idIn(specials: readonly SpecialMember[]): string {
   const special = specials.find(({ name }) => name === '_id')
   const id = special && parsed(special.value)
   return typeof id === 'string' ? id : ''

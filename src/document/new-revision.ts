@@ -4,6 +4,7 @@
  */
 import { createHash, hash } from 'node:crypto'
 import { TermWriter } from '../encoding/erlang-term.ts'
+import { termOf } from '../encoding/json-text.ts'
 import { writeHexadecimal } from '../encoding/short-bytes.ts'
 import { HASH_BYTES, isHexadecimal } from './hash-list.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId } from './revision-id.ts'
@@ -11,8 +12,7 @@ import { formatRevision, generationOf, hashOf, type RevisionId } from './revisio
 /** Everything that the id depends on: neither the document's id nor the time. */
 export interface RevisionContent {
   readonly deleted: boolean
-  /** The Erlang term of the body, as the scan of the document made it. */
-  readonly term: Uint8Array
+  readonly term: BodyTerm
   /** In the order in which the document lists them. */
   readonly attachments: readonly AttachmentContent[]
   /** The id of the revision on one parent, where it was worked out before. */
@@ -24,6 +24,37 @@ export interface HashedRevision {
   readonly revision: RevisionId
 }
 
+/** The Erlang term of a body, as the scan of the document made it, or what was made of it at once. */
+export type BodyTerm = Uint8Array | HashedBody
+
+/**
+ * A body that was hashed when it was scanned, for the parent that its document names. So the term, which is as large as
+ * the body, need not be kept; where the parent turns out to be another one it is made again.
+ */
+export class HashedBody {
+  readonly body: Buffer
+  readonly parent: RevisionId | undefined
+  readonly deleted: boolean
+  readonly revision: RevisionId
+
+  constructor(body: Buffer, { parent, deleted, revision }: Omit<HashedBody, 'body'>) {
+    this.body = body
+    this.parent = parent
+    this.deleted = deleted
+    this.revision = revision
+  }
+}
+
+/** The revision that a body without attachments would make. */
+export function hashedBody(
+  body: Buffer,
+  term: Uint8Array,
+  { parent, deleted }: Pick<HashedBody, 'parent' | 'deleted'>,
+): HashedBody {
+  const revision = newRevision(parent, { deleted, term, attachments: [] })
+  return new HashedBody(body, { parent, deleted, revision })
+}
+
 export interface AttachmentContent {
   readonly name: string
   readonly contentType: string
@@ -33,10 +64,20 @@ export interface AttachmentContent {
 
 export function newRevision(parent: RevisionId | undefined, content: RevisionContent): RevisionId {
   if (content.hashed && content.hashed.parent === parent) return content.hashed.revision
+  if (content.term instanceof HashedBody && isHashOf(content.term, parent, content)) return content.term.revision
+  const bytes = termBytes(content.term)
   const list = beginTerm(parent, content)
-  term.append(content.term, 0, content.term.length)
+  term.append(bytes, 0, bytes.length)
   endTerm(list, content)
   return formatRevision(generationAfter(parent), hash('md5', term.bytes.subarray(0, term.length), 'hex'))
+}
+
+function isHashOf(hashed: HashedBody, parent: RevisionId | undefined, content: RevisionContent): boolean {
+  return hashed.parent === parent && hashed.deleted === content.deleted && content.attachments.length === 0
+}
+
+function termBytes(bodyTerm: BodyTerm): Uint8Array {
+  return bodyTerm instanceof HashedBody ? termOf(bodyTerm.body) : bodyTerm
 }
 
 /** The same for a large body: others have their turn while it is hashed. */
@@ -45,13 +86,14 @@ export async function hashRevision(
   content: RevisionContent,
   pause: () => Promise<void>,
 ): Promise<HashedRevision> {
+  const bytes = termBytes(content.term)
   const list = beginTerm(parent, content)
   const bodyAt = term.length
   endTerm(list, content)
   const around = Buffer.from(term.bytes.subarray(0, term.length))
   const digest = createHash('md5').update(around.subarray(0, bodyAt))
-  for (let at = 0; at < content.term.length; at += PORTION_BYTES) {
-    digest.update(content.term.subarray(at, at + PORTION_BYTES))
+  for (let at = 0; at < bytes.length; at += PORTION_BYTES) {
+    digest.update(bytes.subarray(at, at + PORTION_BYTES))
     await pause()
   }
   digest.update(around.subarray(bodyAt))

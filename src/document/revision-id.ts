@@ -18,7 +18,7 @@ export const MAX_GENERATION = 999_999_999_999_999
 
 /** Reads a revision from outside. Anything else is the client's error. */
 export function parseRevision(value: unknown): RevisionId {
-  if (isUsual(value)) return value
+  if (isUsualRevision(value)) return value
   const parts = typeof value === 'string' ? /^([0-9]{1,15})-(.*)$/s.exec(value) : null
   const hash = normalHash(parts?.[2])
   if (parts === null || hash === undefined) throw badRequest('Invalid rev format')
@@ -26,7 +26,7 @@ export function parseRevision(value: unknown): RevisionId {
 }
 
 /** Whether it is just as a server writes it: to take that apart and put it together again would take longer. */
-function isUsual(value: unknown): value is RevisionId {
+export function isUsualRevision(value: unknown): value is RevisionId {
   if (typeof value !== 'string') return false
   const dash = value.length - HASH_LENGTH - 1
   if (dash < 1 || dash > GENERATION_LENGTH || value[dash] !== '-' || value[0] === '0') return false

@@ -34,6 +34,16 @@ export const MAX_INTEGER_DIGITS = 10_000
 const term = new TermWriter()
 const names = new NameStack()
 
+/** The term of the last scan, where it lies until the next one. */
+export function lastTerm(): Uint8Array {
+  return term.bytes.subarray(0, term.length)
+}
+
+/** A copy of the term of the last scan. */
+export function copyLastTerm(): Buffer {
+  return term.copy()
+}
+
 /** The string that it is, or the minified text of a value of another kind. */
 export type ValueApart = string | Buffer
 
@@ -99,11 +109,6 @@ export class JsonScanner extends JsonCursor {
   /** A copy of the text of the last scan; to be taken before anything else is read. */
   copyText(): Buffer {
     return output.copyTo(this.position)
-  }
-
-  /** A copy of the term of the last scan. */
-  copyTerm(): Buffer {
-    return term.copy()
   }
 
   #begin(): void {

@@ -7,17 +7,17 @@ import { isUtf8 } from 'node:buffer'
 import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-text-cursor.ts'
 import { keepLastOfDuplicates } from './json-text-duplicates.ts'
 import { JsonTextError } from './json-text-error.ts'
-import { JsonScanner } from './json-text-scanner.ts'
+import { copyLastTerm, JsonScanner, lastTerm } from './json-text-scanner.ts'
 
 export { JsonTextError } from './json-text-error.ts'
 export { MAX_DEPTH, MAX_INTEGER_DIGITS } from './json-text-scanner.ts'
 
 /** A document as it was sent, taken apart. The buffers are the holder's own. */
-export interface ScannedDocument {
+export interface ScannedDocument<Term = Buffer> {
   /** The object without its special members: minified, in order, digits as sent. */
   readonly body: Buffer
   /** The Erlang term of the body, without the version byte: the part of the revision id that the content decides. */
-  readonly term: Buffer
+  readonly term: Term
   /** The members whose names begin with an underscore, in order; the first 64. */
   readonly specials: readonly SpecialMember[]
 }
@@ -27,6 +27,12 @@ export interface SpecialMember {
   /** The string that it is, or the minified text of a value of another kind. */
   value: string | Buffer
 }
+
+/** Called right after a scan, with its term where it lies; `copyTerm` makes one of its own. */
+export type UseOfTerm<Term> = (
+  scanned: { readonly body: Buffer; readonly specials: readonly SpecialMember[]; readonly bytes: Uint8Array },
+  copyTerm: () => Buffer,
+) => Term
 
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
 
@@ -132,12 +138,22 @@ export class JsonReader {
 
   /** The next value, an object, as a document. Of members that come twice the last counts, at the place of the first. */
   document(): ScannedDocument {
+    return this.documentWith((_, copyTerm) => copyTerm())
+  }
+
+  /**
+   * The same with what `use` makes of its term. The bytes that it is given are those of the scanner: whoever keeps them
+   * asks for a copy.
+   */
+  documentWith<Term>(use: UseOfTerm<Term>): ScannedDocument<Term> {
     const scanner = this.#scanner
-    const specials = new SpecialMembers()
-    scanner.objectWithout(isSpecial, (name, value) => specials.set(name, value))
-    const body = scanner.copyText()
-    if (scanner.hasDuplicates) return { ...scanned(keepLastOfDuplicates(body)), specials: specials.list }
-    return { body, term: scanner.copyTerm(), specials: specials.list }
+    const members = new SpecialMembers()
+    scanner.objectWithout(isSpecial, (name, value) => members.set(name, value))
+    const text = scanner.copyText()
+    const body = scanner.hasDuplicates ? keepLastOfDuplicates(text) : text
+    if (scanner.hasDuplicates) scanTerm(body)
+    const { list: specials } = members
+    return { body, term: use({ body, specials, bytes: lastTerm() }, copyLastTerm), specials }
   }
 
   /**
@@ -202,8 +218,14 @@ function isSpecial(name: string): boolean {
   return !REPLICATION_MEMBERS.has(name)
 }
 
-function scanned(body: Buffer): { body: Buffer; term: Buffer } {
+/** The Erlang term of a body that was scanned before. */
+export function termOf(body: Buffer): Buffer {
+  scanTerm(body)
+  return copyLastTerm()
+}
+
+function scanTerm(body: Buffer): void {
   const scanner = new JsonScanner(body)
   scanner.value()
-  return { body, term: scanner.copyTerm() }
+  scanner.release()
 }

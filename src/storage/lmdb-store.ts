@@ -243,7 +243,8 @@ function touchedKeys(accepted: readonly Changes[], cleared: readonly Uint8Array[
   for (const { deletes = [], puts = [], packed } of accepted) {
     for (const key of deletes) touched.push(storedKey(key))
     for (const [key] of puts) touched.push(storedKey(key))
-    if (packed) for (const [key] of unpacked(packed)) touched.push(storedKey(key))
+    // Copies: the memory of packed rows is given back after the commit.
+    if (packed) for (const [key] of unpacked(packed)) touched.push(Buffer.from(storedKey(key)))
   }
   return touched
 }

@@ -2,6 +2,7 @@
  * Rows that lie in one block, each with its key in front of its value. Hundreds of thousands of them are no load for the
  * garbage collector, as long as nobody makes a buffer for each.
  */
+import { freeBytes } from '../encoding/free-bytes.ts'
 import type { Put } from './store.ts'
 
 export interface PackedRows {
@@ -86,6 +87,11 @@ export class PackedRowsWriter implements PackedRows {
     block.copy(this.#block, start, keyAt, end)
     this.close(start + bounds[3 * row + 1]! - keyAt, start + end - keyAt)
   }
+}
+
+/** Gives the memory of rows back that nobody needs any more, the commit of which is done. */
+export function freeRows(rows: PackedRows): void {
+  freeBytes(rows.block)
 }
 
 export function packedRows(puts: readonly Put[]): PackedRows {

@@ -31,6 +31,19 @@ describe('a scanned document', () => {
     )
   })
 
+  it('finds what does not stand for itself at any place of a long text', () => {
+    const plain = 'é'.repeat(30).concat('plain text, '.repeat(12))
+    for (let at = 0; at <= plain.length; at++) {
+      const text = (special: string) => `{"a":"${plain.slice(0, at)}${special}${plain.slice(at)}"}`
+      for (const special of ['', '\\"', '\\\\', '\\n', '\\/']) {
+        const document = scanDocument(Buffer.from(text(special)))
+        expect(document.body.toString()).toBe(JSON.stringify(JSON.parse(text(special))))
+        expect(document.term.includes(JSON.parse(text(special)).a)).toBe(true)
+      }
+      for (const special of ['\n', '\u0000', '\u001f', '\\x']) expect(() => body(text(special))).toThrow(JsonTextError)
+    }
+  })
+
   it('replaces each lone surrogate', () => {
     expect(body('{"a":"\\ud800x\\udc00\\ud83d\\ud83d\\ude00\\ud83d"}')).toBe('{"a":"\ufffdx\ufffd\ufffd😀\ufffd"}')
   })

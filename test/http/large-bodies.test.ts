@@ -1,5 +1,9 @@
 /** Bodies that are read by the scan thread mean what they mean when they are small. */
+import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { newRevision } from '../../src/document/new-revision.ts'
+import { parseRevision } from '../../src/document/revision-id.ts'
+import { scanDocument } from '../../src/encoding/json-text.ts'
 import { Client, expectRefusal, serverOfFile } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
@@ -54,6 +58,56 @@ describe('a large document', () => {
     const end = reason === 'invalid_json' ? '' : begin.startsWith('[') ? ']' : '}'
     const body = `${begin}"${'x'.repeat(LARGE)}"${end}`
     expectRefusal(await db.request('PUT', 'doc', { body }), status, error, reason)
+  })
+})
+
+describe('a document of some kilobytes', () => {
+  const text = 'plain text '.repeat(500)
+  const attachment = { _attachments: { f: { content_type: 'text/plain', data: 'aGk=' } } }
+  const md5 = createHash('md5').update('hi').digest()
+
+  /** As the pure function makes it from a term that was kept. */
+  function revision(parent: string | undefined, content: object, { deleted = false, isAttached = false } = {}): string {
+    const { term } = scanDocument(Buffer.from(JSON.stringify(content)))
+    const attachments = isAttached ? [{ name: 'f', contentType: 'text/plain', md5 }] : []
+    return newRevision(parent === undefined ? undefined : parseRevision(parent), { deleted, term, attachments })
+  }
+
+  it('has the right revision, wherever its parent is named', async () => {
+    const db = await client().database()
+    const put = async (path: string, body: object | string) => (await db.request('PUT', path, { body })).rev
+    const first = await put('a', { _id: 'a', text })
+    expect(first).toBe(revision(undefined, { text }))
+    const second = await put('a', { _rev: first, text, n: 2 })
+    expect(second).toBe(revision(first, { text, n: 2 }))
+    // The parent is not in the document: the revision that was worked out before does not count.
+    const third = await put(`a?rev=${second}`, { text, n: 3 })
+    expect(third).toBe(revision(second, { text, n: 3 }))
+    const fourth = await put('a', { _rev: third, _deleted: true, text })
+    expect(fourth).toBe(revision(third, { text }, { deleted: true }))
+    const fifth = await put('a', { text })
+    expect(fifth).toBe(revision(fourth, { text }))
+    const sixth = await put('a', `{"text":"x","_rev":"${fifth}","n":6,"text":${JSON.stringify(text)}}`)
+    expect(sixth).toBe(revision(fifth, { text, n: 6 }))
+    const seventh = await put('a', { ...attachment, _rev: sixth, text })
+    expect(seventh).toBe(revision(sixth, { text }, { isAttached: true }))
+    expect((await db.get('a')).json).toMatchObject({ text, _rev: seventh })
+  })
+
+  it.each([
+    ['few', 20],
+    ['so many that they are read by another thread', 1000],
+  ])('has it among %s too', async (_, count) => {
+    const db = await client().database()
+    const docs = Array.from({ length: count }, (_, n) => ({ _id: `d${n}`, n, text }))
+    const saved = (await db.post('_bulk_docs', { docs })).as<{ rev: string }[]>()
+    expect(saved.map(({ rev }) => rev)).toEqual(docs.map(({ n }) => revision(undefined, { n, text })))
+    const changed = docs.map((doc, i) => ({ ...doc, _rev: saved[i]!.rev, _deleted: i % 2 === 0 }))
+    const again = (await db.post('_bulk_docs', { docs: changed })).as<{ rev: string }[]>()
+    expect(again.map(({ rev }) => rev)).toEqual(
+      docs.map(({ n }, i) => revision(saved[i]!.rev, { n, text }, { deleted: i % 2 === 0 })),
+    )
+    expect((await db.get('d1')).json).toEqual({ ...docs[1], _rev: again[1]!.rev })
   })
 })
 

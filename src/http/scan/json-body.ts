@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { parseDocument, type SentDocument } from '../../document/document-fields.ts'
 import type { DocumentId } from '../../document/document-id.ts'
 import { invalidJson, tooManyItems } from '../../document/request-error.ts'
+import { freeBytes } from '../../encoding/free-bytes.ts'
 import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json-text.ts'
 import { isObject } from '../../encoding/json-value.ts'
 import { noteDigest } from '../../encoding/text-digest.ts'
@@ -40,11 +41,13 @@ export async function documentIn(text: Buffer, id?: DocumentId): Promise<SentDoc
   })
 }
 
-/** The body of `_bulk_docs`. */
+/** The body of `_bulk_docs`, which must not be used any more by whoever hands it over. */
 export async function bulkRequestIn(text: Buffer, mostDocuments: number): Promise<BulkRequest> {
   return translatedLater(async () => {
     const small = text.length <= SMALL_BULK_BYTES ? await smallBulkRequest(text, mostDocuments) : undefined
-    return small ?? largeBulkRequest(text, mostDocuments)
+    if (!small) return largeBulkRequest(text, mostDocuments)
+    freeBytes(text)
+    return small
   })
 }
 

@@ -1,6 +1,7 @@
 /** What the main thread and the scan thread say to each other. Bytes are transferred, not copied. */
 import type { SentDocument } from '../../document/document-fields.ts'
 import type { DocumentId } from '../../document/document-id.ts'
+import { type BodyTerm, HashedBody } from '../../document/new-revision.ts'
 import { RequestError } from '../../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../../document/revision-id.ts'
 import { JsonTextError } from '../../encoding/json-text-error.ts'
@@ -43,9 +44,12 @@ export interface PackedDocument {
   readonly history: RevisionPath | undefined
   readonly deleted: boolean
   readonly body: Place
-  readonly term: Place
+  readonly term: Place | PackedHash
   readonly attachments: readonly PackedAttachment[]
 }
+
+/** A body that was hashed already. */
+export type PackedHash = Omit<HashedBody, 'body'>
 
 export interface PackedAttachment {
   readonly name: string
@@ -108,7 +112,7 @@ export class BatchWriter {
       history,
       deleted,
       body: this.#place(body),
-      term: this.#place(term),
+      term: this.#term(term),
       attachments: attachments.map(({ name, text, data }) => ({
         name,
         text: this.#place(text),
@@ -127,6 +131,12 @@ export class BatchWriter {
     return { blocks: [block, ...this.#large], documents: this.#documents }
   }
 
+  #term(term: BodyTerm): Place | PackedHash {
+    if (!(term instanceof HashedBody)) return this.#place(term)
+    const { parent, deleted, revision } = term
+    return { parent, deleted, revision }
+  }
+
   #place(bytes: Uint8Array): Place {
     this.#bytes += bytes.length
     if (bytes.length >= LARGE_BYTES) return [this.#large.push(ownBytes(bytes)), 0, bytes.length]
@@ -141,15 +151,18 @@ export class BatchWriter {
 export function documentsOf({ blocks, documents }: DocumentBatch): SentDocument[] {
   const buffers = blocks.map((block) => Buffer.from(block.buffer, block.byteOffset, block.byteLength))
   const at = ([block, start, end]: Place) => buffers[block]!.subarray(start, end)
-  return documents.map(({ id, revision, history, deleted, body, term, attachments }) => ({
-    id,
-    revision,
-    history,
-    deleted,
-    body: at(body),
-    term: at(term),
-    attachments: attachments.map(({ name, text, data }) => ({ name, text: at(text), data: data && at(data) })),
-  }))
+  return documents.map(({ id, revision, history, deleted, body: place, term, attachments }) => {
+    const body = at(place)
+    return {
+      id,
+      revision,
+      history,
+      deleted,
+      body,
+      term: 'revision' in term ? new HashedBody(body, term) : at(term),
+      attachments: attachments.map(({ name, text, data }) => ({ name, text: at(text), data: data && at(data) })),
+    }
+  })
 }
 
 /** The same bytes with a memory of their own, which can be transferred. */
