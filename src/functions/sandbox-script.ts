@@ -5,7 +5,8 @@
  * Of the forms of import and export only those are known that these modules use; any other fails at once.
  */
 import { readFileSync } from 'node:fs'
-import { stripTypeScriptTypes } from 'node:module'
+import { getCompileCacheDir } from 'node:module'
+import { StrippedSources } from './stripped-sources.ts'
 
 /** Where a process finds the script. */
 export const SCRIPT_DESCRIPTOR = 3
@@ -30,10 +31,11 @@ interface ScriptModule {
 function scriptOf(entry: string): string {
   // In the order in which they are to run: a module after those that it imports.
   const modules = new Map<string, ScriptModule>()
+  const stripped = new StrippedSources(getCompileCacheDir())
   const include = (url: string): string => {
     const known = modules.get(url)
     if (known) return known.name
-    const source = sourceOf(url)
+    const source = sourceOf(url, stripped)
     const exported: string[] = []
     const body = source
       .replace(IMPORT, (_, names: string, from: string) => {
@@ -50,23 +52,13 @@ function scriptOf(entry: string): string {
     return name
   }
   include(entry)
+  stripped.save()
   return `'use strict'\n${Array.from(modules.values(), ({ text }) => text).join('')}`
 }
 
-function sourceOf(url: string): string {
+function sourceOf(url: string, stripped: StrippedSources): string {
   const text = readFileSync(new URL(url), 'utf8')
-  return url.endsWith('.ts') ? quietly(() => stripTypeScriptTypes(text)) : text
-}
-
-/** Stripping types by hand is called experimental, which nobody wants to read at each start. */
-function quietly<T>(work: () => T): T {
-  const { emitWarning } = process
-  process.emitWarning = () => {}
-  try {
-    return work()
-  } finally {
-    process.emitWarning = emitWarning
-  }
+  return url.endsWith('.ts') ? stripped.strip(text) : text
 }
 
 const IMPORT = /^import\s+([^'"]+?)\s+from\s+'([^']+)'/gm

@@ -34,7 +34,24 @@ const FLAGS = [
 /** Requests come first on a busy machine. */
 const NICENESS = 2
 
+/** Started before anybody asked for it. */
+let spare: ChildProcess | undefined
+
+/** Starts a process for whoever needs the first one: it can start while everything else is loaded. */
+export function startSpareSandbox(): void {
+  spare = spawnSandbox()
+  // Without a process there is no use for it.
+  spare.on('error', () => {})
+}
+
 export function startSandbox(): ChildProcess {
+  const started = spare
+  spare = undefined
+  const isRunning = started?.pid !== undefined && started.exitCode === null && started.signalCode === null
+  return isRunning ? started : spawnSandbox()
+}
+
+function spawnSandbox(): ChildProcess {
   const { TZ } = process.env
   const child = spawn(process.execPath, [...FLAGS, '--eval', SCRIPT_LOADER, addonFile, parserFile], {
     env: TZ === undefined ? {} : { TZ },

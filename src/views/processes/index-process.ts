@@ -3,8 +3,10 @@
  * work. It ends when the channel to its server closes, and takes its sandbox processes with it.
  */
 import { flushCompileCache } from 'node:module'
+import { startSpareSandbox } from '../../functions/sandbox-start.ts'
 import { closeInheritedDescriptors } from '../../runtime/inherited-descriptors.ts'
 import type { FromProcess, ToProcess } from './index-message.ts'
+import { WITH_SANDBOX } from './with-sandbox.ts'
 
 /** When everything is loaded that is needed for the first job. */
 const FLUSH_MS = 2000
@@ -13,6 +15,9 @@ const FLUSH_MS = 2000
 closeInheritedDescriptors()
 // The group of this process is its own. A write under way is cut off, as a crash would do it.
 process.on('disconnect', () => process.kill(process.platform === 'win32' ? process.pid : 0, 'SIGKILL'))
+
+// Nearly all work needs one, and it takes as long to start as what follows here.
+if (process.argv.includes(WITH_SANDBOX)) startSpareSandbox()
 
 // Meanwhile messages wait in the channel.
 const [{ IndexWork }, { holdTenancy }] = await Promise.all([

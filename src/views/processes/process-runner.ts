@@ -14,7 +14,13 @@ import type { IndexPlace, IndexRunner } from '../index-runner.ts'
 import type { UpdateProgress } from '../index-update.ts'
 import type { ViewDesign } from '../view-design.ts'
 import type { IndexJob, ProcessSettings } from './index-message.ts'
-import { type JobLeases, type JobListener, ProcessEndedError, WorkerProcess } from './worker-process.ts'
+import {
+  type JobLeases,
+  type JobListener,
+  ProcessEndedError,
+  type WorkerOptions,
+  WorkerProcess,
+} from './worker-process.ts'
 
 export interface ProcessRunnerOptions {
   readonly databases: LmdbEngine
@@ -77,7 +83,7 @@ export class ProcessRunner implements IndexRunner {
     const idle = [...this.#processes].find(({ load, isReserved }) => load === 0 && !isReserved)
     try {
       if (idle) idle.prepare(language)
-      else if (this.#processes.size === 0) this.#start().prepare(language)
+      else if (this.#processes.size === 0) this.#start({ withSandbox: true }).prepare(language)
     } catch (error) {
       this.#options.log.warn('No index process can be started ahead.', { error: String(error) })
     }
@@ -138,7 +144,7 @@ export class ProcessRunner implements IndexRunner {
       const leases = this.#lease(place)
       let done: Promise<void>
       try {
-        done = this.#processFor(place.store.name, isAlone).do(
+        done = this.#processFor(place.store.name, work, isAlone).do(
           this.#jobOf(work, place, leases),
           leases,
           signal,
@@ -183,20 +189,21 @@ export class ProcessRunner implements IndexRunner {
   }
 
   /** The one that has the index open already; else one without work, or a new one, or that with the least. */
-  #processFor(index: string, isAlone: boolean): WorkerProcess {
+  #processFor(index: string, work: IndexJob['work'], isAlone: boolean): WorkerProcess {
     if (this.#isClosed) throw new Error('The server is being closed.')
     const all = [...this.#processes]
     const busyWithIt = all.find((worker) => worker.worksOn(index))
     if (busyWithIt) return busyWithIt
-    if (isAlone) return this.#start({ isReserved: true })
+    const withSandbox = work === 'update'
+    if (isAlone) return this.#start({ isReserved: true, withSandbox })
     const free = all.filter(({ isReserved }) => !isReserved)
     const idle = free.find(({ isFree }) => isFree) ?? free.find(({ load }) => load === 0)
     if (idle) return idle
     const least = free.reduce<WorkerProcess | undefined>((a, b) => (a && a.load <= b.load ? a : b), undefined)
-    return least && free.length >= availableParallelism() ? least : this.#start()
+    return least && free.length >= availableParallelism() ? least : this.#start({ withSandbox })
   }
 
-  #start(options: { readonly isReserved?: boolean } = {}): WorkerProcess {
+  #start(options: WorkerOptions): WorkerProcess {
     const { folder, settings, log } = this.#options
     const beginning = { serverPid: process.pid, folder, settings: settings() }
     try {

@@ -4,6 +4,7 @@ import { getCompileCacheDir } from 'node:module'
 import { setPriority } from 'node:os'
 import { dirname, extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { WITH_SANDBOX } from './with-sandbox.ts'
 
 /** Requests come first on a busy machine. */
 const NICENESS = 2
@@ -14,9 +15,10 @@ const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC
 const entry = fileURLToPath(new URL(`./index-process${extname(import.meta.url)}`, import.meta.url))
 
 /** In a group of its own, with its sandbox processes: what a terminal sends to the server is the server's to handle. */
-export function startProcess(): ChildProcess {
+export function startProcess({ withSandbox = false } = {}): ChildProcess {
   const compiled = getCompileCacheDir()
-  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry], {
+  const flags = withSandbox ? [WITH_SANDBOX] : []
+  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry, ...flags], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
       // Node makes a folder for each of its versions inside of the one that it is given.

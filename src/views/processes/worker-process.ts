@@ -65,6 +65,13 @@ const SILENCE_MS = 30_000
 
 const LAST_WORDS = 2000
 
+export interface WorkerOptions {
+  /** Whether it is kept for one index. */
+  readonly isReserved?: boolean
+  /** Whether it will call functions soon. */
+  readonly withSandbox?: boolean
+}
+
 export class WorkerProcess {
   /** Whether it is kept for one index. */
   readonly isReserved: boolean
@@ -82,11 +89,12 @@ export class WorkerProcess {
   #lastWords = ''
 
   /** Calls back when it can be given no more work. */
-  constructor(beginning: ProcessBeginning, log: Log, onEnding: () => void, { isReserved = false } = {}) {
+  constructor(beginning: ProcessBeginning, log: Log, onEnding: () => void, options: WorkerOptions = {}) {
+    const { isReserved = false, withSandbox = false } = options
     this.isReserved = isReserved
     this.#log = log
     this.#onEnding = onEnding
-    this.#child = startProcess()
+    this.#child = startProcess({ withSandbox })
     this.#exited = new Promise((resolve) => {
       this.#child.once('error', (error) => {
         // Otherwise it runs, and a signal did not reach it.
