@@ -26,6 +26,11 @@ export class FairQueue<Item> {
     return false
   }
 
+  /** All items, owner by owner. */
+  *values(): Generator<Item> {
+    for (const items of this.#waiting.values()) yield* items
+  }
+
   /** The item whose turn it is; it stays. */
   get first(): Item | undefined {
     const [items] = this.#waiting.values()

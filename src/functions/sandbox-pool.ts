@@ -35,6 +35,8 @@ interface Waiter extends Wish {
 interface Use {
   readonly owner: string
   readonly programKey: string
+  /** Since when, but for short pauses. */
+  readonly since: number
   calls: number
 }
 
@@ -43,6 +45,8 @@ interface Rest {
   readonly since: number
   /** Who used it last. */
   readonly owner: string | undefined
+  /** What it was used for last, and since when. */
+  readonly program?: { readonly key: string; readonly since: number }
 }
 
 const MOST_WAITING = 10_000
@@ -56,6 +60,10 @@ const CROWD_OWNERS = 4
 const QUICK_MS = 30_000
 /** So long an idle process is kept from others that have one already. */
 const RECENT_USE_MS = 1_000
+/** A program that keeps a process busy for less needs no other one: to start that takes a processor for long. */
+const WORTH_ANOTHER_MS = 500
+/** So long a program may pause and still count as having gone on. */
+const SHORT_GAP_MS = 50
 const BUSY_WATCH_MS = 50
 const IDLE_WATCH_MS = 10_000
 /** So many starts that fail one after the other, and whoever waits is told. */
@@ -142,7 +150,7 @@ export class SandboxPool {
     await Promise.all(all.map(({ exited }) => exited))
   }
 
-  #free(sandbox: SandboxProcess, { owner }: Use): void {
+  #free(sandbox: SandboxProcess, { owner, programKey, since }: Use): void {
     this.#busy.delete(sandbox)
     const now = performance.now()
     if (sandbox.cause && FAULTS.has(sandbox.cause)) this.#blamed.set(owner, now + BLAME_MS)
@@ -151,10 +159,11 @@ export class SandboxPool {
     sandbox.release()
     // What is left of a call must not be taken for the answer to the next one, nor one be slow for what another did.
     if (this.#isClosed || sandbox.isBusy || sandbox.isLast) sandbox.kill('closed')
-    else if (sandbox.isRunning) this.#idle.set(sandbox, { since: now, owner })
+    else if (sandbox.isRunning) this.#idle.set(sandbox, { since: now, owner, program: { key: programKey, since } })
   }
 
   #serve(): void {
+    this.#serveBehind((use) => this.#isBusyShortly(use))
     while (this.#waiting.size > 0 && this.#idle.size > 0) {
       const waiter = this.#waiting.shift(
         (owner) => this.#mayHaveMore(owner) && !this.#mustStart(owner),
@@ -162,46 +171,77 @@ export class SandboxPool {
       )
       if (!waiter) break
       this.#wasQuickServed = !this.#wasQuickServed && this.#quick.has(waiter.owner)
-      const sandbox = this.#idleFor(waiter)
-      if (!sandbox) {
+      if (!this.#serveIdle(waiter)) {
         this.#waiting.push(waiter.owner, waiter)
         break
       }
-      this.#busy.set(sandbox, { owner: waiter.owner, programKey: waiter.programKey, calls: 1 })
-      sandbox.hold()
-      waiter.serve(sandbox)
     }
-    this.#serveBehind()
+    // More processes than processors would not be faster.
+    const isFull = this.#busy.size + this.#starting.size >= Math.min(this.#options.limit(), MOST_STARTS)
+    this.#serveBehind((use) => isFull || this.#isBusyShortly(use))
     // Whoever waits gets the first process that is free: a new one, or one that is done before it has started.
     while (!this.#isClosed && this.#starting.size < this.#mostStarts()) this.#start()
     if (this.#busy.size + this.#starting.size > 0) this.#watchEvery(BUSY_WATCH_MS)
   }
 
-  /** Only whose turn it is: nobody gets ahead of anybody. More processes than processors would not be faster. */
-  #serveBehind(): void {
-    if (this.#busy.size + this.#starting.size < Math.min(this.#options.limit(), MOST_STARTS)) return
+  /** Whether there was a process for it. */
+  #serveIdle(waiter: Waiter): boolean {
+    const chosen = this.#idleFor(waiter)
+    if (!chosen) return false
+    const { sandbox, rest } = chosen
+    const { owner, programKey } = waiter
+    const now = performance.now()
+    const goesOn = rest.program?.key === programKey && now - rest.since < SHORT_GAP_MS
+    this.#busy.set(sandbox, { owner, programKey, since: goesOn ? rest.program.since : now, calls: 1 })
+    sandbox.hold()
+    waiter.serve(sandbox)
+    return true
+  }
+
+  /** Only whose turn it is: nobody gets ahead of anybody. */
+  #serveBehind(mayTakeAnother: (use: Use) => boolean): void {
     for (let waiter = this.#waiting.first; waiter?.mayFollow; waiter = this.#waiting.first) {
-      const sandbox = this.#sharedFor(waiter.programKey)
+      const sandbox = this.#sharedFor(waiter.programKey, mayTakeAnother)
       if (!sandbox) return
       this.#waiting.shift()
       waiter.serve(sandbox)
     }
   }
 
-  #sharedFor(programKey: string): SandboxProcess | undefined {
+  #sharedFor(programKey: string, mayTakeAnother: (use: Use) => boolean): SandboxProcess | undefined {
     for (const [sandbox, use] of this.#busy) {
       if (use.programKey !== programKey || use.calls >= MOST_CALLS || !sandbox.isRunning) continue
+      if (!mayTakeAnother(use)) continue
       use.calls++
       return sandbox
     }
     return undefined
   }
 
+  /** Then a second process is not worth its start, and on a machine of few processors not even its share of one. */
+  #isBusyShortly({ since }: Use): boolean {
+    return performance.now() - since < WORTH_ANOTHER_MS
+  }
+
   #mostStarts(): number {
     // Where some are idle, those that wait have had their share, or a bad name.
     const mayStart = (owner: string) => this.#mayHaveMore(owner) && this.#mustStart(owner)
     if (this.#idle.size > 0 && !this.#waiting.some(mayStart)) return 0
-    return Math.min(this.#waiting.size, this.#options.limit() - this.#busy.size - this.#idle.size, MOST_STARTS)
+    const most = Math.min(this.#options.limit() - this.#busy.size - this.#idle.size, MOST_STARTS)
+    return Math.min(this.#wanted(most), most)
+  }
+
+  /** How many processes would serve all who wait, counted up to so many: calls of a program that may follow share one. */
+  #wanted(most: number): number {
+    const following = new Map<string, number>()
+    let wanted = 0
+    for (const { programKey, mayFollow } of this.#waiting.values()) {
+      if (wanted >= most) break
+      const before = mayFollow ? (following.get(programKey) ?? 0) : 0
+      if (before % MOST_CALLS === 0) wanted++
+      if (mayFollow) following.set(programKey, before + 1)
+    }
+    return wanted
   }
 
   /** Whether what is idle is not for this owner. Where no more can be started it is for everybody. */
@@ -264,20 +304,20 @@ export class SandboxPool {
   }
 
   /** One that knows the program, or else one that nobody else has used, or else the one that was used last. */
-  #idleFor({ owner, programKey }: Waiter): SandboxProcess | undefined {
+  #idleFor({ owner, programKey }: Waiter): { readonly sandbox: SandboxProcess; readonly rest: Rest } | undefined {
     const worthOf = (sandbox: SandboxProcess) =>
       sandbox.programs.has(programKey) ? 2 : Number(this.#isFor(owner, sandbox))
-    let chosen: SandboxProcess | undefined
+    let chosen: { readonly sandbox: SandboxProcess; readonly rest: Rest } | undefined
     let worth = 0
-    for (const sandbox of this.#idle.keys()) {
+    for (const [sandbox, rest] of this.#idle) {
       // One that ended while nobody looked is no use.
       if (!sandbox.isRunning) this.#idle.delete(sandbox)
       else if (worthOf(sandbox) >= worth) {
-        chosen = sandbox
+        chosen = { sandbox, rest }
         worth = worthOf(sandbox)
       }
     }
-    if (chosen) this.#idle.delete(chosen)
+    if (chosen) this.#idle.delete(chosen.sandbox)
     return chosen
   }
 

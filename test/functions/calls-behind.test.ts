@@ -3,12 +3,13 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import type { MapProgram, MappedBatch } from '../../src/functions/functions.ts'
 import { SandboxPool } from '../../src/functions/sandbox-pool.ts'
 import { silentLog } from '../../src/runtime/log.ts'
+import { sandboxPids } from './sandbox-pids.ts'
 import { functionsOfTest, mapsOf, rowsOf, type TestFunctions } from './test-functions.ts'
 
 const follows = { programKey: 'map', mayFollow: true }
 
-function poolOfTest(): SandboxPool {
-  const pool = new SandboxPool({ log: silentLog, limit: () => 1 })
+function poolOfTest(limit = 1): SandboxPool {
+  const pool = new SandboxPool({ log: silentLog, limit: () => limit })
   onTestFinished(() => pool.close())
   return pool
 }
@@ -54,6 +55,35 @@ describe('a place', () => {
     pool.giveBack(first)
     pool.giveBack(await other)
     pool.giveBack(await second)
+  })
+})
+
+describe('another process', () => {
+  it('is not started for a program that is not busy for long', async () => {
+    const before = sandboxPids()
+    const pool = poolOfTest(4)
+    const [first, second] = await Promise.all([pool.take({ owner: 'a' }, follows), pool.take({ owner: 'a' }, follows)])
+    expect(second).toBe(first)
+    expect(sandboxPids().filter((pid) => !before.includes(pid))).toHaveLength(1)
+  })
+
+  it('is started for one that is busy for longer', async () => {
+    const pool = poolOfTest(4)
+    const first = await pool.take({ owner: 'a' }, follows)
+    let other = first
+    while (other === first) {
+      other = await pool.take({ owner: 'a' }, follows)
+      if (other === first) pool.giveBack(other)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
+    expect(first.isRunning && other.isRunning).toBe(true)
+  })
+
+  it('is started for other programs at once', async () => {
+    const pool = poolOfTest(4)
+    const wishes = ['one', 'two'].map((programKey) => pool.take({ owner: 'a' }, { programKey, mayFollow: true }))
+    const [one, two] = await Promise.all(wishes)
+    expect(two).not.toBe(one)
   })
 })
 
