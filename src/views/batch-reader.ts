@@ -1,11 +1,12 @@
 /**
  * Reads a database in batches of mapped documents, from a sequence on. The batch after the one that was asked for is read
- * and mapped ahead, so that functions work while rows are written.
+ * and mapped ahead, so that functions work while rows are written; the documents of the one after that are read meanwhile.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DatabaseView } from '../database/database-view.ts'
 import { RequestError } from '../document/request-error.ts'
 import type { Functions, Run } from '../functions/functions.ts'
-import { type BatchLimits, readChanged } from './changed-documents.ts'
+import { type BatchLimits, type ChangedBatch, readChanged } from './changed-documents.ts'
 import { type MappedCall, mapDocuments } from './mapped-documents.ts'
 import { mapProgram, type ViewDesign } from './view-design.ts'
 
@@ -36,6 +37,8 @@ export interface BatchReaderOptions {
   readonly limits: BatchLimits
 }
 
+type ReadBatch = ChangedBatch & { readonly purgeSequence: number }
+
 /** Rows of a batch lie in memory together: documents that emit more than this come fewer at a time. */
 const EMITTED_BYTES = 64 * 1024 * 1024
 
@@ -45,6 +48,7 @@ export class BatchReader {
   /** As many as the rows of the batches before let expect to fit. */
   #changes: number
   #ahead: { readonly since: number; readonly batch: Promise<MappedBatch> } | undefined
+  #documentsAhead: { readonly since: number; readonly read: Promise<ReadBatch> } | undefined
 
   constructor(options: BatchReaderOptions) {
     this.#options = options
@@ -72,6 +76,8 @@ export class BatchReader {
   async stop(): Promise<void> {
     await this.#ahead?.batch.catch(() => {})
     this.#ahead = undefined
+    await this.#documentsAhead?.read.catch(() => {})
+    this.#documentsAhead = undefined
   }
 
   #readAhead(since: number): void {
@@ -86,9 +92,11 @@ export class BatchReader {
     const { design, functions, run } = this.#options
     for (;;) {
       run.signal?.throwIfAborted()
-      const { documents, ...batch } = await this.#readChanged(since)
+      const { documents, ...batch } = await this.#documentsFrom(since)
       try {
-        const calls = await mapDocuments(functions, mapProgram(design), documents, run)
+        const mapping = mapDocuments(functions, mapProgram(design), documents, run)
+        if (!batch.isLast) this.#readDocumentsAhead(batch.updateSequence)
+        const calls = await mapping
         this.#adapt(batch.changes, calls)
         return { ...batch, calls }
       } catch (error) {
@@ -98,8 +106,24 @@ export class BatchReader {
     }
   }
 
+  async #documentsFrom(since: number): Promise<ReadBatch> {
+    const ahead = this.#documentsAhead
+    this.#documentsAhead = undefined
+    const read = await ahead?.read
+    // Batches may have become smaller since it was read.
+    return read && ahead?.since === since && read.changes <= this.#changes ? read : this.#readChanged(since)
+  }
+
+  #readDocumentsAhead(since: number): void {
+    // What is to be mapped is sent first.
+    const read = nextTurn().then(() => this.#readChanged(since))
+    // Heard of when its turn comes.
+    read.catch(() => {})
+    this.#documentsAhead = { since, read }
+  }
+
   /** The state is let go before the functions take their time. */
-  async #readChanged(since: number) {
+  async #readChanged(since: number): Promise<ReadBatch> {
     const { source, design, limits } = this.#options
     using view = source.view()
     const [batch, { purgeSequence }] = await Promise.all([

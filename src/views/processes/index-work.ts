@@ -10,7 +10,7 @@ import { type BorrowedStore, BorrowedStores } from '../../storage/borrowed-store
 import { StoreGoneError } from '../../storage/storage-error.ts'
 import type { Store } from '../../storage/store.ts'
 import { RunFiles } from '../building/run-files.ts'
-import { updateIndex } from '../index-update.ts'
+import { type UpdateProgress, updateIndex } from '../index-update.ts'
 import {
   decodeError,
   encodeError,
@@ -37,6 +37,9 @@ interface Lingering {
 /** Whoever writes and asks in turn finds the files open. */
 const LINGER_MS = 1000
 const MOST_LINGERING = 32
+
+/** How often the server hears how far an index is that has no new state. */
+const PROGRESS_MS = 100
 
 export class IndexWork {
   #settings: ProcessSettings
@@ -158,7 +161,7 @@ export class IndexWork {
       design,
       functions: this.#functions,
       run: { owner: database.name, signal },
-      onProgress: (progress) => this.#send({ type: 'updated', job: number, progress }),
+      onProgress: progressSender((progress) => this.#send({ type: 'updated', job: number, progress })),
     })
   }
 
@@ -196,6 +199,22 @@ export class IndexWork {
   #answered(request: number, path: string): void {
     this.#asked.get(request)?.(path)
     this.#asked.delete(request)
+  }
+}
+
+/**
+ * Passes progress on: each new state of the index at once, since somebody may wait for it, and what lies between two states
+ * now and then. A message interrupts both processes.
+ */
+function progressSender(send: (progress: UpdateProgress) => void): (progress: UpdateProgress) => void {
+  let lastAt = performance.now()
+  let reached = 0
+  return (progress) => {
+    const now = performance.now()
+    if (progress.updateSequence <= reached && now - lastAt < PROGRESS_MS) return
+    lastAt = now
+    reached = progress.updateSequence
+    send(progress)
   }
 }
 
