@@ -49,6 +49,9 @@ const EXTENSIONS_LIMIT_BYTES = 16 * 1024
 const TRAILERS_LIMIT = 16 * 1024
 /** Hexadecimal digits: more than any body has. */
 const SIZE_DIGITS_LIMIT = 12
+/** Contents of chunks up to this size are joined: a piece for each would cost more than its bytes. */
+const SMALL_CHUNK_BYTES = 64
+const CARRIAGE_RETURN = 0x0d
 const LINE_FEED = 0x0a
 
 class ChunkedDecoder implements BodyDecoder {
@@ -70,8 +73,31 @@ class ChunkedDecoder implements BodyDecoder {
   decode(bytes: Buffer, take: (piece: Buffer) => void): number {
     let at = 0
     while (at < bytes.length && !this.isDone) {
-      at = this.#next === 'content' ? this.#takeContent(bytes, at, take) : this.#takeLine(bytes, at)
+      if (this.#next === 'content') at = this.#takeContent(bytes, at, take)
+      else {
+        const from = at
+        if (this.#line === '' && this.#next === 'size') at = this.#takeSmallChunks(bytes, at, take)
+        if (at === from) at = this.#takeLine(bytes, at)
+      }
     }
+    return at
+  }
+
+  /** Whole small chunks without extensions, in one piece. Returns where the first chunk begins that is not one. */
+  #takeSmallChunks(bytes: Buffer, from: number, take: (piece: Buffer) => void): number {
+    let contents: Buffer | undefined
+    let length = 0
+    let at = from
+    for (;;) {
+      const line = smallSizeLine(bytes, at)
+      if (line === undefined) break
+      const end = line.end + line.sizeBytes
+      if (bytes[end] !== CARRIAGE_RETURN || bytes[end + 1] !== LINE_FEED) break
+      contents ??= Buffer.allocUnsafe(bytes.length - at)
+      for (let i = line.end; i < end; i++) contents[length++] = bytes[i]!
+      at = end + 2
+    }
+    if (contents) take(contents.subarray(0, length))
     return at
   }
 
@@ -114,6 +140,26 @@ class ChunkedDecoder implements BodyDecoder {
       if (this.#trailerLines.length > TRAILERS_LIMIT) throw malformed('The trailers are too long.')
     }
   }
+}
+
+/** The digits of a small size that is not zero, and a line end; undefined where there is anything else. */
+function smallSizeLine(bytes: Buffer, at: number): { sizeBytes: number; end: number } | undefined {
+  let sizeBytes = 0
+  let end = at
+  for (; end - at < SIZE_DIGITS_LIMIT; end++) {
+    const digit = digitOf(bytes[end])
+    if (digit === undefined) break
+    sizeBytes = sizeBytes * 16 + digit
+  }
+  const isSmall = sizeBytes > 0 && sizeBytes <= SMALL_CHUNK_BYTES
+  if (!isSmall || bytes[end] !== CARRIAGE_RETURN || bytes[end + 1] !== LINE_FEED) return undefined
+  return { sizeBytes, end: end + 2 }
+}
+
+function digitOf(byte = 0): number | undefined {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const lower = byte | 0x20
+  return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : undefined
 }
 
 /** Digits, then extensions. Blanks around the size are refused: others count them to the size, or end the line there. */
