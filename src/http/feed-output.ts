@@ -9,11 +9,14 @@ export async function sendFeed(
   texts: AsyncIterable<string | Buffer>,
   direct?: DirectOutput,
 ): Promise<void> {
+  // The head with the opening, and the last change with the end: a client that waits gets each in one piece.
+  reply.joinWrites()
   reply.flush()
   direct?.open(reply)
   for await (const text of texts) {
     // Leaving the loop ends the work of who makes the texts.
     if (reply.isGone) return
+    reply.joinWrites()
     const written = write(reply, text)
     if (written !== true) await written
   }

@@ -107,6 +107,12 @@ export class Reply {
     if (this.#head !== '' && !this.isGone) this.#sink.write(this.#takeHead())
   }
 
+  /** What is written until the microtasks of this turn are done goes out together: one system call, one packet. */
+  joinWrites(): void {
+    this.#sink.hold()
+    process.nextTick(() => this.#sink.letGo())
+  }
+
   /** A piece of the body. False when the client should have taken it (see `taken`) before there is more. */
   write(piece: string | Buffer): boolean {
     if (this.#state !== 'begun' || this.isGone) return true

@@ -1,9 +1,11 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { DirectOutput, sendFeed } from '../../src/http/feed-output.ts'
 import { Connection } from '../../src/wire/connection.ts'
+import { Reply } from '../../src/wire/reply.ts'
 
 /** A feed that says nothing by itself until it is told to end. */
 async function openFeed(version: string): Promise<{ client: Socket; direct: DirectOutput; end: () => void }> {
@@ -44,6 +46,49 @@ describe('the output of a feed', () => {
     expect(direct.send(Buffer.from('beside\n'))).toBe(true)
     end()
     expect(await bodyOf(client)).toBe('6\r\nfirst\n\r\n7\r\nbeside\n\r\n5\r\nlast\n\r\n0\r\n\r\n')
+  })
+
+  it('sends the head with the first text, and the last one with the end, each in one write', async () => {
+    const writes: string[] = []
+    let held = 0
+    let joined = ''
+    const letGo = () => {
+      if (--held > 0 || joined === '') return
+      writes.push(joined)
+      joined = ''
+    }
+    const reply = new Reply(
+      {
+        isOpen: true,
+        mayGoOn: true,
+        write(bytes) {
+          held++
+          joined += bytes
+          letGo()
+          return true
+        },
+        hold: () => held++,
+        letGo,
+        taken: async () => {},
+        done() {},
+        destroy() {},
+      },
+      { isHeadOnly: false, isOldVersion: false, keepsAlive: true },
+    )
+    async function* texts() {
+      yield 'first\n'
+      await nextTurn()
+      yield Buffer.from('last\n')
+      yield 'closing\n'
+    }
+    reply.begin(200, '')
+    await sendFeed(reply, texts())
+    await nextTurn()
+    expect(writes).toEqual([
+      expect.stringMatching(/^HTTP.*\r\n\r\n6\r\nfirst\n\r\n$/s),
+      '5\r\nlast\n\r\n8\r\nclosing\n\r\n0\r\n\r\n',
+    ])
+    expect(held).toBe(0)
   })
 
   it('has no chunks for a client that does not know them', async () => {
