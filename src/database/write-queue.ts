@@ -57,8 +57,8 @@ const EDITS_A_COMMIT = 2000
 /** Those that must succeed together: a commit of more rows would keep everybody waiting. */
 const BOUND_EDITS = 5000
 
-/** What one batch takes beyond its first request. */
-const BATCH_DOCUMENTS = 1000
+/** What one batch takes beyond its first request. Several bulk requests that wait share a flush. */
+const BATCH_DOCUMENTS = 4000
 const BATCH_BYTES = 16 * 1024 * 1024
 
 /** What may wait in all; beyond it a writer is told to come back. */

@@ -97,9 +97,10 @@ describe('the writer of a database', () => {
   it('does not put more into one commit than it should, unless one request brings it', async () => {
     const { database, store } = await watched()
     const request = (name: string, count: number) => Array.from({ length: count }, (_, i) => put(`${name} ${i}`, {}))
-    await Promise.all([written(database.write(request('a', 800))), written(database.write(request('b', 800)))])
-    expect(store.commits).toHaveLength(2)
-    await written(database.write(request('c', 2000)))
+    await Promise.all([written(database.write(request('a', 1900))), written(database.write(request('b', 1900)))])
+    expect(store.commits).toHaveLength(1)
+    const three = ['c', 'd', 'e'].map((name) => written(database.write(request(name, 1900))))
+    await Promise.all(three)
     expect(store.commits).toHaveLength(3)
   })
 
