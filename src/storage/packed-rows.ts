@@ -15,15 +15,29 @@ export interface PackedRows {
 const FIRST_BYTES = 64 * 1024
 const FIRST_ROWS = 1024
 
+/** Smaller blocks are left to the garbage collector. */
+const FREED_BYTES = 1024 * 1024
+
+const NO_BYTES = Buffer.alloc(0)
+
+export interface PackedRowsOptions {
+  /** Whether nobody has parts of a block when it is outgrown: its memory is given back at once then. */
+  readonly isSole?: boolean
+}
+
 /** Rows as they are added. Whoever writes one reserves room at `end`, writes into the block, and closes the row. */
 export class PackedRowsWriter implements PackedRows {
   #block: Buffer
   #bounds: Uint32Array
   #length = 0
   #end = 0
+  /** Whether nothing else lies in the memory of the block. */
+  #isOwnBlock = false
+  readonly #isSole: boolean
 
   /** With room for so much to begin with. */
-  constructor(bytes = FIRST_BYTES, rows = FIRST_ROWS) {
+  constructor(bytes = FIRST_BYTES, rows = FIRST_ROWS, { isSole = false }: PackedRowsOptions = {}) {
+    this.#isSole = isSole
     this.#block = Buffer.allocUnsafe(bytes)
     this.#bounds = new Uint32Array(3 * rows)
   }
@@ -51,13 +65,30 @@ export class PackedRowsWriter implements PackedRows {
     if (needed > this.#block.length) {
       const larger = Buffer.allocUnsafeSlow(Math.max(needed, 2 * this.#block.length))
       this.#block.copy(larger, 0, 0, this.#end)
+      if (this.#isSole) this.#free()
       this.#block = larger
+      this.#isOwnBlock = true
     }
     if (3 * this.#length === this.#bounds.length) {
       const larger = new Uint32Array(2 * this.#bounds.length + 3)
       larger.set(this.#bounds)
       this.#bounds = larger
     }
+  }
+
+  /** Gives the memory back at once, and not when the garbage collector comes by. Nobody may use the rows any more. */
+  release(): void {
+    this.#free()
+    this.#block = NO_BYTES
+    this.#bounds = new Uint32Array(0)
+    this.#length = 0
+    this.#end = 0
+    this.#isOwnBlock = false
+  }
+
+  #free(): void {
+    const { buffer } = this.#block
+    if (this.#isOwnBlock && buffer instanceof ArrayBuffer && this.#block.length >= FREED_BYTES) buffer.transfer(0)
   }
 
   /** Ends the row that was written. */

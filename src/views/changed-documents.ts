@@ -2,7 +2,7 @@
  * Reads what changed in a database since a sequence, as an index wants it: in the order of sequences, each document as the
  * JSON text that its map functions see.
  */
-import { type BodyPlace, bodyPlaces } from '../database/body-places.ts'
+import { type BodyPlace, bodyPlacesWithin } from '../database/body-places.ts'
 import { changePlaces } from '../database/change-row.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../database/keys.ts'
@@ -33,7 +33,7 @@ export interface ChangedBatch {
   readonly isLast: boolean
 }
 
-/** A batch ends with the document that reaches one of these. */
+/** A batch ends where it reaches one of these: with the very change, and within a page of rows of the bytes. */
 export interface BatchLimits {
   readonly changes: number
   readonly bytes: number
@@ -52,11 +52,20 @@ export async function readChanged(
   let rest: KeyRange | undefined = { from: changeKey(since + 1), to: afterPrefix(CHANGE_PREFIX) }
   while (rest && changes < limits.changes && bytes < limits.bytes) {
     const page: Page = await view.snapshot.page(rest, { rows: Math.min(PAGE_CHANGES, limits.changes - changes) })
-    const read = changesOf(page, options)
-    const bodies = await bodiesOf(view.snapshot, read)
+    const found = changesOf(page, options)
+    const bodies = await bodiesOf(view.snapshot, found, limits.bytes - bytes)
+    const read = withBodies(found, bodies.length)
     for (const document of await documentTexts(view, page.block, read, bodies, options)) {
       bytes += document.text?.length ?? 0
       documents.push(document)
+    }
+    const next = found[read.length]
+    if (next) {
+      // Their bodies are too much to be held together with those before.
+      reached = next.sequence - 1
+      changes += next.row
+      rest = { from: changeKey(next.sequence), to: afterPrefix(CHANGE_PREFIX) }
+      break
     }
     if (page.length > 0) reached = sequenceOfChangeKey(page.key(page.length - 1))
     changes += page.length
@@ -70,13 +79,18 @@ export async function readChanged(
 
 const PAGE_CHANGES = 256
 
-function changesOf({ length, block, bounds }: Page, { includeDesign }: ReadingOptions): Change[] {
-  const changes: Change[] = []
+interface FoundChange extends Change {
+  /** Its place in the page. */
+  readonly row: number
+}
+
+function changesOf({ length, block, bounds }: Page, { includeDesign }: ReadingOptions): FoundChange[] {
+  const changes: FoundChange[] = []
   for (let row = 0; row < length; row++) {
     const places = changePlaces(block, bounds[3 * row + 1], bounds[3 * row + 2])
     // One that was never in the index need not be looked for there.
     if (!includeDesign && isDesign(block, places.idAt)) continue
-    changes.push({ places, sequence: sequenceOfChangeKey(block, bounds[3 * row]) })
+    changes.push({ places, sequence: sequenceOfChangeKey(block, bounds[3 * row]), row })
   }
   return changes
 }
@@ -88,9 +102,16 @@ function isDesign(block: Buffer, idAt: number): boolean {
   return true
 }
 
-/** The bodies of those changes that have a text. */
-async function bodiesOf(snapshot: Snapshot, changes: readonly Change[]): Promise<readonly BodyPlace[]> {
+/** The changes before the first one whose body is not among so many. */
+function withBodies<T extends Change>(changes: readonly T[], bodies: number): readonly T[] {
+  let needed = 0
+  const end = changes.findIndex(({ places }) => !places.deleted && ++needed > bodies)
+  return end < 0 ? changes : changes.slice(0, end)
+}
+
+/** The bodies of those changes that have a text, from the first one on until they are so many bytes. */
+async function bodiesOf(snapshot: Snapshot, changes: readonly Change[], bytes: number): Promise<readonly BodyPlace[]> {
   const numbers: number[] = []
   for (const { places } of changes) if (!places.deleted) numbers.push(places.body)
-  return bodyPlaces(snapshot, numbers)
+  return bodyPlacesWithin(snapshot, numbers, bytes)
 }

@@ -227,3 +227,15 @@ describe('a file written page by page', () => {
     expect(await SortedFile.begin(join(folder, 'other.mdb'), import.meta.filename)).toBeUndefined()
   })
 })
+
+it('holds a few chunks, however large the values are', async () => {
+  const file = await SortedFile.begin(join(folder, `${++files}.mdb`), blank)
+  const value = Buffer.alloc(200_000, 1)
+  for (let portion = 0; portion < 4; portion++) {
+    const puts = Array.from({ length: 64 }, (_, i): Put => [Buffer.from(`a${1000 + 64 * portion + i}`), value])
+    expect(await file?.add(packedRows(puts), KEY_LIMIT_BYTES)).toBe(puts.length)
+    // Of 64 values of 200,000 bytes each.
+    expect(file?.heldBytes).toBeLessThan(4_000_000)
+  }
+  await file?.end()
+})

@@ -5,8 +5,10 @@
 import type { Put } from '../store.ts'
 import { PlacedRow } from './placed-row.ts'
 import { type Reducer, summarise } from './summary.ts'
-import { encodeNode, type Group, type Item, SENTINEL } from './tree-item.ts'
+import { encodeNode, type Group, type Item, NO_VALUE, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
+
+const LARGE_VALUE_BYTES = 16 * 1024
 
 export class TreeBuilder {
   readonly #layout: TreeLayout
@@ -33,6 +35,16 @@ export class TreeBuilder {
   /** The next row, as a part of a block, which is kept until the next drain. */
   addWithin(block: Buffer, keyAt: number, valueAt: number, end: number): void {
     const weight = this.#weightOf ? this.#weightOf(block.subarray(valueAt, end)) : 1
+    if (!this.#reducer && end - valueAt > LARGE_VALUE_BYTES) {
+      // Nobody needs the value any more, and the row of an open group would keep the whole block.
+      this.#levels[0]!.add({
+        key: Buffer.from(block.subarray(keyAt, valueAt)),
+        weight,
+        value: NO_VALUE,
+        next: undefined,
+      })
+      return
+    }
     this.#levels[0]!.add(new PlacedRow(block, keyAt, valueAt, end, weight))
   }
 

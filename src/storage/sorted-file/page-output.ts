@@ -27,6 +27,16 @@ export class PageOutput {
     return (this.#position + this.#chunkEnd) / LMDB_PAGE_BYTES
   }
 
+  /** Whether so much waits for the disk that no more should be added. */
+  get isFull(): boolean {
+    return this.#writes.length > MOST_WRITES
+  }
+
+  /** The bytes that this holds: on their way, being filled, or free to be filled again. */
+  get heldBytes(): number {
+    return (this.#writes.length + this.#free.length + 1) * CHUNK_BYTES
+  }
+
   /** Adds a copy of one page or of several. */
   add(pages: Buffer): void {
     for (let at = 0; at < pages.length; ) {
@@ -40,7 +50,7 @@ export class PageOutput {
 
   /** Resolves when there is room for more. Rejects when the disk did not take something. */
   async room(): Promise<void> {
-    while (this.#writes.length > MOST_WRITES) await this.#writes.shift()
+    while (this.isFull) await this.#writes.shift()
   }
 
   /** Resolves when everything is written; it need not be on disk. */
@@ -52,7 +62,7 @@ export class PageOutput {
   #write(): void {
     const chunk = this.#chunk
     const writing = writeWhole(this.#file, chunk.subarray(0, this.#chunkEnd), this.#position).then(() => {
-      this.#free.push(chunk)
+      if (this.#free.length <= MOST_WRITES) this.#free.push(chunk)
     })
     // Heard of when its turn comes.
     writing.catch(() => {})

@@ -10,9 +10,6 @@ import { PageOutput, writeWhole } from './page-output.ts'
 import { writeTree } from './page-tree.ts'
 import { Strand } from './strand.ts'
 
-/** Rows between two looks at whether the disk keeps up. */
-const ROWS_A_LOOK = 256
-
 export class SortedFile {
   readonly #file: FileHandle
   readonly #beginning: Buffer
@@ -32,6 +29,11 @@ export class SortedFile {
     this.#output = new PageOutput(file, META_PAGES)
   }
 
+  /** What waits for the disk, and the memory that is kept for more of it. */
+  get heldBytes(): number {
+    return this.#output.heldBytes
+  }
+
   /**
    * Adds rows until one comes that is not in order, or whose key is not shorter than this; answers how many. What was not
    * taken must be put by the library, into the file as it is when it was ended.
@@ -42,7 +44,7 @@ export class SortedFile {
       const valueAt = bounds[3 * row + 1]!
       if (valueAt - keyAt >= keyLimitBytes) return row
       if (!this.#strandOf(block[keyAt]!).add(block, keyAt, valueAt, bounds[3 * row + 2]!)) return row
-      if (row % ROWS_A_LOOK === 0) await this.#output.room()
+      if (this.#output.isFull) await this.#output.room()
     }
     return length
   }

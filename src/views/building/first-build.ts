@@ -41,12 +41,15 @@ export async function buildIndex(request: UpdateRequest, options: BuildOptions):
   const begun = newState(source.uuid, design.maps.length, purgeSequence)
   const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run), run.signal)
   await store.replace(rows.portions(mergedRuns(runs), () => finished(begun, reached, rows)))
+  gathered.last?.release()
   await request.runs.clear()
   return finished(begun, reached, rows)
 }
 
 interface Gathered {
   readonly runs: readonly SortedRun[]
+  /** The rows of the last run, where they are only in memory. */
+  readonly last: GatheredRows | undefined
   readonly reached: number
 }
 
@@ -61,6 +64,7 @@ async function gather(
   const mark = hash('md5', JSON.stringify([source.uuid, indexFormat, purgeSequence])).slice(0, 16)
   const runs = await keeper.resume(mark)
   let reached = runs.at(-1)?.through ?? 0
+  let last: GatheredRows | undefined
   if (reached > (await stateOf(source)).updateSequence) {
     // The database was put back to an older state.
     await keeper.clear()
@@ -88,9 +92,12 @@ async function gather(
     view.release()
     const isWorthKeeping = !isLast || rows.bytes >= sortBytes
     if (isWorthKeeping) runs.push(await keeper.keep(mark, since, reached, rows))
-    else runs.push({ since, through: reached, portions: () => rows.sorted() })
+    else {
+      runs.push({ since, through: reached, portions: () => rows.sorted() })
+      last = rows
+    }
   }
-  return { runs, reached }
+  return { runs, last, reached }
 }
 
 /** A source of one state, which stays with who holds it. */

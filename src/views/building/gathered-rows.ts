@@ -16,15 +16,18 @@ import {
 } from '../index-layout.ts'
 import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../mapped-documents.ts'
 import { keyOrder } from './key-order.ts'
+import { PORTION_BYTES, PORTION_ROWS } from './sorted-runs.ts'
 
-const FIRST_BYTES = 1024 * 1024
-const PORTION_ROWS = 2048
+/** Doubled again and again this is a little more than the default of `view_building/sort_memory`. */
+const FIRST_BYTES = 1.25 * 1024 * 1024
+
+const FIRST_ROWS = 1024
 
 /** Small rows take more memory to be sorted than they take themselves: no more of them in one go, but for a batch. */
 const FULL_ROWS = 2 ** 20
 
 export class GatheredRows {
-  readonly #rows = new PackedRowsWriter(FIRST_BYTES)
+  readonly #rows = new PackedRowsWriter(FIRST_BYTES, FIRST_ROWS, { isSole: true })
 
   get bytes(): number {
     return this.#rows.end
@@ -50,10 +53,16 @@ export class GatheredRows {
   *sorted(): Generator<PackedRows> {
     const { block, bounds, length } = this.#rows
     const order = keyOrder(block, bounds, length)
-    for (let first = 0; first < order.length; first += PORTION_ROWS) {
-      const rows = order.subarray(first, first + PORTION_ROWS)
+    for (let first = 0, end: number; first < order.length; first = end) {
+      end = portionEnd(bounds, order, first)
+      const rows = order.subarray(first, end)
       yield { block, bounds: boundsOf(bounds, rows), length: rows.length }
     }
+  }
+
+  /** Gives the memory back at once. Nobody may use the rows any more. */
+  release(): void {
+    this.#rows.release()
   }
 
   #addDocument({ id, quotedId }: ChangedDocument, emitted: readonly EmittedRow[]): void {
@@ -68,6 +77,18 @@ export class GatheredRows {
       rows.close(valueAt, writeRow(rows.block, valueAt, quotedId, row))
     }
   }
+}
+
+/** Where a portion ends that begins with this row. */
+function portionEnd(bounds: Uint32Array, order: Uint32Array, first: number): number {
+  const most = Math.min(first + PORTION_ROWS, order.length)
+  let bytes = 0
+  let end = first
+  while (end < most && bytes < PORTION_BYTES) {
+    const row = order[end++]!
+    bytes += bounds[3 * row + 2]! - bounds[3 * row]!
+  }
+  return end
 }
 
 /** The bounds of some rows, in the order given. */

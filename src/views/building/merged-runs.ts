@@ -5,9 +5,7 @@
 import { compareKeys, type PackedRows, PackedRowsWriter, packedKey, packedValue } from '../../storage/packed-rows.ts'
 import { decodeDocumentRows } from '../document-rows.ts'
 import { escapeId, idOfDocumentKey, rowKeyOf } from '../index-layout.ts'
-import type { SortedRun } from './sorted-runs.ts'
-
-const PORTION_ROWS = 2048
+import { PORTION_BYTES, PORTION_ROWS, type SortedRun } from './sorted-runs.ts'
 
 /** The runs are in the order in which they were made. */
 export async function* mergedRuns(runs: readonly SortedRun[]): AsyncGenerator<PackedRows> {
@@ -23,7 +21,7 @@ export async function* mergedRuns(runs: readonly SortedRun[]): AsyncGenerator<Pa
     for (let older = 0; older < rows.length - 1; older++) rows[older]!.supersede()
     if (!newest.isSuperseded()) portion.copy(newest.rows, newest.row)
     for (const cursor of rows) if (!cursor.step()) await cursor.refill()
-    if (portion.length >= PORTION_ROWS) {
+    if (portion.length >= PORTION_ROWS || portion.end >= PORTION_BYTES) {
       yield portion
       portion = new PackedRowsWriter()
     }

@@ -52,6 +52,7 @@ export class RunFiles implements SortedRuns {
     await flush(`${path}.new`)
     await rename(`${path}.new`, path)
     await flush(this.#folder)
+    rows.release()
     return this.#run(name, since, through)
   }
 

@@ -5,6 +5,10 @@
 import type { PackedRows } from '../../storage/packed-rows.ts'
 import type { GatheredRows } from './gathered-rows.ts'
 
+/** Rows are handed on in portions. One ends with the row that reaches one of these. */
+export const PORTION_ROWS = 2048
+export const PORTION_BYTES = 1024 * 1024
+
 /** Rows in the order of their keys, of documents whose last change lies after `since` and not after `through`. */
 export interface SortedRun {
   readonly since: number
@@ -19,7 +23,7 @@ export interface SortedRuns {
    * are removed.
    */
   resume(mark: string): Promise<SortedRun[]>
-  /** Keeps a run; it is there after a crash when the promise resolves. */
+  /** Keeps a run; it is there after a crash when the promise resolves. The rows must not be used any more. */
   keep(mark: string, since: number, through: number, rows: GatheredRows): Promise<SortedRun>
   /** Removes all. */
   clear(): Promise<void>
