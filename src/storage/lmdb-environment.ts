@@ -9,6 +9,7 @@ import { allDbs, open, type RangeOptions, type RootDatabase, type Transaction } 
 import { inspectFile } from './file-check/inspect-file.ts'
 import { META_PAGES } from './file-check/meta-page.ts'
 import { LMDB_PAGE_BYTES } from './file-check/page-layout.ts'
+import { FileRoom } from './file-room.ts'
 import { requireDescriptors } from './free-descriptors.ts'
 import { LmdbCursor } from './lmdb-cursor.ts'
 import { LmdbRowHooks } from './lmdb-row-hooks.ts'
@@ -18,6 +19,8 @@ import { PageBuilder } from './page-builder.ts'
 import { CommitFailedError, FileDamagedError, TooManyReadersError } from './storage-error.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from './store.ts'
 import { lockPath } from './store-file.ts'
+import { WriteCounter, type WriteEstimate } from './write-estimate.ts'
+import type { WriteTarget } from './write-target.ts'
 
 declare module 'lmdb' {
   /** Every database that was ever opened, by the name of its file without the ending. */
@@ -28,6 +31,8 @@ declare module 'lmdb' {
     getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): FastBytes | undefined
     lastSize: number
     readerCheck(): number
+    /** Both of the newest state, without a read transaction. */
+    readonly env: { stat(): object; info(): object }
   }
   interface RootDatabaseOptions {
     noReadAhead?: boolean
@@ -90,6 +95,7 @@ export class LmdbEnvironment {
   /** Set when a read or a write met it. */
   #damage: FileDamagedError | undefined
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
+  readonly #room: FileRoom
   /** Where the library leaves the keys of its cursors; known when one was needed. */
   #keyBuffer: Uint8Array | undefined
 
@@ -98,6 +104,7 @@ export class LmdbEnvironment {
     this.path = path
     this.#isShared = options.isShared ?? false
     this.#reports = options.reports
+    this.#room = new FileRoom(path)
     this.#database = this.#guarded(() => this.#open(options))
   }
 
@@ -239,8 +246,12 @@ export class LmdbEnvironment {
     return this.#guarded(() => this.#cursorOf(transaction).count(range))
   }
 
-  /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. */
+  /**
+   * Everything that `write` puts and removes becomes one durable transaction, or nothing of it. It is called twice: first
+   * to count what it writes. Throws `CommitFailedError`.
+   */
   async write(write: (target: WriteTarget) => void): Promise<void> {
+    await this.#room.require(this.estimate(write))
     try {
       const written = this.#database.batch(() => {
         write(this.#target)
@@ -250,6 +261,28 @@ export class LmdbEnvironment {
     } catch (error) {
       throw this.#explained(await commitFailure(error))
     }
+  }
+
+  /** What a commit may add to the file. */
+  estimate(write: (target: WriteTarget) => void): WriteEstimate {
+    const counter = new WriteCounter()
+    write(counter)
+    const tree = this.#database.env.stat()
+    return counter.estimate({
+      depth: numberIn(tree, 'treeDepth'),
+      branchPages: numberIn(tree, 'treeBranchPageCount'),
+      leafPages: numberIn(tree, 'treeLeafPageCount'),
+      filePages: this.#filePages(),
+    })
+  }
+
+  /** Where the last page ends that was ever used: what follows in the file is room for later commits. */
+  endBytes(): number {
+    return this.#filePages() * LMDB_PAGE_BYTES
+  }
+
+  #filePages(): number {
+    return numberIn(this.#database.env.info(), 'lastPageNumber') + 1
   }
 
   rowCount(): number {
@@ -330,13 +363,6 @@ export class LmdbEnvironment {
       this.#database.remove(storedKey)
     },
   }
-}
-
-export interface WriteTarget {
-  put(storedKey: Uint8Array, storedValue: Uint8Array): void
-  /** A row whose stored key and value lie side by side in a block. No buffer is made for it. */
-  putPart(block: Buffer, keyAt: number, valueAt: number, end: number): void
-  remove(storedKey: Uint8Array): void
 }
 
 /**

@@ -2,7 +2,7 @@
  * The next file of a store while it is being written. It gets its name when it is whole and on disk; before that it counts
  * for nothing, and what a crash leaves of it the next start removes.
  */
-import { rm } from 'node:fs/promises'
+import { rm, stat, truncate } from 'node:fs/promises'
 import { LmdbEnvironment } from './lmdb-environment.ts'
 import { CommitFailedError } from './storage-error.ts'
 import { lockPath, publish, unfinishedPath } from './store-file.ts'
@@ -43,8 +43,12 @@ export class UnfinishedFile implements AsyncDisposable {
   }
 
   async publish(): Promise<void> {
+    const unfinished = unfinishedPath(this.#path)
+    const endBytes = this.environment.endBytes()
     await this.#close()
-    await publish(unfinishedPath(this.#path), this.#path)
+    // The room for further commits is given back.
+    if ((await stat(unfinished)).size > endBytes) await truncate(unfinished, endBytes)
+    await publish(unfinished, this.#path)
     this.#isPublished = true
   }
 

@@ -13,6 +13,8 @@ interface OpenFile {
   readonly node: SimulatedFile | SimulatedFolder
   /** Opened with O_DSYNC or O_SYNC: a write is on disk when it ends. */
   readonly flushesWrites: boolean
+  /** Opened with O_APPEND: writes go to the end, wherever that is. */
+  readonly appends: boolean
   position: number
 }
 
@@ -83,8 +85,8 @@ export class Replay {
     const node = present ?? new SimulatedFile()
     const created = present ? undefined : this.disk.create(path, node)
     if (flags.includes('O_TRUNC') && node instanceof SimulatedFile && node.size > 0) throw unknown(call)
-    if (flags.includes('O_APPEND')) throw unknown(call)
-    const file: OpenFile = { path, node, flushesWrites: /O_D?SYNC/.test(flags), position: 0 }
+    const appends = flags.includes('O_APPEND')
+    const file: OpenFile = { path, node, flushesWrites: /O_D?SYNC/.test(flags), appends, position: 0 }
     return () => {
       if (created) created.done = true
       this.#open.set(call.result, file)
@@ -130,9 +132,10 @@ export class Replay {
         return this.#flush(node)
       case 'ftruncate':
         if (!(node instanceof SimulatedFile)) throw unknown(call)
-        return finish(node.grow(Number(call.parameters.split(',')[1])))
+        return finish(node.truncate(Number(call.parameters.split(',')[1])))
       case 'write':
       case 'writev':
+        if (file.appends && node instanceof SimulatedFile) file.position = node.size
         file.position += call.result
         return this.#write(call, file, file.position - call.result)
       case 'pwrite64':

@@ -72,10 +72,15 @@ export class SimulatedFile {
     return change
   }
 
-  grow(size: number): Change {
-    if (size < this.size) throw new Error('Cutting a file short is not simulated.')
+  /** What is cut off reads as zeros when the file grows again. */
+  truncate(size: number): Change {
     const change: Change = { done: false }
     this.#unflushed.add(change)
+    this.#pages.forEach((page, number) => {
+      const kept = size - number * DISK_PAGE_BYTES
+      if (kept < DISK_PAGE_BYTES)
+        page.states.push({ change, value: Buffer.from(page.latest).fill(0, Math.max(0, kept)) })
+    })
     this.#resize(change, size)
     return change
   }

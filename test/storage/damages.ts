@@ -1,6 +1,7 @@
 /** What can happen to the file of a store, as functions of its bytes. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { LAST_PAGE_AT } from '../../src/storage/file-check/meta-page.ts'
 import { LMDB_PAGE_BYTES as PAGE } from '../../src/storage/file-check/page-layout.ts'
 
 export type Damage = (whole: Buffer) => Buffer
@@ -9,8 +10,8 @@ export type Damage = (whole: Buffer) => Buffer
 export const FATAL_DAMAGES: Readonly<Record<string, Damage>> = {
   'truncated to nothing': () => Buffer.alloc(0),
   'truncated to a page': (whole) => whole.subarray(0, PAGE),
-  'truncated to half': (whole) => whole.subarray(0, PAGE * Math.floor(whole.length / PAGE / 2)),
-  'without its last page': (whole) => whole.subarray(0, whole.length - PAGE),
+  'truncated to half': (whole) => whole.subarray(0, PAGE * Math.floor(usedPages(whole) / 2)),
+  'without its last page': (whole) => whole.subarray(0, PAGE * (usedPages(whole) - 1)),
   'with a zeroed beginning': (whole) => whole.fill(0, 0, 2 * PAGE),
   'with zeroed pages after the beginning': (whole) => whole.fill(0, 2 * PAGE),
   'of random bytes': (whole) => randomBytes(whole.length),
@@ -41,6 +42,11 @@ export function scrambleLeaves(whole: Buffer): Buffer {
 
 export function damage(path: string, how: Damage): void {
   writeFileSync(path, how(readFileSync(path)))
+}
+
+/** The file may be longer: room for commits to come. */
+function usedPages(whole: Buffer): number {
+  return Math.max(...[0, PAGE].map((meta) => Number(whole.readBigUInt64LE(meta + LAST_PAGE_AT)))) + 1
 }
 
 function scrambled(whole: Buffer, at: number, bytes: number): Buffer {

@@ -1,10 +1,11 @@
 /**
- * A process whose files may not grow any further, as on a full disk, and later may again. It checks what its engine
- * does meanwhile and ends with code 0 if all is as promised. Run: node full-disk.ts <folder>
+ * A process whose files may not grow any further, and later may again: the disk is full, or the system limits the size of
+ * files. It checks what its engine does meanwhile and ends with code 0 if all is as promised.
+ * Run: node full-disk.ts <folder> limit, or, where the folder is a disk of its own: node full-disk.ts <folder> disk
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { readdir, stat } from 'node:fs/promises'
+import { readdir, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import { CommitFailedError } from '../../src/storage/storage-error.ts'
@@ -14,13 +15,13 @@ import { readAll } from './model.ts'
 const ROW_BYTES = 2000
 const ROWS_PER_COMMIT = 20
 
-async function checkFullDisk(folder: string): Promise<void> {
+async function checkFullDisk(folder: string, room: Room): Promise<void> {
   let engine = await LmdbEngine.open({ folder })
   let filler = new Filler(await engine.create('store'))
   for (let i = 0; i < 20; i++) assert(await filler.commit(), 'There is room at first.')
 
   const { fileBytes } = await filler.store.sizes()
-  limitFiles(fileBytes + 200_000)
+  await room.leave(1_000_000, fileBytes)
   let commits = 0
   while (await filler.commit()) assert(++commits < 1000, 'The disk never gets full.')
   assert(commits > 0, 'Some commits still fit.')
@@ -31,16 +32,16 @@ async function checkFullDisk(folder: string): Promise<void> {
   assert(!together.includes(true), 'Commits that wait together fail together.')
   await filler.check('after commits that failed together')
 
-  await checkNoCreation(engine, folder)
-  await checkNoCompaction(filler, folder, fileBytes)
-  limitFiles(4096)
+  await checkNoCreation(engine, folder, room)
+  await checkNoCompaction(filler, folder, room)
+  await room.leave(0)
   await engine.close()
   engine = await LmdbEngine.open({ folder })
   filler = new Filler(await engine.open('store'), filler.committed)
   await filler.check('after a restart without room')
   assert(!(await filler.commit()), 'What is full stays full.')
 
-  limitFiles('unlimited')
+  await room.leaveAll()
   await filler.check('when there is room again')
   for (let i = 0; i < 20; i++) assert(await filler.commit(), 'Commits are taken again.')
   await filler.check('after commits in the new room')
@@ -95,15 +96,15 @@ class Filler {
   }
 }
 
-async function checkNoCreation(engine: StorageEngine, folder: string): Promise<void> {
-  limitFiles(4096)
+async function checkNoCreation(engine: StorageEngine, folder: string, room: Room): Promise<void> {
+  await room.leave(0)
   await assert.rejects(engine.create('other'), CommitFailedError, 'No room for a new store.')
   assert(!engine.has('other'))
   assert.deepEqual(await unfinished(folder), [], 'Nothing is left of the store that was not made.')
 }
 
-async function checkNoCompaction(filler: Filler, folder: string, fileBytes: number): Promise<void> {
-  limitFiles(fileBytes / 2)
+async function checkNoCompaction(filler: Filler, folder: string, room: Room): Promise<void> {
+  await room.leave((await filler.store.sizes()).usedBytes / 2)
   await assert.rejects(filler.store.compact(), CommitFailedError, 'No room for a compacted file.')
   assert.deepEqual(await unfinished(folder), [], 'Nothing is left of the compaction.')
   await filler.check('after a compaction that failed')
@@ -127,10 +128,42 @@ function keyOf(number: number, row: number): Buffer {
   return Buffer.from(`${String(number).padStart(6, '0')}/${String(row).padStart(3, '0')}`)
 }
 
+interface Room {
+  /** So many bytes can be written to a new file, or to one that has some. */
+  leave(bytes: number, present?: number): Promise<void>
+  leaveAll(): Promise<void>
+}
+
 /** A limit of the operating system, for this process: Node ignores the signal that comes with it. */
-function limitFiles(sizeBytes: number | 'unlimited'): void {
-  const limit = typeof sizeBytes === 'number' ? Math.floor(sizeBytes) : sizeBytes
+const LIMITED: Room = {
+  async leave(bytes, present = 0) {
+    limitFiles(Math.max(4096, Math.floor(present + bytes)))
+  },
+  async leaveAll() {
+    limitFiles('unlimited')
+  },
+}
+
+function limitFiles(limit: number | 'unlimited'): void {
   execFileSync('prlimit', ['--pid', String(process.pid), `--fsize=${limit}:`])
 }
 
-if (import.meta.main) await checkFullDisk(process.argv[2]!)
+/** A disk that another file fills. */
+function filledDisk(folder: string): Room {
+  const filler = join(folder, 'filler')
+  return {
+    async leave(bytes) {
+      await rm(filler, { force: true })
+      const { bavail, bsize } = await statfs(folder)
+      await writeFile(filler, Buffer.alloc(Math.max(0, bavail * bsize - bytes)))
+    },
+    async leaveAll() {
+      await rm(filler, { force: true })
+    },
+  }
+}
+
+if (import.meta.main) {
+  const [, , folder = '', kind] = process.argv
+  await checkFullDisk(folder, kind === 'disk' ? filledDisk(folder) : LIMITED)
+}

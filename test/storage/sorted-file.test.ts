@@ -8,6 +8,7 @@ import { LmdbEnvironment } from '../../src/storage/lmdb-environment.ts'
 import { packedRows } from '../../src/storage/packed-rows.ts'
 import { SortedFile } from '../../src/storage/sorted-file/sorted-file.ts'
 import type { Put } from '../../src/storage/store.ts'
+import type { WriteTarget } from '../../src/storage/write-target.ts'
 
 const KEY_LIMIT_BYTES = 2000
 
@@ -80,20 +81,22 @@ async function edit(environment: LmdbEnvironment, rows: Rows, random: Iterator<n
   const next = () => random.next().value
   for (let round = 0; round < 6; round++) {
     const keys = [...rows.keys()]
-    await environment.write((target) => {
-      for (let i = 0; i < Math.min(400, keys.length + 1); i++) {
-        const key = keys[Math.floor(next() * keys.length)] ?? 'a'
-        const choice = next()
-        if (choice < 0.5) {
-          rows.delete(key)
-          target.remove(Buffer.from(key, 'latin1'))
-          continue
-        }
-        const newKey = choice < 0.7 ? key : `${key}${round}`
-        const value = Buffer.alloc(Math.floor(next() * (choice > 0.97 ? 30_000 : 200)), 0x62)
-        put(rows, newKey, value)
-        target.put(Buffer.from(newKey, 'latin1'), value)
+    const edits: ((target: WriteTarget) => void)[] = []
+    for (let i = 0; i < Math.min(400, keys.length + 1); i++) {
+      const key = keys[Math.floor(next() * keys.length)] ?? 'a'
+      const choice = next()
+      if (choice < 0.5) {
+        rows.delete(key)
+        edits.push((target) => target.remove(Buffer.from(key, 'latin1')))
+        continue
       }
+      const newKey = choice < 0.7 ? key : `${key}${round}`
+      const value = Buffer.alloc(Math.floor(next() * (choice > 0.97 ? 30_000 : 200)), 0x62)
+      put(rows, newKey, value)
+      edits.push((target) => target.put(Buffer.from(newKey, 'latin1'), value))
+    }
+    await environment.write((target) => {
+      for (const edit of edits) edit(target)
     })
   }
 }

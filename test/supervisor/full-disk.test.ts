@@ -1,6 +1,8 @@
+import { execFileSync } from 'node:child_process'
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { descendantsCalled } from '../support/descendants.ts'
 import { SettleCommand } from '../support/settle-command.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -45,3 +47,44 @@ it.skipIf(process.platform === 'win32').each([
   full.process.kill('SIGTERM')
   expect((await full.ended).code).toBe(0)
 })
+
+it.skipIf(process.platform !== 'linux')('neither server nor index processes fall when files cannot grow', async () => {
+  const command = new SettleCommand(['--port', '0', '--dir', await temporaryFolder()], LIMITED)
+  const url = await command.url
+  const server = await command.serverPid()
+  const put = (path: string, body: unknown) => fetch(`${url}${path}`, { method: 'PUT', body: JSON.stringify(body) })
+  const rows = async () => {
+    const reply = await fetch(`${url}db/_design/d/_view/v?limit=1`)
+    const { total_rows: total, error }: Reply = JSON.parse(await reply.text())
+    return total ?? error
+  }
+  await put('db', undefined)
+  // The index needs several times the room of the documents.
+  await put('db/_design/d', {
+    views: { v: { map: `function (doc) { for (var i = 0; i < 8; i++) emit(i, doc.text) }` } },
+  })
+  let written = 0
+  while ((await put(`db/${written}`, { text: 'x'.repeat(8000) })).status === 201) {
+    if (++written % 30 === 0) await rows()
+  }
+  expect(written).toBeGreaterThan(10)
+  for (let more = 0; more < 3; more++) {
+    expect((await put(`db/more${more}`, { text: 'x'.repeat(8000) })).status).toBe(500)
+    expect(await rows()).toEqual(expect.any(String))
+  }
+  const indexProcesses = descendantsCalled(server, 'settle-index')
+  expect(await command.serverPid()).toBe(server)
+  for (const pid of [server, ...indexProcesses]) execFileSync('prlimit', ['--pid', String(pid), '--fsize=unlimited:'])
+  expect((await put('db/last', { text: '' })).status).toBe(201)
+  expect(await rows()).toBe(8 * (written + 1))
+  expect(await command.serverPid()).toBe(server)
+  expect(command.err).not.toMatch(/SIG[A-Z]+/)
+})
+
+/** A megabyte a file. */
+const LIMITED = { prelude: 'ulimit -S -f 2048' }
+
+interface Reply {
+  readonly total_rows?: number
+  readonly error?: string
+}
