@@ -71,9 +71,9 @@ export async function readChanged(
     changes += page.length
     rest = page.next
   }
-  if (rest) return { documents, updateSequence: reached, changes, isLast: false }
   // Sequences without a document, such as that of the security object, are reached too.
   const { updateSequence } = await view.state()
+  if (rest && reached < updateSequence) return { documents, updateSequence: reached, changes, isLast: false }
   return { documents, updateSequence, changes, isLast: true }
 }
 

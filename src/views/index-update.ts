@@ -23,6 +23,8 @@ export interface UpdateRequest {
   readonly runs: SortedRuns
   /** How many bytes of rows it sorts at a time. */
   readonly sortBytes: number
+  /** Changes of one commit. More of them save flushes, but keep whoever shares the process waiting. */
+  readonly commitChanges?: number
   readonly design: ViewDesign
   readonly functions: Functions
   readonly run: Run
@@ -38,8 +40,9 @@ export interface UpdateProgress {
   readonly totalChanges: number
 }
 
-/** Changes of one commit. */
-const BATCH_LIMITS = { changes: 1000, bytes: 8 * 1024 * 1024 }
+/** Changes of one commit, unless a request says how many. */
+const BATCH_CHANGES = 1000
+const BATCH_BYTES = 8 * 1024 * 1024
 
 /** Purged documents whose rows go in one commit. */
 const PURGED_A_COMMIT = 1000
@@ -60,6 +63,7 @@ export async function updateIndex(request: UpdateRequest): Promise<void> {
 class IndexUpdate {
   readonly #request: UpdateRequest
   readonly #reader: BatchReader
+  readonly #commitChanges: number
   #target = 0
   #changesDone = 0
   #totalChanges = 0
@@ -67,7 +71,9 @@ class IndexUpdate {
 
   constructor(request: UpdateRequest) {
     this.#request = request
-    this.#reader = new BatchReader({ ...request, limits: BATCH_LIMITS })
+    this.#commitChanges = request.commitChanges ?? BATCH_CHANGES
+    const limits = { changes: this.#commitChanges, bytes: BATCH_BYTES }
+    this.#reader = new BatchReader({ ...request, limits })
   }
 
   async run(): Promise<void> {
@@ -163,7 +169,7 @@ class IndexUpdate {
   async #build(): Promise<IndexState | undefined> {
     const { source, store, design } = this.#request
     this.#changesDone = 0
-    if (this.#totalChanges <= BATCH_LIMITS.changes && (await isBlank(store))) {
+    if (this.#totalChanges <= BATCH_CHANGES && (await isBlank(store))) {
       const batch = await this.#reader.next(0)
       const state = newState(source.uuid, design.maps.length, batch.purgeSequence)
       const committed = await this.#commitBatch(state, batch)

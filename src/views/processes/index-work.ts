@@ -38,6 +38,9 @@ interface Lingering {
 const LINGER_MS = 1000
 const MOST_LINGERING = 32
 
+/** What is written between two queries mostly goes in one commit: a flush takes as long as some hundred changes. */
+const COMMIT_CHANGES = 4000
+
 /** How often the server hears how far an index is that has no new state. */
 const PROGRESS_MS = 100
 
@@ -158,6 +161,7 @@ export class IndexWork {
       store,
       runs: new RunFiles(index.scratchFolder),
       sortBytes: this.#settings.sortBytes,
+      commitChanges: COMMIT_CHANGES,
       design,
       functions: this.#functions,
       run: { owner: database.name, signal },
