@@ -36,7 +36,13 @@ export class RangeReduction {
   /** From `from` (inclusive) to `to` (exclusive); an absent bound is open. */
   async reduce(from: Uint8Array = SENTINEL, to: Uint8Array | undefined): Promise<RangePart[]> {
     const parts: RangePart[] = []
-    for (const part of coverRange({ from, to }, await this.#counts.path(from), await this.#counts.path(to))) {
+    const lowPath = await this.#counts.path(from)
+    const highPath = await this.#counts.path(to)
+    if (isShort(lowPath.at(-1), highPath.at(-1))) {
+      addPart(parts, rowPart(await this.#reader.range(0, from, to)))
+      return parts
+    }
+    for (const part of coverRange({ from, to }, lowPath, highPath)) {
       addPart(
         parts,
         isRowSpan(part) ? rowPart(await this.#reader.range(0, part.from, part.to)) : await this.#nodePart(part),
@@ -100,6 +106,12 @@ export class RangeReduction {
     const nodes = await this.#reader.range(level, from, to)
     return { kind: 'reductions', reductions: nodes.map(({ value }) => value).filter(({ length }) => length > 0) }
   }
+}
+
+/** Whether a range lies in one node of the lowest level, or in two neighbours: its rows are read in one go then. */
+function isShort(low: CountedNode | undefined, high: CountedNode | undefined): boolean {
+  if (!low || !high) return false
+  return low.key.equals(high.key) || (low.next?.equals(high.key) ?? false)
 }
 
 function rowPart(rows: readonly ReducibleRow[]): RangePart {

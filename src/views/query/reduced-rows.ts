@@ -27,6 +27,14 @@ export class ReducedRows {
     this.#reduction = view.reduce
   }
 
+  /** The only row of the answer, or none, where the query is for the whole of a range; undefined where it is not. */
+  async single(): Promise<string[] | undefined> {
+    const { keys, groupLevel, skip, limit } = this.#plan
+    if (keys || groupLevel !== 0 || skip > 0 || limit === 0) return undefined
+    const groups = await this.#wholeRange(boundsOf(this.#plan, this.#view.collation))
+    return groups.length === 0 ? [] : this.#written(groups)
+  }
+
   /** Reduce functions are called for many groups at once. */
   async *blocks(): AsyncGenerator<string[]> {
     let { skip, limit: left } = this.#plan

@@ -63,6 +63,28 @@ export class StoredRows implements RowBytes {
   }
 }
 
+/** Rows that are texts already. */
+export class TextRows implements RowBytes {
+  readonly #texts: readonly string[]
+
+  constructor(texts: readonly string[]) {
+    this.#texts = texts
+  }
+
+  get length(): number {
+    return this.#texts.length
+  }
+
+  texts(): string[] {
+    return [...this.#texts]
+  }
+
+  takeJoined({ afterOthers }: { readonly afterOthers: boolean }): Buffer {
+    return Buffer.from((afterOthers ? SEPARATOR : '') + this.#texts.join(SEPARATOR))
+  }
+}
+
+const SEPARATOR = ',\r\n'
 const COMMA = 0x2c
 const CARRIAGE_RETURN = 0x0d
 const LINE_FEED = 0x0a

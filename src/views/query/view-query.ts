@@ -11,7 +11,7 @@ import type { Client, Views } from '../views.ts'
 import { MapRows } from './map-rows.ts'
 import { planQuery, planText, type QueryPlan } from './query-plan.ts'
 import { ReducedRows } from './reduced-rows.ts'
-import type { StoredRows } from './row-block.ts'
+import { type StoredRows, TextRows } from './row-block.ts'
 import { RowDocuments } from './row-documents.ts'
 import { type BegunQuery, RowQuery, type RowQueryHead } from './row-query.ts'
 import { type GivenParameter, readParameters } from './view-parameters.ts'
@@ -100,8 +100,20 @@ class ViewQuery extends RowQuery {
   }
 
   async #beginReduced(): Promise<BegunQuery> {
-    const { view, plan } = this.#parts
-    return { head: this.#sequence(), blocks: () => new ReducedRows(view, plan).blocks() }
+    const { index, view, plan } = this.#parts
+    const rows = new ReducedRows(view, plan)
+    const head = this.#sequence()
+    const single = await rows.single()
+    if (!single) return { head, blocks: () => rows.blocks() }
+    index.release()
+    const all = new TextRows(single)
+    return {
+      head,
+      all,
+      blocks: async function* () {
+        yield all
+      },
+    }
   }
 
   async #beginMapped(): Promise<BegunQuery> {
