@@ -118,6 +118,8 @@ export class Databases {
 
   /** Writes what waits in any of them. The engine is closed by who opened it. */
   async close(): Promise<void> {
+    // Whoever opens the same folder next must not find what is on its way out.
+    await Promise.all(this.#deleting.values())
     const databases = await Promise.allSettled(this.#open.values())
     await Promise.all(databases.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)))
   }
@@ -130,6 +132,9 @@ export class Databases {
       await this.#engine.drop(name)
     } catch (error) {
       if (error instanceof StoreMissingError) throw notFound('missing')
+      // It may be there still, and is opened anew: nobody goes on with what they have of it.
+      known?.changes.wake()
+      await Promise.allSettled([...this.#onDeleted].map((listener) => listener(name)))
       throw error
     }
     this.#tell({ type: 'deleted', db: name })

@@ -152,7 +152,13 @@ export class LmdbEngine implements StorageEngine {
     const [path] = await Promise.all([store.retire(), this.#leasesOf(store).revoke(new StoreGoneError(name))])
     // The newest file goes last: none before it may come back after a crash.
     await Promise.all(this.#outdated.get(store) ?? [])
-    await this.#discard(path)
+    try {
+      await this.#discard(path)
+    } catch (error) {
+      // The next start would find it: it is there until it can be dropped.
+      if (await isThere(path)) this.#takeBack(name, path)
+      throw error
+    }
     await this.#names.release(name)
     await rm(this.scratchFolder(name), { recursive: true, force: true })
   }
@@ -309,6 +315,13 @@ export class LmdbEngine implements StorageEngine {
     )
   }
 
+  /** It could not be dropped. Who held it is told that it is gone, and finds it when they ask again. */
+  #takeBack(name: string, path: string): void {
+    if (this.#closed || this.#stores.has(name) || this.#creating.has(name)) return
+    this.#stores.set(name, this.#store(name, path))
+    this.#sortedNames = undefined
+  }
+
   #nameOf(path: string): string | undefined {
     const stem = parseStoreFileName(basename(path))?.stem
     return stem === undefined ? undefined : this.#names.nameOf(stem)
@@ -380,10 +393,18 @@ export class LmdbEngine implements StorageEngine {
 
   async #discard(path: string): Promise<void> {
     const trashed = join(this.#trash, basename(path))
-    await rename(path, trashed)
-    await flush(this.#folder)
+    try {
+      await mkdir(this.#trash, { recursive: true })
+      // Somebody may have removed it already: then only what belongs to it is left.
+      if (await isThere(path)) await rename(path, trashed)
+      await flush(this.#folder)
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      throw new CommitFailedError(`The disk did not let go of a store: ${reason}`, { cause: error })
+    }
     this.#open.retire(path, () => {
-      const removal = Promise.all(
+      // What cannot be removed now goes at the next start.
+      const removal = Promise.allSettled(
         [trashed, lockPath(path), asidePath(path)].map((each) => rm(each, { force: true })),
       ).then(() => {
         this.#removals.delete(removal)
@@ -394,6 +415,15 @@ export class LmdbEngine implements StorageEngine {
 
   #assertOpen(): void {
     if (this.#closed) throw new StoreGoneError('engine')
+  }
+}
+
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path)
+    return true
+  } catch {
+    return false
   }
 }
 

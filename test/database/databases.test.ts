@@ -32,6 +32,29 @@ describe('a database that is opened', () => {
   })
 })
 
+describe('databases that are closed', () => {
+  it('wait for a deletion that is under way', async () => {
+    const folder = await temporaryFolder()
+    const engine = await LmdbEngine.open({ folder })
+    const databases = new Databases(engine, SURROUNDINGS)
+    await databases.create(NAME)
+    const lease = engine.lend(NAME)
+    const removing = databases.delete(NAME)
+    let isClosed = false
+    const closing = databases.close().then(() => {
+      isClosed = true
+    })
+    for (let turn = 0; turn < 50; turn++) await nextTurn()
+    expect(isClosed).toBe(false)
+    await lease.release()
+    await Promise.all([removing, closing])
+    await engine.close()
+    const next = await LmdbEngine.open({ folder })
+    expect(await next.list()).toEqual([])
+    await next.close()
+  })
+})
+
 describe.each(engines)('a database in %s', (_, openEngine) => {
   it('has one identity and one writer, though it is deleted and asked for while it is made', async () => {
     const engine = await openEngine()

@@ -59,7 +59,11 @@ export class FileLedger {
   /** The process ends in order: nobody need ask what was open. */
   end(): void {
     this.#giveUp()
-    rmSync(this.#path, { force: true })
+    try {
+      rmSync(this.#path, { force: true })
+    } catch {
+      // The folder cannot be written any more. The next start walks the pages of some files for nothing.
+    }
   }
 
   #note(kind: string, path: string): void {
