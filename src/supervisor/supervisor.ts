@@ -14,11 +14,16 @@ export interface SupervisedServer {
   readonly command: ServerCommand
   /** Then what it knows is lost with it. */
   readonly isInMemory: boolean
+  /** How long its end may take once it is asked for. */
+  readonly stopLimitMs?: number
 }
 
 /** Falls in a row without getting ready once; then it is for the operator to look. */
 const FAILED_STARTS_LIMIT = 10
 const INTERRUPTED = 130
+
+/** More than a server gives to requests and index work under way. One that takes longer is stuck, and is killed. */
+const STOP_LIMIT_MS = 45_000
 
 export class Supervisor {
   readonly #supervised: SupervisedServer
@@ -33,6 +38,7 @@ export class Supervisor {
   #wasEverReady = false
   #failedStarts = 0
   #isStopping = false
+  /** Until the server is started again, or killed since it does not end. */
   #pause: NodeJS.Timeout | undefined
 
   constructor(supervised: SupervisedServer, resources: KeptResources, report: (line: string) => void) {
@@ -55,8 +61,16 @@ export class Supervisor {
     }
     this.#isStopping = true
     clearTimeout(this.#pause)
-    if (this.#server) this.#tell({ kind: 'stop' })
-    else this.#ended.resolve(0)
+    if (!this.#server) {
+      this.#ended.resolve(0)
+      return
+    }
+    this.#tell({ kind: 'stop' })
+    const limitMs = this.#supervised.stopLimitMs ?? STOP_LIMIT_MS
+    this.#pause = setTimeout(() => {
+      this.#report(`The server does not end: it is killed after ${limitMs / 1000} s.`)
+      this.#server?.kill('SIGKILL')
+    }, limitMs)
   }
 
   #start(previousEnd?: string): void {
@@ -114,6 +128,7 @@ export class Supervisor {
   #serverEnded(server: ChildProcess, end: number | string): void {
     if (server !== this.#server) return
     this.#server = undefined
+    clearTimeout(this.#pause)
     if (this.#isStopping || end === 0 || wasAskedFor(end)) this.#ended.resolve(exitCodeOf(end))
     // It has told the reason itself.
     else if (!this.#wasEverReady && typeof end === 'number') this.#ended.resolve(end)
