@@ -22,8 +22,11 @@ export class StoreMissingError extends StorageError {
 /** The store was dropped, or the engine closed, while somebody still wanted something of it. */
 export class StoreGoneError extends StorageError {
   override readonly name = 'StoreGoneError'
+  readonly store: string
+
   constructor(store: string) {
     super(`The store '${store}' is gone.`)
+    this.store = store
   }
 }
 

@@ -10,6 +10,7 @@ import type { Log } from '../runtime/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
 import { HeldStates } from '../storage/held-states.ts'
 import { SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
+import { StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { IndexPlace, IndexRunner } from './index-runner.ts'
 import { type IndexState, StateReader } from './index-state.ts'
@@ -305,7 +306,9 @@ export class ViewIndex {
       })
       this.#compactedTo = await this.#sizes()
     } catch (error) {
-      if (!signal.aborted) log.error('An index was not compacted.', { ...about, error: String(error) })
+      // Its database was deleted meanwhile, or somebody gave it up: nothing is wrong then.
+      if (signal.aborted || isGone(error)) return
+      log.error('An index was not compacted.', { ...about, error: String(error) })
     } finally {
       task.end()
     }
@@ -316,6 +319,10 @@ export class ViewIndex {
 function changesBetween({ updateSequence }: OpenIndex, database: DatabaseState): number {
   const behind = Math.max(0, database.updateSequence - updateSequence)
   return Math.min(behind, database.documentCount + database.deletedCount)
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof StoreGoneError || error instanceof StoreMissingError
 }
 
 /** A temporary view has no document: it is named by its signature. */

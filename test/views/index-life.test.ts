@@ -1,13 +1,17 @@
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import { RequestError } from '../../src/document/request-error.ts'
 import type { RevisionId } from '../../src/document/revision-id.ts'
+import { silentLog } from '../../src/runtime/log.ts'
+import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
 import { STATE_KEY } from '../../src/views/index-layout.ts'
 import { indexStoreName } from '../../src/views/store-name.ts'
 import type { ViewDesign } from '../../src/views/view-design.ts'
 import type { Freshness, Views } from '../../src/views/views.ts'
 import { put, written } from '../database/test-database.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { design, lmdbViews, memoryViews, reducedOf, rowsOf, viewsOn } from './test-views.ts'
 
 const BY_N = design({ views: { n: { map: 'function (doc) { emit(doc.n, null) }' } } })
@@ -289,6 +293,23 @@ describe('indexes of a database', () => {
     for (const name of [...kept, ...gone]) await indexEngine.create(indexStoreName(name, BY_N.signature))
     await viewsOn(engine, indexEngine)
     expect(new Set(await indexEngine.list())).toEqual(new Set(kept.map((name) => indexStoreName(name, BY_N.signature))))
+  })
+})
+
+describe('an index that goes while it is compacted', () => {
+  it('is no error in the log', async () => {
+    const errors: unknown[] = []
+    const log = { ...silentLog, error: (...what: unknown[]) => errors.push(what) }
+    const folder = await temporaryFolder()
+    const engines = [folder, join(folder, 'indexes')].map((each) => LmdbEngine.open({ folder: each }))
+    const [engine, indexEngine] = await Promise.all(engines)
+    const { databases, views } = await viewsOn(engine!, indexEngine!, log)
+    const database = await filled(databases, 3000)
+    await keysOf(views, database)
+    await views.compact(database, BY_N)
+    const [index] = await Promise.all([views.indexesOf('db'), indexEngine!.drop(indexStoreName('db', BY_N.signature))])
+    await index[0]?.compacted()
+    expect(errors).toEqual([])
   })
 })
 

@@ -4,7 +4,7 @@ import { onTestFinished } from 'vitest'
 import { Databases } from '../../src/database/databases.ts'
 import type { Functions } from '../../src/functions/functions.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { silentLog } from '../../src/runtime/log.ts'
+import { type Log, silentLog } from '../../src/runtime/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
 import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
@@ -36,12 +36,16 @@ export async function lmdbViews(): Promise<TestViews<LocalFunctions>> {
   return viewsOn(engine, indexEngine)
 }
 
-export async function viewsOn(engine: StorageEngine, indexEngine: StorageEngine): Promise<TestViews<LocalFunctions>> {
+export async function viewsOn(
+  engine: StorageEngine,
+  indexEngine: StorageEngine,
+  log: Log = silentLog,
+): Promise<TestViews<LocalFunctions>> {
   const tasks = new TaskRegistry(systemClock)
   const functions = new LocalFunctions()
   const databases = new Databases(engine, { clock: systemClock, log: silentLog, tasks })
   const runner = new LocalRunner(functions)
-  const views = await Views.open({ databases, engine: indexEngine, functions, runner, tasks, log: silentLog })
+  const views = await Views.open({ databases, engine: indexEngine, functions, runner, tasks, log })
   onTestFinished(async () => {
     await views.close()
     await databases.close()

@@ -72,7 +72,8 @@ export type ErrorMessage =
   | ({ readonly kind: 'request' } & RequestErrorMessage)
   | ({ readonly kind: 'reduction' } & RequestErrorMessage)
   | { readonly kind: 'damaged'; readonly path: string; readonly problem: string }
-  | { readonly kind: 'gone' | 'disk' | 'other'; readonly message: string }
+  | { readonly kind: 'gone'; readonly store: string }
+  | { readonly kind: 'disk' | 'other'; readonly message: string }
 
 interface RequestErrorMessage {
   readonly status: number
@@ -87,8 +88,8 @@ export function encodeError(error: unknown): ErrorMessage {
     return { kind, status: error.status, error: error.error, reason: error.reason, told: error.told }
   }
   if (error instanceof FileDamagedError) return { kind: 'damaged', path: error.path, problem: error.problem }
+  if (error instanceof StoreGoneError) return { kind: 'gone', store: error.store }
   const message = error instanceof Error ? error.message : String(error)
-  if (error instanceof StoreGoneError) return { kind: 'gone', message }
   return { kind: error instanceof CommitFailedError ? 'disk' : 'other', message }
 }
 
@@ -96,7 +97,7 @@ export function decodeError(error: ErrorMessage): Error {
   if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason, error.told)
   if (error.kind === 'reduction') return new ReductionError(error.status, error.error, error.reason, error.told)
   if (error.kind === 'damaged') return new FileDamagedError(error.path, error.problem)
-  if (error.kind === 'gone') return new StoreGoneError(error.message)
+  if (error.kind === 'gone') return new StoreGoneError(error.store)
   if (error.kind === 'disk') return new CommitFailedError(error.message)
   return new Error(error.message)
 }
