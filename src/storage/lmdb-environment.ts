@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
-import { allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import { ABORT, allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
 import { inspectFile } from './file-check/inspect-file.ts'
 import { META_PAGES } from './file-check/meta-page.ts'
 import { LMDB_PAGE_BYTES } from './file-check/page-layout.ts'
@@ -96,6 +96,7 @@ export class LmdbEnvironment {
   #damage: FileDamagedError | undefined
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
   readonly #room: FileRoom
+  #hasWritten = false
   /** Where the library leaves the keys of its cursors; known when one was needed. */
   #keyBuffer: Uint8Array | undefined
 
@@ -252,6 +253,7 @@ export class LmdbEnvironment {
    */
   async write(write: (target: WriteTarget) => void): Promise<void> {
     await this.#room.require(this.estimate(write))
+    this.#hasWritten = true
     try {
       const written = this.#database.batch(() => {
         write(this.#target)
@@ -301,10 +303,20 @@ export class LmdbEnvironment {
   }
 
   async close(): Promise<void> {
+    if (this.#hasWritten) this.#freePageList()
     await this.#database.close()
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
     const name = basename(this.path, extname(this.path))
     if (allDbs.get(name) === this.#database) allDbs.delete(name)
+  }
+
+  /** The library keeps the list of free pages from commit to commit, and frees it when one is aborted, but not when it closes. */
+  #freePageList(): void {
+    try {
+      this.#database.transactionSync(() => ABORT)
+    } catch {
+      // A file that is damaged: its list is small.
+    }
   }
 
   #cursorOf(transaction: ReadTransaction): LmdbCursor {
