@@ -108,5 +108,5 @@ export async function collect(source: AsyncIterable<Buffer>, limit: number, leas
     if (waiting) await waiting
     all.add(piece)
   }
-  return all.bytes()
+  return all.take()
 }

@@ -36,7 +36,7 @@ async function collectFrom(gunzip: Gunzip, limit: number, lease: MemoryLease | u
       if (waiting) await waiting
       all.add(piece)
     }
-    return all.bytes()
+    return await all.take()
   } catch (error) {
     all.free()
     throw error

@@ -1,8 +1,16 @@
-/** Bytes that are put together in one buffer whose end is not known before. It holds at most twice what it was given. */
+/**
+ * Bytes that are put together in one buffer whose end is not known before. They are gathered in segments and joined at
+ * the end, a little at a time: to copy hundreds of megabytes at once would keep everybody waiting.
+ */
+import { TimeSlice } from '../runtime/time-slice.ts'
+
 const FIRST_BYTES = 16 * 1024
+/** Each segment is as large as all before it, up to here: it is copied within some milliseconds. */
+const LARGEST_SEGMENT_BYTES = 2 * 1024 * 1024
 
 export class GrowingBuffer {
-  #bytes: Buffer<ArrayBuffer> = Buffer.alloc(0)
+  #segments: Buffer<ArrayBuffer>[] = []
+  #capacityBytes = 0
   #length = 0
   readonly #expectedBytes: number
 
@@ -15,43 +23,68 @@ export class GrowingBuffer {
     return this.#length
   }
 
-  /** What it holds once so many more bytes are added. */
-  #capacityWith(moreBytes: number): number {
-    const needed = this.#length + moreBytes
-    if (needed <= this.#bytes.length) return this.#bytes.length
-    const doubled = Math.max(needed, this.#bytes.length * 2, FIRST_BYTES)
-    return needed <= this.#expectedBytes ? Math.min(doubled, this.#expectedBytes) : doubled
-  }
-
   /** How many bytes of memory it takes to add so many more. */
   growthFor(moreBytes: number): number {
-    return this.#capacityWith(moreBytes) - this.#bytes.length
+    const missing = this.#length + moreBytes - this.#capacityBytes
+    if (missing <= 0) return 0
+    const usual = Math.max(missing, Math.min(this.#capacityBytes, LARGEST_SEGMENT_BYTES), FIRST_BYTES)
+    const expected = this.#expectedBytes - this.#capacityBytes
+    return missing <= expected ? Math.min(usual, expected) : usual
   }
 
   add(piece: Buffer): void {
-    const capacity = this.#capacityWith(piece.length)
-    if (capacity > this.#bytes.length) this.#grow(capacity)
-    piece.copy(this.#bytes, this.#length)
+    const growth = this.growthFor(piece.length)
+    const room = this.#capacityBytes - this.#length
+    const last = this.#segments.at(-1)
+    if (last && room > 0) piece.copy(last, last.length - room)
+    if (growth > 0) {
+      const segment = Buffer.allocUnsafeSlow(growth)
+      piece.copy(segment, 0, room)
+      this.#segments.push(segment)
+      this.#capacityBytes += growth
+    }
     this.#length += piece.length
   }
 
-  /** What was added, without a copy. */
-  bytes(): Buffer {
-    return this.#bytes.subarray(0, this.#length)
+  /** What was added, in a memory of its own. It is empty then. */
+  async take(): Promise<Buffer> {
+    const [first] = this.#segments
+    const length = this.#length
+    if (this.#segments.length > 1) return this.#joined()
+    this.#clear()
+    return first?.subarray(0, length) ?? Buffer.alloc(0)
   }
 
-  /** Gives its memory back now, and not with the next garbage collection. Nobody may have its bytes. */
+  /** Gives its memory back now, and not with the next garbage collection. */
   free(): void {
-    this.#bytes.buffer.transfer(0)
-    this.#bytes = Buffer.alloc(0)
+    for (const { buffer } of this.#segments) freeMemory(buffer)
+    this.#clear()
+  }
+
+  async #joined(): Promise<Buffer> {
+    const slice = new TimeSlice()
+    const whole = Buffer.allocUnsafeSlow(this.#length)
+    // From the end on: what was allocated last goes back to the system first.
+    let at = this.#capacityBytes
+    for (let segment = this.#segments.pop(); segment; segment = this.#segments.pop()) {
+      at -= segment.length
+      segment.copy(whole, at)
+      // What is copied is freed at once, so that both forms together take little more than one of them.
+      freeMemory(segment.buffer)
+      if (slice.isOverNow) await slice.pause()
+    }
+    this.#clear()
+    return whole
+  }
+
+  #clear(): void {
+    this.#segments = []
+    this.#capacityBytes = 0
     this.#length = 0
   }
+}
 
-  #grow(capacity: number): void {
-    const larger = Buffer.allocUnsafeSlow(capacity)
-    this.#bytes.copy(larger, 0, 0, this.#length)
-    // Nobody else has seen the old one: its memory is freed now, and not with the next garbage collection.
-    this.#bytes.buffer.transfer(0)
-    this.#bytes = larger
-  }
+/** Frees memory that nobody uses any more, and not with the next garbage collection. */
+export function freeMemory(buffer: ArrayBuffer): void {
+  if (!buffer.detached) buffer.transfer(0)
 }

@@ -105,7 +105,7 @@ export class IncomingBody {
         all.add(piece)
       }
       if (this.#unread.sizeBytes > 0) continue
-      if (this.isComplete) return all.bytes()
+      if (this.isComplete) return await all.take()
       await this.#arrival()
     }
   }

@@ -11,6 +11,7 @@ import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json-t
 import { isObject } from '../../encoding/json-value.ts'
 import { noteDigest } from '../../encoding/text-digest.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
+import { freeMemory } from '../../wire/growing-buffer.ts'
 import { BulkReading, type BulkSwitches } from './bulk-reading.ts'
 import { type Cut, documentsOf } from './scan-message.ts'
 import { scanned } from './scan-runner.ts'
@@ -56,7 +57,7 @@ export async function valueIn(text: Buffer, mostItems: number): Promise<unknown>
   if (text.length <= SMALL_BYTES) return translated(() => smallValue(text, mostItems))
   return translatedLater(async () => {
     for await (const result of scanned({ kind: 'value', mostValues: VALUES_AN_ITEM * mostItems }, text)) {
-      if (result.kind === 'value') return await parsedParts(Buffer.from(result.text.buffer), result.cuts, mostItems)
+      if (result.kind === 'value') return await parsedValue(result.text.buffer, result.cuts, mostItems)
     }
     throw new Error('A scan ended without its value.')
   })
@@ -103,6 +104,15 @@ function smallValue(text: Buffer, mostItems: number): unknown {
     if (items > mostItems) throw tooManyItems(mostItems)
   }
   return value
+}
+
+/** The text is freed. */
+async function parsedValue(text: ArrayBuffer, cuts: readonly Cut[], mostItems: number): Promise<unknown> {
+  try {
+    return await parsedParts(Buffer.from(text), cuts, mostItems)
+  } finally {
+    freeMemory(text)
+  }
 }
 
 async function parsedParts(text: Buffer, cuts: readonly Cut[], mostItems: number): Promise<unknown> {

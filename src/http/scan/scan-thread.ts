@@ -1,30 +1,43 @@
 /** The thread that reads large bodies, so that the one that answers requests need not. It has no native parts. */
 import { parentPort } from 'node:worker_threads'
+import { freeMemory } from '../../wire/growing-buffer.ts'
 import { type FromScanThread, failureOf, type ScanResult, type ToScanThread } from './scan-message.ts'
 import { scan } from './scan-work.ts'
 
+interface BegunScan {
+  readonly results: Generator<ScanResult, void, void>
+  /** Of its text. */
+  readonly memory: ArrayBuffer
+}
+
 if (parentPort) {
   const port = parentPort
-  const scans = new Map<number, Generator<ScanResult, void, void>>()
+  const scans = new Map<number, BegunScan>()
   const send = (message: FromScanThread, bytes: readonly ArrayBuffer[] = []) => port.postMessage(message, bytes)
+  // A thread that has nothing to do collects no garbage: large texts would stay.
+  const end = (job: number) => {
+    const memory = scans.get(job)?.memory
+    scans.delete(job)
+    if (memory) freeMemory(memory)
+  }
   const next = (job: number) => {
     try {
-      const { value: result } = scans.get(job)?.next() ?? {}
+      const { value: result } = scans.get(job)?.results.next() ?? {}
       if (result) send({ job, result }, memoryOf(result))
     } catch (error) {
-      scans.delete(job)
+      end(job)
       send({ job, failure: failureOf(error) })
     }
   }
   port.on('message', (message: ToScanThread) => {
     const { type, job } = message
     if (type === 'end') {
-      scans.delete(job)
+      end(job)
       return
     }
     if (type === 'begin') {
       const { buffer, byteOffset, byteLength } = message.text
-      scans.set(job, scan(message.scan, Buffer.from(buffer, byteOffset, byteLength)))
+      scans.set(job, { results: scan(message.scan, Buffer.from(buffer, byteOffset, byteLength)), memory: buffer })
     }
     next(job)
   })
