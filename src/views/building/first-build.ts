@@ -41,7 +41,8 @@ export async function buildIndex(request: UpdateRequest, options: BuildOptions):
   const begun = newState(source.uuid, design.maps.length, purgeSequence)
   const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run), run.signal)
   await store.replace(rows.portions(mergedRuns(runs), () => finished(begun, reached, rows)))
-  gathered.last?.release()
+  // A store in memory goes on with the very bytes that it was given.
+  if (!store.keepsValues) gathered.last?.release()
   await request.runs.clear()
   return finished(begun, reached, rows)
 }
