@@ -67,6 +67,8 @@ export class LmdbEngine implements StorageEngine {
   readonly #leases = new WeakMap<Store, StoreLeases>()
   /** Earlier generations of a store that somebody may still read. */
   readonly #outdated = new WeakMap<Store, Set<Promise<void>>>()
+  /** Those that could not be removed, by the name of their store. */
+  readonly #undiscarded = new Map<string, Set<string>>()
   /** Names that are being created: taken, and not there yet. */
   readonly #creating = new Set<string>()
   readonly #removals = new Set<Promise<void>>()
@@ -153,7 +155,8 @@ export class LmdbEngine implements StorageEngine {
     // The newest file goes last: none before it may come back after a crash.
     await Promise.all(this.#outdated.get(store) ?? [])
     try {
-      await this.#discard(path)
+      for (const each of [...(this.#undiscarded.get(name) ?? []), path]) await this.#discard(each)
+      this.#undiscarded.delete(name)
     } catch (error) {
       // The next start would find it: it is there until it can be dropped.
       if (await isThere(path)) this.#takeBack(name, path)
@@ -359,18 +362,27 @@ export class LmdbEngine implements StorageEngine {
   async #outdate(store: LmdbStore, path: string): Promise<void> {
     const leases = this.#leasesOf(store)
     if (leases.isEmpty) {
-      await this.#discard(path)
+      await this.#discardOutdated(store, path)
       return
     }
     const outdated = this.#outdated.get(store) ?? new Set()
     this.#outdated.set(store, outdated)
-    // What cannot be removed now goes at the next start, since there is a higher generation.
     const removal = leases
       .returned()
-      .then(() => this.#discard(path))
+      .then(() => this.#discardOutdated(store, path))
       .catch(() => {})
       .finally(() => outdated.delete(removal))
     outdated.add(removal)
+  }
+
+  /** What cannot be removed now goes before the store does, or at the next start, since there is a higher generation. */
+  async #discardOutdated({ name }: LmdbStore, path: string): Promise<void> {
+    try {
+      await this.#discard(path)
+    } catch (error) {
+      this.#undiscarded.set(name, (this.#undiscarded.get(name) ?? new Set()).add(path))
+      throw error
+    }
   }
 
   async #writeBlank(name: string, path: string): Promise<void> {

@@ -60,6 +60,27 @@ describe('a store that is dropped', () => {
   })
 })
 
+describe('a file before a compaction that the disk did not let go of', () => {
+  it.each([
+    { holder: 'nobody', isLent: false },
+    { holder: 'another process', isLent: true },
+  ])('does not come back when its store is dropped, used by $holder', async ({ isLent }) => {
+    const { folder, engine, store, trash } = await open()
+    const lease = isLent ? engine.lend('store') : undefined
+    await rm(trash, { recursive: true })
+    await writeFile(trash, '')
+    await store.compact().catch(() => {})
+    await lease?.release()
+    await expect(engine.drop('store')).rejects.toThrow(CommitFailedError)
+    await rm(trash)
+    await engine.drop('store')
+    await engine.close()
+    const next = await LmdbEngine.open({ folder })
+    onTestFinished(() => next.close())
+    expect(await next.list()).toEqual([])
+  })
+})
+
 describe('an engine', () => {
   it('closes though it cannot remove the list of its open files', async () => {
     const { folder, engine } = await open()
