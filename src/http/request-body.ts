@@ -64,7 +64,7 @@ export async function readBytes(call: Call, largest: number): Promise<Buffer> {
   return bytes
 }
 
-/** What a body takes that goes to the store as it comes in: the chunks that fill, and those that are being written. */
+/** What a body takes at most that goes to the store as it comes in: the chunks that fill, and those that are being written. */
 const STREAM_BYTES = 9 * 1024 * 1024
 
 /** The body as it comes in. */
@@ -74,9 +74,15 @@ export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
 }
 
 async function* streamed(call: Call): AsyncGenerator<Buffer> {
-  const waiting = call.memory?.add(Math.min(sentLength(call) ?? STREAM_BYTES, STREAM_BYTES))
-  if (waiting) await waiting
-  yield* upTo(call.largestBody, call.request.body.read())
+  let heldBytes = 0
+  for await (const piece of upTo(call.largestBody, call.request.body.read())) {
+    // What is there counts: who announces much and sends nothing must not take the room of others.
+    const moreBytes = Math.min(piece.length, STREAM_BYTES - heldBytes)
+    const waiting = call.memory?.add(moreBytes)
+    if (waiting) await waiting
+    heldBytes += moreBytes
+    yield piece
+  }
 }
 
 async function* upTo(limit: number, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

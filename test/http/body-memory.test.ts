@@ -59,4 +59,19 @@ describe('bodies of many requests', () => {
     expectBusy(reply)
     for (const connection of held) connection.end()
   })
+
+  it('that are announced and do not come take no room', async () => {
+    const database = await client().database()
+    const silent: RawConnection[] = []
+    for (const id of ['a/f', 'b/f', 'c/f']) {
+      const connection = await client().open()
+      // The go-ahead tells that the server waits for the body.
+      const head = [`PUT /${database.name}/${id} HTTP/1.1`, 'Host: x', 'Expect: 100-continue']
+      connection.write(rawRequest([...head, `Content-Length: ${large.length}`]))
+      await connection.receives('100 Continue')
+      silent.push(connection)
+    }
+    expect((await database.put('large', large)).status).toBe(201)
+    for (const connection of silent) connection.end()
+  })
 })
