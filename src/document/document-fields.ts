@@ -131,10 +131,10 @@ function scanObject(reader: JsonReader): ScannedDocument<BodyTerm> | undefined {
 const LARGE_TERM_BYTES = 2 * 1024
 const LARGEST_HASHED_BYTES = 128 * 1024
 
-const hashedOrCopied: UseOfTerm<BodyTerm> = ({ body, specials, bytes }, copyTerm) => {
-  if (bytes.length < LARGE_TERM_BYTES || bytes.length > LARGEST_HASHED_BYTES) return copyTerm()
+const hashedOrCopied: UseOfTerm<BodyTerm> = (body, specials, term) => {
+  if (term.sizeBytes < LARGE_TERM_BYTES || term.sizeBytes > LARGEST_HASHED_BYTES) return term.copy()
   const named = namedRevision(specials)
-  return named ? hashedBody(body, bytes, named) : copyTerm()
+  return named ? hashedBody(body, term.bytes(), named) : term.copy()
 }
 
 /** What a plain edit says of its revision; undefined where there is more to it, or where it is to be refused. */

@@ -35,13 +35,19 @@ const term = new TermWriter()
 const names = new NameStack()
 
 /** The term of the last scan, where it lies until the next one. */
-export function lastTerm(): Uint8Array {
-  return term.bytes.subarray(0, term.length)
-}
+export const lastTerm = {
+  get sizeBytes(): number {
+    return term.length
+  },
 
-/** A copy of the term of the last scan. */
-export function copyLastTerm(): Buffer {
-  return term.copy()
+  /** Made only for who needs it: for a small document it costs as much as a copy. */
+  bytes(): Uint8Array {
+    return term.bytes.subarray(0, term.length)
+  },
+
+  copy(): Buffer {
+    return term.copy()
+  },
 }
 
 /** The string that it is, or the minified text of a value of another kind. */

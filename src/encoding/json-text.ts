@@ -7,7 +7,7 @@ import { isUtf8 } from 'node:buffer'
 import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-text-cursor.ts'
 import { keepLastOfDuplicates } from './json-text-duplicates.ts'
 import { JsonTextError } from './json-text-error.ts'
-import { copyLastTerm, JsonScanner, lastTerm } from './json-text-scanner.ts'
+import { JsonScanner, lastTerm } from './json-text-scanner.ts'
 
 export { JsonTextError } from './json-text-error.ts'
 export { MAX_DEPTH, MAX_INTEGER_DIGITS } from './json-text-scanner.ts'
@@ -28,11 +28,8 @@ export interface SpecialMember {
   value: string | Buffer
 }
 
-/** Called right after a scan, with its term where it lies; `copyTerm` makes one of its own. */
-export type UseOfTerm<Term> = (
-  scanned: { readonly body: Buffer; readonly specials: readonly SpecialMember[]; readonly bytes: Uint8Array },
-  copyTerm: () => Buffer,
-) => Term
+/** Called right after a scan, with its term where it lies. */
+export type UseOfTerm<Term> = (body: Buffer, specials: readonly SpecialMember[], term: typeof lastTerm) => Term
 
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
 
@@ -138,7 +135,7 @@ export class JsonReader {
 
   /** The next value, an object, as a document. Of members that come twice the last counts, at the place of the first. */
   document(): ScannedDocument {
-    return this.documentWith((_, copyTerm) => copyTerm())
+    return this.documentWith(copied)
   }
 
   /**
@@ -153,7 +150,7 @@ export class JsonReader {
     const body = scanner.hasDuplicates ? keepLastOfDuplicates(text) : text
     if (scanner.hasDuplicates) scanTerm(body)
     const { list: specials } = members
-    return { body, term: use({ body, specials, bytes: lastTerm() }, copyLastTerm), specials }
+    return { body, term: use(body, specials, lastTerm), specials }
   }
 
   /**
@@ -218,10 +215,12 @@ function isSpecial(name: string): boolean {
   return !REPLICATION_MEMBERS.has(name)
 }
 
+const copied: UseOfTerm<Buffer> = (_body, _specials, term) => term.copy()
+
 /** The Erlang term of a body that was scanned before. */
 export function termOf(body: Buffer): Buffer {
   scanTerm(body)
-  return copyLastTerm()
+  return lastTerm.copy()
 }
 
 function scanTerm(body: Buffer): void {
