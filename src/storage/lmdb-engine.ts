@@ -491,8 +491,15 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
     if (!rival || rival.generation < file.generation) newest.set(file.stem, file)
     if (rival) older.push(rival.generation < file.generation ? rival : file)
   }
-  // Where the newest file of a store is damaged, an operator may want the one before.
-  const leftovers = older.filter(({ stem }) => isSound(folder, newest.get(stem))).map((file) => storePath(folder, file))
+  const leftovers: string[] = []
+  const kept: string[] = []
+  for (const file of older) {
+    const path = storePath(folder, file)
+    if (isSound(folder, newest.get(file.stem))) leftovers.push(path)
+    // Where the newest file of a store is damaged, an operator may want the one before. Under its own name it would be
+    // the store again as soon as the damaged one is deleted.
+    else kept.push(path)
+  }
   const present = new Set(fileNames)
   for (const fileName of fileNames) {
     if (/\.mdb\.new(-lock)?$/.test(fileName)) leftovers.push(join(folder, fileName))
@@ -504,6 +511,10 @@ async function clearUp(folder: string): Promise<StoreFile[]> {
   for (const path of leftovers) {
     await rm(path, { force: true })
     if (path.endsWith('.mdb')) await rm(lockPath(path), { force: true })
+  }
+  for (const path of kept) {
+    await rename(path, `${path}.older`)
+    await rm(lockPath(path), { force: true })
   }
   return [...newest.values()]
 }
