@@ -206,10 +206,14 @@ export class Database {
     return known ?? this.#readDesign(id)
   }
 
-  /** Its numbers as of the last commit, at hand from the second time on. */
-  latestState(): DatabaseState | Promise<DatabaseState> {
-    const { latestState } = this.#parts
-    return latestState && !this.#store.dropped ? latestState : this.#readState()
+  /** Its numbers as of the last commit. */
+  async latestState(): Promise<DatabaseState> {
+    return this.knownState ?? this.#readState()
+  }
+
+  /** The same, where they are at hand: from the second time on. */
+  get knownState(): DatabaseState | undefined {
+    return this.#store.dropped ? undefined : this.#parts.latestState
   }
 
   async information(): Promise<DatabaseInformation> {

@@ -74,8 +74,8 @@ export class ViewIndex {
     const recent = this.#recent.current
     if (!recent || store.dropped || this.#ending.signal.aborted) return undefined
     if (freshness !== 'stale') {
-      const latest = database.latestState()
-      if (latest instanceof Promise || !isSame(recent.state, latest)) return undefined
+      const latest = database.knownState
+      if (!latest || !isSame(recent.state, latest)) return undefined
     }
     return this.#publishedAs(recent.snapshot.share(), recent.state)
   }

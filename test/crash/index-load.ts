@@ -112,8 +112,10 @@ export class IndexLoad {
         const sum = reply?.status === 200 ? reply.as<{ rows: { value: number }[] }>().rows[0]?.value : undefined
         if (reply && sum !== (count * (count - 1)) / 2) this.problems.add(`GET view: ${reply.status} ${reply.text}`)
       } else await pause(random.below(40))
-      await this.#ask(client, 'DELETE', `/${name}`, 200)
-      await query
+      const removal = this.#ask(client, 'DELETE', `/${name}`, 200)
+      // Also who asks again while it goes.
+      const late = this.#ask(client, 'GET', `/${name}/${VIEW}`, [200, 404])
+      await Promise.all([removal, late, query])
       this.seen.rounds++
     }
     client.close()

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import { RequestError } from '../../src/document/request-error.ts'
 import type { RevisionId } from '../../src/document/revision-id.ts'
@@ -296,18 +297,41 @@ describe('indexes of a database', () => {
   })
 })
 
+describe('an index whose database is being deleted', () => {
+  it('is refused to who asks again, and no promise is left that rejects unheard', async () => {
+    const { engine, indexEngine } = await lmdbEngines()
+    const { databases, views } = await viewsOn(engine, indexEngine)
+    const database = await filled(databases, 3)
+    await keysOf(views, database)
+    await keysOf(views, database)
+    // Keeps the deletion from getting to the indexes.
+    const lease = engine.lend('db')
+    const unheard: unknown[] = []
+    const hear = (error: unknown) => unheard.push(error)
+    process.on('unhandledRejection', hear)
+    onTestFinished(() => {
+      process.off('unhandledRejection', hear)
+    })
+    const removing = databases.delete('db')
+    await nextTurn()
+    await expect(keysOf(views, database)).rejects.toThrow('no_db_file')
+    await lease.release()
+    await removing
+    await nextTurn()
+    expect(unheard).toEqual([])
+  })
+})
+
 describe('an index that goes while it is compacted', () => {
   it('is no error in the log', async () => {
     const errors: unknown[] = []
     const log = { ...silentLog, error: (...what: unknown[]) => errors.push(what) }
-    const folder = await temporaryFolder()
-    const engines = [folder, join(folder, 'indexes')].map((each) => LmdbEngine.open({ folder: each }))
-    const [engine, indexEngine] = await Promise.all(engines)
-    const { databases, views } = await viewsOn(engine!, indexEngine!, log)
+    const { engine, indexEngine } = await lmdbEngines()
+    const { databases, views } = await viewsOn(engine, indexEngine, log)
     const database = await filled(databases, 3000)
     await keysOf(views, database)
     await views.compact(database, BY_N)
-    const [index] = await Promise.all([views.indexesOf('db'), indexEngine!.drop(indexStoreName('db', BY_N.signature))])
+    const [index] = await Promise.all([views.indexesOf('db'), indexEngine.drop(indexStoreName('db', BY_N.signature))])
     await index[0]?.compacted()
     expect(errors).toEqual([])
   })
@@ -339,6 +363,12 @@ describe('reductions', () => {
     expect(await reducedOf(later.view('n')!)).toBe((3000 * 3001) / 2)
   })
 })
+
+async function lmdbEngines() {
+  const folder = await temporaryFolder()
+  const engine = await LmdbEngine.open({ folder })
+  return { engine, indexEngine: await LmdbEngine.open({ folder: join(folder, 'indexes') }) }
+}
 
 async function filled(
   databases: Awaited<ReturnType<typeof memoryViews>>['databases'],
