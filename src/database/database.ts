@@ -291,11 +291,12 @@ export class Database {
     const parts = this.#parts
     if (parts.compaction) return
     const cancelling = new AbortController()
-    const done = this.#compact(AbortSignal.any([cancelling.signal, parts.stopping.signal]))
+    const signal = AbortSignal.any([cancelling.signal, parts.stopping.signal])
+    const done = this.#compact(signal)
       .catch((error: unknown) => {
         if (this.#store.dropped) return
         const { log } = this.#surroundings
-        if (cancelling.signal.aborted) log.info('A compaction was given up.', { database: this.name })
+        if (signal.aborted) log.info('A compaction was given up.', { database: this.name })
         else log.error('A compaction failed.', { database: this.name, error: String(error) })
       })
       .finally(() => {

@@ -1,11 +1,14 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { Database } from '../../src/database/database.ts'
 import { decodeState, encodeState } from '../../src/database/database-state.ts'
 import { bodyKey, changeKey, documentKey, STATE_KEY, treeKey } from '../../src/database/keys.ts'
 import { HashList } from '../../src/document/hash-list.ts'
 import { NO_PARENT, RevisionTree } from '../../src/document/revision-tree.ts'
 import { winner } from '../../src/document/winner.ts'
+import { silentLog } from '../../src/runtime/log.ts'
+import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Put, type Store } from '../../src/storage/store.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 import { checkDatabase } from './check-database.ts'
 import { DatabaseContents } from './database-contents.ts'
 import { encodeBody, encodeChange, encodeRecord } from './encoded-rows.ts'
@@ -28,6 +31,19 @@ describe('the compaction of a database', () => {
     expect(complaints).toEqual([])
     using view = database.view()
     expect((await DatabaseContents.read(view.snapshot)).bodies.size).toBe(documents)
+  })
+
+  it('is given up when the database is closed, which is no error', async () => {
+    const errors: unknown[] = []
+    const log = { ...silentLog, error: (...what: unknown[]) => errors.push(what) }
+    const engine = await LmdbEngine.open({ folder: await temporaryFolder() })
+    onTestFinished(() => engine.close())
+    const database = await Database.create(await engine.create('test'), surroundings(log))
+    for (let n = 0; n < 10; n++) await database.write(Array.from({ length: 100 }, (_, i) => put(`${n}-${i}`, { n })))
+    database.compact()
+    await database.close()
+    await database.compacted()
+    expect(errors).toEqual([])
   })
 
   it('cuts histories to a limit that was lowered since the last one', async () => {
