@@ -7,7 +7,7 @@ import { JsonReader, type ScannedDocument, type SpecialMember, type UseOfTerm } 
 import { isObject } from '../encoding/json-value.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from './document-id.ts'
 import { type BodyTerm, type HashedBody, hashedBody } from './new-revision.ts'
-import { badRequest, docValidation } from './request-error.ts'
+import { badRequest, docValidation, tooManyItems } from './request-error.ts'
 import {
   fitsHeader,
   formatRevision,
@@ -187,6 +187,9 @@ function readDeleted(value: unknown): boolean {
   return value
 }
 
+/** Of one document. A body of nothing but tiny ones would take minutes, and gigabytes. */
+const MOST_ATTACHMENTS = 10_000
+
 function readAttachments(text: string | Buffer): AttachmentField[] {
   if (typeof text === 'string') throw badMember('_attachments')
   const reader = new JsonReader(text)
@@ -195,6 +198,7 @@ function readAttachments(text: string | Buffer): AttachmentField[] {
   for (const name of reader.members()) {
     if (reader.kind() !== 'object') throw badMember('_attachments')
     if (attachments.has(name)) throw badRequest('Duplicate attachments')
+    if (attachments.size === MOST_ATTACHMENTS) throw tooManyItems(MOST_ATTACHMENTS)
     attachments.set(checkedAttachmentName(name), { name, text: reader.text() })
   }
   return [...attachments.values()]

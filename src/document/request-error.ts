@@ -53,7 +53,7 @@ export function tooLarge(): RequestError {
   return new RequestError(413, 'too_large', 'the request entity is too large')
 }
 
-/** More documents, keys or revisions in one request than the setting allows. */
+/** More documents, attachments, keys or revisions in one request than are allowed. */
 export function tooManyItems(limit: number): RequestError {
   return new RequestError(413, 'too_large', `The request has more than ${limit} items; send it in parts.`)
 }

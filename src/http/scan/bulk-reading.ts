@@ -10,7 +10,8 @@ export interface BulkSwitches {
 
 export class BulkReading {
   readonly #reader: JsonReader
-  readonly #mostDocuments: number
+  /** Documents and their attachments. */
+  readonly #mostItems: number
   readonly #longestBytes: number
   #newEdits: unknown = true
   #allOrNothing: unknown = false
@@ -18,9 +19,9 @@ export class BulkReading {
   #hasDocuments = false
 
   /** A value of more bytes is a `LongValueError`. */
-  constructor(text: Buffer, mostDocuments: number, longestBytes = Number.POSITIVE_INFINITY) {
+  constructor(text: Buffer, mostItems: number, longestBytes = Number.POSITIVE_INFINITY) {
     this.#reader = new JsonReader(text)
-    this.#mostDocuments = mostDocuments
+    this.#mostItems = mostItems
     this.#longestBytes = longestBytes
   }
 
@@ -61,9 +62,14 @@ export class BulkReading {
 
   *#list(): Generator<SentDocument, void, void> {
     this.#hasDocuments = true
-    for (const index of this.#reader.elements()) {
-      if (index >= this.#mostDocuments) throw tooManyItems(this.#mostDocuments)
-      yield this.#read(() => readDocument(this.#reader))
+    let items = 0
+    for (const _ of this.#reader.elements()) {
+      if (++items > this.#mostItems) throw tooManyItems(this.#mostItems)
+      const document = this.#read(() => readDocument(this.#reader))
+      // Each of them costs as much as a document.
+      items += document.attachments.length
+      if (items > this.#mostItems) throw tooManyItems(this.#mostItems)
+      yield document
     }
   }
 
