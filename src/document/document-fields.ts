@@ -84,7 +84,7 @@ function readFields(
         break
       case '_revisions':
         // A local document has none: what a client got with one and sends back says nothing.
-        if (!isLocalId(idOfPath ?? idIn(specials))) history = readRevisions(parsed(value))
+        if (!isLocalId(idOfPath ?? idIn(specials))) history = readRevisions(parsed(withFewItems(value)))
         break
       case '_deleted':
         deleted = readDeleted(parsed(value))
@@ -161,6 +161,20 @@ function idIn(specials: readonly SpecialMember[]): string {
 }
 
 const NO_ATTACHMENTS: readonly AttachmentField[] = []
+
+/** Revisions that a document names: a hundred times what a database keeps, unless it is told otherwise. */
+const MOST_REVISIONS = 100_000
+const COMMA = 0x2c
+
+/** Refuses a list that is too long before it is parsed: that would take minutes where it is millions. */
+function withFewItems(value: string | Buffer): string | Buffer {
+  if (typeof value === 'string' || value.length <= MOST_REVISIONS) return value
+  let items = 0
+  for (let at = value.indexOf(COMMA); at >= 0; at = value.indexOf(COMMA, at + 1)) {
+    if (++items > MOST_REVISIONS) throw tooManyItems(MOST_REVISIONS)
+  }
+  return value
+}
 
 function readRevisions(value: unknown): RevisionPath | undefined {
   if (!isObject(value)) throw badMember('_revisions')
