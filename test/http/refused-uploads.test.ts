@@ -12,9 +12,9 @@ const client = serverOfFile({ dir })
 const MEGABYTE = 1024 * 1024
 const CONTENT = Buffer.alloc(12 * MEGABYTE, 'x')
 const BINARY = { 'Content-Type': 'application/octet-stream' }
-const ROUNDS = 6
-/** What one upload may take, and the room that its removal needs; all of them together would take six times as much. */
-const LIMIT = 2.5 * CONTENT.length
+const ROUNDS = 10
+/** What one upload may take, the room that its removal needs, and growth ahead; all of them would take ten times as much. */
+const LIMIT = 5 * CONTENT.length
 
 const refuseAll = { validate_doc_update: "function () { throw({forbidden: 'no'}) }" }
 
