@@ -8,7 +8,8 @@ import { join } from 'node:path'
 import { open } from 'lmdb'
 import { LMDB_PAGE_BYTES } from '../src/storage/file-check/page-layout.ts'
 import { LmdbEngine } from '../src/storage/lmdb-engine.ts'
-import type { KeyRange, Page, Put } from '../src/storage/store.ts'
+import type { Put } from '../src/storage/row.ts'
+import type { KeyRange, Page } from '../src/storage/store.ts'
 
 const ROUNDS = 7
 const ROUND_MS = 400

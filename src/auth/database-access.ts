@@ -2,7 +2,7 @@
 import { refuseTogether } from '../database/all-or-nothing.ts'
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
-import type { Commit, DocumentAccess } from '../database/document-guard.ts'
+import type { Commit, DocumentAccess } from '../database/document-access.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
 import { isServerAdmin, type UserContext } from '../database/user-context.ts'
 import { isDesignId } from '../document/document-id.ts'

@@ -1,10 +1,10 @@
 /** What the guards of system databases have in common when they let writes pass. */
 import { refuseTogether } from '../database/all-or-nothing.ts'
 import type { DatabaseView } from '../database/database-view.ts'
-import type { Commit } from '../database/document-guard.ts'
+import type { Commit } from '../database/document-access.ts'
 import type { DocumentEdit, EditOutcome, LocalEdit } from '../database/edit.ts'
+import type { RevisionNode } from '../document/branch.ts'
 import { RequestError } from '../document/request-error.ts'
-import type { RevisionNode } from '../document/revision-tree.ts'
 
 /** An edit of a document that has revisions. */
 export type BodyEdit = Exclude<DocumentEdit, LocalEdit>

@@ -2,24 +2,22 @@
  * The ways in which a request can say who it comes from. They are tried in the order of the configuration until one
  * knows the user; one may also refuse the request.
  */
+
 import { listedHandlers } from '../config/handler-list.ts'
 import { ANONYMOUS, NAMELESS_ADMIN, type UserContext } from '../database/user-context.ts'
-import type { Clock } from '../runtime/clock.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { type AuthRequest, targetOf } from './auth-request.ts'
-import type { AuthSettings } from './auth-settings.ts'
 import { basicCredentials, type Credentials } from './basic.ts'
+import type { HandlerTools } from './handler-tools.ts'
 import { bearerToken, tokenUser } from './jwt.ts'
-import type { Logins } from './logins.ts'
 import { type SignedRequest, signedRequest } from './oauth.ts'
 import { isSignedWith, secretsOf } from './oauth-signature.ts'
-import type { OAuthUsers } from './oauth-users.ts'
 import { equalTexts } from './passwords.ts'
 import { proxyUser } from './proxy.ts'
-import type { KnownState, Recognized } from './recognized.ts'
+import type { KnownState } from './recognized.ts'
 import { unauthorized } from './rights.ts'
 import { ageOf, hasSessionCookie, provenTime, type SessionToken, tokenOf } from './session-cookie.ts'
-import { contextOf, type UserDirectory, type UserRecord } from './user-directory.ts'
+import { contextOf, type UserRecord } from './user-record.ts'
 
 /** Who a request comes from, and how that is known. */
 export interface Authentication {
@@ -34,18 +32,6 @@ export interface Session {
   readonly record: UserRecord
   /** So old that the reply should bring a new cookie. */
   readonly isRenewalDue: boolean
-}
-
-export interface HandlerTools {
-  readonly settings: AuthSettings
-  readonly directory: UserDirectory
-  readonly logins: Logins
-  readonly oauthUsers: OAuthUsers
-  readonly clock: Clock
-  /** By their cookies, with the time of each. */
-  readonly sessions: Recognized<number>
-  /** By the passwords in their heads. */
-  readonly passwords: Recognized<undefined>
 }
 
 export type HandlerName = 'oauth' | 'cookie' | 'proxy' | 'default' | 'jwt' | 'null' | 'special'

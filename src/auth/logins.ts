@@ -10,9 +10,10 @@ import { LoginThrottle } from './login-throttle.ts'
 import { LoginWork } from './login-work.ts'
 import { hashUserPassword, type PasswordHash } from './passwords.ts'
 import { forbidden } from './rights.ts'
-import { isAdministrator, type UserDirectory, type UserRecord } from './user-directory.ts'
+import type { UserDirectory } from './user-directory.ts'
 import type { UserDocument } from './user-documents.ts'
 import { withPasswordMembers } from './user-edits.ts'
+import { isAdministrator, type UserRecord } from './user-record.ts'
 import { VerifiedPasswords } from './verified-passwords.ts'
 
 export class Logins {

@@ -1,6 +1,6 @@
 /** Whether the signature of a request holds, by the secrets that the server knows. */
 import type { AuthRequest } from './auth-request.ts'
-import type { HandlerTools } from './handlers.ts'
+import type { HandlerTools } from './handler-tools.ts'
 import {
   invalidConsumer,
   invalidSignature,

@@ -4,29 +4,14 @@
  */
 
 import type { Database } from '../database/database.ts'
-import { ADMIN_ROLE, isServerAdmin as hasAdminRole, type UserContext } from '../database/user-context.ts'
+import { ADMIN_ROLE } from '../database/user-context.ts'
 import type { AuthSettings } from './auth-settings.ts'
-import { type PasswordHash, parseAdminHash, userPasswordHash } from './passwords.ts'
+import { parseAdminHash, userPasswordHash } from './passwords.ts'
 import { RecentMap } from './recent-map.ts'
 import type { KnownState, StateSource } from './recognized.ts'
 import { unauthorized } from './rights.ts'
 import { findUser, type UserDocument, type UserMembers } from './user-documents.ts'
-
-export interface UserRecord {
-  readonly name: string
-  readonly roles: readonly string[]
-  /** Undefined where nobody can log in with a password. */
-  readonly password: PasswordHash | undefined
-  readonly document: UserDocument | undefined
-}
-
-export function contextOf({ name, roles }: UserRecord): UserContext {
-  return { name, roles }
-}
-
-export function isAdministrator(record: UserRecord): boolean {
-  return hasAdminRole(record)
-}
+import type { UserRecord } from './user-record.ts'
 
 /** Where the documents of users are. */
 export interface UsersSource {

@@ -4,16 +4,10 @@
  */
 import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
-import type {
-  Commit,
-  DocumentAccess,
-  DocumentGuard,
-  Overview,
-  ReadingAccess,
-  WriteTarget,
-} from '../database/document-guard.ts'
+import type { Commit, DocumentAccess, Overview, ReadingAccess, WriteTarget } from '../database/document-access.ts'
+import type { DocumentGuard } from '../database/document-guard.ts'
 import type { DocumentEdit, EditOutcome } from '../database/edit.ts'
-import type { OpenedDocument } from '../database/open-document.ts'
+import type { OpenedDocument } from '../database/opened-document.ts'
 import type { UserContext } from '../database/user-context.ts'
 import { isDesignId, isLocalId } from '../document/document-id.ts'
 import { conflict, notFound, RequestError } from '../document/request-error.ts'

@@ -3,10 +3,10 @@
  * stored, stubs stand for those of the revision before.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { RevisionNode } from '../document/branch.ts'
 import type { AttachmentField } from '../document/document-fields.ts'
 import { badRequest, conflict, missingStub, RequestError } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
-import type { RevisionNode } from '../document/revision-tree.ts'
 import { decodeBase64 } from '../encoding/base64-text.ts'
 import { TimeSlice } from '../runtime/time-slice.ts'
 import type { AttachmentRecord } from './attachment-record.ts'

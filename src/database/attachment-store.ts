@@ -5,7 +5,8 @@
  * it; what nothing refers to any more is removed by compaction.
  */
 import { createHash } from 'node:crypto'
-import type { KeyRange, Put, Store } from '../storage/store.ts'
+import type { Put } from '../storage/row.ts'
+import type { KeyRange, Store } from '../storage/store.ts'
 import { slicesOf } from './attachment-chunks.ts'
 import type { AttachmentContent } from './attachment-record.ts'
 import { ChunkWriter } from './chunk-writer.ts'

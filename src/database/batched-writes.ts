@@ -3,7 +3,7 @@
  * full batch is written at once. Nobody waits for the outcome, so what is refused goes to the log.
  */
 import type { Log } from '../runtime/log.ts'
-import type { Commit } from './document-guard.ts'
+import type { Commit } from './document-access.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 
 const DELAY_MS = 500

@@ -5,7 +5,7 @@ import type { ChangeBlockWriter } from './change-block-writer.ts'
 import type { DatabaseView } from './database-view.ts'
 import { inlineText, stubText } from './document-rendering.ts'
 import type { FilteredChange } from './filtered-changes.ts'
-import type { OpenedDocument } from './open-document.ts'
+import type { OpenedDocument } from './opened-document.ts'
 
 export interface DocumentsInFeed {
   readonly conflicts: boolean

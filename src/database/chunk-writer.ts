@@ -2,7 +2,9 @@
  * Cuts a stream of bytes into the chunks of an attachment. Full chunks go to the store in commits of some megabytes, one
  * of them under way while the next one fills. Nothing refers to them yet.
  */
-import type { Put, Store } from '../storage/store.ts'
+
+import type { Put } from '../storage/row.ts'
+import type { Store } from '../storage/store.ts'
 import { CHUNK_BYTES } from './attachment-chunks.ts'
 import { attachmentKey } from './keys.ts'
 

@@ -21,7 +21,7 @@ import { type DatabaseEvent, type DatabaseEventListener, updateEvents } from './
 import { type DatabaseState, encodeState, INITIAL_STATE } from './database-state.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design-document.ts'
-import type { DocumentAccess, ReadingAccess, WriteTarget } from './document-guard.ts'
+import type { DocumentAccess, ReadingAccess, WriteTarget } from './document-access.ts'
 import { weightOfRecord } from './document-record.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY, STATE_KEY } from './keys.ts'

@@ -2,47 +2,13 @@
  * What a user may see and write of a database's documents, where that is not simply everything. A database that was
  * opened for a user asks here wherever documents are read and written, so that no endpoint can forget to.
  */
+
 import type { Database } from './database.ts'
-import type { DocumentEdit, EditOutcome } from './edit.ts'
-import type { OpenedDocument } from './open-document.ts'
+import type { DocumentAccess } from './document-access.ts'
 import type { UserContext } from './user-context.ts'
 
 /** Knows the rules of one database, such as that of the users. */
 export interface DocumentGuard {
   /** What this user may do, given whether it administers the database. */
   accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess
-}
-
-/** What one user may do. */
-export interface DocumentAccess {
-  /** Undefined where the user sees everything as it is. */
-  readonly reading: ReadingAccess | undefined
-  /** The source of a validation function whose rules this applies itself, so that it need not run. */
-  readonly enforced?: string
-  /** The largest body of a request that this user may send; undefined where all users have the same limit. */
-  readonly largestRequest?: number
-  /**
-   * Throws the refusal where the user may not write this document, whatever it says: asked before a body is read. What may
-   * be written is decided by `write`.
-   */
-  checkTarget?(id: string, what: WriteTarget): void
-  /** Writes through `commit` what may be written; the outcomes are those of the edits, in their order. */
-  write(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]>
-}
-
-/** What a request is about to write: a document of its own, or attachments of one. */
-export type WriteTarget = 'document' | 'attachment'
-
-export type Commit = (edits: readonly DocumentEdit[]) => Promise<EditOutcome[]>
-
-/** Ways to see many documents at once. */
-export type Overview = 'list' | 'changes' | 'design action'
-
-export interface ReadingAccess {
-  /** The document, what of it may be seen, or undefined where it must look as if there were none. May throw too. */
-  readable(document: OpenedDocument): OpenedDocument | undefined
-  /** Throws the refusal where the user may not look at documents in this way. */
-  check(overview: Overview): void
-  /** The text of a document in a list. */
-  listed(document: OpenedDocument): string
 }

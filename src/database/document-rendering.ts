@@ -8,7 +8,7 @@ import { membersOf, quoteText } from '../encoding/json-text-splice.ts'
 import { type AttachmentRecord, camePacked } from './attachment-record.ts'
 import type { AttachmentStore } from './attachment-store.ts'
 import { gunzipped } from './gzip.ts'
-import type { OpenedDocument } from './open-document.ts'
+import type { OpenedDocument } from './opened-document.ts'
 
 export interface RenderingOptions extends TextOptions {
   /** Tell how attachments are packed. */

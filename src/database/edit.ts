@@ -2,7 +2,7 @@
 import type { BodyTerm } from '../document/new-revision.ts'
 import type { RequestError } from '../document/request-error.ts'
 import type { RevisionId, RevisionPath } from '../document/revision-id.ts'
-import type { Put } from '../storage/store.ts'
+import type { Put } from '../storage/row.ts'
 import type { AttachmentRecord } from './attachment-record.ts'
 
 /** A new revision made here. `branching` makes a branch where `interactive` finds a conflict. */

@@ -14,8 +14,8 @@ import { summarizeRecord } from './document-record.ts'
 import { inlineText, stubText } from './document-rendering.ts'
 import { documentKey, idOfDocumentKey } from './keys.ts'
 import type { LiveDocuments } from './live-documents.ts'
-import type { OpenedDocument } from './open-document.ts'
 import { ATTEMPTS, contentsMissing } from './open-kept.ts'
+import type { OpenedDocument } from './opened-document.ts'
 import type { PieceableText, RowBlocks } from './row-block.ts'
 
 /** One row for each key, whether there is such a document or not. */

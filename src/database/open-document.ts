@@ -1,13 +1,17 @@
 /** Reads documents as a client asks for them: by id, revision or leaf, with as much of their history as is wanted. */
+
+import type { RevisionNode } from '../document/branch.ts'
+import { compareLeaves } from '../document/branch.ts'
 import { isLocalId } from '../document/document-id.ts'
-import { type DocumentParts, pathOfAncestry } from '../document/document-text.ts'
+import { pathOfAncestry } from '../document/document-text.ts'
 import { notFound } from '../document/request-error.ts'
 import type { RevisionId } from '../document/revision-id.ts'
-import type { RevisionNode, RevisionTree } from '../document/revision-tree.ts'
-import { compareLeaves, conflicts, deletedConflicts, leavesBestFirst } from '../document/winner.ts'
-import { type AttachmentRecord, NO_ATTACHMENTS } from './attachment-record.ts'
+import type { RevisionTree } from '../document/revision-tree.ts'
+import { conflicts, deletedConflicts, leavesBestFirst } from '../document/winner.ts'
+import { NO_ATTACHMENTS } from './attachment-record.ts'
 import type { DatabaseView } from './database-view.ts'
 import { localRevision } from './local-document.ts'
+import type { OpenedDocument } from './opened-document.ts'
 import type { StoredBody } from './stored-body.ts'
 
 export interface HistoryOptions {
@@ -28,16 +32,6 @@ export interface ReadOptions extends HistoryOptions {
   readonly conflicts?: boolean
   readonly deletedConflicts?: boolean
   readonly localSequence?: boolean
-}
-
-export interface OpenedDocument {
-  readonly revision: RevisionId
-  readonly deleted: boolean
-  /** What its text is made of, all but the attachments. */
-  readonly parts: DocumentParts
-  readonly attachments: readonly AttachmentRecord[]
-  /** Attachments of revisions up to this generation are known to the reader. */
-  readonly knownGeneration: number
 }
 
 /** The document as it is now. Throws when there is none, or when it is deleted. */

@@ -2,10 +2,12 @@
  * What validation functions are told of an edit: the document as it is to be and the one that it follows. Read for many
  * edits in a few round trips; an edit that cannot succeed, or that needs no validation, is found out on the way.
  */
+
+import type { RevisionNode } from '../document/branch.ts'
 import { isDesignId } from '../document/document-id.ts'
 import { pathOfAncestry } from '../document/document-text.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from '../document/revision-id.ts'
-import type { RevisionNode, RevisionTree } from '../document/revision-tree.ts'
+import type { RevisionTree } from '../document/revision-tree.ts'
 import { membersOf, quoteText, spliceObject } from '../encoding/json-text-splice.ts'
 import type { DatabaseView } from './database-view.ts'
 import type { WholeRecord } from './document-changes.ts'

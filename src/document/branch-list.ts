@@ -2,7 +2,7 @@
  * The branches of a revision tree by their numbers. Never changed: one more, or another in its place, makes a new list
  * that shares most of the old one, so that a tree may grow to thousands of branches one by one.
  */
-import type { Branch } from './revision-tree.ts'
+import type { Branch } from './branch.ts'
 
 export class BranchList {
   readonly length: number

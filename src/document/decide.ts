@@ -3,10 +3,11 @@
  * the same edit again when the document changed meanwhile.
  */
 import assert from 'node:assert'
+import type { Place, RevisionNode, StoredBody } from './branch.ts'
 import { newRevision, type RevisionContent } from './new-revision.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
 import type { RevisionLine } from './revision-line.ts'
-import { type Place, type RevisionNode, RevisionTree, type StoredBody } from './revision-tree.ts'
+import { RevisionTree } from './revision-tree.ts'
 import { encodeTree } from './tree-codec.ts'
 import { extendLeaf, graft, plantRevision } from './tree-growth.ts'
 import { droppedBodies, stem } from './tree-pruning.ts'

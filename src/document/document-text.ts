@@ -3,8 +3,8 @@
  * is, never parsed.
  */
 import { membersOf, quoteText, spliceObject } from '../encoding/json-text-splice.ts'
+import type { RevisionNode } from './branch.ts'
 import type { RevisionId, RevisionPath } from './revision-id.ts'
-import type { RevisionNode } from './revision-tree.ts'
 
 export interface DocumentParts {
   readonly id: string

@@ -2,7 +2,7 @@
  * Where each revision of a tree is. For trees with so many branches that looking through them takes too long; it grows
  * with the tree, and belongs to the newest one only.
  */
-import type { Branch, Place } from './revision-tree.ts'
+import type { Branch, Place } from './branch.ts'
 
 export class RevisionIndex {
   readonly #places = new Map<string, Place>()

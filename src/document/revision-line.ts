@@ -5,9 +5,9 @@
  *   format byte, start, count, hashes of 16 bytes and bodies, oldest first
  */
 import { NUMBER_BYTES } from '../encoding/varint.ts'
+import type { RevisionNode, StoredBody } from './branch.ts'
 import { HASH_BYTES, HashList, isHexadecimal } from './hash-list.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId } from './revision-id.ts'
-import type { RevisionNode, StoredBody } from './revision-tree.ts'
 import { DELETED, damagedTree, LIVE, MISSING, StoredTreeReader, StoredTreeWriter } from './stored-tree-bytes.ts'
 
 /** What the stored form begins with. */

@@ -2,47 +2,13 @@
  * The revisions of one document: a forest, for a document may be created more than once, and its oldest revisions are
  * forgotten. Never changed; edits make a new tree that shares what stays. A revision, generation and hash, is in it once.
  */
+
 import assert from 'node:assert'
+import { type Branch, compareLeaves, leafGeneration, NO_PARENT, type Place, type RevisionNode } from './branch.ts'
 import { BranchList } from './branch-list.ts'
-import type { HashList } from './hash-list.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
 import { RevisionIndex } from './revision-index.ts'
 import { RevisionLine } from './revision-line.ts'
-import { compareLeaves } from './winner.ts'
-
-export type RevisionStatus = 'live' | 'deleted' | 'missing'
-
-export interface RevisionNode {
-  readonly revision: RevisionId
-  readonly generation: number
-  readonly hash: string
-  /** `missing`: known from someone's history, or compacted. */
-  readonly status: RevisionStatus
-  /** The number of the stored body; 0 when missing. */
-  readonly body: number
-}
-
-/**
- * A line of revisions, oldest first, that ends in a leaf: there are as many branches as leaves. It forks from the revision
- * of generation `start - 1` of branch number `parent`, which is never that branch's last, or has no parent.
- */
-export interface Branch {
-  readonly parent: number
-  readonly start: number
-  readonly hashes: HashList
-  readonly bodies: readonly StoredBody[]
-}
-
-/** The number of a body, negative for a tombstone's, 0 where there is none. */
-export type StoredBody = number
-
-export const NO_PARENT = -1
-
-/** Where a revision is: number of its branch, index in it. */
-export interface Place {
-  readonly branch: number
-  readonly index: number
-}
 
 export class RevisionTree {
   /** The whole tree, where it is one: most are, and are dealt with without looking at their branches. */
@@ -303,8 +269,4 @@ function locateIn(line: RevisionLine, generation: number, hash: string): Place |
   const index = generation - line.start
   if (index < 0 || index >= line.count || line.hashAt(index) !== hash) return undefined
   return { branch: 0, index }
-}
-
-export function leafGeneration(branch: Branch): number {
-  return branch.start + branch.bodies.length - 1
 }

@@ -5,7 +5,7 @@
  */
 import { writeHexadecimal } from '../encoding/short-bytes.ts'
 import { writeVarint } from '../encoding/varint.ts'
-import type { StoredBody } from './revision-tree.ts'
+import type { StoredBody } from './branch.ts'
 
 export const MISSING = 0
 export const LIVE = 1

@@ -2,10 +2,12 @@
  * How a revision tree grows: by a child of a leaf, or by a whole path of revisions that another server sent. Bodies are
  * never overwritten, and what is known stays where it is.
  */
+
+import { type Branch, NO_PARENT, type Place, type StoredBody } from './branch.ts'
 import { HashList, isHexadecimal } from './hash-list.ts'
 import { generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
 import { RevisionLine } from './revision-line.ts'
-import { type Branch, NO_PARENT, type Place, RevisionTree, type StoredBody } from './revision-tree.ts'
+import { RevisionTree } from './revision-tree.ts'
 
 /** The tree of a document that has one revision. */
 export function plantRevision(revision: RevisionId, body: StoredBody): RevisionTree {

@@ -3,8 +3,9 @@
  * compaction drops. Leaves stay, and with them the winner, unless they are purged.
  */
 import assert from 'node:assert'
+import { type Branch, leafGeneration, NO_PARENT } from './branch.ts'
 import { generationOf, hashOf, type RevisionId } from './revision-id.ts'
-import { type Branch, leafGeneration, NO_PARENT, RevisionTree } from './revision-tree.ts'
+import { RevisionTree } from './revision-tree.ts'
 
 /**
  * Cuts each branch to its newest `limit` revisions. One that several branches share stays while one of them needs it, so a

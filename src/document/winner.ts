@@ -2,14 +2,11 @@
  * Which revision a document shows when it has several: every server that knows the same leaves chooses the same one,
  * whatever order they came in.
  */
-import { compareHashes, type RevisionId } from './revision-id.ts'
-import type { RevisionNode, RevisionTree } from './revision-tree.ts'
 
-/** Orders leaves, best first: live before deleted, then the higher generation, then the higher hash. */
-export function compareLeaves(left: RevisionNode, right: RevisionNode): number {
-  if ((left.status === 'deleted') !== (right.status === 'deleted')) return left.status === 'deleted' ? 1 : -1
-  return right.generation - left.generation || compareHashes(right.hash, left.hash)
-}
+import type { RevisionNode } from './branch.ts'
+import { compareLeaves } from './branch.ts'
+import type { RevisionId } from './revision-id.ts'
+import type { RevisionTree } from './revision-tree.ts'
 
 /** The leaf that the document shows; a tombstone only when there is nothing else. */
 export function winner(tree: RevisionTree): RevisionNode {

@@ -16,9 +16,9 @@ import type { RequestHandler } from '../wire/connection.ts'
 import { BrokenOffError } from '../wire/incoming-body.ts'
 import type { Reply } from '../wire/reply.ts'
 import type { Request } from '../wire/request.ts'
-import { type Answer, MethodNotAllowedError, sendStreamed, sendWhole } from './answer.ts'
+import { type Answer, MethodNotAllowedError } from './answer.ts'
+import type { AuthenticatedCall } from './authenticated-call.ts'
 import {
-  type AuthenticatedCall,
   authenticate,
   authorizeOnDatabase,
   authorizeOnServer,
@@ -37,6 +37,7 @@ import { requestSettings } from './request-settings.ts'
 import { RequestStatistics } from './request-statistics.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { routes } from './routes.ts'
+import { sendStreamed, sendWhole } from './send-answer.ts'
 import { virtualTarget } from './virtual-hosts.ts'
 
 export function createApp(context: HttpContext): RequestHandler {

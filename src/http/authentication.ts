@@ -2,46 +2,19 @@
  * Who a call comes from, and what that means for it: which databases it may use, what its reply says of the session,
  * and how a refusal asks for a login. The only place that knows both HTTP and authentication.
  */
+
 import type { Auth } from '../auth/auth.ts'
 import type { AuthRequest } from '../auth/auth-request.ts'
-import type { Authentication, HandlerName, Session } from '../auth/handlers.ts'
+import type { Authentication } from '../auth/handlers.ts'
 import { authorize } from '../auth/rights.ts'
 import type { Database } from '../database/database.ts'
-import type { Overview } from '../database/document-guard.ts'
-import type { UserContext } from '../database/user-context.ts'
+import type { Overview } from '../database/document-access.ts'
 import type { RequestError } from '../document/request-error.ts'
 import { isHeaderValue } from '../wire/header-text.ts'
 import { type Answer, errorAnswer, type Headers } from './answer.ts'
+import { AuthenticatedCall } from './authenticated-call.ts'
 import type { Call } from './call.ts'
-import type { Who } from './route.ts'
-
-/** A call whose sender is known, be it as nobody. */
-export class AuthenticatedCall {
-  readonly auth: Auth
-  readonly user: UserContext
-  /** How the sender is known; undefined for nobody. */
-  readonly handler: HandlerName | undefined
-  readonly session: Session | undefined
-  readonly request: AuthRequest
-  #opened: { readonly name: string; readonly database: Database | Promise<Database> } | undefined
-
-  constructor(auth: Auth, request: AuthRequest, { user, handler, session }: Authentication) {
-    this.auth = auth
-    this.request = request
-    this.user = user
-    this.handler = handler
-    this.session = session
-  }
-
-  /** A database as the sender may use it, opened once a call. */
-  openDatabase(name: string): Database | Promise<Database> {
-    if (this.#opened?.name !== name) {
-      const { auth, user } = this
-      this.#opened = { name, database: auth.openedDatabase(name, user) ?? auth.openDatabase(name, user) }
-    }
-    return this.#opened.database
-  }
-}
+import type { Who } from './operation-rights.ts'
 
 /** Finds out who sends a call; throws, or rejects with, what is wrong with what it says of itself. */
 export function authenticate(call: Call, auth: Auth): AuthenticatedCall | Promise<AuthenticatedCall> {

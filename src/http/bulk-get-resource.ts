@@ -1,7 +1,7 @@
 /** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
 import type { Database } from '../database/database.ts'
 import { inlineText, stubText } from '../database/document-rendering.ts'
-import type { OpenedDocument } from '../database/open-document.ts'
+import type { OpenedDocument } from '../database/opened-document.ts'
 import { openRevisionPortions, type RevisionPortions } from '../database/revision-portions.ts'
 import { parseDocumentId } from '../document/document-id.ts'
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'

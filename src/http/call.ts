@@ -9,7 +9,7 @@ import type { MemoryLease } from '../runtime/memory-budget.ts'
 import type { Reply } from '../wire/reply.ts'
 import type { Ends, Request } from '../wire/request.ts'
 import { namesJson } from './accepted-json.ts'
-import type { AuthenticatedCall } from './authentication.ts'
+import type { AuthenticatedCall } from './authenticated-call.ts'
 
 /** The headers that a proxy tells with how its client reached it; the operator may name others. */
 export interface ForwardedNames {

@@ -1,7 +1,7 @@
 /** A document as a reply: with stubs, with contents in its JSON, or with contents in parts of their own. */
 import type { Database } from '../database/database.ts'
 import { followsText, inlineText, stubPieces, stubText, wantedAttachments } from '../database/document-rendering.ts'
-import type { OpenedDocument } from '../database/open-document.ts'
+import type { OpenedDocument } from '../database/opened-document.ts'
 import { badRequest } from '../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../document/revision-id.ts'
 import { acceptsMultipart } from './acceptance.ts'

@@ -2,14 +2,9 @@
 import type { Database } from '../database/database.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import { inlineText, stubText, wantedAttachments } from '../database/document-rendering.ts'
-import {
-  type FoundRevision,
-  type OpenedDocument,
-  openDocument,
-  openRevision,
-  type ReadOptions,
-} from '../database/open-document.ts'
+import { type FoundRevision, openDocument, openRevision, type ReadOptions } from '../database/open-document.ts'
 import { openKept } from '../database/open-kept.ts'
+import type { OpenedDocument } from '../database/opened-document.ts'
 import { openRevisionPortions, type RevisionPortions } from '../database/revision-portions.ts'
 import { isLocalId } from '../document/document-id.ts'
 import { acceptsMultipart } from './acceptance.ts'

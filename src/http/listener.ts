@@ -5,9 +5,9 @@ import type { Log } from '../runtime/log.ts'
 import { Connection, type RequestHandler } from '../wire/connection.ts'
 import type { ConnectionLimits } from '../wire/connection-limits.ts'
 import { Refusal } from '../wire/refusal.ts'
-import { SERVER_LINE } from './answer.ts'
 import type { ListeningAddress, ListeningSockets } from './listening-sockets.ts'
 import type { Admission, OpenConnections } from './open-connections.ts'
+import { SERVER_LINE } from './send-answer.ts'
 
 export interface ListenerPlan {
   readonly host: string

@@ -1,7 +1,9 @@
 /** The rows of the route table, and how a request finds its own. */
+
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
+import type { Who } from './operation-rights.ts'
 
 export type Handler = (call: Call, context: HttpContext) => Answer | Rewritten | Promise<Answer | Rewritten>
 
@@ -14,12 +16,6 @@ export class Rewritten {
     this.url = url
   }
 }
-
-/**
- * Who may do something, from everybody to few. A `writer` is a member, and a database admin where a design document is
- * written: only the handler knows which document that is.
- */
-export type Who = 'anyone' | 'member' | 'writer' | 'database admin' | 'server admin'
 
 /** What a request is counted as, beside the counts that all requests have. */
 export type Counted = 'database_reads' | 'database_writes' | 'bulk_requests' | 'view_reads' | 'temporary_view_reads'

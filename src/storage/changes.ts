@@ -1,6 +1,6 @@
 /** Checks that hold for changes on every engine, before anything of them is applied. */
 import assert from 'node:assert/strict'
-import type { PackedRows } from './packed-rows.ts'
+import type { PackedRows } from './row.ts'
 import { type Changes, COMMIT_OPERATIONS_LIMIT } from './store.ts'
 
 export function operationCount({ clears = [], deletes = [], puts = [], packed }: Changes): number {

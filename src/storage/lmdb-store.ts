@@ -12,15 +12,15 @@ import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
 import { storedKey, storedValue } from './long-key.ts'
 import type { OpenFiles } from './open-files.ts'
 import { putPacked } from './packed-put.ts'
-import { type PackedRows, unpacked } from './packed-rows.ts'
+import { unpacked } from './packed-rows.ts'
 import { ReplacementFile } from './replacement-file.ts'
+import type { PackedRows, Put } from './row.ts'
 import { StoreGoneError, TooManyReadersError } from './storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
   type CommitOutcome,
   type CompactOptions,
-  type Put,
   type SharedSnapshot,
   type Store,
   type StoreSizes,

@@ -6,8 +6,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { checkChanges } from './changes.ts'
 import { isCut, isWhole, storedKey, storedRange, storedValue, wholeKey, wholeValue } from './long-key.ts'
-import { type PackedRows, unpacked } from './packed-rows.ts'
+import { unpacked } from './packed-rows.ts'
 import { PageBuilder } from './page-builder.ts'
+import type { PackedRows, Put } from './row.ts'
 import { RowList } from './row-list.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from './storage-error.ts'
 import {
@@ -17,7 +18,6 @@ import {
   PAGE_ROWS,
   type Page,
   type PageLimits,
-  type Put,
   type SharedSnapshot,
   type StorageEngine,
   type Store,

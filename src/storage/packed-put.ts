@@ -1,6 +1,7 @@
 /** Puts rows that lie in one block, under the keys that they are stored under. No object is made for a row. */
 import { CUT_KEY_BYTES, storedKey, storedValue } from './long-key.ts'
-import { type PackedRows, packedKey, packedValue } from './packed-rows.ts'
+import { packedKey, packedValue } from './packed-rows.ts'
+import type { PackedRows } from './row.ts'
 import type { WriteTarget } from './write-target.ts'
 
 export function putPacked(target: WriteTarget, rows: PackedRows, first = 0): void {

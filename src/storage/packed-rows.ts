@@ -2,15 +2,9 @@
  * Rows that lie in one block, each with its key in front of its value. Hundreds of thousands of them are no load for the
  * garbage collector, as long as nobody makes a buffer for each.
  */
-import { freeBytes } from '../encoding/free-bytes.ts'
-import type { Put } from './store.ts'
 
-export interface PackedRows {
-  readonly length: number
-  readonly block: Buffer
-  /** Three offsets into the block for row i at 3i: its key begins, its value begins (the key ends), its value ends. */
-  readonly bounds: Uint32Array
-}
+import { freeBytes } from '../encoding/free-bytes.ts'
+import type { PackedRows, Put } from './row.ts'
 
 const FIRST_BYTES = 64 * 1024
 const FIRST_ROWS = 1024

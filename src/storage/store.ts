@@ -2,7 +2,7 @@
  * The ordered store under everything: byte keys in memcmp order, frozen snapshots, atomic and durable commits. Nothing
  * above this folder knows which engine is underneath; every answer comes as a promise, one a page and never one a row.
  */
-import type { PackedRows } from './packed-rows.ts'
+import type { PackedRows, Put } from './row.ts'
 
 /** Holds many named stores. A name is any text; the engine decides how it is kept. */
 export interface StorageEngine {
@@ -101,8 +101,6 @@ export interface Changes {
   /** Rows that nothing refers to yet: whoever expects a version need not care, so it stays as it is. */
   readonly unreferenced?: boolean
 }
-
-export type Put = readonly [key: Uint8Array, value: Uint8Array]
 
 export type CommitOutcome =
   | { readonly outcome: 'committed'; readonly version: number }

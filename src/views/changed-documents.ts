@@ -2,26 +2,14 @@
  * Reads what changed in a database since a sequence, as an index wants it: in the order of sequences, each document as the
  * JSON text that its map functions see.
  */
+
 import { type BodyPlace, bodyPlacesWithin } from '../database/body-places.ts'
 import { changePlaces } from '../database/change-row.ts'
 import type { DatabaseView } from '../database/database-view.ts'
 import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../database/keys.ts'
 import type { KeyRange, Page, Snapshot } from '../storage/store.ts'
+import type { ChangedDocument, ReadingOptions } from './changed-document.ts'
 import { type Change, documentTexts } from './document-texts.ts'
-
-export interface ChangedDocument {
-  /** UTF-8. */
-  readonly id: Buffer
-  /** As JSON text, with its quotes. */
-  readonly quotedId: Buffer
-  /** What is mapped; undefined where the document has no rows: it is deleted, or of a kind that is left out. */
-  readonly text: Buffer | undefined
-}
-
-export interface ReadingOptions {
-  readonly localSequence: boolean
-  readonly includeDesign: boolean
-}
 
 export interface ChangedBatch {
   readonly documents: readonly ChangedDocument[]

@@ -10,7 +10,7 @@ import { decodeBody, plainTextAt } from '../database/stored-body.ts'
 import type { RevisionId } from '../document/revision-id.ts'
 import { conflicts, deletedConflicts } from '../document/winner.ts'
 import { copyBytes } from '../encoding/short-bytes.ts'
-import type { ChangedDocument, ReadingOptions } from './changed-documents.ts'
+import type { ChangedDocument, ReadingOptions } from './changed-document.ts'
 
 export interface Change {
   readonly places: ChangePlaces

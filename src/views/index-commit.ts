@@ -1,6 +1,7 @@
 /** One commit of an index: rows, the nodes of their rank trees and the numbers of the index move together, or not at all. */
 import assert from 'node:assert/strict'
-import { COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../storage/store.ts'
+import type { Put } from '../storage/row.ts'
+import { COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../storage/store.ts'
 import { ROW_PREFIX_BYTES, STATE_KEY } from './index-layout.ts'
 import { encodeState, type IndexState, type ViewState } from './index-state.ts'
 import type { MappedDocument } from './mapped-documents.ts'

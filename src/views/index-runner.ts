@@ -3,7 +3,8 @@ import type { Database } from '../database/database.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Store } from '../storage/store.ts'
 import { memoryRuns, type SortedRuns } from './building/sorted-runs.ts'
-import { type UpdateProgress, updateIndex } from './index-update.ts'
+import { updateIndex } from './index-update.ts'
+import type { UpdateProgress } from './update-request.ts'
 import type { ViewDesign } from './view-design.ts'
 
 export interface IndexRunner {

@@ -3,42 +3,17 @@
  * together. Every commit is a state that can be read; a crash resumes after the last one. Knows of no thread and no
  * engine.
  */
+
 import type { DatabaseState } from '../database/database-state.ts'
 import { purgeKey } from '../database/keys.ts'
-import type { Functions, Run } from '../functions/functions.ts'
 import type { Store } from '../storage/store.ts'
-import { BatchReader, type IndexSource, type MappedBatch } from './batch-reader.ts'
+import { BatchReader, type MappedBatch } from './batch-reader.ts'
 import { buildIndex } from './building/first-build.ts'
-import type { SortedRuns } from './building/sorted-runs.ts'
 import { commitDocuments, type Reached, TooManyRowsError } from './index-commit.ts'
 import { type IndexState, newState, readState } from './index-state.ts'
 import { documentsOf, type MappedDocument } from './mapped-documents.ts'
-import type { ViewDesign } from './view-design.ts'
+import type { UpdateRequest } from './update-request.ts'
 import { type ViewTree, viewTrees } from './view-trees.ts'
-
-export interface UpdateRequest {
-  readonly source: IndexSource
-  readonly store: Store
-  /** Where a first build keeps what it has sorted. */
-  readonly runs: SortedRuns
-  /** How many bytes of rows it sorts at a time. */
-  readonly sortBytes: number
-  /** Changes of one commit. More of them save flushes, but keep whoever shares the process waiting. */
-  readonly commitChanges?: number
-  readonly design: ViewDesign
-  readonly functions: Functions
-  readonly run: Run
-  /** Called after each commit, and now and then between. */
-  readonly onProgress: (progress: UpdateProgress) => void
-}
-
-export interface UpdateProgress {
-  /** What the index has reached. */
-  readonly updateSequence: number
-  readonly purgeSequence: number
-  readonly changesDone: number
-  readonly totalChanges: number
-}
 
 /** Changes of one commit, unless a request says how many. */
 const BATCH_CHANGES = 1000

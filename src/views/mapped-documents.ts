@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os'
 import { CollationEncoder } from '../encoding/collation-key.ts'
 import type { JsonValue } from '../encoding/json-value.ts'
 import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch, type Run } from '../functions/functions.ts'
-import type { ChangedDocument } from './changed-documents.ts'
+import type { ChangedDocument } from './changed-document.ts'
 import type { RowPlace, RowText } from './index-layout.ts'
 
 /** What one call came to: the documents it was made for, and all their rows. */

@@ -2,7 +2,9 @@
  * What a batch of documents does to the rows of an index: held against the rows that the documents made before, only what
  * differs is written. Documents come in the order of their changes; of one that comes twice the last word counts.
  */
-import type { Put, Snapshot } from '../storage/store.ts'
+
+import type { Put } from '../storage/row.ts'
+import type { Snapshot } from '../storage/store.ts'
 import { decodeDocumentRows, encodeDocumentRows } from './document-rows.ts'
 import { documentKey, encodeRowText, escapeId, rowKeyOf } from './index-layout.ts'
 import type { MappedDocument } from './mapped-documents.ts'

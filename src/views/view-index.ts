@@ -12,15 +12,15 @@ import { HeldStates } from '../storage/held-states.ts'
 import { SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import { StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { Snapshot } from '../storage/store.ts'
+import type { Client, Freshness, IndexInformation, IndexSizes } from './index-information.ts'
 import type { IndexPlace, IndexRunner } from './index-runner.ts'
 import { type IndexState, StateReader } from './index-state.ts'
-import type { UpdateProgress } from './index-update.ts'
 import type { OpenIndex } from './open-index.ts'
 import { PublishedIndex } from './published-index.ts'
 import { RecentState } from './recent-state.ts'
+import type { UpdateProgress } from './update-request.ts'
 import type { ViewDesign } from './view-design.ts'
 import { type ViewTree, viewTrees } from './view-trees.ts'
-import type { Client, Freshness, IndexInformation, IndexSizes } from './views.ts'
 
 export interface IndexSurroundings {
   readonly runner: IndexRunner

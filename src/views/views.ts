@@ -2,6 +2,7 @@
  * The indexes of a server. An index belongs to a database and to what its design document says about views; it is
  * brought up to date when somebody asks, once for all who wait, and goes when its database does.
  */
+
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
 import { isDesignId } from '../document/document-id.ts'
@@ -9,41 +10,13 @@ import { notFound } from '../document/request-error.ts'
 import { FileDamagedError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { isFileOf } from '../storage/store-file.ts'
+import type { Client, Freshness, IndexInformation } from './index-information.ts'
 import { liveDesigns } from './live-designs.ts'
 import type { OpenIndex } from './open-index.ts'
 import { ReductionError } from './reductions/reduction-error.ts'
 import { databasePart, databasePartOf, indexStoreName, isStoreOf } from './store-name.ts'
 import { partOf, partsOf, type ViewDesign, viewDesign } from './view-design.ts'
 import { type IndexSurroundings, ViewIndex } from './view-index.ts'
-
-/**
- * `updated` waits until the index has reached the database as it is now; `stale` takes the index as it is; `update after`
- * too, and brings it up to date in the background.
- */
-export type Freshness = 'updated' | 'stale' | 'update after'
-
-/** Who waits for an index. It is asked for its signal only when there is something to wait for. */
-export interface Client {
-  readonly signal: AbortSignal
-}
-
-/** Of the file that holds an index. */
-export interface IndexSizes {
-  readonly fileBytes: number
-  readonly dataBytes: number
-}
-
-export interface IndexInformation extends IndexSizes {
-  readonly signature: string
-  readonly language: string
-  readonly updateSequence: number
-  readonly purgeSequence: number
-  readonly isUpdating: boolean
-  readonly isCompacting: boolean
-  /** The sizes right after the last compaction, if there was one since the server was started. */
-  readonly compactedTo: IndexSizes | undefined
-  readonly waitingClients: number
-}
 
 const MOST_TRIES = 3
 

@@ -3,14 +3,9 @@ import { Database } from '../../src/database/database.ts'
 import type { EditOutcome, NewRevisionEdit } from '../../src/database/edit.ts'
 import { operationCount } from '../../src/storage/changes.ts'
 import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import type { Put } from '../../src/storage/row.ts'
 import { CommitFailedError } from '../../src/storage/storage-error.ts'
-import {
-  type Changes,
-  COMMIT_OPERATIONS_LIMIT,
-  type CommitOutcome,
-  type Put,
-  type Store,
-} from '../../src/storage/store.ts'
+import { type Changes, COMMIT_OPERATIONS_LIMIT, type CommitOutcome, type Store } from '../../src/storage/store.ts'
 import { checkDatabase } from './check-database.ts'
 import { local, put, surroundings, written } from './test-database.ts'
 

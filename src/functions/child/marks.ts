@@ -1,5 +1,5 @@
 /** Characters that tell apart what comes out of an isolate. JSON text has none of them. */
-import type { RealmMarks } from './realm/calls.ts'
+import type { RealmMarks } from './realm/interface.ts'
 
 export const MARKS: RealmMarks = {
   endOfResult: '\u0002',

@@ -10,7 +10,8 @@
  */
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/byte-order.ts'
-import type { KeyRange, Put, Snapshot } from '../store.ts'
+import type { Put } from '../row.ts'
+import type { KeyRange, Snapshot } from '../store.ts'
 import { BoundaryHints } from './boundary-hints.ts'
 import { KnownRuns } from './known-runs.ts'
 import { type RangePart, RangeReduction, type ReducedThrough } from './range-reduction.ts'

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/byte-order.ts'
-import type { Put } from '../store.ts'
+import type { Put } from '../row.ts'
 import { cut, merge } from './item-groups.ts'
 import { type Reducer, summarise } from './summary.ts'
 import type { Span } from './touched-spans.ts'

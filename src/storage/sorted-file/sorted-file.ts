@@ -4,7 +4,8 @@
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import { META_PAGES } from '../file-check/meta-page.ts'
-import { type PackedRows, PackedRowsWriter } from '../packed-rows.ts'
+import { PackedRowsWriter } from '../packed-rows.ts'
+import type { PackedRows } from '../row.ts'
 import { completeBeginning, readBeginning } from './file-beginning.ts'
 import { PageOutput, writeWhole } from './page-output.ts'
 import { writeTree } from './page-tree.ts'

@@ -2,8 +2,9 @@
  * Rows of an index that wait to be sorted, as they will be stored, and which document made which. All lie in one block:
  * hundreds of thousands of them are no load for the garbage collector.
  */
-import { type PackedRows, PackedRowsWriter } from '../../storage/packed-rows.ts'
-import type { ChangedDocument } from '../changed-documents.ts'
+import { PackedRowsWriter } from '../../storage/packed-rows.ts'
+import type { PackedRows } from '../../storage/row.ts'
+import type { ChangedDocument } from '../changed-document.ts'
 import { documentRowsBytes, writeDocumentRows } from '../document-rows.ts'
 import {
   documentKeyBytes,
@@ -16,7 +17,7 @@ import {
 } from '../index-layout.ts'
 import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../mapped-documents.ts'
 import { keyOrder } from './key-order.ts'
-import { PORTION_BYTES, PORTION_ROWS } from './sorted-runs.ts'
+import { PORTION_BYTES, PORTION_ROWS } from './portion-limits.ts'
 
 /** Doubled again and again this is a little more than the default of `view_building/sort_memory`. */
 const FIRST_BYTES = 1.25 * 1024 * 1024

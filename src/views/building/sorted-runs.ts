@@ -2,12 +2,8 @@
  * Where a first build keeps the rows that it has sorted so far, run by run. A run tells which sequences of the database it
  * covers: what was kept before a crash need not be mapped again.
  */
-import type { PackedRows } from '../../storage/packed-rows.ts'
+import type { PackedRows } from '../../storage/row.ts'
 import type { GatheredRows } from './gathered-rows.ts'
-
-/** Rows are handed on in portions. One ends with the row that reaches one of these. */
-export const PORTION_ROWS = 2048
-export const PORTION_BYTES = 1024 * 1024
 
 /** Rows in the order of their keys, of documents whose last change lies after `since` and not after `through`. */
 export interface SortedRun {

@@ -3,8 +3,8 @@ import { RequestError } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log.ts'
 import { CommitFailedError, FileDamagedError, StoreGoneError } from '../../storage/storage-error.ts'
-import type { UpdateProgress } from '../index-update.ts'
 import { ReductionError } from '../reductions/reduction-error.ts'
+import type { UpdateProgress } from '../update-request.ts'
 import type { ViewDesign } from '../view-design.ts'
 
 /** What a process is told first. */

@@ -10,7 +10,8 @@ import { type BorrowedStore, BorrowedStores } from '../../storage/borrowed-store
 import { StoreGoneError } from '../../storage/storage-error.ts'
 import type { Store } from '../../storage/store.ts'
 import { RunFiles } from '../building/run-files.ts'
-import { type UpdateProgress, updateIndex } from '../index-update.ts'
+import { updateIndex } from '../index-update.ts'
+import type { UpdateProgress } from '../update-request.ts'
 import {
   decodeError,
   encodeError,

@@ -11,7 +11,7 @@ import { FairPlaces } from '../../functions/fair-places.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { LmdbEngine } from '../../storage/lmdb-engine.ts'
 import type { IndexPlace, IndexRunner } from '../index-runner.ts'
-import type { UpdateProgress } from '../index-update.ts'
+import type { UpdateProgress } from '../update-request.ts'
 import type { ViewDesign } from '../view-design.ts'
 import type { IndexJob, ProcessSettings } from './index-message.ts'
 import {

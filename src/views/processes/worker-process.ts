@@ -5,7 +5,7 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Log } from '../../runtime/log.ts'
 import type { StoreLease } from '../../storage/store-leases.ts'
-import type { UpdateProgress } from '../index-update.ts'
+import type { UpdateProgress } from '../update-request.ts'
 import {
   decodeError,
   encodeError,

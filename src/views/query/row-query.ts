@@ -2,9 +2,11 @@
  * An answer made of rows, ready to be read: of a view, or of the list of all documents. It is of one state, and holds
  * that state until it is released.
  */
+
 import type { RowBlock, RowBytes } from '../../database/row-block.ts'
 import { replyChunks, wholeReply } from './reply-text.ts'
 import { textsOf } from './row-block.ts'
+import type { RowQueryHead } from './row-query-head.ts'
 
 export abstract class RowQuery implements Disposable {
   /** An `ETag`, quotes included: the same for as long as the answer is. Known before any row is read. */
@@ -52,14 +54,6 @@ export abstract class RowQuery implements Disposable {
     this.#begun ??= this.begin()
     return this.#begun
   }
-}
-
-/** Members of the answer by their names in it; reduced rows have neither a total nor an offset. */
-export interface RowQueryHead {
-  /** Null where nobody counts. */
-  readonly total_rows?: number | null
-  readonly offset?: number | null
-  readonly update_seq?: number
 }
 
 /** What was found out before the first row. */

@@ -1,8 +1,9 @@
 /** The functions of a design document, called inside the isolate; see `failure.ts` for how this gets there. */
-import type { Outcome, RealmMarks } from './calls.ts'
+
 import type { Compile, UserFunction } from './compiler.ts'
 import type { EmittedRows } from './emitted-rows.ts'
 import type { Failures } from './failure.ts'
+import type { Outcome, RealmMarks } from './interface.ts'
 import type { NegotiatedRequest, Negotiation } from './negotiation.ts'
 import type { Output, Response } from './output.ts'
 import type { Slices } from './slices.ts'

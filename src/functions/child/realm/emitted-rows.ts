@@ -6,8 +6,9 @@
  * Text is made of many rows at once where nothing that was emitted can change afterwards: that costs half of making it row
  * by row.
  */
-import type { RealmHost, RealmLimits } from './calls.ts'
+
 import type { Failures } from './failure.ts'
+import type { RealmHost, RealmLimits } from './interface.ts'
 
 export interface EmittedRows {
   readonly emit: (key?: unknown, value?: unknown) => void

@@ -1,8 +1,9 @@
 /** Map and reduce functions, called inside the isolate; see `failure.ts` for how this gets there. */
-import type { Outcome, RealmHost, RealmMarks } from './calls.ts'
+
 import type { UserFunction } from './compiler.ts'
 import type { EmittedRows } from './emitted-rows.ts'
 import type { Failures } from './failure.ts'
+import type { Outcome, RealmHost, RealmMarks } from './interface.ts'
 import type { Slices } from './slices.ts'
 import type { ThrownValues } from './thrown.ts'
 

@@ -2,8 +2,9 @@
  * What shows and lists say while they run: `start`, `send` and `getRow` inside the isolate. See `failure.ts` for how this
  * gets there.
  */
-import type { RealmHost, RealmLimits } from './calls.ts'
+
 import type { Failures } from './failure.ts'
+import type { RealmHost, RealmLimits } from './interface.ts'
 
 export interface Response {
   [member: string]: unknown

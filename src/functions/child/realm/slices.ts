@@ -2,7 +2,7 @@
  * Batches inside the isolate, done in slices of time: between two inputs a long batch comes out for a moment, so that the
  * process can show that it goes on. See `failure.ts` for how this gets there.
  */
-import type { Outcome, RealmMarks } from './calls.ts'
+import type { Outcome, RealmMarks } from './interface.ts'
 
 export interface Batch {
   readonly count: number

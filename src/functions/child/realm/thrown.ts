@@ -2,8 +2,9 @@
  * What a thrown value means, by the kind of function that threw it: errors for the client. See
  * `failure.ts` for how this gets into the isolate.
  */
-import type { Outcome, RealmMarks } from './calls.ts'
+
 import type { Failures } from './failure.ts'
+import type { Outcome, RealmMarks } from './interface.ts'
 
 export interface ThrownValues {
   /** Of map and reduce functions: undefined where the run goes on. */
