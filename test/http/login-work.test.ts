@@ -24,7 +24,6 @@ function slowKey(iterations: number, bytes: number, digest: string): string {
 }
 
 const client = serverOfFile({
-  inMemory: true,
   settings: {
     admins: {
       root: `-hashed-${createHash('sha1').update(`right${SALT}`).digest('hex')},${SALT}`,

@@ -8,6 +8,7 @@ import { ANY_METHOD, type Operation, type Route } from '../../src/http/route.ts'
 import { routes } from '../../src/http/routes.ts'
 import { createService, type Service } from '../../src/service.ts'
 import { Client, type Reply, type RequestOptions } from '../support/client.ts'
+import { type StoragePlace, storagePlace } from '../support/storage-place.ts'
 
 const PEOPLE = ['server admin', 'database admin', 'member', 'user', 'nobody'] as const
 type Person = (typeof PEOPLE)[number]
@@ -74,11 +75,13 @@ function reasonOf(reply: Reply, method: string): string | undefined {
 }
 
 describe('rights', () => {
+  let place: StoragePlace | undefined
   let service: Service | undefined
   let client: Client
 
   beforeAll(async () => {
-    service = await createService({ port: 0, inMemory: true })
+    place = await storagePlace({})
+    service = await createService({ port: 0, ...place.options })
     client = new Client(await service.listen())
     const put = async (path: string, body: unknown) => {
       const reply = await client.request('PUT', path, { body })
@@ -98,6 +101,7 @@ describe('rights', () => {
   afterAll(async () => {
     client.close()
     await service?.close()
+    await place?.remove()
   })
 
   describe('while there is no administrator', () => {
