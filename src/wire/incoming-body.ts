@@ -30,9 +30,12 @@ const ALL_UNREAD_LIMIT_BYTES = 64 * 1024 * 1024
 
 let unreadBytes = 0
 
+const NO_PIECES: readonly Buffer[] = []
+
 export class IncomingBody {
   readonly #source: BodySource
-  readonly #unread = new JoinedPieces()
+  /** Made when something comes in: most requests have no body. */
+  #unread: JoinedPieces | undefined
   #receivedBytes = 0
   #isResting = false
   #state: 'incomplete' | 'complete' | 'broken'
@@ -54,6 +57,10 @@ export class IncomingBody {
     return this.#receivedBytes
   }
 
+  get #unreadBytes(): number {
+    return this.#unread?.sizeBytes ?? 0
+  }
+
   /** Whether somebody waits for more of it. */
   get isAwaited(): boolean {
     return this.#wake !== undefined
@@ -68,7 +75,7 @@ export class IncomingBody {
   async *read(): AsyncGenerator<Buffer> {
     for (;;) {
       for (const piece of this.#take()) yield piece
-      if (this.#unread.sizeBytes > 0) continue
+      if (this.#unreadBytes > 0) continue
       if (this.isComplete) return
       await this.#arrival()
     }
@@ -104,7 +111,7 @@ export class IncomingBody {
         if (waiting) await waiting
         all.add(piece)
       }
-      if (this.#unread.sizeBytes > 0) continue
+      if (this.#unreadBytes > 0) continue
       if (this.isComplete) return await all.take()
       await this.#arrival()
     }
@@ -112,11 +119,12 @@ export class IncomingBody {
 
   /** For the connection: more has come. */
   push(piece: Buffer): void {
+    this.#unread ??= new JoinedPieces()
     this.#unread.add(piece)
     unreadBytes += piece.length
     this.#receivedBytes += piece.length
     const limit = unreadBytes > ALL_UNREAD_LIMIT_BYTES ? 0 : UNREAD_LIMIT_BYTES
-    if (this.#unread.sizeBytes > limit && !this.#isResting) {
+    if (this.#unreadBytes > limit && !this.#isResting) {
       this.#isResting = true
       this.#source.rest()
     }
@@ -140,12 +148,12 @@ export class IncomingBody {
 
   /** For the connection: nobody will read what has come. */
   discard(): void {
-    unreadBytes -= this.#unread.sizeBytes
-    this.#unread.take()
+    unreadBytes -= this.#unreadBytes
+    this.#unread?.take()
   }
 
   async #takeWhole(limitBytes: number, lease: MemoryLease | undefined): Promise<Buffer | undefined> {
-    const { sizeBytes } = this.#unread
+    const sizeBytes = this.#unreadBytes
     if (sizeBytes > limitBytes) return undefined
     const waiting = lease?.add(sizeBytes)
     if (waiting) await waiting
@@ -153,9 +161,9 @@ export class IncomingBody {
     return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
   }
 
-  #take(): Buffer[] {
-    unreadBytes -= this.#unread.sizeBytes
-    const pieces = this.#unread.take()
+  #take(): readonly Buffer[] {
+    unreadBytes -= this.#unreadBytes
+    const pieces = this.#unread?.take() ?? NO_PIECES
     if (this.#isResting) {
       this.#isResting = false
       this.#source.goOn()
