@@ -2,9 +2,14 @@
  * How fast sort keys are made and how long they are. Prints keys a second (best of several rounds) beside the speed of
  * `JSON.stringify` on the same values in the same run, so that machines can be compared.
  */
-import { CollationEncoder, collationKey, collationVersion, rawCollationKey } from '../src/encoding/collation-key.ts'
-import { CollationTable } from '../src/encoding/collation-table.ts'
-import type { JsonValue } from '../src/encoding/json-value.ts'
+import {
+  CollationEncoder,
+  collationKey,
+  collationVersion,
+  rawCollationKey,
+} from '../src/encoding/collation/collation-key.ts'
+import { CollationTable } from '../src/encoding/collation/collation-table.ts'
+import type { JsonValue } from '../src/encoding/json/json-value.ts'
 
 const keysPerRound = 200_000
 const rounds = 7

@@ -3,7 +3,7 @@
  * JSON.parse and JSON.stringify, each with an MD5 over what it made. Run: node bench/json-text.ts
  */
 import { hash } from 'node:crypto'
-import { JsonReader, scanDocument } from '../src/encoding/json-text.ts'
+import { JsonReader, scanDocument } from '../src/encoding/json/json-text.ts'
 
 const ROUND_MS = 300
 const ROUNDS = 12

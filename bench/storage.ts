@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import { LMDB_PAGE_BYTES } from '../src/storage/file-check/page-layout.ts'
-import { LmdbEngine } from '../src/storage/lmdb-engine.ts'
-import type { Put } from '../src/storage/row.ts'
+import { LmdbEngine } from '../src/storage/lmdb/lmdb-engine.ts'
+import type { Put } from '../src/storage/rows/row.ts'
 import type { KeyRange, Page } from '../src/storage/store.ts'
 
 const ROUNDS = 7

@@ -15,7 +15,11 @@ const ALLOWED = [
     pattern: '^SETTLE_([A-Z0-9_]+?)__([A-Z0-9_]+)$',
     reason: 'names of the environment',
   },
-  { file: 'functions/sandbox-script.ts', pattern: '*', reason: 'sources of the server itself, once at the start' },
+  {
+    file: 'functions/sandbox/sandbox-script.ts',
+    pattern: '*',
+    reason: 'sources of the server itself, once at the start',
+  },
   { file: 'functions/child/realm/thrown.ts', pattern: '*', reason: 'in a sandbox process, below its time limit' },
 ]
 

@@ -1,5 +1,5 @@
 /**
- * Generates `src/encoding/collation-data.ts` from CLDR's root collation table.
+ * Generates `src/encoding/collation/collation-data.ts` from CLDR's root collation table.
  * Run it after an update of the `cldr` package; every index is rebuilt once when the versions in the file change.
  */
 import assert from 'node:assert/strict'
@@ -97,6 +97,6 @@ export const compressedTable =
 if (import.meta.main) {
   const data = generateCollation()
   const text = source(data)
-  writeFileSync(new URL('../src/encoding/collation-data.ts', import.meta.url), text)
+  writeFileSync(new URL('../src/encoding/collation/collation-data.ts', import.meta.url), text)
   console.log(`CLDR ${data.cldrVersion}: ${data.table.length} bytes of table, ${text.length} bytes of source`)
 }

@@ -21,7 +21,7 @@ async function main(): Promise<void> {
   const { serverCommand } = await import('./supervisor/server-command.ts')
   const { KeptResources } = await import('./supervisor/kept-resources.ts')
   const resources = new KeptResources(async (folder) => {
-    const { takeLease } = await import('./storage/folder-lock.ts')
+    const { takeLease } = await import('./storage/files/folder-lock.ts')
     return takeLease(folder)
   })
   const supervised = {

@@ -11,7 +11,7 @@ const ORPHAN_LIMIT_MS = 5_000
 
 async function main(): Promise<void> {
   const { createService, version } = await import('./service.ts')
-  const { LineLog } = await import('./runtime/log.ts')
+  const { LineLog } = await import('./runtime/log/log.ts')
   const { SupervisorLink } = await import('./supervisor/supervisor-link.ts')
   const options = commandFlags().service
   const log = new LineLog('warn', process.stderr, { dated: false })

@@ -1,8 +1,8 @@
 /** What whoever starts a service may say, and how that counts: as settings that win over all others. */
 import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
-import type { ListeningSockets } from './http/listening-sockets.ts'
-import type { Log } from './runtime/log.ts'
-import type { TakeLease } from './storage/folder-lock.ts'
+import type { ListeningSockets } from './http/listeners/listening-sockets.ts'
+import type { Log } from './runtime/log/log.ts'
+import type { TakeLease } from './storage/files/folder-lock.ts'
 
 export interface Supervision {
   readonly takeLease: TakeLease

@@ -1,6 +1,6 @@
 /** The file that tells other programs where a running service is reached: one line a listener, gone with the service. */
 import { readFile, rm, writeFile } from 'node:fs/promises'
-import type { Log } from './runtime/log.ts'
+import type { Log } from './runtime/log/log.ts'
 
 export class UriFile {
   readonly #log: Log

@@ -4,7 +4,7 @@
  * code is a prefix of another.
  */
 import assert from 'node:assert/strict'
-import { derivedLength } from '../../src/encoding/collation-table.ts'
+import { derivedLength } from '../../src/encoding/collation/collation-table.ts'
 import { derivedOrder, type Range } from './derived-order.ts'
 import type { RootTable } from './root-table.ts'
 

@@ -3,7 +3,7 @@
  * Columns of differences are nearly constant, which is what makes the compressed table small.
  */
 import assert from 'node:assert/strict'
-import { attributesOf, pageShift } from '../../src/encoding/collation-table.ts'
+import { attributesOf, pageShift } from '../../src/encoding/collation/collation-table.ts'
 import { type CanonicalForms, decomposed } from './canonical-forms.ts'
 import { type Range, rangesOf } from './derived-order.ts'
 import { inexactCodePoints } from './exact-code-points.ts'

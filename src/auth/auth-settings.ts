@@ -1,6 +1,6 @@
 /** The settings of authentication, read when they are needed: a change counts from the next request on. */
-import type { TokenSettings } from './jwt.ts'
-import type { PasswordScheme } from './passwords.ts'
+import type { TokenSettings } from './identity/jwt.ts'
+import type { PasswordScheme } from './passwords/passwords.ts'
 
 /** Where settings come from and go to. */
 export interface SettingSource {

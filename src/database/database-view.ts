@@ -1,15 +1,15 @@
 /** One state of a database, to be read from: documents by id and revision, their bodies, local documents, numbers. */
-import type { RevisionTree } from '../document/revision-tree.ts'
-import { decodeTree } from '../document/tree-codec.ts'
-import type { RenewableSnapshot } from '../storage/renewable-snapshot.ts'
+import type { RevisionTree } from '../document/tree/revision-tree.ts'
+import { decodeTree } from '../document/tree/tree-codec.ts'
+import type { RenewableSnapshot } from '../storage/snapshots/renewable-snapshot.ts'
 import type { Snapshot } from '../storage/store.ts'
-import { type DatabaseState, decodeState, INITIAL_STATE } from './database-state.ts'
 import type { ReadingAccess } from './document-access.ts'
-import { type DocumentRecord, decodeRecord } from './document-record.ts'
-import { bodyKey, documentKey, localKey, SECURITY_KEY, STATE_KEY, treeKey } from './keys.ts'
-import { decodeLocal, type LocalDocument } from './local-document.ts'
-import { type ReadRecord, readRecords } from './read-records.ts'
-import { decodeBody, type StoredBody } from './stored-body.ts'
+import { type DatabaseState, decodeState, INITIAL_STATE } from './layout/database-state.ts'
+import { type DocumentRecord, decodeRecord } from './layout/document-record.ts'
+import { bodyKey, documentKey, localKey, SECURITY_KEY, STATE_KEY, treeKey } from './layout/keys.ts'
+import { decodeLocal, type LocalDocument } from './layout/local-document.ts'
+import { type ReadRecord, readRecords } from './layout/read-records.ts'
+import { decodeBody, type StoredBody } from './layout/stored-body.ts'
 
 export class DatabaseView implements Disposable {
   readonly snapshot: Snapshot

@@ -5,7 +5,7 @@ import type { StorageEngine } from '../storage/store.ts'
 import { Database, type DatabaseSurroundings } from './database.ts'
 import type { DatabaseEvent, DatabaseEventListener } from './database-event.ts'
 import { checkDatabaseName } from './database-name.ts'
-import { DesignCache } from './design-document.ts'
+import { DesignCache } from './design/design-document.ts'
 import type { DocumentGuard } from './document-guard.ts'
 
 export class Databases {

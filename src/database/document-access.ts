@@ -1,6 +1,7 @@
 /** What one user may see and write of a database's documents, where that is not everything. */
-import type { DocumentEdit, EditOutcome } from './edit.ts'
-import type { OpenedDocument } from './opened-document.ts'
+
+import type { OpenedDocument } from './reading/opened-document.ts'
+import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 
 /** What a request is about to write: a document of its own, or attachments of one. */
 export type WriteTarget = 'document' | 'attachment'

@@ -3,15 +3,15 @@
  * the same edit again when the document changed meanwhile.
  */
 import assert from 'node:assert'
-import type { Place, RevisionNode, StoredBody } from './branch.ts'
-import { newRevision, type RevisionContent } from './new-revision.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revision-id.ts'
-import type { RevisionLine } from './revision-line.ts'
-import { RevisionTree } from './revision-tree.ts'
-import { encodeTree } from './tree-codec.ts'
-import { extendLeaf, graft, plantRevision } from './tree-growth.ts'
-import { droppedBodies, stem } from './tree-pruning.ts'
-import { winner } from './winner.ts'
+import { newRevision, type RevisionContent } from './revisions/new-revision.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revisions/revision-id.ts'
+import { winner } from './revisions/winner.ts'
+import type { Place, RevisionNode, StoredBody } from './tree/branch.ts'
+import type { RevisionLine } from './tree/revision-line.ts'
+import { RevisionTree } from './tree/revision-tree.ts'
+import { encodeTree } from './tree/tree-codec.ts'
+import { extendLeaf, graft, plantRevision } from './tree/tree-growth.ts'
+import { droppedBodies, stem } from './tree/tree-pruning.ts'
 
 /** A new revision of this server's making, to be the child of a leaf. */
 export interface InteractiveEdit {

@@ -2,12 +2,12 @@
  * A document as a client sent it: its body untouched, and what its underscore members say. What cannot be meant is
  * refused here, so that nothing wrong gets further inside.
  */
-import { decodeBase64 } from '../encoding/base64-text.ts'
-import { JsonReader, type ScannedDocument, type SpecialMember, type UseOfTerm } from '../encoding/json-text.ts'
-import { isObject } from '../encoding/json-value.ts'
+import { decodeBase64 } from '../encoding/json/base64-text.ts'
+import { JsonReader, type ScannedDocument, type SpecialMember, type UseOfTerm } from '../encoding/json/json-text.ts'
+import { isObject } from '../encoding/json/json-value.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from './document-id.ts'
-import { type BodyTerm, type HashedBody, hashedBody } from './new-revision.ts'
 import { badRequest, docValidation, tooManyItems } from './request-error.ts'
+import { type BodyTerm, type HashedBody, hashedBody } from './revisions/new-revision.ts'
 import {
   fitsHeader,
   formatRevision,
@@ -19,7 +19,7 @@ import {
   parseRevision,
   type RevisionId,
   type RevisionPath,
-} from './revision-id.ts'
+} from './revisions/revision-id.ts'
 
 export interface DocumentFields {
   readonly id: DocumentId | undefined

@@ -2,9 +2,9 @@
  * A document as it is sent: its stored text with the underscore members around it. The stored text is spliced in as it
  * is, never parsed.
  */
-import { membersOf, quoteText, spliceObject } from '../encoding/json-text-splice.ts'
-import type { RevisionNode } from './branch.ts'
-import type { RevisionId, RevisionPath } from './revision-id.ts'
+import { membersOf, quoteText, spliceObject } from '../encoding/json/json-text-splice.ts'
+import type { RevisionId, RevisionPath } from './revisions/revision-id.ts'
+import type { RevisionNode } from './tree/branch.ts'
 
 export interface DocumentParts {
   readonly id: string

@@ -2,9 +2,10 @@
  * A program of `[external]`: it answers requests, one line for each. Started when it is first needed, asked one thing at
  * a time, and started again for the next request when it ends or does not answer.
  */
-import { FairPlaces } from '../functions/fair-places.ts'
-import type { Run } from '../functions/functions.ts'
-import { AnsweringProcess, type AnsweringProcessOptions, processError } from '../runtime/answering-process.ts'
+
+import { AnsweringProcess, type AnsweringProcessOptions, processError } from '../runtime/processes/answering-process.ts'
+import { FairPlaces } from '../runtime/queues/fair-places.ts'
+import type { Run } from '../runtime/queues/run.ts'
 
 export class ExternalHandler {
   readonly #options: AnsweringProcessOptions

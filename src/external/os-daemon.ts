@@ -4,8 +4,8 @@
  */
 import type { Configuration, SettingChange } from '../config/configuration.ts'
 import { canonicalSection } from '../config/setting-map.ts'
-import { KeptProcess, type KeptProcessOptions } from '../runtime/kept-process.ts'
-import { type Log, logLevelOf } from '../runtime/log.ts'
+import { type Log, logLevelOf } from '../runtime/log/log.ts'
+import { KeptProcess, type KeptProcessOptions } from '../runtime/processes/kept-process.ts'
 
 /** What the running program wants to be begun anew for: a setting, or a whole section. */
 interface Registration {

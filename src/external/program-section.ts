@@ -3,7 +3,7 @@
  * may change settings over HTTP can end a program, and let it begin anew, but cannot choose what runs.
  */
 import type { Configuration, SettingChange } from '../config/configuration.ts'
-import type { Log } from '../runtime/log.ts'
+import type { Log } from '../runtime/log/log.ts'
 
 export interface Program {
   stop(): Promise<void>

@@ -2,7 +2,8 @@
  * User functions of every language: JavaScript runs in the sandbox, other languages in the query servers that the
  * configuration names. Nothing runs before it is called for.
  */
-import type { Log } from '../runtime/log.ts'
+import type { Log } from '../runtime/log/log.ts'
+import type { Run } from '../runtime/queues/run.ts'
 import { unknownLanguage } from './function-error.ts'
 import type { FunctionSettings } from './function-settings.ts'
 import type {
@@ -13,10 +14,9 @@ import type {
   MapProgram,
   ReduceInput,
   ReduceProgram,
-  Run,
   ValidatedWrite,
 } from './functions.ts'
-import { SandboxFunctions } from './sandbox-functions.ts'
+import { SandboxFunctions } from './sandbox/sandbox-functions.ts'
 
 export interface FunctionsOptions {
   /** Read at each call. */

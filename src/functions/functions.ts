@@ -4,7 +4,9 @@
  * wrong comes as a `RequestError` with the identifier of the interface; a call that is given up rejects with the
  * signal's reason.
  */
-import type { Collation } from '../encoding/collation-key.ts'
+
+import type { Collation } from '../encoding/collation/collation-key.ts'
+import type { Run } from '../runtime/queues/run.ts'
 
 export interface Functions {
   /** Rows of many documents, in one round trip. */
@@ -34,13 +36,6 @@ export interface Functions {
   prepare(language: string): void
   /** Ends all processes; calls under way fail. */
   close(): Promise<void>
-}
-
-/** For whom something runs. */
-export interface Run {
-  /** The database: the places are shared out fairly between owners. */
-  readonly owner: string
-  readonly signal?: AbortSignal | undefined
 }
 
 /** A design document whose functions are called. */

@@ -2,7 +2,7 @@
  * The ordered store under everything: byte keys in memcmp order, frozen snapshots, atomic and durable commits. Nothing
  * above this folder knows which engine is underneath; every answer comes as a promise, one a page and never one a row.
  */
-import type { PackedRows, Put } from './row.ts'
+import type { PackedRows, Put } from './rows/row.ts'
 
 /** Holds many named stores. A name is any text; the engine decides how it is kept. */
 export interface StorageEngine {

@@ -3,8 +3,8 @@
  * started again finds them here; what it does not ask for is let go once it is ready.
  */
 import type { SendHandle } from 'node:child_process'
-import type { ListeningAddress } from '../http/listening-sockets.ts'
-import type { FolderLock, TakeLease } from '../storage/folder-lock.ts'
+import type { ListeningAddress } from '../http/listeners/listening-sockets.ts'
+import type { FolderLock, TakeLease } from '../storage/files/folder-lock.ts'
 import { closeHandle } from './socket-handle.ts'
 
 interface KeptSocket {

@@ -1,16 +1,16 @@
 /** Authentication for tests of this folder: settings, databases and requests that are easily written down. */
 import { onTestFinished } from 'vitest'
 import { Auth } from '../../src/auth/auth.ts'
-import type { AuthRequest } from '../../src/auth/auth-request.ts'
 import type { ChangedSetting, SettingSource } from '../../src/auth/auth-settings.ts'
-import { AllOrNothingError } from '../../src/database/all-or-nothing.ts'
+import type { AuthRequest } from '../../src/auth/identity/auth-request.ts'
 import type { Database } from '../../src/database/database.ts'
 import { Databases } from '../../src/database/databases.ts'
 import type { UserContext } from '../../src/database/user-context.ts'
+import { AllOrNothingError } from '../../src/database/writing/all-or-nothing.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
-import { type Log, silentLog } from '../../src/runtime/log.ts'
+import { type Log, silentLog } from '../../src/runtime/log/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
-import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { put } from '../database/test-database.ts'
 
 export type Settings = Record<string, Record<string, string>>

@@ -1,11 +1,11 @@
 import { describe, expect, it, vi } from 'vitest'
 import { AuthSettings } from '../../src/auth/auth-settings.ts'
-import { delayOf, LoginThrottle } from '../../src/auth/login-throttle.ts'
-import { LoginWork } from '../../src/auth/login-work.ts'
-import { hashUserPassword, userPasswordHash } from '../../src/auth/passwords.ts'
-import { RecentMap } from '../../src/auth/recent-map.ts'
-import { Turns } from '../../src/auth/turns.ts'
-import { VerifiedPasswords } from '../../src/auth/verified-passwords.ts'
+import { delayOf, LoginThrottle } from '../../src/auth/passwords/login-throttle.ts'
+import { LoginWork } from '../../src/auth/passwords/login-work.ts'
+import { hashUserPassword, userPasswordHash } from '../../src/auth/passwords/passwords.ts'
+import { Turns } from '../../src/auth/passwords/turns.ts'
+import { VerifiedPasswords } from '../../src/auth/passwords/verified-passwords.ts'
+import { RecentMap } from '../../src/auth/users/recent-map.ts'
 import { TestClock, TestSettings } from './test-auth.ts'
 
 describe('the delay of wrong passwords', () => {

@@ -4,10 +4,10 @@
  */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DataFolder } from '../../src/storage/data-folder.ts'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { DataFolder } from '../../src/storage/files/data-folder.ts'
+import { isDigest, stemOf } from '../../src/storage/files/store-file.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import type { Snapshot, StorageEngine } from '../../src/storage/store.ts'
-import { isDigest, stemOf } from '../../src/storage/store-file.ts'
 import { readAll } from '../storage/model.ts'
 import type { ExpectedStore, ExpectedStores } from './expectations.ts'
 import { commitsIn, stateAfter } from './workload.ts'

@@ -3,8 +3,8 @@
  * over. Every problem is a sentence; none means that all that was promised is there, and nothing is half there.
  */
 import { setTimeout as pause } from 'node:timers/promises'
-import { DataFolder } from '../../src/storage/data-folder.ts'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { DataFolder } from '../../src/storage/files/data-folder.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { checkContents } from '../database/check-database.ts'
 import { DatabaseContents } from '../database/database-contents.ts'
 import { Client, type DatabaseInformation } from '../support/client.ts'

@@ -1,7 +1,7 @@
 /** A store whose commits are acknowledged without a flush: what the power-cut test must notice. */
-import { LmdbEnvironment } from '../../src/storage/lmdb-environment.ts'
-import { LmdbStore } from '../../src/storage/lmdb-store.ts'
-import { OpenFiles } from '../../src/storage/open-files.ts'
+import { LmdbEnvironment } from '../../src/storage/lmdb/lmdb-environment.ts'
+import { LmdbStore } from '../../src/storage/lmdb/lmdb-store.ts'
+import { OpenFiles } from '../../src/storage/lmdb/open-files.ts'
 import type { Store } from '../../src/storage/store.ts'
 
 export function unflushedStore(name: string, path: string): Store {

@@ -4,10 +4,10 @@
  */
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { DataFolder } from '../../src/storage/data-folder.ts'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { DataFolder } from '../../src/storage/files/data-folder.ts'
+import { stemOf } from '../../src/storage/files/store-file.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import type { Changes, CommitOutcome, StorageEngine, Store } from '../../src/storage/store.ts'
-import { stemOf } from '../../src/storage/store-file.ts'
 import { acknowledge } from './acknowledgements.ts'
 import { storesFolder } from './check-folder.ts'
 import { commitsOfLife, writerOfLife } from './expectations.ts'

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { decodeChange } from '../../src/database/change-row.ts'
 import type { Database } from '../../src/database/database.ts'
-import { type DatabaseState, decodeState, encodeState } from '../../src/database/database-state.ts'
-import { decodeRecord } from '../../src/database/document-record.ts'
+import { decodeChange } from '../../src/database/layout/change-row.ts'
+import { type DatabaseState, decodeState, encodeState } from '../../src/database/layout/database-state.ts'
+import { decodeRecord } from '../../src/database/layout/document-record.ts'
 import {
   attachmentKey,
   bodyKey,
@@ -14,9 +14,9 @@ import {
   RANK_PREFIX,
   STATE_KEY,
   treeKey,
-} from '../../src/database/keys.ts'
-import { decodeTree, encodeTree } from '../../src/document/tree-codec.ts'
-import { withLeafBodiesOnly } from '../../src/document/tree-pruning.ts'
+} from '../../src/database/layout/keys.ts'
+import { decodeTree, encodeTree } from '../../src/document/tree/tree-codec.ts'
+import { withLeafBodiesOnly } from '../../src/document/tree/tree-pruning.ts'
 import type { Changes, Snapshot, Store } from '../../src/storage/store.ts'
 import { checkDatabase } from './check-database.ts'
 import { encodeChange, encodeRecord } from './encoded-rows.ts'

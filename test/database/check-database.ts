@@ -3,13 +3,13 @@
  * numbers say the same thing several times over, and must agree. Every disagreement is a sentence; none means that the
  * database is whole.
  */
-import type { ChangeRow } from '../../src/database/change-row.ts'
-import type { DatabaseState } from '../../src/database/database-state.ts'
-import { type DocumentRecord, weightOfRecord } from '../../src/database/document-record.ts'
-import { DOCUMENT_PREFIX, RANK_PREFIX } from '../../src/database/keys.ts'
-import { sizeOfBody } from '../../src/database/stored-body.ts'
-import type { RevisionTree } from '../../src/document/revision-tree.ts'
-import { leavesBestFirst, winner } from '../../src/document/winner.ts'
+import type { ChangeRow } from '../../src/database/layout/change-row.ts'
+import type { DatabaseState } from '../../src/database/layout/database-state.ts'
+import { type DocumentRecord, weightOfRecord } from '../../src/database/layout/document-record.ts'
+import { DOCUMENT_PREFIX, RANK_PREFIX } from '../../src/database/layout/keys.ts'
+import { sizeOfBody } from '../../src/database/layout/stored-body.ts'
+import { leavesBestFirst, winner } from '../../src/document/revisions/winner.ts'
+import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
 import { RankTree } from '../../src/storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../src/storage/store.ts'
 import { DatabaseContents } from './database-contents.ts'

@@ -2,9 +2,9 @@
  * Everything that the store of a database holds, row by row, in plain maps. Reads what is there without trusting any of
  * it: a row that cannot be understood is a fault, told in a sentence.
  */
-import { type ChangeRow, decodeChange } from '../../src/database/change-row.ts'
-import { type DatabaseState, decodeState } from '../../src/database/database-state.ts'
-import { type DocumentRecord, decodeRecord } from '../../src/database/document-record.ts'
+import { type ChangeRow, decodeChange } from '../../src/database/layout/change-row.ts'
+import { type DatabaseState, decodeState } from '../../src/database/layout/database-state.ts'
+import { type DocumentRecord, decodeRecord } from '../../src/database/layout/document-record.ts'
 import {
   ATTACHMENT_PREFIX,
   bodyKey,
@@ -20,11 +20,11 @@ import {
   STATE_KEY,
   sequenceOfChangeKey,
   treeKey,
-} from '../../src/database/keys.ts'
-import { decodeLocal, type LocalDocument } from '../../src/database/local-document.ts'
-import { decodeBody, type StoredBody } from '../../src/database/stored-body.ts'
-import type { RevisionTree } from '../../src/document/revision-tree.ts'
-import { decodeTree } from '../../src/document/tree-codec.ts'
+} from '../../src/database/layout/keys.ts'
+import { decodeLocal, type LocalDocument } from '../../src/database/layout/local-document.ts'
+import { decodeBody, type StoredBody } from '../../src/database/layout/stored-body.ts'
+import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
+import { decodeTree } from '../../src/document/tree/tree-codec.ts'
 import type { KeyRange, Page, Snapshot } from '../../src/storage/store.ts'
 
 export class DatabaseContents {

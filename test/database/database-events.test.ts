@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { DatabaseEvent } from '../../src/database/database-event.ts'
 import { Databases } from '../../src/database/databases.ts'
-import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { put, surroundings } from './test-database.ts'
 
 async function followed() {

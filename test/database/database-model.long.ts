@@ -1,6 +1,6 @@
 import { describe, it } from 'vitest'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
-import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { compareWithNaive } from './compare-with-naive.ts'
 

@@ -1,10 +1,10 @@
 /** Values of rows as the writer would store them, for stores that are made by hand. */
-import { addChange, type ChangeRow } from '../../src/database/change-row.ts'
-import { addRecord, type DocumentRecord } from '../../src/database/document-record.ts'
-import { documentKey } from '../../src/database/keys.ts'
-import { addBody, type StoredBody } from '../../src/database/stored-body.ts'
-import type { RevisionTree } from '../../src/document/revision-tree.ts'
-import { PackedRowsWriter, packedValue } from '../../src/storage/packed-rows.ts'
+import { addChange, type ChangeRow } from '../../src/database/layout/change-row.ts'
+import { addRecord, type DocumentRecord } from '../../src/database/layout/document-record.ts'
+import { documentKey } from '../../src/database/layout/keys.ts'
+import { addBody, type StoredBody } from '../../src/database/layout/stored-body.ts'
+import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
+import { PackedRowsWriter, packedValue } from '../../src/storage/rows/packed-rows.ts'
 
 export function encodeRecord(record: DocumentRecord & { readonly tree: RevisionTree }): {
   readonly record: Buffer

@@ -1,8 +1,8 @@
 /** A write that is on disk is a write, whatever those do who are told of it. */
 import { expect, it } from 'vitest'
 import { Database } from '../../src/database/database.ts'
-import { silentLog } from '../../src/runtime/log.ts'
-import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { silentLog } from '../../src/runtime/log/log.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { put, surroundings, written } from './test-database.ts'
 
 function fail(): never {

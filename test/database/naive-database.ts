@@ -2,9 +2,9 @@
  * A database as one would explain it: documents are plain objects that keep every revision with its parent. Slow, and
  * with nothing in common with the real one but the way in which revision ids are made.
  */
-import type { DocumentEdit, LocalEdit } from '../../src/database/edit.ts'
-import { newRevision } from '../../src/document/new-revision.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId } from '../../src/document/revision-id.ts'
+import type { DocumentEdit, LocalEdit } from '../../src/database/writing/edit.ts'
+import { newRevision } from '../../src/document/revisions/new-revision.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId } from '../../src/document/revisions/revision-id.ts'
 
 export interface NaiveRevision {
   parent: RevisionId | undefined

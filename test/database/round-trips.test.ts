@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import type { DatabaseView } from '../../src/database/database-view.ts'
-import { openDocument, openRevision } from '../../src/database/open-document.ts'
-import type { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { openDocument, openRevision } from '../../src/database/reading/open-document.ts'
+import type { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { memoryDatabase, put, remove, replicated, written } from './test-database.ts'
 
 /** Each costs the way to another machine where the store lies there. */

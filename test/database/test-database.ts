@@ -1,13 +1,13 @@
 /** Databases for tests of this folder: on either engine, with edits that are easily written down. */
 import { Database, type DatabaseSurroundings } from '../../src/database/database.ts'
-import type { EditOutcome, LocalEdit, NewRevisionEdit, ReplicatedEdit } from '../../src/database/edit.ts'
-import { EMPTY_BODY_TERM } from '../../src/document/new-revision.ts'
-import { parseRevision, type RevisionId, type RevisionPath } from '../../src/document/revision-id.ts'
-import { scanDocument } from '../../src/encoding/json-text.ts'
+import type { EditOutcome, LocalEdit, NewRevisionEdit, ReplicatedEdit } from '../../src/database/writing/edit.ts'
+import { EMPTY_BODY_TERM } from '../../src/document/revisions/new-revision.ts'
+import { parseRevision, type RevisionId, type RevisionPath } from '../../src/document/revisions/revision-id.ts'
+import { scanDocument } from '../../src/encoding/json/json-text.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { type Log, silentLog } from '../../src/runtime/log.ts'
+import { type Log, silentLog } from '../../src/runtime/log/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
-import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import type { Store } from '../../src/storage/store.ts'
 
 export function surroundings(log: Log = silentLog): DatabaseSurroundings {

@@ -1,8 +1,8 @@
 /** Stretches of deleted documents: listings pass over them in a few steps, and miss nothing on the way. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type AllDocumentsQuery, listRange } from '../../src/database/all-documents.ts'
 import type { Database } from '../../src/database/database.ts'
+import { type AllDocumentsQuery, listRange } from '../../src/database/listing/all-documents.ts'
 import { textsOf } from '../../src/views/query/row-block.ts'
 import { memoryDatabase, put, replicated, written } from './test-database.ts'
 

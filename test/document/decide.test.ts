@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Decision, decide, type Edit, type Written } from '../../src/document/decide.ts'
-import { EMPTY_BODY_TERM } from '../../src/document/new-revision.ts'
-import { parseRevision, type RevisionId } from '../../src/document/revision-id.ts'
-import type { RevisionTree } from '../../src/document/revision-tree.ts'
-import { leavesBestFirst } from '../../src/document/winner.ts'
-import { scanDocument } from '../../src/encoding/json-text.ts'
+import { EMPTY_BODY_TERM } from '../../src/document/revisions/new-revision.ts'
+import { parseRevision, type RevisionId } from '../../src/document/revisions/revision-id.ts'
+import { leavesBestFirst } from '../../src/document/revisions/winner.ts'
+import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
+import { scanDocument } from '../../src/encoding/json/json-text.ts'
 import { arbitraryWholeHistories, edges, pathOf } from './forest.ts'
 
 const LIMIT = 1000

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { parseDocument, readDocument, replicatedPath } from '../../src/document/document-fields.ts'
 import { parseDocumentId } from '../../src/document/document-id.ts'
-import { JsonReader, JsonTextError } from '../../src/encoding/json-text.ts'
+import { JsonReader, JsonTextError } from '../../src/encoding/json/json-text.ts'
 
 describe('the fields of a document', () => {
   it('are none in a plain one', () => {

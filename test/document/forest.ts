@@ -1,10 +1,10 @@
 /** Made-up histories for the tests of revision trees, and what is compared of a tree. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { NO_PARENT, type StoredBody } from '../../src/document/branch.ts'
-import { formatRevision, type RevisionId, type RevisionPath } from '../../src/document/revision-id.ts'
-import type { RevisionTree } from '../../src/document/revision-tree.ts'
-import { graft } from '../../src/document/tree-growth.ts'
+import { formatRevision, type RevisionId, type RevisionPath } from '../../src/document/revisions/revision-id.ts'
+import { NO_PARENT, type StoredBody } from '../../src/document/tree/branch.ts'
+import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
+import { graft } from '../../src/document/tree/tree-growth.ts'
 
 /** A path as a replica would send it, and the body of its newest revision. */
 export interface Sent {

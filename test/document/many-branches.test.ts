@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { RevisionId, RevisionPath } from '../../src/document/revision-id.ts'
-import { RevisionTree } from '../../src/document/revision-tree.ts'
-import { extendLeaf, graft } from '../../src/document/tree-growth.ts'
-import { purge, stem } from '../../src/document/tree-pruning.ts'
-import { leavesBestFirst, winner } from '../../src/document/winner.ts'
+import type { RevisionId, RevisionPath } from '../../src/document/revisions/revision-id.ts'
+import { leavesBestFirst, winner } from '../../src/document/revisions/winner.ts'
+import { RevisionTree } from '../../src/document/tree/revision-tree.ts'
+import { extendLeaf, graft } from '../../src/document/tree/tree-growth.ts'
+import { purge, stem } from '../../src/document/tree/tree-pruning.ts'
 import { edges, expectSound, hexHash } from './forest.ts'
 
 /** What happens to a tree with many branches; numbers are taken modulo what there is. */

@@ -8,8 +8,8 @@ import {
   cldrVersion,
   compressedTable,
   ucaVersion,
-} from '../../src/encoding/collation-data.ts'
-import { CollationEncoder, collationKey } from '../../src/encoding/collation-key.ts'
+} from '../../src/encoding/collation/collation-data.ts'
+import { CollationEncoder, collationKey } from '../../src/encoding/collation/collation-key.ts'
 import { assigned, CollationTexts } from './collation-texts.ts'
 
 const collator = new Intl.Collator('en', { sensitivity: 'variant' })

@@ -1,5 +1,5 @@
 /** View order and raw order of two values, written straight from the rules: what keys are tested against. */
-import type { JsonValue } from '../../src/encoding/json-value.ts'
+import type { JsonValue } from '../../src/encoding/json/json-value.ts'
 
 type Comparison = (left: JsonValue, right: JsonValue) => number
 

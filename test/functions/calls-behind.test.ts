@@ -1,8 +1,8 @@
 /** Batches of one index that are put behind each other in a process: none has to suffer for another. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { MapProgram, MappedBatch } from '../../src/functions/functions.ts'
-import { SandboxPool } from '../../src/functions/sandbox-pool.ts'
-import { silentLog } from '../../src/runtime/log.ts'
+import { SandboxPool } from '../../src/functions/sandbox/sandbox-pool.ts'
+import { silentLog } from '../../src/runtime/log/log.ts'
 import { sandboxPids } from './sandbox-pids.ts'
 import { functionsOfTest, mapsOf, rowsOf, type TestFunctions } from './test-functions.ts'
 

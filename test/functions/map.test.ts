@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, describe, expect, it } from 'vitest'
-import { CollationEncoder } from '../../src/encoding/collation-key.ts'
-import type { JsonValue } from '../../src/encoding/json-value.ts'
+import { CollationEncoder } from '../../src/encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../src/encoding/json/json-value.ts'
 import { MAPPED_FIELDS } from '../../src/functions/functions.ts'
 import { emittedBy, mapsOf, rowsOf, run, testFunctions } from './test-functions.ts'
 

@@ -9,7 +9,7 @@ import {
   type MapProgram,
   type MappedBatch,
 } from '../../src/functions/functions.ts'
-import { type Log, silentLog } from '../../src/runtime/log.ts'
+import { type Log, silentLog } from '../../src/runtime/log/log.ts'
 
 export const run = { owner: 'test' }
 

@@ -3,9 +3,9 @@
  * is expected comes from the table alone, so a new route is asked from the day that it is there.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Who } from '../../src/http/operation-rights.ts'
-import { ANY_METHOD, type Operation, type Route } from '../../src/http/route.ts'
-import { routes } from '../../src/http/routes.ts'
+import type { Who } from '../../src/http/server/operation-rights.ts'
+import { ANY_METHOD, type Operation, type Route } from '../../src/http/server/route.ts'
+import { routes } from '../../src/http/server/routes.ts'
 import { createService, type Service } from '../../src/service.ts'
 import { Client, type Reply, type RequestOptions } from '../support/client.ts'
 import { type StoragePlace, storagePlace } from '../support/storage-place.ts'

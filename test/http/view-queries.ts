@@ -1,7 +1,7 @@
 /** Views of any documents, after any edits, asked anything: against the slow and obvious way to answer. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import type { JsonValue } from '../../src/encoding/json-value.ts'
+import type { JsonValue } from '../../src/encoding/json/json-value.ts'
 import type { TestDatabase } from '../support/client.ts'
 import { answerOf, json, putViews } from '../support/views.ts'
 import { type NaiveParameters, type NaiveRow, type NaiveView, naiveQuery } from '../views/query/naive-query.ts'

@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { CommitFailedError, StoreGoneError } from '../../src/storage/storage-error.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 

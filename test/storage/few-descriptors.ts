@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { closeSync, openSync } from 'node:fs'
 import { devNull } from 'node:os'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { NoDescriptorsError } from '../../src/storage/storage-error.ts'
 
 async function checkFewDescriptors(folder: string): Promise<void> {

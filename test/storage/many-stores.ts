@@ -9,7 +9,7 @@ import { readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { allDbs } from 'lmdb'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 
 export interface Part {
   readonly part: string

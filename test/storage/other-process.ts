@@ -8,7 +8,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { LmdbEnvironment } from '../../src/storage/lmdb-environment.ts'
+import { LmdbEnvironment } from '../../src/storage/lmdb/lmdb-environment.ts'
 
 export const GROWN_ROWS = 6000
 export const ROW_BYTES = 4000

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, it } from 'vitest'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 it('is stale when another process has committed since, whatever this one wrote last', async () => {
@@ -15,7 +15,7 @@ it('is stale when another process has committed since, whatever this one wrote l
     using snapshot = store.snapshot()
     const expected = await snapshot.version()
     const source = `
-      import { LmdbEngine } from ${JSON.stringify(resolve(import.meta.dirname, '../../src/storage/lmdb-engine.ts'))}
+      import { LmdbEngine } from ${JSON.stringify(resolve(import.meta.dirname, '../../src/storage/lmdb/lmdb-engine.ts'))}
       const engine = await LmdbEngine.open({ folder: ${JSON.stringify(folder)} })
       const store = await engine.open('test')
       await store.commit({ puts: [[Buffer.from('a'), Buffer.from('2')]] })

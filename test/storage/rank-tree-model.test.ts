@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { LmdbEngine } from '../../src/storage/lmdb-engine.ts'
-import { CUT_KEY_BYTES, storedKey } from '../../src/storage/long-key.ts'
-import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import {
   type RangePart,
   RankTree,
@@ -14,7 +13,8 @@ import {
   type Reducer,
   type RowChange,
 } from '../../src/storage/rank-tree/rank-tree.ts'
-import type { Put } from '../../src/storage/row.ts'
+import { CUT_KEY_BYTES, storedKey } from '../../src/storage/rows/long-key.ts'
+import type { Put } from '../../src/storage/rows/row.ts'
 import type { Snapshot, StorageEngine, Store } from '../../src/storage/store.ts'
 import { asText, readAll } from './model.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { MemoryEngine } from '../../src/storage/memory-engine.ts'
+import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { RankTree, type RowChange } from '../../src/storage/rank-tree/rank-tree.ts'
 import type { KeyRange, Snapshot, Store } from '../../src/storage/store.ts'
 

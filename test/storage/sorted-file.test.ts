@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { LMDB_PAGE_BYTES } from '../../src/storage/file-check/page-layout.ts'
-import { LmdbEnvironment } from '../../src/storage/lmdb-environment.ts'
-import { packedRows } from '../../src/storage/packed-rows.ts'
-import type { Put } from '../../src/storage/row.ts'
+import { LmdbEnvironment } from '../../src/storage/lmdb/lmdb-environment.ts'
+import type { WriteTarget } from '../../src/storage/lmdb/write-target.ts'
+import { packedRows } from '../../src/storage/rows/packed-rows.ts'
+import type { Put } from '../../src/storage/rows/row.ts'
 import { SortedFile } from '../../src/storage/sorted-file/sorted-file.ts'
-import type { WriteTarget } from '../../src/storage/write-target.ts'
 
 const KEY_LIMIT_BYTES = 2000
 

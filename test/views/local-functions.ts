@@ -1,6 +1,7 @@
 /** User functions run right here, without a sandbox: quick, and they count what is asked of them. */
-import { EmittedRows } from '../../src/functions/emitted-rows.ts'
+
 import type { Functions, MapProgram, ReduceInput, ReduceProgram } from '../../src/functions/functions.ts'
+import { EmittedRows } from '../../src/functions/sandbox/emitted-rows.ts'
 
 type Emit = (key: unknown, value?: unknown) => void
 

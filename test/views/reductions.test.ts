@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { JsonValue } from '../../src/encoding/json-value.ts'
-import { encodeRow, StoredRow } from '../../src/views/index-layout.ts'
+import type { JsonValue } from '../../src/encoding/json/json-value.ts'
+import { encodeRow, StoredRow } from '../../src/views/layout/index-layout.ts'
 import { namedReduction } from '../../src/views/reductions/named-reduction.ts'
 import { LocalFunctions } from './local-functions.ts'
 

@@ -3,8 +3,8 @@
  * no socket and no clock; the server watches it and ends it.
  */
 import assert from 'node:assert/strict'
-import { closeInheritedDescriptors } from '../../runtime/inherited-descriptors.ts'
-import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../frame.ts'
+import { closeInheritedDescriptors } from '../../runtime/processes/inherited-descriptors.ts'
+import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../sandbox/frame.ts'
 import { MARKS } from './marks.ts'
 import { receive, send, sendText } from './pipe.ts'
 import { Program, type ProgramText } from './program.ts'

@@ -2,9 +2,9 @@
  * Rows that map functions gave, as text of the isolate, turned into the bytes of a `MappedBatch`: sort key, key, value, row
  * after row. Whether the text is what it should be is checked here, since user code had its hands on it.
  */
-import { ByteSink } from '../../encoding/byte-sink.ts'
-import { type Collation, CollationEncoder } from '../../encoding/collation-key.ts'
-import { endOfValue } from '../../encoding/plain-key-writer.ts'
+import { ByteSink } from '../../encoding/bytes/byte-sink.ts'
+import { type Collation, CollationEncoder } from '../../encoding/collation/collation-key.ts'
+import { endOfValue } from '../../encoding/collation/plain-key-writer.ts'
 import { MAPPED_FIELDS } from '../functions.ts'
 
 /** Called with the number of a document where a function gave what cannot be sorted: it has given nothing then. */

@@ -4,7 +4,7 @@
  * the pipes non-blocking.
  */
 import { readSync, writeSync, writevSync } from 'node:fs'
-import { type Frame, frameHeader, HEADER_BYTES } from '../frame.ts'
+import { type Frame, frameHeader, HEADER_BYTES } from '../sandbox/frame.ts'
 
 const INPUT = 0
 const OUTPUT = 1

@@ -1,6 +1,6 @@
 /** A program in its isolate: what one design document, index or reduce function is, and nothing of any other. */
 import type ivm from 'isolated-vm'
-import type { Collation } from '../../encoding/collation-key.ts'
+import type { Collation } from '../../encoding/collation/collation-key.ts'
 import { isolates } from './isolates.ts'
 import { MappedRows } from './mapped-rows.ts'
 import { MARKS } from './marks.ts'

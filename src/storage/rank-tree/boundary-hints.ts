@@ -3,7 +3,7 @@
  * does no harm: who follows it reads the node, which names the boundary after it, and so sees in its own snapshot
  * whether the hint is right. Nothing has to be told to the hints when a tree changes, in this process or another.
  */
-import { compareBytes } from '../../encoding/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import { SENTINEL } from './tree-item.ts'
 
 /** Of one level: some megabytes at most. When there are more they are forgotten, and learned anew where work is. */

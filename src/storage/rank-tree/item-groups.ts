@@ -1,6 +1,6 @@
 /** Pure work on runs of items: merging changes into them, and cutting them where the next level has a boundary. */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import type { Group, Item, ItemChange } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'
 

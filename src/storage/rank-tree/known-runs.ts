@@ -3,7 +3,7 @@
  * of one state of the store and forgotten when a newer one is read, so whoever counts often in a store that does not
  * change reads few nodes.
  */
-import { compareBytes } from '../../encoding/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import type { Item } from './tree-item.ts'
 
 /** Of all levels together: about a megabyte. The upper levels, which every count goes through, are far fewer. */

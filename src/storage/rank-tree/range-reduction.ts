@@ -1,5 +1,5 @@
 /** What a range of rows has to be reduced from: reductions of nodes, which mostly are known, and the rows at its ends. */
-import { compareBytes } from '../../encoding/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import type { CountedNode } from './known-runs.ts'
 import type { NodeSpan } from './range-cover.ts'
 import { coverRange, isRowSpan } from './range-cover.ts'

@@ -9,8 +9,8 @@
  * byte.
  */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/byte-order.ts'
-import type { Put } from '../row.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import type { Put } from '../rows/row.ts'
 import type { KeyRange, Snapshot } from '../store.ts'
 import { BoundaryHints } from './boundary-hints.ts'
 import { KnownRuns } from './known-runs.ts'

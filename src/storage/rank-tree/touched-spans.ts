@@ -10,7 +10,7 @@
  * in few nodes up there, and where the hints do not know them, all nodes of an interval are read with one page.
  */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import type { Run } from './item-groups.ts'
 import { type Item, SENTINEL } from './tree-item.ts'
 import type { TreeLayout } from './tree-layout.ts'

@@ -2,7 +2,7 @@
  * Makes the nodes for rows that come in key order, without reading any: for first builds, and to hold a tree against
  * what it ought to be. It keeps what has come since the last `drain` and one open group a level, never the whole.
  */
-import type { Put } from '../row.ts'
+import type { Put } from '../rows/row.ts'
 import { PlacedRow } from './placed-row.ts'
 import { type Reducer, summarise } from './summary.ts'
 import { encodeNode, type Group, type Item, NO_VALUE, SENTINEL } from './tree-item.ts'

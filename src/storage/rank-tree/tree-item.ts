@@ -2,7 +2,7 @@
  * What a level of the tree is made of. The items of level 0 are the rows themselves, those of a higher level its
  * nodes; an interval of level L + 1 is a run of items of level L, so one code serves all levels.
  */
-import { VarintReader, writeVarint } from '../../encoding/varint.ts'
+import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
 
 export interface Item {
   /** A row's key without its prefix, or the boundary at which a node begins; empty for a sentinel. */

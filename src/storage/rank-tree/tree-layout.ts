@@ -4,7 +4,7 @@
  * bits of its salted hash are zero, so the shape follows from the keys alone, whatever the order they came in.
  */
 import assert from 'node:assert/strict'
-import { CUT_KEY_BYTES } from '../long-key.ts'
+import { CUT_KEY_BYTES } from '../rows/long-key.ts'
 import type { KeyRange } from '../store.ts'
 import { PlacedRow } from './placed-row.ts'
 import { SaltedHash } from './salted-hash.ts'

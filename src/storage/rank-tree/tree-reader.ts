@@ -3,7 +3,7 @@
  * other. A boundary at or before a key is found with a plain read where the hints are right, and with a page of one
  * row, read backwards, where they are not: that takes ten times as long.
  */
-import { compareBytes } from '../../encoding/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import { type KeyRange, PAGE_ROWS, type Page, type Snapshot } from '../store.ts'
 import type { BoundaryHints } from './boundary-hints.ts'
 import type { Run } from './item-groups.ts'

@@ -4,8 +4,8 @@
  * their boundaries are moved by a difference; everything else is made again out of what it stands for.
  */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/byte-order.ts'
-import type { Put } from '../row.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import type { Put } from '../rows/row.ts'
 import { cut, merge } from './item-groups.ts'
 import { type Reducer, summarise } from './summary.ts'
 import type { Span } from './touched-spans.ts'

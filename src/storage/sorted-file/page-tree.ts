@@ -1,7 +1,7 @@
 /** The branches above the leaves of a file, from the lowest level to the root, which is the last one written. */
 import { LMDB_PAGE_BYTES, PAGE_HEADER_BYTES, PAGE_KIND, PLACE_BYTES } from '../file-check/page-layout.ts'
-import { PackedRowsWriter, packedKey } from '../packed-rows.ts'
-import type { PackedRows } from '../row.ts'
+import { PackedRowsWriter, packedKey } from '../rows/packed-rows.ts'
+import type { PackedRows } from '../rows/row.ts'
 import { FilledPage, nodeBytes } from './lmdb-page.ts'
 import type { PageOutput } from './page-output.ts'
 

@@ -4,8 +4,8 @@
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import { META_PAGES } from '../file-check/meta-page.ts'
-import { PackedRowsWriter } from '../packed-rows.ts'
-import type { PackedRows } from '../row.ts'
+import { PackedRowsWriter } from '../rows/packed-rows.ts'
+import type { PackedRows } from '../rows/row.ts'
 import { completeBeginning, readBeginning } from './file-beginning.ts'
 import { PageOutput, writeWhole } from './page-output.ts'
 import { writeTree } from './page-tree.ts'

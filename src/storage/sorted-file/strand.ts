@@ -9,7 +9,7 @@ import {
   PAGE_HEADER_BYTES,
   PAGE_KIND,
 } from '../file-check/page-layout.ts'
-import { PackedRowsWriter } from '../packed-rows.ts'
+import { PackedRowsWriter } from '../rows/packed-rows.ts'
 import { FIRST_TRANSACTION, FilledPage, LARGEST_NODE_BYTES, nodeBytes, writeOverflowHeader } from './lmdb-page.ts'
 import type { PageOutput } from './page-output.ts'
 import { addChild } from './page-tree.ts'

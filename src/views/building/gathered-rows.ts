@@ -2,10 +2,9 @@
  * Rows of an index that wait to be sorted, as they will be stored, and which document made which. All lie in one block:
  * hundreds of thousands of them are no load for the garbage collector.
  */
-import { PackedRowsWriter } from '../../storage/packed-rows.ts'
-import type { PackedRows } from '../../storage/row.ts'
-import type { ChangedDocument } from '../changed-document.ts'
-import { documentRowsBytes, writeDocumentRows } from '../document-rows.ts'
+import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
+import type { PackedRows } from '../../storage/rows/row.ts'
+import { documentRowsBytes, writeDocumentRows } from '../layout/document-rows.ts'
 import {
   documentKeyBytes,
   escapeId,
@@ -14,8 +13,9 @@ import {
   writeDocumentKey,
   writeRow,
   writeRowKey,
-} from '../index-layout.ts'
-import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../mapped-documents.ts'
+} from '../layout/index-layout.ts'
+import type { ChangedDocument } from '../updating/changed-document.ts'
+import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../updating/mapped-documents.ts'
 import { keyOrder } from './key-order.ts'
 import { PORTION_BYTES, PORTION_ROWS } from './portion-limits.ts'
 

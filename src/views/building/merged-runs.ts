@@ -2,10 +2,10 @@
  * Sorted runs merged into one, in the order of their keys. A document may have changed between two runs: then what the
  * older one holds of it is left out.
  */
-import { compareKeys, PackedRowsWriter, packedKey, packedValue } from '../../storage/packed-rows.ts'
-import type { PackedRows } from '../../storage/row.ts'
-import { decodeDocumentRows } from '../document-rows.ts'
-import { escapeId, idOfDocumentKey, rowKeyOf } from '../index-layout.ts'
+import { compareKeys, PackedRowsWriter, packedKey, packedValue } from '../../storage/rows/packed-rows.ts'
+import type { PackedRows } from '../../storage/rows/row.ts'
+import { decodeDocumentRows } from '../layout/document-rows.ts'
+import { escapeId, idOfDocumentKey, rowKeyOf } from '../layout/index-layout.ts'
 import { PORTION_BYTES, PORTION_ROWS } from './portion-limits.ts'
 import type { SortedRun } from './sorted-runs.ts'
 

@@ -2,7 +2,7 @@
  * Where a first build keeps the rows that it has sorted so far, run by run. A run tells which sequences of the database it
  * covers: what was kept before a crash need not be mapped again.
  */
-import type { PackedRows } from '../../storage/row.ts'
+import type { PackedRows } from '../../storage/rows/row.ts'
 import type { GatheredRows } from './gathered-rows.ts'
 
 /** Rows in the order of their keys, of documents whose last change lies after `since` and not after `through`. */

@@ -1,11 +1,11 @@
 /** What the server and the processes that work on its indexes tell each other. */
 import { RequestError } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
-import type { MessageLevel } from '../../runtime/log.ts'
+import type { MessageLevel } from '../../runtime/log/log.ts'
 import { CommitFailedError, FileDamagedError, StoreGoneError } from '../../storage/storage-error.ts'
+import type { ViewDesign } from '../design/view-design.ts'
 import { ReductionError } from '../reductions/reduction-error.ts'
-import type { UpdateProgress } from '../update-request.ts'
-import type { ViewDesign } from '../view-design.ts'
+import type { UpdateProgress } from '../updating/update-request.ts'
 
 /** What a process is told first. */
 export interface ProcessBeginning {

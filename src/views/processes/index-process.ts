@@ -3,8 +3,8 @@
  * work. It ends when the channel to its server closes, and takes its sandbox processes with it.
  */
 import { flushCompileCache } from 'node:module'
-import { startSpareSandbox } from '../../functions/sandbox-start.ts'
-import { closeInheritedDescriptors } from '../../runtime/inherited-descriptors.ts'
+import { startSpareSandbox } from '../../functions/sandbox/sandbox-start.ts'
+import { closeInheritedDescriptors } from '../../runtime/processes/inherited-descriptors.ts'
 import type { FromProcess, ToProcess } from './index-message.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
@@ -22,7 +22,7 @@ if (process.argv.includes(WITH_SANDBOX)) startSpareSandbox()
 // Meanwhile messages wait in the channel.
 const [{ IndexWork }, { holdTenancy }] = await Promise.all([
   import('./index-work.ts'),
-  import('../../storage/tenancy-lock.ts'),
+  import('../../storage/leases/tenancy-lock.ts'),
 ])
 
 let work: InstanceType<typeof IndexWork> | undefined

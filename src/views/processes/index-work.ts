@@ -3,15 +3,15 @@
  * functions, and reports how far it is. Runs inside of the process.
  */
 import { DatabaseView } from '../../database/database-view.ts'
-import { IDENTITY_KEY } from '../../database/keys.ts'
+import { IDENTITY_KEY } from '../../database/layout/keys.ts'
 import { createFunctions } from '../../functions/create-functions.ts'
-import type { Log, MessageLevel } from '../../runtime/log.ts'
-import { type BorrowedStore, BorrowedStores } from '../../storage/borrowed-stores.ts'
+import type { Log, MessageLevel } from '../../runtime/log/log.ts'
+import { type BorrowedStore, BorrowedStores } from '../../storage/leases/borrowed-stores.ts'
 import { StoreGoneError } from '../../storage/storage-error.ts'
 import type { Store } from '../../storage/store.ts'
 import { RunFiles } from '../building/run-files.ts'
-import { updateIndex } from '../index-update.ts'
-import type { UpdateProgress } from '../update-request.ts'
+import { updateIndex } from '../updating/index-update.ts'
+import type { UpdateProgress } from '../updating/update-request.ts'
 import {
   decodeError,
   encodeError,

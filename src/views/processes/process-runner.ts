@@ -7,12 +7,12 @@
 import { availableParallelism } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { RequestError } from '../../document/request-error.ts'
-import { FairPlaces } from '../../functions/fair-places.ts'
-import type { Log } from '../../runtime/log.ts'
-import type { LmdbEngine } from '../../storage/lmdb-engine.ts'
-import type { IndexPlace, IndexRunner } from '../index-runner.ts'
-import type { UpdateProgress } from '../update-request.ts'
-import type { ViewDesign } from '../view-design.ts'
+import type { Log } from '../../runtime/log/log.ts'
+import { FairPlaces } from '../../runtime/queues/fair-places.ts'
+import type { LmdbEngine } from '../../storage/lmdb/lmdb-engine.ts'
+import type { ViewDesign } from '../design/view-design.ts'
+import type { IndexPlace, IndexRunner } from '../updating/index-runner.ts'
+import type { UpdateProgress } from '../updating/update-request.ts'
 import type { IndexJob, ProcessSettings } from './index-message.ts'
 import {
   type JobLeases,

@@ -3,9 +3,9 @@
  * gone, however that came. Whoever does not answer in time is killed.
  */
 import type { ChildProcess } from 'node:child_process'
-import type { Log } from '../../runtime/log.ts'
-import type { StoreLease } from '../../storage/store-leases.ts'
-import type { UpdateProgress } from '../update-request.ts'
+import type { Log } from '../../runtime/log/log.ts'
+import type { StoreLease } from '../../storage/leases/store-leases.ts'
+import type { UpdateProgress } from '../updating/update-request.ts'
 import {
   decodeError,
   encodeError,

@@ -3,9 +3,9 @@
  * values, which is more than collating equal: where a sort key stands for several values, the texts are compared.
  */
 import assert from 'node:assert/strict'
-import { type Collation, collationKey, rawCollationKey } from '../../encoding/collation-key.ts'
-import type { StoredRow } from '../index-layout.ts'
-import { sortKeyOfRow } from '../index-layout.ts'
+import { type Collation, collationKey, rawCollationKey } from '../../encoding/collation/collation-key.ts'
+import type { StoredRow } from '../layout/index-layout.ts'
+import { sortKeyOfRow } from '../layout/index-layout.ts'
 
 export type GroupLevel = number | 'exact'
 

@@ -1,9 +1,14 @@
 /** Ranges of keys as bytes: which rows of a view lie between two ends, whichever way they are read. */
 import { queryParseError } from '../../document/request-error.ts'
-import { type Collation, collationKey, deepestNesting, rawCollationKey } from '../../encoding/collation-key.ts'
-import type { JsonValue } from '../../encoding/json-value.ts'
+import {
+  type Collation,
+  collationKey,
+  deepestNesting,
+  rawCollationKey,
+} from '../../encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { KeyRange } from '../../storage/store.ts'
-import { endOfId, endOfKey, rowPrefix, startOfId } from '../index-layout.ts'
+import { endOfId, endOfKey, rowPrefix, startOfId } from '../layout/index-layout.ts'
 
 /** Keys of rows without their prefix: from `from` (inclusive) to `to` (exclusive); an absent bound is open. */
 export interface KeyBounds {

@@ -1,7 +1,7 @@
 /** Which document belongs to a row: its own, or the one that its value names by `_id`, `_rev` or both. */
-import { parseRevision, type RevisionId } from '../../document/revision-id.ts'
-import { isObject } from '../../encoding/json-value.ts'
-import type { StoredRow } from '../index-layout.ts'
+import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
+import type { StoredRow } from '../layout/index-layout.ts'
 
 export interface LinkedDocument {
   readonly id: string

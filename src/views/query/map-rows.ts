@@ -2,13 +2,13 @@
  * The rows of a view between bounds, or of several keys one after the other. Where they begin and how many lie before is
  * asked of the rank tree: skipping costs no more than starting there.
  */
-import type { JsonValue } from '../../encoding/json-value.ts'
-import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/long-key.ts'
-import { keysAlike, orderedPage } from '../../storage/ordered-page.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { PlaceInAll } from '../../storage/rank-tree/rank-tree.ts'
+import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/rows/long-key.ts'
+import { keysAlike, orderedPage } from '../../storage/snapshots/ordered-page.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
-import { ROW_PREFIX_BYTES, rowPrefix } from '../index-layout.ts'
-import type { OpenView } from '../open-index.ts'
+import { ROW_PREFIX_BYTES, rowPrefix } from '../layout/index-layout.ts'
+import type { OpenView } from '../reading/open-index.ts'
 import { boundsOf, boundsOfKey, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
 import type { QueryPlan } from './query-plan.ts'
 import { StoredRows } from './row-block.ts'

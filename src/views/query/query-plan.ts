@@ -4,8 +4,8 @@
  */
 
 import { queryParseError } from '../../document/request-error.ts'
-import { isJsonValue, type JsonValue } from '../../encoding/json-value.ts'
-import { digestOf } from '../../encoding/text-digest.ts'
+import { isJsonValue, type JsonValue } from '../../encoding/json/json-value.ts'
+import { digestOf } from '../../encoding/json/text-digest.ts'
 import {
   type GivenParameter,
   isParameter,

@@ -4,12 +4,12 @@
  * that are read for its end are where the next group begins, so a jump from group to group takes one read.
  */
 import assert from 'node:assert/strict'
-import { orderedPage } from '../../storage/ordered-page.ts'
 import { PlacedRow } from '../../storage/rank-tree/placed-row.ts'
 import type { RangePart, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
+import { orderedPage } from '../../storage/snapshots/ordered-page.ts'
 import type { Page } from '../../storage/store.ts'
-import { endOfKey, ROW_PREFIX_BYTES } from '../index-layout.ts'
-import type { OpenView, ViewReduction } from '../open-index.ts'
+import { endOfKey, ROW_PREFIX_BYTES } from '../layout/index-layout.ts'
+import type { OpenView, ViewReduction } from '../reading/open-index.ts'
 import { storedRow } from '../reductions/view-reducer.ts'
 import { GroupKey, type GroupLevel } from './group-key.ts'
 import { boundsOf, boundsOfKey, contains, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'

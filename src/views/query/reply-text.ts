@@ -1,5 +1,5 @@
 /** The text of an answer made of rows, in pieces of some ten kilobytes: whole in one piece where it is small. */
-import type { PieceableText, RowBlock, RowBytes } from '../../database/row-block.ts'
+import type { PieceableText, RowBlock, RowBytes } from '../../database/listing/row-block.ts'
 import type { RowQueryHead } from './row-query-head.ts'
 
 export async function* replyChunks(

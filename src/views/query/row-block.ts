@@ -1,7 +1,7 @@
 /** Rows of an answer as a page of the store has them, and the texts of rows in whatever form they are. */
-import type { RowBlock, RowBytes } from '../../database/row-block.ts'
+import type { RowBlock, RowBytes } from '../../database/listing/row-block.ts'
 import type { Page } from '../../storage/store.ts'
-import { lineStart, StoredRow } from '../index-layout.ts'
+import { lineStart, StoredRow } from '../layout/index-layout.ts'
 
 /** The JSON text of each row. */
 export async function textsOf(block: RowBlock): Promise<string[]> {

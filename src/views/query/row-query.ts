@@ -3,7 +3,7 @@
  * that state until it is released.
  */
 
-import type { RowBlock, RowBytes } from '../../database/row-block.ts'
+import type { RowBlock, RowBytes } from '../../database/listing/row-block.ts'
 import { replyChunks, wholeReply } from './reply-text.ts'
 import { textsOf } from './row-block.ts'
 import type { RowQueryHead } from './row-query-head.ts'

@@ -3,8 +3,8 @@
  * JSON values. They are taken one after the other, so that what comes later wins.
  */
 import { invalidJson, queryParseError, type RequestError } from '../../document/request-error.ts'
-import type { JsonValue } from '../../encoding/json-value.ts'
-import type { Freshness } from '../index-information.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import type { Freshness } from '../reading/index-information.ts'
 
 export interface ViewParameters {
   /** In the direction of reading. Undefined where the range has no such end. */

@@ -1,6 +1,7 @@
 /** A reduce function of the design document's own; a reduction is the JSON text that it gave. */
-import type { Functions, ReduceInput, ReduceProgram, Run } from '../../functions/functions.ts'
-import type { StoredRow } from '../index-layout.ts'
+import type { Functions, ReduceInput, ReduceProgram } from '../../functions/functions.ts'
+import type { Run } from '../../runtime/queues/run.ts'
+import type { StoredRow } from '../layout/index-layout.ts'
 import { type Reduction, textOf } from './reduction.ts'
 
 export function custom(functions: Functions, program: ReduceProgram, run: Run): Reduction {

@@ -1,7 +1,7 @@
 /** `_top_N` and `_bottom_N`: the N greatest, or least, different values in the order of keys. */
 import { RequestError } from '../../document/request-error.ts'
-import { collationKey } from '../../encoding/collation-key.ts'
-import type { JsonValue } from '../../encoding/json-value.ts'
+import { collationKey } from '../../encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
 import { type NativeReduction, textOf } from './reduction.ts'
 
 const LARGEST_RANKING = 100

@@ -2,7 +2,7 @@
  * A reduce function over the rows of a view. Reductions are bytes of its own form, kept in the nodes of the rank tree;
  * only the result of a query is JSON.
  */
-import type { StoredRow } from '../index-layout.ts'
+import type { StoredRow } from '../layout/index-layout.ts'
 
 export interface Reduction {
   /** One reduction a group, none of which is empty. Rows and reductions of a group come in key order. */

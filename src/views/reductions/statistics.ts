@@ -3,7 +3,7 @@
  * be such figures itself, of what somebody counted before.
  */
 import { RequestError } from '../../document/request-error.ts'
-import { isObject } from '../../encoding/json-value.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
 import { type NativeReduction, textOf } from './reduction.ts'
 
 /** In the order in which they are sent. */

@@ -3,8 +3,8 @@
  * list counts as a list of one.
  */
 import { RequestError } from '../../document/request-error.ts'
-import { isObject } from '../../encoding/json-value.ts'
-import { plainNumberIn } from '../index-layout.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
+import { plainNumberIn } from '../layout/index-layout.ts'
 import { type NativeReduction, textOf } from './reduction.ts'
 
 type Summand = number | readonly number[] | { readonly [name: string]: Summand }

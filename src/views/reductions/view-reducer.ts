@@ -5,11 +5,11 @@
  *   number of inexact rows, then of each reduction its length and its bytes
  */
 import assert from 'node:assert/strict'
-import { VarintReader, writeVarint } from '../../encoding/varint.ts'
+import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
 import { PlacedRow } from '../../storage/rank-tree/placed-row.ts'
 import type { RangePart, Reducer, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
-import { isExactAt, StoredRow } from '../index-layout.ts'
-import type { ViewReduction } from '../open-index.ts'
+import { isExactAt, StoredRow } from '../layout/index-layout.ts'
+import type { ViewReduction } from '../reading/open-index.ts'
 import type { Reduction } from './reduction.ts'
 import { reduced } from './reduction-error.ts'
 

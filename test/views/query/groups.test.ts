@@ -1,7 +1,7 @@
 /** Groups that are longer than what is read at a time: what they cost, and where they must be read all the same. */
 import { describe, expect, it } from 'vitest'
-import type { JsonValue } from '../../../src/encoding/json-value.ts'
-import { MemoryEngine } from '../../../src/storage/memory-engine.ts'
+import type { JsonValue } from '../../../src/encoding/json/json-value.ts'
+import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { planQuery } from '../../../src/views/query/query-plan.ts'
 import { ReducedRows } from '../../../src/views/query/reduced-rows.ts'
 import { jsonParameter } from '../../../src/views/query/view-parameters.ts'

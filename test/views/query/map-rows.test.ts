@@ -1,6 +1,6 @@
 /** What it costs to find rows of a map view, whatever its size. */
 import { describe, expect, it } from 'vitest'
-import { MemoryEngine } from '../../../src/storage/memory-engine.ts'
+import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { MapRows } from '../../../src/views/query/map-rows.ts'
 import { planQuery } from '../../../src/views/query/query-plan.ts'
 import { textsOf } from '../../../src/views/query/row-block.ts'

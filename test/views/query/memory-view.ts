@@ -1,9 +1,9 @@
 /** A view over rows that a test chooses, in a store of its own: what queries read from, without anything that maps. */
 import assert from 'node:assert/strict'
-import { CollationEncoder } from '../../../src/encoding/collation-key.ts'
-import { MemoryEngine } from '../../../src/storage/memory-engine.ts'
+import { CollationEncoder } from '../../../src/encoding/collation/collation-key.ts'
+import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { RankTree, SALT_BYTES } from '../../../src/storage/rank-tree/rank-tree.ts'
-import type { Put } from '../../../src/storage/row.ts'
+import type { Put } from '../../../src/storage/rows/row.ts'
 import type { StorageEngine } from '../../../src/storage/store.ts'
 import {
   encodeRow,
@@ -12,8 +12,8 @@ import {
   ROW_PREFIX_BYTES,
   rowKey,
   rowPrefix,
-} from '../../../src/views/index-layout.ts'
-import type { OpenView } from '../../../src/views/open-index.ts'
+} from '../../../src/views/layout/index-layout.ts'
+import type { OpenView } from '../../../src/views/reading/open-index.ts'
 import type { Reduction } from '../../../src/views/reductions/reduction.ts'
 import { ViewReducer } from '../../../src/views/reductions/view-reducer.ts'
 import { compareRawValues } from '../../encoding/naive-collation.ts'

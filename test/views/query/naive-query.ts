@@ -1,5 +1,5 @@
 /** What a view query answers, worked out the slow and obvious way from all rows of the view. */
-import type { JsonValue } from '../../../src/encoding/json-value.ts'
+import type { JsonValue } from '../../../src/encoding/json/json-value.ts'
 import { compareRawValues, compareValues } from '../../encoding/naive-collation.ts'
 
 export interface NaiveRow {

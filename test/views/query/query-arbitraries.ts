@@ -1,6 +1,6 @@
 /** Keys, ids and parameters of queries, drawn so that equal, nearly equal and awkward ones come up often. */
 import fc from 'fast-check'
-import type { JsonValue } from '../../../src/encoding/json-value.ts'
+import type { JsonValue } from '../../../src/encoding/json/json-value.ts'
 import type { NaiveParameters, NaiveRow } from './naive-query.ts'
 
 /** Some that collate equal and differ, and some that only look so. */

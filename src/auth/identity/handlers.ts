@@ -1,0 +1,240 @@
+/**
+ * The ways in which a request can say who it comes from. They are tried in the order of the configuration until one
+ * knows the user; one may also refuse the request.
+ */
+
+import { listedHandlers } from '../../config/handler-list.ts'
+import { ANONYMOUS, NAMELESS_ADMIN, type UserContext } from '../../database/user-context.ts'
+import { randomUuid } from '../../runtime/uuids.ts'
+import { equalTexts } from '../passwords/passwords.ts'
+import { ageOf, hasSessionCookie, provenTime, type SessionToken, tokenOf } from '../passwords/session-cookie.ts'
+import { unauthorized } from '../rights/rights.ts'
+import { contextOf, type UserRecord } from '../users/user-record.ts'
+import { type AuthRequest, targetOf } from './auth-request.ts'
+import { basicCredentials, type Credentials } from './basic.ts'
+import type { HandlerTools } from './handler-tools.ts'
+import { bearerToken, tokenUser } from './jwt.ts'
+import { type SignedRequest, signedRequest } from './oauth.ts'
+import { isSignedWith, secretsOf } from './oauth-signature.ts'
+import { proxyUser } from './proxy.ts'
+import type { KnownState } from './recognized.ts'
+
+/** Who a request comes from, and how that is known. */
+export interface Authentication {
+  readonly user: UserContext
+  /** The name of the handler; undefined when none knew anybody. */
+  readonly handler: HandlerName | undefined
+  /** The session that proved it, where one did. */
+  readonly session?: Session | undefined
+}
+
+export interface Session {
+  readonly record: UserRecord
+  /** So old that the reply should bring a new cookie. */
+  readonly isRenewalDue: boolean
+}
+
+export type HandlerName = 'oauth' | 'cookie' | 'proxy' | 'default' | 'jwt' | 'null' | 'special'
+
+/** Undefined: the handler does not know, the next one may. */
+type Handler = (request: AuthRequest, tools: HandlerTools) => Known | undefined | Promise<Known | undefined>
+type Known = Pick<Authentication, 'user' | 'session'>
+
+const HANDLERS: Readonly<Record<HandlerName, Handler>> = {
+  oauth,
+  cookie,
+  proxy: (request, { settings }) => known(proxyUser(request, settings)),
+  default: passwordOrOpen,
+  jwt: bearer,
+  null: () => OPEN,
+  special: testUser,
+}
+
+const OPEN: Known = { user: NAMELESS_ADMIN }
+
+/** Tries the handlers; throws where one refuses, or where nobody is known and somebody must be. */
+export function authenticate(
+  request: AuthRequest,
+  tools: HandlerTools,
+  names: readonly HandlerName[] = handlerNames(tools.settings.handlers),
+): Authentication | Promise<Authentication> {
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i]!
+    const found = HANDLERS[name](request, tools)
+    // Most have nothing to look at, so that nothing is to be waited for.
+    if (found instanceof Promise) {
+      return found.then((later) =>
+        later ? authenticationOf(later, name, tools) : authenticate(request, tools, names.slice(i + 1)),
+      )
+    }
+    if (found) return authenticationOf(found, name, tools)
+  }
+  return nobody(request, tools)
+}
+
+function authenticationOf({ user, session }: Known, handler: HandlerName, { settings }: HandlerTools): Authentication {
+  return { user: settings.isOpen && user !== NAMELESS_ADMIN ? { ...user, isUnbound: true } : user, session, handler }
+}
+
+function nobody(request: AuthRequest, { settings }: HandlerTools): Authentication {
+  if (settings.requiresUser && !isLogin(request) && !isLogout(request)) throw unauthorized('Authentication required.')
+  return { user: ANONYMOUS, handler: undefined }
+}
+
+/** The handlers of a list. Unknown ones know nobody, so they are passed over. */
+export function handlerNames(list: string): readonly HandlerName[] {
+  if (lastParsed.list !== list) lastParsed = { list, names: parseHandlers(list) }
+  return lastParsed.names
+}
+
+/** The list is asked for with every request and hardly ever changes. */
+let lastParsed: { readonly list: string; readonly names: readonly HandlerName[] } = { list: '', names: [] }
+
+function parseHandlers(list: string): HandlerName[] {
+  return listedHandlers(list).filter((name) => isHandlerName(name))
+}
+
+export function wrongPassword() {
+  return unauthorized('Name or password is incorrect.')
+}
+
+function isHandlerName(name: string | undefined): name is HandlerName {
+  return name !== undefined && Object.hasOwn(HANDLERS, name)
+}
+
+/** Where everybody has to log in, that must be possible. */
+function isLogin(request: AuthRequest): boolean {
+  return request.method === 'POST' && isForSession(request)
+}
+
+/** Whoever sends a session cookie may have it taken away, whatever it is worth. */
+function isLogout(request: AuthRequest): boolean {
+  return request.method === 'DELETE' && isForSession(request) && hasSessionCookie(request.headers.cookie)
+}
+
+function isForSession(request: AuthRequest): boolean {
+  return /^\/+_session\/*$/.test(targetOf(request).path)
+}
+
+function known(user: UserContext | undefined): Known | undefined {
+  return user && { user }
+}
+
+function cookie(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known | undefined> {
+  const header = request.headers.cookie
+  if (header === undefined) return undefined
+  const recognized = tools.sessions.find(request.connection, header)
+  if (recognized) return sessionOf(recognized.record, recognized.proof, tools)
+  const token = sentToken(request, header)
+  if (!token || tools.settings.secret === undefined) return undefined
+  const state = tools.directory.state()
+  const record = tools.directory.find(token.name)
+  const proven = (found: UserRecord | undefined) => provenSession(request, { header, token, state }, found, tools)
+  return record instanceof Promise ? record.then(proven) : proven(record)
+}
+
+/** Throws where there is a token that nobody made here, unless it is to be taken away. */
+function sentToken(request: AuthRequest, header: string): SessionToken | undefined {
+  try {
+    return tokenOf(header)
+  } catch (error) {
+    if (isLogout(request)) return undefined
+    throw error
+  }
+}
+
+/** For users that are not there, so that the same is computed for them. */
+const DECOY_SALT = randomUuid()
+
+interface SentToken {
+  readonly header: string
+  readonly token: SessionToken
+  readonly state: KnownState | undefined
+}
+
+function provenSession(
+  { connection }: AuthRequest,
+  { header, token, state }: SentToken,
+  record: UserRecord | undefined,
+  tools: HandlerTools,
+): Known | undefined {
+  const { secret } = tools.settings
+  if (secret === undefined) return undefined
+  const salt = record?.password?.salt
+  const proof = provenTime(token, { secret, salt: salt ?? DECOY_SALT })
+  if (!record || salt === undefined || proof === undefined) return undefined
+  tools.sessions.note(connection, { header, record, proof }, state)
+  return sessionOf(record, proof, tools)
+}
+
+function sessionOf(record: UserRecord, madeSeconds: number, { settings, clock }: HandlerTools): Known | undefined {
+  const nowSeconds = Math.floor(clock.nowMs() / 1000)
+  const age = ageOf(madeSeconds, { nowSeconds, timeoutSeconds: settings.timeoutSeconds })
+  if (age === 'over') return undefined
+  return { user: contextOf(record), session: { record, isRenewalDue: age === 'renewal due' } }
+}
+
+/** Name and password in the head; and whoever comes while there is no administrator. */
+function passwordOrOpen(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known> {
+  const header = request.headers.authorization
+  return (header && passwordUser(request, header, tools)) || openUser(tools)
+}
+
+function passwordUser(
+  { connection }: AuthRequest,
+  header: string,
+  { passwords, directory, logins }: HandlerTools,
+): Known | undefined | Promise<Known> {
+  const recognized = passwords.find(connection, header)
+  if (recognized) return loggedIn(recognized.record)
+  const credentials = basicCredentials(header)
+  if (!credentials) return undefined
+  const state = directory.state()
+  const proven = (record: UserRecord | undefined) => {
+    if (record) passwords.note(connection, { header, record, proof: undefined }, state)
+    return loggedIn(record)
+  }
+  const record = logins.check(credentials)
+  return record instanceof Promise ? record.then(proven) : proven(record)
+}
+
+function openUser({ settings: { isOpen, requiresUser } }: HandlerTools): Known | undefined {
+  return isOpen && !requiresUser ? OPEN : undefined
+}
+
+function loggedIn(record: UserRecord | undefined): Known {
+  if (!record) throw wrongPassword()
+  return { user: contextOf(record) }
+}
+
+function bearer(request: AuthRequest, { settings, clock }: HandlerTools): Known | undefined {
+  const token = bearerToken(request.headers.authorization)
+  if (token === undefined) return undefined
+  return { user: tokenUser(token, settings.tokens, Math.floor(clock.nowMs() / 1000)) }
+}
+
+function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> | undefined {
+  const signed = signedRequest(request, tools.settings.forwarded)
+  return signed && signerOf(signed, tools)
+}
+
+async function signerOf(signed: SignedRequest, tools: HandlerTools): Promise<Known | undefined> {
+  const secrets = await secretsOf(signed, tools)
+  if (!isSignedWith(secrets, signed, tools)) return undefined
+  const record = await tools.directory.find(secrets.user)
+  return record && { user: contextOf(record) }
+}
+
+/** For tests of what comes after authentication: users without documents, administrators without a name. */
+async function testUser(request: AuthRequest, { settings }: HandlerTools): Promise<Known> {
+  const credentials = testCredentials(request.headers['www-authenticate'])
+  if (!credentials) return { user: NAMELESS_ADMIN }
+  const password = settings.testPassword(credentials.name)
+  if (password === undefined || !equalTexts(password, credentials.password)) throw wrongPassword()
+  return { user: { name: credentials.name, roles: [] } }
+}
+
+function testCredentials(header: string | undefined): Credentials | undefined {
+  const [, name, password] = /^X-(?:Service|Couch)-Test-Auth ([^:]*):(.*)$/.exec(header ?? '') ?? []
+  return name === undefined || password === undefined ? undefined : { name, password }
+}

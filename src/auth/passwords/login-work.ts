@@ -1,0 +1,79 @@
+/**
+ * The work that a wrong password costs. It must be the same for every name, or the time of a refusal would tell who has
+ * an account and how old its hash is. So there is a bar for each digest: what new hashes take, what those of
+ * administrators take, and the most of any user that was looked at. Whatever a name takes itself is filled up to the bars.
+ */
+import { availableParallelism } from 'node:os'
+import type { AuthSettings } from '../auth-settings.ts'
+import { derivedKey, matches, type PasswordHash, parseAdminHash, workOf } from './passwords.ts'
+import { Turns } from './turns.ts'
+
+/** Threads that hash at a time: the others are for reading and writing, however many passwords come in. */
+const MOST_VERIFICATIONS = Math.min(4, availableParallelism())
+const turns = new Turns(MOST_VERIFICATIONS)
+
+/** Iterations by digest. */
+type Work = ReadonlyMap<string, number>
+
+export class LoginWork {
+  readonly #settings: AuthSettings
+  /** Of users that were looked at. */
+  readonly #seen = new Map<string, number>()
+  #fixed: { readonly settings: object; readonly work: Work } | undefined
+
+  constructor(settings: AuthSettings) {
+    this.#settings = settings
+  }
+
+  /** From now on a wrong password costs as much as this one, whoever it is for. */
+  note(stored: PasswordHash): void {
+    const { digest, iterations } = workOf(stored)
+    // What an operator stored beyond this would tie up the server for every wrong password.
+    raise(this.#seen, digest, Math.min(iterations, this.#settings.foreignIterations))
+  }
+
+  /** Whether the password is right; undefined stands for a name that nobody has. A right one may take less time. */
+  verify(plain: string, stored: PasswordHash | undefined): Promise<boolean> {
+    // All of it is one turn: who waits twice would be told from who waits once.
+    return turns.run(async () => {
+      if (stored) this.note(stored)
+      const own = stored ? workOf(stored) : NONE
+      const isRight = await matches(plain, stored)
+      if (isRight) return true
+      const bars = new Map(this.#fixedWork())
+      for (const [digest, iterations] of this.#seen) raise(bars, digest, iterations)
+      for (const [digest, iterations] of bars) {
+        const left = digest === own.digest ? iterations - own.iterations : iterations
+        // Always one more: who is at the bar already takes as many steps as others.
+        await derivedKey(plain, { salt: 'filled up', iterations: Math.max(0, left) + 1, digest })
+      }
+      return false
+    })
+  }
+
+  #fixedWork(): Work {
+    const { state } = this.#settings
+    if (this.#fixed?.settings !== state) this.#fixed = { settings: state, work: this.#readFixedWork() }
+    return this.#fixed.work
+  }
+
+  #readFixedWork(): Work {
+    const { hashing, admins } = this.#settings
+    const work = new Map<string, number>()
+    if (hashing.scheme === 'pbkdf2') raise(work, 'sha1', hashing.iterations)
+    for (const text of admins.values()) {
+      const stored = parseAdminHash(text)
+      if (!stored) continue
+      const { digest, iterations } = workOf(stored)
+      raise(work, digest, Math.min(iterations, this.#settings.foreignIterations))
+    }
+    return work
+  }
+}
+
+/** A name that nobody has takes one step of its own, too. */
+const NONE = { digest: 'sha1', iterations: 1 }
+
+function raise(bars: Map<string, number>, digest: string, iterations: number): void {
+  if (iterations > (bars.get(digest) ?? 0)) bars.set(digest, iterations)
+}

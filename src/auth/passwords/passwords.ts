@@ -1,0 +1,174 @@
+/**
+ * Passwords as they are kept: hashed with a salt of their own, for administrators as one text of the configuration, for
+ * users as members of their document. Slow hashes are computed off the main thread, and all are compared in constant
+ * time.
+ */
+import { createHash, pbkdf2, timingSafeEqual } from 'node:crypto'
+import { availableParallelism } from 'node:os'
+import { promisify } from 'node:util'
+import { randomUuid } from '../../runtime/uuids.ts'
+import { Turns } from './turns.ts'
+
+export type PasswordScheme = 'simple' | 'pbkdf2'
+
+export interface HashingOptions {
+  readonly scheme: PasswordScheme
+  /** Of `pbkdf2`. */
+  readonly iterations: number
+}
+
+/** What a password is verified against. */
+export type PasswordHash =
+  | { readonly scheme: 'simple'; readonly hash: Buffer; readonly salt: string }
+  | {
+      readonly scheme: 'pbkdf2'
+      readonly hash: Buffer
+      readonly salt: string
+      readonly iterations: number
+      /** The name that Node has for the digest. */
+      readonly digest: string
+    }
+
+/** The members that a user document has in the place of `password`. */
+export type PasswordMembers =
+  | { readonly password_scheme: 'simple'; readonly password_sha: string; readonly salt: string }
+  | {
+      readonly password_scheme: 'pbkdf2'
+      readonly iterations: number
+      readonly derived_key: string
+      readonly salt: string
+    }
+
+/** The text that stands for an administrator's password in the configuration. */
+export async function hashAdminPassword(plain: string, options: HashingOptions): Promise<string> {
+  const members = await hashUserPassword(plain, options)
+  if (members.password_scheme === 'simple') return `-hashed-${members.password_sha},${members.salt}`
+  return `-pbkdf2-${members.derived_key},${members.salt},${members.iterations}`
+}
+
+/** Whether a text is a whole hash, and so no password to be hashed. */
+export function isAdminHash(text: string): boolean {
+  return parseAdminHash(text) !== undefined
+}
+
+/** Whether a text claims to be a hash: no plain password may begin so. */
+export function looksLikeAdminHash(text: string): boolean {
+  return /^-(hashed|pbkdf2(:\w+)?)-/.test(text)
+}
+
+/** Undefined where the text is no whole hash: a plain password is never good for a login. */
+export function parseAdminHash(text: string): PasswordHash | undefined {
+  const simple = /^-hashed-([0-9a-f]{40}),([^,\s]+)$/i.exec(text)
+  if (simple) return { scheme: 'simple', hash: Buffer.from(simple[1]!, 'hex'), salt: simple[2]! }
+  const slow = /^-pbkdf2(?::(\w+))?-([0-9a-f]+),([^,\s]+),([1-9]\d{0,9})$/i.exec(text)
+  if (!slow) return undefined
+  const [, prf = 'sha', key = '', salt = '', iterations = ''] = slow
+  return slowHash(prf, key, salt, Number(iterations))
+}
+
+/** New hashes wait for each other, apart from logins. */
+const hashing = new Turns(Math.min(4, availableParallelism()))
+
+export async function hashUserPassword(
+  plain: string,
+  { scheme, iterations }: HashingOptions,
+): Promise<PasswordMembers> {
+  const salt = randomUuid()
+  if (scheme === 'simple') return { password_scheme: scheme, password_sha: sha(plain, salt).toString('hex'), salt }
+  const key = await hashing.run(() => derivedKey(plain, { salt, iterations, digest: 'sha1' }))
+  return { password_scheme: scheme, iterations, derived_key: key.toString('hex'), salt }
+}
+
+/** What a user document says of its password; undefined where nobody can log in with it. */
+export function userPasswordHash(document: Readonly<Record<string, unknown>>): PasswordHash | undefined {
+  const { password_scheme: scheme = 'simple', salt, password_sha, derived_key } = document
+  if (typeof salt !== 'string') return undefined
+  if (scheme === 'simple') {
+    if (typeof password_sha !== 'string' || !/^[0-9a-f]{40}$/i.test(password_sha)) return undefined
+    return { scheme, hash: Buffer.from(password_sha, 'hex'), salt }
+  }
+  const { iterations = DEFAULT_ITERATIONS, pbkdf2_prf: prf = 'sha' } = document
+  if (scheme !== 'pbkdf2' || typeof derived_key !== 'string' || typeof prf !== 'string') return undefined
+  if (typeof iterations !== 'number' || !Number.isSafeInteger(iterations) || iterations < 1) return undefined
+  return slowHash(prf, derived_key, salt, iterations)
+}
+
+/** Whether a password is that of the hash. One for nobody takes a step too, so that there are as many. */
+export async function matches(plain: string, stored: PasswordHash | undefined): Promise<boolean> {
+  if (stored?.scheme !== 'pbkdf2') await derivedKey(plain, { salt: '', iterations: 1, digest: 'sha1' })
+  if (!stored) return false
+  const computed = stored.scheme === 'simple' ? sha(plain, stored.salt) : await derivedKey(plain, stored)
+  return computed.length === stored.hash.length && timingSafeEqual(computed, stored.hash)
+}
+
+/** What a wrong password for this hash costs, in iterations of a digest. */
+export function workOf(stored: PasswordHash): { readonly digest: string; readonly iterations: number } {
+  if (stored.scheme === 'simple') return { digest: 'sha1', iterations: 1 }
+  // A key that is longer than its digest is made of several, each with all iterations.
+  const blocks = Math.ceil(stored.hash.length / (DIGEST_BYTES.get(stored.digest) ?? stored.hash.length))
+  return { digest: stored.digest, iterations: stored.iterations * blocks }
+}
+
+/** Compares texts in a time that says nothing of where they differ. */
+export function equalTexts(one: string, other: string): boolean {
+  // Of equal length whatever the texts are, so that not even that is told.
+  return timingSafeEqual(createHash('sha256').update(one).digest(), createHash('sha256').update(other).digest())
+}
+
+const pbkdf2Promise = promisify(pbkdf2)
+
+interface Derivation {
+  readonly salt: string
+  readonly iterations: number
+  readonly digest: string
+  /** What the key is to be like; as long as the digest where there is nothing yet. */
+  readonly hash?: Buffer
+}
+
+/** Off the main thread. */
+export function derivedKey(plain: string, { salt, iterations, digest, hash }: Derivation): Promise<Buffer> {
+  const sizeBytes = hash?.length ?? DIGEST_BYTES.get(digest) ?? SHA1_BYTES
+  return pbkdf2Promise(plain, salt, iterations, sizeBytes, digest)
+}
+
+const SHA1_BYTES = 20
+
+/** Less would be guessed, more is no digest. */
+const KEY_BYTES = { least: 16, most: 64 }
+
+/** Of documents that do not say. */
+const DEFAULT_ITERATIONS = 10_000
+
+const DIGEST_BYTES: ReadonlyMap<string, number> = new Map([
+  ['sha1', SHA1_BYTES],
+  ['sha224', 28],
+  ['sha256', 32],
+  ['sha384', 48],
+  ['sha512', 64],
+])
+
+/** What Node's own derivation takes. */
+const MOST_ITERATIONS = 2 ** 31 - 1
+
+/** The names that documents have for digests, and Node's. */
+const DIGESTS: ReadonlyMap<string, string> = new Map([
+  ['sha', 'sha1'],
+  ['sha224', 'sha224'],
+  ['sha256', 'sha256'],
+  ['sha384', 'sha384'],
+  ['sha512', 'sha512'],
+])
+
+function sha(plain: string, salt: string): Buffer {
+  return createHash('sha1').update(plain).update(salt).digest()
+}
+
+function slowHash(prf: string, key: string, salt: string, iterations: number): PasswordHash | undefined {
+  const digest = DIGESTS.get(prf)
+  const hash = Buffer.from(key, 'hex')
+  // The decoder stops at the first digit that is none.
+  if (!digest || hash.length * 2 !== key.length) return undefined
+  if (hash.length < KEY_BYTES.least || hash.length > KEY_BYTES.most || iterations > MOST_ITERATIONS) return undefined
+  if (digest === 'sha1' && hash.length !== SHA1_BYTES) return undefined
+  return { scheme: 'pbkdf2', hash, salt, iterations, digest }
+}

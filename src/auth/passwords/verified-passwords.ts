@@ -1,0 +1,70 @@
+/**
+ * Remembers which passwords were found right, so that a client that sends its password with every request does not cost
+ * a slow hash each time, nor a wait. Of a password only a digest is kept, with a key that lives and dies with the process; it
+ * covers the stored hash too, so a new password leaves nothing to match.
+ */
+import { hash as digestOf, randomBytes, timingSafeEqual } from 'node:crypto'
+import { RecentMap } from '../users/recent-map.ts'
+import type { LoginWork } from './login-work.ts'
+import type { PasswordHash } from './passwords.ts'
+
+const MOST_NAMES = 1_000
+
+export class VerifiedPasswords {
+  readonly #key = randomBytes(32).toString('hex')
+  readonly #known = new RecentMap<Buffer>()
+  readonly #identities = new WeakMap<PasswordHash, string>()
+  /** Verifications under way: clients with many connections all ask at once. */
+  readonly #asked = new Map<string, Promise<boolean>>()
+  readonly #work: LoginWork
+
+  constructor(work: LoginWork) {
+    this.#work = work
+  }
+
+  /** Whether this very password was found right before. */
+  knows(name: string, password: string, stored: PasswordHash): boolean {
+    const known = this.#known.get(name)
+    return known !== undefined && timingSafeEqual(known, this.#digest(password, stored))
+  }
+
+  /** Undefined stands for a name that nobody has: it takes as long to say so. */
+  async verify(name: string, password: string, stored: PasswordHash | undefined): Promise<boolean> {
+    if (stored && this.knows(name, password, stored)) return true
+    const digest = this.#digest(password, stored)
+    const question = `${digest.toString('hex')} ${name}`
+    const asked = this.#asked.get(question) ?? this.#ask(question, password, stored)
+    const isRight = await asked
+    if (isRight) this.#known.set(name, digest, MOST_NAMES)
+    return isRight
+  }
+
+  clear(): void {
+    this.#known.clear()
+  }
+
+  #ask(question: string, password: string, stored: PasswordHash | undefined): Promise<boolean> {
+    const asked = this.#work.verify(password, stored).finally(() => this.#asked.delete(question))
+    this.#asked.set(question, asked)
+    return asked
+  }
+
+  #digest(password: string, stored: PasswordHash = NOBODY): Buffer {
+    let identity = this.#identities.get(stored)
+    if (identity === undefined) {
+      identity = identityOf(stored)
+      this.#identities.set(stored, identity)
+    }
+    // With every request that brings a password: the one call is several times faster than an HMAC, and all that is
+    // asked of it is that equal inputs and nothing else give equal outputs, to those who do not know the key.
+    return digestOf('sha256', this.#key + identity + password, 'buffer')
+  }
+}
+
+const NOBODY: PasswordHash = { scheme: 'simple', hash: Buffer.alloc(0), salt: '' }
+
+/** A text of its own for each hash. It is JSON, so where it ends is clear whatever follows. */
+function identityOf(stored: PasswordHash): string {
+  const kind = stored.scheme === 'pbkdf2' ? [stored.digest, stored.iterations] : [stored.scheme]
+  return JSON.stringify([stored.salt, stored.hash.toString('hex'), ...kind])
+}

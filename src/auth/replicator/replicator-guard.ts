@@ -1,0 +1,132 @@
+/**
+ * The rules of the replicator database: a document belongs to who wrote it. Others see what is replicated, but not with
+ * which passwords; only administrators see the list of all.
+ */
+import type { Database } from '../../database/database.ts'
+import type { DatabaseView } from '../../database/database-view.ts'
+import type { Commit, DocumentAccess, Overview, ReadingAccess } from '../../database/document-access.ts'
+import type { DocumentGuard } from '../../database/document-guard.ts'
+import type { OpenedDocument } from '../../database/reading/opened-document.ts'
+import type { UserContext } from '../../database/user-context.ts'
+import type { DocumentEdit, EditOutcome, LocalEdit } from '../../database/writing/edit.ts'
+import { isDesignId, isLocalId } from '../../document/document-id.ts'
+import { conflict, RequestError } from '../../document/request-error.ts'
+import { scanDocument } from '../../encoding/json/json-text.ts'
+import { spliceObject } from '../../encoding/json/json-text-splice.ts'
+import { Turns } from '../passwords/turns.ts'
+import { type BodyEdit, commitAllowed, type Decision, textBefore } from '../rights/guarded-write.ts'
+import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
+import { memberTexts } from '../users/member-texts.ts'
+import { withoutCredentials } from './replication-credentials.ts'
+import { isReplicator, type ReplicationMembers, replicationRefusal } from './replication-validation.ts'
+import { REPLICATOR_VALIDATION } from './replicator-design.ts'
+
+export class ReplicatorGuard implements DocumentGuard {
+  /** One writer at a time between the look at what is there and the commit. */
+  readonly #writers = new Turns(1)
+
+  accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess {
+    const writing = new ReplicatorWriting(database, user, isAdmin)
+    return {
+      reading: isAdmin ? undefined : new ReplicatorReading(user),
+      enforced: REPLICATOR_VALIDATION,
+      checkTarget: (id) => {
+        if (!isAdmin && (isDesignId(id) || isLocalId(id))) throw notDatabaseAdmin()
+      },
+      write: (edits, commit) => this.#writers.run(() => writing.write(edits, commit)),
+    }
+  }
+}
+
+/** What somebody sees who is no administrator. */
+class ReplicatorReading implements ReadingAccess {
+  readonly #user: UserContext
+
+  constructor(user: UserContext) {
+    this.#user = user
+  }
+
+  readable(document: OpenedDocument): OpenedDocument {
+    const { id, body } = document.parts
+    if (isDesignId(id) || isOwn(this.#user, membersIn(body).owner)) return document
+    return { ...document, parts: { ...document.parts, body: withoutCredentials(body) } }
+  }
+
+  check(overview: Overview): void {
+    if (overview === 'list') throw forbidden('Only admins can access _all_docs of system databases.')
+    if (overview === 'design action') {
+      throw forbidden('Only admins can access design document actions for system databases.')
+    }
+  }
+
+  listed(document: OpenedDocument): string {
+    return this.readable(document).parts.body.toString()
+  }
+}
+
+class ReplicatorWriting {
+  readonly #database: Database
+  readonly #user: UserContext
+  readonly #isAdmin: boolean
+
+  constructor(database: Database, user: UserContext, isAdmin: boolean) {
+    this.#database = database
+    this.#user = user
+    this.#isAdmin = isAdmin
+  }
+
+  async write(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]> {
+    return commitAllowed(edits, await this.#decideAll(edits), commit)
+  }
+
+  async #decideAll(edits: readonly DocumentEdit[]): Promise<Decision[]> {
+    using view = this.#database.view()
+    const decided: Decision[] = []
+    for (const edit of edits) {
+      decided.push(edit.kind === 'local' ? this.#decideLocal(edit) : await this.#decide(view, edit))
+    }
+    return decided
+  }
+
+  #decideLocal(edit: LocalEdit): Decision {
+    return this.#isAdmin || isReplicator(this.#user) ? edit : notDatabaseAdmin()
+  }
+
+  async #decide(view: DatabaseView, edit: BodyEdit): Promise<Decision> {
+    if (isDesignId(edit.id)) return this.#isAdmin ? edit : notDatabaseAdmin()
+    const found = await textBefore(view, edit)
+    if (found === 'conflict') return conflict()
+    const before = found && membersIn(found)
+    const owned = edit.deleted || isReplicator(this.#user) ? edit : this.#owned(edit, before)
+    if (owned instanceof RequestError) return owned
+    const after = membersIn(owned.body)
+    const { deleted } = edit
+    return replicationRefusal({ deleted, after, before, user: this.#user, isAdmin: this.#isAdmin }) ?? owned
+  }
+
+  /** The edit with its owner: whoever writes it, unless an administrator changes what is somebody else's. */
+  #owned(edit: BodyEdit, before: ReplicationMembers | undefined): BodyEdit | RequestError {
+    const { name } = this.#user
+    const { owner } = membersIn(edit.body)
+    const isForeign = (each: unknown) => each !== undefined && !isOwn(this.#user, each)
+    if (!this.#isAdmin && (isForeign(owner) || isForeign(before?.owner))) {
+      return forbidden("Can't update replication documents from other users.")
+    }
+    return owner === undefined || (owner === null && name !== null) ? withOwner(edit, name) : edit
+  }
+}
+
+function withOwner(edit: BodyEdit, owner: string | null): BodyEdit {
+  const others = memberTexts(edit.body, (name) => name !== 'owner')
+  const { body, term } = scanDocument(spliceObject([...others, `"owner":${JSON.stringify(owner)}`]))
+  return edit.kind === 'replicated' ? { ...edit, body } : { ...edit, body, term }
+}
+
+/** What nobody wrote belongs to nobody: not to everybody who does not say who it is. */
+function isOwn({ name }: UserContext, owner: unknown): boolean {
+  return name !== null && owner === name
+}
+
+function membersIn(body: Buffer): ReplicationMembers {
+  return JSON.parse(body.toString())
+}

@@ -1,0 +1,132 @@
+/**
+ * Everybody who can log in, by name: administrators of the configuration, then users of the users database. Who was
+ * looked up is kept in memory until settings or any user changes, so a change counts from the next request on.
+ */
+
+import type { Database } from '../../database/database.ts'
+import { ADMIN_ROLE } from '../../database/user-context.ts'
+import type { AuthSettings } from '../auth-settings.ts'
+import type { KnownState, StateSource } from '../identity/recognized.ts'
+import { parseAdminHash, userPasswordHash } from '../passwords/passwords.ts'
+import { unauthorized } from '../rights/rights.ts'
+import { RecentMap } from './recent-map.ts'
+import { findUser, type UserDocument, type UserMembers } from './user-documents.ts'
+import type { UserRecord } from './user-record.ts'
+
+/** Where the documents of users are. */
+export interface UsersSource {
+  open(): Promise<Database>
+  /** The database of now, where it is open. */
+  opened(): Database | undefined
+}
+
+/** Whom a name was found to be, under one state of the settings and of the database. */
+interface Cached extends KnownState {
+  readonly record: UserRecord | undefined
+}
+
+export class UserDirectory implements StateSource {
+  readonly #settings: AuthSettings
+  readonly #users: UsersSource
+  readonly #onLookup: (isHit: boolean) => void
+  readonly #cache = new RecentMap<Cached>()
+  /** The database that the cache is of, and how to stop hearing of its updates. */
+  #followed: { readonly database: Database; readonly leave: () => void } | undefined
+  /** Counts the updates, and the changes of the database. */
+  #updates = 0
+
+  constructor(settings: AuthSettings, users: UsersSource, onLookup: (isHit: boolean) => void = () => {}) {
+    this.#settings = settings
+    this.#users = users
+    this.#onLookup = onLookup
+  }
+
+  /** At once where it is known. Undefined where there is no such user. Rejects where the document has conflicts. */
+  find(name: string): UserRecord | undefined | Promise<UserRecord | undefined> {
+    const cached = this.#isFollowing ? this.#cache.get(name) : undefined
+    // One that may have changed is read anew in its place, which the family counts as found all the same.
+    this.#onLookup(cached !== undefined)
+    return cached && this.#isCurrent(cached) ? cached.record : this.#lookUp(name)
+  }
+
+  /** Undefined while it is not known what there is in the database of now, or where nothing is to be kept. */
+  state(): KnownState | undefined {
+    const { state: settings, cacheSize } = this.#settings
+    return this.#isFollowing && cacheSize > 0 ? { settings, updates: this.#updates } : undefined
+  }
+
+  /** Who asks looks for somebody who was found in that state: that counts as found. */
+  isState(state: KnownState): boolean {
+    const isOfNow = this.#isFollowing && this.#isCurrent(state)
+    if (isOfNow) this.#onLookup(true)
+    return isOfNow
+  }
+
+  clear(): void {
+    this.#cache.clear()
+  }
+
+  close(): void {
+    this.#followed?.leave()
+  }
+
+  /** Whether what is in memory is of the database of now. */
+  get #isFollowing(): boolean {
+    return this.#followed !== undefined && this.#users.opened() === this.#followed.database
+  }
+
+  #isCurrent({ settings, updates }: KnownState): boolean {
+    return updates === this.#updates && settings === this.#settings.state
+  }
+
+  async #lookUp(name: string): Promise<UserRecord | undefined> {
+    const { state, admins, cacheSize } = this.#settings
+    const hash = admins.get(name)
+    try {
+      const database = await this.#users.open()
+      this.#follow(database)
+      const updates = this.#updates
+      using view = database.view()
+      const document = await findUser(view, name)
+      const record = hash === undefined ? userOf(name, document) : administratorOf(name, hash, document)
+      this.#cache.set(name, { record, settings: state, updates }, cacheSize)
+      return record
+    } catch (error) {
+      // A server must stay within reach of its administrators, whatever there is with the users database.
+      if (hash !== undefined) return administratorOf(name, hash, undefined)
+      throw error
+    }
+  }
+
+  #follow(database: Database): void {
+    if (database === this.#followed?.database) return
+    this.#followed?.leave()
+    this.#cache.clear()
+    this.#updates++
+    const leave = database.onUpdate(() => {
+      this.#updates++
+    })
+    this.#followed = { database, leave }
+  }
+}
+
+function userOf(name: string, document: UserDocument | undefined): UserRecord | undefined {
+  if (!document) return undefined
+  if (document.isConflicted) {
+    throw unauthorized(
+      'User document conflicts must be resolved before the document is used for authentication purposes.',
+    )
+  }
+  return { name, roles: rolesOf(document.members), password: userPasswordHash(document.members), document }
+}
+
+function administratorOf(name: string, hash: string, document: UserDocument | undefined): UserRecord {
+  const roles = [ADMIN_ROLE, ...(document ? rolesOf(document.members) : [])]
+  return { name, roles, password: parseAdminHash(hash), document }
+}
+
+/** A document cannot give roles of the server, whichever way it came into the database. */
+function rolesOf({ roles }: UserMembers): string[] {
+  if (!Array.isArray(roles)) return []
+  return roles.filter((role) => typeof role === 'string' && !role.startsWith('_'))
+}

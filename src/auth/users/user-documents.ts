@@ -1,0 +1,54 @@
+/** Users as documents of the users database: their ids, and how one is found by name. */
+
+import type { DatabaseView } from '../../database/database-view.ts'
+import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import { conflicts } from '../../document/revisions/winner.ts'
+
+/** The prefix that we give, and the one that the family knows. */
+export const USER_PREFIX = 'org.service.user:'
+export const USUAL_USER_PREFIX = 'org.couchdb.user:'
+
+export type UserMembers = Readonly<Record<string, unknown>>
+
+export interface UserDocument {
+  readonly id: string
+  readonly revision: RevisionId
+  /** The JSON text as it is stored, and what it says. */
+  readonly body: Buffer
+  readonly members: UserMembers
+  /** Two servers changed it apart from each other: nobody can tell which password counts. */
+  readonly isConflicted: boolean
+}
+
+/** Both spellings of a user's id; the first one counts where both are there. */
+export function userIds(name: string): [neutral: string, usual: string] {
+  return [USER_PREFIX + name, USUAL_USER_PREFIX + name]
+}
+
+/** The name of the user whose document has this id. */
+export function nameOfUserId(id: string): string | undefined {
+  const prefix = [USER_PREFIX, USUAL_USER_PREFIX].find((each) => id.startsWith(each))
+  return prefix && id.slice(prefix.length)
+}
+
+export async function findUser(view: DatabaseView, name: string): Promise<UserDocument | undefined> {
+  // No document has an id that cannot be written as UTF-8.
+  if (!name.isWellFormed()) return undefined
+  const found = await view.records(userIds(name))
+  const live = found.find(({ record }) => record && !record.deleted)
+  if (!live?.record) return undefined
+  const { winner, tree, body: number } = live.record
+  const { text } = await view.body(number)
+  return {
+    id: live.id,
+    revision: winner,
+    body: text,
+    members: membersIn(text),
+    isConflicted: conflicts(tree).length > 0,
+  }
+}
+
+/** What a stored text says. */
+export function membersIn(body: Buffer): UserMembers {
+  return JSON.parse(body.toString())
+}

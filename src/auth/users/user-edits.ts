@@ -1,0 +1,39 @@
+/** Changes to the text of a user document: what is not meant stays as it was sent, digits and order. */
+import { badRequest } from '../../document/request-error.ts'
+import { scanDocument } from '../../encoding/json/json-text.ts'
+import { spliceObject } from '../../encoding/json/json-text-splice.ts'
+import { type HashingOptions, hashUserPassword, type PasswordMembers } from '../passwords/passwords.ts'
+import { memberTexts } from './member-texts.ts'
+
+/** Everything that says something of a password. */
+const PASSWORD_MEMBERS = new Set([
+  'password',
+  'password_scheme',
+  'password_sha',
+  'derived_key',
+  'salt',
+  'iterations',
+  'pbkdf2_prf',
+])
+
+/** The body with the hash of its password instead of it, and the term that goes with it. */
+export async function withHashedPassword(
+  body: Buffer,
+  password: unknown,
+  options: HashingOptions,
+): Promise<{ body: Buffer; term: Buffer }> {
+  if (typeof password !== 'string') throw badRequest('Password value must be a string.')
+  return withPasswordMembers(body, await hashUserPassword(password, options))
+}
+
+export function withPasswordMembers(body: Buffer, members: PasswordMembers): { body: Buffer; term: Buffer } {
+  const kept = memberTexts(body, (name) => !PASSWORD_MEMBERS.has(name))
+  const hashed = JSON.stringify(members).slice(1, -1)
+  const { body: whole, term } = scanDocument(spliceObject([...kept, hashed]))
+  return { body: whole, term }
+}
+
+/** An object of only these members. */
+export function pickMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
+  return spliceObject(memberTexts(body, (name) => names.has(name)))
+}

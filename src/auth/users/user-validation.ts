@@ -1,0 +1,82 @@
+/**
+ * What a user document must be, and who may change it. The rules are those of `_design/_auth`, in their order: the first
+ * one that is broken is told. They run here, so that no change of that document can turn them off.
+ */
+
+import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
+import type { RequestError } from '../../document/request-error.ts'
+import { forbidden } from '../rights/rights.ts'
+import { nameOfUserId, type UserMembers } from './user-documents.ts'
+
+export interface UserChange {
+  readonly id: string
+  readonly deleted: boolean
+  readonly after: UserMembers
+  /** Undefined where the document is new. */
+  readonly before: UserMembers | undefined
+  readonly user: UserContext
+  /** Whether the user administers the server or the users database. */
+  readonly isAdmin: boolean
+}
+
+/** The first rule that a change breaks; undefined when it may be made. */
+export function refusalOf(change: UserChange): RequestError | undefined {
+  const reason = change.deleted ? deletionProblem(change) : problemOf(change)
+  return reason === undefined ? undefined : forbidden(reason)
+}
+
+/** An administrator of the database alone may not delete other users. */
+function deletionProblem({ before, user }: UserChange): string | undefined {
+  const isOwn = user.name !== null && before?.name === user.name
+  return isServerAdmin(user) || isOwn ? undefined : 'Only admins may delete other user docs.'
+}
+
+function problemOf(change: UserChange): string | undefined {
+  return documentProblem(change) ?? passwordProblem(change) ?? changeProblem(change) ?? nameProblem(change)
+}
+
+function documentProblem({ id, after, before }: UserChange): string | undefined {
+  const { type, name, roles } = after
+  if (type !== 'user' || (before && before.type !== 'user')) return 'doc.type must be user'
+  if (!name) return 'doc.name is required'
+  if (!roles) return 'doc.roles must exist'
+  if (!Array.isArray(roles)) return 'doc.roles must be an array'
+  if (!roles.every((role) => typeof role === 'string')) return 'doc.roles can only contain strings'
+  if (nameOfUserId(id) !== name) return 'Doc ID must be of the form org.service.user:name'
+  if (before && before.name !== name) return 'Usernames can not be changed.'
+  return undefined
+}
+
+function passwordProblem({ after }: UserChange): string | undefined {
+  const { password_sha, salt, password_scheme, iterations, derived_key } = after
+  if (password_sha && !salt) return 'Users with password_sha must have a salt.'
+  if (password_scheme !== 'pbkdf2') return undefined
+  if (typeof iterations !== 'number') return 'iterations must be a number.'
+  if (typeof derived_key !== 'string') return 'derived_key must be a string.'
+  return undefined
+}
+
+function changeProblem({ after, before, user, isAdmin }: UserChange): string | undefined {
+  if (isAdmin) return undefined
+  if (!before) return rolesOf(after).length > 0 ? 'Only _admin may set roles' : undefined
+  if (user.name === null || user.name !== after.name) return 'You may only update your own user document.'
+  return sameRoles(rolesOf(before), rolesOf(after)) ? undefined : 'Only _admin may edit roles'
+}
+
+function nameProblem({ after }: UserChange): string | undefined {
+  const name = String(after.name)
+  if (rolesOf(after).some((role) => String(role).startsWith('_'))) {
+    return 'No system roles (starting with underscore) in users db.'
+  }
+  if (name.startsWith('_')) return 'Username may not start with underscore.'
+  if (name.includes(':')) return 'Character `:` is not allowed in usernames.'
+  return undefined
+}
+
+function rolesOf({ roles }: UserMembers): readonly unknown[] {
+  return Array.isArray(roles) ? roles : []
+}
+
+function sameRoles(some: readonly unknown[], others: readonly unknown[]): boolean {
+  return some.length === others.length && JSON.stringify(some.toSorted()) === JSON.stringify(others.toSorted())
+}

@@ -1,0 +1,190 @@
+/**
+ * The rules of the users database: everybody may register, users see and change themselves, administrators all. On the
+ * way in passwords become hashes; no plain one reaches the store.
+ */
+import type { Database } from '../../database/database.ts'
+import type { DatabaseView } from '../../database/database-view.ts'
+import type { Commit, DocumentAccess, Overview, ReadingAccess, WriteTarget } from '../../database/document-access.ts'
+import type { DocumentGuard } from '../../database/document-guard.ts'
+import type { OpenedDocument } from '../../database/reading/opened-document.ts'
+import type { UserContext } from '../../database/user-context.ts'
+import type { DocumentEdit, EditOutcome } from '../../database/writing/edit.ts'
+import { isDesignId, isLocalId } from '../../document/document-id.ts'
+import { conflict, notFound, RequestError } from '../../document/request-error.ts'
+import type { AuthSettings } from '../auth-settings.ts'
+import { userPasswordHash } from '../passwords/passwords.ts'
+import { Turns } from '../passwords/turns.ts'
+import { type BodyEdit, commitAllowed, type Decision, textBefore } from '../rights/guarded-write.ts'
+import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
+import { membersIn, nameOfUserId, type UserMembers, userIds } from './user-documents.ts'
+import { pickMembers, withHashedPassword } from './user-edits.ts'
+import { refusalOf } from './user-validation.ts'
+import { USERS_VALIDATION } from './users-design.ts'
+
+export class UsersGuard implements DocumentGuard {
+  readonly #settings: AuthSettings
+  /**
+   * One writer at a time between the look at what is there and the commit: only so a user can be kept from getting a
+   * second document under the other spelling of its id.
+   */
+  readonly #writers = new Turns(1)
+
+  constructor(settings: AuthSettings) {
+    this.#settings = settings
+  }
+
+  accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess {
+    const writing = new UserWriting(this.#settings, database, user, isAdmin)
+    const write = (edits: readonly DocumentEdit[], commit: Commit) => writing.write(edits, commit, this.#writers)
+    if (isAdmin) return { reading: undefined, enforced: USERS_VALIDATION, write }
+    return {
+      reading: new UserReading(this.#settings, user),
+      enforced: USERS_VALIDATION,
+      largestRequest: this.#settings.largestUserRequest,
+      checkTarget: (id, what) => writing.checkTarget(id, what),
+      write,
+    }
+  }
+}
+
+/** What somebody sees who is no administrator. */
+class UserReading implements ReadingAccess {
+  readonly #settings: AuthSettings
+  readonly #user: UserContext
+
+  constructor(settings: AuthSettings, user: UserContext) {
+    this.#settings = settings
+    this.#user = user
+  }
+
+  readable(document: OpenedDocument): OpenedDocument | undefined {
+    const { id, revision, body, deleted } = document.parts
+    if (isDesignId(id)) throw forbidden('Only administrators can view design docs in the users database.')
+    if (isOwner(this.#user, id)) return document
+    const visible = pickMembers(body, new Set(this.#settings.publicFields))
+    if (visible.length <= EMPTY_OBJECT.length) return undefined
+    return { ...document, parts: { id, revision, body: visible, deleted }, attachments: [] }
+  }
+
+  check(overview: Overview): void {
+    if (overview === 'changes') throw notDatabaseAdmin()
+    if (overview === 'design action') {
+      throw forbidden('Only admins can access design document actions for system databases.')
+    }
+    const { isUserListPublic, publicFields } = this.#settings
+    if (!isUserListPublic || publicFields.length === 0) {
+      throw forbidden('Only admins can access _all_docs of system databases.')
+    }
+  }
+
+  /** Nothing but the public members, not even who it is. */
+  listed({ parts }: OpenedDocument): string {
+    if (isDesignId(parts.id)) return 'null'
+    return pickMembers(parts.body, new Set(this.#settings.publicFields)).toString()
+  }
+}
+
+const EMPTY_OBJECT = '{}'
+
+function isOwner({ name }: UserContext, id: string): boolean {
+  return name !== null && nameOfUserId(id) === name
+}
+
+class UserWriting {
+  readonly #settings: AuthSettings
+  readonly #database: Database
+  readonly #user: UserContext
+  readonly #isAdmin: boolean
+
+  constructor(settings: AuthSettings, database: Database, user: UserContext, isAdmin: boolean) {
+    this.#settings = settings
+    this.#database = database
+    this.#user = user
+    this.#isAdmin = isAdmin
+  }
+
+  /** What can be said to somebody who is no administrator before it is known what is to be written. */
+  checkTarget(id: string, what: WriteTarget): void {
+    if (isLocalId(id) || isDesignId(id)) throw notDatabaseAdmin()
+    if (isOwner(this.#user, id)) return
+    if (this.#user.name !== null) throw notFound('missing')
+    // Everybody may register, but with a document alone.
+    if (what === 'attachment') throw forbidden('You may only update your own user document.')
+  }
+
+  async write(edits: readonly DocumentEdit[], commit: Commit, writers: Turns): Promise<EditOutcome[]> {
+    if (!this.#isAdmin && edits.some((edit) => this.#isHidden(edit))) throw notFound('missing')
+    // Hashing takes its time and needs no turn.
+    const hashed = await Promise.all(edits.map((edit) => this.#hashed(edit)))
+    return writers.run(async () => commitAllowed(edits, await this.#decide(hashed), commit))
+  }
+
+  /** Who is logged in does not get to know other users. */
+  #isHidden(edit: DocumentEdit): boolean {
+    return edit.kind !== 'local' && this.#user.name !== null && !isOwner(this.#user, edit.id)
+  }
+
+  async #hashed(edit: DocumentEdit): Promise<Decision> {
+    if (edit.kind === 'local' || isDesignId(edit.id)) return edit
+    const { password } = membersIn(edit.body)
+    if (password === undefined || password === null) return edit
+    try {
+      const { body, term } = await withHashedPassword(edit.body, password, this.#settings.hashing)
+      return edit.kind === 'replicated' ? { ...edit, body } : { ...edit, body, term }
+    } catch (error) {
+      if (error instanceof RequestError) return error
+      throw error
+    }
+  }
+
+  async #decide(edits: readonly Decision[]): Promise<Decision[]> {
+    using view = this.#database.view()
+    const decided: Decision[] = []
+    const names = new Map<string, string>()
+    for (const edit of edits) {
+      if (edit instanceof RequestError) decided.push(edit)
+      else if (edit.kind === 'local') decided.push(this.#isAdmin ? edit : notDatabaseAdmin())
+      else decided.push((await this.#refusal(view, edit, names)) ?? edit)
+    }
+    return decided
+  }
+
+  /** `created` has the ids, by name, that earlier edits of the request give to new users. */
+  async #refusal(view: DatabaseView, edit: BodyEdit, created: Map<string, string>): Promise<RequestError | undefined> {
+    if (isDesignId(edit.id)) return this.#isAdmin ? undefined : notDatabaseAdmin()
+    const found = await textBefore(view, edit)
+    if (found === 'conflict') return conflict()
+    const before = found && membersIn(found)
+    const { id, deleted } = edit
+    const after = membersIn(edit.body)
+    const broken = refusalOf({ id, deleted, after, before, user: this.#user, isAdmin: this.#isAdmin })
+    if (broken) return broken
+    if (deleted) return undefined
+    if (!this.#isAdmin && isTooSlow(after, before, this.#settings.foreignIterations)) {
+      return forbidden('Iteration count is too high for this server')
+    }
+    return before ? undefined : this.#secondSpelling(view, edit, created)
+  }
+
+  /** A user has one document. Both spellings may only come in by replication, from where both were. */
+  async #secondSpelling(
+    view: DatabaseView,
+    { id, kind }: BodyEdit,
+    created: Map<string, string>,
+  ): Promise<RequestError | undefined> {
+    if (this.#isAdmin && kind === 'replicated') return undefined
+    const name = nameOfUserId(id) ?? ''
+    const other = userIds(name).find((each) => each !== id) ?? ''
+    const record = await view.record(other)
+    if ((record && !record.deleted) || created.get(name) === other) return conflict()
+    created.set(name, id)
+    return undefined
+  }
+}
+
+/** A hash that is not the one there was, and that would tie up the server at each login. */
+function isTooSlow(after: UserMembers, before: UserMembers | undefined, most: number): boolean {
+  const hash = userPasswordHash(after)
+  if (hash?.scheme !== 'pbkdf2' || hash.iterations <= most) return false
+  return after.iterations !== before?.iterations
+}

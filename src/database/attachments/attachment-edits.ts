@@ -1,0 +1,210 @@
+/**
+ * Turns what a document says of its attachments into attachments of the new revision: contents that came with it are
+ * stored, stubs stand for those of the revision before.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { AttachmentField } from '../../document/document-fields.ts'
+import { badRequest, conflict, missingStub, RequestError } from '../../document/request-error.ts'
+import type { RevisionId, RevisionPath } from '../../document/revisions/revision-id.ts'
+import type { RevisionNode } from '../../document/tree/branch.ts'
+import { decodeBase64 } from '../../encoding/json/base64-text.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
+import type { Database } from '../database.ts'
+import type { DatabaseView } from '../database-view.ts'
+import type { AttachmentRecord } from '../layout/attachment-record.ts'
+import type { EditedAttachment } from '../writing/edit.ts'
+import type { StagedAttachment } from './attachment-store.ts'
+import type { ContentLimit } from './content-limit.ts'
+
+/** Which content is taken, and which is packed when it is stored. */
+export interface AttachmentPolicy {
+  /** The level to pack with; undefined where it is not packed. */
+  levelFor(contentType: string): number | undefined
+  /** How large the attachment of this name may be; undefined where it may have any size. */
+  limitFor(name: string): ContentLimit | undefined
+}
+
+export interface AttachmentEdits {
+  readonly attachments: readonly EditedAttachment[]
+  /** Set where stubs have nothing to stand for, and the edit cannot be written anyway: see `edit.ts`. */
+  readonly refusal?: RequestError
+  /** To be called when the document was written, or will not be. */
+  release(): void
+}
+
+/** The revision that stubs refer to: a named parent, or the history of one that another server made. */
+export type StubParent =
+  | { readonly kind: 'interactive' | 'branching'; readonly parent: RevisionId | undefined }
+  | { readonly kind: 'replicated'; readonly path: RevisionPath }
+
+export const NO_EDITS: AttachmentEdits = { attachments: [], release: () => {} }
+
+export const DEFAULT_CONTENT_TYPE = 'application/octet-stream'
+
+/** `followed` holds the contents that came in parts of their own, by name. */
+export async function attachmentEdits(
+  database: Database,
+  id: string,
+  fields: readonly AttachmentField[],
+  parent: StubParent,
+  policy: AttachmentPolicy,
+  followed: ReadonlyMap<string, StagedAttachment> = new Map(),
+): Promise<AttachmentEdits> {
+  if (fields.length === 0) return NO_EDITS
+  const entries = fields.map(({ name, text, data }) => entryOf(name, JSON.parse(text.toString()), data))
+  const releases: (() => void)[] = []
+  const release = () => {
+    for (const each of releases) each()
+  }
+  try {
+    const kept = entries.some(({ kind }) => kind === 'stub') ? await stubSource(database, id, parent) : undefined
+    if (kept instanceof RequestError) return { attachments: [], refusal: kept, release }
+    const isReplicated = parent.kind === 'replicated'
+    const attachments: EditedAttachment[] = []
+    const slice = new TimeSlice()
+    for (const entry of entries) {
+      if (slice.isOverNow) await slice.pause()
+      const { name, contentType = DEFAULT_CONTENT_TYPE } = entry
+      const revpos = isReplicated ? (entry.revpos ?? 0) : undefined
+      if (entry.kind === 'stub') {
+        const record = keptAttachment(id, entry, kept)
+        const releaseKept = await database.attachments.keep(record)
+        if (!releaseKept) throw missingStub(`id:${id}, name:${name}`)
+        releases.push(releaseKept)
+        attachments.push({ ...record, puts: [] })
+        continue
+      }
+      const staged =
+        entry.kind === 'follows'
+          ? followed.get(name)
+          : await database.attachments.stage(piecesOf(entry.data), {
+              packLevel: policy.levelFor(contentType),
+              limit: policy.limitFor(name),
+            })
+      if (!staged) throw badRequest(`The content of attachment ${name} does not follow.`)
+      releases.push(staged.release)
+      attachments.push({ ...staged.content, name, contentType, revpos, puts: staged.puts })
+    }
+    return { attachments, release }
+  } catch (error) {
+    release()
+    throw error
+  }
+}
+
+export type AttachmentEntry = {
+  readonly name: string
+  readonly contentType: string | undefined
+  readonly revpos: number | undefined
+} & (
+  | { readonly kind: 'inline'; readonly data: Buffer }
+  | { readonly kind: 'stub' }
+  | {
+      readonly kind: 'follows'
+      readonly length: number | undefined
+      readonly encoding: 'gzip' | undefined
+      readonly encodedLength: number | undefined
+      readonly digest: string | undefined
+    }
+)
+
+/** What a document says of one attachment. */
+export function entryOf(name: string, value: Record<string, unknown>, data?: Buffer): AttachmentEntry {
+  const common = {
+    name,
+    contentType: value.content_type === undefined ? undefined : checkedContentType(name, value.content_type),
+    revpos: countIn(value, 'revpos'),
+  }
+  if (value.stub === true) return { ...common, kind: 'stub' }
+  if (value.follows === true) {
+    return {
+      ...common,
+      kind: 'follows',
+      length: countIn(value, 'length'),
+      encoding: value.encoding === 'gzip' ? 'gzip' : undefined,
+      encodedLength: countIn(value, 'encoded_length'),
+      digest: typeof value.digest === 'string' ? value.digest : undefined,
+    }
+  }
+  return { ...common, kind: 'inline', data: data ?? inlineContent(name, value.data) }
+}
+
+/** A content type goes into headers, so it must be able to stand in one. */
+export function checkedContentType(name: string, value: unknown): string {
+  if (typeof value === 'string' && value.length <= LONGEST_CONTENT_TYPE && /^[\x20-\x7e]+$/.test(value)) return value
+  throw badRequest(`Invalid content type of attachment ${name}`)
+}
+
+/** More than any type has, and less than clients take of a header. */
+const LONGEST_CONTENT_TYPE = 1000
+
+function countIn(value: Record<string, unknown>, name: string): number | undefined {
+  const number = value[name]
+  if (number === undefined) return undefined
+  if (typeof number === 'number' && Number.isSafeInteger(number) && number >= 0) return number
+  throw badRequest(`Invalid attachment ${name}: ${JSON.stringify(number)}`)
+}
+
+function inlineContent(name: string, data: unknown): Buffer {
+  const bytes = typeof data === 'string' ? decodeBase64(data) : undefined
+  if (!bytes) throw badRequest(`Invalid attachment data for ${name}`)
+  return bytes
+}
+
+/** In pieces, between which others have their turn: each is hashed, and packed. */
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    if (at > 0) await nextTurn()
+    yield bytes.subarray(at, at + PIECE_BYTES)
+  }
+}
+
+const PIECE_BYTES = 1024 * 1024
+
+function keptAttachment(
+  id: string,
+  { name, revpos }: AttachmentEntry,
+  kept: readonly AttachmentRecord[] | undefined,
+): AttachmentRecord {
+  const record = kept?.find((each) => each.name === name)
+  if (!record || (revpos !== undefined && revpos !== record.revpos)) throw missingStub(`id:${id}, name:${name}`)
+  return record
+}
+
+/** The attachments that stubs may stand for; a refusal where the edit should not be written anyway. */
+async function stubSource(
+  database: Database,
+  id: string,
+  parent: StubParent,
+): Promise<readonly AttachmentRecord[] | RequestError> {
+  using view = database.view()
+  const record = await view.record(id)
+  if (parent.kind === 'replicated') return await replicatedSource(view, id, parent.path)
+  // A branch is written also where an edit would conflict: without a parent it has nothing to keep.
+  const nothing = parent.kind === 'branching' ? [] : conflict()
+  if (!record) return parent.parent === undefined ? [] : nothing
+  const tree = await view.tree(id, record)
+  if (parent.parent === undefined && !record.deleted) return nothing
+  const node = tree.find(parent.parent ?? record.winner)
+  return node && node.status !== 'missing' ? await attachmentsOf(view, node) : nothing
+}
+
+/** Of the nearest ancestor that has a body. A revision that is known already needs nothing. */
+async function replicatedSource(
+  view: DatabaseView,
+  id: string,
+  path: RevisionPath,
+): Promise<readonly AttachmentRecord[] | RequestError> {
+  const record = await view.record(id)
+  const tree = record && (await view.tree(id, record))
+  const place = tree?.locate(path.start, path.hashes[0] ?? '')
+  const missing = missingStub(`Previous revision missing for document ${id}`)
+  if (tree && place && tree.nodeAt(place).status !== 'missing') return missing
+  const nearest = tree?.nearestBody(path)
+  if (!nearest) throw missing
+  return attachmentsOf(view, nearest)
+}
+
+async function attachmentsOf(view: DatabaseView, { body }: RevisionNode): Promise<readonly AttachmentRecord[]> {
+  return (await view.body(body)).attachments
+}

@@ -1,0 +1,267 @@
+/**
+ * The bytes of a database's attachments. What is uploaded goes to the store in small commits as it arrives and is never
+ * whole in memory; nothing refers to it before the document's revision is committed. A small one stays in memory and
+ * goes into that very commit. What an upload leaves that no revision refers to is removed when its last user lets go of
+ * it; what nothing refers to any more is removed by compaction.
+ */
+import { createHash } from 'node:crypto'
+import type { Put } from '../../storage/rows/row.ts'
+import type { KeyRange, Store } from '../../storage/store.ts'
+import type { AttachmentContent } from '../layout/attachment-record.ts'
+import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
+import { gzipped } from '../reading/gzip.ts'
+import { slicesOf } from './attachment-chunks.ts'
+import { ChunkWriter } from './chunk-writer.ts'
+import { type ContentLimit, limitedContent } from './content-limit.ts'
+import { CheckedGzip } from './gzip-check.ts'
+
+export interface StagingOptions {
+  /** The level to pack with; undefined stores the bytes as they come. */
+  readonly packLevel?: number | undefined
+  /** Set when the bytes come packed. */
+  readonly encoding?: 'gzip' | undefined
+  /** What they unpack to, where the sender says so. */
+  readonly length?: number | undefined
+  /** How large it may be; undefined where it may have any size. */
+  readonly limit?: ContentLimit | undefined
+}
+
+/** An attachment whose bytes are here, and which no document has yet. */
+export interface StagedAttachment {
+  readonly content: AttachmentContent
+  /** Chunks that belong into the commit of the document. */
+  readonly puts: readonly Put[]
+  /** To be called when the document was written, or will not be. */
+  release(): void
+}
+
+/** Read from the store at once. */
+const READ_CHUNKS = 4
+
+export class AttachmentStore {
+  readonly #store: Store
+  /** Numbers that somebody is writing or reading, and how many do. */
+  readonly #inUse = new Map<number, number>()
+  /** Numbers that are being removed: nobody can take them up again. */
+  readonly #condemned = new Set<number>()
+  /** While unreferenced bytes are being removed: what was used since that began. */
+  #spared: Set<number> | undefined
+  /** Numbers with chunks in the store that no revision refers to yet. */
+  readonly #unreferenced = new Set<number>()
+  #lastNumber: Promise<number> | undefined
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** Takes an upload in. If it breaks off, what came of it is removed. */
+  async stage(source: AsyncIterable<Buffer>, options: StagingOptions = {}): Promise<StagedAttachment> {
+    const number = await this.#nextNumber()
+    const release = this.use(number)
+    const chunks = new ChunkWriter(this.#store, number)
+    try {
+      const limited = options.limit ? limitedContent(source, options.limit) : source
+      const checked = options.encoding ? new CheckedGzip(limited, options.limit) : undefined
+      const sent = new MeasuredSource(checked ?? limited)
+      const isPacked = options.packLevel !== undefined
+      const stored = isPacked ? new MeasuredSource(gzipped(sent, options.packLevel)) : sent
+      for await (const piece of stored) {
+        const committing = chunks.add(piece)
+        if (committing) await committing
+      }
+      const puts = await chunks.finish()
+      const md5 = sent.md5()
+      const content: AttachmentContent = {
+        number,
+        md5,
+        length: (options.encoding && options.length) ?? sent.length,
+        encoding: isPacked ? 'gzip' : options.encoding,
+        storedLength: stored.length,
+        storedMd5: isPacked ? stored.md5() : md5,
+        unpackedLength: checked?.unpackedLength,
+      }
+      if (chunks.hasCommitted) this.#unreferenced.add(number)
+      return { content, puts, release }
+    } catch (error) {
+      await chunks.stop()
+      if (chunks.hasCommitted) this.#unreferenced.add(number)
+      release()
+      throw error
+    }
+  }
+
+  /** For the writer: revisions that refer to these numbers are about to be committed. From then on they stay. */
+  refer(numbers: readonly number[]): void {
+    for (const number of numbers) this.#unreferenced.delete(number)
+  }
+
+  /** Stored bytes from `start` to `end` (exclusive). Each piece is read from the newest state: chunks never change. */
+  async *read({ number, storedLength }: AttachmentContent, start = 0, end = storedLength): AsyncGenerator<Buffer> {
+    const release = this.use(number)
+    try {
+      const slices = [...slicesOf(start, end)]
+      for (let first = 0; first < slices.length; first += READ_CHUNKS) {
+        const some = slices.slice(first, first + READ_CHUNKS)
+        using snapshot = this.#store.snapshot()
+        const chunks = await snapshot.getMany(some.map(({ chunk }) => attachmentKey(number, chunk)))
+        snapshot.release()
+        for (const [i, slice] of some.entries()) {
+          const chunk = chunks[i]
+          if (!chunk) throw new Error(`Chunk ${slice.chunk} of attachment ${number} is not there.`)
+          yield chunk.subarray(slice.start, slice.end)
+        }
+      }
+    } finally {
+      release()
+    }
+  }
+
+  /** Keeps bytes that are there from being removed until the returned function is called; undefined if they are gone. */
+  async keep({ number }: AttachmentContent): Promise<(() => void) | undefined> {
+    if (this.#condemned.has(number)) return undefined
+    const release = this.use(number)
+    using snapshot = this.#store.snapshot()
+    const range = { from: attachmentKey(number, 0), to: attachmentKey(number, 1) }
+    const page = await snapshot.page(range, { rows: 1, keysOnly: true })
+    if (page.length > 0) return release
+    release()
+    return undefined
+  }
+
+  /** Keeps the bytes of all of them until the returned function is called; 'gone' if those of any are not there. */
+  async keepAll(contents: readonly AttachmentContent[]): Promise<(() => void) | 'gone'> {
+    const kept: (() => void)[] = []
+    const release = () => {
+      for (const each of kept) each()
+    }
+    try {
+      for (const content of contents) {
+        const lease = await this.keep(content)
+        if (!lease) {
+          release()
+          return 'gone'
+        }
+        kept.push(lease)
+      }
+      return release
+    } catch (error) {
+      release()
+      throw error
+    }
+  }
+
+  /** Keeps the bytes from being removed until the returned function is called. */
+  use(number: number): () => void {
+    this.#inUse.set(number, (this.#inUse.get(number) ?? 0) + 1)
+    this.#spared?.add(number)
+    let isUsed = true
+    return () => {
+      if (!isUsed) return
+      isUsed = false
+      const users = (this.#inUse.get(number) ?? 1) - 1
+      if (users > 0) this.#inUse.set(number, users)
+      else this.#letGo(number)
+    }
+  }
+
+  #letGo(number: number): void {
+    this.#inUse.delete(number)
+    if (!this.#unreferenced.delete(number)) return
+    // Where that fails, compaction finds them.
+    this.#remove(number).catch(() => {})
+  }
+
+  /**
+   * Removes all bytes that nothing refers to. `findReferenced` looks through one state of the database; what anybody
+   * used since it began is spared, for it may be referred to by now.
+   */
+  async removeUnreferenced(findReferenced: () => Promise<ReadonlySet<number>>): Promise<void> {
+    const last = await this.lastNumber()
+    const spared = new Set(this.#inUse.keys())
+    this.#spared = spared
+    try {
+      const referenced = await findReferenced()
+      for await (const number of this.#numbers(last)) {
+        if (!referenced.has(number) && !spared.has(number)) await this.#remove(number)
+      }
+    } finally {
+      this.#spared = undefined
+    }
+  }
+
+  async #remove(number: number): Promise<void> {
+    this.#condemned.add(number)
+    try {
+      const clears = [{ from: attachmentKey(number, 0), to: attachmentKey(number + 1, 0) }]
+      await this.#store.commit({ clears, unreferenced: true })
+    } finally {
+      this.#condemned.delete(number)
+    }
+  }
+
+  /** The numbers of what is stored, each once: from the first chunk of one to the first chunk of the next. */
+  async *#numbers(upTo: number): AsyncGenerator<number> {
+    for (let next = 0; next <= upTo; ) {
+      using snapshot = this.#store.snapshot()
+      const range = { from: attachmentKey(next, 0), to: attachmentKey(upTo + 1, 0) }
+      const page = await snapshot.page(range, { rows: 1, keysOnly: true })
+      if (page.length === 0) return
+      const number = numberOfAttachmentKey(page.key(0))
+      snapshot.release()
+      yield number
+      next = number + 1
+    }
+  }
+
+  /** The highest number that was given out so far. */
+  async lastNumber(): Promise<number> {
+    return this.#lastNumber ?? this.#keepNumber(this.#findLast())
+  }
+
+  async #nextNumber(): Promise<number> {
+    const last = this.lastNumber()
+    const next = last.then((number) => number + 1)
+    // Set before anybody else can ask: numbers are given out once.
+    return this.#keepNumber(next)
+  }
+
+  /** A failure is not kept: the next caller reads again. No number was given out after it. */
+  #keepNumber(number: Promise<number>): Promise<number> {
+    this.#lastNumber = number
+    number.catch(() => {
+      if (this.#lastNumber === number) this.#lastNumber = undefined
+    })
+    return number
+  }
+
+  async #findLast(): Promise<number> {
+    using snapshot = this.#store.snapshot()
+    const range: KeyRange = { from: ATTACHMENT_PREFIX, to: afterPrefix(ATTACHMENT_PREFIX), reverse: true }
+    const page = await snapshot.page(range, { rows: 1, keysOnly: true })
+    return page.length > 0 ? numberOfAttachmentKey(page.key(0)) : 0
+  }
+}
+
+/** Counts and hashes what passes. */
+class MeasuredSource implements AsyncIterable<Buffer> {
+  readonly #source: AsyncIterable<Buffer>
+  readonly #hash = createHash('md5')
+  length = 0
+
+  constructor(source: AsyncIterable<Buffer>) {
+    this.#source = source
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
+    for await (const piece of this.#source) {
+      this.length += piece.length
+      this.#hash.update(piece)
+      yield piece
+    }
+  }
+
+  /** Of all that passed, in Base64; to be asked once. */
+  md5(): string {
+    return this.#hash.digest('base64')
+  }
+}

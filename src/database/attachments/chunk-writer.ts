@@ -1,0 +1,105 @@
+/**
+ * Cuts a stream of bytes into the chunks of an attachment. Full chunks go to the store in commits of some megabytes, one
+ * of them under way while the next one fills. Nothing refers to them yet.
+ */
+
+import type { Put } from '../../storage/rows/row.ts'
+import type { Store } from '../../storage/store.ts'
+import { attachmentKey } from '../layout/keys.ts'
+import { CHUNK_BYTES } from './attachment-chunks.ts'
+
+/** So many chunks make a commit. Each commit is a flush; each chunk is memory. What is less waits for the document's own commit. */
+const COMMIT_CHUNKS = 16
+const SMALLEST_BUFFER_BYTES = 16 * 1024
+
+/** Buffers of chunks that are on disk, for whoever needs the next ones: memory that is new costs more than the copy. */
+const freeBuffers: Buffer[] = []
+const FREE_BUFFERS_LIMIT = 2 * COMMIT_CHUNKS
+
+export class ChunkWriter {
+  readonly #store: Store
+  readonly #number: number
+  /** The chunk that is being filled. */
+  #chunk: Buffer | undefined
+  #filledBytes = 0
+  #chunks = 0
+  #puts: Put[] = []
+  #committing: Promise<void> | undefined
+  #hasCommitted = false
+  constructor(store: Store, number: number) {
+    this.#store = store
+    this.#number = number
+  }
+
+  /** Whether the store has chunks already, or may have. */
+  get hasCommitted(): boolean {
+    return this.#hasCommitted
+  }
+
+  /** A promise where the writer of the stream should wait. */
+  add(piece: Buffer): Promise<void> | undefined {
+    for (let at = 0; at < piece.length; ) {
+      const chunk = this.#chunkFor(piece.length - at)
+      const copied = piece.copy(chunk, this.#filledBytes, at)
+      this.#filledBytes += copied
+      at += copied
+      if (this.#filledBytes < CHUNK_BYTES) continue
+      this.#put(chunk)
+      if (this.#puts.length >= COMMIT_CHUNKS) return this.#commitAndAdd(piece.subarray(at))
+    }
+    return undefined
+  }
+
+  /** The chunks that are not on disk. */
+  async finish(): Promise<readonly Put[]> {
+    await this.#committing
+    const last = this.#chunk?.subarray(0, this.#filledBytes)
+    if (last !== undefined) this.#put(last)
+    else if (this.#chunks === 0) this.#put(Buffer.alloc(0))
+    return this.#puts
+  }
+
+  /** Resolves when nothing is being committed any more. */
+  async stop(): Promise<void> {
+    await this.#committing?.catch(() => {})
+  }
+
+  async #commitAndAdd(rest: Buffer): Promise<void> {
+    await this.#committing
+    const puts = this.#puts
+    this.#puts = []
+    this.#committing = this.#commit(puts)
+    // Whoever comes next waits for it and hears of its failure.
+    this.#committing.catch(() => {})
+    await this.add(rest)
+  }
+
+  async #commit(puts: readonly Put[]): Promise<void> {
+    this.#hasCommitted = true
+    await this.#store.commit({ puts, unreferenced: true })
+    if (this.#store.keepsValues) return
+    for (const [, value] of puts) {
+      if (freeBuffers.length >= FREE_BUFFERS_LIMIT) return
+      freeBuffers.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength))
+    }
+  }
+
+  #put(chunk: Buffer): void {
+    this.#puts.push([attachmentKey(this.#number, this.#chunks++), chunk])
+    this.#chunk = undefined
+    this.#filledBytes = 0
+  }
+
+  /** The buffer that bytes go to. Only the first one grows: most attachments are smaller than a chunk. */
+  #chunkFor(bytes: number): Buffer {
+    if (this.#chunk !== undefined && this.#filledBytes < this.#chunk.length) return this.#chunk
+    const before = this.#chunk
+    if (this.#chunks > 0) this.#chunk = freeBuffers.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
+    else {
+      const size = Math.max(this.#filledBytes * 2, this.#filledBytes + bytes, SMALLEST_BUFFER_BYTES)
+      this.#chunk = Buffer.allocUnsafeSlow(Math.min(size, CHUNK_BYTES))
+      before?.copy(this.#chunk)
+    }
+    return this.#chunk
+  }
+}

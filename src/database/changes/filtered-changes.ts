@@ -1,0 +1,103 @@
+/** Tells the changes that a filter lets pass. Where it judges documents, each leaf that would be shown is judged. */
+
+import { pathOfAncestry } from '../../document/document-text.ts'
+import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import { conflicts } from '../../document/revisions/winner.ts'
+import type { DatabaseView } from '../database-view.ts'
+import type { DecodedChange } from '../layout/change-row.ts'
+import { stubText } from '../reading/document-rendering.ts'
+import type { ChangeFilter, DocumentFilter } from './change-filter.ts'
+
+/** A change, and the leaves of it that are to be shown: one at least. */
+export interface FilteredChange {
+  readonly change: DecodedChange
+  readonly leaves: readonly RevisionId[]
+}
+
+export async function passingChanges(
+  view: DatabaseView,
+  changes: readonly DecodedChange[],
+  style: 'winner' | 'all',
+  filter: ChangeFilter | undefined,
+): Promise<FilteredChange[]> {
+  const shown = changes.map((change) => ({
+    change,
+    leaves: style === 'all' ? change.leaves : change.leaves.slice(0, 1),
+  }))
+  if (!filter) return shown
+  if (filter.by === 'id') return shown.filter(({ change }) => filter.passes(change.id))
+  return judged(view, shown, filter)
+}
+
+/** Documents that are judged together have about so many bytes. */
+const PORTION_BYTES = 256 * 1024
+
+/** One leaf that is to be judged. */
+interface Candidate {
+  readonly change: DecodedChange
+  readonly revision: RevisionId
+  readonly body: number
+  /** What the winner takes: other leaves are taken for as large. */
+  readonly bytes: number
+  /** The text, given the body; undefined where the reader may not see the document. */
+  text(body: Awaited<ReturnType<DatabaseView['body']>>): string | undefined
+}
+
+async function judged(
+  view: DatabaseView,
+  shown: readonly FilteredChange[],
+  filter: DocumentFilter,
+): Promise<FilteredChange[]> {
+  const candidates = await candidatesOf(view, shown)
+  const passed = new Set<Candidate>()
+  for (let first = 0; first < candidates.length; ) {
+    const portion = portionOf(candidates, first)
+    const bodies = await view.bodies(portion.map(({ body }) => body))
+    const visible = portion.flatMap((candidate, i) => {
+      const text = candidate.text(bodies[i]!)
+      return text === undefined ? [] : [{ candidate, text }]
+    })
+    const verdicts = visible.length === 0 ? [] : await filter.passes(visible.map(({ text }) => text))
+    for (const [i, { candidate }] of visible.entries()) if (verdicts[i]) passed.add(candidate)
+    first += portion.length
+  }
+  const leavesOf = Map.groupBy(passed, ({ change }) => change)
+  return shown.flatMap(({ change }) => {
+    const leaves = leavesOf.get(change)
+    return leaves ? [{ change, leaves: leaves.map(({ revision }) => revision) }] : []
+  })
+}
+
+function portionOf(candidates: readonly Candidate[], first: number): readonly Candidate[] {
+  let bytes = 0
+  let end = first
+  while (end < candidates.length && bytes < PORTION_BYTES) bytes += candidates[end++]!.bytes
+  return candidates.slice(first, end)
+}
+
+/** The leaves in their order, with the history and the conflicts that functions are told. */
+async function candidatesOf(view: DatabaseView, shown: readonly FilteredChange[]): Promise<Candidate[]> {
+  const records = await view.records(shown.map(({ change }) => change.id))
+  return shown.flatMap(({ change, leaves }, i) => {
+    const record = records[i]?.record
+    if (!record) return []
+    const { tree, bodyBytes } = record
+    const losers = conflicts(tree)
+    return leaves.flatMap((revision): Candidate[] => {
+      const node = tree.find(revision)
+      if (!node) return []
+      const deleted = node.status === 'deleted'
+      const history = {
+        revisions: pathOfAncestry(tree.ancestry(revision)),
+        conflicts: revision === record.winner ? losers : undefined,
+      }
+      const text: Candidate['text'] = (body) => {
+        const parts = { id: change.id, revision, body: body.text, deleted, ...history }
+        const document = { revision, deleted, parts, attachments: body.attachments, knownGeneration: 0 }
+        const readable = view.reading ? view.reading.readable(document) : document
+        return readable && stubText(readable).toString()
+      }
+      return [{ change, revision, body: node.body, bytes: bodyBytes, text }]
+    })
+  })
+}

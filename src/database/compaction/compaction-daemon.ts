@@ -1,0 +1,220 @@
+/**
+ * Compacts databases and their indexes by the rules of the configuration: from time to time it looks at all of them, and
+ * compacts those whose rule holds, one after the other. Without rules it does nothing. What is configured counts at once.
+ */
+import type { Configuration, SettingChange } from '../../config/configuration.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Log } from '../../runtime/log/log.ts'
+import type { DatabaseInformation } from '../database.ts'
+import { type CompactionRule, DEFAULT_RULE, parseCompactionRule } from './compaction-rules.ts'
+import { isInside, timeLeftMs } from './time-window.ts'
+
+/** What the daemon needs of the databases. */
+export interface CompactableDatabases {
+  list(): Promise<string[]>
+  has(name: string): boolean
+  get(name: string): Promise<Compactable>
+}
+
+/** A database, or an index. */
+export interface Compactable {
+  information(): Promise<CompactableSizes>
+  compact(): void
+  compacted(): Promise<void>
+  cancelCompaction(): Promise<void>
+}
+
+export interface CompactableIndex extends Compactable {
+  /** Of the design document. */
+  readonly id: string
+}
+
+interface CompactableSizes
+  extends Pick<DatabaseInformation, 'isCompacting' | 'fileBytes' | 'dataBytes' | 'compactedTo'> {
+  /** An index is left alone meanwhile. */
+  readonly isUpdating?: boolean
+}
+
+export interface CompactionSurroundings {
+  readonly configuration: Pick<Configuration, 'section' | 'integer' | 'onChange'>
+  readonly databases: CompactableDatabases
+  /** The indexes of a database that are there. */
+  indexesOf(database: string): Promise<readonly CompactableIndex[]>
+  readonly clock: Clock
+  readonly log: Log
+  /** The room that is left where the databases are. */
+  freeBytes(): Promise<number>
+}
+
+export class CompactionDaemon {
+  readonly #surroundings: CompactionSurroundings
+  readonly #forget: () => void
+  #rules: ReadonlyMap<string, CompactionRule>
+  #timer: NodeJS.Timeout | undefined
+  #round: Promise<void> | undefined
+  readonly #compacting = new Set<Compactable>()
+  #isClosed = false
+
+  /** Looks for the first time after an interval: a start has enough to do. */
+  constructor(surroundings: CompactionSurroundings) {
+    this.#surroundings = surroundings
+    this.#rules = this.#readRules()
+    this.#forget = surroundings.configuration.onChange((change) => this.#follow(change))
+    this.#wait()
+  }
+
+  /** Looks at all databases now, or joins who does; resolves when all that were due are compacted. */
+  check(): Promise<void> {
+    this.#round ??= this.#checkAll()
+      .catch((error: unknown) => {
+        this.#surroundings.log.error('The databases were not checked for compaction.', { error: String(error) })
+      })
+      .finally(() => {
+        this.#round = undefined
+        this.#wait()
+      })
+    return this.#round
+  }
+
+  /** Gives up the compaction under way; resolves when nothing of the daemon runs. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#forget()
+    clearTimeout(this.#timer)
+    await Promise.all([...this.#compacting].map((each) => each.cancelCompaction()))
+    await this.#round
+  }
+
+  #follow({ section, key }: SettingChange): void {
+    if (section === 'compaction_daemon' && key === 'check_interval') this.#wait()
+    if (section !== 'compactions') return
+    const wasOff = this.#rules.size === 0
+    this.#rules = this.#readRules(key)
+    // Who turns it on wants to see it work.
+    if (wasOff) this.#wait(0)
+  }
+
+  #wait(delayMs = this.#intervalMs()): void {
+    clearTimeout(this.#timer)
+    if (this.#isClosed || this.#rules.size === 0) return
+    this.#timer = setTimeout(() => this.check(), delayMs)
+    this.#timer.unref()
+  }
+
+  #intervalMs(): number {
+    const seconds = this.#surroundings.configuration.integer('compaction_daemon', 'check_interval')
+    return Math.min(seconds * 1000, LONGEST_TIMER_MS)
+  }
+
+  /** Complains only of a rule that is new, where one is named. */
+  #readRules(changed?: string): Map<string, CompactionRule> {
+    const rules = new Map<string, CompactionRule>()
+    const { configuration, log } = this.#surroundings
+    for (const [name, text] of configuration.section('compactions')) {
+      const rule = parseCompactionRule(text)
+      if (rule) rules.set(name, rule)
+      else if (changed === undefined || changed === name) {
+        log.error('A compaction rule is ignored, since it is malformed.', { database: name, rule: text })
+      }
+    }
+    return rules
+  }
+
+  async #checkAll(): Promise<void> {
+    const { databases, log } = this.#surroundings
+    for (const name of await databases.list()) {
+      // Read for each database: a round may take hours, and rules change meanwhile.
+      const rule = this.#rules.get(name) ?? this.#rules.get(DEFAULT_RULE)
+      if (this.#isClosed) return
+      if (!rule || !this.#isTimeOf(rule)) continue
+      try {
+        await this.#checkOne(name, rule)
+      } catch (error) {
+        if (!databases.has(name)) continue
+        log.error('A database was not checked for compaction.', { database: name, error: String(error) })
+      }
+    }
+  }
+
+  async #checkOne(name: string, rule: CompactionRule): Promise<void> {
+    const database = await this.#surroundings.databases.get(name)
+    const checks = [
+      () => this.#checkFile(database, rule.fragmentationPercent, rule, { database: name }),
+      () => this.#checkIndexes(name, rule),
+    ]
+    if (rule.areIndexesParallel) await Promise.all(checks.map((check) => check()))
+    else for (const check of checks) await check()
+  }
+
+  async #checkIndexes(name: string, rule: CompactionRule): Promise<void> {
+    for (const index of await this.#surroundings.indexesOf(name)) {
+      if (this.#isClosed || !this.#isTimeOf(rule)) return
+      const about = { database: name, design_document: index.id }
+      await this.#checkFile(index, rule.indexFragmentationPercent, rule, about)
+    }
+  }
+
+  async #checkFile(
+    file: Compactable,
+    percent: number,
+    rule: CompactionRule,
+    about: Readonly<Record<string, string>>,
+  ): Promise<void> {
+    const { log, configuration } = this.#surroundings
+    const sizes = await file.information()
+    const fragmentation = fragmentationPercent(sizes)
+    if (sizes.isCompacting || sizes.isUpdating || fragmentation < percent || !hasChanged(sizes)) return
+    if (sizes.fileBytes < configuration.integer('compaction_daemon', 'min_file_size')) return
+    const neededBytes = 2 * sizes.dataBytes
+    const freeBytes = await this.#surroundings.freeBytes()
+    if (freeBytes < neededBytes) {
+      log.warn('A file is not compacted, since there is too little room on the disk.', {
+        ...about,
+        neededBytes,
+        freeBytes,
+      })
+      return
+    }
+    if (this.#isClosed) return
+    log.info('A file is compacted by its rule.', { ...about, fragmentation: Math.floor(fragmentation) })
+    await this.#compact(file, rule)
+  }
+
+  async #compact(file: Compactable, { window, isWindowStrict }: CompactionRule): Promise<void> {
+    const leftMs = window && isWindowStrict ? timeLeftMs(window, this.#surroundings.clock.nowMs()) : undefined
+    const windowEnd = leftMs === undefined ? undefined : setTimeout(() => file.cancelCompaction(), leftMs)
+    windowEnd?.unref()
+    this.#compacting.add(file)
+    try {
+      file.compact()
+      await file.compacted()
+    } finally {
+      this.#compacting.delete(file)
+      clearTimeout(windowEnd)
+    }
+  }
+
+  #isTimeOf({ window }: CompactionRule): boolean {
+    return !window || isInside(window, this.#surroundings.clock.nowMs())
+  }
+}
+
+/** A timer that is asked for more rings at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1
+
+function fragmentationPercent({ fileBytes, dataBytes }: CompactableSizes): number {
+  return fileBytes === 0 ? 0 : (100 * (fileBytes - dataBytes)) / fileBytes
+}
+
+/** So much of a file must be new, or so much of the data gone, since the last compaction. */
+const CHANGED_SHARE = 0.1
+
+/**
+ * Many small documents take much more room than their bodies: such a file looks fragmented right after a compaction, and
+ * without this it would be written anew at every check.
+ */
+function hasChanged({ fileBytes, dataBytes, compactedTo }: CompactableSizes): boolean {
+  if (!compactedTo) return true
+  const hasGrown = fileBytes > compactedTo.fileBytes * (1 + CHANGED_SHARE)
+  return hasGrown || dataBytes < compactedTo.dataBytes * (1 - CHANGED_SHARE)
+}

@@ -1,0 +1,68 @@
+/**
+ * The rules of `compactions`: when a database and its indexes are compacted without anybody asking. Each is a list of pairs such as
+ * `[{db_fragmentation, "70%"}, {from, "23:00"}, {to, "04:00"}]`; what a rule does not name is no condition.
+ */
+import { parseTerm, type Term } from '../../config/term-text.ts'
+import { parseMinuteOfDay, type TimeWindow } from './time-window.ts'
+
+export interface CompactionRule {
+  /** How much of the file of the database must be garbage at least. */
+  readonly fragmentationPercent: number
+  /** The same for the file of an index. */
+  readonly indexFragmentationPercent: number
+  /** Whether indexes need not wait until their database is compacted. */
+  readonly areIndexesParallel: boolean
+  /** At any time when undefined. */
+  readonly window: TimeWindow | undefined
+  /** Whether a compaction that is not done when the window ends is given up. */
+  readonly isWindowStrict: boolean
+}
+
+/** The rule of databases that have none of their own. */
+export const DEFAULT_RULE = '_default'
+
+/** Undefined when the text is no rule: one half of it would do something that nobody asked for. */
+export function parseCompactionRule(text: string): CompactionRule | undefined {
+  const list = parseTerm(text)
+  if (list?.kind !== 'list') return undefined
+  const given = new Map<string, string>()
+  for (const pair of list.items) {
+    const [name, value] = pair.items
+    if (pair.kind !== 'tuple' || pair.items.length !== 2 || !name || !value) return undefined
+    if (!PARAMETERS.get(name.text)?.(value)) return undefined
+    given.set(name.text, value.text)
+  }
+  if (given.has('from') !== given.has('to')) return undefined
+  return {
+    fragmentationPercent: parsePercent(given.get('db_fragmentation') ?? '0') ?? 0,
+    indexFragmentationPercent: parsePercent(given.get('view_fragmentation') ?? '0') ?? 0,
+    areIndexesParallel: given.get('parallel_view_compaction') === 'true',
+    window: windowOf(given),
+    isWindowStrict: given.get('strict_window') === 'true',
+  }
+}
+
+function windowOf(given: ReadonlyMap<string, string>): TimeWindow | undefined {
+  const fromMinute = parseMinuteOfDay(given.get('from') ?? '')
+  const toMinute = parseMinuteOfDay(given.get('to') ?? '')
+  return fromMinute === undefined || toMinute === undefined ? undefined : { fromMinute, toMinute }
+}
+
+function parsePercent(text: string): number | undefined {
+  const [, digits] = /^(\d{1,3})%?$/.exec(text) ?? []
+  return digits === undefined || Number(digits) > 100 ? undefined : Number(digits)
+}
+
+const isPercent = ({ kind, text }: Term) => kind === 'text' && parsePercent(text) !== undefined
+const isTime = ({ kind, text }: Term) => kind === 'text' && parseMinuteOfDay(text) !== undefined
+const isTruth = ({ kind, text }: Term) => kind === 'word' && (text === 'true' || text === 'false')
+
+/** What the value of each parameter must be. */
+const PARAMETERS: ReadonlyMap<string, (value: Term) => boolean> = new Map([
+  ['db_fragmentation', isPercent],
+  ['view_fragmentation', isPercent],
+  ['from', isTime],
+  ['to', isTime],
+  ['strict_window', isTruth],
+  ['parallel_view_compaction', isTruth],
+])

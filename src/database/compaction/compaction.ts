@@ -1,0 +1,115 @@
+/**
+ * Compaction of a database: bodies of revisions that are no leaves go, long histories are cut to the limit, attachments
+ * that nothing refers to are removed, and the store is written anew without the room they took. Readers and writers go on; a document is trimmed in the writer's
+ * own queue, a few at a time, so that nothing is trimmed that was not read there.
+ */
+import { droppedBodies, stem, withLeafBodiesOnly } from '../../document/tree/tree-pruning.ts'
+import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
+import type { KeyRange, Page, Snapshot, Store } from '../../storage/store.ts'
+import type { AttachmentStore } from '../attachments/attachment-store.ts'
+import { DatabaseView } from '../database-view.ts'
+import type { DatabaseState } from '../layout/database-state.ts'
+import { recordHasAttachments, recordHasHistory } from '../layout/document-record.ts'
+import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
+import { readRecords } from '../layout/read-records.ts'
+import { DocumentChanges } from '../writing/document-changes.ts'
+import type { SoloPlan, WriteQueue } from '../writing/write-queue.ts'
+
+/** Told how much of the work is done, in documents, and how many there were at the start. */
+export type CompactionProgress = (done: number, total: number) => void
+
+const DOCUMENTS_A_TURN = 200
+
+/** A turn ends with the document that reaches this: a commit holds so many operations and no more. */
+const BODIES_A_TURN = 10_000
+
+/** The first part of the work counts as half of it: progress is for people. */
+export async function compactDatabase(
+  store: Store,
+  queue: WriteQueue,
+  ranks: RankTree,
+  attachments: AttachmentStore,
+  total: number,
+  signal: AbortSignal,
+  onProgress: CompactionProgress,
+): Promise<void> {
+  let looked = 0
+  for await (const ids of untrimmed(store, (rows) => {
+    looked += rows
+    onProgress(Math.floor(Math.min(looked, total) / 2), total)
+  })) {
+    for (let rest: readonly string[] = ids; rest.length > 0; ) {
+      signal.throwIfAborted()
+      const done = await queue.solo((snapshot, state) => planTrimming(snapshot, state, rest, ranks))
+      rest = rest.slice(done)
+    }
+  }
+  await attachments.removeUnreferenced(() => referencedAttachments(store))
+  await store.compact({
+    signal,
+    onProgress: (done) => onProgress(Math.floor((total * (1 + done)) / 2), total),
+  })
+  onProgress(total, total)
+}
+
+/** Ids of documents that may hold more than they need, some at a time, from states that are not held for long. */
+async function* untrimmed(store: Store, onRows: (rows: number) => void): AsyncGenerator<string[]> {
+  let ids: string[] = []
+  let rest: KeyRange | undefined = { from: DOCUMENT_PREFIX, to: afterPrefix(DOCUMENT_PREFIX) }
+  while (rest) {
+    using snapshot = store.snapshot()
+    const page = await snapshot.page(rest)
+    for (let row = 0; row < page.length; row++) {
+      if (recordHasHistory(page.value(row))) ids.push(idOfDocumentKey(page.key(row)))
+    }
+    rest = page.next
+    snapshot.release()
+    onRows(page.length)
+    if (ids.length >= DOCUMENTS_A_TURN || (!rest && ids.length > 0)) {
+      yield ids
+      ids = []
+    }
+  }
+}
+
+/** The numbers of all attachments that any revision has, in one state of the database. */
+async function referencedAttachments(store: Store): Promise<Set<number>> {
+  const referenced = new Set<number>()
+  using view = new DatabaseView(store.snapshot())
+  let rest: KeyRange | undefined = { from: DOCUMENT_PREFIX, to: afterPrefix(DOCUMENT_PREFIX) }
+  while (rest) {
+    const page: Page = await view.snapshot.page(rest)
+    const ids: string[] = []
+    for (let row = 0; row < page.length; row++) {
+      if (recordHasAttachments(page.value(row))) ids.push(idOfDocumentKey(page.key(row)))
+    }
+    const bodies = (await view.records(ids)).flatMap(({ record }) => record?.tree.bodies() ?? [])
+    for (const { attachments } of await view.bodies(bodies)) {
+      for (const { number } of attachments) referenced.add(number)
+    }
+    rest = page.next
+  }
+  return referenced
+}
+
+/** Trims the first of the documents; resolves to how many it got through. */
+async function planTrimming(
+  snapshot: Snapshot,
+  state: DatabaseState,
+  ids: readonly string[],
+  ranks: RankTree,
+): Promise<SoloPlan<number>> {
+  const changes = new DocumentChanges()
+  let done = 0
+  for (const { id, record } of await readRecords(snapshot, ids)) {
+    done++
+    const tree = record && withLeafBodiesOnly(stem(record.tree, state.revisionLimit))
+    if (!tree || tree === record.tree) continue
+    changes.dropBodies(droppedBodies(record.tree, tree))
+    // Nothing of it can be seen, so its sequence stays.
+    changes.replace(id, record, { ...record, hasOldBodies: false, tree })
+    if (changes.deletes.length >= BODIES_A_TURN) break
+  }
+  await changes.finish(snapshot, ranks)
+  return { changes, state, result: done }
+}

@@ -1,0 +1,96 @@
+/**
+ * Bodies of many documents, read where they lie: in one scan where they were written one after the other, as bodies of
+ * documents that came together were, and one by one where they are scattered.
+ */
+import type { KeyRange, Page, Snapshot } from '../../storage/store.ts'
+import { bodyKey, numberOfBodyKey } from './keys.ts'
+
+/** Where a stored body lies. */
+export interface BodyPlace {
+  readonly block: Buffer
+  readonly start: number
+  readonly end: number
+}
+
+/** In the order of the numbers. They are those of one state, and all there. */
+export async function bodyPlaces(snapshot: Snapshot, numbers: readonly number[]): Promise<readonly BodyPlace[]> {
+  if (isFalling(numbers)) return (await bodyPlaces(snapshot, numbers.toReversed())).toReversed()
+  return (await inOneScan(snapshot, numbers)) ?? oneByOne(snapshot, numbers)
+}
+
+/**
+ * The same, from the first number on until they are so many bytes: fewer places than numbers where those are too much to be
+ * held together, one at least.
+ */
+export async function bodyPlacesWithin(
+  snapshot: Snapshot,
+  numbers: readonly number[],
+  bytes: number,
+): Promise<readonly BodyPlace[]> {
+  return (await inOneScan(snapshot, numbers, bytes)) ?? oneByOneWithin(snapshot, numbers, bytes)
+}
+
+function isFalling(numbers: readonly number[]): boolean {
+  return numbers.length > 1 && numbers[0]! > numbers.at(-1)!
+}
+
+const SCAN_ROWS = 256
+const SCAN_BYTES = 256 * 1024
+
+/** Bodies that nobody asked for may lie between the others: so much of them is read. */
+const MOST_WASTED_BYTES = 1024 * 1024
+
+/** Undefined where that would read much that nobody asked for. */
+async function inOneScan(
+  snapshot: Snapshot,
+  numbers: readonly number[],
+  mostBytes = Number.POSITIVE_INFINITY,
+): Promise<BodyPlace[] | undefined> {
+  const [first, last] = [numbers[0], numbers.at(-1)]
+  if (first === undefined || last === undefined || last - first >= 2 * numbers.length) return undefined
+  const places: BodyPlace[] = []
+  let wastedBytes = 0
+  let bytes = 0
+  let rest: KeyRange | undefined = { from: bodyKey(first), to: bodyKey(last + 1) }
+  while (rest) {
+    const page: Page = await snapshot.page(rest, { rows: SCAN_ROWS, bytes: SCAN_BYTES })
+    const { block, bounds } = page
+    for (let row = 0; row < page.length && places.length < numbers.length; row++) {
+      const number = numberOfBodyKey(block, bounds[3 * row])
+      const wanted = numbers[places.length]!
+      if (number === wanted) {
+        places.push({ block, start: bounds[3 * row + 1]!, end: bounds[3 * row + 2]! })
+        bytes += bounds[3 * row + 2]! - bounds[3 * row + 1]!
+      } else if (number > wanted) return undefined
+      else wastedBytes += bounds[3 * row + 2]! - bounds[3 * row]!
+    }
+    if (wastedBytes > MOST_WASTED_BYTES) return undefined
+    if (bytes >= mostBytes) return places
+    rest = page.next
+  }
+  return places.length === numbers.length ? places : undefined
+}
+
+async function oneByOne(snapshot: Snapshot, numbers: readonly number[]): Promise<BodyPlace[]> {
+  const stored = await snapshot.getMany(numbers.map(bodyKey))
+  return stored.map((block, i) => {
+    if (!block) throw new Error(`Body ${numbers[i]} is not where its document says.`)
+    return { block, start: 0, end: block.length }
+  })
+}
+
+/** As many are read before it is known how large they are. */
+const FIRST_READ = 16
+
+async function oneByOneWithin(snapshot: Snapshot, numbers: readonly number[], mostBytes: number): Promise<BodyPlace[]> {
+  const places: BodyPlace[] = []
+  let bytes = 0
+  for (let count = FIRST_READ; places.length < numbers.length && bytes < mostBytes; ) {
+    const read = await oneByOne(snapshot, numbers.slice(places.length, places.length + count))
+    for (const place of read) bytes += place.end - place.start
+    places.push(...read)
+    const averageBytes = Math.max(1, bytes / places.length)
+    count = Math.max(1, Math.min(SCAN_ROWS, Math.floor((mostBytes - bytes) / averageBytes)))
+  }
+  return places
+}

@@ -1,0 +1,164 @@
+/**
+ * What the index of documents holds of each: enough to list it, to read its winner and to update it, and little more,
+ * so that scans stay fast. A long revision tree lies apart.
+ *
+ *   flags, sequence, body number and size of the winner, its generation and hash, the tree where it is short
+ */
+
+import { formatRevision, generationOf, hashOf, type RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionTree } from '../../document/tree/revision-tree.ts'
+import { decodeTree, encodeTree } from '../../document/tree/tree-codec.ts'
+import { plantRevision } from '../../document/tree/tree-growth.ts'
+import { copyShort, writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
+import { NUMBER_BYTES, VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import type { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
+
+export interface DocumentRecord {
+  /** Of its last change. */
+  readonly sequence: number
+  readonly winner: RevisionId
+  /** Whether the winner is a tombstone. */
+  readonly deleted: boolean
+  /** The number of the winner's body and how many bytes it has. */
+  readonly body: number
+  readonly bodyBytes: number
+  /** Whether the tree has bodies that compaction drops. */
+  readonly hasOldBodies: boolean
+  /** Whether any of its bodies may have attachments. */
+  readonly hasAttachments: boolean
+  /** Undefined where it lies apart. */
+  readonly tree: RevisionTree | undefined
+}
+
+export const DELETED = 1
+export const HEX_HASH = 2
+const OLD_BODIES = 4
+export const TREE_INSIDE = 8
+export const TREE_APART = 16
+const ATTACHMENTS = 32
+
+/** A tree of more bytes lies apart. */
+const TREE_INSIDE_BYTES = 200
+
+export const HEX_HASH_BYTES = 16
+
+/** Adds the row of a record; returns the tree where it is to lie apart. */
+export function addRecord(
+  rows: PackedRowsWriter,
+  key: Buffer,
+  record: DocumentRecord & { readonly tree: RevisionTree },
+): Buffer | undefined {
+  const { winner } = record
+  const tree = isSingle(record.tree) ? undefined : encodeTree(record.tree)
+  const isApart = tree !== undefined && tree.length > TREE_INSIDE_BYTES
+  rows.reserve(key.length + 1 + 5 * NUMBER_BYTES + 3 * winner.length + TREE_INSIDE_BYTES)
+  const { block, end } = rows
+  const valueAt = end + copyShort(key, block, end)
+  const dash = winner.indexOf('-')
+  const isHex = winner.length - dash - 1 === 2 * HEX_HASH_BYTES
+  block[valueAt] =
+    (record.deleted ? DELETED : 0) |
+    (isHex ? HEX_HASH : 0) |
+    (record.hasOldBodies ? OLD_BODIES : 0) |
+    (record.hasAttachments ? ATTACHMENTS : 0) |
+    (isApart ? TREE_APART : tree ? TREE_INSIDE : 0)
+  let at = writeVarint(block, valueAt + 1, record.sequence)
+  at = writeVarint(block, at, record.body)
+  at = writeVarint(block, at, record.bodyBytes)
+  at = writeVarint(block, at, generationOf(winner))
+  if (isHex) at = writeHexadecimal(block, at, winner, dash + 1)
+  else {
+    const hash = hashOf(winner)
+    at = writeVarint(block, at, Buffer.byteLength(hash))
+    at += block.write(hash, at)
+  }
+  if (tree && !isApart) at += tree.copy(block, at)
+  rows.close(valueAt, at)
+  return isApart ? tree : undefined
+}
+
+export function decodeRecord(bytes: Buffer): DocumentRecord {
+  return new StoredRecord(bytes)
+}
+
+/** A record as it was read. Its tree is made when somebody wants it: most readers want the winner alone. */
+class StoredRecord implements DocumentRecord {
+  readonly sequence: number
+  readonly winner: RevisionId
+  readonly deleted: boolean
+  readonly body: number
+  readonly bodyBytes: number
+  readonly hasOldBodies: boolean
+  readonly hasAttachments: boolean
+  readonly #bytes: Buffer
+  readonly #treeStart: number
+  #tree: RevisionTree | undefined
+
+  constructor(bytes: Buffer) {
+    const flags = bytes[0]!
+    const reader = new VarintReader(bytes, 1)
+    this.sequence = reader.number()
+    this.body = reader.number()
+    this.bodyBytes = reader.number()
+    this.winner = readRevision(reader, bytes, flags)
+    this.deleted = (flags & DELETED) !== 0
+    this.hasOldBodies = (flags & OLD_BODIES) !== 0
+    this.hasAttachments = (flags & ATTACHMENTS) !== 0
+    this.#bytes = bytes
+    this.#treeStart = reader.at
+  }
+
+  get tree(): RevisionTree | undefined {
+    const flags = this.#bytes[0]!
+    if ((flags & TREE_APART) !== 0) return undefined
+    this.#tree ??=
+      (flags & TREE_INSIDE) !== 0
+        ? decodeTree(this.#bytes.subarray(this.#treeStart))
+        : plantRevision(this.winner, this.deleted ? -this.body : this.body)
+    return this.#tree
+  }
+}
+
+/** What a listing needs, without decoding the rest. */
+export function summarizeRecord(bytes: Buffer): {
+  deleted: boolean
+  winner: RevisionId
+  body: number
+  bodyBytes: number
+  sequence: number
+} {
+  const flags = bytes[0]!
+  const reader = new VarintReader(bytes, 1)
+  const sequence = reader.number()
+  const body = reader.number()
+  const bodyBytes = reader.number()
+  return { deleted: (flags & DELETED) !== 0, winner: readRevision(reader, bytes, flags), body, bodyBytes, sequence }
+}
+
+/** Tombstones do not count among the documents. */
+export function weightOfRecord(bytes: Buffer): number {
+  return (bytes[0]! & DELETED) !== 0 ? 0 : 1
+}
+
+/** Whether there is more than one revision: bodies that compaction drops, or more history than the limit allows. */
+export function recordHasHistory(bytes: Buffer): boolean {
+  return (bytes[0]! & (TREE_INSIDE | TREE_APART)) !== 0
+}
+
+export function recordHasAttachments(bytes: Buffer): boolean {
+  return (bytes[0]! & ATTACHMENTS) !== 0
+}
+
+function readRevision(reader: VarintReader, bytes: Buffer, flags: number): RevisionId {
+  const generation = reader.number()
+  const isHex = (flags & HEX_HASH) !== 0
+  const size = isHex ? HEX_HASH_BYTES : reader.number()
+  const start = reader.at
+  reader.at += size
+  return formatRevision(generation, bytes.toString(isHex ? 'hex' : 'utf8', start, start + size))
+}
+
+/** A tree of one revision says no more than the record does. */
+function isSingle(tree: RevisionTree): boolean {
+  return tree.branchCount === 1 && (tree.line ? tree.line.count === 1 : tree.branch(0).bodies.length === 1)
+}

@@ -1,0 +1,124 @@
+/**
+ * The list of all documents in the order of their ids, or a part of it. Where the part begins and how many documents
+ * lie before it is asked of the rank tree, so skipping costs no more than starting. When its reader stalls the list goes
+ * on, after the last document sent, from a newer state: what is there all the time is listed once.
+ */
+import { rangeAfter } from '../../storage/rows/long-key.ts'
+import type { KeyRange } from '../../storage/store.ts'
+import type { Database } from '../database.ts'
+import type { LastingView } from '../database-view.ts'
+import { afterPrefix, DOCUMENT_PREFIX } from '../layout/keys.ts'
+import { type DocumentsWanted, listedDocuments, listedRows } from './document-listing.ts'
+import { type IdBounds, idBounds, type ListedIds } from './id-bounds.ts'
+import { listWithContents } from './listed-texts.ts'
+import { LiveDocuments } from './live-documents.ts'
+import type { RowBlocks } from './row-block.ts'
+
+export interface AllDocumentsQuery extends ListedIds {
+  readonly skip: number
+  readonly limit: number
+  /** What is wanted of the documents themselves, where they are wanted at all. */
+  readonly documents: DocumentsWanted | undefined
+  /** Lists as if there were no other documents. */
+  readonly within?: IdRange | undefined
+}
+
+/** Ids from the first one on, up to the last one without it. */
+export interface IdRange {
+  readonly first: string
+  readonly last: string
+}
+
+/** The listing of a range: where it begins, and its rows, a block at a time. */
+export interface Listing {
+  readonly offset: number
+  rows(): RowBlocks
+}
+
+export async function listRange(database: Database, view: LastingView, query: AllDocumentsQuery): Promise<Listing> {
+  const { within, descending } = query
+  const listing = await listBounds(database, view, query)
+  if (!within) return listing
+  const { before, after } = await countAround(database, view, within)
+  return { ...listing, offset: listing.offset - (descending ? after : before) }
+}
+
+/** How many documents have an id of the range. */
+export async function countWithin(database: Database, view: LastingView, within: IdRange): Promise<number> {
+  const { total, before, after } = await countAround(database, view, within)
+  return total - before - after
+}
+
+async function countAround(
+  { ranks }: Database,
+  { snapshot }: LastingView,
+  { first, last }: IdRange,
+): Promise<{ total: number; before: number; after: number }> {
+  const total = await ranks.total(snapshot)
+  const before = await ranks.rank(snapshot, Buffer.from(first))
+  return { total, before, after: total - (await ranks.rank(snapshot, Buffer.from(last))) }
+}
+
+async function listBounds(database: Database, view: LastingView, query: AllDocumentsQuery): Promise<Listing> {
+  view.reading?.check('list')
+  const { from, to } = boundsOf(query)
+  const { ranks } = database
+  const { snapshot } = view
+  const live = new LiveDocuments(ranks, view)
+  const first = from ? await ranks.rank(snapshot, from) : 0
+  if (!query.descending && query.skip === 0) {
+    // Where the range ends need not be known before it is read.
+    if (query.limit === 0 || (from && to && Buffer.compare(from, to) >= 0)) return { offset: first, async *rows() {} }
+    const range: KeyRange = { from: rowBound(from), to: rowBound(to, AFTER_ALL) }
+    return { offset: first, rows: () => rowsOf(view, live, range, query) }
+  }
+  const total = await ranks.total(snapshot)
+  const last = to ? await ranks.rank(snapshot, to) : total
+  const inRange = Math.max(0, last - first)
+  const skip = Math.min(query.skip, inRange)
+  const offset = (query.descending ? total - last : first) + skip
+  if (skip === inRange || query.limit === 0) return { offset, async *rows() {} }
+  const range: KeyRange = { from: rowBound(from), to: rowBound(to, AFTER_ALL), reverse: query.descending }
+  if (skip === 0) return { offset, rows: () => rowsOf(view, live, range, query) }
+  // After the last one that is skipped: long keys do not lie in the order of their bytes, but each has its place.
+  const skipped = await ranks.select(snapshot, query.descending ? last - skip : first + skip - 1)
+  const rest = skipped ? rangeAfter(range, rowKey(skipped)) : range
+  return { offset, rows: () => rowsOf(view, live, rest, query) }
+}
+
+const AFTER_ALL = afterPrefix(DOCUMENT_PREFIX)
+
+function boundsOf(query: AllDocumentsQuery): IdBounds {
+  const bounds = idBounds(query)
+  return query.within ? boundsWithin(bounds, query.within) : bounds
+}
+
+function boundsWithin({ from, to }: IdBounds, within: IdRange): IdBounds {
+  const first = Buffer.from(within.first)
+  const last = Buffer.from(within.last)
+  const clamped = (bound: Buffer) => {
+    if (Buffer.compare(bound, first) < 0) return first
+    return Buffer.compare(bound, last) > 0 ? last : bound
+  }
+  return { from: from ? clamped(from) : first, to: to ? clamped(to) : last }
+}
+
+function rowKey(idBytes: Buffer): Buffer {
+  return Buffer.concat([DOCUMENT_PREFIX, idBytes])
+}
+
+function rowBound(idBytes: Buffer | undefined, open: Buffer = DOCUMENT_PREFIX): Buffer {
+  return idBytes ? rowKey(idBytes) : open
+}
+
+function rowsOf(
+  view: LastingView,
+  live: LiveDocuments,
+  range: KeyRange,
+  { limit, documents }: AllDocumentsQuery,
+): RowBlocks {
+  if (!documents) return listedRows(view, live, range, limit)
+  return documents.contents
+    ? listWithContents(view, live, range, limit, documents)
+    : listedDocuments(view, live, range, limit, documents)
+}

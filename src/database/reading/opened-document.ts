@@ -1,0 +1,14 @@
+/** A document that was read for a client, before it becomes text. */
+import type { DocumentParts } from '../../document/document-text.ts'
+import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { AttachmentRecord } from '../layout/attachment-record.ts'
+
+export interface OpenedDocument {
+  readonly revision: RevisionId
+  readonly deleted: boolean
+  /** What its text is made of, all but the attachments. */
+  readonly parts: DocumentParts
+  readonly attachments: readonly AttachmentRecord[]
+  /** Attachments of revisions up to this generation are known to the reader. */
+  readonly knownGeneration: number
+}

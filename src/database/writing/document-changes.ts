@@ -1,0 +1,117 @@
+/**
+ * Collects what a commit does to documents as rows of the store: record, tree, change, rank and the database's numbers
+ * always move together, and only here.
+ */
+
+import { leavesBestFirst } from '../../document/revisions/winner.ts'
+import type { RevisionTree } from '../../document/tree/revision-tree.ts'
+import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import type { RankTree, RowChange } from '../../storage/rank-tree/rank-tree.ts'
+import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
+import type { Put } from '../../storage/rows/row.ts'
+import type { Snapshot } from '../../storage/store.ts'
+import { addChange, type NewChange } from '../layout/change-row.ts'
+import type { DatabaseState } from '../layout/database-state.ts'
+import { addRecord, type DocumentRecord } from '../layout/document-record.ts'
+import { bodyKey, changeKey, documentKey, treeKey } from '../layout/keys.ts'
+import { addBody, type StoredBody, sizeOfBody } from '../layout/stored-body.ts'
+
+/** A record together with its tree, wherever that lies. */
+export type WholeRecord = DocumentRecord & { readonly tree: RevisionTree; readonly isTreeApart?: boolean }
+
+/** How much is expected to change: room for it is made in one piece. */
+export interface ExpectedChanges {
+  readonly documents: number
+  readonly bodyBytes: number
+}
+
+export class DocumentChanges {
+  readonly puts: Put[] = []
+  readonly deletes: Uint8Array[] = []
+  /** The rows of documents, changes and bodies: no object is made for any of them. */
+  readonly packed: PackedRowsWriter
+  readonly #rankChanges: RowChange[] = []
+  readonly #newBodies = new Map<number, StoredBody>()
+
+  #documents = 0
+  #tombstones = 0
+  #bodyBytes = 0
+
+  constructor({ documents, bodyBytes }: ExpectedChanges = A_FEW) {
+    this.packed = new PackedRowsWriter(bodyBytes + documents * ROWS_BYTES, documents * ROWS)
+  }
+
+  /** One document as it was and as it will be; undefined where it is not there. */
+  replace(
+    id: string,
+    before: WholeRecord | undefined,
+    after: WholeRecord | undefined,
+    key: Buffer = documentKey(id),
+  ): void {
+    const tree = after && addRecord(this.packed, key, after)
+    if (!after) this.deletes.push(key)
+    if (tree) this.puts.push([treeKey(id), tree])
+    else if (before?.isTreeApart) this.deletes.push(treeKey(id))
+    if (before?.sequence !== after?.sequence) {
+      if (before) this.deletes.push(changeKey(before.sequence))
+      if (after) addChange(this.packed, after.sequence, changeOf(key, after))
+    }
+    const weightBefore = weightOf(before)
+    const weightAfter = weightOf(after)
+    if (weightBefore !== weightAfter) {
+      this.#rankChanges.push({ key: key.subarray(1), before: weightBefore, after: weightAfter })
+    }
+    this.#documents += (weightAfter ?? 0) - (weightBefore ?? 0)
+    this.#tombstones += (weightAfter === 0 ? 1 : 0) - (weightBefore === 0 ? 1 : 0)
+    this.#bodyBytes += (after?.bodyBytes ?? 0) - (before?.bodyBytes ?? 0)
+  }
+
+  /** The numbers of the database with what was replaced. */
+  counted(state: DatabaseState): DatabaseState {
+    return {
+      ...state,
+      documentCount: state.documentCount + this.#documents,
+      deletedCount: state.deletedCount + this.#tombstones,
+      bodyBytes: state.bodyBytes + this.#bodyBytes,
+    }
+  }
+
+  putBody(number: number, body: StoredBody): void {
+    this.#newBodies.set(number, body)
+  }
+
+  /** How many bytes a body takes that the changes bring; undefined where they do not. */
+  sizeOfNewBody(number: number): number | undefined {
+    const body = this.#newBodies.get(number)
+    return body && sizeOfBody(body)
+  }
+
+  /** A body may be dropped by the very commit that would have brought it. */
+  dropBodies(bodies: readonly number[]): void {
+    for (const body of bodies) if (!this.#newBodies.delete(body)) this.deletes.push(bodyKey(body))
+  }
+
+  /** Adds the bodies and the nodes of the rank tree; the last thing to be done. */
+  async finish(snapshot: Snapshot, ranks: RankTree): Promise<void> {
+    for (const [number, body] of this.#newBodies) addBody(this.packed, number, body)
+    this.#rankChanges.sort((a, b) => compareBytes(a.key, b.key))
+    const { puts, deletes } = await ranks.planChanges(snapshot, this.#rankChanges)
+    for (const put of puts) this.puts.push(put)
+    for (const key of deletes) this.deletes.push(key)
+  }
+}
+
+/** Tombstones weigh nothing: they are no documents to anybody who counts. */
+function weightOf(record: WholeRecord | undefined): number | undefined {
+  return record && (record.deleted ? 0 : 1)
+}
+
+function changeOf(key: Buffer, { deleted, body, tree, winner }: WholeRecord): NewChange {
+  const leaves = tree.branchCount === 1 ? [winner] : leavesBestFirst(tree).map(({ revision }) => revision)
+  return { key, leaves, deleted, body }
+}
+
+/** What a document brings in general: its record, its change, its body. Their bytes beside those of the body. */
+const ROWS = 3
+const ROWS_BYTES = 320
+const A_FEW: ExpectedChanges = { documents: 4, bodyBytes: 0 }

@@ -1,0 +1,325 @@
+/**
+ * Decides a batch of edits against one state of the database: which revisions there will be, and every row of the store
+ * that changes with them. Reads all records in one go; writes nothing.
+ */
+import assert from 'node:assert/strict'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { decide, type Edit, parentRevision, type Written } from '../../document/decide.ts'
+import { conflict, notFound } from '../../document/request-error.ts'
+import {
+  type AttachmentContent,
+  HashedBody,
+  type HashedRevision,
+  hashRevision,
+  type RevisionContent,
+} from '../../document/revisions/new-revision.ts'
+import { generationOf, type RevisionId } from '../../document/revisions/revision-id.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
+import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
+import { operationCount } from '../../storage/rows/changes.ts'
+import type { Changes, Snapshot } from '../../storage/store.ts'
+import { NO_ATTACHMENTS } from '../layout/attachment-record.ts'
+import type { DatabaseState } from '../layout/database-state.ts'
+import { documentKey, localKey } from '../layout/keys.ts'
+import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from '../layout/local-document.ts'
+import { bodySizes, wholeRecords } from '../layout/read-records.ts'
+import type { StoredBody } from '../layout/stored-body.ts'
+import { DocumentChanges, type ExpectedChanges, type WholeRecord } from './document-changes.ts'
+import type { DocumentEdit, EditOutcome, LocalEdit, NewRevisionEdit } from './edit.ts'
+
+export interface BatchPlan {
+  readonly changes: Changes
+  readonly state: DatabaseState
+  /** For each request the outcomes of its edits. */
+  readonly outcomes: readonly EditOutcome[][]
+  /** The ids of the documents that change; left out where none does. */
+  readonly written?: readonly string[]
+  /** The numbers of attachments that new revisions refer to. */
+  readonly attachments: readonly number[]
+}
+
+export async function planBatch(
+  snapshot: Snapshot,
+  state: DatabaseState,
+  requests: readonly (readonly DocumentEdit[])[],
+  ranks: RankTree,
+): Promise<BatchPlan> {
+  const [documents, locals] = await Promise.all([readDocuments(snapshot, requests), readLocals(snapshot, requests)])
+  const batch = new EditBatch(state, documents, locals, expectedChanges(requests))
+  const outcomes: EditOutcome[][] = []
+  for (const request of requests) outcomes.push(await batch.apply(request))
+  await batch.measureWinners(snapshot)
+  const changes = await batch.changes()
+  await changes.finish(snapshot, ranks)
+  // Nothing decided, nothing written: a conflict costs no commit and wakes nobody.
+  if (operationCount(changes) === 0) return { changes, state, outcomes, attachments: [] }
+  const { written } = batch
+  return {
+    changes,
+    state: batch.state,
+    outcomes,
+    attachments: batch.attachments,
+    ...(written.length > 0 && { written }),
+  }
+}
+
+/** A record of the batch's own making. */
+type NewRecord = Mutable<WholeRecord>
+
+type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
+
+interface WorkingLocal {
+  document: LocalDocument | undefined
+  isChanged: boolean
+}
+
+/** A document that the batch is about. */
+class WorkingDocument {
+  readonly id: string
+  readonly key: Buffer
+  /** As it was before the batch. */
+  before: WholeRecord | undefined
+  /** As the batch leaves it, where it changes it. */
+  after: NewRecord | undefined
+  /** The number of the request that changed it last: what one does to a document counts as one change. */
+  changedBy = 0
+
+  constructor(id: string) {
+    this.id = id
+    this.key = documentKey(id)
+  }
+}
+
+class EditBatch {
+  /** Its own copy, which moves on with each edit. */
+  readonly state: Mutable<DatabaseState>
+  readonly #documents: ReadonlyMap<string, WorkingDocument>
+  /** Those that the batch changes, in the order in which it came to them. */
+  readonly #changed: WorkingDocument[] = []
+  readonly #locals: ReadonlyMap<string, WorkingLocal>
+  readonly #changes: DocumentChanges
+  /** The numbers of attachments that new revisions refer to. */
+  readonly attachments: number[] = []
+  #request = 0
+
+  constructor(
+    state: DatabaseState,
+    documents: ReadonlyMap<string, WorkingDocument>,
+    locals: ReadonlyMap<string, WorkingLocal>,
+    expected: ExpectedChanges,
+  ) {
+    this.state = { ...state }
+    this.#documents = documents
+    this.#locals = locals
+    this.#changes = new DocumentChanges(expected)
+  }
+
+  /** The edits of one request, in order: a later one finds what an earlier one left. Lets others go on meanwhile. */
+  async apply(request: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    this.#request++
+    const changed: WorkingDocument[] = []
+    const outcomes: EditOutcome[] = []
+    let begun = performance.now()
+    for (const edit of request) {
+      if (edit.kind === 'local') outcomes.push(this.#applyLocal(edit))
+      else outcomes.push(this.#applyDocument(edit, changed, isLarge(edit) ? await this.#hash(edit) : undefined))
+      if (outcomes.length % EDITS_A_LOOK !== 0 || performance.now() - begun < TURN_MS) continue
+      await nextTurn()
+      begun = performance.now()
+    }
+    // One sequence a document and request, however many of its revisions came.
+    for (const { after } of changed) if (after) after.sequence = ++this.state.updateSequence
+    return outcomes
+  }
+
+  /** The ids of the documents that are changed so far. */
+  get written(): readonly string[] {
+    return this.#changed.map(({ id }) => id)
+  }
+
+  /** A leaf that was there before and wins now is measured where it lies: a record knows the size of its winner only. */
+  async measureWinners(snapshot: Snapshot): Promise<void> {
+    const risen = this.#changed.flatMap(({ after }) => (after?.bodyBytes === UNMEASURED ? [after] : []))
+    if (risen.length === 0) return
+    const sizes = await bodySizes(
+      snapshot,
+      risen.map(({ body }) => body),
+    )
+    for (const [i, record] of risen.entries()) record.bodyBytes = sizes[i]!
+  }
+
+  /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
+  async changes(): Promise<DocumentChanges> {
+    const changes = this.#changes
+    const slice = new TimeSlice()
+    for (const { id, key, before, after } of this.#changed) {
+      if (!after) continue
+      after.hasOldBodies = after.tree.hasInnerBodies()
+      changes.replace(id, before, after, key)
+      if (slice.isOver) await slice.pause()
+    }
+    Object.assign(this.state, changes.counted(this.state))
+    for (const [id, { document, isChanged }] of this.#locals) {
+      if (!isChanged) continue
+      if (document) changes.puts.push([localKey(id), encodeLocal(document)])
+      else changes.deletes.push(localKey(id))
+    }
+    return changes
+  }
+
+  /** The id of a revision with a large body, worked out in slices. */
+  async #hash(edit: NewRevisionEdit): Promise<HashedRevision | undefined> {
+    const document = this.#documents.get(edit.id)
+    const content = contentOf(edit, undefined)
+    const parent = parentRevision((document?.after ?? document?.before)?.tree, { ...edit, content })
+    return parent === 'conflict' ? undefined : hashRevision(parent, content, nextTurn)
+  }
+
+  #applyDocument(edit: BodyEdit, changed: WorkingDocument[], hashed: HashedRevision | undefined): EditOutcome {
+    const document = this.#documents.get(edit.id)
+    assert(document, 'Every document of the batch was read.')
+    const current = document.after ?? document.before
+    const decision = decide(current?.tree, decidable(edit, this.state.nextBody, hashed), this.state.revisionLimit)
+    if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
+    if (decision.outcome === 'written') {
+      // What the edit was made from is not there any more, such as the document that it would have conflicted with.
+      if (edit.refusal && decision.storesBody) return { outcome: 'refused', error: edit.refusal }
+      if (!document.after) this.#changed.push(document)
+      document.after = this.#recordOf(decision, current, edit)
+      if (document.changedBy !== this.#request) changed.push(document)
+      document.changedBy = this.#request
+    }
+    return { outcome: 'written', revision: decision.revision }
+  }
+
+  #recordOf(decision: Written, current: WholeRecord | undefined, edit: BodyEdit): NewRecord {
+    const { tree, winner, storesBody, droppedBodies } = decision
+    const number = this.state.nextBody
+    if (storesBody) this.#storeBody(number, bodyOf(edit, decision.revision), edit)
+    if (droppedBodies.length > 0) this.#changes.dropBodies(droppedBodies)
+    return {
+      sequence: current?.sequence ?? 0,
+      winner: winner.revision,
+      deleted: winner.status === 'deleted',
+      body: winner.body,
+      bodyBytes:
+        winner.body === current?.body ? current.bodyBytes : (this.#changes.sizeOfNewBody(winner.body) ?? UNMEASURED),
+      // Asked of the last tree only: it takes a look at each branch.
+      hasOldBodies: false,
+      hasAttachments: (current?.hasAttachments ?? false) || (edit.attachments?.length ?? 0) > 0,
+      tree,
+    }
+  }
+
+  #storeBody(number: number, body: StoredBody, { attachments = [] }: BodyEdit): void {
+    this.#changes.putBody(number, body)
+    for (const attachment of attachments) {
+      for (const put of attachment.puts) this.#changes.puts.push(put)
+      this.attachments.push(attachment.number)
+    }
+    this.state.nextBody = number + 1
+  }
+
+  #applyLocal(edit: LocalEdit): EditOutcome {
+    const local = this.#locals.get(edit.id)!
+    const current = local.document
+    if (edit.deleted && !current) return { outcome: 'refused', error: notFound('missing') }
+    if (!isCurrentLocal(current, edit.parent)) return { outcome: 'refused', error: conflict() }
+    const count = edit.deleted ? 0 : (current?.count ?? 0) + 1
+    local.document = edit.deleted ? undefined : { count, text: edit.body }
+    local.isChanged = true
+    return { outcome: 'written', revision: localRevision(count) }
+  }
+}
+
+/** So long a large batch keeps everybody else waiting at most. */
+const TURN_MS = 8
+/** The clock is looked at after so many. */
+const EDITS_A_LOOK = 8
+
+/** Stands for the size of a body until it is known. */
+const UNMEASURED = -1
+
+/** To create one, no revision is named, or that of a deleted one. */
+function isCurrentLocal(current: LocalDocument | undefined, parent: LocalEdit['parent']): boolean {
+  if (parent === 'any') return true
+  const named = parent === undefined ? undefined : localCount(parent)
+  return current ? named === current.count : parent === undefined || named === 0
+}
+
+/** An edit of a document that has revisions with bodies. */
+type BodyEdit = Exclude<DocumentEdit, LocalEdit>
+
+function bodyOf({ body, attachments = [] }: BodyEdit, revision: RevisionId): StoredBody {
+  if (attachments.length === 0) return { text: body, attachments: NO_ATTACHMENTS }
+  const records = attachments.map(({ puts: _, revpos, ...attachment }) => ({
+    ...attachment,
+    revpos: revpos ?? generationOf(revision),
+  }))
+  return { text: body, attachments: records }
+}
+
+function decidable(edit: BodyEdit, body: number, hashed: HashedRevision | undefined): Edit {
+  if (edit.kind === 'replicated') return { kind: 'replicated', path: edit.path, deleted: edit.deleted, body }
+  return { kind: edit.kind, parent: edit.parent, content: contentOf(edit, hashed), body }
+}
+
+function contentOf(edit: NewRevisionEdit, hashed: HashedRevision | undefined): RevisionContent {
+  return { deleted: edit.deleted, term: edit.term, attachments: hashedAttachments(edit), hashed }
+}
+
+/** Beyond it a body takes more than a millisecond to hash. */
+const LARGE_TERM_BYTES = 512 * 1024
+
+function isLarge(edit: BodyEdit): edit is NewRevisionEdit {
+  if (edit.kind === 'replicated' || edit.term instanceof HashedBody) return false
+  return edit.term.length > LARGE_TERM_BYTES
+}
+
+function hashedAttachments({ attachments }: BodyEdit): readonly AttachmentContent[] {
+  if (!attachments || attachments.length === 0) return NOTHING_HASHED
+  return attachments.map(({ name, contentType, md5 }) => ({ name, contentType, md5: Buffer.from(md5, 'base64') }))
+}
+
+const NOTHING_HASHED: readonly AttachmentContent[] = []
+
+async function readDocuments(
+  snapshot: Snapshot,
+  requests: readonly (readonly DocumentEdit[])[],
+): Promise<Map<string, WorkingDocument>> {
+  const documents = new Map<string, WorkingDocument>()
+  for (const edits of requests) {
+    for (const { kind, id } of edits) {
+      if (kind !== 'local' && !documents.has(id)) documents.set(id, new WorkingDocument(id))
+    }
+  }
+  const all = [...documents.values()]
+  const records = await wholeRecords(
+    snapshot,
+    all.map(({ id }) => id),
+    all.map(({ key }) => key),
+  )
+  for (let i = 0; i < all.length; i++) all[i]!.before = records[i]
+  return documents
+}
+
+async function readLocals(
+  snapshot: Snapshot,
+  requests: readonly (readonly DocumentEdit[])[],
+): Promise<Map<string, WorkingLocal>> {
+  const ids = new Set<string>()
+  for (const edits of requests) for (const { kind, id } of edits) if (kind === 'local') ids.add(id)
+  if (ids.size === 0) return new Map()
+  const found = await snapshot.getMany([...ids].map(localKey))
+  return new Map([...ids].map((id, i) => [id, { document: found[i] && decodeLocal(found[i]), isChanged: false }]))
+}
+
+function expectedChanges(requests: readonly (readonly DocumentEdit[])[]): ExpectedChanges {
+  let documents = 0
+  let bodyBytes = 0
+  for (const edits of requests) {
+    documents += edits.length
+    for (const { body } of edits) bodyBytes += body.length
+  }
+  return { documents, bodyBytes }
+}

@@ -1,0 +1,118 @@
+/**
+ * Calls of validation functions, shared by those who write at the same time: what comes while a call is under way goes
+ * out with the next one. A call that takes its time is not waited for, and one that brings its process down is made again
+ * for each request alone, so that nobody pays for what another one writes.
+ */
+import { RequestError } from '../../document/request-error.ts'
+import type { DesignProgram, Functions, ValidatedWrite } from '../../functions/functions.ts'
+
+export type Verdict = RequestError | undefined
+
+interface Request {
+  readonly writes: readonly ValidatedWrite[]
+  readonly resolve: (verdicts: Verdict[]) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** The calls of one function. */
+interface Line {
+  readonly program: DesignProgram
+  readonly waiting: Request[]
+  running: number
+  impatience: NodeJS.Timeout | undefined
+}
+
+/** How long a call may go on before those who wait get one of their own, and how many there may be at a time. */
+const PATIENCE_MS = 20
+const MOST_CALLS = 8
+
+/** What goes out in one call, beyond its first request. */
+const CALL_WRITES = 500
+const CALL_CHARACTERS = 1024 * 1024
+
+export class SharedValidation {
+  readonly #functions: Functions
+  readonly #owner: string
+  readonly #lines = new Map<string, Line>()
+
+  constructor(functions: Functions, owner: string) {
+    this.#functions = functions
+    this.#owner = owner
+  }
+
+  /** One verdict a write. Rejects with what keeps the function from saying anything. */
+  verdicts(program: DesignProgram, writes: readonly ValidatedWrite[]): Promise<Verdict[]> {
+    return new Promise((resolve, reject) => {
+      const line = this.#lineOf(program)
+      line.waiting.push({ writes, resolve, reject })
+      if (line.running === 0) this.#call(line)
+      else this.#callSoon(line)
+    })
+  }
+
+  #lineOf(program: DesignProgram): Line {
+    const known = this.#lines.get(program.key)
+    if (known) return known
+    const line: Line = { program, waiting: [], running: 0, impatience: undefined }
+    this.#lines.set(program.key, line)
+    return line
+  }
+
+  #callSoon(line: Line): void {
+    line.impatience ??= setTimeout(() => {
+      line.impatience = undefined
+      if (line.waiting.length === 0 || line.running >= MOST_CALLS) return
+      this.#call(line)
+      if (line.waiting.length > 0) this.#callSoon(line)
+    }, PATIENCE_MS)
+  }
+
+  async #call(line: Line): Promise<void> {
+    const requests = nextOf(line.waiting)
+    line.running++
+    await this.#answer(line.program, requests)
+    line.running--
+    if (line.waiting.length > 0) this.#call(line)
+    else if (line.running === 0) {
+      clearTimeout(line.impatience)
+      this.#lines.delete(line.program.key)
+    }
+  }
+
+  async #answer(program: DesignProgram, requests: readonly Request[]): Promise<void> {
+    try {
+      const verdicts = (await this.#validate(program, requests)).values()
+      for (const { writes, resolve } of requests) resolve(writes.map(() => verdicts.next().value))
+    } catch (error) {
+      if (requests.length > 1 && isOfProcess(error)) {
+        await Promise.all(requests.map((request) => this.#answer(program, [request])))
+      } else for (const { reject } of requests) reject(error)
+    }
+  }
+
+  async #validate(program: DesignProgram, requests: readonly Request[]): Promise<Verdict[]> {
+    const writes = requests.flatMap((request) => request.writes)
+    const errors = await this.#functions.validate(program, writes, { owner: this.#owner })
+    return errors.map((error) => error && asRequestError(error))
+  }
+}
+
+function nextOf(waiting: Request[]): Request[] {
+  let writes = 0
+  let characters = 0
+  const beyond = waiting.findIndex((request, i) => {
+    writes += request.writes.length
+    for (const { document, previous } of request.writes) characters += document.length + (previous?.length ?? 0)
+    return i > 0 && (writes > CALL_WRITES || characters > CALL_CHARACTERS)
+  })
+  return waiting.splice(0, beyond < 0 ? waiting.length : beyond)
+}
+
+/** Whether what went wrong ended the process, and not only the function. */
+function isOfProcess(error: unknown): boolean {
+  return error instanceof RequestError && error.error === 'os_process_error'
+}
+
+function asRequestError(error: Error): RequestError {
+  return error instanceof RequestError ? error : new RequestError(500, error.name, error.message)
+}

@@ -1,0 +1,129 @@
+/**
+ * What validation functions are told of an edit: the document as it is to be and the one that it follows. Read for many
+ * edits in a few round trips; an edit that cannot succeed, or that needs no validation, is found out on the way.
+ */
+
+import { isDesignId } from '../../document/document-id.ts'
+import { pathOfAncestry } from '../../document/document-text.ts'
+import {
+  formatRevision,
+  generationOf,
+  hashOf,
+  type RevisionId,
+  type RevisionPath,
+} from '../../document/revisions/revision-id.ts'
+import type { RevisionNode } from '../../document/tree/branch.ts'
+import type { RevisionTree } from '../../document/tree/revision-tree.ts'
+import { membersOf, quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'
+import type { DatabaseView } from '../database-view.ts'
+import { stubMembersText, stubText } from '../reading/document-rendering.ts'
+import type { WholeRecord } from './document-changes.ts'
+import type { DocumentEdit, LocalEdit } from './edit.ts'
+
+export type EditInput =
+  | { readonly kind: 'exempt' }
+  /** The revision that it is to follow is not a leaf. */
+  | { readonly kind: 'conflict' }
+  | { readonly kind: 'validated'; readonly document: string; readonly previous: string | null }
+
+/** An edit of a document that has revisions. */
+export type BodyEdit = Exclude<DocumentEdit, LocalEdit>
+
+/** Design documents are for administrators alone, and local ones for nobody else: functions have no say in either. */
+export function needsValidation(edit: DocumentEdit): edit is BodyEdit {
+  return edit.kind !== 'local' && !isDesignId(edit.id)
+}
+
+/** One input an edit, in their order, and the sequences that the documents had. */
+export async function editInputs(
+  view: DatabaseView,
+  edits: readonly BodyEdit[],
+): Promise<{ inputs: EditInput[]; sequences: Map<string, number> }> {
+  const found = await view.records([...new Set(edits.map(({ id }) => id))])
+  const records = new Map(found.map(({ id, record }) => [id, record]))
+  const followed = edits.map((edit) => followedBy(edit, records.get(edit.id)))
+  const stored = followed.filter((each) => typeof each === 'object')
+  const bodies = (await view.bodies(stored.map(({ node }) => node.body))).values()
+  const inputs = edits.map((edit, i): EditInput => {
+    const previous = followed[i]
+    if (previous === 'conflict' || previous === 'exempt') return { kind: previous }
+    if (previous === undefined) return { kind: 'validated', document: newText(edit), previous: null }
+    const { value: body } = bodies.next()
+    if (!body) throw new Error(`Nothing was read of '${edit.id}'.`)
+    return { kind: 'validated', document: newText(edit), previous: oldText(edit.id, previous, body) }
+  })
+  return { inputs, sequences: new Map(found.map(({ id, record }) => [id, record?.sequence ?? 0])) }
+}
+
+/** A revision whose body is there. */
+interface Followed {
+  readonly tree: RevisionTree
+  readonly node: RevisionNode
+}
+
+/** The revision that the edit follows; undefined where it follows none that is stored. */
+function followedBy(edit: BodyEdit, record: WholeRecord | undefined): Followed | 'conflict' | 'exempt' | undefined {
+  if (edit.kind === 'replicated') return ancestorOf(edit.path, record?.tree)
+  const { parent } = edit
+  if (parent === undefined) {
+    const begins = !record || (record.deleted && !edit.deleted) || edit.kind === 'branching'
+    return begins ? undefined : 'conflict'
+  }
+  if (!record?.tree.isLeaf(parent)) return edit.kind === 'branching' ? undefined : 'conflict'
+  return withBody(record.tree, record.tree.find(parent))
+}
+
+function ancestorOf(path: RevisionPath, tree: RevisionTree | undefined): Followed | 'exempt' | undefined {
+  if (!tree) return undefined
+  const known = tree.find(newestOf(path))
+  // What is stored was accepted once.
+  if (known && known.status !== 'missing') return 'exempt'
+  return withBody(tree, tree.nearestBody(path))
+}
+
+function withBody(tree: RevisionTree, node: RevisionNode | undefined): Followed | undefined {
+  return node && node.status !== 'missing' ? { tree, node } : undefined
+}
+
+function newestOf({ start, hashes: [hash = ''] }: RevisionPath): RevisionId {
+  return formatRevision(start, hash)
+}
+
+function oldText(
+  id: string,
+  { tree, node }: Followed,
+  { text, attachments }: Awaited<ReturnType<DatabaseView['body']>>,
+): string {
+  const { revision } = node
+  const deleted = node.status === 'deleted'
+  const revisions = pathOfAncestry(tree.ancestry(revision))
+  const parts = { id, revision, body: text, deleted, revisions }
+  return stubText({ revision, deleted, parts, attachments, knownGeneration: 0 }).toString()
+}
+
+/** As it was sent: a new document has no revision yet, a replicated one has its own, all others that of their parent. */
+function newText(edit: BodyEdit): string {
+  const path = pathOf(edit)
+  const revision = path.start === 0 ? '' : `"_rev":${quoteText(newestOf(path))}`
+  const generation = edit.kind === 'replicated' ? path.start : path.start + 1
+  const stubs = (edit.attachments ?? []).map(
+    (attachment) =>
+      `${quoteText(attachment.name)}:{${stubMembersText({ ...attachment, revpos: attachment.revpos ?? generation })}}`,
+  )
+  return spliceObject([
+    `"_id":${quoteText(edit.id)}`,
+    revision,
+    membersOf(edit.body),
+    edit.deleted ? '"_deleted":true' : '',
+    `"_revisions":${JSON.stringify({ start: path.start, ids: path.hashes })}`,
+    stubs.length === 0 ? '' : `"_attachments":{${stubs.join(',')}}`,
+  ]).toString()
+}
+
+function pathOf(edit: BodyEdit): RevisionPath {
+  if (edit.kind === 'replicated') return edit.path
+  const { parent } = edit
+  return parent === undefined ? NO_PATH : { start: generationOf(parent), hashes: [hashOf(parent)] }
+}
+
+const NO_PATH: RevisionPath = { start: 0, hashes: [] }

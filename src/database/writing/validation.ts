@@ -1,0 +1,184 @@
+/**
+ * Writes of users, with the validation functions of the database before them. Functions run outside the write queue, so
+ * that a slow one holds up its own request only; the writer looks whether what they were told still holds, and sends
+ * edits back where it does not. Without functions a write goes straight to the queue.
+ */
+import { conflict, RequestError } from '../../document/request-error.ts'
+import type { Functions, ValidatedWrite } from '../../functions/functions.ts'
+import type { Snapshot } from '../../storage/store.ts'
+import type { DatabaseView } from '../database-view.ts'
+import { prepareFunctions } from '../design/prepared-functions.ts'
+import type { DatabaseState } from '../layout/database-state.ts'
+import { summarizeRecord } from '../layout/document-record.ts'
+import { documentKey } from '../layout/keys.ts'
+import type { UserContext } from '../user-context.ts'
+import { refuseTogether } from './all-or-nothing.ts'
+import type { DocumentEdit, EditOutcome } from './edit.ts'
+import { SharedValidation, type Verdict } from './shared-validation.ts'
+import { type BodyEdit, editInputs, needsValidation } from './validated-edit.ts'
+import type { KnownValidators, Validator, Validators } from './validators.ts'
+import { type WriteQueue, writeInPortions } from './write-queue.ts'
+
+export interface ValidationParts {
+  readonly name: string
+  readonly queue: WriteQueue
+  readonly validators: Validators
+  /** The database as the server itself sees it. */
+  readonly view: () => DatabaseView
+  /** Undefined where nothing runs functions: what needs one is then refused. */
+  readonly functions: Functions | undefined
+}
+
+/** Whose writes they are. */
+export interface Writer {
+  readonly user: UserContext
+  /** The source of a function whose rules were applied already. */
+  readonly enforced?: string | undefined
+}
+
+export class Validation {
+  readonly #parts: ValidationParts
+  readonly #calls: SharedValidation | undefined
+
+  constructor(parts: ValidationParts) {
+    const { functions, name } = parts
+    this.#parts = parts
+    this.#calls = functions && new SharedValidation(functions, name)
+  }
+
+  /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
+  write(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {
+    return writeInPortions(edits, (portion) => this.#writePortion(portion, writer))
+  }
+
+  async #writePortion(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const outcomes = await this.#try(edits, writer)
+      if (outcomes === 'outdated') continue
+      if (this.#parts.functions) prepareFunctions(this.#parts.functions, edits)
+      return outcomes
+    }
+    throw new RequestError(503, 'service_unavailable', 'Documents change faster than they are validated; try again.')
+  }
+
+  async #try(edits: readonly DocumentEdit[], { user, enforced }: Writer): Promise<EditOutcome[] | 'outdated'> {
+    const { validators, queue } = this.#parts
+    const known = validators.known ?? (await validators.current())
+    const wanted = known.validators.filter(({ source }) => source !== enforced)
+    if (wanted.length === 0 || !edits.some(needsValidation)) return queue.writeIf(edits, known.isCurrent)
+    const verdicts = new Verdicts(known)
+    const chosen = edits.filter(needsValidation)
+    for (const portion of portionsOf(chosen)) await this.#judge(portion, wanted, user, verdicts)
+    const errors = edits.map((edit) => verdicts.errors.get(edit))
+    refuseTogether(edits, errors)
+    const allowed = edits.filter((_, i) => !errors[i])
+    const written = await queue.writeIf(allowed, (snapshot, state) => verdicts.stillHold(snapshot, state))
+    if (written === 'outdated') return written
+    const inOrder = written.values()
+    return errors.map((error) => (error ? { outcome: 'refused', error } : nextOf(inOrder)))
+  }
+
+  async #judge(
+    edits: readonly BodyEdit[],
+    validators: readonly Validator[],
+    user: UserContext,
+    verdicts: Verdicts,
+  ): Promise<void> {
+    using view = this.#parts.view()
+    const [{ inputs, sequences }, security, state] = await Promise.all([
+      editInputs(view, edits),
+      view.security(),
+      view.state(),
+    ])
+    view.release()
+    verdicts.saw(edits, sequences, state)
+    let waiting: { edit: BodyEdit; write: ValidatedWrite }[] = []
+    const common = { user: this.#userText(user), security: security?.toString() ?? '{}' }
+    for (const [i, edit] of edits.entries()) {
+      const input = inputs[i]
+      if (input?.kind === 'conflict') verdicts.errors.set(edit, conflict())
+      if (input?.kind !== 'validated') continue
+      waiting.push({ edit, write: { document: input.document, previous: input.previous, ...common } })
+    }
+    for (const { program } of validators) {
+      if (waiting.length === 0) return
+      const writes = waiting.map(({ write }) => write)
+      const errors = await this.#verdictsOf(program, writes)
+      for (const [i, { edit }] of waiting.entries()) if (errors[i]) verdicts.errors.set(edit, errors[i])
+      waiting = waiting.filter((_, i) => !errors[i])
+    }
+  }
+
+  async #verdictsOf(program: Validator['program'], writes: readonly ValidatedWrite[]): Promise<Verdict[]> {
+    if (!this.#calls) throw new Error('Nothing here runs validation functions.')
+    try {
+      return await this.#calls.verdicts(program, writes)
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error
+      // A function that does not even run lets nothing pass.
+      return writes.map(() => error)
+    }
+  }
+
+  #userText({ name, roles }: UserContext): string {
+    return JSON.stringify({ db: this.#parts.name, name, roles })
+  }
+}
+
+/** What the functions said of the edits of one request, and what they were told. */
+class Verdicts {
+  readonly errors = new Map<DocumentEdit, RequestError>()
+  readonly #known: KnownValidators
+  /** Of documents whose edits may succeed on other parents than those that were there. */
+  readonly #sequences = new Map<string, number>()
+  #updateSequence: number | undefined
+
+  constructor(known: KnownValidators) {
+    this.#known = known
+  }
+
+  saw(edits: readonly BodyEdit[], sequences: ReadonlyMap<string, number>, { updateSequence }: DatabaseState): void {
+    this.#updateSequence ??= updateSequence
+    for (const { id, kind } of edits) {
+      // An interactive edit follows the parent that it names, or is a conflict.
+      if (kind !== 'interactive') this.#sequences.set(id, sequences.get(id) ?? 0)
+    }
+  }
+
+  async stillHold(snapshot: Snapshot, { updateSequence }: DatabaseState): Promise<boolean> {
+    if (!this.#known.isCurrent()) return false
+    if (updateSequence === this.#updateSequence || this.#sequences.size === 0) return true
+    const stored = await snapshot.getMany([...this.#sequences.keys()].map(documentKey))
+    return [...this.#sequences.values()].every((sequence, i) => {
+      const bytes = stored[i]
+      return sequence === (bytes ? summarizeRecord(bytes).sequence : 0)
+    })
+  }
+}
+
+/** So often an edit is validated anew because others were faster. */
+const TRIES = 10
+
+/** What functions are handed at once. */
+const PORTION_EDITS = 500
+const PORTION_BYTES = 1024 * 1024
+
+function* portionsOf(edits: readonly BodyEdit[]): Generator<BodyEdit[]> {
+  let portion: BodyEdit[] = []
+  let bytes = 0
+  for (const edit of edits) {
+    portion.push(edit)
+    bytes += edit.body.length
+    if (portion.length < PORTION_EDITS && bytes < PORTION_BYTES) continue
+    yield portion
+    portion = []
+    bytes = 0
+  }
+  if (portion.length > 0) yield portion
+}
+
+function nextOf(outcomes: Iterator<EditOutcome>): EditOutcome {
+  const { value, done } = outcomes.next()
+  if (done) throw new Error('A write has no outcome.')
+  return value
+}

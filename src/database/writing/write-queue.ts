@@ -1,0 +1,263 @@
+/**
+ * The writer of one database. Edits that arrive while a commit is under way are decided and committed together, so one
+ * fsync serves them all; an edit is answered when its commit is on disk. Work that must have the database to itself,
+ * such as a purge, takes its turn in the same queue.
+ */
+import assert from 'node:assert/strict'
+import { RequestError } from '../../document/request-error.ts'
+import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
+import { operationCount } from '../../storage/rows/changes.ts'
+import { freeRows } from '../../storage/rows/packed-rows.ts'
+import { StorageError } from '../../storage/storage-error.ts'
+import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'
+import { type DatabaseState, decodeState, encodeState, INITIAL_STATE } from '../layout/database-state.ts'
+import { STATE_KEY } from '../layout/keys.ts'
+import type { DocumentEdit, EditOutcome } from './edit.ts'
+import { planBatch } from './edit-batch.ts'
+
+/** What a turn with the database to itself came to. */
+export interface SoloPlan<T> {
+  readonly changes: Changes
+  readonly state: DatabaseState
+  readonly result: T
+  /** The ids of documents that are others now; left out where none was to change. */
+  readonly written?: readonly string[]
+  /** The numbers of attachments that new revisions refer to. */
+  readonly attachments?: readonly number[]
+}
+
+/** Called before a commit with the numbers of attachments that its revisions refer to. */
+export type ReferenceListener = (attachments: readonly number[]) => void
+
+/** Called after a commit, with the documents that it was for, if it was for documents. */
+export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
+
+/** Whether what was found out about edits before they waited holds in the state that they are decided in. */
+export type StillHolds = (snapshot: Snapshot, state: DatabaseState) => boolean | Promise<boolean>
+
+/** Called with a state of the database; may be called again with a newer one. */
+export type Solo<T> = (snapshot: Snapshot, state: DatabaseState) => Promise<SoloPlan<T>>
+
+interface WaitingEdits {
+  readonly kind: 'edits'
+  readonly edits: readonly DocumentEdit[]
+  readonly bytes: number
+  readonly stillHolds: StillHolds | undefined
+  readonly resolve: (outcomes: EditOutcome[] | 'outdated') => void
+  readonly reject: (error: unknown) => void
+}
+
+interface WaitingSolo {
+  readonly kind: 'solo'
+  readonly run: () => Promise<void>
+}
+
+/** Edits of one request that are committed together; of a larger one, one part after the other. */
+const EDITS_A_COMMIT = 2000
+/** Those that must succeed together: a commit of more rows would keep everybody waiting. */
+const BOUND_EDITS = 5000
+
+/** What one batch takes beyond its first request. Several bulk requests that wait share a flush. */
+const BATCH_DOCUMENTS = 4000
+const BATCH_BYTES = 16 * 1024 * 1024
+
+/** What may wait in all; beyond it a writer is told to come back. */
+const WAITING_BYTES = 512 * 1024 * 1024
+
+const STALE_RETRIES = 10
+
+export class WriteQueue {
+  readonly #store: Store
+  readonly #ranks: RankTree
+  readonly #onCommitted: CommitListener
+  readonly #onReference: ReferenceListener
+  readonly #waiting: (WaitingEdits | WaitingSolo)[] = []
+  #waitingBytes = 0
+  #running: Promise<void> | undefined
+
+  constructor(store: Store, ranks: RankTree, onCommitted: CommitListener, onReference: ReferenceListener = () => {}) {
+    this.#store = store
+    this.#ranks = ranks
+    this.#onCommitted = onCommitted
+    this.#onReference = onReference
+  }
+
+  /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
+  write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    return writeInPortions(edits, async (portion) => {
+      const written = await this.#enqueue(portion, undefined)
+      assert(written !== 'outdated')
+      return written
+    })
+  }
+
+  /** The same for one portion, unless something does not hold any more by then: nothing is written in that case. */
+  async writeIf(edits: readonly DocumentEdit[], stillHolds: StillHolds): Promise<EditOutcome[] | 'outdated'> {
+    return this.#enqueue(edits, stillHolds)
+  }
+
+  async #enqueue(
+    edits: readonly DocumentEdit[],
+    stillHolds: StillHolds | undefined,
+  ): Promise<EditOutcome[] | 'outdated'> {
+    if (edits.length === 0) return []
+    const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
+    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) {
+      throw new RequestError(503, 'service_unavailable', 'Too many writes are waiting; try again later.')
+    }
+    this.#waitingBytes += bytes
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, resolve, reject })
+      this.#running ??= this.#run()
+    })
+  }
+
+  /** Runs alone: no other write is between the state it sees and its commit. */
+  async solo<T>(solo: Solo<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const run = () => this.#commit(solo).then(resolve, reject)
+      this.#waiting.push({ kind: 'solo', run })
+      this.#running ??= this.#run()
+    })
+  }
+
+  /** Resolves when everything that was asked for so far is done. */
+  async idle(): Promise<void> {
+    await this.#running
+  }
+
+  async #run(): Promise<void> {
+    // Requests that arrive in this turn of the event loop belong to the first batch.
+    await Promise.resolve()
+    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
+      if (next.kind === 'solo') {
+        this.#waiting.shift()
+        await next.run()
+      } else await this.#writeBatch(this.#nextBatch())
+    }
+    this.#running = undefined
+  }
+
+  #nextBatch(): WaitingEdits[] {
+    const batch: WaitingEdits[] = []
+    let documents = 0
+    let bytes = 0
+    for (const next of this.#waiting) {
+      if (next.kind === 'solo') break
+      documents += next.edits.length
+      bytes += next.bytes
+      if (batch.length > 0 && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) break
+      batch.push(next)
+    }
+    this.#waiting.splice(0, batch.length)
+    return batch
+  }
+
+  async #writeBatch(batch: readonly WaitingEdits[]): Promise<void> {
+    try {
+      await this.#writeTogether(batch)
+    } finally {
+      for (const { bytes } of batch) this.#waitingBytes -= bytes
+    }
+  }
+
+  async #writeTogether(batch: readonly WaitingEdits[]): Promise<void> {
+    try {
+      const outcomes = await this.#commit(async (snapshot, state) => {
+        const holding = await held(batch, snapshot, state)
+        const requests = batch.map(({ edits }, i) => (holding[i] ? edits : []))
+        const plan = await planBatch(snapshot, state, requests, this.#ranks)
+        return { ...plan, result: plan.outcomes.map((each, i) => (holding[i] ? each : 'outdated')) }
+      })
+      for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
+    } catch (error) {
+      // What one request asks for may be what fails: the others of the batch have no part in it. A disk fails them all.
+      if (batch.length > 1 && !(error instanceof StorageError))
+        for (const each of batch) await this.#writeTogether([each])
+      else for (const { reject } of batch) reject(error)
+    }
+  }
+
+  async #commit<T>(plan: Solo<T>): Promise<T> {
+    for (let tries = 0; tries < STALE_RETRIES; tries++) {
+      using snapshot = this.#store.snapshot()
+      const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
+      const before = stored ? decodeState(stored) : INITIAL_STATE
+      const { changes, state, result, written, attachments } = await plan(snapshot, before)
+      const operations = operationCount(changes)
+      if (operations === 0 && state === before) return result
+      // One more is for the numbers of the database.
+      if (operations >= COMMIT_OPERATIONS_LIMIT) throw new TooManyOperationsError()
+      snapshot.release()
+      // Before, and not after: a commit that fails may be on disk all the same.
+      if (attachments && attachments.length > 0) this.#onReference(attachments)
+      const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
+      const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
+      if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
+      if (outcome === 'committed') {
+        this.#onCommitted(state, written)
+        return result
+      }
+    }
+    assert.fail('Another writer is always faster.')
+  }
+}
+
+/** The rows that a request changes are more than one commit takes: old bodies go too when a limit was lowered. */
+export class TooManyOperationsError extends RequestError {
+  constructor() {
+    super(413, 'too_large', 'The request changes too much at once; send it in parts.')
+  }
+}
+
+/**
+ * Writes edits in portions that fit a commit, and joins their outcomes. Only edits that make branches must succeed
+ * together, so others may be parted: how many rows they change is known only when they are decided.
+ */
+export async function writeInPortions(
+  edits: readonly DocumentEdit[],
+  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
+): Promise<EditOutcome[]> {
+  if (edits.length <= EDITS_A_COMMIT) return writeOrHalve(edits, write)
+  if (areBound(edits)) {
+    if (edits.length > BOUND_EDITS) throw tooManyAtOnce()
+    return writeOrHalve(edits, write)
+  }
+  const outcomes: EditOutcome[] = []
+  for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) {
+    const written = await writeOrHalve(edits.slice(first, first + EDITS_A_COMMIT), write)
+    for (const outcome of written) outcomes.push(outcome)
+  }
+  return outcomes
+}
+
+async function writeOrHalve(
+  edits: readonly DocumentEdit[],
+  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
+): Promise<EditOutcome[]> {
+  try {
+    return await write(edits)
+  } catch (error) {
+    if (!(error instanceof TooManyOperationsError) || edits.length === 1 || areBound(edits)) throw error
+    const half = Math.ceil(edits.length / 2)
+    const first = await writeOrHalve(edits.slice(0, half), write)
+    return first.concat(await writeOrHalve(edits.slice(half), write))
+  }
+}
+
+function areBound(edits: readonly DocumentEdit[]): boolean {
+  return edits.some(({ kind }) => kind === 'branching')
+}
+
+async function held(batch: readonly WaitingEdits[], snapshot: Snapshot, state: DatabaseState): Promise<boolean[]> {
+  const holding: boolean[] = []
+  for (const { stillHolds } of batch) {
+    const answer = stillHolds?.(snapshot, state) ?? true
+    holding.push(typeof answer === 'boolean' ? answer : await answer)
+  }
+  return holding
+}
+
+function tooManyAtOnce(): RequestError {
+  return new RequestError(413, 'too_large', `More than ${BOUND_EDITS} documents cannot be written all or nothing.`)
+}

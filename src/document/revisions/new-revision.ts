@@ -1,0 +1,150 @@
+/**
+ * The id of a new revision: the MD5 of the Erlang term that the reference server hashes. The same edit made here and there
+ * gives the same id, so that replication between the two makes no false conflict.
+ */
+import { createHash, hash } from 'node:crypto'
+import { TermWriter } from '../../encoding/bytes/erlang-term.ts'
+import { writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
+import { termOf } from '../../encoding/json/json-text.ts'
+import { HASH_BYTES, isHexadecimal } from '../tree/hash-list.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId } from './revision-id.ts'
+
+/** Everything that the id depends on: neither the document's id nor the time. */
+export interface RevisionContent {
+  readonly deleted: boolean
+  readonly term: BodyTerm
+  /** In the order in which the document lists them. */
+  readonly attachments: readonly AttachmentContent[]
+  /** The id of the revision on one parent, where it was worked out before. */
+  readonly hashed?: HashedRevision | undefined
+}
+
+export interface HashedRevision {
+  readonly parent: RevisionId | undefined
+  readonly revision: RevisionId
+}
+
+/** The Erlang term of a body, as the scan of the document made it, or what was made of it at once. */
+export type BodyTerm = Uint8Array | HashedBody
+
+/**
+ * A body that was hashed when it was scanned, for the parent that its document names. So the term, which is as large as
+ * the body, need not be kept; where the parent turns out to be another one it is made again.
+ */
+export class HashedBody {
+  readonly body: Buffer
+  readonly parent: RevisionId | undefined
+  readonly deleted: boolean
+  readonly revision: RevisionId
+
+  constructor(body: Buffer, { parent, deleted, revision }: Omit<HashedBody, 'body'>) {
+    this.body = body
+    this.parent = parent
+    this.deleted = deleted
+    this.revision = revision
+  }
+}
+
+/** The revision that a body without attachments would make. */
+export function hashedBody(
+  body: Buffer,
+  term: Uint8Array,
+  { parent, deleted }: Pick<HashedBody, 'parent' | 'deleted'>,
+): HashedBody {
+  const revision = newRevision(parent, { deleted, term, attachments: [] })
+  return new HashedBody(body, { parent, deleted, revision })
+}
+
+export interface AttachmentContent {
+  readonly name: string
+  readonly contentType: string
+  /** 16 bytes, of the content as uploaded. */
+  readonly md5: Uint8Array
+}
+
+export function newRevision(parent: RevisionId | undefined, content: RevisionContent): RevisionId {
+  if (content.hashed && content.hashed.parent === parent) return content.hashed.revision
+  if (content.term instanceof HashedBody && isHashOf(content.term, parent, content)) return content.term.revision
+  const bytes = termBytes(content.term)
+  const list = beginTerm(parent, content)
+  term.append(bytes, 0, bytes.length)
+  endTerm(list, content)
+  return formatRevision(generationAfter(parent), hash('md5', term.bytes.subarray(0, term.length), 'hex'))
+}
+
+function isHashOf(hashed: HashedBody, parent: RevisionId | undefined, content: RevisionContent): boolean {
+  return hashed.parent === parent && hashed.deleted === content.deleted && content.attachments.length === 0
+}
+
+function termBytes(bodyTerm: BodyTerm): Uint8Array {
+  return bodyTerm instanceof HashedBody ? termOf(bodyTerm.body) : bodyTerm
+}
+
+/** The same for a large body: others have their turn while it is hashed. */
+export async function hashRevision(
+  parent: RevisionId | undefined,
+  content: RevisionContent,
+  pause: () => Promise<void>,
+): Promise<HashedRevision> {
+  const bytes = termBytes(content.term)
+  const list = beginTerm(parent, content)
+  const bodyAt = term.length
+  endTerm(list, content)
+  const around = Buffer.from(term.bytes.subarray(0, term.length))
+  const digest = createHash('md5').update(around.subarray(0, bodyAt))
+  for (let at = 0; at < bytes.length; at += PORTION_BYTES) {
+    digest.update(bytes.subarray(at, at + PORTION_BYTES))
+    await pause()
+  }
+  digest.update(around.subarray(bodyAt))
+  return { parent, revision: formatRevision(generationAfter(parent), digest.digest('hex')) }
+}
+
+const PORTION_BYTES = 1024 * 1024
+
+function beginTerm(parent: RevisionId | undefined, { deleted }: RevisionContent): number {
+  term.reset()
+  term.version()
+  const list = term.openList()
+  term.boolean(deleted)
+  term.integer(generationAfter(parent) - 1)
+  if (parent === undefined) term.integer(0)
+  else writeHash(hashOf(parent))
+  return list
+}
+
+function endTerm(list: number, { attachments }: RevisionContent): void {
+  writeAttachments(attachments)
+  term.closeList(list, 5)
+}
+
+function generationAfter(parent: RevisionId | undefined): number {
+  return parent === undefined ? 1 : generationOf(parent) + 1
+}
+
+/** The term of an empty body, for the tombstone of a plain DELETE. */
+export const EMPTY_BODY_TERM: Uint8Array = Buffer.from([0x68, 0x01, 0x6a])
+
+const term = new TermWriter(16 * 1024)
+const parentHash = Buffer.alloc(HASH_BYTES)
+
+function writeHash(hash: string): void {
+  if (!isHexadecimal(hash)) term.text(hash)
+  else {
+    writeHexadecimal(parentHash, 0, hash, 0)
+    term.binary(parentHash)
+  }
+}
+
+/** Last listed first: the order in which the current reference hashes them. */
+function writeAttachments(attachments: readonly AttachmentContent[]): void {
+  const list = term.openList()
+  for (let i = attachments.length - 1; i >= 0; i--) {
+    const { name, contentType, md5 } = attachments[i]!
+    term.tuple(3)
+    term.text(name)
+    term.text(contentType)
+    term.binary(md5)
+  }
+  term.closeList(list, attachments.length)
+}

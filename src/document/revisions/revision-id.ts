@@ -1,0 +1,90 @@
+/**
+ * Revision ids, `N-hash`: a generation and what tells revisions of one generation apart. A hash is 32 lower-case
+ * hexadecimal digits where a server made it, and any other text where a client did.
+ */
+import { badRequest } from '../request-error.ts'
+
+declare const brand: unique symbol
+export type RevisionId = string & { readonly [brand]: 'RevisionId' }
+
+/** A revision and its ancestors as far as they are known: hashes newest first, the first of generation `start`. */
+export interface RevisionPath {
+  readonly start: number
+  readonly hashes: readonly string[]
+}
+
+/** More than any document lives to see, and safe to count with. */
+export const MAX_GENERATION = 999_999_999_999_999
+
+/** Reads a revision from outside. Anything else is the client's error. */
+export function parseRevision(value: unknown): RevisionId {
+  if (isUsualRevision(value)) return value
+  const parts = typeof value === 'string' ? /^([0-9]{1,15})-(.*)$/s.exec(value) : null
+  const hash = normalHash(parts?.[2])
+  if (parts === null || hash === undefined) throw badRequest('Invalid rev format')
+  return formatRevision(Number(parts[1]), hash)
+}
+
+/** Whether it is just as a server writes it: to take that apart and put it together again would take longer. */
+export function isUsualRevision(value: unknown): value is RevisionId {
+  if (typeof value !== 'string') return false
+  const dash = value.length - HASH_LENGTH - 1
+  if (dash < 1 || dash > GENERATION_LENGTH || value[dash] !== '-' || value[0] === '0') return false
+  for (let i = 0; i < value.length; i++) {
+    const code = value.charCodeAt(i)
+    const isDigit = code >= DIGIT_ZERO && code <= DIGIT_NINE
+    if (!isDigit && i !== dash && (i < dash || code < LETTER_A || code > LETTER_F)) return false
+  }
+  return true
+}
+
+/** The hash as it is stored and compared; undefined where 32 characters are not hexadecimal, or it cannot be UTF-8. */
+export function normalHash(hash: string | undefined): string | undefined {
+  if (hash?.length !== HASH_LENGTH) return hash?.isWellFormed() ? hash : undefined
+  return /^[0-9a-fA-F]{32}$/.test(hash) ? hash.toLowerCase() : undefined
+}
+
+/** Whether a hash can stand in a header, as that of every revision must: it is its tag. */
+export function fitsHeader(hash: string): boolean {
+  return hash.length === HASH_LENGTH || (hash.length <= LONGEST_HASH && PRINTABLE.test(hash))
+}
+
+const LONGEST_HASH = 1000
+const PRINTABLE = /^[\x20-\x7e]*$/
+
+export function formatRevision(generation: number, hash: string): RevisionId {
+  return `${generation}-${hash}` as RevisionId
+}
+
+export function generationOf(revision: RevisionId): number {
+  let generation = 0
+  for (let at = 0; ; at++) {
+    const digit = revision.charCodeAt(at) - DIGIT_ZERO
+    // The dash comes before the digits; there always is one.
+    if (!(digit >= 0)) return generation
+    generation = 10 * generation + digit
+  }
+}
+
+export function hashOf(revision: RevisionId): string {
+  return revision.slice(revision.indexOf('-') + 1)
+}
+
+/** The bytes a hash stands for: 16 where it is hexadecimal, else its text. */
+export function hashBytes(hash: string): Buffer {
+  return hash.length === HASH_LENGTH ? Buffer.from(hash, 'hex') : Buffer.from(hash, 'utf8')
+}
+
+/** Orders hashes by the bytes they stand for. */
+export function compareHashes(left: string, right: string): number {
+  if (left === right) return 0
+  if (left.length !== HASH_LENGTH || right.length !== HASH_LENGTH) return hashBytes(left).compare(hashBytes(right))
+  return left < right ? -1 : 1
+}
+
+const HASH_LENGTH = 32
+const GENERATION_LENGTH = 15
+const DIGIT_ZERO = 0x30
+const DIGIT_NINE = 0x39
+const LETTER_A = 0x61
+const LETTER_F = 0x66

@@ -1,0 +1,76 @@
+/** `_config`: the settings of the server, read and changed while it runs. */
+import type { Configuration } from '../../config/configuration.ts'
+import { canonicalSection } from '../../config/setting-map.ts'
+import { SettingError } from '../../config/setting-rules.ts'
+import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
+import { readJson } from '../bodies/request-body.ts'
+import { type Answer, json, MethodNotAllowedError } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { isWhitelisted } from './config-whitelist.ts'
+
+const METHODS = 'GET,PUT,DELETE'
+
+export function readSettings({ segments }: Call, { configuration }: HttpContext): Answer {
+  const [, section, key] = segments
+  if (segments.length > 3) throw new MethodNotAllowedError(METHODS)
+  if (section === undefined) {
+    const all = configuration.sections().map((name) => [name, Object.fromEntries(configuration.section(name))])
+    return json(Object.fromEntries(all))
+  }
+  if (key === undefined) return json(Object.fromEntries(configuration.section(section)))
+  return json(known(configuration.get(section, key)))
+}
+
+export async function writeSetting(call: Call, context: HttpContext): Promise<Answer> {
+  const { configuration, log } = context
+  const { section, key } = settingOf(call, configuration)
+  const raw = call.query('raw') ?? ''
+  if (!['', 'true', 'false'].includes(raw)) {
+    return json({ error: `Bad value for 'raw' option: ${raw}` }, { status: 400 })
+  }
+  const value = await readJson(call, context)
+  if (typeof value !== 'string') throw badRequest('value must be a JSON string')
+  const options = { persist: isToPersist(call), isPlainPassword: raw === 'false' }
+  const before = await changing(() => configuration.set(section, key, value, options))
+  // Values may be secrets, and so may keys of some sections; the name of the setting is enough.
+  log.info('A setting was changed.', { setting: `${section}/${key}` })
+  return json(before ?? '')
+}
+
+export async function deleteSetting(call: Call, { configuration, log }: HttpContext): Promise<Answer> {
+  const { section, key } = settingOf(call, configuration)
+  const before = await changing(() => configuration.delete(section, key, { persist: isToPersist(call) }))
+  const answer = json(known(before))
+  log.info('A setting was removed.', { setting: `${section}/${key}` })
+  return answer
+}
+
+/** The one setting that a change is for, if it may be changed. */
+function settingOf({ segments }: Call, configuration: Configuration): { section: string; key: string } {
+  const [, section, key] = segments
+  if (section === undefined || key === undefined || segments.length > 3) throw new MethodNotAllowedError(METHODS)
+  const whitelist = configuration.get('httpd', 'config_whitelist')
+  if (!isWhitelisted(whitelist, canonicalSection(section), key)) {
+    throw new RequestError(400, 'modification_not_allowed', 'This config variable is read-only')
+  }
+  return { section: canonicalSection(section), key }
+}
+
+function known(value: string | undefined): string {
+  if (value === undefined) throw notFound('unknown_config_value')
+  return value
+}
+
+function isToPersist(call: Call): boolean {
+  return (call.header('x-service-persist') ?? call.header('x-couch-persist')) !== 'false'
+}
+
+async function changing<T>(change: () => Promise<T>): Promise<T> {
+  try {
+    return await change()
+  } catch (error) {
+    if (error instanceof SettingError) throw badRequest(error.message)
+    throw new RequestError(500, 'error', error instanceof Error ? error.message : String(error))
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * The server as clients of later releases of the family see it, who know clusters: a single node, called by its name or
+ * `_local`. Its settings and its restart are those at the top.
+ */
+import { notFound } from '../../document/request-error.ts'
+import { type Answer, json, MethodNotAllowedError } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { Rewritten } from '../server/route.ts'
+
+const NODE_NAME = 'service@127.0.0.1'
+
+/** `_membership`: the nodes there are. */
+export function membership(): Answer {
+  return json({ all_nodes: [NODE_NAME], cluster_nodes: [NODE_NAME] })
+}
+
+/** `_node/{name}/…` */
+export function nodeResource(call: Call, context: HttpContext): Answer | Rewritten {
+  const [, name, resource] = call.segments
+  if (name === undefined) throw notFound('missing')
+  if (name !== '_local' && name !== NODE_NAME) throw notFound(`no such node: ${name}`)
+  if (resource === '_config' || resource === '_restart') return new Rewritten(belowNode(call))
+  const read = READ.get(resource)
+  if (!read) throw notFound('missing')
+  if (call.method !== 'GET' && call.method !== 'HEAD') throw new MethodNotAllowedError('GET')
+  return json(read(call, context))
+}
+
+/** What comes after the name of the node, as it was sent. */
+function belowNode({ url }: Call): string {
+  return url.replace(/^https?:\/\/[^/?]*/i, '').replace(/^\/+[^/]+\/+[^/]+/, '')
+}
+
+function nodeName(): unknown {
+  return { name: NODE_NAME }
+}
+
+/** The same counts in the form of later releases, in which everything is below one name; or the part that a path names. */
+function nodeStatistics({ segments }: Call, { statistics }: HttpContext): unknown {
+  statistics.flush()
+  const { service = {}, ...sections } = statistics.all(0)
+  const shown = (section: typeof service) =>
+    Object.fromEntries(Object.entries(section).map(([name, statistic]) => [name, leafOf(name, statistic)]))
+  const nested = Object.fromEntries(Object.entries(sections).map(([name, section]) => [name, shown(section)]))
+  let part: unknown = { service: { ...shown(service), ...nested } }
+  for (const name of segments.slice(3)) part = memberOf(part, name)
+  return part
+}
+
+type Statistic = ReturnType<HttpContext['statistics']['one']>
+
+function leafOf(name: string, { description: desc, current, mean, stddev, min, max }: Statistic): unknown {
+  if (name !== 'request_time') return { value: current ?? 0, type: 'counter', desc }
+  const value = { min, max, arithmetic_mean: mean, standard_deviation: stddev }
+  return { value, type: 'histogram', desc }
+}
+
+function memberOf(part: unknown, name: string): unknown {
+  const own = name === 'couchdb' ? 'service' : name
+  if (typeof part !== 'object' || part === null || !Object.hasOwn(part, own)) throw notFound('missing')
+  return Reflect.get(part, own)
+}
+
+function nodeSystem(): unknown {
+  const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage()
+  return {
+    uptime: Math.floor(process.uptime()),
+    memory: {
+      processes: rss,
+      processes_used: heapUsed,
+      binary: external,
+      heap_total: heapTotal,
+      array_buffers: arrayBuffers,
+    },
+  }
+}
+
+function nodeVersions(_: Call, { version }: HttpContext): unknown {
+  const { v8, icu = '', node } = process.versions
+  return {
+    service: { name: 'Settle', version },
+    runtime: { name: 'Node.js', version: node },
+    javascript_engine: { name: 'v8', version: v8 },
+    collation_driver: { name: 'libicu', library_version: icu },
+  }
+}
+
+/** By their names; the node itself has none. */
+const READ: ReadonlyMap<string | undefined, (call: Call, context: HttpContext) => unknown> = new Map([
+  [undefined, nodeName],
+  ['_stats', nodeStatistics],
+  ['_system', nodeSystem],
+  ['_versions', nodeVersions],
+])

@@ -1,0 +1,136 @@
+/**
+ * Requests that another server answers: what follows the first segment of the path is asked of it, and its reply goes
+ * back as it comes.
+ */
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { badRequest, RequestError } from '../../document/request-error.ts'
+import { bodyPieces } from '../bodies/request-body.ts'
+import { type Answer, type Headers, streamed } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+
+/** A server that says nothing for so long is not waited for. */
+const SILENCE_LIMIT_MS = 300_000
+
+/** So often a request may come through here before it is clear that it goes in a circle. */
+const MOST_HOPS = 5
+const OWN_NAME = 'settle'
+
+export async function forwardRequest(call: Call, target: string): Promise<Answer> {
+  const base = baseOf(target)
+  const via = call.header('via') ?? ''
+  if (via.split(OWN_NAME).length > MOST_HOPS) {
+    throw new RequestError(508, 'loop_detected', 'The request goes in a circle.')
+  }
+  const url = new URL(withoutLastSlashes(base.href) + restOf(call))
+  const send = url.protocol === 'https:' ? httpsRequest : httpRequest
+  const outgoing = send(url, {
+    method: call.request.method,
+    headers: { ...forwardedHeaders(call), host: url.host, via: `${via === '' ? '' : `${via}, `}1.1 ${OWN_NAME}` },
+    timeout: SILENCE_LIMIT_MS,
+  })
+  const response = await exchanged(call, outgoing)
+  return streamed(response, {
+    status: response.statusCode ?? 502,
+    headers: repliedHeaders(call, base, response),
+    repeatedHeaders: response.headers['set-cookie']?.map((cookie) => ['Set-Cookie', cookie] as const),
+    release: () => void response.destroy(),
+  })
+}
+
+function baseOf(target: string): URL {
+  const base = URL.canParse(target) ? new URL(target) : undefined
+  if (base?.protocol !== 'http:' && base?.protocol !== 'https:') {
+    throw new RequestError(500, 'error', 'The address of the proxied server is not valid.')
+  }
+  return base
+}
+
+/** What follows the first segment, as it was sent. It stays below the address that the operator gave. */
+function restOf({ url }: Call): string {
+  const [, rest = ''] = /^(?:https?:\/\/[^/?]*)?\/*[^/?]*(.*)$/s.exec(url) ?? []
+  const [path = ''] = rest.split('?', 1)
+  if (path.split(/[/\\]|%2f|%5c/i).some((segment) => /^(\.|%2e){1,2}$/i.test(segment))) {
+    throw badRequest('A path must not lead upwards.')
+  }
+  return rest.startsWith('/') ? rest : `/${rest}`
+}
+
+/** Resolves when the other server begins to answer. */
+async function exchanged(call: Call, outgoing: ClientRequest): Promise<IncomingMessage> {
+  const answered = new Promise<IncomingMessage>((resolve, reject) => {
+    outgoing.once('response', (response) => {
+      // Told to who reads it, if anybody does.
+      response.on('error', () => {})
+      resolve(response)
+    })
+    outgoing.on('error', (error) => reject(new RequestError(502, 'bad_gateway', error.message)))
+    outgoing.once('timeout', () => outgoing.destroy(new Error('The proxied server does not answer.')))
+  })
+  // Told where it is waited for.
+  answered.catch(() => {})
+  call.reply.onClose(() => outgoing.destroy())
+  for await (const piece of bodyPieces(call)) {
+    if (outgoing.destroyed) break
+    if (outgoing.write(piece)) continue
+    await Promise.race([new Promise((resolve) => outgoing.once('drain', resolve)), answered])
+  }
+  outgoing.end()
+  return answered
+}
+
+/** They are between two neighbours, and not for who comes after. */
+const OF_CONNECTION = new Set([
+  'connection',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+])
+
+function forwardedHeaders(call: Call): Record<string, string> {
+  const sent = Object.entries(call.request.headers).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined && !OF_CONNECTION.has(entry[0]),
+  )
+  return {
+    ...Object.fromEntries(sent),
+    'x-forwarded-for': call.peer,
+    'x-forwarded-host': call.host,
+    'x-forwarded-proto': call.origin.startsWith('https:') ? 'https' : 'http',
+  }
+}
+
+/** Every reply has these of this server. */
+const OUR_OWN = new Set(['date', 'server'])
+
+/** Places on that server are places below ours. */
+function repliedHeaders(call: Call, base: URL, { headers }: IncomingMessage): Headers {
+  const kept = Object.entries(headers).flatMap(([name, value]): [string, string][] => {
+    if (typeof value !== 'string' || OF_CONNECTION.has(name) || OUR_OWN.has(name)) return []
+    return [[spelled(name), value]]
+  })
+  const all = Object.fromEntries(kept)
+  const { Location: location } = all
+  return location === undefined ? all : { ...all, Location: ourLocation(call, base, location) }
+}
+
+function ourLocation(call: Call, base: URL, location: string): string {
+  const prefix = call.location(call.segment(0))
+  if (location.startsWith('/')) return prefix + location
+  const there = withoutLastSlashes(base.href)
+  return location.startsWith(there) ? prefix + location.slice(there.length) : location
+}
+
+function withoutLastSlashes(address: string): string {
+  let end = address.length
+  while (address[end - 1] === '/') end--
+  return address.slice(0, end)
+}
+
+function spelled(name: string): string {
+  return name.replace(/(^|-)[a-z]/g, (begin) => begin.toUpperCase())
+}

@@ -1,0 +1,76 @@
+/** The resources of the server itself: what it is, which databases it has, ids on demand. */
+import { badRequest, queryParseError, RequestError } from '../../document/request-error.ts'
+import { randomUuid } from '../../runtime/uuids.ts'
+import { type Answer, json } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+
+export function serverInformation(_: Call, { configuration, version }: HttpContext): Answer {
+  const vendor = Object.fromEntries(configuration.section('vendor'))
+  return json({
+    service: 'Welcome',
+    couchdb: 'Welcome',
+    uuid: configuration.text('service', 'uuid'),
+    version,
+    ...(Object.keys(vendor).length > 0 && { vendor }),
+  })
+}
+
+/** Says that the server works, to whoever watches over it. */
+export function up(): Answer {
+  return json({ status: 'ok', seeds: {} })
+}
+
+export async function allDatabases(call: Call, context: HttpContext): Promise<Answer> {
+  return json(await listedDatabases(call, context))
+}
+
+/** The names that the parameters of a request choose. */
+export async function listedDatabases(call: Call, { databases }: HttpContext): Promise<string[]> {
+  const skip = call.queryCount('skip') ?? 0
+  const limit = call.queryCount('limit') ?? Number.POSITIVE_INFINITY
+  const isDescending = call.queryBoolean('descending') ?? false
+  const start = nameParameter(call, 'startkey', 'start_key')
+  const end = nameParameter(call, 'endkey', 'end_key')
+  const [lowest, highest] = isDescending ? [end, start] : [start, end]
+  const all = await databases.list()
+  // Names are ASCII: their order as texts is the order of their bytes.
+  const names = all.filter(
+    (name) => (lowest === undefined || name >= lowest) && (highest === undefined || name <= highest),
+  )
+  if (isDescending) names.reverse()
+  return names.slice(skip, skip + limit)
+}
+
+/** A name as JSON has it; a plain one is taken as it is. */
+function nameParameter(call: Call, ...spellings: readonly string[]): string | undefined {
+  const spelling = spellings.find((name) => call.query(name) !== undefined)
+  const text = spelling && call.query(spelling)
+  if (!text?.startsWith('"')) return text
+  try {
+    return String(JSON.parse(text))
+  } catch {
+    throw queryParseError(`Invalid value for ${spelling}: ${text}`)
+  }
+}
+
+export function uuids(call: Call, { configuration, uuids }: HttpContext): Answer {
+  const count = countOf(call)
+  if (count > configuration.integer('uuids', 'max_count')) {
+    throw new RequestError(403, 'forbidden', 'count parameter too large')
+  }
+  const headers = {
+    'Cache-Control': 'must-revalidate, no-cache',
+    Pragma: 'no-cache',
+    Expires: 'Fri, 01 Jan 1990 00:00:00 GMT',
+    ETag: `"${randomUuid()}"`,
+  }
+  return json({ uuids: Array.from({ length: count }, () => uuids.next()) }, { headers })
+}
+
+/** Here, unlike elsewhere, a wrong number is a `bad_request`. */
+function countOf(call: Call): number {
+  const text = call.query('count') ?? '1'
+  if (!/^\d+$/.test(text)) throw badRequest(`Invalid value for count: ${JSON.stringify(text)}`)
+  return Number(text)
+}

@@ -1,0 +1,257 @@
+/** Attachments by their own addresses: read, in parts too, written and deleted. */
+import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
+import type { Database } from '../../database/database.ts'
+import { type AttachmentRecord, camePacked } from '../../database/layout/attachment-record.ts'
+import { unpacked, unpackedLength } from '../../database/reading/document-rendering.ts'
+import { openDocument, openRevision } from '../../database/reading/open-document.ts'
+import type { EditedAttachment, NewRevisionEdit } from '../../database/writing/edit.ts'
+import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
+import { parseDocumentId } from '../../document/document-id.ts'
+import { conflict, notFound, type RequestError } from '../../document/request-error.ts'
+import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import { scanDocument } from '../../encoding/json/json-text.ts'
+import { databaseOf } from '../databases/database-resource.ts'
+import { attachmentPathOf, documentSegments, isEscapedDesign, redirectToDesign } from '../documents/document-path.ts'
+import { keptAttachments } from '../documents/document-writing.ts'
+import { namedParent, revisionToRead } from '../documents/revision-parameter.ts'
+import { writeAnswer } from '../documents/write-answer.ts'
+import { acceptedCodings } from '../negotiation/acceptance.ts'
+import { contentPolicy, NO_SNIFFING } from '../negotiation/content-policy.ts'
+import { type Answer, type Headers, notModified, streamed } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { stageBody } from './attachment-upload.ts'
+import { parseRanges } from './byte-ranges.ts'
+import { type ByteRange, byteRangesBody, newBoundary } from './multipart-writer.ts'
+
+export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
+  if (isEscapedDesign(call)) return redirectToDesign(call)
+  const { id, name } = attachmentPathOf(call)
+  const database = await databaseOf(call, context)
+  using view = database.view()
+  const revision = revisionToRead(call)
+  const document = await (revision === undefined ? openDocument(view, id) : openRevision(view, id, revision))
+  view.release()
+  const attachment = document.attachments.find((each) => each.name === name)
+  if (!attachment) throw missingAttachment()
+  const tag = tagOf(attachment)
+  return call.hasTag(tag) ? notModified(tag) : attachmentAnswer(call, context, database, attachment)
+}
+
+function tagOf({ md5 }: AttachmentRecord): string {
+  return `"${md5}"`
+}
+
+/** Below a design document are its functions, by names that begin with an underscore, and its attachments. */
+export function ofDesign(handler: (call: Call, context: HttpContext) => Promise<Answer>) {
+  return async (call: Call, context: HttpContext): Promise<Answer> => {
+    const name = call.segment(3)
+    if (name.startsWith('_')) throw notFound(`missing handler: ${name}`)
+    return handler(call, context)
+  }
+}
+
+export async function putAttachment(call: Call, context: HttpContext): Promise<Answer> {
+  const path = attachmentPathOf(call)
+  const id = parseDocumentId(path.id)
+  const name = checkedAttachmentName(path.name)
+  const database = await databaseOf(call, context)
+  database.checkTarget(id, 'attachment')
+  const parent = namedParent(call, undefined)
+  // A conflict that can be seen now need not wait for the upload; the writer looks again.
+  await baseOf(call, database, id, parent)
+  const contentType = checkedContentType(name, call.header('content-type') ?? DEFAULT_CONTENT_TYPE)
+  const staged = await stageBody(call, context, database, { name, contentType })
+  try {
+    const base = await baseOf(call, database, id, parent)
+    const added = { ...staged.content, name, contentType, revpos: undefined, puts: staged.puts }
+    const others = base.attachments.filter((each) => each.name !== name)
+    return await writeRevision(call, database, { id, parent, base, others, added: [added], created: { name } })
+  } finally {
+    staged.release()
+  }
+}
+
+export async function deleteAttachment(call: Call, context: HttpContext): Promise<Answer> {
+  const { id, name } = attachmentPathOf(call)
+  const database = await databaseOf(call, context)
+  const parent = namedParent(call, undefined)
+  using view = database.view()
+  // Whoever may not see a document is not told that it is there.
+  if (view.reading) await openDocument(view, id)
+  else if (!(await view.record(id))) throw notFound('missing')
+  view.release()
+  const base = await baseOf(call, database, id, parent)
+  if (!base.refusal && !base.attachments.some((each) => each.name === name)) throw missingAttachment()
+  const others = base.attachments.filter((each) => each.name !== name)
+  return await writeRevision(call, database, { id, parent, base, others, added: [], created: 'nothing' })
+}
+
+/** What a new revision goes on from. */
+interface Base {
+  readonly body: Buffer
+  readonly attachments: readonly AttachmentRecord[]
+  /** Set where there is nothing to go on from, and nobody waits to hear of it. */
+  readonly refusal?: RequestError
+}
+
+const NOTHING: Base = { body: Buffer.from('{}'), attachments: [] }
+
+/** As `currentBase`. With `batch=ok` conflicts are the writer's to find and to log, as they are for documents. */
+async function baseOf(call: Call, database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
+  const base = await currentBase(database, id, parent)
+  if (base.refusal && call.query('batch') !== 'ok') throw base.refusal
+  return base
+}
+
+/** The named revision; nothing where the document is new or begins again, and where that is a conflict. */
+async function currentBase(database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
+  using view = database.view()
+  const record = await view.record(id)
+  if (parent === undefined) {
+    return record && !record.deleted ? { ...NOTHING, refusal: conflict() } : NOTHING
+  }
+  const tree = record && (await view.tree(id, record))
+  if (!tree?.isLeaf(parent)) return { ...NOTHING, refusal: conflict() }
+  const { parts, attachments } = await openRevision(view, id, parent)
+  return { body: parts.body, attachments }
+}
+
+/** New attachments on a document that is named or sent with them; those of equal names give way. */
+export async function writeWithAttachments(
+  call: Call,
+  database: Database,
+  upload: {
+    readonly id: string
+    readonly parent: RevisionId | undefined
+    readonly document: SentDocument | undefined
+    readonly added: readonly EditedAttachment[]
+  },
+): Promise<Answer> {
+  const { id, parent, document, added } = upload
+  const base = await baseOf(call, database, id, parent)
+  const names = new Set(added.map(({ name }) => name))
+  const others = base.attachments.filter(({ name }) => !names.has(name))
+  const body = document?.body ?? base.body
+  return writeRevision(call, database, { id, parent, base: { ...base, body }, others, added, created: 'document' })
+}
+
+interface RevisionPlan {
+  readonly id: string
+  readonly parent: RevisionId | undefined
+  readonly base: Base
+  readonly others: readonly AttachmentRecord[]
+  /** Go first. */
+  readonly added: readonly EditedAttachment[]
+  /** What was made: the document, an attachment of that name, or nothing. */
+  readonly created: 'document' | 'nothing' | { readonly name: string }
+}
+
+async function writeRevision(call: Call, database: Database, plan: RevisionPlan): Promise<Answer> {
+  const { id, parent, base, others, added, created } = plan
+  const kept = await keptAttachments(database, id, others)
+  try {
+    const { body, term } = scanDocument(base.body)
+    const attachments = [...added, ...kept.attachments]
+    const { refusal } = base
+    const edit: NewRevisionEdit = { kind: 'interactive', id, parent, deleted: false, body, term, attachments, refusal }
+    return await writeAnswer(call, database, edit, addressOf(id, created))
+  } finally {
+    kept.release()
+  }
+}
+
+function addressOf(id: string, created: RevisionPlan['created']): string[] | null {
+  if (created === 'nothing') return null
+  const document = documentSegments(id)
+  return created === 'document' ? document : [...document, ...created.name.split('/')]
+}
+
+function attachmentAnswer(
+  call: Call,
+  { configuration }: HttpContext,
+  database: Database,
+  attachment: AttachmentRecord,
+): Answer {
+  const store = database.attachments
+  const common = {
+    ETag: tagOf(attachment),
+    'Content-Type': attachment.contentType,
+    ...NO_SNIFFING,
+    ...contentPolicy(configuration, 'attachments'),
+  }
+  const codings = acceptedCodings(call)
+  const length = unpackedLength(attachment)
+  const ranges = codings.identity && length !== undefined ? parseRanges(call.header('range'), length) : undefined
+  if (ranges && length !== undefined) return rangesAnswer(database, attachment, length, ranges, common)
+  if (attachment.encoding && codings.gzip) {
+    const headers = {
+      ...common,
+      'Accept-Ranges': 'none',
+      'Content-Encoding': attachment.encoding,
+      'Content-Length': String(attachment.storedLength),
+      // Of the content as it came, like the tag, and not of these bytes.
+      'Content-MD5': attachment.md5,
+    }
+    return streamed(store.read(attachment), { headers })
+  }
+  const headers = {
+    ...common,
+    'Accept-Ranges': length === undefined ? 'none' : 'bytes',
+    ...unpackedHeaders(attachment),
+  }
+  return streamed(unpacked(store, attachment), { headers })
+}
+
+/** What came packed has no digest of what it unpacks to; nor a length, unless its sender told one. */
+function unpackedHeaders(attachment: AttachmentRecord): Headers {
+  const { length, storedLength, md5 } = attachment
+  if (!camePacked(attachment)) return { 'Content-Length': String(length), 'Content-MD5': md5 }
+  return length === storedLength ? {} : { 'Content-Length': String(length) }
+}
+
+function rangesAnswer(
+  database: Database,
+  attachment: AttachmentRecord,
+  length: number,
+  ranges: readonly ByteRange[],
+  common: { ETag: string; 'Content-Type': string },
+): Answer {
+  const content = (range: ByteRange) => rangeOf(database, attachment, range)
+  const [first, ...more] = ranges
+  if (first && more.length === 0) {
+    const headers = {
+      ...common,
+      'Accept-Ranges': 'bytes',
+      'Content-Range': `bytes ${first.first}-${first.last}/${length}`,
+      'Content-Length': String(first.last - first.first + 1),
+    }
+    return streamed(content(first), { status: 206, headers })
+  }
+  const boundary = newBoundary()
+  const source = { contentType: attachment.contentType, length, content }
+  return streamed(byteRangesBody(source, ranges, boundary), {
+    status: 206,
+    headers: { ...common, 'Accept-Ranges': 'bytes', 'Content-Type': `multipart/byteranges; boundary="${boundary}"` },
+  })
+}
+
+/** A part of the content. Of what is packed, all before it has to be unpacked too. */
+async function* rangeOf(database: Database, attachment: AttachmentRecord, range: ByteRange): AsyncGenerator<Buffer> {
+  const { first, last } = range
+  if (!attachment.encoding) {
+    yield* database.attachments.read(attachment, first, last + 1)
+    return
+  }
+  let at = 0
+  for await (const piece of unpacked(database.attachments, attachment)) {
+    const slice = piece.subarray(Math.max(0, first - at), Math.max(0, last + 1 - at))
+    if (slice.length > 0) yield slice
+    at += piece.length
+    if (at > last) return
+  }
+}
+
+function missingAttachment(): Error {
+  return notFound('Document is missing attachment')
+}

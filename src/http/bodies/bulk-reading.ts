@@ -1,0 +1,79 @@
+/** The body of `_bulk_docs`, read where it stands: its documents are scanned once, one after the other, and counted. */
+import { readDocument, type SentDocument } from '../../document/document-fields.ts'
+import { badRequest, tooManyItems } from '../../document/request-error.ts'
+import { JsonReader } from '../../encoding/json/json-text.ts'
+
+export interface BulkSwitches {
+  readonly newEdits: boolean
+  readonly allOrNothing: boolean
+}
+
+export class BulkReading {
+  readonly #reader: JsonReader
+  /** Documents and their attachments. */
+  readonly #mostItems: number
+  readonly #longestBytes: number
+  #newEdits: unknown = true
+  #allOrNothing: unknown = false
+  #refusal: Error | undefined
+  #hasDocuments = false
+
+  /** A value of more bytes is a `LongValueError`. */
+  constructor(text: Buffer, mostItems: number, longestBytes = Number.POSITIVE_INFINITY) {
+    this.#reader = new JsonReader(text)
+    this.#mostItems = mostItems
+    this.#longestBytes = longestBytes
+  }
+
+  /**
+   * All documents, in order; to be read to the end before `switches` is asked. Of a list that comes twice the last
+   * counts: what came before `anew` does not.
+   */
+  *documents(): Generator<SentDocument | 'anew', void, void> {
+    const reader = this.#reader
+    if (reader.kind() !== 'object') {
+      this.#read(() => reader.skip())
+      reader.end()
+      throw badRequest('Request body must be a JSON object')
+    }
+    for (const name of reader.members()) {
+      if (name === 'new_edits') this.#newEdits = this.#read(() => reader.value())
+      else if (name === 'all_or_nothing') this.#allOrNothing = this.#read(() => reader.value())
+      else if (name !== 'docs') this.#read(() => reader.skip())
+      else {
+        if (this.#hasDocuments) yield 'anew'
+        if (reader.kind() === 'array') yield* this.#list()
+        else {
+          this.#read(() => reader.skip())
+          this.#refusal = badRequest('`docs` parameter must be an array.')
+        }
+      }
+    }
+    reader.end()
+  }
+
+  /** What the request says beside its documents. */
+  switches(): BulkSwitches {
+    if (this.#refusal) throw this.#refusal
+    if (!this.#hasDocuments) throw badRequest("Missing JSON list of 'docs'")
+    if (typeof this.#newEdits !== 'boolean') throw badRequest('`new_edits` parameter must be a boolean.')
+    return { newEdits: this.#newEdits, allOrNothing: this.#allOrNothing === true }
+  }
+
+  *#list(): Generator<SentDocument, void, void> {
+    this.#hasDocuments = true
+    let items = 0
+    for (const _ of this.#reader.elements()) {
+      if (++items > this.#mostItems) throw tooManyItems(this.#mostItems)
+      const document = this.#read(() => readDocument(this.#reader))
+      // Each of them costs as much as a document.
+      items += document.attachments.length
+      if (items > this.#mostItems) throw tooManyItems(this.#mostItems)
+      yield document
+    }
+  }
+
+  #read<T>(read: () => T): T {
+    return this.#reader.within(this.#longestBytes, read)
+  }
+}

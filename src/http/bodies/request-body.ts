@@ -1,0 +1,118 @@
+/** The body of a request: read up to a limit, unpacked, and checked for what it must be. */
+import { badRequest, invalidJson, RequestError, tooLarge } from '../../document/request-error.ts'
+import { JsonTextError } from '../../encoding/json/json-text.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
+import type { MemoryLease } from '../../runtime/memory-budget.ts'
+import { GrowingBuffer } from '../../wire/growing-buffer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { requestSettings } from '../server/request-settings.ts'
+import { valueIn } from './json-body.ts'
+import { unpackedBytes } from './unpacked-body.ts'
+
+/** The bytes of a JSON body. */
+export async function readJsonText(call: Call, { configuration }: HttpContext): Promise<Buffer> {
+  return readBytes(call, requestSettings(configuration).largestBody)
+}
+
+/** A JSON body of parameters. */
+export async function readJson(call: Call, context: HttpContext): Promise<unknown> {
+  const text = await readJsonText(call, context)
+  return valueIn(text, requestSettings(context.configuration).mostItems)
+}
+
+/** A JSON body that must be an object. */
+export async function readJsonObject(call: Call, context: HttpContext): Promise<Record<string, unknown>> {
+  const value = await readJson(call, context)
+  if (!isObject(value)) throw badRequest('Request body must be a JSON object')
+  return value
+}
+
+export function parsing<T>(parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    if (error instanceof JsonTextError) throw invalidJson()
+    throw error
+  }
+}
+
+/** Where a body must say that it is JSON. */
+export function requireJsonType(call: Call): void {
+  const [type = ''] = (call.header('content-type') ?? '').split(';')
+  if (type.trim().toLowerCase() !== 'application/json') {
+    throw new RequestError(415, 'bad_content_type', 'Content-Type must be application/json')
+  }
+}
+
+/** All of a body, unpacked; up to a limit. */
+export async function readBytes(call: Call, largest: number): Promise<Buffer> {
+  const limit = Math.min(largest, call.largestBody)
+  const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
+  if (encoding !== 'identity' && encoding !== 'gzip') {
+    throw new RequestError(
+      415,
+      'bad_content_type',
+      `${call.header('content-encoding')} is not a supported content encoding.`,
+    )
+  }
+  checkLength(call, limit)
+  const { body } = call.request
+  if (encoding === 'gzip') return unpackedBytes(upTo(limit, body.read()), limit, call.memory)
+  const bytes = await body.collect(limit, call.memory, sentLength(call))
+  if (!bytes) throw tooLarge()
+  return bytes
+}
+
+/** What a body takes at most that goes to the store as it comes in: the chunks that fill, and those that are being written. */
+const STREAM_BYTES = 9 * 1024 * 1024
+
+/** The body as it comes in. */
+export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
+  checkLength(call, call.largestBody)
+  return streamed(call)
+}
+
+async function* streamed(call: Call): AsyncGenerator<Buffer> {
+  let heldBytes = 0
+  for await (const piece of upTo(call.largestBody, call.request.body.read())) {
+    // What is there counts: who announces much and sends nothing must not take the room of others.
+    const moreBytes = Math.min(piece.length, STREAM_BYTES - heldBytes)
+    const waiting = call.memory?.add(moreBytes)
+    if (waiting) await waiting
+    heldBytes += moreBytes
+    yield piece
+  }
+}
+
+async function* upTo(limit: number, pieces: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let size = 0
+  for await (const piece of pieces) {
+    size += piece.length
+    if (size > limit) throw tooLarge()
+    yield piece
+  }
+}
+
+/** What says itself that it is too large is not read. */
+function checkLength(call: Call, limit: number): void {
+  if ((sentLength(call) ?? 0) > limit) throw tooLarge()
+}
+
+/** Undefined where it comes in chunks. */
+function sentLength(call: Call): number | undefined {
+  const length = call.header('content-length')
+  return length === undefined ? undefined : Number(length)
+}
+
+/** All of it, up to a limit; its memory is asked of the lease. */
+export async function collect(source: AsyncIterable<Buffer>, limit: number, lease?: MemoryLease): Promise<Buffer> {
+  const all = new GrowingBuffer()
+  for await (const piece of source) {
+    if (all.length + piece.length > limit) throw tooLarge()
+    const waiting = lease?.add(all.growthFor(piece.length))
+    if (waiting) await waiting
+    all.add(piece)
+  }
+  return all.take()
+}

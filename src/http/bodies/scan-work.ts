@@ -1,0 +1,125 @@
+/**
+ * Reads large JSON bodies in the scan thread: a document, the documents of a bulk request batch by batch, or where a body
+ * of parameters can be cut into parts that are quickly parsed. Pure: text in, results out.
+ */
+import { decodedAttachments, parseDocument, type SentDocument } from '../../document/document-fields.ts'
+import { tooLarge } from '../../document/request-error.ts'
+import { JsonReader } from '../../encoding/json/json-text.ts'
+import { BulkReading } from './bulk-reading.ts'
+import { BatchWriter, type Cut, ownBytes, type Scan, type ScanResult } from './scan-message.ts'
+
+/** What goes to the main thread at once: some milliseconds of its time. */
+const BATCH_DOCUMENTS = 500
+const BATCH_BYTES = 512 * 1024
+
+/** What the main thread parses at once. */
+const PART_BYTES = 32 * 1024
+/** A part cannot be cut any further where an element of a list is so long; a text takes less time. */
+const LONGEST_PART_BYTES = 256 * 1024
+const LONGEST_TEXT_BYTES = 8 * 1024 * 1024
+
+/** Yields a result for each time that it is asked. */
+export function* scan(work: Scan, text: Buffer): Generator<ScanResult, void, void> {
+  if (work.kind === 'document') yield batchOf(parseDocument(text, work.id))
+  else if (work.kind === 'bulk') yield* bulkResults(text, work.mostDocuments)
+  else yield { kind: 'value', cuts: [...cutsOf(text, work.mostValues)], text: ownBytes(text) }
+}
+
+function* bulkResults(text: Buffer, mostDocuments: number): Generator<ScanResult, void, void> {
+  const reading = new BulkReading(text, mostDocuments)
+  let batch = new BatchWriter()
+  let isAnew = false
+  for (const document of reading.documents()) {
+    if (document === 'anew') {
+      batch = new BatchWriter()
+      isAnew = true
+      continue
+    }
+    batch.add(decoded(document))
+    if (batch.count < BATCH_DOCUMENTS && batch.bytes < BATCH_BYTES) continue
+    yield { kind: 'documents', batch: batch.finish(), isAnew }
+    batch = new BatchWriter()
+    isAnew = false
+  }
+  if (batch.count > 0 || isAnew) yield { kind: 'documents', batch: batch.finish(), isAnew }
+  yield { kind: 'bulk', switches: reading.switches() }
+}
+
+function batchOf(document: SentDocument): ScanResult {
+  const batch = new BatchWriter()
+  batch.add(decoded(document))
+  return { kind: 'documents', batch: batch.finish(), isAnew: false }
+}
+
+function decoded(document: SentDocument): SentDocument {
+  if (document.attachments.length === 0) return document
+  return { ...document, attachments: decodedAttachments(document.attachments) }
+}
+
+function* cutsOf(text: Buffer, mostValues: number): Generator<Cut, void, void> {
+  if (valuesIn(text) > mostValues) throw tooLarge()
+  const reader = new JsonReader(text)
+  if (reader.kind() !== 'object') {
+    const start = skippedPart(reader)
+    yield { kind: 'whole', start, end: reader.position }
+    reader.end()
+    return
+  }
+  let start = -1
+  let end = -1
+  for (const { name, nameAt } of reader.membersAt()) {
+    const parts = reader.kind() === 'array' ? partsOf(reader) : undefined
+    if (parts && reader.position - nameAt > PART_BYTES) {
+      if (start >= 0) yield { kind: 'members', start, end }
+      start = -1
+      yield { kind: 'list', name, parts }
+      continue
+    }
+    if (!parts) skippedPart(reader)
+    if (start >= 0 && reader.position - start > PART_BYTES) {
+      yield { kind: 'members', start, end }
+      start = -1
+    }
+    if (start < 0) start = nameAt
+    end = reader.position
+  }
+  if (start >= 0) yield { kind: 'members', start, end }
+  reader.end()
+}
+
+/** Pairs of start and end: elements of a list that are parsed together. */
+function partsOf(reader: JsonReader): number[] {
+  const parts: number[] = []
+  let start = -1
+  let end = -1
+  for (const _ of reader.elements()) {
+    const elementStart = skippedPart(reader)
+    if (start >= 0 && reader.position - start > PART_BYTES) {
+      parts.push(start, end)
+      start = -1
+    }
+    if (start < 0) start = elementStart
+    end = reader.position
+  }
+  if (start >= 0) parts.push(start, end)
+  return parts
+}
+
+/** Passes over a value that is to be parsed at once; where it began. */
+function skippedPart(reader: JsonReader): number {
+  const limit = reader.kind() === 'string' ? LONGEST_TEXT_BYTES : LONGEST_PART_BYTES
+  const start = reader.position
+  reader.skip()
+  if (reader.position - start > limit) throw tooLarge()
+  return start
+}
+
+/** No fewer than there are: commas and brackets inside of texts count too. */
+function valuesIn(text: Buffer): number {
+  let count = 0
+  for (let at = 0; at < text.length; at++) {
+    const byte = text[at]
+    if (byte === 0x2c || byte === 0x5b || byte === 0x7b) count++
+  }
+  return count
+}

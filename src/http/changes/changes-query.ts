@@ -1,0 +1,118 @@
+/** What a request wants of a feed of changes: its parameters, read and checked. Unknown ones are passed over. */
+import { badRequest } from '../../document/request-error.ts'
+import type { Call } from '../server/call.ts'
+import type { Feed } from './changes-text.ts'
+import type { Silence } from './feed-waiter.ts'
+
+export interface ChangesParameters {
+  readonly feed: Feed
+  /** A sequence, or the newest one of now. */
+  readonly since: number | 'now'
+  readonly limit: number
+  readonly descending: boolean
+  readonly leaves: 'winner' | 'all'
+  readonly documents: DocumentParameters | undefined
+  readonly silence: Silence
+  /** Empty where all changes are wanted. */
+  readonly filter: string
+  readonly view: string | undefined
+  readonly documentIds: string | undefined
+}
+
+export interface DocumentParameters {
+  readonly conflicts: boolean
+  readonly contents: boolean
+  readonly encodingInfo: boolean
+}
+
+/** `patienceMs` is the longest that a client may want to wait. */
+export function changesParameters(call: Call, patienceMs: number): ChangesParameters {
+  const parameters = lowerCased(call.parameters)
+  const isOn = (name: string) => parameters.get(name)?.toLowerCase() === 'true'
+  return {
+    feed: feedOf(parameters.get('feed')),
+    since: sinceOf(call, parameters),
+    limit: limitOf(parameters.get('limit')),
+    descending: isOn('descending'),
+    leaves: leavesOf(parameters.get('style')),
+    documents: isOn('include_docs')
+      ? { conflicts: isOn('conflicts'), contents: isOn('attachments'), encodingInfo: isOn('att_encoding_info') }
+      : undefined,
+    silence: silenceOf(parameters.get('timeout'), parameters.get('heartbeat'), patienceMs),
+    filter: parameters.get('filter') ?? '',
+    view: parameters.get('view'),
+    documentIds: parameters.get('doc_ids'),
+  }
+}
+
+const FEEDS: ReadonlyMap<string, Feed> = new Map([
+  ['normal', 'normal'],
+  ['longpoll', 'longpoll'],
+  ['continuous', 'continuous'],
+  ['live', 'continuous'],
+  ['eventsource', 'eventsource'],
+])
+
+/** What `heartbeat=true` stands for. */
+const HEARTBEAT_MS = 60_000
+
+/** Names count in any case; where two spellings come, the later one. */
+function lowerCased(parameters: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return new Map([...parameters].map(([name, value]) => [name.toLowerCase(), value]))
+}
+
+function feedOf(text = 'normal'): Feed {
+  const feed = FEEDS.get(text)
+  if (!feed) throw badRequest('Supported `feed` types: normal, continuous, live, longpoll, eventsource')
+  return feed
+}
+
+/** A client that comes back says where it stood; that wins over where it once began. */
+function sinceOf(call: Call, parameters: ReadonlyMap<string, string>): number | 'now' {
+  const [header] = [call.header('last-event-id')].filter((value) => value !== undefined && value !== '')
+  if (header !== undefined) return sequenceOf('Last-Event-ID', header)
+  const given = [...parameters].filter(([name]) => name === 'since' || name === 'last-event-id').at(-1)
+  return given ? sequenceOf(...given) : 0
+}
+
+/**
+ * A number; as text in JSON it counts too. What other servers send, a number with more behind it, is no sequence of this
+ * one: who comes with it sees everything.
+ */
+function sequenceOf(name: string, text: string): number | 'now' {
+  if (text === 'now' || text === '"now"') return 'now'
+  const [, digits, foreign] = /^"?(-?\d{1,15})(-[^"]*)?"?$/.exec(text) ?? []
+  if (digits === undefined) throw invalid(name)
+  return foreign === undefined ? Math.max(0, Number(digits)) : 0
+}
+
+function limitOf(text: string | undefined): number {
+  if (text === undefined) return Number.POSITIVE_INFINITY
+  return Math.max(1, countOf('limit', text))
+}
+
+function leavesOf(style = 'main_only'): 'winner' | 'all' {
+  if (style !== 'main_only' && style !== 'all_docs') throw invalid('style')
+  return style === 'all_docs' ? 'all' : 'winner'
+}
+
+/** With a heartbeat a feed never ends of silence. */
+function silenceOf(timeout: string | undefined, heartbeat: string | undefined, patienceMs: number): Silence {
+  const timeoutMs = timeout === undefined ? patienceMs : countOf('timeout', timeout)
+  if (heartbeat === undefined || heartbeat === 'false') {
+    return { afterMs: Math.min(timeoutMs, patienceMs), isFilled: false }
+  }
+  const heartbeatMs = heartbeat === 'true' ? HEARTBEAT_MS : countOf('heartbeat', heartbeat)
+  if (heartbeatMs === 0) throw invalid('heartbeat')
+  return { afterMs: Math.max(1, Math.min(heartbeatMs, patienceMs)), isFilled: true }
+}
+
+/** However large: some clients send the largest number of their language where they mean all. */
+function countOf(name: string, text: string): number {
+  if (!/^\d+$/.test(text)) throw invalid(name)
+  return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
+}
+
+function invalid(name: string): Error {
+  return badRequest(`Invalid value for ${name}`)
+}

@@ -1,0 +1,163 @@
+/** `_changes`: what happened to the documents of a database, once, at the next change, or as it happens. */
+import { type ChangesQuery, ChangesReader } from '../../database/changes/changes-reader.ts'
+import type { Database } from '../../database/database.ts'
+import { entityTag } from '../../encoding/entity-tag.ts'
+import { requireJsonType } from '../bodies/request-body.ts'
+import { databaseOf } from '../databases/database-resource.ts'
+import { functionBody } from '../design-functions/function-request.ts'
+import { type Answer, notModified, streamed } from '../server/answer.ts'
+import { authenticationOf } from '../server/authentication.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { followedChanges, presentChanges, type RightToRead } from './changes-feed.ts'
+import { requestedFilter } from './changes-filter.ts'
+import { type ChangesParameters, changesParameters } from './changes-query.ts'
+import { FEED_TEXTS } from './changes-text.ts'
+import { DirectOutput } from './feed-output.ts'
+import { FeedWaiter } from './feed-waiter.ts'
+
+export async function getChanges(call: Call, context: HttpContext): Promise<Answer> {
+  return changes(call, context, undefined)
+}
+
+export async function postChanges(call: Call, context: HttpContext): Promise<Answer> {
+  requireJsonType(call)
+  return changes(call, context, await functionBody(call, context))
+}
+
+/** How long a client may wait for a change, and no longer, unless the operator says otherwise. */
+const PATIENCE_MS = 60_000
+
+async function changes(call: Call, context: HttpContext, body: string | undefined): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  database.reading?.check('changes')
+  const patience = context.configuration.get('httpd', 'changes_timeout')
+  const parameters = changesParameters(call, patience === undefined ? PATIENCE_MS : Number(patience))
+  const filter = await requestedFilter({ call, context, database, parameters, body })
+  const request = { call, context, database, parameters, filter, body }
+  return parameters.feed === 'normal' ? present(request) : following(request)
+}
+
+interface ChangesRequest {
+  readonly call: Call
+  readonly context: HttpContext
+  readonly database: Database
+  readonly parameters: ChangesParameters
+  readonly filter: ChangesQuery['filter']
+  readonly body: string | undefined
+}
+
+async function present(request: ChangesRequest): Promise<Answer> {
+  const { call, database, parameters } = request
+  const text = FEED_TEXTS.normal
+  const view = database.lastingView()
+  try {
+    const { updateSequence } = await view.state()
+    const tag = tagOf(request, updateSequence)
+    if (call.hasTag(tag)) {
+      view.release()
+      return notModified(tag)
+    }
+    const reader = new ChangesReader(database, queryOf(request, updateSequence))
+    const first = await reader.nextIn(view)
+    const lastSequence = () => (parameters.descending ? (reader.shown ?? updateSequence) : reader.cursor)
+    const leave = countClient(request)
+    return streamed(presentChanges({ reader, first, text }, view, lastSequence), {
+      headers: { ETag: tag },
+      release: () => {
+        view.release()
+        leave()
+      },
+    })
+  } catch (error) {
+    view.release()
+    throw error
+  }
+}
+
+async function following(request: ChangesRequest): Promise<Answer> {
+  const { call, context, database, parameters } = request
+  const { feed, silence } = parameters
+  const text = FEED_TEXTS[feed]
+  const waiter = new FeedWaiter(call.reply, context.deadlines, silence)
+  // Before the first look: whatever comes after it is heard of.
+  const unlisten = database.changes.listen(() => waiter.news())
+  const end = () => {
+    unlisten()
+    waiter[Symbol.dispose]()
+  }
+  try {
+    const updateSequence = await newestSequence(database)
+    const reader = new ChangesReader(database, queryOf(request, updateSequence))
+    const first = await reader.next()
+    const firstRound = feed === 'longpoll' ? { lastSequence: updateSequence } : undefined
+    const right = rightToRead(call, database)
+    const leave = countClient(request)
+    const direct = new DirectOutput()
+    return streamed(followedChanges({ reader, first, text, database, waiter, silence, firstRound, right, direct }), {
+      headers: text.headers,
+      isFlushed: true,
+      direct,
+      release: () => {
+        end()
+        leave()
+      },
+    })
+  } catch (error) {
+    end()
+    throw error
+  }
+}
+
+async function newestSequence(database: Database): Promise<number> {
+  using view = database.view()
+  return (await view.state()).updateSequence
+}
+
+function queryOf({ database, parameters, filter }: ChangesRequest, updateSequence: number): ChangesQuery {
+  const { feed, leaves, limit, documents } = parameters
+  // Who waits for what comes cannot go backwards: it begins at the end.
+  const isFromEnd = parameters.since === 'now' || (parameters.descending && feed !== 'normal')
+  const isShared = !filter && !database.reading && !documents?.contents
+  return {
+    since: isFromEnd ? updateSequence : parameters.since,
+    descending: parameters.descending && feed === 'normal',
+    limit,
+    leaves,
+    documents: documents && { ...documents, contents: documents.contents ? database.attachments : undefined },
+    filter,
+    frame: FEED_TEXTS[feed].frame,
+    sharedAs: isShared ? JSON.stringify([feed, leaves, documents]) : undefined,
+  }
+}
+
+function countClient({ context }: ChangesRequest): () => void {
+  return context.statistics.enter('httpd', 'clients_requesting_changes')
+}
+
+/** Doubtful whenever somebody set the security object. */
+function rightToRead(call: Call, database: Database): RightToRead {
+  const { auth, user } = authenticationOf(call)
+  let known = database.securityChanges
+  return {
+    get isDoubtful() {
+      return database.securityChanges !== known
+    },
+    async holds() {
+      known = database.securityChanges
+      try {
+        const opened = await auth.openDatabase(database.name, user)
+        opened.reading?.check('changes')
+        return true
+      } catch {
+        return false
+      }
+    },
+  }
+}
+
+/** Stands for the state of the database, who asks, and for what: functions may tell users apart. */
+function tagOf({ call, database, body }: ChangesRequest, updateSequence: number): string {
+  const { name, roles } = authenticationOf(call).user
+  return entityTag(database.openedUs, updateSequence, call.url, body ?? null, name, roles)
+}

@@ -1,0 +1,95 @@
+/** A database as a whole: its creation, numbers and end, and what is done to all of it. */
+import type { Database } from '../../database/database.ts'
+import { badRequest } from '../../document/request-error.ts'
+import { readJson, requireJsonType } from '../bodies/request-body.ts'
+import { type Answer, json } from '../server/answer.ts'
+import { authenticationOf } from '../server/authentication.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+
+/** The format in which databases are stored, as the family counts it. */
+const DISK_FORMAT_VERSION = 6
+
+/** As the sender may use it. */
+export function databaseOf(call: Call, _: HttpContext): Database | Promise<Database> {
+  return authenticationOf(call).openDatabase(call.segment(0))
+}
+
+export async function createDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
+  const name = call.segment(0)
+  await databases.create(name)
+  return json({ ok: true }, { status: 201, headers: { Location: call.location(name) } })
+}
+
+export async function databaseInformation(call: Call, context: HttpContext): Promise<Answer> {
+  return json(await informationOf(await databaseOf(call, context)))
+}
+
+/** The numbers of a database, as clients and functions see them. */
+export async function informationOf(database: Database): Promise<Record<string, unknown>> {
+  const information = await database.information()
+  const { fileBytes, dataBytes } = information
+  return {
+    db_name: information.name,
+    doc_count: information.documentCount,
+    doc_del_count: information.deletedCount,
+    update_seq: information.updateSequence,
+    purge_seq: information.purgeSequence,
+    compact_running: information.isCompacting,
+    disk_size: fileBytes,
+    data_size: dataBytes,
+    instance_start_time: String(information.openedUs),
+    disk_format_version: DISK_FORMAT_VERSION,
+    // A commit is on disk before anybody can see it.
+    committed_update_seq: information.updateSequence,
+    // Where clients of later releases look for the same.
+    sizes: { file: fileBytes, external: dataBytes, active: dataBytes },
+    props: {},
+    cluster: { q: 1, n: 1, w: 1, r: 1 },
+  }
+}
+
+/** Whoever means a document is told so, whether he may delete databases or not. */
+export function refuseRevision(call: Call): void {
+  if (call.query('rev') === undefined) return
+  throw badRequest('You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?')
+}
+
+export async function deleteDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
+  await databases.delete(call.segment(0))
+  return json({ ok: true })
+}
+
+export async function compact(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  database.compact()
+  return json({ ok: true }, { status: 202 })
+}
+
+/** Every commit is on disk before its reply; what is left are writes that were accepted to be done later. */
+export async function ensureFullCommit(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  const sequence = call.queryCount('seq')
+  if (sequence !== undefined) {
+    const { updateSequence } = await database.information()
+    if (sequence > updateSequence) throw badRequest("can't do a full commit ahead of current update_seq")
+  }
+  await database.flush()
+  return json({ ok: true, instance_start_time: String(database.openedUs) }, { status: 201 })
+}
+
+export async function revisionLimit(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  return json((await database.information()).revisionLimit)
+}
+
+export async function setRevisionLimit(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  const limit = await readJson(call, context)
+  if (typeof limit !== 'number' || !Number.isSafeInteger(limit)) throw badRequest('Rev limit has to be an integer')
+  if (limit <= 0) throw badRequest('Rev limit has to be greater than 0')
+  await database.setRevisionLimit(limit)
+  return json({ ok: true })
+}

@@ -1,0 +1,88 @@
+/** `_update`: a function makes the new revision of a document out of the old one and the request. */
+import { attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
+import type { Database } from '../../database/database.ts'
+import { isLocalId } from '../../document/document-id.ts'
+import { badRequest } from '../../document/request-error.ts'
+import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import { attachmentPolicy } from '../attachments/attachment-policy.ts'
+import { documentIn } from '../bodies/json-body.ts'
+import { databaseOf } from '../databases/database-resource.ts'
+import { editOf, stubParentOf } from '../documents/document-edit.ts'
+import { checkDocumentSize } from '../documents/document-size.ts'
+import { contentPolicy } from '../negotiation/content-policy.ts'
+import { type Answer, type Headers, MethodNotAllowedError } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import { clientSignal } from '../server/client-signal.ts'
+import type { HttpContext } from '../server/context.ts'
+import { calledDocument } from './function-document.ts'
+import { designId, functionDocument, functionName, requireFunction } from './function-path.ts'
+import { functionBody, functionRequest } from './function-request.ts'
+import { responseAnswer } from './function-response.ts'
+
+export async function updateDocument(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  using view = database.view()
+  const design = await database.design(view, designId(call))
+  const name = functionName(call, 'update_error')
+  requireFunction(design, 'updates', name)
+  const id = functionDocument(call)
+  const { text } = await calledDocument(view, id)
+  view.release()
+  const body = await functionBody(call, context)
+  const request = await functionRequest(call, context, database, { id, body })
+  const run = { owner: database.name, signal: clientSignal(call) }
+  const { document, response } = await context.functions.update(design.program, name, { document: text, request }, run)
+  // A response that cannot be sent is found out while nothing is written.
+  const fixed = contentPolicy(context.configuration, 'showlist')
+  const answer = responseAnswer(response, { fixed })
+  if (document === null) return answer
+  const written = await write(database, document, context)
+  return responseAnswer(response, { status: 201, usual: writtenHeaders(written), fixed })
+}
+
+export const UPDATE_METHODS = 'POST,PUT,DELETE,COPY'
+
+/** Asking for a page must not change anything. */
+export function refuseReading(call: Call): never {
+  throw new MethodNotAllowedError(UPDATE_METHODS, `Update functions do not allow ${call.method}`)
+}
+
+interface WrittenDocument {
+  readonly id: string
+  readonly revision: RevisionId
+}
+
+/** Writes what the function gave, as its caller would. */
+async function write(database: Database, text: string, context: HttpContext): Promise<WrittenDocument> {
+  const document = await documentIn(Buffer.from(text))
+  const { id } = document
+  if (id === undefined) throw badRequest('Document id must not be empty')
+  checkDocumentSize(document, context)
+  const mode = { parent: document.revision }
+  const edits = isLocalId(id)
+    ? NO_EDITS
+    : await attachmentEdits(
+        database,
+        id,
+        document.attachments,
+        stubParentOf(document, mode),
+        attachmentPolicy(context.configuration),
+      )
+  try {
+    const [outcome] = await database.write([editOf(id, document, mode, edits)])
+    if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
+    return { id, revision: outcome.revision }
+  } finally {
+    edits.release()
+  }
+}
+
+function writtenHeaders({ id, revision }: WrittenDocument): Headers {
+  return { 'X-Service-Update-NewRev': revision, 'X-Service-Id': headerText(id) }
+}
+
+/** An id may be any text. What no header can hold is escaped, the rest goes out as bytes of UTF-8. */
+function headerText(id: string): string {
+  const isPrintable = [...id].every((character) => character >= ' ' && character !== '\x7f')
+  return isPrintable ? Buffer.from(id).toString('latin1') : encodeURIComponent(id)
+}

@@ -1,0 +1,103 @@
+/** `_bulk_docs`: many documents in one request, each with its own outcome. */
+
+import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
+import type { Database } from '../../database/database.ts'
+import { AllOrNothingError } from '../../database/writing/all-or-nothing.ts'
+import type { DocumentEdit, EditOutcome } from '../../database/writing/edit.ts'
+import type { SentDocument } from '../../document/document-fields.ts'
+import { type DocumentId, isLocalId, parseDocumentId } from '../../document/document-id.ts'
+import { badRequest, type RequestError } from '../../document/request-error.ts'
+import { formatRevision } from '../../document/revisions/revision-id.ts'
+import { quoteText } from '../../encoding/json/json-text-splice.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
+import { attachmentPolicy } from '../attachments/attachment-policy.ts'
+import { joinedText } from '../bodies/joined-text.ts'
+import { type BulkRequest, bulkRequestIn } from '../bodies/json-body.ts'
+import { readJsonText, requireJsonType } from '../bodies/request-body.ts'
+import { databaseOf } from '../databases/database-resource.ts'
+import { type Answer, json, jsonText } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { requestSettings } from '../server/request-settings.ts'
+import { type EditMode, editOf, stubParentOf } from './document-edit.ts'
+import { checkDocumentSizes } from './document-size.ts'
+
+export async function bulkDocuments(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  const text = await readJsonText(call, context)
+  const request = await bulkRequestIn(text, requestSettings(context.configuration).mostItems)
+  checkDocumentSizes(request.documents, context)
+  const edits: DocumentEdit[] = []
+  const releases: (() => void)[] = []
+  const slice = new TimeSlice()
+  try {
+    for (const document of request.documents) {
+      const { id, mode } = target(document, request, context)
+      const kept = hasAttachments(id, document) ? await attachmentsOf(database, id, document, mode, context) : NO_EDITS
+      edits.push(editOf(id, document, mode, kept))
+      if (kept !== NO_EDITS) releases.push(kept.release)
+      if (slice.isOver) await slice.pause()
+    }
+    return await writtenAnswer(database, edits)
+  } finally {
+    for (const release of releases) release()
+  }
+}
+
+/** Which document is meant, and how it is to be written. */
+function target(
+  document: SentDocument,
+  { newEdits, allOrNothing }: BulkRequest,
+  { uuids }: HttpContext,
+): { readonly id: DocumentId; readonly mode: EditMode } {
+  if (!newEdits && document.id === undefined) throw badRequest('Document id must not be empty')
+  const id = document.id ?? parseDocumentId(uuids.next())
+  return { id, mode: newEdits ? { parent: document.revision, branching: allOrNothing } : { replicated: true } }
+}
+
+function hasAttachments(id: DocumentId, { attachments }: SentDocument): boolean {
+  return attachments.length > 0 && !isLocalId(id)
+}
+
+function attachmentsOf(
+  database: Database,
+  id: DocumentId,
+  document: SentDocument,
+  mode: EditMode,
+  { configuration }: HttpContext,
+): Promise<AttachmentEdits> {
+  const parent = stubParentOf(document, mode)
+  return attachmentEdits(database, id, document.attachments, parent, attachmentPolicy(configuration))
+}
+
+async function writtenAnswer(database: Database, edits: readonly DocumentEdit[]): Promise<Answer> {
+  try {
+    const outcomes = await database.write(edits)
+    return jsonText(await joinedText(outcomes, (outcome, i) => entryText(edits[i]!, outcome)), { status: 201 })
+  } catch (error) {
+    if (!(error instanceof AllOrNothingError)) throw error
+    // Nothing is written, and only those that are refused are told of.
+    return json(
+      error.refused.map((each) => refusedEntry(each.edit, each.error)),
+      { status: error.status },
+    )
+  }
+}
+
+function entryText(edit: DocumentEdit, outcome: EditOutcome): string {
+  if (outcome.outcome === 'refused') return JSON.stringify(refusedEntry(edit, outcome.error))
+  return `{"ok":true,"id":${quoteText(edit.id)},"rev":${quoteText(outcome.revision)}}`
+}
+
+/** Where a request may have several revisions of one document, it is told which one is meant. */
+function refusedEntry(edit: DocumentEdit, { error, told: reason }: RequestError) {
+  const { id, kind } = edit
+  if (kind === 'interactive' || kind === 'local') return { id, error, reason }
+  return { id, rev: sentRevision(edit), error, reason }
+}
+
+function sentRevision(edit: DocumentEdit): string {
+  if (edit.kind === 'replicated') return formatRevision(edit.path.start, edit.path.hashes[0] ?? '')
+  return edit.parent ?? '0-'
+}

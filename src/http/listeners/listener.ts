@@ -1,0 +1,180 @@
+/** One address that requests come in on, with TLS or without. Closing lets the requests under way finish. */
+import { createServer, type Server, type Socket } from 'node:net'
+import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
+import type { Log } from '../../runtime/log/log.ts'
+import { Connection, type RequestHandler } from '../../wire/connection.ts'
+import type { ConnectionLimits } from '../../wire/connection-limits.ts'
+import { Refusal } from '../../wire/refusal.ts'
+import { SERVER_LINE } from '../server/send-answer.ts'
+import type { ListeningAddress, ListeningSockets } from './listening-sockets.ts'
+import type { Admission, OpenConnections } from './open-connections.ts'
+
+export interface ListenerPlan {
+  readonly host: string
+  /** 0 takes any free one. */
+  readonly port: number
+  readonly backlog: number
+  readonly noDelay: boolean
+  readonly connectionLimit: number
+  /** Present where the listener speaks TLS. */
+  readonly tls?: TlsOptions
+}
+
+/** What all listeners of a server share. */
+export interface ListenerContext {
+  readonly handler: RequestHandler
+  readonly sockets: ListeningSockets
+  readonly open: OpenConnections
+  readonly log: Log
+  /** Asked whenever they count: they may change. */
+  readonly limits: () => ConnectionLimits
+}
+
+interface Clients {
+  readonly connections: ReadonlySet<Connection>
+  readonly sockets: ReadonlySet<Socket>
+}
+
+/** Connections that were silent for too long are looked for so often. */
+const LOOK_MS = 5_000
+
+export class Listener {
+  readonly plan: ListenerPlan
+  /** The real one. */
+  readonly port: number
+  readonly #server: Server
+  readonly #connections: ReadonlySet<Connection>
+  /** Of those with TLS, the ones too that have not got to their first request. */
+  readonly #sockets: ReadonlySet<Socket>
+  #closing: Promise<void> | undefined
+
+  /** Throws an error whose message is a sentence for people. */
+  static async open(plan: ListenerPlan, context: ListenerContext): Promise<Listener> {
+    const { handler, sockets: listening, log } = context
+    if (plan.tls && !(plan.tls.cert && plan.tls.key)) {
+      throw new Error('TLS needs ssl/cert_file and ssl/key_file, two files that can be read.')
+    }
+    const connections = new Set<Connection>()
+    const sockets = new Set<Socket>()
+    const connected = (socket: Socket): Connection => {
+      const connection = new Connection(socket, handler, SERVER_LINE)
+      connections.add(connection)
+      socket.once('close', () => connections.delete(connection))
+      return connection
+    }
+    const admit = (socket: Socket) => context.open.admit(socket, plan.connectionLimit)
+    const server = plan.tls
+      ? secureServer({ noDelay: plan.noDelay, ...plan.tls }, { sockets, admit, connected })
+      : plainServer(plan.noDelay, { admit, connected })
+    const { host, port, backlog } = plan
+    const kept = await listening.take(addressOf(plan))
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (error) => reject(new Error(listenFailure(error, host, port), { cause: error })))
+      if (kept) server.listen(kept, backlog, resolve)
+      else server.listen({ host, port, backlog }, resolve)
+    })
+    // Without somebody to hear of it, one connection that cannot be accepted would end the process.
+    server.removeAllListeners('error').on('error', (error) => {
+      log.error('A connection was not accepted.', { error: error.message })
+    })
+    const listener = new Listener(plan, portOf(server) ?? port, server, { connections, sockets }, context.limits)
+    if (!kept) listening.keep(listener.address, server)
+    return listener
+  }
+
+  private constructor(
+    plan: ListenerPlan,
+    port: number,
+    server: Server,
+    { connections, sockets }: Clients,
+    limits: () => ConnectionLimits,
+  ) {
+    this.plan = plan
+    this.port = port
+    this.#server = server
+    this.#connections = connections
+    this.#sockets = sockets
+    const look = setInterval(() => {
+      const nowMs = performance.now()
+      const now = limits()
+      for (const connection of connections) connection.look(nowMs, now)
+    }, LOOK_MS).unref()
+    server.once('close', () => clearInterval(look))
+  }
+
+  /** The real one. */
+  get address(): ListeningAddress {
+    return { ...addressOf(this.plan), port: this.port }
+  }
+
+  get url(): string {
+    const { host, tls } = this.plan
+    return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${this.port}/`
+  }
+
+  /** Takes no new connections from now on; resolves when the last request is done, or cut off after the limit. */
+  close(limitMs: number): Promise<void> {
+    this.#closing ??= new Promise((resolve) => {
+      const impatience = setTimeout(() => {
+        for (const connection of this.#connections) connection.destroy()
+        for (const socket of this.#sockets) socket.destroy()
+      }, limitMs)
+      this.#server.close(() => {
+        clearTimeout(impatience)
+        resolve()
+      })
+      // Clients are told with the last reply, so that they send no further request into a connection that ends.
+      for (const connection of this.#connections) connection.leave()
+    })
+    return this.#closing
+  }
+}
+
+function addressOf({ host, port, tls }: ListenerPlan): ListeningAddress {
+  return { host, port, isSecure: tls !== undefined }
+}
+
+function portOf(server: Server): number | undefined {
+  const address = server.address()
+  return typeof address === 'object' && address ? address.port : undefined
+}
+
+/** Why an address cannot be listened on, for people. */
+export function listenFailure(error: unknown, host: string, port: number): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  if (code === 'EADDRINUSE') return `Port ${port} of ${host} is taken by another process.`
+  if (code === 'EACCES') return `Port ${port} of ${host} is not for this user to take.`
+  if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') return `${host} is not an address of this machine.`
+  return `Cannot listen on port ${port} of ${host}: ${error instanceof Error ? error.message : error}`
+}
+
+interface Entrance {
+  readonly admit: (socket: Socket) => Admission
+  readonly connected: (socket: Socket) => Connection
+}
+
+function plainServer(noDelay: boolean, { admit, connected }: Entrance): Server {
+  return createServer({ noDelay }, (socket) => {
+    const admission = admit(socket)
+    if (admission === 'served') connected(socket)
+    else if (admission === 'told') connected(socket).refuse(noRoom())
+    else socket.destroy()
+  })
+}
+
+/** Who is told that there is no room would have to be served with a handshake first. */
+function secureServer(options: TlsOptions, entrance: Entrance & { readonly sockets: Set<Socket> }): Server {
+  const { sockets, admit, connected } = entrance
+  const server = createSecureServer(options)
+  server.on('connection', (socket: Socket) => {
+    if (admit(socket) !== 'served') socket.destroy()
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+  server.on('secureConnection', connected)
+  return server
+}
+
+function noRoom(): Refusal {
+  return new Refusal(503, 'Too many connections are open.', 'service_unavailable')
+}

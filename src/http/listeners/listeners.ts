@@ -1,0 +1,180 @@
+/** The addresses of a server. They move to where the configuration wants them, without cutting off who is being served. */
+
+import { createServer } from 'node:net'
+import type { Log } from '../../runtime/log/log.ts'
+import type { RequestHandler } from '../../wire/connection.ts'
+import { type ConnectionLimits, DEFAULT_LIMITS } from '../../wire/connection-limits.ts'
+import { Listener, type ListenerContext, type ListenerPlan, listenFailure } from './listener.ts'
+import type { ListeningSockets } from './listening-sockets.ts'
+import { OpenConnections } from './open-connections.ts'
+
+export interface ListenerPlans {
+  readonly plain: ListenerPlan
+  readonly secure?: ListenerPlan | undefined
+}
+
+export interface ListenerPorts {
+  readonly plain: number | undefined
+  readonly secure: number | undefined
+}
+
+/** Requests that take longer to finish are cut off when their listener closes. */
+const CLOSING_LIMIT_MS = 10_000
+
+export class Listeners {
+  readonly #log: Log
+  readonly #sockets: ListeningSockets
+  readonly #limits: () => ConnectionLimits
+  readonly #open = new OpenConnections()
+  readonly #leaving = new Set<Promise<void>>()
+  #plain: Listener | undefined
+  #secure: Listener | undefined
+
+  constructor(log: Log, sockets: ListeningSockets, limits: () => ConnectionLimits = () => DEFAULT_LIMITS) {
+    this.#log = log
+    this.#limits = limits
+    this.#sockets = sockets
+  }
+
+  /** Where the server is reached; the plain address first. */
+  get urls(): string[] {
+    return [this.#plain, this.#secure].flatMap((listener) => (listener ? [listener.url] : []))
+  }
+
+  /** The real ports of now. */
+  get ports(): ListenerPorts {
+    return { plain: this.#plain?.port, secure: this.#secure?.port }
+  }
+
+  /** Throws when the plain address cannot be had. Without its TLS address the server goes on, and says so. */
+  async open(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
+    this.#plain = await Listener.open(plans.plain, this.#context(handler))
+    this.#secure = await this.#openSecure(plans.secure, handler)
+    await this.#keepOpen()
+  }
+
+  /** Opens the new addresses, then lets the old ones finish. What cannot be opened stays where it is. */
+  async move(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
+    const before = this.#plain
+    if (before && !isSame(before, plans.plain)) {
+      try {
+        this.#plain = await this.#replace(before, plans.plain, handler)
+      } catch (error) {
+        this.#log.error(error instanceof Error ? error.message : String(error))
+      }
+    }
+    if (this.#secure && plans.secure && isSame(this.#secure, plans.secure)) return this.#keepOpen()
+    await this.#leaveSecure(plans.secure?.host)
+    this.#secure = await this.#openSecure(plans.secure, handler)
+    await this.#keepOpen()
+  }
+
+  /** Connections are refused from now on. Resolves when the last request is done. */
+  async close(): Promise<void> {
+    await this.#sockets.keepOnly([])
+    await this.pause()
+  }
+
+  /** Connections wait from now on where their sockets are kept. Resolves when the last request is done. */
+  async pause(): Promise<void> {
+    for (const listener of [this.#plain, this.#secure]) if (listener) this.#leave(listener)
+    this.#plain = undefined
+    this.#secure = undefined
+    await Promise.all(this.#leaving)
+  }
+
+  async #replace(before: Listener, plan: ListenerPlan, handler: RequestHandler): Promise<Listener> {
+    const wanted = atPort(plan, before.port)
+    if (wanted.port !== before.port) {
+      const listener = await Listener.open(wanted, this.#context(handler))
+      this.#leave(before)
+      return listener
+    }
+    // The same port under another address or with other options: the old one must let go first.
+    this.#leave(before)
+    this.#plain = undefined
+    if (wanted.host !== before.plan.host) await this.#keepOpen()
+    try {
+      return await openSoon(wanted, this.#context(handler))
+    } catch (error) {
+      this.#log.error(error instanceof Error ? error.message : String(error))
+      return openSoon({ ...before.plan, port: before.port }, this.#context(handler))
+    }
+  }
+
+  async #openSecure(plan: ListenerPlan | undefined, handler: RequestHandler): Promise<Listener | undefined> {
+    if (!plan) return undefined
+    try {
+      return await openSoon(plan, this.#context(handler))
+    } catch (error) {
+      this.#log.error('There is no TLS listener.', { error: error instanceof Error ? error.message : String(error) })
+      return undefined
+    }
+  }
+
+  #context(handler: RequestHandler): ListenerContext {
+    return { handler, sockets: this.#sockets, open: this.#open, log: this.#log, limits: this.#limits }
+  }
+
+  /** Its socket is kept where the next one listens on the same address. */
+  async #leaveSecure(nextHost: string | undefined): Promise<void> {
+    const before = this.#secure
+    if (!before) return
+    this.#secure = undefined
+    this.#leave(before)
+    if (before.plan.host !== nextHost) await this.#keepOpen()
+  }
+
+  async #keepOpen(): Promise<void> {
+    const open = [this.#plain, this.#secure].flatMap((listener) => (listener ? [listener.address] : []))
+    await this.#sockets.keepOnly(open)
+  }
+
+  #leave(listener: Listener): void {
+    const closed = listener.close(CLOSING_LIMIT_MS).finally(() => this.#leaving.delete(closed))
+    this.#leaving.add(closed)
+  }
+}
+
+/** Throws a sentence for people when the address cannot be listened on. */
+export async function probe(host: string, port: number): Promise<void> {
+  const server = createServer()
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', (error) => reject(new Error(listenFailure(error, host, port), { cause: error })))
+      server.listen({ host, port }, resolve)
+    })
+  } finally {
+    await new Promise<void>((resolve) => server.close(() => resolve()))
+  }
+}
+
+const ATTEMPTS = 20
+const ATTEMPT_PAUSE_MS = 50
+
+/** A port that was just let go may take a moment to be free. */
+async function openSoon(plan: ListenerPlan, context: ListenerContext): Promise<Listener> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await Listener.open(plan, context)
+    } catch (error) {
+      const { cause } = error instanceof Error ? error : { cause: undefined }
+      const isTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE'
+      if (!isTaken || attempt === ATTEMPTS) throw error
+      await new Promise((resolve) => setTimeout(resolve, ATTEMPT_PAUSE_MS))
+    }
+  }
+}
+
+/** The plans, at the ports that were chosen before where they leave the choice open. */
+export function atPorts({ plain, secure }: ListenerPlans, ports: ListenerPorts): ListenerPlans {
+  return { plain: atPort(plain, ports.plain), secure: secure && atPort(secure, ports.secure) }
+}
+
+function atPort(plan: ListenerPlan, port: number | undefined): ListenerPlan {
+  return plan.port === 0 && port !== undefined ? { ...plan, port } : plan
+}
+
+function isSame({ plan, port }: Listener, wanted: ListenerPlan): boolean {
+  return JSON.stringify({ ...plan, port }) === JSON.stringify(atPort(wanted, port))
+}

@@ -1,0 +1,47 @@
+/** JSON as a script, for pages that can load nothing else: `callback=f` gives `f(…)`, where the operator allows it. */
+import { badRequest } from '../../document/request-error.ts'
+import type { Answer } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { requestSettings } from '../server/request-settings.ts'
+
+/** A callback can only be a name, or the client could be made to run anything. */
+export function checkCallback(call: Call, context: HttpContext): void {
+  const callback = callbackOf(call, context)
+  if (callback !== undefined && !isName(callback)) throw badRequest('invalid_callback')
+}
+
+/** The reply as a call of the callback, where there is one and the reply is JSON. */
+export function wrapped(call: Call, context: HttpContext, answer: Answer): Answer {
+  const callback = callbackOf(call, context)
+  if (callback === undefined || !isName(callback)) return answer
+  const isJson = answer.headers['Content-Type'] === undefined && answer.status !== 304
+  if (!isJson) return answer
+  const { 'Content-Length': _, ...others } = answer.headers
+  const headers = { ...others, 'Content-Type': 'text/javascript' }
+  const before = `/* Service */${callback}(`
+  if (answer.kind === 'whole') return { ...answer, headers, body: `${before}${answer.body.toString().trimEnd()});\n` }
+  const { chunks } = answer
+  async function* script() {
+    let held = before
+    for await (const chunk of chunks) {
+      const text = chunk.toString()
+      // Only what may be the line end of the whole waits for the next one: a feed must not be late. A heartbeat is nothing else.
+      const end = text.trimEnd().length || text.length
+      yield held + text.slice(0, end)
+      held = text.slice(end)
+    }
+    yield `${held.trimEnd()});\n`
+  }
+  return { ...answer, headers, chunks: script(), direct: undefined }
+}
+
+function callbackOf(call: Call, { configuration }: HttpContext): string | undefined {
+  if (!requestSettings(configuration).allowsJsonp) return undefined
+  const callback = call.query('callback')
+  return callback === '' ? undefined : callback
+}
+
+function isName(callback: string): boolean {
+  return /^[A-Za-z0-9._[\]]+$/.test(callback)
+}

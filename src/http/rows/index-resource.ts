@@ -1,0 +1,61 @@
+/** The indexes of views: what there is to know of one, and what is done to keep them small. */
+
+import { requireJsonType } from '../bodies/request-body.ts'
+import { databaseOf } from '../databases/database-resource.ts'
+import { designId } from '../design-functions/function-path.ts'
+import { type Answer, json } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { viewsOf } from './row-request.ts'
+
+/** `_design/{name}/_info` */
+export async function indexInformation(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  using view = database.view()
+  const design = viewsOf(await database.design(view, designId(call)))
+  view.release()
+  const information = await context.views.information(database, design)
+  return json({
+    name: call.segment(2),
+    view_index: {
+      compact_running: information.isCompacting,
+      data_size: information.dataBytes,
+      disk_size: information.fileBytes,
+      language: information.language,
+      purge_seq: information.purgeSequence,
+      signature: information.signature,
+      update_seq: information.updateSequence,
+      updater_running: information.isUpdating,
+      waiting_clients: information.waitingClients,
+      // Rows are on disk before anybody can see them.
+      waiting_commit: false,
+    },
+  })
+}
+
+/** `_compact/{name}` */
+export async function compactIndex(call: Call, context: HttpContext): Promise<Answer> {
+  return compactIndexOf(call, context, `_design/${call.segment(2)}`)
+}
+
+/** `_design/{name}/_compact` */
+export async function compactOwnIndex(call: Call, context: HttpContext): Promise<Answer> {
+  return compactIndexOf(call, context, designId(call))
+}
+
+export async function cleanUpIndexes(call: Call, context: HttpContext): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  await context.views.cleanup(database)
+  return json({ ok: true }, { status: 202 })
+}
+
+async function compactIndexOf(call: Call, context: HttpContext, id: string): Promise<Answer> {
+  const database = await databaseOf(call, context)
+  requireJsonType(call)
+  using view = database.view()
+  const design = viewsOf(await database.design(view, id))
+  view.release()
+  await context.views.compact(database, design)
+  return json({ ok: true }, { status: 202 })
+}

@@ -1,0 +1,190 @@
+/**
+ * What becomes of a request that a listener hands in. Routing, bodies, negotiation and errors are our own, since the
+ * interface has rules for all of them. One request goes through here from its first line to its last byte.
+ */
+import type { Configuration } from '../../config/configuration.ts'
+import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
+import { BudgetExceededError } from '../../runtime/memory-budget.ts'
+import {
+  CommitFailedError,
+  FileDamagedError,
+  NoDescriptorsError,
+  StoreGoneError,
+  TooManyReadersError,
+} from '../../storage/storage-error.ts'
+import type { RequestHandler } from '../../wire/connection.ts'
+import { BrokenOffError } from '../../wire/incoming-body.ts'
+import type { Reply } from '../../wire/reply.ts'
+import type { Request } from '../../wire/request.ts'
+import { preflight, withCorsHeaders } from '../negotiation/cors.ts'
+import { checkCallback, wrapped } from '../negotiation/jsonp.ts'
+import { virtualTarget } from '../negotiation/virtual-hosts.ts'
+import { type Answer, MethodNotAllowedError } from './answer.ts'
+import type { AuthenticatedCall } from './authenticated-call.ts'
+import {
+  authenticate,
+  authorizeOnDatabase,
+  authorizeOnServer,
+  refusal,
+  rewrittenCall,
+  withSession,
+} from './authentication.ts'
+import { Call, hostOf } from './call.ts'
+import { configuredRoute } from './configured-routes.ts'
+import type { HttpContext } from './context.ts'
+import { maskedUrl } from './masked-url.ts'
+import { logRequest } from './request-log.ts'
+import { requestSettings } from './request-settings.ts'
+import { RequestStatistics } from './request-statistics.ts'
+import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
+import { routes } from './routes.ts'
+import { sendStreamed, sendWhole } from './send-answer.ts'
+
+export function createApp(context: HttpContext): RequestHandler {
+  const app: AppContext = { ...context, counts: new RequestStatistics(context.statistics) }
+  return (request, reply) => {
+    handle(request, reply, app)
+  }
+}
+
+interface AppContext extends HttpContext {
+  readonly counts: RequestStatistics
+}
+
+async function handle(request: Request, reply: Reply, context: AppContext): Promise<void> {
+  const begunMs = performance.now()
+  const { counts, log, configuration } = context
+  const { url, method } = request
+  counts.begin(method)
+  const call = callFor(request, reply, url, configuration)
+  if (request.hasBody) call.memory = context.bodyMemory.lease()
+  try {
+    const given = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
+    if (given.isFile !== true) counts.reply(given.status)
+    logRequest(call, context, given)
+    if (given.kind === 'whole') sendWhole(call, given)
+    else await sendStreamed(call, given)
+  } catch (error) {
+    // The head is out: only a broken connection can tell the client that the rest is missing.
+    log.error('A reply broke off.', { method: call.method, url: maskedUrl(url), error: String(error) })
+    reply.destroy()
+  }
+  call.memory?.release()
+  counts.end(performance.now() - begunMs)
+}
+
+/** Names under which the server itself hands on where a request came from: nobody else may. */
+const INTERNAL_HEADERS = [
+  'x-service-vhost-path',
+  'x-couchdb-vhost-path',
+  'x-service-requested-path',
+  'x-couchdb-requested-path',
+]
+
+function callFor(request: Request, reply: Reply, requestedUrl: string, configuration: Configuration): Call {
+  for (const name of INTERNAL_HEADERS) {
+    if (request.headers[name] !== undefined) delete request.headers[name]
+  }
+  const { forwarded, globalHandlers, virtualHosts: rules } = requestSettings(configuration)
+  if (rules.size === 0) return new Call(request, reply, { url: requestedUrl, forwarded })
+  const url = virtualTarget(rules, globalHandlers, hostOf(request, forwarded), requestedUrl)
+  if (url !== undefined) request.headers['x-service-vhost-path'] = requestedUrl
+  return new Call(request, reply, { url: url ?? requestedUrl, requestedUrl, forwarded })
+}
+
+async function answer(call: Call, context: AppContext): Promise<Answer> {
+  let sender: AuthenticatedCall | undefined
+  try {
+    checkFraming(call)
+    checkLength(call, context)
+    checkCallback(call, context)
+    const allowed = preflight(call, context)
+    if (allowed) return allowed
+    const known = authenticate(call, context.auth)
+    sender = known instanceof Promise ? await known : known
+    return withSession(sender, await dispatch(call, sender, context))
+  } catch (error) {
+    const answer = refusal(call, context.auth, told(error))
+    return sender ? withSession(sender, answer) : answer
+  }
+}
+
+/** What the resource answers that the call is for; rules of rewriting may lead from one to another. */
+async function dispatch(first: Call, sender: AuthenticatedCall, context: AppContext): Promise<Answer> {
+  let call = first
+  for (let rewrites = 0; ; rewrites++) {
+    const route = routeFor(call, context.configuration)
+    if (!route) throw notFound('missing')
+    const operation = operationOf(route, call.method)
+    if (!operation || operation.check) {
+      // That there is no such database, or none for this sender, is said before what one could do with it.
+      if (route.isOfDatabase && operation?.who !== 'server admin') await sender.openDatabase(call.segment(0))
+      if (!operation) throw new MethodNotAllowedError(route.allow)
+      await operation.check?.(call, context)
+    }
+    if (route.isOfDatabase && operation.who !== 'server admin') {
+      const asking = authorizeOnDatabase(call, sender, operation.who)
+      if (asking) await asking
+    } else authorizeOnServer(sender, operation.who)
+    count(call, operation, context)
+    const reply = await operation.handler(call, context)
+    if (!(reply instanceof Rewritten)) return reply
+    if (rewrites >= requestSettings(context.configuration).rewriteLimit) {
+      throw badRequest('Exceeded rewrite recursion limit')
+    }
+    call = rewrittenCall(call, reply.url)
+  }
+}
+
+/** Nobody knows where the body ends, nor where another request begins: nothing is done. */
+function checkFraming(call: Call): void {
+  const encoding = call.header('transfer-encoding')
+  if (encoding === undefined || encoding.toLowerCase() === 'chunked') return
+  throw new RequestError(500, 'unknown_transfer_encoding', encoding)
+}
+
+function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): void {
+  if (requestedUrl.length > requestSettings(configuration).longestUrl) {
+    throw new RequestError(414, 'too_long', 'the request entity is too long')
+  }
+}
+
+/** A resource whose entry was taken out of the configuration is not there: its name is then one like others. */
+function routeFor({ segments }: Call, configuration: Configuration): Route | undefined {
+  const [first = '/', second, , action] = segments
+  const route = routes.find(segments)
+  if (!route?.isOfDatabase) {
+    if (!configuration.isRemoved('httpd_global_handlers', first)) return route
+    return first === '/' ? undefined : routes.findInDatabase(segments)
+  }
+  if (second?.startsWith('_') && configuration.isRemoved('httpd_db_handlers', second)) throw notFound('missing')
+  const configured = configuredRoute(first, second, configuration)
+  if (configured) return configured
+  if (second === '_design' && action?.startsWith('_') && configuration.isRemoved('httpd_design_handlers', action)) {
+    throw notFound(`missing handler: ${action}`)
+  }
+  return route
+}
+
+/** What is asked of a system database does not count, nor what is asked of one that is not there. */
+function count(call: Call, { counted }: Operation, { databases, counts }: AppContext): void {
+  if (counted.length === 0) return
+  const name = call.segment(0)
+  if (!name.startsWith('_') && databases.has(name)) counts.count(counted)
+}
+
+/** What the client is told of a failure. */
+function told(error: unknown): RequestError {
+  if (error instanceof RequestError) return error
+  // The database was deleted while the request was under way.
+  if (error instanceof StoreGoneError) return notFound('no_db_file')
+  const reason = error instanceof Error ? error.message : String(error)
+  if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
+  if (error instanceof FileDamagedError) return new RequestError(500, 'file_corrupted', reason)
+  // Nobody is there to be told, and nothing is wrong with the server.
+  if (error instanceof BrokenOffError) return badRequest(reason)
+  if (error instanceof BudgetExceededError) return new RequestError(503, 'service_unavailable', reason)
+  if (error instanceof TooManyReadersError || error instanceof NoDescriptorsError)
+    return new RequestError(503, 'service_unavailable', reason)
+  return new RequestError(500, 'unknown_error', reason)
+}

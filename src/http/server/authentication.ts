@@ -1,0 +1,181 @@
+/**
+ * Who a call comes from, and what that means for it: which databases it may use, what its reply says of the session,
+ * and how a refusal asks for a login. The only place that knows both HTTP and authentication.
+ */
+
+import type { Auth } from '../../auth/auth.ts'
+import type { AuthRequest } from '../../auth/identity/auth-request.ts'
+import type { Authentication } from '../../auth/identity/handlers.ts'
+import { authorize } from '../../auth/rights/rights.ts'
+import type { Database } from '../../database/database.ts'
+import type { Overview } from '../../database/document-access.ts'
+import type { RequestError } from '../../document/request-error.ts'
+import { isHeaderValue } from '../../wire/header-text.ts'
+import { type Answer, errorAnswer, type Headers } from './answer.ts'
+import { AuthenticatedCall } from './authenticated-call.ts'
+import type { Call } from './call.ts'
+import type { Who } from './operation-rights.ts'
+
+/** Finds out who sends a call; throws, or rejects with, what is wrong with what it says of itself. */
+export function authenticate(call: Call, auth: Auth): AuthenticatedCall | Promise<AuthenticatedCall> {
+  const request = new SentRequest(call)
+  const sentBy = (authentication: Authentication) => {
+    call.authenticated = new AuthenticatedCall(auth, request, authentication)
+    return call.authenticated
+  }
+  const authentication = auth.authenticate(request)
+  return authentication instanceof Promise ? authentication.then(sentBy) : sentBy(authentication)
+}
+
+/** The same sender's request, for another place on this server. */
+export function rewrittenCall(call: Call, url: string): Call {
+  const rewritten = call.rewritten(url)
+  rewritten.authenticated = authenticationOf(call)
+  return rewritten
+}
+
+/** For handlers: who sent the call that they have. */
+export function authenticationOf(call: Call): AuthenticatedCall {
+  const { authenticated } = call
+  if (!authenticated) throw new Error('A handler was called before it was known who asks.')
+  return authenticated
+}
+
+/** Throws where the sender may not do this with the server. */
+export function authorizeOnServer({ user }: AuthenticatedCall, who: Who): void {
+  authorize(who === 'writer' ? 'member' : who, user)
+}
+
+/** Throws, or rejects, where the sender may not do this with the database that the path names. */
+export function authorizeOnDatabase(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> | undefined {
+  const opened = sender.openDatabase(call.segment(0))
+  if (opened instanceof Promise || who === 'database admin') return authorizeLater(call, sender, who)
+  checkOverview(call, opened)
+  return undefined
+}
+
+async function authorizeLater(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> {
+  const name = call.segment(0)
+  const database = await sender.openDatabase(name)
+  if (who === 'database admin') await sender.auth.openDatabase(name, sender.user, who)
+  checkOverview(call, database)
+}
+
+function checkOverview(call: Call, { reading, largestRequest }: Database): void {
+  if (largestRequest !== undefined) call.largestBody = largestRequest
+  const overview = reading && overviewOf(call.segments)
+  if (overview) reading.check(overview)
+}
+
+/** The reply with what belongs to every reply of the call, errors too. */
+export function withSession(authenticated: AuthenticatedCall, answer: Answer): Answer {
+  if (!authenticated.session?.isRenewalDue) return answer
+  const headers = sessionHeaders(authenticated, answer)
+  return 'Set-Cookie' in headers ? { ...answer, headers: { ...answer.headers, ...headers } } : answer
+}
+
+/** A session that is used goes on: its cookie is renewed, unless the reply sets another one. */
+export function sessionHeaders(authenticated: AuthenticatedCall, answer: Answer): Headers {
+  const { auth, session, request } = authenticated
+  if (!session?.isRenewalDue || 'Set-Cookie' in answer.headers) return {}
+  const cookie = auth.renewedCookie(session.record, request)
+  return cookie === undefined ? {} : { 'Set-Cookie': cookie }
+}
+
+/** The reply to an error; one that lacks a login says how to log in. */
+export function refusal(call: Call, auth: Auth, error: RequestError): Answer {
+  const answer = errorAnswer(error)
+  if (error.status !== 401) return answer
+  const { status, headers } = unauthorizedHeaders(call, auth, error)
+  return { ...answer, status, headers: { ...answer.headers, ...headers } }
+}
+
+/** How a 401 goes out: as itself, with a challenge, or as a redirect to a page where people log in. */
+export function unauthorizedHeaders(
+  call: Call,
+  { settings }: Auth,
+  error: RequestError,
+): { readonly status: number; readonly headers: Headers } {
+  const asked = call.header('x-service-www-authenticate') ?? call.header('x-couchdb-www-authenticate')
+  const challenge = asked && asked.length <= LONGEST_CHALLENGE && isHeaderValue(asked) ? asked : settings.challenge
+  if (challenge !== undefined) return { status: 401, headers: { 'WWW-Authenticate': challenge } }
+  const { redirect, requiresUser } = settings
+  if (redirect === undefined || error.error !== 'unauthorized') return PLAIN
+  if (requiresUser) return { status: 401, headers: { 'WWW-Authenticate': 'Basic realm="server"' } }
+  const accept = call.header('accept')
+  if (accepts(accept, 'application', 'json') || !accepts(accept, 'text', 'html')) return PLAIN
+  return { status: 302, headers: { Location: loginPage(call, redirect, error.reason) } }
+}
+
+const PLAIN = { status: 401, headers: {} }
+const LONGEST_CHALLENGE = 1000
+
+/** A call as authentication looks at it. Made for every request, most of which need little of it. */
+class SentRequest implements AuthRequest {
+  readonly #call: Call
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  get method(): string {
+    return this.#call.request.method
+  }
+
+  get url(): string {
+    return this.#call.requestedUrl
+  }
+
+  get headers(): AuthRequest['headers'] {
+    return this.#call.request.headers
+  }
+
+  get isSecure(): boolean {
+    return this.#call.isEncrypted
+  }
+
+  get localAddress(): string {
+    return this.#call.host
+  }
+
+  get connection(): object {
+    return this.#call.request.ends
+  }
+}
+
+/** Below a database, what is no document and yet open to readers of single documents. */
+const NO_OVERVIEW = new Set([
+  '_bulk_docs',
+  '_bulk_get',
+  '_ensure_full_commit',
+  '_local',
+  '_missing_revs',
+  '_revs_diff',
+  '_revs_limit',
+  '_security',
+])
+
+/** In which way a path shows many documents at once. What is not known shows as much as functions do. */
+function overviewOf([, name, , action]: readonly string[]): Overview | undefined {
+  if (!name?.startsWith('_') || NO_OVERVIEW.has(name)) return undefined
+  if (name === '_all_docs') return 'list'
+  if (name === '_changes') return 'changes'
+  return name !== '_design' || action?.startsWith('_') ? 'design action' : undefined
+}
+
+function loginPage(call: Call, redirect: string, reason: string): string {
+  const page = /^https?:\/\//i.test(redirect) ? redirect : `${call.origin}/${redirect.replace(/^\/+/, '')}`
+  const [path = ''] = call.requestedUrl.split('?', 1)
+  const query = `return=${encodeURIComponent(path)}&reason=${encodeURIComponent(reason)}`
+  return `${page}${page.includes('?') ? '&' : '?'}${query}`
+}
+
+/** Whether a client takes this type; one that says nothing takes all. */
+function accepts(accept: string | undefined, type: string, subtype: string): boolean {
+  if (accept === undefined || accept.trim() === '') return true
+  return accept.split(',').some((range) => {
+    const [name = '', ...parameters] = range.split(';').map((each) => each.trim().toLowerCase())
+    const isRefused = parameters.some((each) => /^q\s*=\s*0(\.0*)?$/.test(each))
+    return !isRefused && ['*/*', `${type}/*`, `${type}/${subtype}`].includes(name)
+  })
+}

@@ -1,0 +1,250 @@
+/**
+ * One request as handlers see it: where it goes, what it asks for, who can be told. Parsed here and nowhere else, from
+ * the raw path, since names may hold slashes and percent signs that a router must not touch.
+ */
+import { isUtf8 } from 'node:buffer'
+import { isIP } from 'node:net'
+import { queryParseError } from '../../document/request-error.ts'
+import type { MemoryLease } from '../../runtime/memory-budget.ts'
+import type { Reply } from '../../wire/reply.ts'
+import type { Ends, Request } from '../../wire/request.ts'
+import { namesJson } from '../negotiation/accepted-json.ts'
+import type { AuthenticatedCall } from './authenticated-call.ts'
+
+/** The headers that a proxy tells with how its client reached it; the operator may name others. */
+export interface ForwardedNames {
+  readonly host: string
+  readonly ssl: string
+  readonly proto: string
+}
+
+export class Call {
+  readonly request: Request
+  readonly reply: Reply
+  /** As it counts: a POST may stand for another method. */
+  readonly method: string
+  /** The target that counts: as it was sent, unless a virtual host leads elsewhere. */
+  readonly url: string
+  /** The path of it, not decoded. */
+  readonly path: string
+  /** The target as it was sent. */
+  readonly requestedUrl: string
+  /** Who sent it, once that is known: see `authenticationOf`. */
+  authenticated: AuthenticatedCall | undefined
+  /** The largest body that its sender may send where it goes. */
+  largestBody = Number.POSITIVE_INFINITY
+  /** What its body takes of the memory for all of them. */
+  memory: MemoryLease | undefined
+  readonly #forwarded: ForwardedNames
+  readonly #queryText: string
+  #segments: readonly string[] | undefined
+  #query: URLSearchParams | undefined
+
+  constructor(request: Request, reply: Reply, { url, requestedUrl = url, forwarded }: CallTarget) {
+    this.request = request
+    this.reply = reply
+    this.url = url
+    this.requestedUrl = requestedUrl
+    this.#forwarded = forwarded
+    this.method = methodOf(request)
+    // A target may name the server too, as for a proxy.
+    const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, '')
+    const end = target.indexOf('?')
+    this.path = end < 0 ? target : target.slice(0, end)
+    this.#queryText = end < 0 ? '' : target.slice(end + 1)
+  }
+
+  /** The path, split at its slashes and then decoded; empty segments do not count. */
+  get segments(): readonly string[] {
+    this.#segments ??= pathSegments(this.path)
+    return this.#segments
+  }
+
+  /** The same request, for another place on this server. */
+  rewritten(url: string): Call {
+    const { request, reply, requestedUrl } = this
+    const call = new Call(request, reply, { url, requestedUrl, forwarded: this.#forwarded })
+    call.memory = this.memory
+    return call
+  }
+
+  /** One segment of the path; the route made sure that it is there. */
+  segment(index: number): string {
+    return this.segments[index] ?? ''
+  }
+
+  header(name: string): string | undefined {
+    return this.request.headers[name]
+  }
+
+  get hasQuery(): boolean {
+    return this.#queryText !== ''
+  }
+
+  /** The value of a query parameter; of a repeated one the last counts. */
+  query(name: string): string | undefined {
+    if (this.#queryText === '') return undefined
+    this.#query ??= new URLSearchParams(this.#queryText)
+    return this.#query.getAll(name).at(-1)
+  }
+
+  /** All query parameters in the order in which they were given, repeated ones too. */
+  get parameterList(): (readonly [name: string, text: string])[] {
+    this.#query ??= new URLSearchParams(this.#queryText)
+    return [...this.#query]
+  }
+
+  /** All query parameters; of a repeated one the last counts. */
+  get parameters(): ReadonlyMap<string, string> {
+    this.#query ??= new URLSearchParams(this.#queryText)
+    return new Map(this.#query)
+  }
+
+  /** A whole number that is not negative; the largest there is where it is larger. */
+  queryCount(name: string): number | undefined {
+    const text = this.query(name)
+    if (text === undefined) return undefined
+    if (!/^-?\d+$/.test(text)) throw queryParseError(`Invalid value for integer ${name}: ${JSON.stringify(text)}`)
+    if (text.startsWith('-')) {
+      throw queryParseError(`Invalid value for positive integer ${name}: ${JSON.stringify(text)}`)
+    }
+    return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
+  }
+
+  /** Whether a switch is on: anything but `true`, in any case, is off. */
+  querySwitch(name: string): boolean {
+    return this.query(name)?.toLowerCase() === 'true'
+  }
+
+  /** A switch that must be either on or off when it is there. */
+  queryBoolean(name: string): boolean | undefined {
+    const text = this.query(name)
+    if (text === undefined) return undefined
+    const lower = text.toLowerCase()
+    if (lower !== 'true' && lower !== 'false') {
+      throw queryParseError(`Invalid boolean parameter ${name}: ${JSON.stringify(text)}`)
+    }
+    return lower === 'true'
+  }
+
+  /** Whether the client names JSON among what it accepts; otherwise it gets the same as plain text. */
+  get acceptsJson(): boolean {
+    const accept = this.request.headers.accept
+    return accept === 'application/json' || (accept !== undefined && namesJson(accept))
+  }
+
+  /** Whether the client has what this tag names. */
+  hasTag(tag: string): boolean {
+    const known = this.header('if-none-match')
+    return known?.split(/[,\s]+/).includes(tag) ?? false
+  }
+
+  /** `name` or `name:port`, as the client knows the server. */
+  get host(): string {
+    return hostOf(this.request, this.#forwarded)
+  }
+
+  /** Whether the connection itself is one with TLS, whatever lies before it. */
+  get isEncrypted(): boolean {
+    return this.request.ends.isEncrypted
+  }
+
+  /** Scheme and host, as the client knows them. */
+  get origin(): string {
+    const { ssl, proto } = this.#forwarded
+    const isSecure =
+      this.isEncrypted || this.header(ssl)?.toLowerCase() === 'on' || this.header(proto)?.toLowerCase() === 'https'
+    return `${isSecure ? 'https' : 'http'}://${this.host}`
+  }
+
+  /** Who asks: the address behind a proxy of our own network, or the other end of the connection. */
+  get peer(): string {
+    const { remoteAddress = 'undefined' } = this.request.ends
+    const address = remoteAddress.startsWith(MAPPED) ? remoteAddress.slice(MAPPED.length) : remoteAddress
+    if (address !== '127.0.0.1' && !address.startsWith('10.')) return address
+    const behind = this.header('x-forwarded-for')?.split(',').at(-1)?.trim()
+    return behind === undefined || isIP(behind) === 0 ? address : behind
+  }
+
+  /** The absolute address of something on this server, as the client knows it. */
+  location(...segments: readonly string[]): string {
+    return `${this.origin}/${segments.map(encodeSegment).join('/')}`
+  }
+}
+
+export interface CallTarget {
+  readonly url: string
+  readonly requestedUrl?: string
+  readonly forwarded: ForwardedNames
+}
+
+/** The host that a request is for: known before the request is a call, since virtual hosts decide by it. */
+export function hostOf({ headers, ends }: Request, { host }: ForwardedNames): string {
+  return headers[host] ?? headers.host ?? localAddress(ends)
+}
+
+/** How an address of the older protocol looks in the newer one. */
+const MAPPED = '::ffff:'
+
+const OVERRIDES = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT', 'COPY'])
+
+function methodOf({ method, headers }: Request): string {
+  if (method !== 'POST') return method
+  const override = headers['x-http-method-override']
+  return override !== undefined && OVERRIDES.has(override) ? override : method
+}
+
+function pathSegments(path: string): string[] {
+  const segments: string[] = []
+  for (let start = 0, end = 0; start < path.length; start = end + 1) {
+    const slash = path.indexOf('/', start)
+    end = slash < 0 ? path.length : slash
+    if (start === end) continue
+    const segment = path.slice(start, end)
+    // A plus is a blank everywhere but in the name of a database, which may have one and never has a blank.
+    const hasBlanks = segments.length > 0 && segment.includes('+')
+    segments.push(decode(hasBlanks ? segment.replaceAll('+', ' ') : segment))
+  }
+  return segments.length > 2 ? withDesign(segments) : segments
+}
+
+/** The slash of a design document's id may be escaped: what its functions answer to is the same with it. */
+function withDesign(segments: string[]): string[] {
+  const [database = '', id = '', action = '', ...rest] = segments
+  if (!id.startsWith(DESIGN) || !action.startsWith('_')) return segments
+  return [database, '_design', id.slice(DESIGN.length), action, ...rest]
+}
+
+const DESIGN = '_design/'
+
+/** An incomplete escape stands for itself. */
+function decode(segment: string): string {
+  if (!segment.includes('%')) return segment
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    const bytes = segment.replace(/%([0-9a-f]{2})/gi, (_, digits: string) =>
+      String.fromCharCode(Number.parseInt(digits, 16)),
+    )
+    return textOf(Buffer.from(bytes, 'latin1'))
+  }
+}
+
+/** Bytes that are no UTF-8 become a text that is not well-formed: nothing has such a name. */
+function textOf(bytes: Buffer): string {
+  return isUtf8(bytes) ? bytes.toString() : `\ud800${bytes.toString('latin1')}`
+}
+
+const NOTHING_ESCAPED = /^[\w.:-]*$/
+
+/** Everything is escaped but what the family leaves as it is. */
+function encodeSegment(segment: string): string {
+  if (NOTHING_ESCAPED.test(segment)) return segment
+  return encodeURIComponent(segment)
+    .replace(/[!'()*~]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replaceAll('%3A', ':')
+}
+
+function localAddress({ localAddress: address = 'localhost', localPort: port }: Ends): string {
+  return `${address.includes(':') ? `[${address}]` : address}:${port ?? ''}`
+}

@@ -1,0 +1,179 @@
+/** Every resource of the server, in one table: path, methods, who may, and who handles it. */
+import { activeTasks } from '../admin/active-tasks-resource.ts'
+import { deleteSetting, readSettings, writeSetting } from '../admin/config-resource.ts'
+import { readLog, writeLog } from '../admin/log-resource.ts'
+import { membership, nodeResource } from '../admin/node-resource.ts'
+import { oauth } from '../admin/oauth-resource.ts'
+import { installPlugin } from '../admin/plugins-resource.ts'
+import { restart } from '../admin/restart-resource.ts'
+import { allDatabases, serverInformation, up, uuids } from '../admin/server-resource.ts'
+import { login, logout, sessionInformation } from '../admin/session-resource.ts'
+import { statistics } from '../admin/stats-resource.ts'
+import { favicon, utilities } from '../admin/utils-resource.ts'
+import { deleteAttachment, ofDesign, putAttachment, readAttachment } from '../attachments/attachment-resource.ts'
+import { uploadForm } from '../attachments/form-upload.ts'
+import { requireJsonType } from '../bodies/request-body.ts'
+import { getChanges, postChanges } from '../changes/changes-resource.ts'
+import { databaseUpdates } from '../changes/db-updates-resource.ts'
+import {
+  compact,
+  createDatabase,
+  databaseInformation,
+  deleteDatabase,
+  ensureFullCommit,
+  refuseRevision,
+  revisionLimit,
+  setRevisionLimit,
+} from '../databases/database-resource.ts'
+import { allDatabasesInformation, namedDatabasesInformation } from '../databases/dbs-info-resource.ts'
+import { readSecurity, security, setSecurity } from '../databases/security-resource.ts'
+import { listRows } from '../design-functions/list-resource.ts'
+import { rewriteRequest } from '../design-functions/rewrite-resource.ts'
+import { showDocument } from '../design-functions/show-resource.ts'
+import { refuseReading, UPDATE_METHODS, updateDocument } from '../design-functions/update-resource.ts'
+import { bulkDocuments } from '../documents/bulk-docs-resource.ts'
+import { bulkGet } from '../documents/bulk-get-resource.ts'
+import { refuseLocalAttachment, refuseLocalRoot } from '../documents/document-path.ts'
+import { readDocument } from '../documents/document-reading.ts'
+import { copyDocument, deleteDocument, postDocument, putDocument } from '../documents/document-writing.ts'
+import { getLocalDocuments, postLocalDocuments, postLocalDocumentsQueries } from '../documents/local-docs-resource.ts'
+import { missingRevisions, purge, revisionsDiff } from '../documents/revisions-resource.ts'
+import { getAllDocuments, postAllDocuments, postAllDocumentsQueries } from '../rows/all-docs-resource.ts'
+import { getDesignDocuments, postDesignDocuments, postDesignDocumentsQueries } from '../rows/design-docs-resource.ts'
+import { cleanUpIndexes, compactIndex, compactOwnIndex, indexInformation } from '../rows/index-resource.ts'
+import { getView, postTemporaryView, postView } from '../rows/view-resource.ts'
+import {
+  ANY_METHOD,
+  anyone,
+  checked,
+  databaseAdmin,
+  type Handler,
+  member,
+  type Operation,
+  RouteTable,
+  route,
+  serverAdmin,
+  writer,
+} from './route.ts'
+
+const ATTACHMENT_METHODS = 'DELETE,GET,HEAD,PUT'
+const DOCUMENT_METHODS = 'DELETE,GET,HEAD,POST,PUT,COPY'
+
+const document = {
+  GET: member(readDocument, 'database_reads'),
+  PUT: writer(putDocument, 'database_writes'),
+  POST: writer(uploadForm, 'database_writes'),
+  DELETE: writer(deleteDocument, 'database_writes'),
+  // Reads this one and writes another.
+  COPY: writer(copyDocument, 'database_writes'),
+}
+const designDocument = {
+  ...document,
+  PUT: databaseAdmin(putDocument, 'database_writes'),
+  POST: databaseAdmin(uploadForm, 'database_writes'),
+  DELETE: databaseAdmin(deleteDocument, 'database_writes'),
+}
+const attachment = {
+  GET: member(readAttachment, 'database_reads'),
+  PUT: writer(putAttachment, 'database_writes'),
+  DELETE: writer(deleteAttachment, 'database_writes'),
+}
+const always = (handler: Handler): Record<string, Operation> => {
+  const refusal = member(handler)
+  return { GET: refusal, PUT: refusal, POST: refusal, DELETE: refusal, COPY: refusal }
+}
+
+export const routes = new RouteTable([
+  route('/', 'GET,HEAD', { GET: anyone(serverInformation) }),
+  route('/favicon.ico', 'GET,HEAD', { GET: anyone(favicon) }),
+  route('/_active_tasks', 'GET,HEAD', { GET: serverAdmin(activeTasks) }),
+  route('/_all_dbs', 'GET,HEAD', { GET: anyone(allDatabases) }),
+  route('/_config', 'GET,PUT,DELETE', {
+    GET: serverAdmin(readSettings),
+    PUT: serverAdmin(writeSetting),
+    DELETE: serverAdmin(deleteSetting),
+  }),
+  route('/_db_updates', 'GET', { GET: serverAdmin(databaseUpdates) }),
+  route('/_dbs_info', 'GET,HEAD,POST', {
+    GET: serverAdmin(allDatabasesInformation),
+    POST: serverAdmin(namedDatabasesInformation),
+  }),
+  route('/_log', 'GET,POST', { GET: serverAdmin(readLog), POST: serverAdmin(writeLog) }),
+  route('/_membership', 'GET,HEAD', { GET: anyone(membership) }),
+  route('/_node', ANY_METHOD, { [ANY_METHOD]: serverAdmin(nodeResource) }),
+  route('/_oauth', ANY_METHOD, { [ANY_METHOD]: anyone(oauth) }),
+  route('/_plugins', 'POST', { POST: serverAdmin(installPlugin) }),
+  route('/_restart', 'POST', { POST: checked(requireJsonType, serverAdmin(restart)) }),
+  route('/_session', 'GET,HEAD,POST,DELETE', {
+    GET: anyone(sessionInformation),
+    POST: anyone(login),
+    DELETE: anyone(logout),
+  }),
+  route('/_stats', 'GET', { GET: anyone(statistics) }),
+  route('/_up', 'GET,HEAD', { GET: anyone(up) }),
+  route('/_utils', 'GET,HEAD', { GET: anyone(utilities) }),
+  route('/_uuids', 'GET', { GET: anyone(uuids) }),
+
+  route('/{db}', 'DELETE,GET,HEAD,POST,PUT', {
+    GET: member(databaseInformation),
+    PUT: serverAdmin(createDatabase),
+    DELETE: checked(refuseRevision, serverAdmin(deleteDatabase)),
+    POST: writer(postDocument, 'database_writes'),
+  }),
+  route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: member(getAllDocuments), POST: member(postAllDocuments) }),
+  route('/{db}/_all_docs/{name}', 'POST', { POST: member(postAllDocumentsQueries) }),
+  route('/{db}/_bulk_docs', 'POST', { POST: writer(bulkDocuments, 'database_writes', 'bulk_requests') }),
+  route('/{db}/_bulk_get', 'POST', { POST: member(bulkGet, 'database_reads') }),
+  route('/{db}/_changes', 'GET,HEAD,POST', { GET: member(getChanges), POST: member(postChanges) }),
+  route('/{db}/_compact', 'POST', { POST: databaseAdmin(compact) }),
+  route('/{db}/_compact/{name}', 'POST', { POST: databaseAdmin(compactIndex) }),
+  route('/{db}/_design_docs', 'GET,POST,HEAD', { GET: member(getDesignDocuments), POST: member(postDesignDocuments) }),
+  route('/{db}/_design_docs/{name}', 'POST', { POST: member(postDesignDocumentsQueries) }),
+  route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
+  route('/{db}/_local_docs', 'GET,POST,HEAD', { GET: member(getLocalDocuments), POST: member(postLocalDocuments) }),
+  route('/{db}/_local_docs/{name}', 'POST', { POST: member(postLocalDocumentsQueries) }),
+  route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
+  route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
+  route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
+  route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
+  route('/{db}/_security', 'PUT,GET', {
+    GET: member(security),
+    PUT: checked(readSecurity, databaseAdmin(setSecurity)),
+  }),
+  route('/{db}/_temp_view', 'POST', {
+    POST: checked(requireJsonType, databaseAdmin(postTemporaryView, 'temporary_view_reads')),
+  }),
+  route('/{db}/_view_cleanup', 'POST', { POST: databaseAdmin(cleanUpIndexes) }),
+
+  route('/{db}/{docid}', DOCUMENT_METHODS, document),
+  route('/{db}/{docid}/{name}', ATTACHMENT_METHODS, attachment),
+  route('/{db}/{docid}/{name}/{name}', ATTACHMENT_METHODS, attachment),
+  route('/{db}/_design/{name}', DOCUMENT_METHODS, designDocument),
+  route('/{db}/_design/{name}/{name}', ATTACHMENT_METHODS, {
+    GET: member(ofDesign(readAttachment), 'database_reads'),
+    PUT: databaseAdmin(ofDesign(putAttachment), 'database_writes'),
+    DELETE: databaseAdmin(ofDesign(deleteAttachment), 'database_writes'),
+  }),
+  route('/{db}/_design/{name}/_compact', 'POST', { POST: databaseAdmin(compactOwnIndex) }),
+  route('/{db}/_design/{name}/_info', 'GET', { GET: member(indexInformation) }),
+  route('/{db}/_design/{name}/_list', 'GET,POST,HEAD', {
+    GET: member(listRows),
+    POST: member(listRows),
+    // What no browser asks on behalf of a page is a question like GET.
+    OPTIONS: member(listRows),
+  }),
+  route('/{db}/_design/{name}/_rewrite', ANY_METHOD, { [ANY_METHOD]: member(rewriteRequest) }),
+  route('/{db}/_design/{name}/_show', ANY_METHOD, { [ANY_METHOD]: member(showDocument) }),
+  route('/{db}/_design/{name}/_update', UPDATE_METHODS, {
+    GET: member(refuseReading),
+    // Which document is written, only the function knows.
+    [ANY_METHOD]: writer(updateDocument, 'database_writes'),
+  }),
+  route('/{db}/_design/{name}/_view', 'GET,POST,HEAD', {
+    GET: member(getView, 'view_reads'),
+    POST: member(postView, 'view_reads'),
+  }),
+  route('/{db}/_local', DOCUMENT_METHODS, always(refuseLocalRoot)),
+  route('/{db}/_local/{name}', DOCUMENT_METHODS, document),
+  route('/{db}/_local/{name}/{name}', DOCUMENT_METHODS, always(refuseLocalAttachment)),
+])

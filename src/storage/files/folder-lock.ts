@@ -1,0 +1,68 @@
+/**
+ * Locks on a data folder that the system takes back when their process dies, however it dies. Node has no file locks of
+ * its own, but it brings SQLite, whose exclusive lock is one, also between two services in one process.
+ *
+ * There are two. The lease says whom the folder belongs to, and outlives a server that is restarted by its supervisor.
+ * The lock says who has its files open: a server whose supervisor died holds it until it has ended.
+ */
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { DataFolderError } from '../storage-error.ts'
+
+export interface FolderLock {
+  release(): void
+}
+
+/** Takes the lease of a folder, or throws `DataFolderError`. */
+export type TakeLease = (folder: string) => Promise<FolderLock>
+
+const LEASE_FILE = 'lease'
+const LOCK_FILE = 'lock'
+
+export const takeLease: TakeLease = async (folder) => {
+  const lock = lockFile(folder, LEASE_FILE)
+  if (!lock) throw inUse(folder)
+  return lock
+}
+
+/** A server that lost its supervisor closes its files within this time. */
+const WAIT_LIMIT_MS = 15_000
+const POLL_MS = 20
+
+/** For the holder of the lease. */
+export async function takeLock(folder: string): Promise<FolderLock> {
+  const deadlineMs = Date.now() + WAIT_LIMIT_MS
+  for (;;) {
+    const lock = lockFile(folder, LOCK_FILE)
+    if (lock) return lock
+    if (Date.now() > deadlineMs) throw inUse(folder)
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS))
+  }
+}
+
+/** Undefined when somebody else has the lock. */
+function lockFile(folder: string, name: string): FolderLock | undefined {
+  let file: DatabaseSync
+  try {
+    file = new DatabaseSync(join(folder, name), { timeout: 0 })
+  } catch (error) {
+    throw new DataFolderError(`The data folder ${folder} cannot be written: ${messageOf(error)}`)
+  }
+  try {
+    // With a journal in memory nothing is written: a full disk does not keep anybody from reading.
+    file.exec('PRAGMA journal_mode = MEMORY; PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE')
+    return { release: () => file.close() }
+  } catch (error) {
+    file.close()
+    if (/locked/.test(messageOf(error))) return undefined
+    throw new DataFolderError(`The data folder ${folder} cannot be locked: ${messageOf(error)}`)
+  }
+}
+
+function inUse(folder: string): DataFolderError {
+  return new DataFolderError(`The data folder ${folder} is in use by another process.`)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

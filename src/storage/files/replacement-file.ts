@@ -1,0 +1,93 @@
+/**
+ * The next file of a store that gets all of its rows anew. Page by page as long as they come in the order of their keys,
+ * which is many times as fast; from the first one that does not, or whose key is too long to be stored as it is, they are
+ * put by the library.
+ */
+import { rm } from 'node:fs/promises'
+import type { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
+import { putPacked } from '../lmdb/packed-put.ts'
+import { CUT_KEY_BYTES } from '../rows/long-key.ts'
+import { packedRows } from '../rows/packed-rows.ts'
+import type { PackedRows, Put } from '../rows/row.ts'
+import { SortedFile } from '../sorted-file/sorted-file.ts'
+import { CommitFailedError } from '../storage-error.ts'
+import { publish, unfinishedPath } from './store-file.ts'
+import { UnfinishedFile } from './unfinished-file.ts'
+
+export class ReplacementFile implements AsyncDisposable {
+  readonly #path: string
+  #sorted: SortedFile | undefined
+  #unsorted: UnfinishedFile | undefined
+  #writing: Promise<void> = Promise.resolve()
+  #isPublished = false
+
+  /** Begins the file that will be at this path, for a store that is in another one now. */
+  static async begin(path: string, old: string): Promise<ReplacementFile> {
+    const file = new ReplacementFile(path)
+    file.#sorted = await explained(() => SortedFile.begin(unfinishedPath(path), old))
+    if (!file.#sorted) file.#unsorted = await UnfinishedFile.begin(path)
+    return file
+  }
+
+  private constructor(path: string) {
+    this.#path = path
+  }
+
+  /** The rows must not change any more. Of those with the same key the last one counts. */
+  async add(portion: readonly Put[] | PackedRows): Promise<void> {
+    const rows = 'bounds' in portion ? portion : packedRows(portion)
+    const sorted = this.#sorted
+    const taken = sorted ? await explained(() => sorted.add(rows, CUT_KEY_BYTES)) : 0
+    if (taken === rows.length) return
+    const { environment } = this.#unsorted ?? (await this.#goOnUnsorted())
+    // The next portion is made while one is being written.
+    await this.#writing
+    this.#writing = writeRows(environment, rows, taken)
+    this.#writing.catch(() => {})
+  }
+
+  /** Gives the file its name, when it is on disk. */
+  async publish(): Promise<void> {
+    await this.#writing
+    if (this.#unsorted) await this.#unsorted.publish()
+    else {
+      await this.#endSorted()
+      await publish(unfinishedPath(this.#path), this.#path)
+    }
+    this.#isPublished = true
+  }
+
+  /** Removes what was not published. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#writing.catch(() => {})
+    await this.#sorted?.close()
+    await this.#unsorted?.[Symbol.asyncDispose]()
+    if (!this.#isPublished) await rm(unfinishedPath(this.#path), { force: true })
+  }
+
+  async #goOnUnsorted(): Promise<UnfinishedFile> {
+    await this.#endSorted()
+    this.#unsorted = await UnfinishedFile.resume(this.#path)
+    return this.#unsorted
+  }
+
+  async #endSorted(): Promise<void> {
+    const sorted = this.#sorted
+    this.#sorted = undefined
+    if (sorted) await explained(() => sorted.end())
+  }
+}
+
+async function writeRows(environment: LmdbEnvironment, rows: PackedRows, first: number): Promise<void> {
+  await environment.write((target) => putPacked(target, rows, first))
+}
+
+/** What the system says against writing a file, in the words of the store. */
+async function explained<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new CommitFailedError(`The disk did not take a new file: ${reason}`, { cause: error })
+  }
+}

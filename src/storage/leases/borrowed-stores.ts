@@ -1,0 +1,61 @@
+/**
+ * Stores of an engine in another process. Which file is a store's is the engine's to say, and it keeps the file there for
+ * as long as this process has a lease on the store. Files are closed as soon as nobody needs them, so that the lease can end.
+ */
+import type { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
+import { LmdbStore } from '../lmdb/lmdb-store.ts'
+import { OpenFiles } from '../lmdb/open-files.ts'
+import type { Store } from '../store.ts'
+
+/** What the engine does for whoever writes a store anew. */
+export interface Lender {
+  nextPath(): Promise<string>
+  /** Resolves when the engine has taken the new file over. */
+  moved(path: string): Promise<void>
+}
+
+export interface BorrowedStore extends AsyncDisposable {
+  readonly store: Store
+  /** The file that holds it now. */
+  readonly path: string
+}
+
+export class BorrowedStores {
+  readonly #open: OpenFiles
+
+  /** Files that are only read cannot be made or changed by mistake. */
+  constructor({ isReadOnly = false }: { readonly isReadOnly?: boolean } = {}) {
+    this.#open = new OpenFiles(0, { isShared: true, isReadOnly })
+  }
+
+  /** Open until it is disposed of, which resolves when the file is closed. Throws `FileDamagedError`. */
+  open(name: string, path: string, lender?: Lender): BorrowedStore {
+    let held: LmdbEnvironment = this.#open.acquire(path)
+    const store: LmdbStore = new LmdbStore(name, path, {
+      open: this.#open,
+      nextPath: () => lender?.nextPath() ?? Promise.reject(new Error('The store is borrowed for reading.')),
+      discard: async (old) => {
+        const next = this.#open.acquire(store.path)
+        this.#open.retire(old, () => {})
+        this.#open.release(held)
+        held = next
+        await lender?.moved(store.path)
+      },
+    })
+    return {
+      store,
+      get path() {
+        return store.path
+      },
+      [Symbol.asyncDispose]: async () => {
+        this.#open.release(held)
+        await this.#open.closed()
+      },
+    }
+  }
+
+  /** Resolves when all files are closed. */
+  async close(): Promise<void> {
+    await this.#open.close()
+  }
+}

@@ -1,0 +1,98 @@
+/**
+ * Group commit: changes that arrive while a group is being written wait and go together into the next one, so one
+ * flush serves them all. One group at a time, in order of arrival. Waiting is bounded by who may call, not here.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { operationCount, valueBytes } from '../rows/changes.ts'
+import type { Changes, CommitOutcome } from '../store.ts'
+
+/** What one group takes at most, beyond its first commit. */
+const GROUP_OPERATIONS = 20_000
+const GROUP_BYTES = 16 * 1024 * 1024
+
+/** Writes a group as one; an outcome for each. If it throws, nothing of the group was written. */
+export type WriteGroup = (group: readonly Changes[]) => Promise<CommitOutcome[]>
+
+interface Waiting {
+  readonly changes: Changes
+  readonly resolve: (outcome: CommitOutcome) => void
+  readonly reject: (error: unknown) => void
+}
+
+export class CommitQueue {
+  readonly #write: WriteGroup
+  readonly #waiting: Waiting[] = []
+  #running = false
+  #group: Promise<void> | undefined
+  #pause: Promise<void> | undefined
+
+  constructor(write: WriteGroup) {
+    this.#write = write
+  }
+
+  add(changes: Changes): Promise<CommitOutcome> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ changes, resolve, reject })
+      if (!this.#running) this.#run()
+    })
+  }
+
+  /** Resolves when no group is being written and none will be before the returned function is called. */
+  async pause(): Promise<() => void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#pause = promise
+    await this.#group
+    return () => {
+      this.#pause = undefined
+      resolve()
+    }
+  }
+
+  /** Refuses all that waits and lets the group under way finish. */
+  async refuse(error: Error): Promise<void> {
+    for (const { reject } of this.#waiting.splice(0)) reject(error)
+    await this.#group
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true
+    // Everything that this turn of the event loop brings goes into the first group. Who expects a version is a writer
+    // that gathered its changes before: whatever else comes is not for the same state.
+    if (this.#waiting[0]?.changes.expected === undefined) await nextTurn()
+    while (this.#waiting.length > 0) {
+      if (this.#pause) {
+        await this.#pause
+        continue
+      }
+      this.#group = this.#writeGroup(this.#nextGroup())
+      await this.#group
+      this.#group = undefined
+    }
+    this.#running = false
+  }
+
+  async #writeGroup(group: readonly Waiting[]): Promise<void> {
+    try {
+      const outcomes = await this.#write(group.map(({ changes }) => changes))
+      for (const [i, { resolve }] of group.entries()) resolve(outcomes[i]!)
+    } catch (error) {
+      for (const { reject } of group) reject(error)
+    }
+  }
+
+  /** A commit with clears stands alone: what it clears is looked up in the state that is on disk. */
+  #nextGroup(): Waiting[] {
+    let operations = 0
+    let bytes = 0
+    let size = 0
+    for (const { changes } of this.#waiting) {
+      const alone = (changes.clears?.length ?? 0) > 0
+      operations += operationCount(changes)
+      bytes += valueBytes(changes)
+      if (size > 0 && (alone || operations > GROUP_OPERATIONS || bytes > GROUP_BYTES)) break
+      size++
+      if (alone) break
+    }
+    return this.#waiting.splice(0, size)
+  }
+}

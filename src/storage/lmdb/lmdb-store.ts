@@ -1,0 +1,250 @@
+/**
+ * A store in an LMDB file. The file may be closed between uses and replaced by compaction: holders of the store
+ * notice neither.
+ */
+import assert from 'node:assert/strict'
+import { stat } from 'node:fs/promises'
+import { ReplacementFile } from '../files/replacement-file.ts'
+import { checkChanges } from '../rows/changes.ts'
+import { storedKey, storedValue } from '../rows/long-key.ts'
+import { unpacked } from '../rows/packed-rows.ts'
+import type { PackedRows, Put } from '../rows/row.ts'
+import { readVersion, VERSION_KEY, versionBytes } from '../rows/store-version.ts'
+import { StoreGoneError, TooManyReadersError } from '../storage-error.ts'
+import {
+  type Changes,
+  COMMIT_OPERATIONS_LIMIT,
+  type CommitOutcome,
+  type CompactOptions,
+  type SharedSnapshot,
+  type Store,
+  type StoreSizes,
+} from '../store.ts'
+import { CommitQueue } from './commit-queue.ts'
+import { compactInto } from './lmdb-compaction.ts'
+import type { LmdbEnvironment } from './lmdb-environment.ts'
+import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
+import type { OpenFiles } from './open-files.ts'
+import { putPacked } from './packed-put.ts'
+
+/** What the engine does for its stores: where files lie is its business. */
+export interface StoreFiles {
+  readonly open: OpenFiles
+  /** A path for the next generation of the store. */
+  nextPath(): Promise<string>
+  /** Removes a file: its name at once, its bytes when the last user is gone. */
+  discard(path: string): Promise<void>
+}
+
+export class LmdbStore implements Store {
+  readonly name: string
+  readonly keepsValues = false
+  readonly #files: StoreFiles
+  readonly #queue = new CommitQueue((group) => this.#write(group))
+  readonly #gone = new AbortController()
+  #path: string
+  /** As of the last commit from here; unknown before it, and after one that failed. */
+  #version: number | undefined
+  #onWritten: ((storedKeys: readonly Uint8Array[]) => void) | undefined
+  /** The writing of another file that takes the place of this one. */
+  #rewriting: Promise<void> | undefined
+
+  constructor(name: string, path: string, files: StoreFiles) {
+    this.name = name
+    this.#path = path
+    this.#files = files
+  }
+
+  get dropped(): boolean {
+    return this.#gone.signal.aborted
+  }
+
+  /** The file that holds the store now. */
+  get path(): string {
+    return this.#path
+  }
+
+  /** Another process wrote the store anew: from now on it is the file at this path. */
+  async moveTo(path: string): Promise<void> {
+    this.#assertThere()
+    const old = this.#path
+    this.#path = path
+    this.#version = undefined
+    await this.#files.discard(old)
+  }
+
+  snapshot(): SharedSnapshot {
+    this.#assertThere()
+    return LmdbSnapshot.open(this.#files.open, this.#path)
+  }
+
+  async commit(changes: Changes): Promise<CommitOutcome> {
+    checkChanges(changes)
+    this.#assertThere()
+    return this.#queue.add(changes)
+  }
+
+  async replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
+    // One after the other: both put another file in the place of this one.
+    while (this.#rewriting) await this.#rewriting.catch(() => {})
+    this.#assertThere()
+    return this.#rewrite(() => this.#replace(portions))
+  }
+
+  async compact(options: CompactOptions = {}): Promise<void> {
+    this.#assertThere()
+    return this.#rewriting ?? this.#rewrite(() => this.#compact(options))
+  }
+
+  async sizes(): Promise<StoreSizes> {
+    this.#assertThere()
+    return this.#use(async (environment) => environment.sizes((await stat(environment.path)).size))
+  }
+
+  async isEmpty(): Promise<boolean> {
+    this.#assertThere()
+    return this.#use(async (environment) => environment.rowCount() === 0)
+  }
+
+  /** Lets the write under way finish, refuses everything else from now on, and says which file holds the store. */
+  async retire(): Promise<string> {
+    const error = new StoreGoneError(this.name)
+    this.#gone.abort(error)
+    await this.#queue.refuse(error)
+    await this.#rewriting?.catch(() => {})
+    return this.#path
+  }
+
+  async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
+    return this.#use(async (environment) => {
+      const { outcomes, accepted, version } = judge(group, this.#versionOnDisk(environment))
+      if (accepted.length > 0) {
+        this.#version = undefined
+        const cleared = await writeChanges(environment, accepted, version)
+        this.#version = version
+        this.#onWritten?.(touchedKeys(accepted, cleared))
+      }
+      return outcomes
+    })
+  }
+
+  /** What is on disk decides, not what was written last from here: another process may have written since. */
+  #versionOnDisk(environment: LmdbEnvironment): number {
+    try {
+      return readVersion(environment)
+    } catch (error) {
+      // Readers may hold every slot. Writing goes on, since only one process at a time writes to a file.
+      if (!(error instanceof TooManyReadersError) || this.#version === undefined) throw error
+      return this.#version
+    }
+  }
+
+  #rewrite(write: () => Promise<void>): Promise<void> {
+    this.#rewriting = write().finally(() => {
+      this.#rewriting = undefined
+    })
+    return this.#rewriting
+  }
+
+  async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
+    const old = this.#path
+    const path = await this.#files.nextPath()
+    const version = await this.#use(async (environment) => readVersion(environment) + 1)
+    {
+      await using next = await ReplacementFile.begin(path, old)
+      for await (const portion of portions) {
+        this.#assertThere()
+        await next.add(portion)
+      }
+      await next.add([[VERSION_KEY, versionBytes(version)]])
+      this.#assertThere()
+      await next.publish()
+      this.#path = path
+      this.#version = undefined
+    }
+    await this.#files.discard(old)
+  }
+
+  async #compact({ onProgress, signal }: CompactOptions): Promise<void> {
+    const old = this.#path
+    await this.#use(async (environment) => {
+      try {
+        await compactInto(await this.#files.nextPath(), environment, {
+          onProgress: onProgress ?? (() => {}),
+          signal: signal ? AbortSignal.any([signal, this.#gone.signal]) : this.#gone.signal,
+          observeWrites: (listener) => {
+            this.#onWritten = listener
+          },
+          pauseWrites: () => this.#queue.pause(),
+          switchTo: (path) => {
+            this.#path = path
+          },
+        })
+      } finally {
+        this.#onWritten = undefined
+      }
+    })
+    await this.#files.discard(old)
+  }
+
+  async #use<T>(work: (environment: LmdbEnvironment) => Promise<T>): Promise<T> {
+    const environment = this.#files.open.acquire(this.#path)
+    try {
+      return await work(environment)
+    } finally {
+      this.#files.open.release(environment)
+    }
+  }
+
+  #assertThere(): void {
+    if (this.dropped) throw new StoreGoneError(this.name)
+  }
+}
+
+/** Which of the changes may be applied, one after the other, to the state of this version. */
+function judge(group: readonly Changes[], version: number) {
+  const accepted: Changes[] = []
+  const outcomes = group.map((changes): CommitOutcome => {
+    if (changes.expected !== undefined && changes.expected !== version) return { outcome: 'stale', version }
+    accepted.push(changes)
+    if (!changes.unreferenced) version++
+    return { outcome: 'committed', version }
+  })
+  return { outcomes, accepted, version }
+}
+
+/** One transaction for all; returns the stored keys that were cleared. */
+async function writeChanges(
+  environment: LmdbEnvironment,
+  accepted: readonly Changes[],
+  version: number,
+): Promise<Uint8Array[]> {
+  // Only a commit that stands alone has clears, so the state on disk is the one that they apply to.
+  const cleared = await storedKeysIn(
+    environment,
+    accepted.flatMap(({ clears = [] }) => clears),
+  )
+  assert(cleared.length <= COMMIT_OPERATIONS_LIMIT, 'A commit clears too many rows.')
+  await environment.write((target) => {
+    for (const key of cleared) target.remove(key)
+    for (const { deletes = [], puts = [], packed } of accepted) {
+      for (const key of deletes) target.remove(storedKey(key))
+      for (const [key, value] of puts) target.put(storedKey(key), storedValue(key, value))
+      if (packed) putPacked(target, packed)
+    }
+    target.put(VERSION_KEY, versionBytes(version))
+  })
+  return cleared
+}
+
+/** The stored keys of all rows that came, changed or went. */
+function touchedKeys(accepted: readonly Changes[], cleared: readonly Uint8Array[]): Uint8Array[] {
+  const touched = [...cleared]
+  for (const { deletes = [], puts = [], packed } of accepted) {
+    for (const key of deletes) touched.push(storedKey(key))
+    for (const [key] of puts) touched.push(storedKey(key))
+    // Copies: the memory of packed rows is given back after the commit.
+    if (packed) for (const [key] of unpacked(packed)) touched.push(Buffer.from(storedKey(key)))
+  }
+  return touched
+}

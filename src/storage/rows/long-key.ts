@@ -1,0 +1,94 @@
+/**
+ * The one place that handles keys longer than an engine takes. Such a key is cut and closed with a digest, and the
+ * whole key goes in front of the value. Lookup and membership of ranges stay exact; only the order among keys that
+ * agree up to the cut is that of their digests.
+ */
+import { hash } from 'node:crypto'
+import type { KeyRange } from '../store.ts'
+
+/** The length of every cut key; a key that is not cut is shorter. */
+export const CUT_KEY_BYTES = 2000
+const DIGEST_BYTES = 16
+const PREFIX_BYTES = CUT_KEY_BYTES - DIGEST_BYTES
+
+/** Keys up to this length lie in the order of their bytes; longer ones that agree so far may lie in any. */
+export const ORDERED_KEY_BYTES = PREFIX_BYTES
+
+export function isCut(storedKey: Uint8Array | number): boolean {
+  return (typeof storedKey === 'number' ? storedKey : storedKey.length) === CUT_KEY_BYTES
+}
+
+/** Whether a key is stored as it is. */
+export function isWhole(key: Uint8Array): boolean {
+  return key.length < CUT_KEY_BYTES
+}
+
+export function storedKey(key: Uint8Array): Uint8Array {
+  if (isWhole(key)) return key
+  const cut = Buffer.allocUnsafe(CUT_KEY_BYTES)
+  cut.set(key.subarray(0, PREFIX_BYTES))
+  cut.set(hash('sha256', key, 'buffer').subarray(0, DIGEST_BYTES), PREFIX_BYTES)
+  return cut
+}
+
+export function storedValue(key: Uint8Array, value: Uint8Array): Uint8Array {
+  if (isWhole(key)) return value
+  const stored = Buffer.allocUnsafe(4 + key.length + value.length)
+  stored.writeUInt32BE(key.length, 0)
+  stored.set(key, 4)
+  stored.set(value, 4 + key.length)
+  return stored
+}
+
+/** The key that was cut, out of the value stored under the cut one. */
+export function wholeKey(stored: Buffer): Buffer {
+  return stored.subarray(4, 4 + stored.readUInt32BE(0))
+}
+
+export function wholeValue(stored: Buffer): Buffer {
+  return stored.subarray(4 + stored.readUInt32BE(0))
+}
+
+/**
+ * A range in terms of stored keys. Where a bound is a long key the stored range is wider than the range meant, and
+ * `contains` must be asked about the whole key of each row.
+ */
+export interface StoredRange {
+  readonly from: Uint8Array
+  readonly to: Uint8Array | undefined
+  readonly contains: ((wholeKey: Uint8Array) => boolean) | undefined
+}
+
+const FIRST_KEY = Buffer.of(1)
+
+export function storedRange({ from, to }: KeyRange): StoredRange {
+  // A bound that reaches beyond the cut cannot be held against a digest, though a key of its length is stored whole.
+  const longFrom = from !== undefined && from.length > PREFIX_BYTES
+  const longTo = to !== undefined && to.length > PREFIX_BYTES
+  return {
+    // Keys that begin with a zero byte belong to the engine.
+    from:
+      from === undefined || from.length === 0 || from[0] === 0
+        ? FIRST_KEY
+        : longFrom
+          ? from.subarray(0, PREFIX_BYTES)
+          : from,
+    to: longTo ? afterAllCutsOf(to) : to,
+    contains:
+      longFrom || longTo
+        ? (key) => (!longFrom || Buffer.compare(key, from) >= 0) && (!longTo || Buffer.compare(key, to) < 0)
+        : undefined,
+  }
+}
+
+/** What is left of a range, in whatever state, after the row of this key. */
+export function rangeAfter(range: KeyRange, key: Uint8Array): KeyRange {
+  return { ...range, resume: storedKey(key) }
+}
+
+/** Above every stored key that shares the part of the key before the cut. */
+function afterAllCutsOf(key: Uint8Array): Uint8Array {
+  const bound = Buffer.alloc(CUT_KEY_BYTES + 1, 0xff)
+  bound.set(key.subarray(0, PREFIX_BYTES))
+  return bound
+}

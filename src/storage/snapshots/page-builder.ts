@@ -1,0 +1,175 @@
+/**
+ * Collects the rows of one page into one block. An engine feeds it stored rows until it says that the page is full;
+ * long keys are made whole again on the way, and rows that only the widened range of a long bound let in are left out.
+ */
+import assert from 'node:assert/strict'
+import { isCut, type StoredRange, wholeKey, wholeValue } from '../rows/long-key.ts'
+import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits } from '../store.ts'
+
+export class PageBuilder {
+  readonly #range: KeyRange
+  readonly #contains: StoredRange['contains']
+  readonly #rows: number
+  readonly #bytes: number
+  readonly #keysOnly: boolean
+  #block = scratchBlock
+  #bounds = scratchBounds
+  #length = 0
+  #end = 0
+  #full = false
+  #passedOver = 0
+
+  constructor(range: KeyRange, stored: StoredRange, limits: PageLimits) {
+    this.#range = range
+    this.#contains = stored.contains
+    this.#rows = Math.max(1, limits.rows ?? PAGE_ROWS)
+    this.#bytes = limits.bytes ?? PAGE_BYTES
+    this.#keysOnly = limits.keysOnly ?? false
+    scratchUser = this
+  }
+
+  /** True when the last row filled the page: the engine must not offer another one. */
+  get full(): boolean {
+    return this.#full
+  }
+
+  /** Offers the row whose key lies in `keySource` and whose value is the first `valueSize` bytes of `valueSource`. */
+  add(keySource: Uint8Array, keyStart: number, keyEnd: number, valueSource: Uint8Array, valueSize: number): void {
+    const keySize = keyEnd - keyStart
+    if (isCut(keySize)) {
+      this.#addCut(Buffer.from(valueSource.buffer, valueSource.byteOffset, valueSize))
+      return
+    }
+    if (this.#contains && !this.#contains(keySource.subarray(keyStart, keyEnd))) {
+      this.#passOver()
+      return
+    }
+    const kept = this.#keysOnly ? 0 : valueSize
+    const at = this.#reserve(keySize + kept)
+    copy(keySource, keyStart, keySize, this.#block, at)
+    copy(valueSource, 0, kept, this.#block, at + keySize)
+    this.#close(at, keySize, kept)
+  }
+
+  #addCut(stored: Buffer): void {
+    const key = wholeKey(stored)
+    if (this.#contains && !this.#contains(key)) {
+      this.#passOver()
+      return
+    }
+    const value = this.#keysOnly ? stored.subarray(0, 0) : wholeValue(stored)
+    const at = this.#reserve(key.length + value.length)
+    this.#block.set(key, at)
+    this.#block.set(value, at + key.length)
+    this.#close(at, key.length, value.length)
+  }
+
+  /** The page; `resume` is the stored key that the next one begins after, undefined when the range is exhausted. */
+  build(resume: Uint8Array | undefined): Page {
+    const next = resume === undefined ? undefined : { ...this.#range, resume }
+    return new BlockPage(this.#length, this.#takeBlock(), this.#takeBounds(), next)
+  }
+
+  #takeBlock(): Buffer {
+    if (this.#block !== scratchBlock) return this.#block
+    assert(scratchUser === this, 'Pages are built one after the other.')
+    const block = Buffer.allocUnsafe(this.#end)
+    scratchBlock.copy(block, 0, 0, this.#end)
+    return block
+  }
+
+  #takeBounds(): Uint32Array {
+    return this.#bounds === scratchBounds ? boundsPool.take(scratchBounds, 3 * this.#length) : this.#bounds
+  }
+
+  /** Rows that are looked at in vain count too, so that a page never takes long; it may then be short, or empty. */
+  #passOver(): void {
+    if (++this.#passedOver === 4 * PAGE_ROWS) this.#full = true
+  }
+
+  #reserve(size: number): number {
+    const needed = this.#end + size
+    if (needed > this.#block.length) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(needed, Math.min(this.#block.length * 4, this.#bytes + size)))
+      this.#block.copy(larger, 0, 0, this.#end)
+      this.#block = larger
+    }
+    if (3 * this.#length === this.#bounds.length) {
+      const larger = new Uint32Array(this.#bounds.length * 2)
+      larger.set(this.#bounds)
+      this.#bounds = larger
+    }
+    return this.#end
+  }
+
+  #close(at: number, keySize: number, valueSize: number): void {
+    const bound = 3 * this.#length
+    this.#bounds[bound] = at
+    this.#bounds[bound + 1] = at + keySize
+    this.#bounds[bound + 2] = at + keySize + valueSize
+    this.#end = at + keySize + valueSize
+    this.#length++
+    this.#full = this.#length === this.#rows || this.#end >= this.#bytes
+  }
+}
+
+/**
+ * Where every page begins. Most end there too and are copied out, to the bytes that they take: memory of its own for each
+ * page would cost more than what is in it. What needs more gets a block that grows.
+ */
+const scratchBlock = Buffer.allocUnsafeSlow(PAGE_BYTES + 32 * 1024)
+const scratchBounds = new Uint32Array(3 * 1024)
+let scratchUser: PageBuilder | undefined
+
+/** Cuts the bounds of small pages out of larger arrays, as buffers are cut out of theirs. */
+class BoundsPool {
+  static readonly #LENGTH = 4096
+  #array = new Uint32Array(BoundsPool.#LENGTH)
+  #end = 0
+
+  /** A copy of the first ones. */
+  take(source: Uint32Array, length: number): Uint32Array {
+    if (this.#end + length > this.#array.length) {
+      this.#array = new Uint32Array(BoundsPool.#LENGTH)
+      this.#end = 0
+    }
+    const copy = this.#array.subarray(this.#end, this.#end + length)
+    for (let i = 0; i < length; i++) copy[i] = source[i]!
+    this.#end += length
+    return copy
+  }
+}
+
+const boundsPool = new BoundsPool()
+
+/** Short runs are copied by hand: a call into the runtime costs more than the bytes do. */
+function copy(source: Uint8Array, start: number, size: number, target: Buffer, at: number): void {
+  if (size > 48) {
+    target.set(source.subarray(start, start + size), at)
+    return
+  }
+  for (let i = 0; i < size; i++) target[at + i] = source[start + i]!
+}
+
+/** Rows one after the other in a block, each with its key in front of its value. */
+export class BlockPage implements Page {
+  readonly length: number
+  readonly block: Buffer
+  readonly bounds: Uint32Array
+  readonly next: KeyRange | undefined
+
+  constructor(length: number, block: Buffer, bounds: Uint32Array, next: KeyRange | undefined) {
+    this.length = length
+    this.block = block
+    this.bounds = bounds
+    this.next = next
+  }
+
+  key(row: number): Buffer {
+    return this.block.subarray(this.bounds[3 * row], this.bounds[3 * row + 1])
+  }
+
+  value(row: number): Buffer {
+    return this.block.subarray(this.bounds[3 * row + 1], this.bounds[3 * row + 2])
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * What a design document says about its views. Views with the same map function and options share their rows: these
+ * have a number, and the reduce functions over them theirs. The signature tells all that decides the rows and
+ * reductions from all other such definitions, so design documents that agree in it share one index.
+ */
+import { hash } from 'node:crypto'
+import { badRequest } from '../../document/request-error.ts'
+import { type Collation, collationVersion } from '../../encoding/collation/collation-key.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
+import type { MapProgram } from '../../functions/functions.ts'
+
+export interface ViewDesign {
+  /** `_design/name` */
+  readonly id: string
+  /** 32 hexadecimal digits. */
+  readonly signature: string
+  readonly language: string
+  /** `views.lib` as JSON text. */
+  readonly library: string | undefined
+  /** Whether map functions see `_local_seq`. */
+  readonly localSequence: boolean
+  /** Whether design documents are mapped too. */
+  readonly includeDesign: boolean
+  /** The whole of `options`: some of its members are defaults of queries. */
+  readonly options: Readonly<Record<string, unknown>>
+  /** The distinct map functions; a function's place is the number of its rows. */
+  readonly maps: readonly MapDefinition[]
+  readonly views: ReadonlyMap<string, NamedView>
+}
+
+export interface MapDefinition {
+  readonly source: string
+  readonly collation: Collation
+  /** The distinct reduce functions over its rows, builtin ones too. */
+  readonly reduces: readonly string[]
+}
+
+export interface NamedView {
+  /** Its map function among `maps`. */
+  readonly number: number
+  /** Its reduce function among `reduces` of the map function; undefined for a view without one. */
+  readonly reduce: number | undefined
+}
+
+/** Takes a design document as it is stored. What is of the wrong type is passed over, as if it were not there. */
+export function parseViewDesign(id: string, text: string): ViewDesign {
+  const parsed: unknown = JSON.parse(text)
+  return viewDesign(id, isObject(parsed) ? parsed : {})
+}
+
+/** The same, for a document that is parsed and does not change any more: what is found out is kept with it. */
+export function viewDesign(id: string, document: Readonly<Record<string, unknown>>): ViewDesign {
+  const known = designs.get(document)
+  if (known?.id === id) return known
+  const design = read(id, document)
+  designs.set(document, design)
+  return design
+}
+
+const designs = new WeakMap<object, ViewDesign>()
+
+/** A view's number takes two bytes of every row; so many are beyond all reason already. */
+const MAPS_LIMIT = 10_000
+
+function read(id: string, document: Readonly<Record<string, unknown>>): ViewDesign {
+  const language = languageOf(document)
+  const options = isObject(document.options) ? document.options : {}
+  const entries = isObject(document.views) ? document.views : {}
+  const library = isObject(entries.lib) ? canonicalText(entries.lib) : undefined
+  const sources = sourcesOf(entries)
+  const { maps, views } = numbered(sources, options)
+  if (maps.length > MAPS_LIMIT) throw badRequest(`A design document has at most ${MAPS_LIMIT} different views.`)
+  return {
+    id,
+    signature: hash('md5', canonicalText({ language, options, library, sources })),
+    language,
+    library,
+    localSequence: options.local_seq === true,
+    includeDesign: options.include_design === true,
+    options,
+    maps,
+    views,
+  }
+}
+
+/** What the functions are called with. */
+export function mapProgram({ signature, language, library, maps }: ViewDesign): MapProgram {
+  return {
+    key: signature,
+    language,
+    library,
+    maps: maps.map(({ source, collation }) => ({ source, collation })),
+  }
+}
+
+/** Only those views of a design document that share the map function of one. It must be there. */
+export function partOf(design: ViewDesign, name: string): ViewDesign {
+  const number = design.views.get(name)?.number ?? 0
+  const known = parts.get(design) ?? []
+  parts.set(design, known)
+  known[number] ??= part(design, number)
+  return known[number]
+}
+
+/** All that it can be parted into. */
+export function partsOf(design: ViewDesign): ViewDesign[] {
+  return [...new Set([...design.views.keys()].map((name) => partOf(design, name)))]
+}
+
+/** By the number of the map function. */
+const parts = new WeakMap<ViewDesign, ViewDesign[]>()
+
+function part(design: ViewDesign, number: number): ViewDesign {
+  const views = [...design.views].filter(([, view]) => view.number === number)
+  return {
+    ...design,
+    signature: hash('md5', canonicalText([design.signature, number])),
+    maps: design.maps.slice(number, number + 1),
+    views: new Map(views.map(([name, { reduce }]) => [name, { number: 0, reduce }])),
+  }
+}
+
+/** Written with an index; one that was written with something else is built anew. */
+export const indexFormat = `1/${collationVersion}`
+
+function languageOf({ language = null }: Readonly<Record<string, unknown>>): string {
+  if (language === null) return 'javascript'
+  return typeof language === 'string' ? language : JSON.stringify(language)
+}
+
+interface ViewSource {
+  readonly name: string
+  readonly map: string
+  readonly reduce: string | undefined
+  readonly options: Readonly<Record<string, unknown>>
+}
+
+/** In the order of their names, so that equal signatures mean equal numbers. */
+function sourcesOf(entries: Readonly<Record<string, unknown>>): ViewSource[] {
+  const sources: ViewSource[] = []
+  for (const name of Object.keys(entries).sort()) {
+    const entry = entries[name]
+    if (!isObject(entry) || typeof entry.map !== 'string') continue
+    const reduce = typeof entry.reduce === 'string' ? entry.reduce : undefined
+    sources.push({ name, map: entry.map, reduce, options: isObject(entry.options) ? entry.options : {} })
+  }
+  return sources
+}
+
+function numbered(sources: readonly ViewSource[], designOptions: Readonly<Record<string, unknown>>) {
+  const maps: (MapDefinition & { readonly reduces: string[] })[] = []
+  const views = new Map<string, NamedView>()
+  const numbers = new Map<string, number>()
+  for (const { name, map, reduce, options } of sources) {
+    const identity = canonicalText([map, options])
+    const number = numbers.get(identity) ?? maps.length
+    numbers.set(identity, number)
+    maps[number] ??= { source: map, collation: collationOf(options, designOptions), reduces: [] }
+    const { reduces } = maps[number]
+    if (reduce !== undefined && !reduces.includes(reduce)) reduces.push(reduce)
+    views.set(name, { number, reduce: reduce === undefined ? undefined : reduces.indexOf(reduce) })
+  }
+  return { maps, views }
+}
+
+/** The view's own word counts before that of the design document. */
+function collationOf(
+  options: Readonly<Record<string, unknown>>,
+  designOptions: Readonly<Record<string, unknown>>,
+): Collation {
+  return (options.collation ?? designOptions.collation) === 'raw' ? 'raw' : 'unicode'
+}
+
+/** JSON text in which the members of objects are in the order of their names. */
+function canonicalText(value: unknown): string {
+  return JSON.stringify(value, (_, member: unknown) => {
+    if (!isObject(member)) return member
+    return Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
+  })
+}

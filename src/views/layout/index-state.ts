@@ -1,0 +1,73 @@
+/** The numbers of an index, committed together with the rows that they tell of, and what the index belongs to. */
+import { randomBytes } from 'node:crypto'
+import { SALT_BYTES } from '../../storage/rank-tree/rank-tree.ts'
+import type { Snapshot } from '../../storage/store.ts'
+import { indexFormat } from '../design/view-design.ts'
+import { STATE_KEY } from './index-layout.ts'
+
+export interface IndexState {
+  /** How rows are written; an index of another format is built anew. */
+  readonly format: string
+  /** Of the database. A database of the same name that came later has another one. */
+  readonly uuid: string
+  /** The sequences of the database that the index has reached. */
+  readonly updateSequence: number
+  readonly purgeSequence: number
+  /** Decides which rows are boundaries in the rank trees; in hexadecimal digits. */
+  readonly salt: string
+  /** By the number of the view's rows. */
+  readonly views: readonly ViewState[]
+}
+
+export interface ViewState {
+  /** The sequence at which the last update arrived that changed its rows. */
+  readonly lastChange: number
+  /** The purge sequence of the last purge that took rows of it; 0 when there was none. */
+  readonly lastPurge: number
+}
+
+/** What an index of a database begins with: nothing is indexed, and what was purged before is no matter. */
+export function newState(uuid: string, views: number, purgeSequence: number): IndexState {
+  return {
+    format: indexFormat,
+    uuid,
+    updateSequence: 0,
+    purgeSequence,
+    salt: randomBytes(SALT_BYTES).toString('hex'),
+    views: Array.from({ length: views }, () => ({ lastChange: 0, lastPurge: 0 })),
+  }
+}
+
+/** Undefined when the index was never built, or belongs to another database or another format. */
+export async function readState(snapshot: Snapshot, uuid: string): Promise<IndexState | undefined> {
+  const stored = await snapshot.get(STATE_KEY)
+  return stored && decodeState(stored, uuid)
+}
+
+/** Reads the state of one index again and again, and parses it when it has changed. */
+export class StateReader {
+  readonly #uuid: string
+  #stored: Buffer | undefined
+  #state: IndexState | undefined
+
+  constructor(uuid: string) {
+    this.#uuid = uuid
+  }
+
+  async read(snapshot: Snapshot): Promise<IndexState | undefined> {
+    const stored = await snapshot.get(STATE_KEY)
+    if (stored && this.#stored?.equals(stored)) return this.#state
+    this.#stored = stored
+    this.#state = stored && decodeState(stored, this.#uuid)
+    return this.#state
+  }
+}
+
+function decodeState(stored: Buffer, uuid: string): IndexState | undefined {
+  const state: IndexState = JSON.parse(stored.toString())
+  return state.format === indexFormat && state.uuid === uuid ? state : undefined
+}
+
+export function encodeState(state: IndexState): Buffer {
+  return Buffer.from(JSON.stringify(state))
+}

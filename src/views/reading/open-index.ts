@@ -1,0 +1,43 @@
+/** One published state of an index, to be read from: constant while it is held, however far the index goes on. */
+import type { Collation } from '../../encoding/collation/collation-key.ts'
+import type { RangePart, RankTree } from '../../storage/rank-tree/rank-tree.ts'
+import type { Snapshot } from '../../storage/store.ts'
+
+export interface OpenIndex extends Disposable {
+  readonly signature: string
+  /** The sequences of the database that it has reached. */
+  readonly updateSequence: number
+  readonly purgeSequence: number
+  /** Undefined where the design document has no such view. */
+  view(name: string): OpenView | undefined
+  /** From now on each read is of one state, and several may be of newer ones: for rows that a client takes slowly. */
+  letStatePass(): void
+  release(): void
+}
+
+/** One view in that state. Its rows lie as `index-layout.ts` says; those of a never-built index are simply none. */
+export interface OpenView {
+  /** Which rows of the store are its own: views with the same map function share them. */
+  readonly number: number
+  readonly collation: Collation
+  /** Undefined for a view without a reduce function. */
+  readonly reduce: ViewReduction | undefined
+  /** The sequence at which the last run arrived that changed its rows. */
+  readonly lastChange: number
+  /** The purge sequence of the last purge that took rows of it; 0 when there was none. */
+  readonly lastPurge: number
+  readonly snapshot: Snapshot
+  /** Counts of its rows; reductions too where it has any. */
+  readonly ranks: RankTree
+}
+
+/** The reduce function of a view, for what a query has to put together. */
+export interface ViewReduction {
+  /**
+   * The JSON text of what all parts of a range reduce to; one text a range, none of which is empty. All ranges go in
+   * one call.
+   */
+  combine(ranges: readonly (readonly RangePart[])[]): Promise<string[]>
+  /** Whether all rows of a range have exact sort keys: equal sort keys are then equal keys. */
+  isExact(range: readonly RangePart[]): boolean
+}

@@ -1,0 +1,147 @@
+/**
+ * Reads a database in batches of mapped documents, from a sequence on. The batch after the one that was asked for is read
+ * and mapped ahead, so that functions work while rows are written; the documents of the one after that are read meanwhile.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { DatabaseView } from '../../database/database-view.ts'
+import { RequestError } from '../../document/request-error.ts'
+import type { Functions } from '../../functions/functions.ts'
+import type { Run } from '../../runtime/queues/run.ts'
+import { mapProgram, type ViewDesign } from '../design/view-design.ts'
+import { type BatchLimits, type ChangedBatch, readChanged } from './changed-documents.ts'
+import { type MappedCall, mapDocuments } from './mapped-documents.ts'
+
+/** A database as indexes read it: everything, whoever asks. */
+export interface IndexSource {
+  readonly uuid: string
+  /** The state as of now; must be released. */
+  view(): DatabaseView
+}
+
+export interface MappedBatch {
+  readonly calls: readonly MappedCall[]
+  /** The sequence that is reached with these documents. */
+  readonly updateSequence: number
+  /** Of the state that they were read in. */
+  readonly purgeSequence: number
+  /** How many changes were read. */
+  readonly changes: number
+  /** Whether nothing was left to be read. */
+  readonly isLast: boolean
+}
+
+export interface BatchReaderOptions {
+  readonly source: IndexSource
+  readonly design: ViewDesign
+  readonly functions: Functions
+  readonly run: Run
+  readonly limits: BatchLimits
+}
+
+type ReadBatch = ChangedBatch & { readonly purgeSequence: number }
+
+/** Rows of a batch lie in memory together: documents that emit more than this come fewer at a time. */
+const EMITTED_BYTES = 64 * 1024 * 1024
+
+export class BatchReader {
+  readonly #options: BatchReaderOptions
+  #mostChanges: number
+  /** As many as the rows of the batches before let expect to fit. */
+  #changes: number
+  #ahead: { readonly since: number; readonly batch: Promise<MappedBatch> } | undefined
+  #documentsAhead: { readonly since: number; readonly read: Promise<ReadBatch> } | undefined
+
+  constructor(options: BatchReaderOptions) {
+    this.#options = options
+    this.#mostChanges = options.limits.changes
+    this.#changes = this.#mostChanges
+  }
+
+  /** What follows a sequence. Batches are wanted in their order. */
+  async next(since: number): Promise<MappedBatch> {
+    const ahead = this.#ahead?.since === since ? this.#ahead.batch : undefined
+    this.#ahead = undefined
+    const batch = await (ahead ?? this.#read(since))
+    if (!batch.isLast) this.#readAhead(batch.updateSequence)
+    return batch
+  }
+
+  /** From now on batches have so many changes at most. What was read ahead is forgotten. */
+  async shrink(changes: number): Promise<void> {
+    await this.stop()
+    this.#mostChanges = changes
+    this.#changes = changes
+  }
+
+  /** Resolves when nothing is under way any more. */
+  async stop(): Promise<void> {
+    await this.#ahead?.batch.catch(() => {})
+    this.#ahead = undefined
+    await this.#documentsAhead?.read.catch(() => {})
+    this.#documentsAhead = undefined
+  }
+
+  #readAhead(since: number): void {
+    const batch = this.#read(since)
+    // Heard of when its turn comes.
+    batch.catch(() => {})
+    this.#ahead = { since, batch }
+  }
+
+  /** Documents that are too much for a process are tried again in smaller batches, in the end one by one. */
+  async #read(since: number): Promise<MappedBatch> {
+    const { design, functions, run } = this.#options
+    for (;;) {
+      run.signal?.throwIfAborted()
+      const { documents, ...batch } = await this.#documentsFrom(since)
+      try {
+        const mapping = mapDocuments(functions, mapProgram(design), documents, run)
+        if (!batch.isLast) this.#readDocumentsAhead(batch.updateSequence)
+        const calls = await mapping
+        this.#adapt(batch.changes, calls)
+        return { ...batch, calls }
+      } catch (error) {
+        if (!isEndOfProcess(error) || batch.changes <= 1) throw error
+        this.#changes = Math.ceil(batch.changes / 8)
+      }
+    }
+  }
+
+  async #documentsFrom(since: number): Promise<ReadBatch> {
+    const ahead = this.#documentsAhead
+    this.#documentsAhead = undefined
+    const read = await ahead?.read
+    // Batches may have become smaller since it was read.
+    return read && ahead?.since === since && read.changes <= this.#changes ? read : this.#readChanged(since)
+  }
+
+  #readDocumentsAhead(since: number): void {
+    // What is to be mapped is sent first.
+    const read = nextTurn().then(() => this.#readChanged(since))
+    // Heard of when its turn comes.
+    read.catch(() => {})
+    this.#documentsAhead = { since, read }
+  }
+
+  /** The state is let go before the functions take their time. */
+  async #readChanged(since: number): Promise<ReadBatch> {
+    const { source, design, limits } = this.#options
+    using view = source.view()
+    const [batch, { purgeSequence }] = await Promise.all([
+      readChanged(view, since, design, { ...limits, changes: this.#changes }),
+      view.state(),
+    ])
+    return { ...batch, purgeSequence }
+  }
+
+  #adapt(changes: number, calls: readonly MappedCall[]): void {
+    const emitted = calls.reduce((bytes, { batch }) => bytes + batch.block.length, 0)
+    const fitting = emitted > EMITTED_BYTES ? Math.floor((changes * EMITTED_BYTES) / emitted) : 2 * this.#changes
+    this.#changes = Math.max(1, Math.min(fitting, this.#mostChanges))
+  }
+}
+
+/** It took too much memory, or broke: what one document alone would have done to it is told when it comes alone. */
+function isEndOfProcess(error: unknown): boolean {
+  return error instanceof RequestError && error.error === 'os_process_error' && error.reason.startsWith('{exit_status')
+}

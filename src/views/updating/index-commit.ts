@@ -1,0 +1,85 @@
+/** One commit of an index: rows, the nodes of their rank trees and the numbers of the index move together, or not at all. */
+import assert from 'node:assert/strict'
+import type { Put } from '../../storage/rows/row.ts'
+import { COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'
+import { ROW_PREFIX_BYTES, STATE_KEY } from '../layout/index-layout.ts'
+import { encodeState, type IndexState, type ViewState } from '../layout/index-state.ts'
+import type { ViewTree } from '../layout/view-trees.ts'
+import type { MappedDocument } from './mapped-documents.ts'
+import { planRows, type RowChange } from './row-changes.ts'
+
+/** What a commit brings the index to. */
+export interface Reached {
+  readonly updateSequence: number
+  readonly purgeSequence: number
+  /** Set where documents are gone rather than changed: the purge that they went with. */
+  readonly purge?: number
+}
+
+/** So many rows change in one commit that it would be refused. */
+export class TooManyRowsError extends Error {
+  override readonly name = 'TooManyRowsError'
+
+  constructor() {
+    super('Too many rows of an index change in one commit.')
+  }
+}
+
+/** Resolves to the state that was committed. The snapshot is the state that the documents are held against. */
+export async function commitDocuments(
+  store: Store,
+  snapshot: Snapshot,
+  state: IndexState,
+  trees: readonly ViewTree[],
+  mapped: readonly MappedDocument[],
+  reached: Reached,
+): Promise<IndexState> {
+  const { rows, documentPuts, documentDeletes } = await planRows(snapshot, mapped)
+  const puts: Put[] = [...documentPuts]
+  const deletes: Buffer[] = [...documentDeletes]
+  if (puts.length + deletes.length + rows.length > ROWS_LIMIT) throw new TooManyRowsError()
+  const views = [...state.views]
+  for (const [view, changes] of byView(rows)) {
+    const tree = trees[view]
+    assert(tree, 'A row belongs to no view.')
+    views[view] = changedView(views[view], reached)
+    for (const { key, value } of changes) {
+      if (value) puts.push([key, value])
+      else deletes.push(key)
+    }
+    const nodes = await tree.ranks.planChanges(snapshot, changes.map(rankChange))
+    for (const put of nodes.puts) puts.push(put)
+    for (const key of nodes.deletes) deletes.push(key)
+  }
+  const { updateSequence, purgeSequence } = reached
+  const next: IndexState = { ...state, updateSequence, purgeSequence, views }
+  puts.push([STATE_KEY, encodeState(next)])
+  if (puts.length + deletes.length > COMMIT_OPERATIONS_LIMIT) throw new TooManyRowsError()
+  const { outcome } = await store.commit({ puts, deletes, expected: await snapshot.version() })
+  assert(outcome === 'committed', 'An index has one writer.')
+  return next
+}
+
+/** Leaves room for the nodes of the trees: most rows share theirs with others. */
+const ROWS_LIMIT = COMMIT_OPERATIONS_LIMIT / 3
+
+function changedView(before: ViewState | undefined, { updateSequence, purge }: Reached): ViewState {
+  const { lastChange = 0, lastPurge = 0 } = before ?? {}
+  return purge === undefined ? { lastChange: updateSequence, lastPurge } : { lastChange, lastPurge: purge }
+}
+
+/** The changes of each view in the order of their keys. */
+function byView(rows: readonly RowChange[]): Map<number, RowChange[]> {
+  const views = Map.groupBy(rows, ({ view }) => view)
+  for (const changes of views.values()) changes.sort((a, b) => Buffer.compare(a.key, b.key))
+  return views
+}
+
+function rankChange({ key, existed, value }: RowChange) {
+  return {
+    key: key.subarray(ROW_PREFIX_BYTES),
+    before: existed ? 1 : undefined,
+    after: value ? 1 : undefined,
+    ...(value && { value }),
+  }
+}

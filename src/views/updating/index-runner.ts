@@ -1,0 +1,75 @@
+/** Where the work of indexes is done: in this process, or in others that reach the same stores. */
+import type { Database } from '../../database/database.ts'
+import type { Functions } from '../../functions/functions.ts'
+import type { Store } from '../../storage/store.ts'
+import { memoryRuns, type SortedRuns } from '../building/sorted-runs.ts'
+import type { ViewDesign } from '../design/view-design.ts'
+import { updateIndex } from './index-update.ts'
+import type { UpdateProgress } from './update-request.ts'
+
+export interface IndexRunner {
+  /** Brings the index to the state that the database has now. */
+  update(index: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void>
+  /** An index of this design may be wanted soon: what takes long to begin may begin now. */
+  prepare(design: ViewDesign): void
+  /** Writes the store of the index anew, without its garbage; `onProgress` hears the share that is done. */
+  compact(index: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void>
+  /** Settings of user functions are others now. */
+  settingsChanged(): void
+  close(): Promise<void>
+}
+
+/** One index and what it is made of. */
+export interface IndexPlace {
+  readonly database: Database
+  readonly store: Store
+  readonly design: ViewDesign
+}
+
+/** How first builds sort. */
+export interface Sorting {
+  /** How many bytes of rows at a time. */
+  sortBytes(): number
+  /** Where the sorted runs of an index are kept, told by its store. */
+  runsOf(store: string): SortedRuns
+}
+
+const IN_MEMORY: Sorting = { sortBytes: () => 64 * 1024 * 1024, runsOf: () => memoryRuns }
+
+/** Does everything in the process in which it is called. */
+export class LocalRunner implements IndexRunner {
+  readonly #functions: Functions
+  readonly #sorting: Sorting
+
+  constructor(functions: Functions, sorting: Sorting = IN_MEMORY) {
+    this.#functions = functions
+    this.#sorting = sorting
+  }
+
+  update(
+    { database, store, design }: IndexPlace,
+    signal: AbortSignal,
+    onProgress: (progress: UpdateProgress) => void,
+  ): Promise<void> {
+    return updateIndex({
+      source: { uuid: database.uuid, view: () => database.view() },
+      store,
+      runs: this.#sorting.runsOf(store.name),
+      sortBytes: this.#sorting.sortBytes(),
+      design,
+      functions: this.#functions,
+      run: { owner: database.name, signal },
+      onProgress,
+    })
+  }
+
+  compact({ store }: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {
+    return store.compact({ signal, onProgress })
+  }
+
+  prepare(): void {}
+
+  settingsChanged(): void {}
+
+  async close(): Promise<void> {}
+}

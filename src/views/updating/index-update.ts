@@ -1,0 +1,194 @@
+/**
+ * Brings an index to the state of its database: reads what changed, maps it, commits rows, reductions and progress
+ * together. Every commit is a state that can be read; a crash resumes after the last one. Knows of no thread and no
+ * engine.
+ */
+
+import type { DatabaseState } from '../../database/layout/database-state.ts'
+import { purgeKey } from '../../database/layout/keys.ts'
+import type { Store } from '../../storage/store.ts'
+import { buildIndex } from '../building/first-build.ts'
+import { type IndexState, newState, readState } from '../layout/index-state.ts'
+import { type ViewTree, viewTrees } from '../layout/view-trees.ts'
+import { BatchReader, type MappedBatch } from './batch-reader.ts'
+import { commitDocuments, type Reached, TooManyRowsError } from './index-commit.ts'
+import { documentsOf, type MappedDocument } from './mapped-documents.ts'
+import type { UpdateRequest } from './update-request.ts'
+
+/** Changes of one commit, unless a request says how many. */
+const BATCH_CHANGES = 1000
+const BATCH_BYTES = 8 * 1024 * 1024
+
+/** Purged documents whose rows go in one commit. */
+const PURGED_A_COMMIT = 1000
+
+/** So many may take a while: who watches hears at once how many there are. */
+const CHANGES_WORTH_TELLING = 100
+
+/** Resolves when the index has reached what the database had come to at the call. */
+export async function updateIndex(request: UpdateRequest): Promise<void> {
+  const update = new IndexUpdate(request)
+  try {
+    await update.run()
+  } finally {
+    await update.stop()
+  }
+}
+
+class IndexUpdate {
+  readonly #request: UpdateRequest
+  readonly #reader: BatchReader
+  readonly #commitChanges: number
+  #target = 0
+  #changesDone = 0
+  #totalChanges = 0
+  #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
+
+  constructor(request: UpdateRequest) {
+    this.#request = request
+    this.#commitChanges = request.commitChanges ?? BATCH_CHANGES
+    const limits = { changes: this.#commitChanges, bytes: BATCH_BYTES }
+    this.#reader = new BatchReader({ ...request, limits })
+  }
+
+  async run(): Promise<void> {
+    const database = await this.#databaseState()
+    this.#target = database.updateSequence
+    let state = await this.#usableState(database)
+    const since = state?.updateSequence ?? 0
+    this.#totalChanges = Math.min(this.#target - since, database.documentCount + database.deletedCount)
+    if (this.#totalChanges >= CHANGES_WORTH_TELLING) this.#tell(state ?? NOTHING_REACHED)
+    while (!state || state.updateSequence < this.#target) {
+      state = state ? await this.#advance(state) : await this.#build()
+      if (state) this.#tell(state)
+    }
+  }
+
+  stop(): Promise<void> {
+    return this.#reader.stop()
+  }
+
+  async #databaseState(): Promise<DatabaseState> {
+    using view = this.#request.source.view()
+    return await view.state()
+  }
+
+  /** Undefined when the index must be built from the beginning. */
+  async #usableState(database: DatabaseState): Promise<IndexState | undefined> {
+    const { store, source } = this.#request
+    using snapshot = store.snapshot()
+    const state = await readState(snapshot, source.uuid)
+    return state && state.updateSequence <= database.updateSequence && isNear(state, database) ? state : undefined
+  }
+
+  /** One commit further; undefined when that is not possible and the index must be built anew. */
+  async #advance(state: IndexState): Promise<IndexState | undefined> {
+    const batch = await this.#reader.next(state.updateSequence)
+    if (!isNear(state, batch)) return undefined
+    const current = state.purgeSequence === batch.purgeSequence ? state : await this.#removePurged(state)
+    return current && this.#commitBatch(current, batch)
+  }
+
+  /** What is too much for one commit is read again in smaller batches; undefined where one document is too much. */
+  async #commitBatch(state: IndexState, batch: MappedBatch): Promise<IndexState | undefined> {
+    try {
+      const committed = await this.#commit(state, batch.calls.flatMap(documentsOf), batch)
+      this.#changesDone += batch.changes
+      return committed
+    } catch (error) {
+      if (!(error instanceof TooManyRowsError)) throw error
+      if (batch.changes === 1) return undefined
+      await this.#reader.shrink(Math.ceil(batch.changes / 8))
+      return state
+    }
+  }
+
+  /**
+   * Takes the rows of purged documents, in as many commits as they need: the index has followed the purge with the last
+   * of them. Undefined where one document is too much for a commit.
+   */
+  async #removePurged(state: IndexState): Promise<IndexState | undefined> {
+    const purge = state.purgeSequence + 1
+    const documents = await this.#purgedDocuments(purge)
+    let current = state
+    let portion = PURGED_A_COMMIT
+    let done = 0
+    do {
+      this.#request.run.signal?.throwIfAborted()
+      const some = documents.slice(done, done + portion)
+      const isLast = done + portion >= documents.length
+      const { updateSequence } = state
+      const purgeSequence = isLast ? purge : state.purgeSequence
+      try {
+        current = await this.#commit(current, some, { updateSequence, purgeSequence, purge })
+        done += portion
+      } catch (error) {
+        if (!(error instanceof TooManyRowsError)) throw error
+        if (some.length <= 1) return undefined
+        portion = Math.ceil(portion / 8)
+      }
+    } while (done < documents.length)
+    return current
+  }
+
+  /** Those that are gone altogether: of which something is left come again among the changes. */
+  async #purgedDocuments(purge: number): Promise<MappedDocument[]> {
+    using view = this.#request.source.view()
+    const stored = await view.snapshot.get(purgeKey(purge))
+    const purged: Record<string, unknown> = stored ? JSON.parse(stored.toString()) : {}
+    const records = await view.records(Object.keys(purged))
+    return records.filter(({ record }) => !record).map(({ id }) => withoutRows(id))
+  }
+
+  /** From nothing. What fits into one batch needs no more than a commit, where there is nothing in its way. */
+  async #build(): Promise<IndexState | undefined> {
+    const { source, store, design } = this.#request
+    this.#changesDone = 0
+    if (this.#totalChanges <= BATCH_CHANGES && (await isBlank(store))) {
+      const batch = await this.#reader.next(0)
+      const state = newState(source.uuid, design.maps.length, batch.purgeSequence)
+      const committed = await this.#commitBatch(state, batch)
+      if (committed !== state && committed) return committed
+    }
+    await this.#reader.stop()
+    const onRead = (changes: number) => {
+      this.#changesDone += changes
+      this.#tell(NOTHING_REACHED)
+    }
+    return buildIndex(this.#request, { target: this.#target, onRead })
+  }
+
+  async #commit(state: IndexState, documents: readonly MappedDocument[], reached: Reached): Promise<IndexState> {
+    const { store } = this.#request
+    using snapshot = store.snapshot()
+    return await commitDocuments(store, snapshot, state, this.#treesOf(state), documents, reached)
+  }
+
+  #treesOf({ salt }: IndexState): readonly ViewTree[] {
+    const { design, functions, run } = this.#request
+    if (this.#trees?.salt !== salt) this.#trees = { salt, trees: viewTrees(design, salt, functions, run) }
+    return this.#trees.trees
+  }
+
+  #tell({ updateSequence, purgeSequence }: Pick<IndexState, 'updateSequence' | 'purgeSequence'>): void {
+    const changesDone = Math.min(this.#changesDone, this.#totalChanges)
+    this.#request.onProgress({ updateSequence, purgeSequence, changesDone, totalChanges: this.#totalChanges })
+  }
+}
+
+const NOTHING_REACHED = { updateSequence: 0, purgeSequence: 0 }
+
+async function isBlank(store: Store): Promise<boolean> {
+  using snapshot = store.snapshot()
+  return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
+}
+
+/** Of a purge that the index has not followed yet it can be told which rows go; of several it is built anew. */
+function isNear(state: IndexState, { purgeSequence }: { readonly purgeSequence: number }): boolean {
+  const purges = purgeSequence - state.purgeSequence
+  return purges === 0 || purges === 1
+}
+
+function withoutRows(id: string): MappedDocument {
+  return { document: { id: Buffer.from(id), quotedId: Buffer.from(JSON.stringify(id)), text: undefined }, rows: [] }
+}

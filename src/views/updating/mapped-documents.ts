@@ -1,0 +1,173 @@
+/**
+ * Documents and the rows that their map functions emit. Many documents go in one call, several calls are under way at
+ * once, and the results come in the order of the documents.
+ */
+import { availableParallelism } from 'node:os'
+import { CollationEncoder } from '../../encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch } from '../../functions/functions.ts'
+import type { Run } from '../../runtime/queues/run.ts'
+import type { RowPlace, RowText } from '../layout/index-layout.ts'
+import type { ChangedDocument } from './changed-document.ts'
+
+/** What one call came to: the documents it was made for, and all their rows. */
+export interface MappedCall {
+  readonly documents: readonly ChangedDocument[]
+  /** Documents are numbered in it by their place among those that have a text. */
+  readonly batch: MappedBatch
+}
+
+export interface MappedDocument {
+  readonly document: ChangedDocument
+  /** In no order. */
+  readonly rows: readonly EmittedRow[]
+}
+
+/** Sort key, key and value of it lie side by side. */
+export type EmittedRow = RowPlace & RowText
+
+const CALL_DOCUMENTS = 250
+const CALL_BYTES = 512 * 1024
+
+/** Calls of one index under way at once, each in a process of its own. One thread hardly feeds more of them. */
+const CALLS_AT_ONCE = Math.min(4, Math.max(2, availableParallelism()))
+
+export async function mapDocuments(
+  functions: Functions,
+  program: MapProgram,
+  documents: readonly ChangedDocument[],
+  run: Run,
+): Promise<MappedCall[]> {
+  const mapped: MappedCall[] = []
+  const pending: Promise<MappedCall>[] = []
+  try {
+    for (const call of calls(documents)) {
+      if (pending.length === CALLS_AT_ONCE) mapped.push(await pending.shift()!)
+      const promise = mapCall(functions, program, call, run)
+      // Awaited in its turn; until then a failure must not count as one that nobody hears of.
+      promise.catch(() => {})
+      pending.push(promise)
+    }
+    while (pending.length > 0) mapped.push(await pending.shift()!)
+  } catch (error) {
+    await Promise.allSettled(pending)
+    throw error
+  }
+  return mapped
+}
+
+/** The rows of each document. */
+export function documentsOf({ documents, batch }: MappedCall): MappedDocument[] {
+  let text = 0
+  let row = 0
+  return documents.map((document) => {
+    if (!document.text) return { document, rows: NO_ROWS }
+    const first = row
+    row = endOfDocument(batch, first, text++)
+    return { document, rows: rowsBetween(batch, first, row) }
+  })
+}
+
+/** The row with which those of a document end, which begin with this one. */
+export function endOfDocument({ rows, fields }: MappedBatch, first: number, document: number): number {
+  let row = first
+  while (row < rows && fields[row * MAPPED_FIELDS] === document) row++
+  return row
+}
+
+/** Rows of one document. */
+export function rowsBetween(batch: MappedBatch, first: number, end: number): readonly EmittedRow[] {
+  const rows: EmittedRow[] = []
+  for (let row = first; row < end; row++) rows.push(rowAt(batch, row))
+  // Two rows are what most documents have.
+  if (rows.length < 2 || (rows.length === 2 && !isSamePlace(rows[0]!, rows[1]!))) return rows
+  return numbered(rows)
+}
+
+function* calls(documents: readonly ChangedDocument[]): Generator<ChangedDocument[]> {
+  let call: ChangedDocument[] = []
+  let bytes = 0
+  for (const document of documents) {
+    call.push(document)
+    bytes += document.text?.length ?? 0
+    if (call.length < CALL_DOCUMENTS && bytes < CALL_BYTES) continue
+    yield call
+    call = []
+    bytes = 0
+  }
+  if (call.length > 0) yield call
+}
+
+async function mapCall(
+  functions: Functions,
+  program: MapProgram,
+  documents: readonly ChangedDocument[],
+  run: Run,
+): Promise<MappedCall> {
+  const texts: Buffer[] = []
+  for (const { text } of documents) if (text) texts.push(text)
+  return { documents, batch: texts.length > 0 ? await functions.map(program, texts, run) : NOTHING }
+}
+
+const NO_ROWS: readonly EmittedRow[] = []
+const NOTHING: MappedBatch = { rows: 0, block: Buffer.alloc(0), fields: new Uint32Array(0) }
+
+function rowAt({ block, fields }: MappedBatch, row: number): EmittedRow {
+  const at = row * MAPPED_FIELDS
+  return {
+    view: fields[at + 1]!,
+    number: 0,
+    block,
+    sortKeyAt: fields[at + 3]!,
+    keyAt: fields[at + 4]!,
+    valueAt: fields[at + 5]!,
+    end: fields[at + 6]!,
+    exact: fields[at + 2] === 1,
+  }
+}
+
+/** Numbers the rows of one document that share view and sort key. */
+function numbered(rows: readonly EmittedRow[]): readonly EmittedRow[] {
+  const sorted = rows.toSorted(comparePlaces)
+  if (!sorted.some((row, i) => i > 0 && comparePlaces(row, sorted[i - 1]!) === 0)) return rows
+  const result: EmittedRow[] = []
+  for (let first = 0, end: number; first < sorted.length; first = end) {
+    end = first + 1
+    while (end < sorted.length && comparePlaces(sorted[end]!, sorted[first]!) === 0) end++
+    const group = sorted.slice(first, end)
+    for (const [number, row] of (group.length > 1 ? inRawOrder(group) : group).entries()) {
+      result.push({ ...row, number })
+    }
+  }
+  return result
+}
+
+/** By hand: most differ in their length or in one of their first bytes. */
+function isSamePlace(a: EmittedRow, b: EmittedRow): boolean {
+  const size = a.keyAt - a.sortKeyAt
+  if (a.view !== b.view || b.keyAt - b.sortKeyAt !== size) return false
+  for (let i = 0; i < size; i++) if (a.block[a.sortKeyAt + i] !== b.block[b.sortKeyAt + i]) return false
+  return true
+}
+
+function comparePlaces(a: EmittedRow, b: EmittedRow): number {
+  return a.view - b.view || a.block.compare(b.block, b.sortKeyAt, b.keyAt, a.sortKeyAt, a.keyAt)
+}
+
+const rawEncoder = new CollationEncoder('raw')
+
+function inRawOrder(rows: readonly EmittedRow[]): EmittedRow[] {
+  const keyed = rows.map((row) => ({ row, rank: rawRank(row.block.subarray(row.valueAt, row.end)) }))
+  return keyed.sort((a, b) => Buffer.compare(a.rank, b.rank)).map(({ row }) => row)
+}
+
+function rawRank(text: Buffer): Buffer {
+  try {
+    const value: JsonValue = JSON.parse(text.toString())
+    return rawEncoder.encode(value)
+  } catch (error) {
+    // Nested too deeply for a key: any order will do, as long as it is always the same.
+    if (error instanceof RangeError) return text
+    throw error
+  }
+}

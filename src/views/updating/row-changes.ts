@@ -1,0 +1,78 @@
+/**
+ * What a batch of documents does to the rows of an index: held against the rows that the documents made before, only what
+ * differs is written. Documents come in the order of their changes; of one that comes twice the last word counts.
+ */
+
+import type { Put } from '../../storage/rows/row.ts'
+import type { Snapshot } from '../../storage/store.ts'
+import { decodeDocumentRows, encodeDocumentRows } from '../layout/document-rows.ts'
+import { documentKey, encodeRowText, escapeId, rowKeyOf } from '../layout/index-layout.ts'
+import type { MappedDocument } from './mapped-documents.ts'
+
+export interface RowChange {
+  readonly view: number
+  /** With its prefix. */
+  readonly key: Buffer
+  readonly existed: boolean
+  /** What is stored from now on; undefined when the row goes. */
+  readonly value: Buffer | undefined
+}
+
+export interface PlannedRows {
+  /** In no order. */
+  readonly rows: readonly RowChange[]
+  /** Which rows each document made. */
+  readonly documentPuts: readonly Put[]
+  readonly documentDeletes: readonly Buffer[]
+}
+
+export async function planRows(snapshot: Snapshot, mapped: readonly MappedDocument[]): Promise<PlannedRows> {
+  const documents = lastOfEach(mapped)
+  const keys = documents.map(({ document }) => documentKey(document.id))
+  const stored = await snapshot.getMany(keys)
+  const rows: RowChange[] = []
+  const kept: RowChange[] = []
+  const documentPuts: Put[] = []
+  const documentDeletes: Buffer[] = []
+  for (const [i, document] of documents.entries()) {
+    const before = stored[i]
+    const after = encodeDocumentRows(document.rows)
+    compareRows(document, before, rows, kept)
+    if (document.rows.length === 0) {
+      if (before) documentDeletes.push(keys[i]!)
+    } else if (!before?.equals(after)) documentPuts.push([keys[i]!, after])
+  }
+  const old = await snapshot.getMany(kept.map(({ key }) => key))
+  for (const [i, change] of kept.entries()) if (!change.value?.equals(old[i] ?? NOTHING)) rows.push(change)
+  return { rows, documentPuts, documentDeletes }
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/** Adds the rows that come and go to one list, and those whose values must be compared to another. */
+function compareRows(
+  { document, rows: emitted }: MappedDocument,
+  stored: Buffer | undefined,
+  changed: RowChange[],
+  kept: RowChange[],
+): void {
+  const id = escapeId(document.id)
+  const old = new Map<string, RowChange>()
+  for (const place of stored ? decodeDocumentRows(stored) : []) {
+    const key = rowKeyOf(place, id)
+    old.set(key.toString('latin1'), { view: place.view, key, existed: true, value: undefined })
+  }
+  for (const row of emitted) {
+    const key = rowKeyOf(row, id)
+    const existed = old.delete(key.toString('latin1'))
+    const list = existed ? kept : changed
+    list.push({ view: row.view, key, existed, value: encodeRowText(document.quotedId, row) })
+  }
+  for (const gone of old.values()) changed.push(gone)
+}
+
+function lastOfEach(mapped: readonly MappedDocument[]): MappedDocument[] {
+  const last = new Map<string, MappedDocument>()
+  for (const each of mapped) last.set(each.document.id.toString('latin1'), each)
+  return [...last.values()]
+}

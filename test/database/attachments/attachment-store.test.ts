@@ -1,0 +1,95 @@
+import { describe, expect, it, vi } from 'vitest'
+import { CHUNK_BYTES } from '../../../src/database/attachments/attachment-chunks.ts'
+import { ATTACHMENT_PREFIX, afterPrefix } from '../../../src/database/layout/keys.ts'
+import { CommitFailedError } from '../../../src/storage/storage-error.ts'
+import type { Store } from '../../../src/storage/store.ts'
+import { memoryDatabase, put, written } from '../test-database.ts'
+
+/** So many chunks do not fit into the memory of one upload. */
+const MANY = 40
+
+async function storedChunks(store: Store): Promise<number> {
+  using snapshot = store.snapshot()
+  const range = { from: ATTACHMENT_PREFIX, to: afterPrefix(ATTACHMENT_PREFIX) }
+  return (await snapshot.page(range, { rows: 1000, keysOnly: true })).length
+}
+
+/** As many chunks of bytes, in pieces of another size, and then an end that may be a bad one. */
+async function* content(chunks: number, end: () => Promise<void> = async () => {}): AsyncGenerator<Buffer> {
+  for (let left = chunks * CHUNK_BYTES; left > 0; left -= 100_000) yield Buffer.alloc(Math.min(left, 100_000), 'x')
+  await end()
+}
+
+describe('the bytes of attachments', () => {
+  it('of an upload that breaks off are removed without compaction', async () => {
+    const { database, store } = await memoryDatabase()
+    let storedBefore = 0
+    const broken = content(MANY, async () => {
+      await expect.poll(() => storedChunks(store)).toBeGreaterThan(0)
+      storedBefore = await storedChunks(store)
+      throw new Error('gone')
+    })
+    await expect(database.attachments.stage(broken)).rejects.toThrow('gone')
+    expect(storedBefore).toBeGreaterThan(0)
+    await expect.poll(() => storedChunks(store)).toBe(0)
+  })
+
+  it('of an upload under way survive a compaction, and are there when its document is written', async () => {
+    const { database, store } = await memoryDatabase()
+    const gate = Promise.withResolvers<void>()
+    const fed = Promise.withResolvers<void>()
+    const end = () => {
+      fed.resolve()
+      return gate.promise
+    }
+    const staging = database.attachments.stage(content(MANY, end))
+    await fed.promise
+    await expect.poll(() => storedChunks(store)).toBeGreaterThan(0)
+    database.compact()
+    await database.compacted()
+    expect(await storedChunks(store)).toBeGreaterThan(0)
+    gate.resolve()
+    const { content: stored, puts, release } = await staging
+    const attachment = { ...stored, name: 'a', contentType: 'application/octet-stream', revpos: undefined, puts }
+    await written(database.write([{ ...put('document', {}), attachments: [attachment] }]))
+    release()
+    database.compact()
+    await database.compacted()
+    let length = 0
+    for await (const piece of database.attachments.read(stored)) length += piece.length
+    expect(length).toBe(MANY * CHUNK_BYTES)
+  })
+
+  it('can be stored again after a failure to read the store', async () => {
+    const { database, store } = await memoryDatabase()
+    const failing = vi.spyOn(store, 'snapshot').mockImplementation(() => {
+      throw new CommitFailedError('The disk has no room to open a store.')
+    })
+    const first = [database.attachments.stage(content(1)), database.attachments.stage(content(1))]
+    for (const staging of first) await expect(staging).rejects.toThrow('no room')
+    failing.mockRestore()
+    const staged = await Promise.all([database.attachments.stage(content(1)), database.attachments.stage(content(1))])
+    expect(staged.map(({ content: { number } }) => number)).toEqual([1, 2])
+  })
+
+  it('do not move the version that writers of documents count on', async () => {
+    const { database, store } = await memoryDatabase()
+    using before = store.snapshot()
+    await database.attachments.stage(content(8))
+    using after = store.snapshot()
+    expect(await after.version()).toBe(await before.version())
+  })
+
+  it('are stored whole up to the last byte, whatever their size', async () => {
+    const { database } = await memoryDatabase()
+    for (const size of [0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1]) {
+      async function* bytes() {
+        if (size > 0) yield Buffer.alloc(size, 'x')
+      }
+      const { content: stored, puts } = await database.attachments.stage(bytes())
+      expect(stored).toMatchObject({ length: size, storedLength: size })
+      expect(puts.reduce((sum, [, value]) => sum + value.length, 0)).toBe(size)
+      expect(puts.length).toBe(Math.max(1, Math.ceil(size / CHUNK_BYTES)))
+    }
+  })
+})

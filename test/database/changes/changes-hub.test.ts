@@ -1,0 +1,92 @@
+import { describe, expect, it, vi } from 'vitest'
+import type { ChangeBlock } from '../../../src/database/changes/changes.ts'
+import { ChangesHub, type ReadingPlace } from '../../../src/database/changes/changes-hub.ts'
+
+const BLOCK: ChangeBlock = { rows: 1, text: Buffer.from('1'), looked: 1, shown: 1, isEnd: true }
+const X: ReadingPlace = { sharedAs: 'x', cursor: 0, left: 10 }
+const Y: ReadingPlace = { sharedAs: 'y', cursor: 0, left: 10 }
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+describe('the hub of changes', () => {
+  it('tells all listeners, and those no more that left', async () => {
+    const hub = new ChangesHub()
+    const heard: string[] = []
+    const leave = hub.listen(() => heard.push('a'))
+    hub.listen(() => heard.push('b'))
+    hub.updated(1)
+    leave()
+    hub.updated(2)
+    expect([heard, hub.updateSequence]).toEqual([['a', 'b', 'b'], 2])
+  })
+
+  it('lets others have their turn while it tells many, and nobody misses the last update', async () => {
+    const hub = new ChangesHub()
+    const lastHeard = new Array<number>(1_000).fill(0)
+    for (const i of lastHeard.keys()) hub.listen(() => (lastHeard[i] = hub.updateSequence))
+    hub.updated(1)
+    expect(lastHeard.filter((sequence) => sequence === 1).length).toBeLessThan(1_000)
+    hub.updated(2)
+    await vi.waitUntil(() => lastHeard.every((sequence) => sequence === 2))
+  })
+
+  it('tells a crowd of many updates in few rounds', async () => {
+    const hub = new ChangesHub()
+    let told = 0
+    let lastHeard = 0
+    for (let i = 0; i < 999; i++) hub.listen(() => told++)
+    hub.listen(() => (lastHeard = hub.updateSequence))
+    for (let sequence = 1; sequence <= 100; sequence++) {
+      hub.updated(sequence)
+      await turn()
+    }
+    await vi.waitUntil(() => lastHeard === 100)
+    // Each update takes one turn, each round sixteen of them and a rest.
+    expect(told).toBeLessThanOrEqual(10 * 999)
+  })
+
+  it('has at hand what was read in this round, for who stands at the same place and wants more than that', async () => {
+    const hub = new ChangesHub()
+    const found: (ChangeBlock | undefined)[] = []
+    hub.listen(() => hub.shared(X, async () => BLOCK))
+    for (let i = 0; i < 64; i++) hub.listen(() => {})
+    hub.listen(() => found.push(hub.atHand(X), hub.atHand(Y), hub.atHand({ ...X, cursor: 1 })))
+    hub.listen(() => found.push(hub.atHand({ ...X, left: 2 }), hub.atHand({ ...X, left: 1 })))
+    hub.updated(1)
+    await vi.waitUntil(() => found.length === 5)
+    expect(found).toEqual([BLOCK, undefined, undefined, BLOCK, undefined])
+    await vi.waitUntil(() => hub.atHand(X) === undefined)
+  })
+
+  it('has nothing at hand that was not read to the end', async () => {
+    const hub = new ChangesHub()
+    let isFound: boolean | undefined
+    hub.listen(() => hub.shared(X, async () => ({ ...BLOCK, isEnd: false })))
+    for (let i = 0; i < 64; i++) hub.listen(() => {})
+    hub.listen(() => (isFound = hub.atHand(X) !== undefined))
+    hub.updated(1)
+    await vi.waitUntil(() => isFound !== undefined)
+    expect(isFound).toBe(false)
+  })
+
+  it('reads once what several want at the same time', async () => {
+    const hub = new ChangesHub()
+    let readings = 0
+    const read = async () => {
+      readings++
+      await turn()
+      return BLOCK
+    }
+    const both = await Promise.all([hub.shared(X, read), hub.shared(X, read)])
+    expect([both, readings]).toEqual([[BLOCK, BLOCK], 1])
+    await Promise.all([hub.shared(X, read), hub.shared(Y, read)])
+    expect(readings).toBe(3)
+  })
+
+  it('forgets a reading that failed', async () => {
+    const hub = new ChangesHub()
+    const fail = () => Promise.reject<ChangeBlock>(new Error('no'))
+    await expect(hub.shared(X, fail)).rejects.toThrow('no')
+    await expect(hub.shared(X, async () => ({ rows: 7 }) as ChangeBlock)).resolves.toMatchObject({ rows: 7 })
+  })
+})

@@ -1,0 +1,128 @@
+import { describe, expect, it } from 'vitest'
+import { EMPTY_BODY_TERM, newRevision } from '../../../src/document/revisions/new-revision.ts'
+import { generationOf, hashOf, parseRevision, type RevisionId } from '../../../src/document/revisions/revision-id.ts'
+import { scanDocument } from '../../../src/encoding/json/json-text.ts'
+
+describe('reading a revision', () => {
+  it('takes generation and hash apart at the first dash', () => {
+    const revision = parseRevision('12-a-b')
+    expect(generationOf(revision)).toBe(12)
+    expect(hashOf(revision)).toBe('a-b')
+  })
+
+  it('lowers the case of 32 hexadecimal digits, and of no other hash', () => {
+    expect(parseRevision('1-967A00DFF5E02ADD41819138ABB3284D')).toBe('1-967a00dff5e02add41819138abb3284d')
+    expect(parseRevision('1-ABC')).toBe('1-ABC')
+  })
+
+  it('takes the revisions of local documents', () => {
+    expect(parseRevision('0-1')).toBe('0-1')
+  })
+
+  it.each([
+    '',
+    '1',
+    'abc',
+    '-1-a',
+    '-abc',
+    'x-abc',
+    '1.5-a',
+    '+1-a',
+    ' 1-a',
+    `1-${'g'.repeat(32)}`,
+    '1-\ud800',
+    1,
+    null,
+    {},
+    undefined,
+  ])('refuses %j', (value) => {
+    expect(() => parseRevision(value)).toThrow(
+      expect.objectContaining({ status: 400, error: 'bad_request', reason: 'Invalid rev format' }),
+    )
+  })
+})
+
+describe('a new revision', () => {
+  const first = revisionOf('{}')
+
+  it.each([
+    ['{}', '1-967a00dff5e02add41819138abb3284d'],
+    ['{"a":1}', '1-23202479633c2b380f79507a776743d5'],
+    ['{"a":2}', '1-3975759ccff3842adf690a5c10caee42'],
+    ['{"b":2}', '1-d33fb05384fa65a8081da2046595de0f'],
+    ['{"a":[1,2,3]}', '1-308048961a84beb0c9e99e07facf0f5f'],
+    ['{"a":[1,256]}', '1-d0259a7a9a59173bfe7d4da469ac3cb6'],
+    ['{"a":-1}', '1-36263f269caa4db3b190ba9d68b9bdf8'],
+    ['{"a":300}', '1-6abfe9211b0ed3caaa3e74cf027ad515'],
+    ['{"a":2147483648}', '1-b4f640a52110ec1afa2f52256780e40e'],
+    ['{"a":18446744073709551616}', '1-02621d7913faebde4c9d1efebd8500b4'],
+    ['{"a":1.5}', '1-c2d94f8474340cfb2476ac9ac18efe99'],
+    ['{"a":1.0}', '1-8a159b695bf2bd957f1a435bfd6e1739'],
+    ['{"a":"é"}', '1-a84b195a8ccf4e92812a4f2bb2272b90'],
+    ['{"a":null,"b":true}', '1-95d419458ea37688c21f5c600fa209c8'],
+    ['{"a":{"b":[]}}', '1-7d539d9f12832b406108fea07048f32f'],
+    ['{"val":8}', '1-55b9a29311341e07ec0a7ca13bc1b59f'],
+    ['{"partitioned_doc":true}', '1-43d86359741cb629c0953a2beb6e9d7a'],
+    ['{"ancestors":["11111"],"value":"hello"}', '1-0eee81fecb5aa4f51e285c621271ff02'],
+    ['{"ancestors":["22222","11111"],"value":"world"}', '1-11e42b44fdb3d3784602eca7c0332a43'],
+    [
+      '{"servings":4,"subtitle":"Delicious with fresh bread","title":"Fish Stew"}',
+      '1-9c65296036141e575d32ba9c034dd3ee',
+    ],
+  ])('of %s is %s', (text, revision) => {
+    expect(revisionOf(text)).toBe(revision)
+  })
+
+  it('depends on its parent', () => {
+    expect(revisionOf('{}', first)).toBe('2-7051cbe5c8faecd085a3fa619e6e6337')
+    const second = revisionOf('{"val":"r1"}', revisionOf('{"val":"r0"}'))
+    expect(second).toBe('2-1d8171ab3a91475cfece749291e6f897')
+    expect(revisionOf('{"val":"r2"}', second)).toBe('3-3fb0a342d2ce092fdcc77856dbe8a2ef')
+    const stew = '{"servings":4,"subtitle":"Delicious with freshly baked bread","title":"FishStew"}'
+    expect(revisionOf(stew, revisionOf(stew))).toBe('2-2bff94179917f1dec7cd7f0209066fb8')
+  })
+
+  it('takes a parent whose hash is other text by its text', () => {
+    expect(revisionOf('{}', parseRevision('1-abc'))).not.toBe(revisionOf('{}', parseRevision('1-ABC')))
+  })
+
+  it('of a deletion and of a re-creation', () => {
+    const deletion = tombstone(first)
+    expect(deletion).toBe('2-eec205a9d413992850a6e32678485900')
+    expect(revisionOf('{}', deletion)).toBe('3-5570e8bbb34412db757c2df4bfa1099b')
+    const other = tombstone(revisionOf('{"a":1}'))
+    expect(other).toBe('2-b4e3122af5f2ab3ae9bbd74527a6aa04')
+    expect(revisionOf('{"b":2}', other)).toBe('3-12d6e7a4d180f9ad2292b324630bc217')
+    expect(tombstone(parseRevision('1-9c65296036141e575d32ba9c034dd3ee'))).toBe('2-056f5f44046ecafc08a2bc2b9c229e20')
+  })
+
+  it('of a tombstone with a body', () => {
+    const { term } = scanDocument(Buffer.from('{"why":"x"}'))
+    expect(newRevision(first, { deleted: true, term, attachments: [] })).toBe('2-8d4647bfdeafccd591eb6d350279821d')
+  })
+
+  it('depends on the attachments, in reverse order', () => {
+    const hello = attachment('h.bin', '5d41402abc4b2a76b9719d911017c592')
+    const world = attachment('w.bin', '7d793037a0760186574b0282f2f435e7')
+    const content = { deleted: false, term: EMPTY_BODY_TERM }
+    expect(newRevision(undefined, { ...content, attachments: [hello] })).toBe('1-e4d1953e9109ff8917fd2229e22521c6')
+    expect(newRevision(undefined, { ...content, attachments: [hello, world] })).toBe(
+      '1-20a454f0544a335bcaf28e29f073572c',
+    )
+    expect(newRevision(undefined, { ...content, attachments: [world, hello] })).toBe(
+      '1-e723ecf8f8d551b95c4b38c9317522a3',
+    )
+  })
+})
+
+function revisionOf(text: string, parent?: RevisionId): RevisionId {
+  return newRevision(parent, { deleted: false, term: scanDocument(Buffer.from(text)).term, attachments: [] })
+}
+
+function tombstone(parent: RevisionId): RevisionId {
+  return newRevision(parent, { deleted: true, term: EMPTY_BODY_TERM, attachments: [] })
+}
+
+function attachment(name: string, md5: string) {
+  return { name, contentType: 'application/octet-stream', md5: Buffer.from(md5, 'hex') }
+}

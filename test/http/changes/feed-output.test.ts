@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { DirectOutput, sendFeed } from '../../../src/http/changes/feed-output.ts'
+import { Connection } from '../../../src/wire/connection.ts'
+import { Reply } from '../../../src/wire/reply.ts'
+
+/** A feed that says nothing by itself until it is told to end. */
+async function openFeed(version: string): Promise<{ client: Socket; direct: DirectOutput; end: () => void }> {
+  const direct = new DirectOutput()
+  const { promise: ending, resolve: end } = Promise.withResolvers<void>()
+  async function* texts() {
+    yield 'first\n'
+    await ending
+    yield Buffer.from('last\n')
+  }
+  const server = createServer((socket) => {
+    new Connection(socket, (_, reply) => {
+      reply.begin(200, '')
+      sendFeed(reply, texts(), direct)
+    })
+  })
+  onTestFinished(() => {
+    server.close()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  onTestFinished(() => {
+    client.destroy()
+  })
+  client.write(`GET / HTTP/${version}\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  await once(client, 'readable')
+  return { client, direct, end }
+}
+
+async function bodyOf(client: Socket): Promise<string> {
+  const all = await textOf(client)
+  return all.slice(all.indexOf('\r\n\r\n') + 4)
+}
+
+describe('the output of a feed', () => {
+  it('sends in order what comes beside the texts', async () => {
+    const { client, direct, end } = await openFeed('1.1')
+    expect(direct.send(Buffer.from('beside\n'))).toBe(true)
+    end()
+    expect(await bodyOf(client)).toBe('6\r\nfirst\n\r\n7\r\nbeside\n\r\n5\r\nlast\n\r\n0\r\n\r\n')
+  })
+
+  it('sends the head with the first text, and the last one with the end, each in one write', async () => {
+    const writes: string[] = []
+    let held = 0
+    let joined = ''
+    const letGo = () => {
+      if (--held > 0 || joined === '') return
+      writes.push(joined)
+      joined = ''
+    }
+    const reply = new Reply(
+      {
+        isOpen: true,
+        mayGoOn: true,
+        write(bytes) {
+          held++
+          joined += bytes
+          letGo()
+          return true
+        },
+        hold: () => held++,
+        letGo,
+        taken: async () => {},
+        done() {},
+        destroy() {},
+      },
+      { isHeadOnly: false, isOldVersion: false, keepsAlive: true },
+    )
+    async function* texts() {
+      yield 'first\n'
+      await nextTurn()
+      yield Buffer.from('last\n')
+      yield 'closing\n'
+    }
+    reply.begin(200, '')
+    await sendFeed(reply, texts())
+    await nextTurn()
+    expect(writes).toEqual([
+      expect.stringMatching(/^HTTP.*\r\n\r\n6\r\nfirst\n\r\n$/s),
+      '5\r\nlast\n\r\n8\r\nclosing\n\r\n0\r\n\r\n',
+    ])
+    expect(held).toBe(0)
+  })
+
+  it('has no chunks for a client that does not know them', async () => {
+    const { client, direct, end } = await openFeed('1.0')
+    expect(direct.send(Buffer.from('beside\n'))).toBe(true)
+    end()
+    expect(await bodyOf(client)).toBe('first\nbeside\nlast\n')
+  })
+
+  it('tells when the client must take what there is before there is more', async () => {
+    const { client, direct, end } = await openFeed('1.1')
+    const text = Buffer.alloc(1024 * 1024, 'x')
+    let sent = 0
+    let written: boolean | Promise<void> = true
+    // More than the system keeps for a connection.
+    for (; written === true && sent < 64; sent++) written = direct.send(text)
+    expect(written).toBeInstanceOf(Promise)
+    const whole = bodyOf(client)
+    await written
+    end()
+    const chunk = `100000\r\n${text}\r\n`
+    expect((await whole) === `6\r\nfirst\n\r\n${chunk.repeat(sent)}5\r\nlast\n\r\n0\r\n\r\n`).toBe(true)
+  })
+
+  it('sends nothing to a client that is not there yet, or is gone', async () => {
+    expect(new DirectOutput().send(Buffer.from('x'))).toBe(false)
+    const { client, direct } = await openFeed('1.1')
+    client.destroy()
+    await expect.poll(() => direct.send(Buffer.from('x'))).toBe(false)
+  })
+})

@@ -1,0 +1,149 @@
+import { describe, expect, it } from 'vitest'
+import { Client, type Reply } from '../../support/client.ts'
+import { startService } from '../../support/service.ts'
+
+const ORIGIN = 'https://page.example'
+
+async function server(cors: Record<string, string> = {}, more: Record<string, Record<string, string>> = {}) {
+  const settings = {
+    httpd: { enable_cors: 'true' },
+    cors: { origins: `http://a.example, ${ORIGIN}`, ...cors },
+    ...more,
+  }
+  return new Client((await startService({ settings })).url)
+}
+
+const from = (client: Client, method: string, path: string, headers: Record<string, string> = {}) =>
+  client.request(method, path, { headers: { Origin: ORIGIN, ...headers } })
+
+/** The headers that CORS added. */
+const added = ({ headers }: Reply) =>
+  Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('access-control-')))
+
+describe('a request of a page from elsewhere', () => {
+  it('gets nothing more while CORS is off', async () => {
+    const client = new Client((await startService({ settings: { cors: { origins: '*' } } })).url)
+    expect(added(await from(client, 'GET', '/'))).toEqual({})
+    expect((await from(client, 'OPTIONS', '/')).status).toBe(405)
+  })
+
+  it('is told that its origin is let in, and which headers it may read', async () => {
+    const client = await server()
+    const db = await client.database()
+    expect(added(await from(client, 'GET', `/${db.name}`))).toEqual({
+      'access-control-allow-origin': ORIGIN,
+      'access-control-expose-headers': 'Cache-Control, Content-Type, Server',
+    })
+    const rev = await db.save('doc', {})
+    const document = await from(client, 'GET', `/${db.name}/doc`)
+    expect(document.headers['access-control-expose-headers']).toBe('Cache-Control, Content-Type, Etag, Server')
+    const known = await from(client, 'GET', `/${db.name}/doc`, { 'If-None-Match': `"${rev}"` })
+    expect([known.status, known.headers['access-control-expose-headers']]).toEqual([304, 'Cache-Control, Etag, Server'])
+    const missing = await from(client, 'GET', '/nosuch')
+    expect([missing.status, missing.headers['access-control-allow-origin']]).toEqual([404, ORIGIN])
+  })
+
+  it('and any other is told that replies depend on the origin', async () => {
+    const client = await server()
+    const db = await client.database()
+    await db.put('_design/d', { shows: { x: 'function() { return "x" }' } })
+    const vary = async (path: string, headers: Record<string, string> = {}, method = 'GET') =>
+      (await client.request(method, path, { headers })).headers.vary
+    for (const headers of [{}, { Origin: ORIGIN }, { Origin: 'http://none.example' }]) {
+      for (const path of [
+        '/',
+        '/none',
+        `/${db.name}`,
+        `/${db.name}/_all_docs`,
+        `/${db.name}/_changes`,
+        '/_config/a/b',
+      ]) {
+        expect(await vary(path, headers), path).toBe('Origin')
+      }
+      expect(await vary(`/${db.name}/_design/d/_show/x`, headers)).toBe('Accept, Origin')
+      expect(await vary('/', { ...headers, 'Access-Control-Request-Method': 'PUT' }, 'OPTIONS')).toBe('Origin')
+    }
+    const off = new Client((await startService()).url)
+    expect((await from(off, 'GET', '/')).headers.vary).toBeUndefined()
+  })
+
+  it('is served without a word when its origin is another one', async () => {
+    const client = await server()
+    for (const origin of ['https://page.example:1', 'https://PAGE.example', 'null', '*']) {
+      const reply = await from(client, 'GET', '/', { Origin: origin })
+      expect([reply.status, added(reply)]).toEqual([200, {}])
+    }
+    expect(added(await client.request('GET', '/'))).toEqual({})
+  })
+
+  it('may send credentials where that is on, but not from everywhere', async () => {
+    const some = await server({ credentials: 'true' })
+    expect((await from(some, 'GET', '/')).headers['access-control-allow-credentials']).toBe('true')
+    const all = await server({ credentials: 'true', origins: '*' })
+    expect(added(await from(all, 'GET', '/'))).toMatchObject({ 'access-control-allow-origin': ORIGIN })
+    expect((await from(all, 'GET', '/')).headers['access-control-allow-credentials']).toBeUndefined()
+  })
+
+  it('goes by the settings of its host first', async () => {
+    const client = await server(
+      { methods: 'GET' },
+      { 'cors:db.example': { origins: 'http://only.example', max_age: '5' } },
+    )
+    const at = (host: string, origin: string, method = 'GET') =>
+      from(client, method, '/', { Host: host, Origin: origin })
+    expect(added(await at('db.example:5984', ORIGIN))).toEqual({})
+    expect(added(await at('db.example', 'http://only.example'))).not.toEqual({})
+    expect(added(await at('other.example', ORIGIN))).not.toEqual({})
+    expect(added(await at('db.example', 'http://only.example', 'OPTIONS'))).toMatchObject({
+      'access-control-max-age': '5',
+      'access-control-allow-methods': 'GET',
+    })
+  })
+})
+
+describe('a preflight', () => {
+  const METHODS = 'GET, HEAD, POST, PUT, DELETE, TRACE, CONNECT, COPY, OPTIONS'
+
+  it('is answered with what may be done', async () => {
+    const client = await server()
+    const bare = await from(client, 'OPTIONS', '/nosuch/doc')
+    expect([bare.status, bare.text, bare.headers['content-type']]).toEqual([204, '', undefined])
+    expect(added(bare)).toEqual({
+      'access-control-allow-origin': ORIGIN,
+      'access-control-max-age': '12345',
+      'access-control-allow-methods': METHODS,
+    })
+    const asking = await from(client, 'OPTIONS', '/', {
+      'Access-Control-Request-Method': 'PUT',
+      'Access-Control-Request-Headers': 'content-type,X-Requested-With',
+    })
+    expect([asking.status, asking.headers['access-control-allow-headers']]).toEqual([
+      204,
+      'content-type,X-Requested-With',
+    ])
+    const noHeaders = await from(client, 'OPTIONS', '/', { 'Access-Control-Request-Method': 'COPY' })
+    expect([noHeaders.status, noHeaders.headers['access-control-allow-headers']]).toEqual([204, ''])
+  })
+
+  it.each([
+    [{ Origin: 'http://nobody.example' }],
+    [{ 'Access-Control-Request-Method': 'PATCH' }],
+    [{ 'Access-Control-Request-Method': 'put' }],
+    [{ 'Access-Control-Request-Method': 'PUT', 'Access-Control-Request-Headers': 'Authorization' }],
+  ])('with %j is a request like others', async (headers) => {
+    const reply = await from(await server(), 'OPTIONS', '/', headers)
+    expect(reply.status).toBe(405)
+  })
+
+  it('may be for headers that the operator adds, and follows changes', async () => {
+    const client = await server({ headers: 'Authorization' })
+    const ask = () =>
+      from(client, 'OPTIONS', '/', {
+        'Access-Control-Request-Method': 'PUT',
+        'Access-Control-Request-Headers': 'authorization',
+      })
+    expect((await ask()).status).toBe(204)
+    await client.request('PUT', '/_config/httpd/enable_cors', { body: '"false"' })
+    expect((await ask()).status).toBe(405)
+  })
+})

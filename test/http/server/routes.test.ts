@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import { routes } from '../../../src/http/server/routes.ts'
+
+/** Each method of each path with who may use it, as the matrix of rights has it. */
+const table = routes
+  .all()
+  .flatMap(({ path, operations }) => Object.entries(operations).map(([method, { who }]) => ({ path, method, who })))
+
+describe('the table of routes', () => {
+  it('leaves the server to its admins, but for what everybody may see', () => {
+    const ofServer = table.filter(({ path }) => !path.startsWith('/{db}'))
+    const open = ofServer.filter(({ who }) => who === 'anyone').map(({ method, path }) => `${method} ${path}`)
+    for (const path of ['/', '/favicon.ico', '/_all_dbs', '/_stats', '/_up', '/_utils', '/_uuids']) {
+      expect(open).toContain(`GET ${path}`)
+    }
+    for (const path of ['/_active_tasks', '/_config', '/_db_updates', '/_log', '/_restart']) {
+      const whoMay = ofServer.filter((each) => each.path === path).map(({ who }) => who)
+      expect(new Set(whoMay), path).toEqual(new Set(['server admin']))
+    }
+  })
+
+  it('lets nobody into a database who is no member', () => {
+    const inDatabase = table.filter(({ path }) => path.startsWith('/{db}'))
+    expect(inDatabase.filter(({ who }) => who === 'anyone')).toEqual([])
+  })
+
+  it.each([
+    ['PUT', '/{db}', 'server admin'],
+    ['DELETE', '/{db}', 'server admin'],
+    ['GET', '/{db}', 'member'],
+    ['POST', '/{db}', 'writer'],
+    ['PUT', '/{db}/{docid}', 'writer'],
+    ['GET', '/{db}/_design/{name}', 'member'],
+    ['PUT', '/{db}/_design/{name}', 'database admin'],
+    ['DELETE', '/{db}/_design/{name}', 'database admin'],
+    ['PUT', '/{db}/_design/{name}/{name}', 'database admin'],
+    ['GET', '/{db}/_design/{name}/_list', 'member'],
+    ['*', '/{db}/_design/{name}/_rewrite', 'member'],
+    ['*', '/{db}/_design/{name}/_show', 'member'],
+    ['*', '/{db}/_design/{name}/_update', 'writer'],
+    ['PUT', '/{db}/_local/{name}', 'writer'],
+    ['POST', '/{db}/_bulk_docs', 'writer'],
+    ['GET', '/{db}/_changes', 'member'],
+    ['POST', '/{db}/_changes', 'member'],
+    ['POST', '/{db}/_compact', 'database admin'],
+    ['POST', '/{db}/_purge', 'database admin'],
+    ['GET', '/{db}/_security', 'member'],
+    ['PUT', '/{db}/_security', 'database admin'],
+    ['PUT', '/{db}/_revs_limit', 'database admin'],
+  ])('gives %s %s to a %s', (method, path, who) => {
+    expect(table.find((each) => each.method === method && each.path === path)?.who).toBe(who)
+  })
+})

@@ -1,0 +1,97 @@
+/** Places for work: never more than there are, handed on in turn, and given up by who does not need one any more. */
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { FairPlaces } from '../../../src/runtime/queues/fair-places.ts'
+import { FairQueue } from '../../../src/runtime/queues/fair-queue.ts'
+
+describe('a fair queue', () => {
+  it('gives all that was put in, of each owner in its order, and lets nobody wait for two turns of another', () => {
+    const owners = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 40 })
+    fc.assert(
+      fc.property(owners, (pushed) => {
+        const queue = new FairQueue<{ owner: string; number: number }>()
+        for (const [number, owner] of pushed.entries()) queue.push(owner, { owner, number })
+        const given: { owner: string; number: number }[] = []
+        for (let item = queue.shift(); item; item = queue.shift()) given.push(item)
+        for (const owner of new Set(pushed)) {
+          const numbers = given.filter((item) => item.owner === owner).map(({ number }) => number)
+          expect(numbers).toEqual(numbers.toSorted((one, other) => one - other))
+        }
+        expect(given).toHaveLength(pushed.length)
+        // As long as several wait, nobody is served twice in a row.
+        for (let i = 1; i < given.length; i++) {
+          const rest = new Set(given.slice(i - 1).map(({ owner }) => owner))
+          if (rest.size > 1) expect(given[i]?.owner).not.toBe(given[i - 1]?.owner)
+        }
+      }),
+    )
+  })
+
+  it('lets go of what is removed', () => {
+    const queue = new FairQueue<string>()
+    queue.push('a', 'one')
+    queue.push('a', 'two')
+    expect([queue.remove('a', 'one'), queue.remove('a', 'one'), queue.remove('b', 'two'), queue.size]).toEqual([
+      true,
+      false,
+      false,
+      1,
+    ])
+    expect([queue.shift(), queue.shift(), queue.size]).toEqual(['two', undefined, 0])
+  })
+})
+
+describe('fair places', () => {
+  it('are taken up to the limit, and handed on', async () => {
+    let limit = 1
+    const places = new FairPlaces(() => limit)
+    const served: string[] = []
+    const take = (owner: string) => places.take({ owner }).then(() => served.push(owner))
+    await take('a')
+    const waiting = [take('a'), take('a'), take('b')]
+    await Promise.resolve()
+    expect(served).toEqual(['a'])
+    places.giveBack('a')
+    await waiting[0]
+    expect(served).toEqual(['a', 'a'])
+    limit = 3
+    places.serve()
+    await Promise.all(waiting)
+    expect(served).toEqual(['a', 'a', 'b', 'a'])
+  })
+
+  it('are kept in part for owners that have none', async () => {
+    const places = new FairPlaces(() => 8)
+    const served: string[] = []
+    const take = (owner: string) => places.take({ owner }).then(() => served.push(owner))
+    const waiting = Array.from({ length: 9 }, () => take('a'))
+    await take('b')
+    expect(served).toEqual([...Array(6).fill('a'), 'b'])
+    expect(['a', 'b', 'c', 'd'].map((owner) => places.takeNow(owner))).toEqual([false, false, true, false])
+    for (const owner of ['a', 'b', 'c', 'a', 'a']) places.giveBack(owner)
+    await Promise.all(waiting)
+    expect(served.filter((owner) => owner === 'a')).toHaveLength(9)
+    expect(['a', 'b', 'c', 'd'].map((owner) => places.takeNow(owner))).toEqual([false, true, true, false])
+  })
+
+  it('are kept though many owners take what they can', async () => {
+    const places = new FairPlaces(() => 25)
+    for (let i = 0; i < 60; i++) places.takeNow(`owner ${i % 10}`)
+    for (let i = 0; i < 6; i++) expect(places.takeNow(`newcomer ${i}`), String(i)).toBe(true)
+    expect(places.takeNow('late')).toBe(false)
+  })
+
+  it('are not waited for by who gives up, and their end is told to all', async () => {
+    const places = new FairPlaces(() => 1)
+    await places.take({ owner: 'a' })
+    const given = new AbortController()
+    const first = places.take({ owner: 'a', signal: given.signal })
+    const second = places.take({ owner: 'a' })
+    given.abort(new Error('not needed'))
+    await expect(first).rejects.toThrow('not needed')
+    await expect(places.take({ owner: 'a', signal: given.signal })).rejects.toThrow('not needed')
+    places.close(new Error('the end'))
+    await expect(second).rejects.toThrow('the end')
+    await expect(places.take({ owner: 'a' })).rejects.toThrow('the end')
+  })
+})

@@ -1,0 +1,102 @@
+import { readdirSync } from 'node:fs'
+import { copyFile, writeFile } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { LmdbEngine } from '../../../src/storage/lmdb/lmdb-engine.ts'
+import { StoreGoneError, StoreMissingError } from '../../../src/storage/storage-error.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const KEY = Buffer.from('key')
+const VALUE = Buffer.from('value')
+
+async function open() {
+  const folder = await temporaryFolder()
+  const engine = await LmdbEngine.open({ folder, isShared: true })
+  onTestFinished(() => engine.close())
+  const files = () => readdirSync(folder).filter((name) => name.startsWith('store.'))
+  const store = await engine.create('store')
+  await store.commit({ puts: [[KEY, VALUE]] })
+  return { engine, store, files }
+}
+
+/** Whether it is settled when everything had its turn that can have it. */
+async function isSettled(promise: Promise<unknown>): Promise<boolean> {
+  let isOver = false
+  promise.then(() => {
+    isOver = true
+  })
+  for (let turn = 0; turn < 50; turn++) await nextTurn()
+  return isOver
+}
+
+describe('a store that another process has a lease on', () => {
+  it('is dropped when the lease was revoked and released, and not before', async () => {
+    const { engine, files } = await open()
+    const lease = engine.lend('store')
+    expect(lease.revoked.aborted).toBe(false)
+    const dropped = engine.drop('store')
+    expect(lease.revoked.aborted).toBe(true)
+    expect(lease.revoked.reason).toBeInstanceOf(StoreGoneError)
+    expect(() => engine.lend('store')).toThrow(StoreMissingError)
+    expect(await isSettled(dropped)).toBe(false)
+    expect(files()).toContain('store.1.mdb')
+    await lease.release()
+    await dropped
+    await engine.close()
+    expect(files()).toEqual([])
+  })
+
+  it('is not lent as another one of its name', async () => {
+    const { engine, store } = await open()
+    await engine.drop('store')
+    await engine.create('store')
+    expect(() => engine.lend('store', store)).toThrow(StoreGoneError)
+  })
+
+  it('keeps the file before a compaction until the lease is released', async () => {
+    const { engine, store, files } = await open()
+    const lease = engine.lend('store')
+    await store.compact()
+    const later = engine.lend('store')
+    expect(later.path).not.toBe(lease.path)
+    expect(files()).toEqual(expect.arrayContaining(['store.1.mdb', 'store.2.mdb']))
+    await lease.release()
+    await expect.poll(files).not.toContain('store.1.mdb')
+    expect(files()).toContain('store.2.mdb')
+    await later.release()
+  })
+
+  it('leaves nothing of any generation when it is dropped', async () => {
+    const { engine, store, files } = await open()
+    const lease = engine.lend('store')
+    await store.compact()
+    const dropped = engine.drop('store')
+    expect(await isSettled(dropped)).toBe(false)
+    await lease.release()
+    await dropped
+    expect(files().filter((name) => name.endsWith('.mdb'))).toEqual([])
+  })
+
+  it('moves to the file that the holder wrote', async () => {
+    const { engine, store, files } = await open()
+    const lease = engine.lend('store')
+    const next = lease.nextPath()
+    await copyFile(lease.path, next)
+    await lease.moveTo(next)
+    using snapshot = store.snapshot()
+    expect(await snapshot.get(KEY)).toEqual(VALUE)
+    expect(files()).toEqual(expect.arrayContaining(['store.1.mdb', 'store.2.mdb']))
+    await lease.release()
+    await expect.poll(files).not.toContain('store.1.mdb')
+  })
+
+  it('removes what a dead holder left', async () => {
+    const { engine, files } = await open()
+    const lease = engine.lend('store')
+    const [unfinished, untold] = [lease.nextPath(), lease.nextPath()]
+    await writeFile(`${unfinished}.new`, '')
+    await copyFile(lease.path, untold)
+    await lease.abandon()
+    expect(files().filter((name) => !name.endsWith('-lock'))).toEqual(['store.1.mdb'])
+  })
+})
