@@ -2,7 +2,8 @@
 import { notFound, RequestError } from '../document/request-error.ts'
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
-import { Database, type DatabaseSurroundings } from './database.ts'
+import { Database } from './database.ts'
+import type { DatabaseServices } from './database-engine.ts'
 import type { DatabaseEvent, DatabaseEventListener } from './database-event.ts'
 import { checkDatabaseName } from './database-name.ts'
 import { DesignCache } from './design/design-document.ts'
@@ -10,7 +11,7 @@ import type { DocumentGuard } from './document-guard.ts'
 
 export class Databases {
   readonly #engine: StorageEngine
-  readonly #surroundings: DatabaseSurroundings
+  readonly #services: DatabaseServices
   readonly #open = new Map<string, Promise<Database>>()
   /** Those of the open ones that need not be waited for. */
   readonly #ready = new Map<string, Database>()
@@ -21,9 +22,9 @@ export class Databases {
   readonly #afterDeletion = new Set<(name: string) => Promise<void>>()
   readonly #eventListeners = new Set<DatabaseEventListener>()
 
-  constructor(engine: StorageEngine, surroundings: DatabaseSurroundings) {
+  constructor(engine: StorageEngine, services: DatabaseServices) {
     this.#engine = engine
-    this.#surroundings = { designs: new DesignCache(), ...surroundings, onEvent: (event) => this.#tell(event) }
+    this.#services = { designs: new DesignCache(), ...services, onEvent: (event) => this.#tell(event) }
   }
 
   list(): Promise<string[]> {
@@ -89,7 +90,7 @@ export class Databases {
       // Kept at once: who asks for it now waits until it is whole.
       await this.#keep(
         name,
-        this.#engine.create(name).then((store) => Database.create(store, this.#surroundings)),
+        this.#engine.create(name).then((store) => Database.create(store, this.#services)),
       )
     } catch (error) {
       if (error instanceof StoreExistsError) throw databaseExists()
@@ -148,7 +149,7 @@ export class Databases {
     if (!this.#engine.has(name)) throw notFound('no_db_file')
     return this.#keep(
       name,
-      this.#engine.open(name).then((store) => Database.open(store, this.#surroundings)),
+      this.#engine.open(name).then((store) => Database.open(store, this.#services)),
     )
   }
 

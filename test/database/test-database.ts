@@ -1,5 +1,6 @@
 /** Databases for tests of this folder: on either engine, with edits that are easily written down. */
-import { Database, type DatabaseSurroundings } from '../../src/database/database.ts'
+import { Database } from '../../src/database/database.ts'
+import type { DatabaseServices } from '../../src/database/database-engine.ts'
 import type { EditOutcome, LocalEdit, NewRevisionEdit, ReplicatedEdit } from '../../src/database/writing/edit.ts'
 import { EMPTY_BODY_TERM } from '../../src/document/revisions/new-revision.ts'
 import { parseRevision, type RevisionId, type RevisionPath } from '../../src/document/revisions/revision-id.ts'
@@ -10,7 +11,7 @@ import { TaskRegistry } from '../../src/runtime/tasks.ts'
 import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import type { Store } from '../../src/storage/store.ts'
 
-export function surroundings(log: Log = silentLog): DatabaseSurroundings {
+export function surroundings(log: Log = silentLog): DatabaseServices {
   return { clock: systemClock, log, tasks: new TaskRegistry(systemClock) }
 }
 

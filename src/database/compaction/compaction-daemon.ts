@@ -5,7 +5,7 @@
 import type { Configuration, SettingChange } from '../../config/configuration.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import type { DatabaseInformation } from '../database.ts'
+import type { DatabaseInformation } from '../database-engine.ts'
 import { type CompactionRule, DEFAULT_RULE, parseCompactionRule } from './compaction-rules.ts'
 import { isInside, timeLeftMs } from './time-window.ts'
 

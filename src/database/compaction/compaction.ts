@@ -23,12 +23,17 @@ const DOCUMENTS_A_TURN = 200
 /** A turn ends with the document that reaches this: a commit holds so many operations and no more. */
 const BODIES_A_TURN = 10_000
 
+/** The parts of a database that compaction works on. */
+export interface CompactedDatabase {
+  readonly store: Store
+  readonly queue: WriteQueue
+  readonly ranks: RankTree
+  readonly attachments: AttachmentStore
+}
+
 /** The first part of the work counts as half of it: progress is for people. */
 export async function compactDatabase(
-  store: Store,
-  queue: WriteQueue,
-  ranks: RankTree,
-  attachments: AttachmentStore,
+  { store, queue, ranks, attachments }: CompactedDatabase,
   total: number,
   signal: AbortSignal,
   onProgress: CompactionProgress,

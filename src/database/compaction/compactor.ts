@@ -1,0 +1,106 @@
+/** Compacts one database in the background: one run at a time, shown as a task, and stopped when the database closes. */
+import type { Log } from '../../runtime/log/log.ts'
+import type { TaskRegistry } from '../../runtime/tasks.ts'
+import type { DatabaseEventListener } from '../database-event.ts'
+import { DatabaseView } from '../database-view.ts'
+import { type CompactedDatabase, compactDatabase } from './compaction.ts'
+
+export interface DatabaseSizes {
+  readonly fileBytes: number
+  readonly dataBytes: number
+}
+
+export interface CompactorOptions extends CompactedDatabase {
+  readonly services: {
+    readonly log: Log
+    readonly tasks: TaskRegistry
+    readonly onEvent?: DatabaseEventListener
+  }
+  /** Aborted when the database closes. */
+  readonly closing: AbortSignal
+  readonly sizes: () => Promise<DatabaseSizes>
+}
+
+interface Run {
+  /** Resolves when it is over, whether it succeeded or not. */
+  readonly done: Promise<void>
+  readonly cancelling: AbortController
+}
+
+export class Compactor {
+  readonly #options: CompactorOptions
+  #run: Run | undefined
+  #compactedTo: DatabaseSizes | undefined
+
+  constructor(options: CompactorOptions) {
+    this.#options = options
+  }
+
+  get isRunning(): boolean {
+    return this.#run !== undefined
+  }
+
+  /** The sizes right after the last compaction, if there was one. */
+  get compactedTo(): DatabaseSizes | undefined {
+    return this.#compactedTo
+  }
+
+  /** Starts a run in the background, unless there is one. */
+  start(): void {
+    if (this.#run) return
+    const { store, services, closing } = this.#options
+    const cancelling = new AbortController()
+    const signal = AbortSignal.any([cancelling.signal, closing])
+    const done = this.#compact(signal)
+      .catch((error: unknown) => {
+        if (store.dropped) return
+        if (signal.aborted) services.log.info('A compaction was cancelled.', { database: store.name })
+        else services.log.error('A compaction failed.', { database: store.name, error: String(error) })
+      })
+      .finally(() => {
+        this.#run = undefined
+      })
+    this.#run = { done, cancelling }
+  }
+
+  /** Resolves when no compaction is running. */
+  async idle(): Promise<void> {
+    await this.#run?.done
+  }
+
+  /** Cancels the run, if there is one: the old file stays. Resolves when it is over. */
+  async cancel(): Promise<void> {
+    const run = this.#run
+    run?.cancelling.abort(new Error('The compaction was cancelled.'))
+    await run?.done
+  }
+
+  async #compact(signal: AbortSignal): Promise<void> {
+    const { store, services, sizes } = this.#options
+    const total = await this.#documentCount()
+    const task = services.tasks.start({
+      type: 'database_compaction',
+      database: store.name,
+      changes_done: 0,
+      total_changes: total,
+      progress: 0,
+    })
+    try {
+      await compactDatabase(this.#options, total, signal, (done) => {
+        task.update({ changes_done: done, progress: total === 0 ? 100 : Math.floor((100 * done) / total) })
+      })
+      services.onEvent?.({ type: 'compacted', db: store.name })
+      const { fileBytes, dataBytes } = await sizes()
+      this.#compactedTo = { fileBytes, dataBytes }
+    } finally {
+      task.end()
+    }
+  }
+
+  /** Tombstones included. */
+  async #documentCount(): Promise<number> {
+    using view = new DatabaseView(this.#options.store.snapshot())
+    const { documentCount, deletedCount } = await view.state()
+    return documentCount + deletedCount
+  }
+}

@@ -1,0 +1,292 @@
+/**
+ * What all users of one database share: its store, its write queue, its caches and the notification of its readers.
+ * There is one engine for each open database. `Database` is the view of it for one user.
+ */
+import { randomBytes } from 'node:crypto'
+import { isDesignId } from '../document/document-id.ts'
+import type { Functions } from '../functions/functions.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log/log.ts'
+import type { TaskRegistry } from '../runtime/tasks.ts'
+import { randomUuid } from '../runtime/uuids.ts'
+import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
+import { HeldStates } from '../storage/snapshots/held-states.ts'
+import { FileDamagedError } from '../storage/storage-error.ts'
+import type { Store } from '../storage/store.ts'
+import { AttachmentStore } from './attachments/attachment-store.ts'
+import { ChangesHub } from './changes/changes-hub.ts'
+import { Compactor, type DatabaseSizes } from './compaction/compactor.ts'
+import { type DatabaseEventListener, updateEvents } from './database-event.ts'
+import { DatabaseView, LastingView } from './database-view.ts'
+import { DesignCache, type DesignDocument } from './design/design-document.ts'
+import type { ReadingAccess } from './document-access.ts'
+import { type DatabaseState, encodeState, INITIAL_STATE } from './layout/database-state.ts'
+import { weightOfRecord } from './layout/document-record.ts'
+import { DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY, STATE_KEY } from './layout/keys.ts'
+import { BatchedWrites } from './writing/batched-writes.ts'
+import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
+import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'
+import { Validation, type Writer } from './writing/validation.ts'
+import { Validators } from './writing/validators.ts'
+import { WriteQueue } from './writing/write-queue.ts'
+
+/** What databases use of the server. */
+export interface DatabaseServices {
+  readonly clock: Clock
+  readonly log: Log
+  readonly tasks: TaskRegistry
+  /** Called after updates and compactions. */
+  readonly onEvent?: DatabaseEventListener
+  /** Runs the validation functions of users' writes. */
+  readonly functions?: Functions
+  /** Shared by all databases. */
+  readonly designs?: DesignCache
+}
+
+export interface DatabaseInformation extends DatabaseState {
+  readonly name: string
+  readonly isCompacting: boolean
+  readonly fileBytes: number
+  readonly dataBytes: number
+  /** The sizes right after the last compaction, if there was one since the database was opened. */
+  readonly compactedTo: DatabaseSizes | undefined
+  readonly openedUs: number
+}
+
+/** Given to a database when it is created, and never changed. */
+interface Identity {
+  readonly uuid: string
+  /** Decides which ids are boundaries in the rank tree. */
+  readonly salt: Buffer
+}
+
+export class DatabaseEngine {
+  readonly name: string
+  readonly uuid: string
+  /** In microseconds since 1970. */
+  readonly openedUs: number
+  readonly ranks: RankTree
+  readonly attachments: AttachmentStore
+  readonly changes: ChangesHub
+  readonly batched: BatchedWrites
+  readonly compactor: Compactor
+  readonly #store: Store
+  readonly #services: DatabaseServices
+  readonly #designs: DesignCache
+  readonly #validators: Validators
+  readonly #validation: Validation
+  readonly #queue: WriteQueue
+  readonly #held: HeldStates
+  readonly #listeners = new Set<(updateSequence: number) => void>()
+  readonly #closing = new AbortController()
+  /** Another object after each commit of a design document. */
+  #designsMark = {}
+  /** As of the last commit; undefined until it is first read. */
+  #latestState: DatabaseState | undefined
+  #securityChanges = 0
+
+  /** Writes what a new database begins with into an empty store. */
+  static async create(store: Store, services: DatabaseServices): Promise<DatabaseEngine> {
+    const identity = { uuid: randomUuid(), salt: randomBytes(SALT_BYTES) }
+    const stored = JSON.stringify({ uuid: identity.uuid, salt: identity.salt.toString('hex') })
+    await store.commit({
+      puts: [
+        [IDENTITY_KEY, Buffer.from(stored)],
+        [STATE_KEY, encodeState(INITIAL_STATE)],
+      ],
+    })
+    return new DatabaseEngine(store, identity, services)
+  }
+
+  static async open(store: Store, services: DatabaseServices): Promise<DatabaseEngine> {
+    using snapshot = store.snapshot()
+    const stored = await snapshot.get(IDENTITY_KEY)
+    if (!stored) {
+      // With rows in it, it was a database once. To begin anew here would give up what may still be there.
+      if (!(await store.isEmpty())) throw new FileDamagedError(store.name, 'It does not say which database it is.')
+      // A crash between the creation of the store and its first commit: no client was told that it exists.
+      return await DatabaseEngine.create(store, services)
+    }
+    const { uuid, salt }: { uuid: string; salt: string } = JSON.parse(stored.toString())
+    return new DatabaseEngine(store, { uuid, salt: Buffer.from(salt, 'hex') }, services)
+  }
+
+  private constructor(store: Store, { uuid, salt }: Identity, services: DatabaseServices) {
+    const { name } = store
+    this.name = name
+    this.uuid = uuid
+    this.openedUs = services.clock.nowUs()
+    this.#store = store
+    this.#services = services
+    this.#held = new HeldStates(store)
+    this.ranks = new RankTree({
+      rowPrefix: DOCUMENT_PREFIX,
+      nodePrefix: RANK_PREFIX,
+      salt,
+      weightOf: weightOfRecord,
+    })
+    this.attachments = new AttachmentStore(store)
+    this.changes = new ChangesHub((error) => this.#logFailedListener(error))
+    this.#queue = new WriteQueue(
+      store,
+      this.ranks,
+      (state, written) => this.#committed(state, written),
+      (numbers) => this.attachments.refer(numbers),
+    )
+    this.batched = new BatchedWrites(services.log)
+    const view = () => this.view()
+    this.#designs = services.designs ?? new DesignCache()
+    this.#validators = new Validators(uuid, this.#designs, view)
+    const { functions } = services
+    this.#validation = new Validation({ name, queue: this.#queue, validators: this.#validators, view, functions })
+    this.compactor = new Compactor({
+      store,
+      queue: this.#queue,
+      ranks: this.ranks,
+      attachments: this.attachments,
+      services,
+      closing: this.#closing.signal,
+      sizes: () => this.information(),
+    })
+  }
+
+  /** Whether it was deleted. A database that is created later under the same name is another one. */
+  get isDeleted(): boolean {
+    return this.#store.dropped
+  }
+
+  /** The current state; must be released. */
+  view(reading?: ReadingAccess): DatabaseView {
+    return new DatabaseView(this.#store.snapshot(), reading)
+  }
+
+  /** The current state, for a reply that lasts as long as its client takes; must be released. */
+  lastingView(reading?: ReadingAccess): LastingView {
+    return new LastingView(this.#held.snapshot(), reading)
+  }
+
+  /** A design document in a view of this database. Throws when there is none. */
+  design({ snapshot }: DatabaseView, id: string): Promise<DesignDocument> {
+    // Without the access rules of the view: its functions are the same, whoever may call them.
+    return this.#designs.open(new DatabaseView(snapshot), this.uuid, id)
+  }
+
+  /** The design document as it is now, cached until some design document of the database is written. */
+  currentDesign(id: string): DesignDocument | Promise<DesignDocument> {
+    const known = this.isDeleted ? undefined : this.#designs.known(this.uuid, id, this.#designsMark)
+    return known ?? this.#readDesign(id)
+  }
+
+  /** The state as of the last commit, once it was read or written. */
+  get knownState(): DatabaseState | undefined {
+    return this.isDeleted ? undefined : this.#latestState
+  }
+
+  async readState(): Promise<DatabaseState> {
+    using view = this.view()
+    const state = await view.state()
+    // A commit that came meanwhile knows better.
+    this.#latestState ??= state
+    return state
+  }
+
+  async information(): Promise<DatabaseInformation> {
+    using view = this.view()
+    const [state, { fileBytes }] = await Promise.all([view.state(), this.#store.sizes()])
+    return {
+      ...state,
+      name: this.name,
+      isCompacting: this.compactor.isRunning,
+      fileBytes,
+      dataBytes: Math.min(fileBytes, state.bodyBytes),
+      compactedTo: this.compactor.compactedTo,
+      openedUs: this.openedUs,
+    }
+  }
+
+  /** Resolves, when they are on disk, to the outcomes of the edits in their order. Without a writer nothing is validated. */
+  commit(edits: readonly DocumentEdit[], writer: Writer | undefined): Promise<EditOutcome[]> {
+    return writer ? this.#validation.write(edits, writer) : this.#queue.write(edits)
+  }
+
+  /** Resolves when everything that was accepted so far is on disk. */
+  async flush(): Promise<void> {
+    await this.batched.flush()
+    await this.#queue.idle()
+  }
+
+  purge(request: PurgeRequest): Promise<Purged> {
+    return this.#queue.solo((snapshot, state) => planPurge(snapshot, state, request, this.ranks))
+  }
+
+  setRevisionLimit(revisionLimit: number): Promise<void> {
+    return this.#queue.solo(async (_, state) => ({
+      changes: {},
+      state: { ...state, revisionLimit, updateSequence: state.updateSequence + 1 },
+      result: undefined,
+    }))
+  }
+
+  async setSecurity(text: Buffer): Promise<void> {
+    await this.#queue.solo(async (_, state) => ({
+      changes: { puts: [[SECURITY_KEY, text]] },
+      state: { ...state, updateSequence: state.updateSequence + 1 },
+      result: undefined,
+    }))
+    this.#securityChanges++
+    this.changes.wake()
+  }
+
+  /** How often the security object was set since the database was opened. */
+  get securityChanges(): number {
+    return this.#securityChanges
+  }
+
+  /** Calls back with the newest sequence after each commit; returns how to unsubscribe. */
+  onUpdate(listener: (updateSequence: number) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Flushes accepted writes and stops compaction. The store is closed by its engine. */
+  async close(): Promise<void> {
+    this.#closing.abort(new Error('The database is being closed.'))
+    await this.flush()
+    await this.compactor.idle()
+  }
+
+  async #readDesign(id: string): Promise<DesignDocument> {
+    // Taken before the view: what is written meanwhile must not count as read.
+    const mark = this.#designsMark
+    using view = this.view()
+    return await this.#designs.open(view, this.uuid, id, mark)
+  }
+
+  /** The commit is on disk: its writer is answered even if a listener fails. */
+  #committed(state: DatabaseState, written: readonly string[] | undefined): void {
+    this.#latestState = state
+    if (written?.some(isDesignId)) {
+      this.#designsMark = {}
+      this.#validators.designsWritten()
+    }
+    this.changes.updated(state.updateSequence)
+    for (const listener of this.#listeners) this.#guarded(() => listener(state.updateSequence))
+    const { onEvent } = this.#services
+    if (!written || !onEvent) return
+    this.#guarded(() => {
+      for (const event of updateEvents(this.name, written)) onEvent(event)
+    })
+  }
+
+  #guarded(call: () => void): void {
+    try {
+      call()
+    } catch (error) {
+      this.#logFailedListener(error)
+    }
+  }
+
+  #logFailedListener(error: unknown): void {
+    this.#services.log.error('A listener of a database failed.', { database: this.name, error: String(error) })
+  }
+}
