@@ -16,6 +16,7 @@ const LAYERS = [
   'database',
   'views',
   'auth',
+  'replication',
   'external',
   'wire',
   'http',

@@ -42,6 +42,10 @@ const sizeLimit: Rule = {
   wanted: 'a number above zero, or infinity',
   holds: (value) => value === 'infinity' || positive.holds(value),
 }
+const countOrInfinity: Rule = {
+  wanted: 'a number of digits only, or infinity',
+  holds: (value) => value === 'infinity' || isInteger(value),
+}
 const bytesOrShare: Rule = {
   wanted: 'a number of bytes, or a share of the memory from 1% to 100%',
   holds: (value) => /^([1-9]\d{0,14}|[1-9]\d?%|100%)$/.test(value),
@@ -124,8 +128,17 @@ const RULES: Readonly<Record<string, Rule>> = {
   'query_server_config/process_memory_limit': positive,
   'replicator/checkpoint_interval': positive,
   'replicator/connection_timeout': positive,
+  'replicator/health_threshold': count,
   'replicator/http_connections': positive,
+  'replicator/interval': between(10, 86_400_000),
+  'replicator/max_churn': count,
+  'replicator/max_history': positive,
+  'replicator/max_jobs': count,
+  'replicator/max_replication_retry_count': countOrInfinity,
   'replicator/retries_per_request': count,
+  'replicator/retry_delay_limit_ms': between(1, 86_400_000),
+  'replicator/retry_delay_ms': between(1, 86_400_000),
+  'replicator/startup_jitter': between(0, 3_600_000),
   'replicator/worker_batch_size': positive,
   'replicator/worker_processes': positive,
   'service/max_attachment_size': sizeLimit,

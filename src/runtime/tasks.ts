@@ -4,17 +4,32 @@ import type { Clock } from './clock.ts'
 export type TaskFields = Readonly<Record<string, string | number | boolean | null>>
 
 /** What a task of each kind tells about itself from the start. */
-export type TaskStart = (
-  | { readonly type: 'database_compaction' }
-  | { readonly type: 'indexer' | 'view_compaction'; readonly design_document: string }
-) & {
-  readonly database: string
-  readonly changes_done: number
-  readonly total_changes: number
-  readonly progress: number
+export type TaskStart =
+  | ((
+      | { readonly type: 'database_compaction' }
+      | { readonly type: 'indexer' | 'view_compaction'; readonly design_document: string }
+    ) & {
+      readonly database: string
+      readonly changes_done: number
+      readonly total_changes: number
+      readonly progress: number
+    })
+  | ReplicationStart
+
+export interface ReplicationStart extends TaskFields {
+  readonly type: 'replication'
+  readonly replication_id: string
+  readonly doc_id: string | null
+  readonly source: string
+  readonly target: string
+  readonly continuous: boolean
+  /** Null where nobody knows how far it is. */
+  readonly progress: number | null
 }
 
 export interface Task {
+  /** What the list calls it. */
+  readonly pid: string
   update(fields: TaskFields): void
   end(): void
 }
@@ -33,6 +48,7 @@ export class TaskRegistry {
     const now = this.#seconds()
     this.#running.set(pid, { ...fields, started_on: now, updated_on: now })
     return {
+      pid,
       update: (changed) => {
         const known = this.#running.get(pid)
         if (known) this.#running.set(pid, { ...known, ...changed, updated_on: this.#seconds() })

@@ -1,0 +1,156 @@
+/**
+ * One replication as the scheduler sees it: what it is, whether it runs, and what became of its runs so far. A job is run
+ * as often as the scheduler wants, each time by an attempt of its own.
+ */
+import { JobHistory } from './job-history.ts'
+
+/** One run of a replication, from its logs to its end. */
+export interface Attempt {
+  /** Resolves when everything is replicated; rejects where that failed, or with the reason of the signal. */
+  run(signal: AbortSignal): Promise<unknown>
+  /** Where it is now, as `_active_tasks` and `_scheduler` show it. */
+  progress(): JobProgress
+  /** Called when both databases are open and it begins to read changes. */
+  onStarted: (() => void) | undefined
+  /** Called when its progress changed: often. */
+  onProgress: (() => void) | undefined
+}
+
+/** Members of the interface, with its names. Sequences are what the source says. */
+export interface JobProgress {
+  readonly revisions_checked: number
+  readonly missing_revisions_found: number
+  readonly docs_read: number
+  readonly docs_written: number
+  readonly doc_write_failures: number
+  readonly source_seq: unknown
+  readonly checkpointed_source_seq: unknown
+  /** Everything up to here is at the target. */
+  readonly through_seq: unknown
+  /** Null where sequences are not numbers. */
+  readonly changes_pending: number | null
+  /** Percent; null where sequences are not numbers. */
+  readonly progress: number | null
+}
+
+/** The document that a job was made of. */
+export interface DocumentPlace {
+  readonly database: string
+  readonly id: string
+}
+
+/** What is said of a job. Passwords in addresses are masked. */
+export interface JobSubject {
+  /** The full replication id. */
+  readonly id: string
+  readonly source: string
+  readonly target: string
+  readonly isContinuous: boolean
+  readonly checkpointIntervalMs: number
+  /** As whom it runs. */
+  readonly user: string | null
+  /** Undefined for one that a request asked for. */
+  readonly document: DocumentPlace | undefined
+}
+
+/** Who is told what becomes of a job. Called at once; must not throw. */
+export interface JobListener {
+  /** A run has opened both databases and reads changes. */
+  started?(): void
+  /** A run failed. The scheduler tries again, after a while. */
+  crashed?(error: unknown): void
+  /** The job is done, and no longer with the scheduler. */
+  completed(result: unknown): void
+  /** The job failed for good, and is no longer with the scheduler. */
+  failed(error: unknown): void
+}
+
+export interface JobOptions {
+  readonly subject: JobSubject
+  attempt(): Attempt
+  readonly listener: JobListener
+  /** Whether a failed run is followed by another one. */
+  readonly isRetried: boolean
+  readonly historyLimit: () => number
+}
+
+export type JobState = 'pending' | 'running' | 'crashing'
+
+/** Why a run is being stopped. */
+export type StopCause = 'turn is over' | 'removed'
+
+export class Job {
+  readonly subject: JobSubject
+  readonly listener: JobListener
+  readonly isRetried: boolean
+  readonly history: JobHistory
+  readonly #attempt: () => Attempt
+  state: JobState = 'pending'
+  /** Failures in a row. */
+  errorCount = 0
+  lastError: string | undefined
+  /** Of the run that is under way. */
+  run: JobRun | undefined
+  /** Until it is tried again. */
+  waiting: NodeJS.Timeout | undefined
+  /** What the last run reached. */
+  #lastProgress: JobProgress | undefined
+
+  constructor({ subject, attempt, listener, isRetried, historyLimit }: JobOptions) {
+    this.subject = subject
+    this.listener = listener
+    this.isRetried = isRetried
+    this.history = new JobHistory(historyLimit)
+    this.#attempt = attempt
+  }
+
+  /** Who it is for, when slots are short. */
+  get owner(): string {
+    return this.subject.user ?? ''
+  }
+
+  get progress(): JobProgress | undefined {
+    return this.run?.attempt.progress() ?? this.#lastProgress
+  }
+
+  begin(startedMs: number): JobRun {
+    this.run = new JobRun(this.#attempt(), startedMs)
+    return this.run
+  }
+
+  end(): void {
+    this.#lastProgress = this.progress
+    this.run = undefined
+  }
+}
+
+/** A run that is under way. */
+export class JobRun {
+  readonly attempt: Attempt
+  readonly startedMs: number
+  readonly #controller = new AbortController()
+  #stopCause: StopCause | undefined
+  /** Resolves when it is over, whatever became of it. */
+  done: Promise<void> = Promise.resolve()
+  /** Of its entry among the tasks. */
+  pid: string | undefined
+
+  constructor(attempt: Attempt, startedMs: number) {
+    this.attempt = attempt
+    this.startedMs = startedMs
+  }
+
+  get stopCause(): StopCause | undefined {
+    return this.#stopCause
+  }
+
+  start(): Promise<unknown> {
+    return this.attempt.run(this.#controller.signal)
+  }
+
+  /** What removes a job counts, whatever else was wanted before. */
+  stop(cause: StopCause): void {
+    if (this.#stopCause !== 'removed') this.#stopCause = cause
+    this.#controller.abort(new Error('The replication was stopped.'))
+  }
+}

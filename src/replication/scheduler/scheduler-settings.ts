@@ -1,0 +1,36 @@
+/** The settings of the scheduler, with the names that release 3 of the family gave them. */
+import type { Configuration } from '../../config/configuration.ts'
+import type { BackOff } from './back-off.ts'
+
+export interface SchedulerSettings {
+  /** Jobs that run at a time. */
+  readonly maxJobs: number
+  /** How often those that wait get the slots of others. */
+  readonly intervalMs: number
+  /** How many get one then. */
+  readonly maxChurn: number
+  /** Events that are kept of a job. */
+  readonly maxHistory: number
+  /** Jobs of documents begin within this time after the server did. */
+  readonly startupJitterMs: number
+  /** After a run of this length the failures before it no longer count. */
+  readonly healthThresholdMs: number
+  /** Failures in a row after which a job is tried no more. */
+  readonly retryLimit: number
+  readonly backOff: BackOff
+}
+
+export function schedulerSettings(configuration: Configuration): SchedulerSettings {
+  const integer = (key: string) => configuration.integer('replicator', key)
+  const retries = configuration.text('replicator', 'max_replication_retry_count')
+  return {
+    maxJobs: integer('max_jobs'),
+    intervalMs: integer('interval'),
+    maxChurn: integer('max_churn'),
+    maxHistory: integer('max_history'),
+    startupJitterMs: integer('startup_jitter'),
+    healthThresholdMs: 1000 * integer('health_threshold'),
+    retryLimit: retries === 'infinity' ? Number.POSITIVE_INFINITY : Number(retries),
+    backOff: { delayMs: integer('retry_delay_ms'), limitMs: integer('retry_delay_limit_ms') },
+  }
+}

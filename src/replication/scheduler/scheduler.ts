@@ -1,0 +1,223 @@
+/**
+ * Runs the replications of a server: so many at a time, and the others in turn. A job that fails is tried again after a
+ * while, longer each time. While there are slots for all of them the scheduler does nothing: it has no timer then.
+ */
+import type { Clock } from '../../runtime/clock.ts'
+import type { Log } from '../../runtime/log/log.ts'
+import { FairQueue } from '../../runtime/queues/fair-queue.ts'
+import type { TaskRegistry } from '../../runtime/tasks.ts'
+import { backOffMs } from './back-off.ts'
+import type { Job, JobRun } from './job.ts'
+import { timestampOf } from './job-history.ts'
+import { ReplicationTask } from './replication-task.ts'
+import type { SchedulerSettings } from './scheduler-settings.ts'
+
+export interface SchedulerSurroundings {
+  readonly settings: () => SchedulerSettings
+  readonly tasks: TaskRegistry
+  readonly clock: Clock
+  readonly log: Log
+  readonly random?: () => number
+  /** The text of an error for people, without passwords. */
+  reasonOf(error: unknown): string
+}
+
+export class Scheduler {
+  readonly #surroundings: SchedulerSurroundings
+  readonly #jobs = new Map<string, Job>()
+  readonly #pending = new FairQueue<Job>()
+  /** Those that have run longest come first. */
+  readonly #running = new Map<Job, JobRun>()
+  readonly #onRemoved = new Set<(id: string) => void>()
+  #turnTimer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(surroundings: SchedulerSurroundings) {
+    this.#surroundings = surroundings
+  }
+
+  /** In the order in which they were added. */
+  get jobs(): Job[] {
+    return [...this.#jobs.values()]
+  }
+
+  /** By the full id of the replication. */
+  job(id: string): Job | undefined {
+    return this.#jobs.get(id)
+  }
+
+  /** Runs it as soon as there is a slot, and the delay is over. There must be no other one of its id. */
+  add(job: Job, { delayMs = 0 } = {}): void {
+    const { id } = job.subject
+    if (this.#isClosed) throw new Error('The scheduler is closed.')
+    if (this.#jobs.has(id)) throw new Error(`There is a job ${id} already.`)
+    this.#jobs.set(id, job)
+    job.history.add({ type: 'added', timestamp: this.#timestamp() })
+    if (delayMs > 0) this.#enqueueAfter(job, delayMs)
+    else this.#enqueue(job)
+  }
+
+  /** Stops it and forgets it; its listener is not told. Resolves when nothing of it runs: its id is free then. */
+  async remove(job: Job): Promise<void> {
+    const { run } = job
+    if (!run) {
+      this.#forget(job)
+      return
+    }
+    run.stop('removed')
+    await run.done
+  }
+
+  /** Calls back when a job is no longer here, with its id; returns how to stop that. */
+  onRemoved(listener: (id: string) => void): () => void {
+    this.#onRemoved.add(listener)
+    return () => this.#onRemoved.delete(listener)
+  }
+
+  /** To be called when the settings changed. */
+  settingsChanged(): void {
+    clearTimeout(this.#turnTimer)
+    this.#turnTimer = undefined
+    const { maxJobs } = this.#surroundings.settings()
+    this.#stopSome(this.#running.size - maxJobs, () => true)
+    this.#fillSlots()
+  }
+
+  /** Stops all jobs; resolves when none runs. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    clearTimeout(this.#turnTimer)
+    await Promise.all(this.jobs.map((job) => this.remove(job)))
+  }
+
+  #forget(job: Job): void {
+    const { id } = job.subject
+    clearTimeout(job.waiting)
+    this.#pending.remove(job.owner, job)
+    if (this.#jobs.get(id) !== job) return
+    this.#jobs.delete(id)
+    for (const listener of this.#onRemoved) listener(id)
+  }
+
+  #enqueueAfter(job: Job, delayMs: number): void {
+    job.waiting = setTimeout(() => this.#enqueue(job), delayMs).unref()
+  }
+
+  #enqueue(job: Job): void {
+    job.waiting = undefined
+    job.state = 'pending'
+    this.#pending.push(job.owner, job)
+    this.#fillSlots()
+  }
+
+  #fillSlots(): void {
+    const { maxJobs, intervalMs } = this.#surroundings.settings()
+    while (this.#running.size < maxJobs) {
+      const job = this.#pending.shift()
+      if (!job) return
+      this.#start(job)
+    }
+    if (this.#pending.size === 0 || this.#turnTimer || this.#isClosed) return
+    this.#turnTimer = setTimeout(() => this.#endTurns(), intervalMs).unref()
+  }
+
+  /** Those that have run longest make room for those that wait. */
+  #endTurns(): void {
+    this.#turnTimer = undefined
+    const { maxChurn, intervalMs } = this.#surroundings.settings()
+    const nowMs = this.#surroundings.clock.nowMs()
+    // One that began in the middle of an interval has its full turn first. Timers may ring a little early.
+    const hadTurn = ({ startedMs }: JobRun) => nowMs - startedMs >= intervalMs / 2
+    this.#stopSome(Math.min(maxChurn, this.#pending.size), hadTurn)
+    this.#fillSlots()
+  }
+
+  /** One-shot replications come to an end by themselves: they keep their slot until then. */
+  #stopSome(count: number, isDue: (run: JobRun) => boolean): void {
+    let left = count
+    for (const [job, run] of this.#running) {
+      if (left <= 0) return
+      if (!job.subject.isContinuous || run.stopCause || !isDue(run)) continue
+      run.stop('turn is over')
+      left--
+    }
+  }
+
+  #start(job: Job): void {
+    const { clock } = this.#surroundings
+    job.state = 'running'
+    job.history.add({ type: 'started', timestamp: this.#timestamp() })
+    const run = job.begin(clock.nowMs())
+    this.#running.set(job, run)
+    run.done = this.#run(job, run)
+  }
+
+  async #run(job: Job, run: JobRun): Promise<void> {
+    const task = new ReplicationTask(this.#surroundings.tasks, job.subject, run.attempt)
+    run.pid = task.pid
+    run.attempt.onProgress = () => task.update()
+    run.attempt.onStarted = () => {
+      if (!run.stopCause) job.listener.started?.()
+    }
+    const outcome = await run.start().then(
+      (result) => ({ result }),
+      (error: unknown) => ({ error }),
+    )
+    run.attempt.onProgress = undefined
+    run.attempt.onStarted = undefined
+    task.end()
+    this.#running.delete(job)
+    this.#settle(job, run, outcome)
+    job.end()
+    if (!this.#isClosed) this.#fillSlots()
+  }
+
+  #settle(job: Job, run: JobRun, outcome: { result: unknown } | { error: unknown }): void {
+    if (run.stopCause === 'removed') this.#forget(job)
+    else if ('result' in outcome) this.#complete(job, outcome.result)
+    else if (run.stopCause !== undefined) this.#stopped(job)
+    else this.#crashed(job, run, outcome.error)
+  }
+
+  #complete(job: Job, result: unknown): void {
+    this.#forget(job)
+    this.#surroundings.log.info('A replication is complete.', about(job))
+    job.listener.completed(result)
+  }
+
+  #stopped(job: Job): void {
+    job.history.add({ type: 'stopped', timestamp: this.#timestamp() })
+    job.state = 'pending'
+    this.#pending.push(job.owner, job)
+  }
+
+  #crashed(job: Job, run: JobRun, error: unknown): void {
+    const { settings, log, clock, random, reasonOf } = this.#surroundings
+    const { healthThresholdMs, retryLimit, backOff } = settings()
+    const reason = reasonOf(error)
+    // A run that went well for a while shows that the failures before it are over.
+    if (clock.nowMs() - run.startedMs >= healthThresholdMs) job.errorCount = 0
+    job.errorCount++
+    job.lastError = reason
+    job.history.add({ type: 'crashed', timestamp: this.#timestamp(), reason })
+    if (!job.isRetried || job.errorCount > retryLimit) {
+      this.#forget(job)
+      log.error('A replication failed, and is not tried again.', { ...about(job), reason })
+      job.listener.failed(error)
+      return
+    }
+    const delayMs = backOffMs(backOff, job.errorCount, random)
+    log.warn('A replication failed, and is tried again.', { ...about(job), reason, delayMs })
+    job.state = 'crashing'
+    this.#enqueueAfter(job, delayMs)
+    job.listener.crashed?.(error)
+  }
+
+  #timestamp(): string {
+    return timestampOf(this.#surroundings.clock.nowMs())
+  }
+}
+
+function about({ subject: { id, source, target, document } }: Job): object {
+  return { replication: id, source, target, ...(document && { document: document.id }) }
+}
