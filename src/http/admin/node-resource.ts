@@ -8,7 +8,7 @@ import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { Rewritten } from '../server/route.ts'
 
-const NODE_NAME = 'service@127.0.0.1'
+export const NODE_NAME = 'service@127.0.0.1'
 
 /** `_membership`: the nodes there are. */
 export function membership(): Answer {
