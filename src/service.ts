@@ -21,7 +21,7 @@ import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers/query-servers.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/listeners.ts'
-import { passingSockets } from './http/listeners/listening-sockets.ts'
+import { unsharedSockets } from './http/listeners/listening-sockets.ts'
 import { createApp } from './http/server/app.ts'
 import { requestSettings } from './http/server/request-settings.ts'
 import { systemClock } from './runtime/clock.ts'
@@ -30,7 +30,7 @@ import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runt
 import { silentLog } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
 import { MemoryBudget } from './runtime/memory-budget.ts'
-import { FairPlaces } from './runtime/queues/fair-places.ts'
+import { FairSemaphore } from './runtime/queues/fair-semaphore.ts'
 import { Statistics, type StatisticsSettings } from './runtime/statistics/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { randomUuid, type UuidSettings, Uuids } from './runtime/uuids.ts'
@@ -146,7 +146,7 @@ class RunningService implements Service {
     this.#statistics = new Statistics(statisticsSettings(configuration))
     this.#statistics.gauge('service', 'open_databases', () => openDatabases(this.#parts))
     this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
-    this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? passingSockets, () =>
+    this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? unsharedSockets, () =>
       connectionLimits(configuration),
     )
     this.#uriFile = new UriFile(log.log)
@@ -223,7 +223,7 @@ class RunningService implements Service {
       databases,
       functions,
       // The other half is left for calls that are soon over.
-      listPlaces: new FairPlaces(() => Math.ceil(functionSettings(configuration).processLimit / 2)),
+      listSlots: new FairSemaphore(() => Math.ceil(functionSettings(configuration).processLimit / 2)),
       views,
       auth,
       uuids,

@@ -4,12 +4,12 @@
  */
 
 import { AnsweringProcess, type AnsweringProcessOptions, processError } from '../runtime/processes/answering-process.ts'
-import { FairPlaces } from '../runtime/queues/fair-places.ts'
+import { FairSemaphore } from '../runtime/queues/fair-semaphore.ts'
 import type { Run } from '../runtime/queues/run.ts'
 
 export class ExternalHandler {
   readonly #options: AnsweringProcessOptions
-  readonly #places = new FairPlaces(() => 1)
+  readonly #semaphore = new FairSemaphore(() => 1)
   #process: AnsweringProcess | undefined
 
   constructor(options: AnsweringProcessOptions) {
@@ -18,12 +18,12 @@ export class ExternalHandler {
 
   /** The line that answers this one. Who gives up while others are served is not asked for. */
   async ask(line: string, run: Run): Promise<string> {
-    await this.#places.take(run)
+    await this.#semaphore.acquire(run)
     try {
       if (!this.#process?.isAlive) this.#process = new AnsweringProcess(this.#options)
       return await this.#process.ask(line)
     } finally {
-      this.#places.giveBack(run.owner)
+      this.#semaphore.release(run.owner)
     }
   }
 
@@ -33,7 +33,7 @@ export class ExternalHandler {
   }
 
   async stop(): Promise<void> {
-    this.#places.close(processError('The program was ended.'))
+    this.#semaphore.close(processError('The program was ended.'))
     await this.#process?.stop()
   }
 }

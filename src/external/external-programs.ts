@@ -22,7 +22,7 @@ export class ExternalPrograms {
   readonly #daemons: ProgramSection<OsDaemon>
   readonly #notified: ProgramSection<KeptProcess>
   readonly #handlers: ProgramSection<ExternalHandler>
-  readonly #ends: (() => void)[]
+  readonly #subscriptions: (() => void)[]
 
   constructor({ configuration, databases, clock, log }: ExternalSurroundings) {
     const shared = { clock, log, limits: () => retryLimits(configuration) }
@@ -36,7 +36,7 @@ export class ExternalPrograms {
     this.#handlers = new ProgramSection('external', configuration, log, (name, command) => {
       return new ExternalHandler({ name: `external/${name}`, command, log, timeoutMs })
     })
-    this.#ends = [
+    this.#subscriptions = [
       configuration.onChange((change) => this.#follow(change)),
       databases.onEvent((event) => {
         for (const program of this.#notified) program.send(event)
@@ -51,7 +51,7 @@ export class ExternalPrograms {
 
   /** Resolves when all are gone. */
   async close(): Promise<void> {
-    for (const end of this.#ends) end()
+    for (const end of this.#subscriptions) end()
     await Promise.all([this.#daemons.stop(), this.#notified.stop(), this.#handlers.stop()])
   }
 

@@ -32,7 +32,7 @@ export class OsDaemon {
       onStart: () => {
         this.#registrations = []
       },
-      onLine: (line) => this.#hear(line),
+      onLine: (line) => this.#receive(line),
     })
   }
 
@@ -46,7 +46,7 @@ export class OsDaemon {
     return this.#process.stop()
   }
 
-  #hear(line: string): void {
+  #receive(line: string): void {
     const [verb, first, second] = messageOf(line)
     const isOfSetting = second === undefined || typeof second === 'string'
     if (typeof first !== 'string') this.#complain(line)

@@ -47,7 +47,7 @@ export class Deadlines {
     const due = [...this.#turns].filter(([atMs]) => atMs <= nowMs)
     for (const [atMs, turn] of due) {
       this.#turns.delete(atMs)
-      for (const deadline of turn) deadline.look(nowMs)
+      for (const deadline of turn) deadline.check(nowMs)
     }
     for (const [atMs, turn] of this.#turns) if (turn.size === 0) this.#turns.delete(atMs)
     const nextMs = Math.min(...this.#turns.keys())
@@ -81,7 +81,7 @@ export class Deadline {
   }
 
   /** For its turn: passes, or waits on if it was restarted meanwhile. */
-  look(nowMs: number): void {
+  check(nowMs: number): void {
     this.#turn = undefined
     if (this.dueMs > nowMs) this.#turn = this.#deadlines.add(this)
     else this.#passed()

@@ -54,7 +54,7 @@ export class MemoryBudget {
   }
 
   /** For leases: more for one of them. A promise where it has to wait; that rejects with `BudgetExceededError`. */
-  take(lease: MemoryLease, bytes: number): Promise<void> | undefined {
+  acquire(lease: MemoryLease, bytes: number): Promise<void> | undefined {
     if (this.#fits(lease, bytes) && !this.#isOvertaking(lease, bytes)) {
       this.#heldBytes += bytes
       return undefined
@@ -69,7 +69,7 @@ export class MemoryBudget {
   }
 
   /** For leases: one of them is over. */
-  give(lease: MemoryLease, bytes: number): void {
+  release(lease: MemoryLease, bytes: number): void {
     this.#heldBytes -= bytes
     const index = this.#waiters.findIndex((waiter) => waiter.lease === lease)
     if (index >= 0) this.#refuse(index)
@@ -140,14 +140,14 @@ export class MemoryLease {
   /** So much more. A promise where there is no room yet: one at a time. */
   add(bytes: number): Promise<void> | undefined {
     if (bytes <= 0 || this.#isReleased) return undefined
-    const waiting = this.#budget.take(this, bytes)
+    const waiting = this.#budget.acquire(this, bytes)
     if (!waiting) {
       this.#bytes += bytes
       return undefined
     }
     return waiting.then(() => {
       // Released while the grant was on its way: it goes back.
-      if (this.#isReleased) this.#budget.give(this, bytes)
+      if (this.#isReleased) this.#budget.release(this, bytes)
       else this.#bytes += bytes
     })
   }
@@ -158,7 +158,7 @@ export class MemoryLease {
     this.#isReleased = true
     const bytes = this.#bytes
     this.#bytes = 0
-    this.#budget.give(this, bytes)
+    this.#budget.release(this, bytes)
   }
 }
 

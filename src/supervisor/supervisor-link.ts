@@ -32,9 +32,9 @@ export class SupervisorLink implements ListeningSockets {
 
   private constructor() {
     process.on('message', (message: unknown, handle: SendHandle | undefined) => {
-      if (isSupervisorMessage(message)) this.#hear(message, handle)
+      if (isSupervisorMessage(message)) this.#receive(message, handle)
     })
-    process.on('disconnect', () => this.#lose())
+    process.on('disconnect', () => this.#onDisconnect())
   }
 
   /** How the server before this one ended; undefined for the first one. */
@@ -55,13 +55,13 @@ export class SupervisorLink implements ListeningSockets {
   }
 
   ready(): void {
-    this.#tell({ kind: 'ready' })
+    this.#send({ kind: 'ready' })
   }
 
   async takeLease(folder: string): Promise<FolderLock> {
     const { error } = await this.#ask({ kind: 'lease', folder })
     if (error !== undefined) throw new DataFolderError(error)
-    return { release: () => this.#tell({ kind: 'release', folder }) }
+    return { release: () => this.#send({ kind: 'release', folder }) }
   }
 
   async take(address: ListeningAddress): Promise<object | undefined> {
@@ -70,14 +70,14 @@ export class SupervisorLink implements ListeningSockets {
 
   keep(address: ListeningAddress, server: Server): void {
     const handle = socketHandle(server)
-    if (handle) this.#tell({ kind: 'keep', address }, handle)
+    if (handle) this.#send({ kind: 'keep', address }, handle)
   }
 
   async keepOnly(addresses: readonly ListeningAddress[]): Promise<void> {
     await this.#ask({ kind: 'keep-only', addresses })
   }
 
-  #hear(message: SupervisorMessage, handle: SendHandle | undefined): void {
+  #receive(message: SupervisorMessage, handle: SendHandle | undefined): void {
     switch (message.kind) {
       case 'start':
         this.#started.resolve(message.previousEnd)
@@ -100,7 +100,7 @@ export class SupervisorLink implements ListeningSockets {
     this.#replies.delete(id)
   }
 
-  #lose(): void {
+  #onDisconnect(): void {
     this.#started.resolve(undefined)
     for (const id of [...this.#replies.keys()]) this.#settle(id, { error: 'The supervisor is gone.' })
     this.#onLost()
@@ -111,11 +111,11 @@ export class SupervisorLink implements ListeningSockets {
     const id = ++this.#requests
     return new Promise((resolve) => {
       this.#replies.set(id, resolve)
-      this.#tell({ ...request, id })
+      this.#send({ ...request, id })
     })
   }
 
-  #tell(message: ServerMessage & Serializable, handle?: SendHandle): void {
+  #send(message: ServerMessage & Serializable, handle?: SendHandle): void {
     if (process.connected) process.send?.(message, handle, {}, () => {})
   }
 }

@@ -65,7 +65,7 @@ export class Supervisor {
       this.#ended.resolve(0)
       return
     }
-    this.#tell({ kind: 'stop' })
+    this.#send({ kind: 'stop' })
     const limitMs = this.#supervised.stopLimitMs ?? STOP_LIMIT_MS
     this.#pause = setTimeout(() => {
       this.#report(`The server does not end: it is killed after ${limitMs / 1000} s.`)
@@ -81,14 +81,14 @@ export class Supervisor {
     const server = spawn(process.execPath, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], env: environment })
     this.#server = server
     server.on('message', (message: Serializable, handle: SendHandle | undefined) => {
-      if (server === this.#server && isServerMessage(message)) this.#hear(message, handle)
+      if (server === this.#server && isServerMessage(message)) this.#receive(message, handle)
     })
     server.once('error', (error) => this.#serverEnded(server, error.message))
     server.once('exit', (code, signal) => this.#serverEnded(server, signal ?? code ?? 'unknown'))
-    this.#tell({ kind: 'start', ...(previousEnd !== undefined && { previousEnd }) })
+    this.#send({ kind: 'start', ...(previousEnd !== undefined && { previousEnd }) })
   }
 
-  #hear(message: ServerMessage, handle: SendHandle | undefined): void {
+  #receive(message: ServerMessage, handle: SendHandle | undefined): void {
     const resources = this.#resources
     switch (message.kind) {
       case 'lease':
@@ -151,11 +151,11 @@ export class Supervisor {
   }
 
   #reply(id: number, { error }: { readonly error?: string } = {}, handle?: SendHandle): void {
-    this.#tell({ kind: 'reply', id, ...(error !== undefined && { error }) }, handle)
+    this.#send({ kind: 'reply', id, ...(error !== undefined && { error }) }, handle)
   }
 
   /** What a server that just ended does not hear is not missed. */
-  #tell(message: SupervisorMessage, handle?: SendHandle): void {
+  #send(message: SupervisorMessage, handle?: SendHandle): void {
     if (this.#server?.connected) this.#server.send(message, handle, () => {})
   }
 

@@ -130,7 +130,7 @@ class ChunkedDecoder implements BodyDecoder {
       this.#left = sizeBytes
       this.#next = this.#left === 0 ? 'trailers' : 'content'
     } else if (this.#next === 'end of chunk') {
-      if (line !== '') throw malformed('A chunk is longer than it said.')
+      if (line !== '') throw malformed('A chunk is longer than its size.')
       this.#next = 'size'
     } else if (line === '') {
       this.#trailers = parseTrailers(this.#trailerLines)

@@ -23,13 +23,13 @@ const BODY_GRACE_MS = 120_000
 /** How a body comes in, looked at now and then. */
 export class BodyProgress {
   readonly #begunMs = performance.now()
-  #lookedMs = this.#begunMs
+  #checkedMs = this.#begunMs
   #waitedMs = 0
 
   /** Whether the client takes too long, given what it has sent so far and whether the server waits for more now. */
   isTooSlow(nowMs: number, receivedBytes: number, isAwaited: boolean, limits: ConnectionLimits): boolean {
-    if (isAwaited) this.#waitedMs += nowMs - this.#lookedMs
-    this.#lookedMs = nowMs
+    if (isAwaited) this.#waitedMs += nowMs - this.#checkedMs
+    this.#checkedMs = nowMs
     if (nowMs - this.#begunMs > limits.bodyMs) return true
     return this.#waitedMs > BODY_GRACE_MS + (receivedBytes / limits.bodyBytesPerSecond) * 1000
   }

@@ -1,6 +1,6 @@
 /**
- * One connection: requests come in one after the other, and each goes to a handler with the reply that it may send. What
- * is sent ahead of a reply waits its turn, so requests of one connection are done in their order.
+ * One HTTP/1.1 connection: it parses requests and hands each to the handler with its reply, one at a time. Pipelined
+ * requests wait until the reply before them is sent, so the requests of a connection are handled in order.
  */
 import type { Socket } from 'node:net'
 import { type Arrival, serveTogether } from './arrivals.ts'
@@ -11,66 +11,66 @@ import { afterEmptyLines, PartialHead } from './partial-head.ts'
 import { Refusal } from './refusal.ts'
 import { Reply, type ReplySink } from './reply.ts'
 import { refusalReply } from './reply-head.ts'
-import { type Ends, Request } from './request.ts'
+import { Request, type SocketAddresses } from './request.ts'
 import { parseHead, type RequestHead, tooLongHead } from './request-head.ts'
 import { unsentBytes } from './unsent-bytes.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 
 const HEAD_LIMIT_BYTES = 64 * 1024
-/** So much may be sent ahead of replies; the rest stays with the client until its turn comes. */
+/** Pipelined bytes that are buffered; beyond it the socket is paused. */
 const AHEAD_LIMIT_BYTES = 64 * 1024
-/** So much is read before it is looked at. */
+/** Bytes that are read within one turn of the event loop; beyond it the socket is paused. */
 const TURN_LIMIT_BYTES = 512 * 1024
-/** Of what waits for its turn: more of them are joined. */
+/** Buffers that are kept as they came; more of them are joined into one. */
 const PIECES_LIMIT = 64
-/** A client that is still sending gets time to read why it was refused. */
+/** How long a client that is still sending gets to read why it was refused. */
 const LINGERING_LIMIT_MS = 5_000
 
 const HEAD_END = Buffer.from('\r\n\r\n')
 
-export class Connection implements Arrival, ReplySink, BodySource, Ends {
+export class Connection implements Arrival, ReplySink, BodySource, SocketAddresses {
   readonly remoteAddress: string | undefined
   readonly #socket: Socket
   readonly #handler: RequestHandler
   readonly #refusalLines: string
-  /** `lingering`: everything was said, and what still comes in is nobody's. */
+  /** `lingering`: the last reply is sent, and what still comes in is dropped. */
   #state: 'open' | 'lingering' | 'closed' = 'open'
-  #isLeaving = false
-  /** Came in and belongs to no request yet: pieces as they came, none of them empty. */
+  #isClosing = false
+  /** Received and not parsed yet: buffers as they came, none of them empty. */
   #input: Buffer[] = []
   #inputBytes = 0
-  /** The head that has begun to come in. */
+  /** A head that is not complete yet. */
   #partialHead: PartialHead | undefined
   /** The request that is not answered yet, and its reply. */
   #exchange:
     | { readonly body: IncomingBody; readonly reply: Reply; readonly progress: BodyProgress | undefined }
     | undefined
-  /** Of a body that is still coming in. */
+  /** Set while a body is being received. */
   #decoder: BodyDecoder | undefined
-  /** The client waits for a go-ahead before it sends its body. */
-  #expectsGoAhead = false
-  /** The client does not take its replies: it gets no more of them until it does. */
+  /** The client waits for `100 Continue` before it sends its body. */
+  #expectsContinue = false
+  /** Backpressure: no further request is handled until the client has read its replies. */
   #isStalled = false
-  /** More came in within one turn than is looked at at once. */
+  /** Paused, since more came in within one turn than is parsed at once. */
   #isFull = false
-  /** Something came in and was not looked at yet. */
+  /** Queued in `arrivals.ts`. */
   #hasArrived = false
-  /** Of replies, when that was looked at last. */
+  /** The send queue at the last check. */
   #unsentBytes = 0
-  /** When something came in last, or was taken; within a head, when that began. */
-  #sinceMs = performance.now()
+  /** When something was received or sent last; within a head, when that began. */
+  #lastActivityMs = performance.now()
 
-  /** Every refusal has these header lines; replies have those of their handler. */
+  /** `refusalLines` are the header lines of every refusal; replies have those of their handler. */
   constructor(socket: Socket, handler: RequestHandler, refusalLines = '') {
     this.#socket = socket
     this.#handler = handler
     this.#refusalLines = refusalLines
     this.remoteAddress = socket.remoteAddress
     socket.on('data', (bytes) => this.#receive(bytes))
-    socket.on('end', () => this.#lose())
-    socket.on('close', () => this.#lose())
-    // The end that follows is told.
+    socket.on('end', () => this.#onClose())
+    socket.on('close', () => this.#onClose())
+    // `close` follows.
     socket.on('error', () => {})
   }
 
@@ -90,14 +90,14 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     return this.#state === 'open'
   }
 
-  get mayGoOn(): boolean {
-    return this.#decoder === undefined && !this.#isLeaving
+  get canKeepAlive(): boolean {
+    return this.#decoder === undefined && !this.#isClosing
   }
 
-  /** To be called now and then: gives up what makes no progress, or too little. */
-  look(nowMs: number, limits: ConnectionLimits = DEFAULT_LIMITS): void {
-    if (this.#exchange || this.#isStalled) this.#noteTaken(nowMs)
-    const silentMs = nowMs - this.#sinceMs
+  /** To be called periodically: closes the connection if it makes no progress, or too little. */
+  reapIfIdle(nowMs: number, limits: ConnectionLimits = DEFAULT_LIMITS): void {
+    if (this.#exchange || this.#isStalled) this.#noteSent(nowMs)
+    const silentMs = nowMs - this.#lastActivityMs
     if (this.#state === 'lingering') {
       if (silentMs > LINGERING_LIMIT_MS) this.#socket.destroy()
     } else if (this.#exchange) {
@@ -109,19 +109,19 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     } else if (silentMs > limits.silenceMs) this.#socket.destroy()
   }
 
-  /** A client that takes something of a reply, be it ever so little, is not silent. */
-  #noteTaken(nowMs: number): void {
+  /** A client that reads any of its reply, however little, is not idle. */
+  #noteSent(nowMs: number): void {
     if (!this.#socket.writableNeedDrain) return
     const unsent = unsentBytes(this.#socket)
     if (unsent === this.#unsentBytes) return
     this.#unsentBytes = unsent
-    this.#sinceMs = nowMs
+    this.#lastActivityMs = nowMs
   }
 
   #isBodyTooSlow(nowMs: number, limits: ConnectionLimits): boolean {
     if (!this.#exchange || !this.#decoder) return false
     const { body, progress } = this.#exchange
-    if (body.isAwaited && nowMs - this.#sinceMs > limits.silenceMs) return true
+    if (body.isAwaited && nowMs - this.#lastActivityMs > limits.silenceMs) return true
     return progress?.isTooSlow(nowMs, body.receivedBytes, body.isAwaited, limits) ?? false
   }
 
@@ -134,14 +134,14 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     this.#advance()
   }
 
-  /** Ends when the reply under way is sent, or now if there is none. */
-  leave(): void {
-    this.#isLeaving = true
-    if (this.#exchange) this.#exchange.reply.leave()
+  /** Closes after the reply under way, or now if there is none. */
+  closeWhenDone(): void {
+    this.#isClosing = true
+    if (this.#exchange) this.#exchange.reply.shutDown()
     else this.#finish()
   }
 
-  /** Tells the client why it is not served, whatever it asks for. */
+  /** Answers with the refusal, whatever is requested, and closes. */
   refuse(refusal: Refusal): void {
     this.#refuse(refusal)
   }
@@ -150,18 +150,18 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     return this.#socket.write(bytes, 'latin1', written)
   }
 
-  hold(): void {
+  cork(): void {
     this.#socket.cork()
   }
 
-  letGo(): void {
+  uncork(): void {
     this.#socket.uncork()
   }
 
-  taken(): Promise<void> {
+  drained(): Promise<void> {
     const socket = this.#socket
     if (!socket.writableNeedDrain || socket.destroyed) return Promise.resolve()
-    this.#sinceMs = performance.now()
+    this.#lastActivityMs = performance.now()
     return new Promise((resolve) => {
       const done = () => {
         socket.off('drain', done).off('close', done)
@@ -172,42 +172,42 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   }
 
   done(): void {
-    const goesOn = this.#exchange?.reply.keepsAlive && this.mayGoOn
+    const isKeptAlive = this.#exchange?.reply.keepsAlive && this.canKeepAlive
     this.#exchange?.body.discard()
     this.#exchange = undefined
-    // It may rest because of a body that nobody will read any more.
+    // It may be paused because of a body that nobody will read any more.
     if (this.#socket.isPaused()) this.#socket.resume()
-    this.#sinceMs = performance.now()
-    if (!goesOn) this.#finish()
+    this.#lastActivityMs = performance.now()
+    if (!isKeptAlive) this.#finish()
     else if (this.#socket.writableNeedDrain) {
       this.#isStalled = true
-      this.taken().then(() => {
+      this.drained().then(() => {
         this.#isStalled = false
-        this.#goOnAhead()
+        this.#resumePipeline()
       })
-    } else if (this.#inputBytes > 0) setImmediate(() => this.#goOnAhead())
+    } else if (this.#inputBytes > 0) setImmediate(() => this.#resumePipeline())
   }
 
   destroy(): void {
     this.#socket.destroy()
   }
 
-  wanted(): void {
-    if (!this.#expectsGoAhead) return
-    this.#expectsGoAhead = false
+  sendContinue(): void {
+    if (!this.#expectsContinue) return
+    this.#expectsContinue = false
     if (this.isOpen) this.#socket.write('HTTP/1.1 100 Continue\r\n\r\n', 'latin1')
   }
 
-  rest(): void {
+  pause(): void {
     this.#socket.pause()
   }
 
-  goOn(): void {
+  resume(): void {
     this.#socket.resume()
   }
 
-  /** With what was sent ahead. */
-  #goOnAhead(): void {
+  /** Goes on with pipelined requests. */
+  #resumePipeline(): void {
     if (!this.isOpen) return
     this.#socket.resume()
     this.#advance()
@@ -219,15 +219,15 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
 
   #receive(bytes: Buffer): void {
     if (!this.isOpen || bytes.length === 0) return
-    if (!this.#isWithinHead) this.#sinceMs = performance.now()
+    if (!this.#isWithinHead) this.#lastActivityMs = performance.now()
     this.#input.push(bytes)
     this.#inputBytes += bytes.length
-    // Within one turn the system may have more for us than anybody wants to hold.
+    // Within one turn the system may deliver more than should be buffered.
     if (this.#inputBytes > TURN_LIMIT_BYTES && !this.#isFull) {
       this.#isFull = true
       this.#socket.pause()
     }
-    // What waits for its turn may come in very small pieces. A body goes on as it came.
+    // Pipelined requests may come in very small pieces. Pieces of a body are passed on as they came.
     if (this.#input.length > PIECES_LIMIT && !this.#decoder) this.#input = [Buffer.concat(this.#input)]
     if (this.#hasArrived) return
     this.#hasArrived = true
@@ -297,25 +297,25 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
   }
 
   #begin(head: RequestHead): void {
-    const { isOldVersion, keepsAlive, framing } = head
+    const { isHttp10: isOldVersion, keepsAlive, framing } = head
     const body = new IncomingBody(this, framing === 0)
-    const reply = new Reply(this, { isHeadOnly: head.method === 'HEAD', isOldVersion, keepsAlive })
+    const reply = new Reply(this, { isHeadOnly: head.method === 'HEAD', isHttp10: isOldVersion, keepsAlive })
     this.#exchange = { body, reply, progress: framing === 0 ? undefined : new BodyProgress() }
-    this.#expectsGoAhead = !isOldVersion && framing !== 0 && expectsGoAhead(head)
+    this.#expectsContinue = !isOldVersion && framing !== 0 && expectsContinue(head)
     if (framing !== 0) {
       this.#decoder = bodyDecoder(framing)
-      // What is here already is here before anybody asks for it.
+      // Bytes that came with the head are in the body before the handler asks for them.
       const [ahead] = this.#input
       if (ahead !== undefined) this.#receiveBody(ahead, this.#decoder)
     }
-    if (this.#isLeaving) reply.leave()
+    if (this.#isClosing) reply.shutDown()
     this.#handler(new Request(head, body, this), reply)
   }
 
-  /** Nothing of what follows can be understood. */
+  /** Nothing that follows can be parsed. */
   #refuse(refusal: Refusal): void {
     const isBegun = this.#exchange?.reply.isBegun ?? false
-    this.#breakOff()
+    this.#abortExchange()
     if (isBegun) this.#socket.destroy()
     else {
       this.#socket.write(refusalReply(refusal, this.#refusalLines), 'latin1')
@@ -323,7 +323,7 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     }
   }
 
-  /** Everything is said. */
+  /** The last reply is sent. */
   #finish(): void {
     if (!this.isOpen) return
     if (this.#decoder !== undefined) {
@@ -334,29 +334,29 @@ export class Connection implements Arrival, ReplySink, BodySource, Ends {
     this.#socket.destroySoon()
   }
 
-  /** To cut off who is still sending would take from it the reply that it has not read. */
+  /** Closing at once would reset the connection of a client that is still sending, and lose the reply. */
   #linger(): void {
     this.#state = 'lingering'
     this.#dropInput()
-    this.#sinceMs = performance.now()
+    this.#lastActivityMs = performance.now()
     this.#socket.end()
     this.#socket.resume()
   }
 
-  /** The client is gone. */
-  #lose(): void {
-    // What it sent before it went counts.
+  /** The socket is closed. */
+  #onClose(): void {
+    // What was received before the close counts.
     if (this.#hasArrived) this.serve()
     if (this.#state !== 'closed') this.#socket.destroySoon()
     this.#state = 'closed'
-    this.#breakOff()
+    this.#abortExchange()
   }
 
-  #breakOff(): void {
+  #abortExchange(): void {
     const exchange = this.#exchange
     this.#exchange = undefined
     this.#dropInput()
-    exchange?.body.breakOff()
+    exchange?.body.abort()
     exchange?.reply.close()
   }
 
@@ -372,7 +372,7 @@ function checkedLength(head: string): string {
   return head
 }
 
-function expectsGoAhead({ headers: { expect } }: RequestHead): boolean {
+function expectsContinue({ headers: { expect } }: RequestHead): boolean {
   if (expect === undefined) return false
   if (expect.toLowerCase() !== '100-continue') throw new Refusal(417, 'The expectation is not supported.')
   return true

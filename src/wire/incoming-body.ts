@@ -1,31 +1,29 @@
 /**
- * The body of a request while it comes in. What nobody has read yet is kept up to a limit; then the connection rests
- * until somebody reads. Only one reads it, once.
+ * The body of a request while it is received. Unread bytes are buffered up to a limit; then the connection is paused
+ * until they are read. A body has one reader, which reads it once.
  */
 import type { MemoryLease } from '../runtime/memory-budget.ts'
 import { GrowingBuffer } from './growing-buffer.ts'
 import { JoinedPieces } from './joined-pieces.ts'
 import type { RequestHeaders } from './request-head.ts'
 
-/** What a body needs of the connection that it comes on. */
+/** The connection, as its body uses it. */
 export interface BodySource {
-  /** Somebody reads now: who waits for a go-ahead gets it. */
-  wanted(): void
-  /** No more for now. */
-  rest(): void
-  /** Go on. */
-  goOn(): void
+  /** Sends `100 Continue` if the client waits for it. */
+  sendContinue(): void
+  pause(): void
+  resume(): void
 }
 
-/** The client went away, or what it sent is no body. */
-export class BrokenOffError extends Error {
+/** The connection was closed before the body was complete, or the body is malformed. */
+export class BodyAbortedError extends Error {
   constructor() {
-    super('The request broke off.')
+    super('The request was aborted.')
   }
 }
 
 const UNREAD_LIMIT_BYTES = 256 * 1024
-/** Of all bodies together. Beyond it a connection is paused with the first bytes that nobody reads. */
+/** Of all bodies together. Beyond it a connection is paused with its first unread bytes. */
 const ALL_UNREAD_LIMIT_BYTES = 64 * 1024 * 1024
 
 let unreadBytes = 0
@@ -34,10 +32,10 @@ const NO_PIECES: readonly Buffer[] = []
 
 export class IncomingBody {
   readonly #source: BodySource
-  /** Made when something comes in: most requests have no body. */
+  /** Made with the first bytes: most requests have no body. */
   #unread: JoinedPieces | undefined
   #receivedBytes = 0
-  #isResting = false
+  #isPaused = false
   #state: 'incomplete' | 'complete' | 'broken'
   #trailers: RequestHeaders | undefined
   #wake: (() => void) | undefined
@@ -47,12 +45,12 @@ export class IncomingBody {
     this.#state = isEmpty ? 'complete' : 'incomplete'
   }
 
-  /** Whether all of it has come in, be it read or not. */
+  /** Whether all of it was received, read or not. */
   get isComplete(): boolean {
     return this.#state === 'complete'
   }
 
-  /** What has come in so far. */
+  /** Bytes received so far. */
   get receivedBytes(): number {
     return this.#receivedBytes
   }
@@ -61,17 +59,17 @@ export class IncomingBody {
     return this.#unread?.sizeBytes ?? 0
   }
 
-  /** Whether somebody waits for more of it. */
+  /** Whether the reader waits for more. */
   get isAwaited(): boolean {
     return this.#wake !== undefined
   }
 
-  /** A header that came behind the body. */
+  /** A header of the trailer section. */
   trailer(name: string): string | undefined {
     return this.#trailers?.[name]
   }
 
-  /** All of it that comes, piece by piece. */
+  /** The whole body, piece by piece. */
   async *read(): AsyncGenerator<Buffer> {
     for (;;) {
       for (const piece of this.#take()) yield piece
@@ -82,8 +80,8 @@ export class IncomingBody {
   }
 
   /**
-   * All of it at once. Undefined when there is more than the limit: the rest is then nobody's any more. What it takes in
-   * memory is asked of the lease, and the client waits until it is there.
+   * The whole body in one buffer; undefined if it is longer than the limit, and the rest is then discarded. Its memory is
+   * taken from the lease, and the client waits until it is granted.
    */
   async collect(limitBytes: number, lease?: MemoryLease, expectedBytes?: number): Promise<Buffer | undefined> {
     if (this.isComplete) return this.#takeWhole(limitBytes, lease)
@@ -117,36 +115,36 @@ export class IncomingBody {
     }
   }
 
-  /** For the connection: more has come. */
+  /** For the connection: bytes were received. */
   push(piece: Buffer): void {
     this.#unread ??= new JoinedPieces()
     this.#unread.add(piece)
     unreadBytes += piece.length
     this.#receivedBytes += piece.length
     const limit = unreadBytes > ALL_UNREAD_LIMIT_BYTES ? 0 : UNREAD_LIMIT_BYTES
-    if (this.#unreadBytes > limit && !this.#isResting) {
-      this.#isResting = true
-      this.#source.rest()
+    if (this.#unreadBytes > limit && !this.#isPaused) {
+      this.#isPaused = true
+      this.#source.pause()
     }
     this.#arrived()
   }
 
-  /** For the connection: that was all. */
+  /** For the connection: all was received. */
   complete(trailers: RequestHeaders): void {
     this.#trailers = trailers
     this.#state = 'complete'
     this.#arrived()
   }
 
-  /** For the connection: there will be no more. */
-  breakOff(): void {
+  /** For the connection: the rest will not come. */
+  abort(): void {
     if (this.#state !== 'incomplete') return
     this.#state = 'broken'
     this.discard()
     this.#arrived()
   }
 
-  /** For the connection: nobody will read what has come. */
+  /** For the connection: what is unread will not be read. */
   discard(): void {
     unreadBytes -= this.#unreadBytes
     this.#unread?.take()
@@ -164,18 +162,18 @@ export class IncomingBody {
   #take(): readonly Buffer[] {
     unreadBytes -= this.#unreadBytes
     const pieces = this.#unread?.take() ?? NO_PIECES
-    if (this.#isResting) {
-      this.#isResting = false
-      this.#source.goOn()
+    if (this.#isPaused) {
+      this.#isPaused = false
+      this.#source.resume()
     }
     return pieces
   }
 
   #arrival(): Promise<void> {
-    if (this.#state === 'broken') return Promise.reject(new BrokenOffError())
-    this.#source.wanted()
+    if (this.#state === 'broken') return Promise.reject(new BodyAbortedError())
+    this.#source.sendContinue()
     return new Promise((resolve, reject) => {
-      this.#wake = () => (this.#state === 'broken' ? reject(new BrokenOffError()) : resolve())
+      this.#wake = () => (this.#state === 'broken' ? reject(new BodyAbortedError()) : resolve())
     })
   }
 

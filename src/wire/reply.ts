@@ -1,21 +1,21 @@
 /**
- * The reply to one request. Its head goes out together with the first piece of its body: one write for a small reply.
- * Where the size is not known before, the body goes out in chunks, or ends with the connection for clients of old.
+ * The reply to one request. Its head is sent with the first piece of its body: a small reply is one write. A body of
+ * unknown size is sent chunked, or ends with the connection for HTTP/1.0 clients.
  */
 import { dateLine, statusLine } from './reply-head.ts'
 
-/** What a reply needs of the connection that it goes out on. */
+/** The connection, as its reply uses it. */
 export interface ReplySink {
   readonly isOpen: boolean
-  /** Whether another request can follow. */
-  readonly mayGoOn: boolean
-  /** A text has a character for each byte. Tells whether the client takes more at once. */
+  /** Whether another request can follow on the connection. */
+  readonly canKeepAlive: boolean
+  /** A string is latin1. False when the socket's buffer is full: see `drained`. */
   write(bytes: string | Buffer, written?: () => void): boolean
-  /** What is written in between goes out together. */
-  hold(): void
-  letGo(): void
-  /** Resolves when the client has taken what was written, or is gone. */
-  taken(): Promise<void>
+  /** What is written until `uncork` is sent together. */
+  cork(): void
+  uncork(): void
+  /** Resolves when the socket's buffer is drained, or the connection is closed. */
+  drained(): Promise<void>
   /** The reply is written. */
   done(): void
   /** Ends the connection at once. */
@@ -23,39 +23,39 @@ export interface ReplySink {
 }
 
 export interface ReplyOptions {
-  /** The request was one for the head alone. */
+  /** The request was a HEAD request. */
   readonly isHeadOnly: boolean
-  readonly isOldVersion: boolean
+  readonly isHttp10: boolean
   readonly keepsAlive: boolean
 }
 
 /** How the client knows where the body ends. */
 type Framing = 'no body' | 'size' | 'chunks' | 'close'
 
-/** So much goes out in one write together with the head. */
+/** A body up to this size is sent in one write with the head. */
 const ONE_WRITE_BYTES = 64 * 1024
 const LAST_CHUNK = '0\r\n\r\n'
 
 export class Reply {
   readonly #sink: ReplySink
   readonly #isHeadOnly: boolean
-  readonly #isOldVersion: boolean
-  /** Whether another request may follow on the connection. To be told with the head. */
+  readonly #isHttp10: boolean
+  /** Whether the connection is kept alive. Must be set before the head is fixed. */
   keepsAlive: boolean
   #framing: Framing = 'no body'
-  /** While it is not sent. */
+  /** The head, while it is not sent. */
   #head = ''
-  /** Of a body whose size was told: what is still to come. */
-  #owedBytes = 0
+  /** Of a body with a Content-Length: bytes that are still to be written. */
+  #remainingBytes = 0
   #state: 'new' | 'begun' | 'ended' | 'closed' = 'new'
-  #isLeaving = false
+  #isShuttingDown = false
   #closeListeners: Set<() => void> | undefined
-  #leaveListeners: Set<() => void> | undefined
+  #shutdownListeners: Set<() => void> | undefined
 
-  constructor(sink: ReplySink, { isHeadOnly, isOldVersion, keepsAlive }: ReplyOptions) {
+  constructor(sink: ReplySink, { isHeadOnly, isHttp10: isOldVersion, keepsAlive }: ReplyOptions) {
     this.#sink = sink
     this.#isHeadOnly = isHeadOnly
-    this.#isOldVersion = isOldVersion
+    this.#isHttp10 = isOldVersion
     this.keepsAlive = keepsAlive
   }
 
@@ -74,7 +74,7 @@ export class Reply {
     return this.#framing === 'chunks'
   }
 
-  /** All of a reply. The head is what `headerLine` made. One that is unsized goes out as it would were it longer. */
+  /** A whole reply. The head is made of `headerLine`s. An unsized one is framed as if its size were not known. */
   send(status: number, head: string, body: string | Buffer, isUnsized = false): void {
     const sizeBytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
     this.begin(status, head, isUnsized ? undefined : sizeBytes)
@@ -85,54 +85,54 @@ export class Reply {
     }
     const isPlain = typeof body === 'string' && sizeBytes === body.length
     const text = isPlain ? body : (typeof body === 'string' ? Buffer.from(body) : body).toString('latin1')
-    this.#owedBytes = 0
+    this.#remainingBytes = 0
     this.#end(this.#takeHead() + (this.isChunked ? onlyChunk(text, sizeBytes) : text))
   }
 
-  /** Fixes the head of a reply that is made while it is sent. A size that is told must be kept to. */
+  /** Fixes the head of a streamed reply. If a size is given, exactly as many bytes must be written. */
   begin(status: number, head: string, sizeBytes?: number): void {
     if (this.#state === 'begun' || this.#state === 'ended') throw new Error('A reply was begun twice.')
     const isBare = status === 204 || status === 304
     this.#framing = isBare || this.#isHeadOnly ? 'no body' : this.#framingFor(sizeBytes)
-    if (this.#framing === 'close' || !this.#sink.mayGoOn) this.keepsAlive = false
-    if (this.#framing === 'size') this.#owedBytes = sizeBytes ?? 0
+    if (this.#framing === 'close' || !this.#sink.canKeepAlive) this.keepsAlive = false
+    if (this.#framing === 'size') this.#remainingBytes = sizeBytes ?? 0
     const size = isBare || sizeBytes === undefined ? '' : `Content-Length: ${sizeBytes}\r\n`
     const chunks = this.isChunked ? 'Transfer-Encoding: chunked\r\n' : ''
     this.#head = `${statusLine(status)}${head}${dateLine()}${size}${chunks}${this.#connectionLine()}\r\n`
     if (this.#state === 'new') this.#state = 'begun'
   }
 
-  /** Sends the head though there is nothing to follow yet. */
+  /** Sends the head before there is any body. */
   flush(): void {
     if (this.#head !== '' && !this.isGone) this.#sink.write(this.#takeHead())
   }
 
-  /** What is written until the microtasks of this turn are done goes out together: one system call, one packet. */
-  joinWrites(): void {
-    this.#sink.hold()
-    process.nextTick(() => this.#sink.letGo())
+  /** What is written until the next tick is sent together: one system call, one packet. */
+  corkUntilNextTick(): void {
+    this.#sink.cork()
+    process.nextTick(() => this.#sink.uncork())
   }
 
-  /** A piece of the body. False when the client should have taken it (see `taken`) before there is more. */
+  /** A piece of the body. False when `drained` should be awaited before the next one. */
   write(piece: string | Buffer): boolean {
     if (this.#state !== 'begun' || this.isGone) return true
     if (this.#framing === 'no body' || piece.length === 0) return true
     const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece
     if (this.#framing === 'size') {
-      this.#owedBytes -= bytes.length
-      if (this.#owedBytes < 0) throw new Error('A reply is longer than it said.')
+      this.#remainingBytes -= bytes.length
+      if (this.#remainingBytes < 0) throw new Error('A reply is longer than its Content-Length.')
     }
     if (bytes.length <= ONE_WRITE_BYTES) return this.#writeSmall(bytes)
-    this.#sink.hold()
+    this.#sink.cork()
     const before = this.#takeHead() + (this.isChunked ? chunkBegin(bytes.length) : '')
     if (before !== '') this.#sink.write(before)
     const isTaken = this.#sink.write(bytes)
     if (this.isChunked) this.#sink.write('\r\n')
-    this.#sink.letGo()
+    this.#sink.uncork()
     return isTaken
   }
 
-  /** A piece that is framed as a chunk already, for replies that have chunks. */
+  /** A piece that is framed as a chunk already, for chunked replies. */
   writeChunk(chunk: Buffer): boolean {
     this.flush()
     return this.isGone || this.#sink.write(chunk)
@@ -143,17 +143,17 @@ export class Reply {
     this.#end(this.#takeHead() + (this.isChunked ? LAST_CHUNK : ''))
   }
 
-  /** Resolves when the client has taken what was written, or is gone. */
-  taken(): Promise<void> {
-    return this.#sink.taken()
+  /** Resolves when the client has read what was written, or is gone. */
+  drained(): Promise<void> {
+    return this.#sink.drained()
   }
 
-  /** Cuts the connection: the only way to tell that the rest of a reply is missing. */
+  /** Cuts the connection: the only way to show that the rest of a reply is missing. */
   destroy(): void {
     this.#sink.destroy()
   }
 
-  /** Calls back when the reply is sent or can no longer be; at once if that is so. Returns how to stop that. */
+  /** Calls back when the reply is sent or its connection closed; at once if it is. Returns how to unsubscribe. */
   onClose(listener: () => void): () => void {
     if (this.isGone) {
       listener()
@@ -164,41 +164,41 @@ export class Reply {
     return () => this.#closeListeners?.delete(listener)
   }
 
-  /** Calls back when whoever listens for requests goes away, at once if so. Returns how to stop that. */
-  onLeaving(listener: () => void): () => void {
-    if (this.#isLeaving) {
+  /** Calls back when the listener shuts down, at once if it has. Returns how to unsubscribe. */
+  onShutdown(listener: () => void): () => void {
+    if (this.#isShuttingDown) {
       listener()
       return () => {}
     }
-    this.#leaveListeners ??= new Set()
-    this.#leaveListeners.add(listener)
-    return () => this.#leaveListeners?.delete(listener)
+    this.#shutdownListeners ??= new Set()
+    this.#shutdownListeners.add(listener)
+    return () => this.#shutdownListeners?.delete(listener)
   }
 
-  /** For the connection: this reply is the last one, and one that would go on for ever should end. */
-  leave(): void {
+  /** For the connection: this reply is its last one, and an endless reply should end. */
+  shutDown(): void {
     this.keepsAlive = false
-    this.#isLeaving = true
-    tell(this.#leaveListeners)
-    this.#leaveListeners = undefined
+    this.#isShuttingDown = true
+    notifyAll(this.#shutdownListeners)
+    this.#shutdownListeners = undefined
   }
 
-  /** For the connection: there will be no more of it. */
+  /** For the connection: nothing more can be sent. */
   close(): void {
     if (this.#state === 'closed') return
     this.#state = 'closed'
-    tell(this.#closeListeners)
+    notifyAll(this.#closeListeners)
     this.#closeListeners = undefined
   }
 
   #framingFor(sizeBytes: number | undefined): Framing {
     if (sizeBytes !== undefined) return 'size'
-    return this.#isOldVersion ? 'close' : 'chunks'
+    return this.#isHttp10 ? 'close' : 'chunks'
   }
 
-  /** What is usual for a version is not said. */
+  /** The default of each version is not sent. */
   #connectionLine(): string {
-    if (this.keepsAlive) return this.#isOldVersion ? 'Connection: Keep-Alive\r\n' : ''
+    if (this.keepsAlive) return this.#isHttp10 ? 'Connection: Keep-Alive\r\n' : ''
     return 'Connection: close\r\n'
   }
 
@@ -217,11 +217,11 @@ export class Reply {
 
   #end(last: string): void {
     this.#state = 'ended'
-    if (this.#owedBytes > 0) {
+    if (this.#remainingBytes > 0) {
       this.#sink.destroy()
       return
     }
-    // Who wants to know when it is sent pays for it.
+    // A callback for the last write costs: only where somebody listens.
     const hasListeners = this.#closeListeners !== undefined && this.#closeListeners.size > 0
     if (last === '' && hasListeners) this.#sink.write('', () => this.close())
     else if (last !== '') this.#sink.write(last, hasListeners ? () => this.close() : undefined)
@@ -230,7 +230,7 @@ export class Reply {
   }
 }
 
-function tell(listeners: ReadonlySet<() => void> | undefined): void {
+function notifyAll(listeners: ReadonlySet<() => void> | undefined): void {
   if (listeners) for (const listener of [...listeners]) listener()
 }
 
@@ -242,7 +242,7 @@ function onlyChunk(text: string, sizeBytes: number): string {
   return sizeBytes === 0 ? LAST_CHUNK : `${chunkBegin(sizeBytes)}${text}\r\n${LAST_CHUNK}`
 }
 
-/** A piece as one chunk, for replies that send the same to many. */
+/** A piece as one chunk, for feeds that send the same piece to many clients. */
 export function chunkOf(piece: Buffer): Buffer {
   return Buffer.concat([Buffer.from(chunkBegin(piece.length)), piece, LINE_END])
 }

@@ -15,7 +15,7 @@ export interface RequestHead {
   readonly target: string
   readonly headers: RequestHeaders
   /** HTTP/1.0: its clients know no chunks, and close unless they say otherwise. */
-  readonly isOldVersion: boolean
+  readonly isHttp10: boolean
   readonly keepsAlive: boolean
   readonly framing: BodyFraming
 }
@@ -62,7 +62,7 @@ export function parseHead(text: string): RequestHead {
     method,
     target: UNESCAPED.test(target) ? escaped(target) : target,
     headers,
-    isOldVersion,
+    isHttp10: isOldVersion,
     keepsAlive: keepsAlive(headers.connection, isOldVersion),
     framing: framingOf(headers, isOldVersion),
   }

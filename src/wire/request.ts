@@ -3,7 +3,7 @@ import type { IncomingBody } from './incoming-body.ts'
 import type { RequestHead, RequestHeaders } from './request-head.ts'
 
 /** The two ends of a connection. */
-export interface Ends {
+export interface SocketAddresses {
   /** The address of the client. */
   readonly remoteAddress: string | undefined
   /** Where it reached the server. */
@@ -19,14 +19,14 @@ export class Request {
   readonly url: string
   readonly headers: RequestHeaders
   readonly body: IncomingBody
-  readonly ends: Ends
+  readonly addresses: SocketAddresses
 
-  constructor({ method, target, headers }: RequestHead, body: IncomingBody, ends: Ends) {
+  constructor({ method, target, headers }: RequestHead, body: IncomingBody, ends: SocketAddresses) {
     this.method = method
     this.url = target
     this.headers = headers
     this.body = body
-    this.ends = ends
+    this.addresses = ends
   }
 
   /** Whether there is a body, be it an empty one. */

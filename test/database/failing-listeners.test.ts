@@ -16,8 +16,8 @@ it.each([1, 100])('is written once and answered, and the other listeners hear of
   const database = await Database.create(store, { ...surroundings(log), onEvent: fail })
   let heard = 0
   database.onUpdate(fail)
-  database.changes.listen(fail)
-  for (let n = 0; n < count; n++) database.changes.listen(() => heard++)
+  database.changes.subscribe(fail)
+  for (let n = 0; n < count; n++) database.changes.subscribe(() => heard++)
   database.onUpdate(() => heard++)
   const revisions = await Promise.all(['a', 'b', 'c'].map((id) => written(database.write([put(id, {})]))))
   expect(revisions.flat()).toHaveLength(3)

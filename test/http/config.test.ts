@@ -126,7 +126,7 @@ describe('PUT and DELETE /_config', () => {
     const reply = await put(client, '/httpd/port', other.url.port)
     expect([reply.status, reply.as<{ reason: string }>().reason]).toEqual([
       400,
-      `Port ${other.url.port} of 127.0.0.1 is taken by another process.`,
+      `Port ${other.url.port} of 127.0.0.1 is in use by another process.`,
     ])
     expect((await get(client, '/httpd/port')).json).toBe('0')
   })

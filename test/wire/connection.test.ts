@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RequestHandler } from '../../src/wire/connection.ts'
 import { DEFAULT_LIMITS } from '../../src/wire/connection-limits.ts'
-import { BrokenOffError } from '../../src/wire/incoming-body.ts'
+import { BodyAbortedError } from '../../src/wire/incoming-body.ts'
 import type { Reply } from '../../src/wire/reply.ts'
 import { understoodAsNodeDoes } from './node-comparison.ts'
 import { wireServer } from './wire-server.ts'
@@ -106,7 +106,7 @@ describe('what is no request', () => {
     await delay(5)
     connection.write('nonsense\r\n')
     expect(await connection.closed()).toMatch(/^HTTP\/1.1 400 /)
-    expect(failures[0]).toBeInstanceOf(BrokenOffError)
+    expect(failures[0]).toBeInstanceOf(BodyAbortedError)
   })
 })
 
@@ -177,7 +177,7 @@ describe('a body', () => {
     connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: 10\r\n\r\nabc`)
     await delay(5)
     connection.end()
-    expect(await failed).toBeInstanceOf(BrokenOffError)
+    expect(await failed).toBeInstanceOf(BodyAbortedError)
   })
 })
 
@@ -289,8 +289,8 @@ describe('a connection', () => {
     connection.write(sent)
     await expect.poll(() => connections.length).toBe(1)
     await delay(20)
-    connections[0]?.look(performance.now())
-    connections[0]?.look(performance.now() + LONG_MS)
+    connections[0]?.reapIfIdle(performance.now())
+    connections[0]?.reapIfIdle(performance.now() + LONG_MS)
     expect((await connection.closed()).split('\r\n')[0]).toBe(expected)
   })
 
@@ -307,8 +307,8 @@ describe('a connection', () => {
     await expect.poll(() => connections.length).toBe(1)
     await delay(50)
     const now = performance.now()
-    connections[0]?.look(now + 100_000, limits)
-    connections[0]?.look(now + 200_000, limits)
+    connections[0]?.reapIfIdle(now + 100_000, limits)
+    connections[0]?.reapIfIdle(now + 200_000, limits)
     if (expected !== undefined) await connection.closed()
     expect(connection.statuses[0]).toBe(expected)
     connection.end()
@@ -317,7 +317,7 @@ describe('a connection', () => {
   it('is not cut off while its client takes something, however slowly', async () => {
     const { open, connections } = await wireServer(async (_, reply) => {
       reply.begin(200, '')
-      for (let i = 0; i < 10; i++) if (!reply.write(Buffer.alloc(8_000_000))) await reply.taken()
+      for (let i = 0; i < 10; i++) if (!reply.write(Buffer.alloc(8_000_000))) await reply.drained()
       reply.end()
     })
     const connection = await open()
@@ -334,12 +334,12 @@ describe('a connection', () => {
       await expect.poll(() => connection.received.length, { timeout: 20_000 }).toBeGreaterThan(before + 1_000_000)
       connection.pause()
       nowMs += 200_000
-      served?.look(nowMs)
+      served?.reapIfIdle(nowMs)
       expect(served?.isOpen).toBe(true)
     }
     await delay(50)
-    served?.look(nowMs)
-    served?.look(nowMs + 301_000)
+    served?.reapIfIdle(nowMs)
+    served?.reapIfIdle(nowMs + 301_000)
     connection.resume()
     expect((await connection.closed()).length).toBeLessThan(80_000_000)
   })
@@ -353,7 +353,7 @@ describe('a connection', () => {
     const connection = await open()
     connection.write(`GET / HTTP/1.1\r\n${LAST}`)
     await delay(20)
-    connections[0]?.look(performance.now() + LONG_MS)
+    connections[0]?.reapIfIdle(performance.now() + LONG_MS)
     answer()
     expect(await connection.closed()).toContain('there')
   })
@@ -361,7 +361,7 @@ describe('a connection', () => {
   it('that leaves finishes the request under way, and takes no more', async () => {
     let leaves = 0
     const { open, connections } = await wireServer((_, reply) => {
-      reply.onLeaving(() => {
+      reply.onShutdown(() => {
         leaves++
         reply.send(200, '', 'last')
       })
@@ -371,7 +371,7 @@ describe('a connection', () => {
     busy.write(`GET / HTTP/1.1\r\n${HEAD}\r\nGET / HTTP/1.1\r\n${HEAD}\r\n`)
     await expect.poll(() => connections.length).toBe(2)
     await delay(20)
-    for (const connection of connections) connection.leave()
+    for (const connection of connections) connection.closeWhenDone()
     expect(await idle.closed()).toBe('')
     expect(await busy.closed()).toMatch(/Connection: close\r\n[\s\S]*last$/)
     expect([leaves, busy.statuses]).toEqual([1, ['200']])

@@ -21,13 +21,14 @@ function statusOf(text: string): number {
 
 describe('the head of a request', () => {
   it('tells what is asked for, and with which headers', () => {
-    const { method, target, headers, isOldVersion, keepsAlive, framing } = head(
-      'PUT /a/b?c=%20d HTTP/1.1',
-      HOST,
-      'X-One:  two \t',
-      'empty:',
-      'Content-Length: 12',
-    )
+    const {
+      method,
+      target,
+      headers,
+      isHttp10: isOldVersion,
+      keepsAlive,
+      framing,
+    } = head('PUT /a/b?c=%20d HTTP/1.1', HOST, 'X-One:  two \t', 'empty:', 'Content-Length: 12')
     expect([method, target, isOldVersion, keepsAlive, framing]).toEqual(['PUT', '/a/b?c=%20d', false, true, 12])
     expect({ ...headers }).toEqual({ host: 'x', 'x-one': 'two', empty: '', 'content-length': '12' })
   })

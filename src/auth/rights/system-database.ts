@@ -74,7 +74,7 @@ export class SystemDatabase {
 
   async #followSettings(): Promise<void> {
     const name = this.#rules.name()
-    if (this.#name !== undefined && this.#name !== name) this.#leave(this.#name)
+    if (this.#name !== undefined && this.#name !== name) this.#detach(this.#name)
     this.#name = name
     if (name === undefined) {
       this.#log.error(this.#rules.failure, { reason: 'Its name is that of another database of the server.' })
@@ -86,7 +86,7 @@ export class SystemDatabase {
   }
 
   /** By now the name may be that of another one of them, under a guard of its own. */
-  #leave(name: string): void {
+  #detach(name: string): void {
     if (this.#databases.guardOf(name) === this.#rules.guard) this.#databases.setGuard(name, undefined)
   }
 

@@ -31,7 +31,7 @@ export class UserDirectory implements StateSource {
   readonly #onLookup: (isHit: boolean) => void
   readonly #cache = new RecentMap<Cached>()
   /** The database that the cache is of, and how to stop hearing of its updates. */
-  #followed: { readonly database: Database; readonly leave: () => void } | undefined
+  #followed: { readonly database: Database; readonly unsubscribe: () => void } | undefined
   /** Counts the updates, and the changes of the database. */
   #updates = 0
 
@@ -67,7 +67,7 @@ export class UserDirectory implements StateSource {
   }
 
   close(): void {
-    this.#followed?.leave()
+    this.#followed?.unsubscribe()
   }
 
   /** Whether what is in memory is of the database of now. */
@@ -100,13 +100,13 @@ export class UserDirectory implements StateSource {
 
   #follow(database: Database): void {
     if (database === this.#followed?.database) return
-    this.#followed?.leave()
+    this.#followed?.unsubscribe()
     this.#cache.clear()
     this.#updates++
-    const leave = database.onUpdate(() => {
+    const unsubscribe = database.onUpdate(() => {
       this.#updates++
     })
-    this.#followed = { database, leave }
+    this.#followed = { database, unsubscribe }
   }
 }
 

@@ -43,7 +43,7 @@ export class ChangesHub {
   }
 
   /** Calls back soon after each commit, once for several where they come fast; returns how to stop that. */
-  listen(listener: UpdateListener): () => void {
+  subscribe(listener: UpdateListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }

@@ -80,7 +80,7 @@ export class PlainKeyWriter {
     let at = first
     let magnitude = 0
     for (; isDigit(json[at]); at++) magnitude = magnitude * 10 + (json[at] ?? 0) - ZERO
-    if (at === first || at - first > LONGEST_INTEGER || goesOn(json[at])) return NOT_PLAIN
+    if (at === first || at - first > LONGEST_INTEGER || continuesNumber(json[at])) return NOT_PLAIN
     const value = first > start ? -magnitude : magnitude
     this.#sink.push(value < 0 ? this.#tags.negative : this.#tags.positive)
     writeMagnitude(value, this.#sink)
@@ -138,7 +138,7 @@ function isDigit(byte: number | undefined): boolean {
 }
 
 /** A fraction or an exponent follows. */
-function goesOn(byte: number | undefined): boolean {
+function continuesNumber(byte: number | undefined): boolean {
   return byte === 0x2e || byte === 0x65 || byte === 0x45
 }
 

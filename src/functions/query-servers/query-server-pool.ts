@@ -4,7 +4,7 @@
  */
 import type { RequestError } from '../../document/request-error.ts'
 import { processError } from '../../runtime/processes/answering-process.ts'
-import { FairPlaces } from '../../runtime/queues/fair-places.ts'
+import { FairSemaphore } from '../../runtime/queues/fair-semaphore.ts'
 import type { Run } from '../../runtime/queues/run.ts'
 import type { QueryServer } from './query-server.ts'
 
@@ -33,7 +33,7 @@ const IDLE_LIMIT_MS = 300_000
 
 export class QueryServerPool {
   readonly #options: PoolOptions
-  readonly #places: FairPlaces
+  readonly #semaphore: FairSemaphore
   /** The one that was used last is at the end. */
   #idle: { readonly server: QueryServer; readonly expiry: NodeJS.Timeout }[] = []
   readonly #busy = new Set<QueryServer>()
@@ -43,7 +43,7 @@ export class QueryServerPool {
 
   constructor(options: PoolOptions) {
     this.#options = options
-    this.#places = new FairPlaces(() => options.limit())
+    this.#semaphore = new FairSemaphore(() => options.limit())
   }
 
   /** Runs with a process of its own. When the run is given up the process ends, and the signal's reason is thrown. */
@@ -61,11 +61,11 @@ export class QueryServerPool {
 
   /** The signal of the run ends the process until it is let go. */
   async take(run: Run, prefers: Preference = () => false): Promise<TakenServer> {
-    await this.#places.take(run)
+    await this.#semaphore.acquire(run)
     try {
       return await this.#taken(run, prefers)
     } catch (error) {
-      this.#places.giveBack(run.owner)
+      this.#semaphore.release(run.owner)
       run.signal?.throwIfAborted()
       throw error
     }
@@ -75,13 +75,13 @@ export class QueryServerPool {
   restart(): void {
     for (const server of this.#busy) this.#retired.add(server)
     this.#stopIdle()
-    this.#places.serve()
+    this.#semaphore.serve()
   }
 
   /** Resolves when all are gone; uses that are under way fail. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#places.close(closing())
+    this.#semaphore.close(closing())
     const busy = [...this.#busy].map((server) => {
       server.kill()
       return server.stop()
@@ -116,7 +116,7 @@ export class QueryServerPool {
       if (!isHeld) return
       isHeld = false
       letGo()
-      this.#places.giveBack(owner)
+      this.#semaphore.release(owner)
     }
     const abandon = () => {
       if (isHeld) server.kill()

@@ -366,5 +366,5 @@ function cannotStart(): RequestError {
 }
 
 function tooMany(): RequestError {
-  return new RequestError(503, 'service_unavailable', 'Too many calls of functions wait.')
+  return new RequestError(503, 'service_unavailable', 'Too many function calls are waiting.')
 }

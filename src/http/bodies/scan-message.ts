@@ -70,7 +70,7 @@ export type ScanFailure =
   | { readonly kind: 'refused'; readonly status: number; readonly error: string; readonly reason: string }
   | { readonly kind: 'other'; readonly message: string }
 
-export function failureOf(error: unknown): ScanFailure {
+export function serializeError(error: unknown): ScanFailure {
   if (error instanceof JsonTextError) return { kind: 'json', message: error.message, at: error.at }
   if (error instanceof RequestError) {
     const { status, error: identifier, reason } = error
@@ -79,7 +79,7 @@ export function failureOf(error: unknown): ScanFailure {
   return { kind: 'other', message: String(error) }
 }
 
-export function errorOf(failure: ScanFailure): Error {
+export function parseError(failure: ScanFailure): Error {
   if (failure.kind === 'json') return new JsonTextError(failure.message, failure.at)
   if (failure.kind === 'refused') return new RequestError(failure.status, failure.error, failure.reason)
   return new Error(failure.message)

@@ -7,9 +7,9 @@ import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { tooLarge } from '../../document/request-error.ts'
 import {
-  errorOf,
   type FromScanThread,
   ownBytes,
+  parseError,
   type Scan,
   type ScanResult,
   type ToScanThread,
@@ -47,7 +47,7 @@ function leastBusyThread(): ScanThread {
 
 class ScanThread {
   readonly #worker: Worker
-  readonly #asking = new Map<number, Asking>()
+  readonly #pending = new Map<number, Asking>()
   readonly #jobs = new Set<number>()
   readonly #onEnding: () => void
   #lastJob = 0
@@ -80,7 +80,7 @@ class ScanThread {
     } finally {
       this.#send({ type: 'end', job })
       this.#jobs.delete(job)
-      if (this.#jobs.size === 0) this.#rest()
+      if (this.#jobs.size === 0) this.#startIdleTimer()
     }
   }
 
@@ -88,7 +88,7 @@ class ScanThread {
     return new Promise((resolve, reject) => {
       // Who waits for an answer keeps the process alive until then.
       this.#worker.ref()
-      this.#asking.set(message.job, { resolve, reject })
+      this.#pending.set(message.job, { resolve, reject })
       this.#send(message, memory)
     })
   }
@@ -98,10 +98,10 @@ class ScanThread {
   }
 
   #receive(message: FromScanThread): void {
-    const asking = this.#asking.get(message.job)
-    this.#asking.delete(message.job)
-    if (this.#asking.size === 0) this.#worker.unref()
-    if ('failure' in message) asking?.reject(errorOf(message.failure))
+    const asking = this.#pending.get(message.job)
+    this.#pending.delete(message.job)
+    if (this.#pending.size === 0) this.#worker.unref()
+    if ('failure' in message) asking?.reject(parseError(message.failure))
     else asking?.resolve(message.result)
   }
 
@@ -109,11 +109,11 @@ class ScanThread {
     this.#onEnding()
     clearTimeout(this.#idle)
     const isFull = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-    for (const { reject } of this.#asking.values()) reject(isFull ? tooLarge() : error)
-    this.#asking.clear()
+    for (const { reject } of this.#pending.values()) reject(isFull ? tooLarge() : error)
+    this.#pending.clear()
   }
 
-  #rest(): void {
+  #startIdleTimer(): void {
     this.#idle = setTimeout(() => {
       this.#onEnding()
       void this.#worker.terminate()

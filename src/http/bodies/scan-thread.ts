@@ -1,7 +1,7 @@
 /** The thread that reads large bodies, so that the one that answers requests need not. It has no native parts. */
 import { parentPort } from 'node:worker_threads'
 import { freeMemory } from '../../wire/growing-buffer.ts'
-import { type FromScanThread, failureOf, type ScanResult, type ToScanThread } from './scan-message.ts'
+import { type FromScanThread, type ScanResult, serializeError, type ToScanThread } from './scan-message.ts'
 import { scan } from './scan-work.ts'
 
 interface BegunScan {
@@ -26,7 +26,7 @@ if (parentPort) {
       if (result) send({ job, result }, memoryOf(result))
     } catch (error) {
       end(job)
-      send({ job, failure: failureOf(error) })
+      send({ job, failure: serializeError(error) })
     }
   }
   port.on('message', (message: ToScanThread) => {

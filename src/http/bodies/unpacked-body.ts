@@ -4,7 +4,7 @@ import { createGunzip, type Gunzip } from 'node:zlib'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
 import { BudgetExceededError, type MemoryLease } from '../../runtime/memory-budget.ts'
 import { GrowingBuffer } from '../../wire/growing-buffer.ts'
-import { BrokenOffError } from '../../wire/incoming-body.ts'
+import { BodyAbortedError } from '../../wire/incoming-body.ts'
 
 /** What the pieces of a gzip stream unpack to, up to a limit. Its memory is asked of the lease. */
 export async function unpackedBytes(
@@ -58,5 +58,5 @@ async function feed(gunzip: Gunzip, pieces: AsyncIterable<Buffer>, unpacking: Pr
 }
 
 function isOfClient(error: unknown): boolean {
-  return error instanceof RequestError || error instanceof BrokenOffError || error instanceof BudgetExceededError
+  return error instanceof RequestError || error instanceof BodyAbortedError || error instanceof BudgetExceededError
 }

@@ -81,9 +81,9 @@ async function following(request: ChangesRequest): Promise<Answer> {
   const text = FEED_TEXTS[feed]
   const waiter = new FeedWaiter(call.reply, context.deadlines, silence)
   // Before the first look: whatever comes after it is heard of.
-  const unlisten = database.changes.listen(() => waiter.news())
+  const unsubscribe = database.changes.subscribe(() => waiter.news())
   const end = () => {
-    unlisten()
+    unsubscribe()
     waiter[Symbol.dispose]()
   }
   try {

@@ -10,13 +10,13 @@ export async function sendFeed(
   direct?: DirectOutput,
 ): Promise<void> {
   // The head with the opening, and the last change with the end: a client that waits gets each in one piece.
-  reply.joinWrites()
+  reply.corkUntilNextTick()
   reply.flush()
   direct?.open(reply)
   for await (const text of texts) {
     // Leaving the loop ends the work of who makes the texts.
     if (reply.isGone) return
-    reply.joinWrites()
+    reply.corkUntilNextTick()
     const written = write(reply, text)
     if (written !== true) await written
   }
@@ -45,7 +45,7 @@ export class DirectOutput {
 /** True when there may be more at once, or else when the client has taken it. */
 function write(reply: Reply, text: string | Buffer): true | Promise<void> {
   const isShared = reply.isChunked && typeof text !== 'string'
-  return (isShared ? reply.writeChunk(sharedChunk(text)) : reply.write(text)) || reply.taken()
+  return (isShared ? reply.writeChunk(sharedChunk(text)) : reply.write(text)) || reply.drained()
 }
 
 const chunks = new WeakMap<Buffer, Buffer>()

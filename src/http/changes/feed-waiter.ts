@@ -36,7 +36,7 @@ export class FeedWaiter implements Disposable {
       this.#wake()
     })
     this.#forgetClosing = reply.onClose(this.#end)
-    this.#forgetLeaving = reply.onLeaving(this.#end)
+    this.#forgetLeaving = reply.onShutdown(this.#end)
   }
 
   get isOver(): boolean {

@@ -3,7 +3,7 @@ import type { Database } from '../../database/database.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
 import { badRequest, invalidJson, queryParseError, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import type { FairPlaces } from '../../runtime/queues/fair-places.ts'
+import type { FairSemaphore } from '../../runtime/queues/fair-semaphore.ts'
 import type { Run } from '../../runtime/queues/run.ts'
 import type { RowQuery } from '../../views/query/row-query.ts'
 import { databaseOf } from '../databases/database-resource.ts'
@@ -28,7 +28,7 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const run = { owner: database.name, signal }
   const listed = { database, design: other, view, body: keysIn(call, body) }
   using held = new DisposableStack()
-  const rows = await placedRows(() => openListed(call, context, listed), context.listPlaces, run, held)
+  const rows = await placedRows(() => openListed(call, context, listed), context.listSlots, run, held)
   const tag = functionTag(call, rows.tag, design.revision)
   if (call.hasTag(tag)) return notModified(tag)
   requireFunction(design, 'lists', name)
@@ -46,18 +46,18 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
  */
 async function placedRows(
   open: () => Promise<RowQuery>,
-  places: FairPlaces,
+  semaphore: FairSemaphore,
   run: Run,
   held: DisposableStack,
 ): Promise<RowQuery> {
   const rows = await open()
-  if (places.takeNow(run.owner)) {
-    held.defer(() => places.giveBack(run.owner))
+  if (semaphore.tryAcquire(run.owner)) {
+    held.defer(() => semaphore.release(run.owner))
     return held.use(rows)
   }
   rows.release()
-  await places.take(run)
-  held.defer(() => places.giveBack(run.owner))
+  await semaphore.acquire(run)
+  held.defer(() => semaphore.release(run.owner))
   return held.use(await open())
 }
 

@@ -1,4 +1,4 @@
-/** One address that requests come in on, with TLS or without. Closing lets the requests under way finish. */
+/** One listening address, with TLS or without. Closing lets the requests under way finish. */
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import type { Log } from '../../runtime/log/log.ts'
@@ -35,16 +35,16 @@ interface Clients {
   readonly sockets: ReadonlySet<Socket>
 }
 
-/** Connections that were silent for too long are looked for so often. */
-const LOOK_MS = 5_000
+/** How often idle connections are looked for. */
+const REAP_INTERVAL_MS = 5_000
 
 export class Listener {
   readonly plan: ListenerPlan
-  /** The real one. */
+  /** The bound port, also where the plan says 0. */
   readonly port: number
   readonly #server: Server
   readonly #connections: ReadonlySet<Connection>
-  /** Of those with TLS, the ones too that have not got to their first request. */
+  /** Sockets of TLS connections, those included that have not finished their handshake. */
   readonly #sockets: ReadonlySet<Socket>
   #closing: Promise<void> | undefined
 
@@ -73,7 +73,7 @@ export class Listener {
       if (kept) server.listen(kept, backlog, resolve)
       else server.listen({ host, port, backlog }, resolve)
     })
-    // Without somebody to hear of it, one connection that cannot be accepted would end the process.
+    // Without a listener for errors, one connection that cannot be accepted would end the process.
     server.removeAllListeners('error').on('error', (error) => {
       log.error('A connection was not accepted.', { error: error.message })
     })
@@ -94,12 +94,12 @@ export class Listener {
     this.#server = server
     this.#connections = connections
     this.#sockets = sockets
-    const look = setInterval(() => {
+    const reaper = setInterval(() => {
       const nowMs = performance.now()
       const now = limits()
-      for (const connection of connections) connection.look(nowMs, now)
-    }, LOOK_MS).unref()
-    server.once('close', () => clearInterval(look))
+      for (const connection of connections) connection.reapIfIdle(nowMs, now)
+    }, REAP_INTERVAL_MS).unref()
+    server.once('close', () => clearInterval(reaper))
   }
 
   /** The real one. */
@@ -112,19 +112,19 @@ export class Listener {
     return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${this.port}/`
   }
 
-  /** Takes no new connections from now on; resolves when the last request is done, or cut off after the limit. */
+  /** Accepts no new connections from now on. Resolves when the last request is done, or cut off after the limit. */
   close(limitMs: number): Promise<void> {
     this.#closing ??= new Promise((resolve) => {
-      const impatience = setTimeout(() => {
+      const timeout = setTimeout(() => {
         for (const connection of this.#connections) connection.destroy()
         for (const socket of this.#sockets) socket.destroy()
       }, limitMs)
       this.#server.close(() => {
-        clearTimeout(impatience)
+        clearTimeout(timeout)
         resolve()
       })
-      // Clients are told with the last reply, so that they send no further request into a connection that ends.
-      for (const connection of this.#connections) connection.leave()
+      // The last reply says `Connection: close`, so clients send no further request into a connection that ends.
+      for (const connection of this.#connections) connection.closeWhenDone()
     })
     return this.#closing
   }
@@ -142,8 +142,8 @@ function portOf(server: Server): number | undefined {
 /** Why an address cannot be listened on, for people. */
 export function listenFailure(error: unknown, host: string, port: number): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
-  if (code === 'EADDRINUSE') return `Port ${port} of ${host} is taken by another process.`
-  if (code === 'EACCES') return `Port ${port} of ${host} is not for this user to take.`
+  if (code === 'EADDRINUSE') return `Port ${port} of ${host} is in use by another process.`
+  if (code === 'EACCES') return `This user is not allowed to listen on port ${port} of ${host}.`
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') return `${host} is not an address of this machine.`
   return `Cannot listen on port ${port} of ${host}: ${error instanceof Error ? error.message : error}`
 }
@@ -157,12 +157,12 @@ function plainServer(noDelay: boolean, { admit, connected }: Entrance): Server {
   return createServer({ noDelay }, (socket) => {
     const admission = admit(socket)
     if (admission === 'served') connected(socket)
-    else if (admission === 'told') connected(socket).refuse(noRoom())
+    else if (admission === 'refused') connected(socket).refuse(tooManyConnections())
     else socket.destroy()
   })
 }
 
-/** Who is told that there is no room would have to be served with a handshake first. */
+/** Connections beyond the limit are cut off here: a 503 would cost a TLS handshake first. */
 function secureServer(options: TlsOptions, entrance: Entrance & { readonly sockets: Set<Socket> }): Server {
   const { sockets, admit, connected } = entrance
   const server = createSecureServer(options)
@@ -175,6 +175,6 @@ function secureServer(options: TlsOptions, entrance: Entrance & { readonly socke
   return server
 }
 
-function noRoom(): Refusal {
+function tooManyConnections(): Refusal {
   return new Refusal(503, 'Too many connections are open.', 'service_unavailable')
 }

@@ -1,4 +1,4 @@
-/** The addresses of a server. They move to where the configuration wants them, without cutting off who is being served. */
+/** The listeners of a server. They follow the configuration while it runs, without cutting off requests under way. */
 
 import { createServer } from 'node:net'
 import type { Log } from '../../runtime/log/log.ts'
@@ -26,7 +26,7 @@ export class Listeners {
   readonly #sockets: ListeningSockets
   readonly #limits: () => ConnectionLimits
   readonly #open = new OpenConnections()
-  readonly #leaving = new Set<Promise<void>>()
+  readonly #closing = new Set<Promise<void>>()
   #plain: Listener | undefined
   #secure: Listener | undefined
 
@@ -64,7 +64,7 @@ export class Listeners {
       }
     }
     if (this.#secure && plans.secure && isSame(this.#secure, plans.secure)) return this.#keepOpen()
-    await this.#leaveSecure(plans.secure?.host)
+    await this.#closeSecure(plans.secure?.host)
     this.#secure = await this.#openSecure(plans.secure, handler)
     await this.#keepOpen()
   }
@@ -77,21 +77,21 @@ export class Listeners {
 
   /** Connections wait from now on where their sockets are kept. Resolves when the last request is done. */
   async pause(): Promise<void> {
-    for (const listener of [this.#plain, this.#secure]) if (listener) this.#leave(listener)
+    for (const listener of [this.#plain, this.#secure]) if (listener) this.#beginClosing(listener)
     this.#plain = undefined
     this.#secure = undefined
-    await Promise.all(this.#leaving)
+    await Promise.all(this.#closing)
   }
 
   async #replace(before: Listener, plan: ListenerPlan, handler: RequestHandler): Promise<Listener> {
     const wanted = atPort(plan, before.port)
     if (wanted.port !== before.port) {
       const listener = await Listener.open(wanted, this.#context(handler))
-      this.#leave(before)
+      this.#beginClosing(before)
       return listener
     }
     // The same port under another address or with other options: the old one must let go first.
-    this.#leave(before)
+    this.#beginClosing(before)
     this.#plain = undefined
     if (wanted.host !== before.plan.host) await this.#keepOpen()
     try {
@@ -107,7 +107,9 @@ export class Listeners {
     try {
       return await openSoon(plan, this.#context(handler))
     } catch (error) {
-      this.#log.error('There is no TLS listener.', { error: error instanceof Error ? error.message : String(error) })
+      this.#log.error('The TLS listener could not be opened.', {
+        error: error instanceof Error ? error.message : String(error),
+      })
       return undefined
     }
   }
@@ -117,11 +119,11 @@ export class Listeners {
   }
 
   /** Its socket is kept where the next one listens on the same address. */
-  async #leaveSecure(nextHost: string | undefined): Promise<void> {
+  async #closeSecure(nextHost: string | undefined): Promise<void> {
     const before = this.#secure
     if (!before) return
     this.#secure = undefined
-    this.#leave(before)
+    this.#beginClosing(before)
     if (before.plan.host !== nextHost) await this.#keepOpen()
   }
 
@@ -130,9 +132,9 @@ export class Listeners {
     await this.#sockets.keepOnly(open)
   }
 
-  #leave(listener: Listener): void {
-    const closed = listener.close(CLOSING_LIMIT_MS).finally(() => this.#leaving.delete(closed))
-    this.#leaving.add(closed)
+  #beginClosing(listener: Listener): void {
+    const closed = listener.close(CLOSING_LIMIT_MS).finally(() => this.#closing.delete(closed))
+    this.#closing.add(closed)
   }
 }
 
@@ -152,7 +154,7 @@ export async function probe(host: string, port: number): Promise<void> {
 const ATTEMPTS = 20
 const ATTEMPT_PAUSE_MS = 50
 
-/** A port that was just let go may take a moment to be free. */
+/** A port that was just closed may take a moment to be free. */
 async function openSoon(plan: ListenerPlan, context: ListenerContext): Promise<Listener> {
   for (let attempt = 1; ; attempt++) {
     try {

@@ -1,6 +1,6 @@
 /**
- * Listening sockets that outlive their server. While a server is restarted the system goes on to accept connections on
- * them, and the next server answers these: clients wait instead of being refused.
+ * Listening sockets that outlive their server process. While the server restarts, the system keeps accepting connections
+ * on them, and the next process answers them: clients wait instead of being refused.
  */
 import type { Server } from 'node:net'
 
@@ -20,8 +20,8 @@ export interface ListeningSockets {
   keepOnly(addresses: readonly ListeningAddress[]): Promise<void>
 }
 
-/** For a server without a supervisor: a socket goes with its listener. */
-export const passingSockets: ListeningSockets = {
+/** For a server without a supervisor: a socket closes with its listener. */
+export const unsharedSockets: ListeningSockets = {
   take: async () => undefined,
   keep: () => {},
   keepOnly: async () => {},

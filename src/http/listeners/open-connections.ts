@@ -1,14 +1,14 @@
-/** Counts the connections of all listeners of a server, also of those that are closing: descriptors are the process's. */
+/** Counts the open connections of all listeners of a server, closing ones included, since they share its descriptors. */
 import type { Socket } from 'node:net'
 
-/** So many may be told at a time that there is no room; the others are cut off. */
-const TOLD_LIMIT = 64
+/** Connections beyond the limit that may be answered with 503 at the same time; further ones are cut off. */
+const REFUSED_LIMIT = 64
 
-export type Admission = 'served' | 'told' | 'cut off'
+export type Admission = 'served' | 'refused' | 'cut off'
 
 export class OpenConnections {
   #served = 0
-  #told = 0
+  #refused = 0
 
   /** What to do with a new connection. */
   admit(socket: Socket, limit: number): Admission {
@@ -17,9 +17,9 @@ export class OpenConnections {
       socket.once('close', () => this.#served--)
       return 'served'
     }
-    if (this.#told >= TOLD_LIMIT) return 'cut off'
-    this.#told++
-    socket.once('close', () => this.#told--)
-    return 'told'
+    if (this.#refused >= REFUSED_LIMIT) return 'cut off'
+    this.#refused++
+    socket.once('close', () => this.#refused--)
+    return 'refused'
   }
 }

@@ -13,7 +13,7 @@ import {
   TooManyReadersError,
 } from '../../storage/storage-error.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
-import { BrokenOffError } from '../../wire/incoming-body.ts'
+import { BodyAbortedError } from '../../wire/incoming-body.ts'
 import type { Reply } from '../../wire/reply.ts'
 import type { Request } from '../../wire/request.ts'
 import { preflight, withCorsHeaders } from '../negotiation/cors.ts'
@@ -66,7 +66,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
     else await sendStreamed(call, given)
   } catch (error) {
     // The head is out: only a broken connection can tell the client that the rest is missing.
-    log.error('A reply broke off.', { method: call.method, url: maskedUrl(url), error: String(error) })
+    log.error('A reply was aborted.', { method: call.method, url: maskedUrl(url), error: String(error) })
     reply.destroy()
   }
   call.memory?.release()
@@ -182,7 +182,7 @@ function told(error: unknown): RequestError {
   if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
   if (error instanceof FileDamagedError) return new RequestError(500, 'file_corrupted', reason)
   // Nobody is there to be told, and nothing is wrong with the server.
-  if (error instanceof BrokenOffError) return badRequest(reason)
+  if (error instanceof BodyAbortedError) return badRequest(reason)
   if (error instanceof BudgetExceededError) return new RequestError(503, 'service_unavailable', reason)
   if (error instanceof TooManyReadersError || error instanceof NoDescriptorsError)
     return new RequestError(503, 'service_unavailable', reason)

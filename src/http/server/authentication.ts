@@ -139,7 +139,7 @@ class SentRequest implements AuthRequest {
   }
 
   get connection(): object {
-    return this.#call.request.ends
+    return this.#call.request.addresses
   }
 }
 

@@ -7,7 +7,7 @@ import { isIP } from 'node:net'
 import { queryParseError } from '../../document/request-error.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import type { Reply } from '../../wire/reply.ts'
-import type { Ends, Request } from '../../wire/request.ts'
+import type { Request, SocketAddresses } from '../../wire/request.ts'
 import { namesJson } from '../negotiation/accepted-json.ts'
 import type { AuthenticatedCall } from './authenticated-call.ts'
 
@@ -146,7 +146,7 @@ export class Call {
 
   /** Whether the connection itself is one with TLS, whatever lies before it. */
   get isEncrypted(): boolean {
-    return this.request.ends.isEncrypted
+    return this.request.addresses.isEncrypted
   }
 
   /** Scheme and host, as the client knows them. */
@@ -159,7 +159,7 @@ export class Call {
 
   /** Who asks: the address behind a proxy of our own network, or the other end of the connection. */
   get peer(): string {
-    const { remoteAddress = 'undefined' } = this.request.ends
+    const { remoteAddress = 'undefined' } = this.request.addresses
     const address = remoteAddress.startsWith(MAPPED) ? remoteAddress.slice(MAPPED.length) : remoteAddress
     if (address !== '127.0.0.1' && !address.startsWith('10.')) return address
     const behind = this.header('x-forwarded-for')?.split(',').at(-1)?.trim()
@@ -179,7 +179,7 @@ export interface CallTarget {
 }
 
 /** The host that a request is for: known before the request is a call, since virtual hosts decide by it. */
-export function hostOf({ headers, ends }: Request, { host }: ForwardedNames): string {
+export function hostOf({ headers, addresses: ends }: Request, { host }: ForwardedNames): string {
   return headers[host] ?? headers.host ?? localAddress(ends)
 }
 
@@ -245,6 +245,6 @@ function encodeSegment(segment: string): string {
     .replaceAll('%3A', ':')
 }
 
-function localAddress({ localAddress: address = 'localhost', localPort: port }: Ends): string {
+function localAddress({ localAddress: address = 'localhost', localPort: port }: SocketAddresses): string {
   return `${address.includes(':') ? `[${address}]` : address}:${port ?? ''}`
 }

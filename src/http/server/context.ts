@@ -8,7 +8,7 @@ import type { Deadlines } from '../../runtime/deadlines.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { ServerLog } from '../../runtime/log/server-log.ts'
 import type { MemoryBudget } from '../../runtime/memory-budget.ts'
-import type { FairPlaces } from '../../runtime/queues/fair-places.ts'
+import type { FairSemaphore } from '../../runtime/queues/fair-semaphore.ts'
 import type { Statistics } from '../../runtime/statistics/statistics.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { UuidSource } from '../../runtime/uuids.ts'
@@ -19,7 +19,7 @@ export interface HttpContext {
   readonly databases: Databases
   readonly functions: Functions
   /** How many lists may be made at a time: each has a process to itself for as long as its client takes. */
-  readonly listPlaces: FairPlaces
+  readonly listSlots: FairSemaphore
   readonly views: Views
   readonly auth: Auth
   readonly uuids: UuidSource

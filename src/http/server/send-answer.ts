@@ -66,7 +66,7 @@ async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the work of who makes the chunks.
     if (reply.isGone) return
-    if (!reply.write(chunk)) await reply.taken()
+    if (!reply.write(chunk)) await reply.drained()
     // What is at hand comes without a turn of the event loop, however much it is.
     else if (slice.isOverNow) await slice.pause()
   }

@@ -32,7 +32,7 @@ export class DocumentJobs {
     this.#surroundings = surroundings
     this.#feed = new DocumentFeed(database)
     this.#stopListening = [
-      database.changes.listen(() => {
+      database.changes.subscribe(() => {
         if (database.isDeleted) onGone()
         else this.#follow()
       }),

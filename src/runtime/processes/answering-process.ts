@@ -32,7 +32,7 @@ export class AnsweringProcess {
   readonly #process: ExternalProcess
   #asked: Asked[] = []
   #asides = 0
-  #impatience: NodeJS.Timeout | undefined
+  #timeout: NodeJS.Timeout | undefined
   #failure: RequestError | undefined
 
   /** Throws where the system has no room for one more. */
@@ -43,7 +43,7 @@ export class AnsweringProcess {
       name,
       command,
       log,
-      onLine: (line) => this.#hear(line),
+      onLine: (line) => this.#receive(line),
       longestLineBytes: LONGEST_LINE_BYTES,
       // What waits is what was asked, and who asks waits for the answers.
       waitingBytes: Number.POSITIVE_INFINITY,
@@ -62,7 +62,7 @@ export class AnsweringProcess {
     if (this.#failure) return Promise.reject(this.#failure)
     return new Promise((answer, fail) => {
       this.#asked.push({ answer, fail })
-      if (this.#asked.length === 1) this.#wait()
+      if (this.#asked.length === 1) this.#restartTimeout()
       this.#process.sendLine(line)
     })
   }
@@ -78,12 +78,12 @@ export class AnsweringProcess {
     await this.#process.stop()
   }
 
-  #hear(line: string): void {
+  #receive(line: string): void {
     if (this.#options.isAside?.(line)) {
       this.#asides++
       if (this.#asked.length === 0) return
       if (this.#asides > MOST_ASIDES) this.#fail(processError('It talks and does not answer.'))
-      else this.#wait()
+      else this.#restartTimeout()
       return
     }
     const asked = this.#asked.shift()
@@ -92,15 +92,15 @@ export class AnsweringProcess {
       return
     }
     this.#asides = 0
-    this.#wait()
+    this.#restartTimeout()
     asked.answer(line)
   }
 
   /** The clock runs while something is asked, and starts again with each line. */
-  #wait(): void {
-    clearTimeout(this.#impatience)
+  #restartTimeout(): void {
+    clearTimeout(this.#timeout)
     if (this.#asked.length === 0) return
-    this.#impatience = setTimeout(
+    this.#timeout = setTimeout(
       () => this.#fail(processError('OS process timed out.')),
       Math.min(this.#options.timeoutMs(), LONGEST_TIMER_MS),
     )
@@ -113,7 +113,7 @@ export class AnsweringProcess {
 
   #giveUp(error: RequestError): void {
     this.#failure ??= error
-    clearTimeout(this.#impatience)
+    clearTimeout(this.#timeout)
     const asked = this.#asked
     this.#asked = []
     for (const each of asked) each.fail(error)

@@ -8,7 +8,7 @@ import { availableParallelism } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { RequestError } from '../../document/request-error.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import { FairPlaces } from '../../runtime/queues/fair-places.ts'
+import { FairSemaphore } from '../../runtime/queues/fair-semaphore.ts'
 import type { LmdbEngine } from '../../storage/lmdb/lmdb-engine.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import type { IndexPlace, IndexRunner } from '../updating/index-runner.ts'
@@ -54,9 +54,9 @@ export class ProcessRunner implements IndexRunner {
   /** How many jobs of an index are done in the server, and how many elsewhere. */
   readonly #localJobs = new Map<string, number>()
   readonly #remoteJobs = new Map<string, number>()
-  readonly #places = new FairPlaces(() => JOBS_A_PROCESS * availableParallelism())
+  readonly #places = new FairSemaphore(() => JOBS_A_PROCESS * availableParallelism())
   /** Those that need a process to themselves come one after the other. */
-  readonly #alone = new FairPlaces(() => 1)
+  readonly #alone = new FairSemaphore(() => 1)
   #isClosed = false
 
   constructor(options: ProcessRunnerOptions) {
@@ -139,7 +139,7 @@ export class ProcessRunner implements IndexRunner {
   ): Promise<void> {
     const owner = place.database.name
     const places = isAlone ? this.#alone : this.#places
-    await places.take({ owner, signal })
+    await places.acquire({ owner, signal })
     try {
       const leases = this.#lease(place)
       let done: Promise<void>
@@ -157,7 +157,7 @@ export class ProcessRunner implements IndexRunner {
       }
       await done
     } finally {
-      places.giveBack(owner)
+      places.release(owner)
     }
   }
 

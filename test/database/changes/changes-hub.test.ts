@@ -12,8 +12,8 @@ describe('the hub of changes', () => {
   it('tells all listeners, and those no more that left', async () => {
     const hub = new ChangesHub()
     const heard: string[] = []
-    const leave = hub.listen(() => heard.push('a'))
-    hub.listen(() => heard.push('b'))
+    const leave = hub.subscribe(() => heard.push('a'))
+    hub.subscribe(() => heard.push('b'))
     hub.updated(1)
     leave()
     hub.updated(2)
@@ -23,7 +23,7 @@ describe('the hub of changes', () => {
   it('lets others have their turn while it tells many, and nobody misses the last update', async () => {
     const hub = new ChangesHub()
     const lastHeard = new Array<number>(1_000).fill(0)
-    for (const i of lastHeard.keys()) hub.listen(() => (lastHeard[i] = hub.updateSequence))
+    for (const i of lastHeard.keys()) hub.subscribe(() => (lastHeard[i] = hub.updateSequence))
     hub.updated(1)
     expect(lastHeard.filter((sequence) => sequence === 1).length).toBeLessThan(1_000)
     hub.updated(2)
@@ -34,8 +34,8 @@ describe('the hub of changes', () => {
     const hub = new ChangesHub()
     let told = 0
     let lastHeard = 0
-    for (let i = 0; i < 999; i++) hub.listen(() => told++)
-    hub.listen(() => (lastHeard = hub.updateSequence))
+    for (let i = 0; i < 999; i++) hub.subscribe(() => told++)
+    hub.subscribe(() => (lastHeard = hub.updateSequence))
     for (let sequence = 1; sequence <= 100; sequence++) {
       hub.updated(sequence)
       await turn()
@@ -48,10 +48,10 @@ describe('the hub of changes', () => {
   it('has at hand what was read in this round, for who stands at the same place and wants more than that', async () => {
     const hub = new ChangesHub()
     const found: (ChangeBlock | undefined)[] = []
-    hub.listen(() => hub.shared(X, async () => BLOCK))
-    for (let i = 0; i < 64; i++) hub.listen(() => {})
-    hub.listen(() => found.push(hub.atHand(X), hub.atHand(Y), hub.atHand({ ...X, cursor: 1 })))
-    hub.listen(() => found.push(hub.atHand({ ...X, left: 2 }), hub.atHand({ ...X, left: 1 })))
+    hub.subscribe(() => hub.shared(X, async () => BLOCK))
+    for (let i = 0; i < 64; i++) hub.subscribe(() => {})
+    hub.subscribe(() => found.push(hub.atHand(X), hub.atHand(Y), hub.atHand({ ...X, cursor: 1 })))
+    hub.subscribe(() => found.push(hub.atHand({ ...X, left: 2 }), hub.atHand({ ...X, left: 1 })))
     hub.updated(1)
     await vi.waitUntil(() => found.length === 5)
     expect(found).toEqual([BLOCK, undefined, undefined, BLOCK, undefined])
@@ -61,9 +61,9 @@ describe('the hub of changes', () => {
   it('has nothing at hand that was not read to the end', async () => {
     const hub = new ChangesHub()
     let isFound: boolean | undefined
-    hub.listen(() => hub.shared(X, async () => ({ ...BLOCK, isEnd: false })))
-    for (let i = 0; i < 64; i++) hub.listen(() => {})
-    hub.listen(() => (isFound = hub.atHand(X) !== undefined))
+    hub.subscribe(() => hub.shared(X, async () => ({ ...BLOCK, isEnd: false })))
+    for (let i = 0; i < 64; i++) hub.subscribe(() => {})
+    hub.subscribe(() => (isFound = hub.atHand(X) !== undefined))
     hub.updated(1)
     await vi.waitUntil(() => isFound !== undefined)
     expect(isFound).toBe(false)

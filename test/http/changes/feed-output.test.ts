@@ -60,20 +60,20 @@ describe('the output of a feed', () => {
     const reply = new Reply(
       {
         isOpen: true,
-        mayGoOn: true,
+        canKeepAlive: true,
         write(bytes) {
           held++
           joined += bytes
           letGo()
           return true
         },
-        hold: () => held++,
-        letGo,
-        taken: async () => {},
+        cork: () => held++,
+        uncork: letGo,
+        drained: async () => {},
         done() {},
         destroy() {},
       },
-      { isHeadOnly: false, isOldVersion: false, keepsAlive: true },
+      { isHeadOnly: false, isHttp10: false, keepsAlive: true },
     )
     async function* texts() {
       yield 'first\n'

@@ -9,15 +9,15 @@ const HEARTBEAT = { afterMs: 5, isFilled: true }
 function reply(): Reply {
   const sink = {
     isOpen: true,
-    mayGoOn: true,
+    canKeepAlive: true,
     write: () => true,
-    hold() {},
-    letGo() {},
-    taken: async () => {},
+    cork() {},
+    uncork() {},
+    drained: async () => {},
     done() {},
     destroy() {},
   }
-  return new Reply(sink, { isHeadOnly: false, isOldVersion: false, keepsAlive: true })
+  return new Reply(sink, { isHeadOnly: false, isHttp10: false, keepsAlive: true })
 }
 
 function waiter(): FeedWaiter {

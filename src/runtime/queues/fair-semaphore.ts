@@ -1,7 +1,6 @@
 /**
- * So many may run at a time; who comes later waits, and owners take turns: who lets many wait does not hold up who lets
- * one wait, and some places are kept for owners that have none. A place that is given back goes to the next in line, so
- * that nobody can slip in between.
+ * A counting semaphore that is fair between owners: waiters of different owners are served in turn, and some slots are
+ * reserved for owners that hold none. A released slot goes straight to the next waiter, so nobody can slip in between.
  */
 import { RequestError } from '../../document/request-error.ts'
 import { FairQueue } from './fair-queue.ts'
@@ -16,26 +15,26 @@ interface Waiter {
 
 const MOST_WAITING = 10_000
 
-export class FairPlaces {
-  /** How many there are now; it may change at any time. */
+export class FairSemaphore {
+  /** The number of slots; it may change at any time. */
   readonly #limit: () => number
   readonly #waiting = new FairQueue<Waiter>()
-  /** Of each owner that has one. */
-  readonly #taken = new Map<string, number>()
-  #takenOfAll = 0
+  /** Slots held by each owner. */
+  readonly #held = new Map<string, number>()
+  #heldByAll = 0
   #closed: Error | undefined
 
   constructor(limit: () => number) {
     this.#limit = limit
   }
 
-  /** Resolves when there is a place, which is to be given back. Rejects with the signal's reason when that comes first. */
-  async take({ owner, signal }: Run): Promise<void> {
+  /** Resolves when a slot is acquired, which must be released. Rejects with the signal's reason if that comes first. */
+  async acquire({ owner, signal }: Run): Promise<void> {
     signal?.throwIfAborted()
     if (this.#closed) throw this.#closed
-    if (this.takeNow(owner)) return
+    if (this.tryAcquire(owner)) return
     if (this.#waiting.size >= MOST_WAITING) {
-      throw new RequestError(503, 'service_unavailable', 'Too many calls of functions wait.')
+      throw new RequestError(503, 'service_unavailable', 'Too many function calls are waiting.')
     }
     await new Promise<void>((resolve, reject) => {
       const giveUp = () => {
@@ -58,14 +57,14 @@ export class FairPlaces {
     })
   }
 
-  /** Takes a place if there is one without waiting. */
-  takeNow(owner: string): boolean {
+  /** Acquires a slot if one is free now. */
+  tryAcquire(owner: string): boolean {
     if (this.#closed || !this.#mayHaveMore(owner)) return false
     this.#count(owner, 1)
     return true
   }
 
-  giveBack(owner: string): void {
+  release(owner: string): void {
     this.#count(owner, -1)
     this.serve()
   }
@@ -75,7 +74,7 @@ export class FairPlaces {
     const next = () =>
       this.#waiting.shift(
         (owner) => this.#mayHaveMore(owner),
-        (owner) => (this.#taken.has(owner) ? 1 : 0),
+        (owner) => (this.#held.has(owner) ? 1 : 0),
       )
     for (let waiter = next(); waiter; waiter = next()) {
       this.#count(waiter.owner, 1)
@@ -83,20 +82,20 @@ export class FairPlaces {
     }
   }
 
-  /** From now on nobody gets a place. */
+  /** Rejects all waiters, and everybody who comes later. */
   close(error: Error): void {
     this.#closed = error
     for (let waiter = this.#waiting.shift(); waiter; waiter = this.#waiting.shift()) waiter.refuse(error)
   }
 
   #mayHaveMore(owner: string): boolean {
-    return mayTakeSlot(this.#limit(), { ofAll: this.#takenOfAll, ofOwner: this.#taken.get(owner) ?? 0 })
+    return mayTakeSlot(this.#limit(), { ofAll: this.#heldByAll, ofOwner: this.#held.get(owner) ?? 0 })
   }
 
-  #count(owner: string, places: number): void {
-    const taken = (this.#taken.get(owner) ?? 0) + places
-    if (taken === 0) this.#taken.delete(owner)
-    else this.#taken.set(owner, taken)
-    this.#takenOfAll += places
+  #count(owner: string, change: number): void {
+    const held = (this.#held.get(owner) ?? 0) + change
+    if (held === 0) this.#held.delete(owner)
+    else this.#held.set(owner, held)
+    this.#heldByAll += change
   }
 }

@@ -1,8 +1,8 @@
-/** Places for work: never more than there are, handed on in turn, and given up by who does not need one any more. */
+/** Slots for work: never more than there are, handed on in turn, and released by whoever needs none any more. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { FairPlaces } from '../../../src/runtime/queues/fair-places.ts'
 import { FairQueue } from '../../../src/runtime/queues/fair-queue.ts'
+import { FairSemaphore } from '../../../src/runtime/queues/fair-semaphore.ts'
 
 describe('a fair queue', () => {
   it('gives all that was put in, of each owner in its order, and lets nobody wait for two turns of another', () => {
@@ -41,57 +41,57 @@ describe('a fair queue', () => {
   })
 })
 
-describe('fair places', () => {
+describe('fair semaphore', () => {
   it('are taken up to the limit, and handed on', async () => {
     let limit = 1
-    const places = new FairPlaces(() => limit)
+    const semaphore = new FairSemaphore(() => limit)
     const served: string[] = []
-    const take = (owner: string) => places.take({ owner }).then(() => served.push(owner))
+    const take = (owner: string) => semaphore.acquire({ owner }).then(() => served.push(owner))
     await take('a')
     const waiting = [take('a'), take('a'), take('b')]
     await Promise.resolve()
     expect(served).toEqual(['a'])
-    places.giveBack('a')
+    semaphore.release('a')
     await waiting[0]
     expect(served).toEqual(['a', 'a'])
     limit = 3
-    places.serve()
+    semaphore.serve()
     await Promise.all(waiting)
     expect(served).toEqual(['a', 'a', 'b', 'a'])
   })
 
   it('are kept in part for owners that have none', async () => {
-    const places = new FairPlaces(() => 8)
+    const semaphore = new FairSemaphore(() => 8)
     const served: string[] = []
-    const take = (owner: string) => places.take({ owner }).then(() => served.push(owner))
+    const take = (owner: string) => semaphore.acquire({ owner }).then(() => served.push(owner))
     const waiting = Array.from({ length: 9 }, () => take('a'))
     await take('b')
     expect(served).toEqual([...Array(6).fill('a'), 'b'])
-    expect(['a', 'b', 'c', 'd'].map((owner) => places.takeNow(owner))).toEqual([false, false, true, false])
-    for (const owner of ['a', 'b', 'c', 'a', 'a']) places.giveBack(owner)
+    expect(['a', 'b', 'c', 'd'].map((owner) => semaphore.tryAcquire(owner))).toEqual([false, false, true, false])
+    for (const owner of ['a', 'b', 'c', 'a', 'a']) semaphore.release(owner)
     await Promise.all(waiting)
     expect(served.filter((owner) => owner === 'a')).toHaveLength(9)
-    expect(['a', 'b', 'c', 'd'].map((owner) => places.takeNow(owner))).toEqual([false, true, true, false])
+    expect(['a', 'b', 'c', 'd'].map((owner) => semaphore.tryAcquire(owner))).toEqual([false, true, true, false])
   })
 
   it('are kept though many owners take what they can', async () => {
-    const places = new FairPlaces(() => 25)
-    for (let i = 0; i < 60; i++) places.takeNow(`owner ${i % 10}`)
-    for (let i = 0; i < 6; i++) expect(places.takeNow(`newcomer ${i}`), String(i)).toBe(true)
-    expect(places.takeNow('late')).toBe(false)
+    const semaphore = new FairSemaphore(() => 25)
+    for (let i = 0; i < 60; i++) semaphore.tryAcquire(`owner ${i % 10}`)
+    for (let i = 0; i < 6; i++) expect(semaphore.tryAcquire(`newcomer ${i}`), String(i)).toBe(true)
+    expect(semaphore.tryAcquire('late')).toBe(false)
   })
 
   it('are not waited for by who gives up, and their end is told to all', async () => {
-    const places = new FairPlaces(() => 1)
-    await places.take({ owner: 'a' })
+    const semaphore = new FairSemaphore(() => 1)
+    await semaphore.acquire({ owner: 'a' })
     const given = new AbortController()
-    const first = places.take({ owner: 'a', signal: given.signal })
-    const second = places.take({ owner: 'a' })
+    const first = semaphore.acquire({ owner: 'a', signal: given.signal })
+    const second = semaphore.acquire({ owner: 'a' })
     given.abort(new Error('not needed'))
     await expect(first).rejects.toThrow('not needed')
-    await expect(places.take({ owner: 'a', signal: given.signal })).rejects.toThrow('not needed')
-    places.close(new Error('the end'))
+    await expect(semaphore.acquire({ owner: 'a', signal: given.signal })).rejects.toThrow('not needed')
+    semaphore.close(new Error('the end'))
     await expect(second).rejects.toThrow('the end')
-    await expect(places.take({ owner: 'a' })).rejects.toThrow('the end')
+    await expect(semaphore.acquire({ owner: 'a' })).rejects.toThrow('the end')
   })
 })
