@@ -10,6 +10,7 @@ const LAYERS = [
   'encoding',
   'storage',
   'document',
+  'selectors',
   'config',
   'runtime',
   'functions',

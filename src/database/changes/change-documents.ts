@@ -1,5 +1,6 @@
 /** The documents that a feed shows with its changes: the winners, tombstones too, as far as the reader may see them. */
 import { conflicts } from '../../document/revisions/winner.ts'
+import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { inlineText, stubText } from '../reading/document-rendering.ts'
@@ -12,6 +13,8 @@ export interface DocumentsInFeed {
   readonly encodingInfo: boolean
   /** Where the contents of attachments are read from, if they are wanted. */
   readonly contents: AttachmentStore | undefined
+  /** The fields that are shown; undefined for all. */
+  readonly fields?: FieldProjection | undefined
 }
 
 /** Lines that were written, and of how many changes. Text in pieces is made while it is read. */
@@ -46,13 +49,18 @@ export async function writeDocuments(
       if (isLarge && written > 0) return { text: writer.take(), written }
       writer.beginLeaves(each.change, each.leaves)
       if (isLarge) return { text: inPieces(writer, each, document, contents, wanted), written: 1 }
-      writer.document(document ? stubText(document, wanted) : NULL)
+      writer.document(document ? shownText(document, wanted) : NULL)
       writer.end(each.change.stored.sequence)
       written++
       if (writer.size >= BLOCK_BYTES) break
     }
   }
   return { text: writer.take(), written }
+}
+
+function shownText(document: OpenedDocument, wanted: DocumentsInFeed): Buffer {
+  const text = stubText(document, wanted)
+  return wanted.fields ? wanted.fields.project(text) : text
 }
 
 /** The line that was begun, with a document that is made while it is sent: contents may be of any size. */

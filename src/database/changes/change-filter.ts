@@ -1,7 +1,7 @@
 /** Which changes a reader wants: those of certain documents, or those whose documents pass. */
 import { isDesignId } from '../../document/document-id.ts'
 
-export type ChangeFilter = IdFilter | DocumentFilter
+export type ChangeFilter = IdFilter | DocumentFilter | SelectorFilter
 
 /** Decides by the id alone. */
 export interface IdFilter {
@@ -15,6 +15,12 @@ export interface IdFilter {
 export interface DocumentFilter {
   readonly by: 'document'
   passes(documents: readonly string[]): Promise<readonly boolean[]>
+}
+
+/** Decides by the bytes of a document's JSON text, at once. */
+export interface SelectorFilter {
+  readonly by: 'text'
+  passes(document: Buffer): boolean
 }
 
 export const DESIGN_FILTER: IdFilter = { by: 'id', passes: isDesignId, documents: 'designs' }

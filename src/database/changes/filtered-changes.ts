@@ -6,7 +6,7 @@ import { conflicts } from '../../document/revisions/winner.ts'
 import type { DatabaseView } from '../database-view.ts'
 import type { DecodedChange } from '../layout/change-row.ts'
 import { stubText } from '../reading/document-rendering.ts'
-import type { ChangeFilter, DocumentFilter } from './change-filter.ts'
+import type { ChangeFilter, DocumentFilter, SelectorFilter } from './change-filter.ts'
 
 /** A change, and the leaves of it that are to be shown: one at least. */
 export interface FilteredChange {
@@ -40,13 +40,13 @@ interface Candidate {
   /** What the winner takes: other leaves are taken for as large. */
   readonly bytes: number
   /** The text, given the body; undefined where the reader may not see the document. */
-  text(body: Awaited<ReturnType<DatabaseView['body']>>): string | undefined
+  text(body: Awaited<ReturnType<DatabaseView['body']>>): Buffer | undefined
 }
 
 async function judged(
   view: DatabaseView,
   shown: readonly FilteredChange[],
-  filter: DocumentFilter,
+  filter: DocumentFilter | SelectorFilter,
 ): Promise<FilteredChange[]> {
   const candidates = await candidatesOf(view, shown)
   const passed = new Set<Candidate>()
@@ -57,7 +57,13 @@ async function judged(
       const text = candidate.text(bodies[i]!)
       return text === undefined ? [] : [{ candidate, text }]
     })
-    const verdicts = visible.length === 0 ? [] : await filter.passes(visible.map(({ text }) => text))
+    const verdicts =
+      visible.length === 0
+        ? []
+        : await verdictsOf(
+            filter,
+            visible.map(({ text }) => text),
+          )
     for (const [i, { candidate }] of visible.entries()) if (verdicts[i]) passed.add(candidate)
     first += portion.length
   }
@@ -66,6 +72,14 @@ async function judged(
     const leaves = leavesOf.get(change)
     return leaves ? [{ change, leaves: leaves.map(({ revision }) => revision) }] : []
   })
+}
+
+async function verdictsOf(
+  filter: DocumentFilter | SelectorFilter,
+  texts: readonly Buffer[],
+): Promise<readonly boolean[]> {
+  if (filter.by === 'text') return texts.map((text) => filter.passes(text))
+  return filter.passes(texts.map((text) => text.toString()))
 }
 
 function portionOf(candidates: readonly Candidate[], first: number): readonly Candidate[] {
@@ -95,7 +109,7 @@ async function candidatesOf(view: DatabaseView, shown: readonly FilteredChange[]
         const parts = { id: change.id, revision, body: body.text, deleted, ...history }
         const document = { revision, deleted, parts, attachments: body.attachments, knownGeneration: 0 }
         const readable = view.reading ? view.reading.readable(document) : document
-        return readable && stubText(readable).toString()
+        return readable && stubText(readable)
       }
       return [{ change, revision, body: node.body, bytes: bodyBytes, text }]
     })

@@ -4,12 +4,15 @@ import {
   DESIGN_FILTER,
   type DocumentFilter,
   documentIdFilter,
+  type SelectorFilter,
 } from '../../database/changes/change-filter.ts'
 import type { Database } from '../../database/database.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Run } from '../../runtime/queues/run.ts'
+import { type FieldProjection, fieldProjection } from '../../selectors/field-projection.ts'
+import { selectorMatcher } from '../../selectors/selector-matcher.ts'
 import { functionRequest } from '../design-functions/function-request.ts'
 import type { Call } from '../server/call.ts'
 import { clientSignal } from '../server/client-signal.ts'
@@ -33,6 +36,7 @@ export async function requestedFilter(request: FilterRequest): Promise<ChangeFil
   if (filter === '_design') return DESIGN_FILTER
   if (filter === '_doc_ids') return documentIdFilter(wantedIds(request))
   if (filter === '_view') return viewFilter(request)
+  if (filter === '_selector') return selectorFilter(request)
   throw badRequest('unknown builtin filter name')
 }
 
@@ -82,6 +86,21 @@ async function viewFilter(request: FilterRequest): Promise<DocumentFilter> {
   const { program } = await designWith(request, names, 'views')
   const run = runOf(request)
   return { by: 'document', passes: (documents) => context.functions.filterByView(program, name, documents, run) }
+}
+
+function selectorFilter({ call, body }: FilterRequest): SelectorFilter {
+  if (call.method !== 'POST') throw badRequest('Selector must be specified in POST payload')
+  const { selector } = bodyObject(body ?? '')
+  if (!isObject(selector)) throw badRequest('Selector error: expected a JSON object')
+  const matcher = selectorMatcher(selector)
+  return { by: 'text', passes: (document) => matcher.matches(document) }
+}
+
+/** The fields of documents that are shown, where the body of a filter by selector names some. */
+export function shownFields({ parameters, body }: FilterRequest): FieldProjection | undefined {
+  if (parameters.filter !== '_selector' || body === undefined) return undefined
+  const { fields } = bodyObject(body)
+  return fields === undefined ? undefined : fieldProjection(fields)
 }
 
 function runOf({ call, database }: FilterRequest): Run {

@@ -2,6 +2,7 @@
 import { type ChangesQuery, ChangesReader } from '../../database/changes/changes-reader.ts'
 import type { Database } from '../../database/database.ts'
 import { entityTag } from '../../encoding/entity-tag.ts'
+import type { FieldProjection } from '../../selectors/field-projection.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
 import { databaseOf } from '../databases/database-resource.ts'
 import { functionBody } from '../design-functions/function-request.ts'
@@ -10,7 +11,7 @@ import { authenticationOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { followedChanges, presentChanges, type RightToRead } from './changes-feed.ts'
-import { requestedFilter } from './changes-filter.ts'
+import { requestedFilter, shownFields } from './changes-filter.ts'
 import { type ChangesParameters, changesParameters } from './changes-query.ts'
 import { FEED_TEXTS } from './changes-text.ts'
 import { DirectOutput } from './feed-output.ts'
@@ -34,7 +35,8 @@ async function changes(call: Call, context: HttpContext, body: string | undefine
   const patience = context.configuration.get('httpd', 'changes_timeout')
   const parameters = changesParameters(call, patience === undefined ? PATIENCE_MS : Number(patience))
   const filter = await requestedFilter({ call, context, database, parameters, body })
-  const request = { call, context, database, parameters, filter, body }
+  const fields = shownFields({ call, context, database, parameters, body })
+  const request = { call, context, database, parameters, filter, fields, body }
   return parameters.feed === 'normal' ? present(request) : following(request)
 }
 
@@ -44,6 +46,7 @@ interface ChangesRequest {
   readonly database: Database
   readonly parameters: ChangesParameters
   readonly filter: ChangesQuery['filter']
+  readonly fields: FieldProjection | undefined
   readonly body: string | undefined
 }
 
@@ -114,7 +117,7 @@ async function newestSequence(database: Database): Promise<number> {
   return (await view.state()).updateSequence
 }
 
-function queryOf({ database, parameters, filter }: ChangesRequest, updateSequence: number): ChangesQuery {
+function queryOf({ database, parameters, filter, fields }: ChangesRequest, updateSequence: number): ChangesQuery {
   const { feed, leaves, limit, documents } = parameters
   // Who waits for what comes cannot go backwards: it begins at the end.
   const isFromEnd = parameters.since === 'now' || (parameters.descending && feed !== 'normal')
@@ -124,7 +127,11 @@ function queryOf({ database, parameters, filter }: ChangesRequest, updateSequenc
     descending: parameters.descending && feed === 'normal',
     limit,
     leaves,
-    documents: documents && { ...documents, contents: documents.contents ? database.attachments : undefined },
+    documents: documents && {
+      ...documents,
+      contents: documents.contents && !fields ? database.attachments : undefined,
+      fields,
+    },
     filter,
     frame: FEED_TEXTS[feed].frame,
     sharedAs: isShared ? JSON.stringify([feed, leaves, documents]) : undefined,

@@ -1,0 +1,160 @@
+/**
+ * Finds the values of several fields in the JSON text of a document, in one pass that ends with the last of them. What is
+ * found can be refused at once: the rest of the text is not read then.
+ */
+import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
+import type { FieldPath } from './field-path.ts'
+import { endOfString, type FieldName, fieldName, isName, someElement, typeAt } from './value-text.ts'
+
+/** Where there is no value: the field is missing, or its path goes through a value that cannot hold it. */
+export const MISSING = -1
+export const BAD_PATH = -2
+
+/** One field or the way to one. */
+interface PathNode {
+  readonly name: FieldName
+  /** The position in an array that the name stands for; -1 where it is no number. */
+  readonly index: number
+  /** The field that ends here, by its number; -1 where none does. */
+  slot: number
+  readonly children: PathNode[]
+}
+
+const COMMA = 0x2c
+const CLOSE_OBJECT = 0x7d
+const LONGEST_INDEX = 9
+
+export class FieldPlaces {
+  /** Of each field, in which text and where its value begins; `MISSING` and `BAD_PATH` where there is none. */
+  readonly texts: Buffer[] = []
+  readonly places: number[] = []
+  readonly #root: PathNode = newNode('')
+  #text: Buffer = Buffer.alloc(0)
+  #accept: (slot: number) => boolean = () => true
+
+  /** The number of a field, from 0 on; the same for the same path. */
+  add({ segments }: FieldPath): number {
+    let node = this.#root
+    for (const segment of segments) {
+      let child = node.children.find(({ name }) => name.unescaped === segment)
+      if (!child) {
+        child = newNode(segment)
+        node.children.push(child)
+      }
+      node = child
+    }
+    if (node.slot < 0) {
+      node.slot = this.places.length
+      this.places.push(MISSING)
+      this.texts.push(this.#text)
+    }
+    return node.slot
+  }
+
+  /**
+   * Finds all fields in the value that begins at `start`. `accept` is called with the number of each field as soon as it is
+   * found; where it answers false the search ends, and so does this.
+   */
+  find(text: Buffer, start: number, accept: (slot: number) => boolean): boolean {
+    this.#text = text
+    this.#accept = accept
+    this.places.fill(MISSING)
+    return this.#visit(this.#root, start)
+  }
+
+  /** The names right below the value itself. */
+  get topNames(): readonly string[] {
+    return this.#root.children.map(({ name }) => name.unescaped)
+  }
+
+  /** The same where some members do not lie in the text, but each in one of its own. They are looked at first. */
+  findBeside(
+    members: ReadonlyMap<string, Buffer>,
+    text: Buffer,
+    start: number,
+    accept: (slot: number) => boolean,
+  ): boolean {
+    this.#accept = accept
+    this.places.fill(MISSING)
+    let found = 0
+    for (const child of this.#root.children) {
+      const member = members.get(child.name.unescaped)
+      if (!member) continue
+      found++
+      this.#text = member
+      if (!this.#visit(child, 0)) return false
+    }
+    this.#text = text
+    return this.#members(this.#root, start, found)
+  }
+
+  #visit(node: PathNode, at: number): boolean {
+    if (node.slot >= 0) {
+      this.places[node.slot] = at
+      this.texts[node.slot] = this.#text
+      if (!this.#accept(node.slot)) return false
+    }
+    if (node.children.length === 0) return true
+    const type = typeAt(this.#text, at)
+    if (type === 'object') return this.#members(node, at)
+    if (type === 'array') return this.#elements(node, at)
+    for (const child of node.children) this.#markBad(child)
+    return true
+  }
+
+  #members({ children }: PathNode, start: number, found = 0): boolean {
+    const text = this.#text
+    let left = children.length - found
+    let at = start + 1
+    if (left === 0 || text[at] === CLOSE_OBJECT) return true
+    for (;;) {
+      const nameEnd = endOfString(text, at)
+      const value = nameEnd + 2
+      for (const child of children) {
+        if (!isName(text, at, nameEnd, child.name)) continue
+        if (!this.#visit(child, value)) return false
+        if (--left === 0) return true
+        break
+      }
+      at = endOfValue(text, value)
+      if (text[at] !== COMMA) return true
+      at++
+    }
+  }
+
+  #elements({ children }: PathNode, start: number): boolean {
+    for (const child of children) this.#markBad(child)
+    const last = Math.max(...children.map(({ index }) => index))
+    let index = 0
+    let isAccepted = true
+    someElement(this.#text, start, (at) => {
+      for (const child of children) {
+        if (child.index !== index) continue
+        this.#markMissing(child)
+        if (this.#visit(child, at)) continue
+        isAccepted = false
+        return true
+      }
+      return ++index > last
+    })
+    return isAccepted
+  }
+
+  #markBad(node: PathNode): void {
+    this.#mark(node, BAD_PATH)
+  }
+
+  #markMissing(node: PathNode): void {
+    this.#mark(node, MISSING)
+  }
+
+  #mark(node: PathNode, place: number): void {
+    if (node.slot >= 0) this.places[node.slot] = place
+    for (const child of node.children) this.#mark(child, place)
+  }
+}
+
+function newNode(name: string): PathNode {
+  const isIndex = /^\d+$/.test(name) && name.length <= LONGEST_INDEX
+  return { name: fieldName(name), index: isIndex ? Number(name) : -1, slot: -1, children: [] }
+}

@@ -1,0 +1,107 @@
+/**
+ * Some fields of a document, cut out of its JSON text: nested objects are rebuilt around them, in the order of the list.
+ * Fields that the document does not have are left out.
+ */
+import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
+import { fieldPath } from './field-path.ts'
+import { FieldPlaces } from './field-places.ts'
+import { selectorError, shown } from './selector-error.ts'
+
+export interface FieldProjection {
+  /** As they were listed. */
+  readonly names: readonly string[]
+  /** The members of a document that are looked at. */
+  readonly members: readonly string[]
+  /** Of the object whose JSON text begins at `start`. */
+  project(text: Buffer, start?: number): Buffer
+  /** The same where some members do not lie in the text, but each in one of its own. */
+  projectBeside(members: ReadonlyMap<string, Buffer>, text: Buffer, start: number): Buffer
+}
+
+/** Undefined for an empty list, which stands for all fields. Throws the error of the interface for what is no list of fields. */
+export function fieldProjection(fields: unknown): FieldProjection | undefined {
+  if (!Array.isArray(fields)) {
+    throw selectorError('invalid_fields', `Fields must be an array of strings, not: ${shown(fields)}`)
+  }
+  const names = fields.map((field: unknown) => {
+    if (typeof field === 'string') return field
+    throw selectorError('invalid_field', `Invalid JSON for field spec: ${shown(field)}`)
+  })
+  return names.length === 0 ? undefined : new Projection(names)
+}
+
+/** A member of the object that is made. */
+interface OutputNode {
+  readonly name: string
+  /** The field that it is; undefined where it is only there for its members. */
+  slot: number | undefined
+  readonly children: OutputNode[]
+}
+
+const NO_MEMBERS: ReadonlyMap<string, Buffer> = new Map()
+
+class Projection implements FieldProjection {
+  readonly names: readonly string[]
+  readonly #places = new FieldPlaces()
+  readonly #root: OutputNode = { name: '', slot: undefined, children: [] }
+
+  constructor(names: readonly string[]) {
+    this.names = names
+    for (const name of names) this.#add(name)
+  }
+
+  get members(): readonly string[] {
+    return this.#places.topNames
+  }
+
+  project(text: Buffer, start = 0): Buffer {
+    return this.projectBeside(NO_MEMBERS, text, start)
+  }
+
+  projectBeside(members: ReadonlyMap<string, Buffer>, text: Buffer, start: number): Buffer {
+    this.#places.findBeside(members, text, start, () => true)
+    const pieces: Buffer[] = []
+    this.#writeObject(this.#root, pieces)
+    return Buffer.concat(pieces)
+  }
+
+  #add(name: string): void {
+    const path = fieldPath(name)
+    let node = this.#root
+    for (const segment of path.segments) {
+      let child = node.children.find((each) => each.name === segment)
+      if (!child) {
+        child = { name: segment, slot: undefined, children: [] }
+        node.children.push(child)
+      }
+      node = child
+    }
+    node.slot = this.#places.add(path)
+  }
+
+  #writeObject(node: OutputNode, pieces: Buffer[]): void {
+    let separator = '{'
+    for (const child of node.children) {
+      if (!this.#isThere(child)) continue
+      pieces.push(Buffer.from(`${separator}${JSON.stringify(child.name)}:`))
+      separator = ','
+      this.#writeNode(child, pieces)
+    }
+    pieces.push(Buffer.from(separator === '{' ? '{}' : '}'))
+  }
+
+  /** A value that is wanted as a whole has all that is wanted of it. */
+  #writeNode(node: OutputNode, pieces: Buffer[]): void {
+    const at = node.slot === undefined ? -1 : this.#places.places[node.slot]!
+    if (at < 0) this.#writeObject(node, pieces)
+    else {
+      const text = this.#places.texts[node.slot!]!
+      pieces.push(text.subarray(at, endOfValue(text, at)))
+    }
+  }
+
+  #isThere({ slot, children }: OutputNode): boolean {
+    if (slot !== undefined && this.#places.places[slot]! >= 0) return true
+    return children.some((child) => this.#isThere(child))
+  }
+}
