@@ -32,7 +32,7 @@ describe('feed=longpoll', () => {
   it('ends at once with what is there', async () => {
     const db = await filled('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=1')
-    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2}\n\n`)
+    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
 
   it('begins its reply, and ends it with the next change', async () => {
@@ -41,7 +41,7 @@ describe('feed=longpoll', () => {
     await feed.receives('{"results":[\n')
     expect([feed.state, feed.text, feed.status]).toEqual(['open', '{"results":[\n', 200])
     await db.save('b', {})
-    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2}\n\n`)
+    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
 
   it('has all changes of one commit', async () => {
@@ -55,19 +55,19 @@ describe('feed=longpoll', () => {
   it('honours a limit', async () => {
     const db = await filled('a', 'b', 'c')
     const feed = await follow(db, 'feed=longpoll&limit=2')
-    expect(await feed.ended()).toContain('"last_seq":2}')
+    expect(await feed.ended()).toContain('"last_seq":2,"pending":1}')
   })
 
   it('ends without rows when the time is over, and says how far it looked', async () => {
     const db = await filled('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=now&timeout=20')
-    expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":2}\n\n')
+    expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":2,"pending":0}\n\n')
   })
 
   it('does not wait at all for timeout=0', async () => {
     const db = await filled('a')
     const feed = await follow(db, 'feed=longpoll&since=1&timeout=0')
-    expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":1}\n\n')
+    expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":1,"pending":0}\n\n')
   })
 
   it('puts heartbeats between, and never ends of silence with them', async () => {
@@ -122,7 +122,7 @@ describe('feed=continuous', () => {
   it('ends with its last sequence when the time is over', async () => {
     const db = await filled('a')
     const feed = await follow(db, 'feed=continuous&timeout=20')
-    expect(await feed.ended()).toBe(`${row(1, 'a')}\r\n{"last_seq":1}\r\n\n`)
+    expect(await feed.ended()).toBe(`${row(1, 'a')}\r\n{"last_seq":1,"pending":0}\r\n\n`)
   })
 
   it('counts the time anew with each update, whether it passes or not', async () => {
@@ -131,7 +131,7 @@ describe('feed=continuous', () => {
     const begun = performance.now()
     for (let i = 0; performance.now() - begun < 500; i++) await db.save(`doc-${i}`, {})
     expect(feed.state).toBe('open')
-    expect(await feed.ended()).toMatch(/^\{"last_seq":\d+\}\r\n\n$/)
+    expect(await feed.ended()).toMatch(/^\{"last_seq":\d+,"pending":\d+\}\r\n\n$/)
   })
 
   it('sends a newline as heartbeat, and goes on', async () => {
@@ -153,7 +153,7 @@ describe('feed=continuous', () => {
     const { url } = await startService({ settings: { httpd: { changes_timeout: '30' } } })
     const db = await new Client(url).database()
     for (const query of ['', '&timeout=60000']) {
-      expect(await (await follow(db, `feed=continuous${query}`)).ended()).toBe('{"last_seq":0}\r\n\n')
+      expect(await (await follow(db, `feed=continuous${query}`)).ended()).toBe('{"last_seq":0,"pending":0}\r\n\n')
     }
     await (await follow(db, 'feed=continuous&heartbeat=60000')).receives('\n\n')
     await (await follow(db, 'feed=continuous&heartbeat=true')).receives('\n\n')
@@ -164,7 +164,7 @@ describe('feed=continuous', () => {
     const feed = await follow(db, 'feed=continuous&limit=2')
     await feed.hears('a')
     await db.save('b', {})
-    expect(await feed.ended()).toBe(`${row(1, 'a')}\r\n${row(2, 'b')}\r\n{"last_seq":2}\r\n\n`)
+    expect(await feed.ended()).toBe(`${row(1, 'a')}\r\n${row(2, 'b')}\r\n{"last_seq":2,"pending":0}\r\n\n`)
   })
 
   it('shows documents as they are when they are shown', async () => {
@@ -202,7 +202,7 @@ describe('feed=continuous', () => {
     const connection = await client().open()
     connection.write(`GET /${db.name}/_changes?feed=continuous&timeout=50 HTTP/1.0\r\nHost: x\r\n\r\n`)
     const reply = await connection.closed()
-    expect(reply.split('\r\n\r\n', 2)[1]).toBe(`${row(1, 'a')}\r\n{"last_seq":1}\r\n\n`)
+    expect(reply.split('\r\n\r\n', 2)[1]).toBe(`${row(1, 'a')}\r\n{"last_seq":1,"pending":0}\r\n\n`)
     expect(reply.toLowerCase()).not.toContain('transfer-encoding')
   })
 
@@ -241,8 +241,8 @@ describe('feed=eventsource', () => {
 
 describe('a feed ends regularly', () => {
   it.each([
-    ['longpoll', '{"results":[\n\n],\n"last_seq":1}\n\n'],
-    ['continuous', '{"last_seq":1}\r\n\n'],
+    ['longpoll', '{"results":[\n\n],\n"last_seq":1,"pending":0}\n\n'],
+    ['continuous', '{"last_seq":1,"pending":0}\r\n\n'],
     ['eventsource', '\n'],
   ])('when its database is deleted (%s)', async (kind, expected) => {
     const db = await filled('a')
@@ -261,7 +261,11 @@ describe('a feed ends regularly', () => {
     await service.close()
     expect(performance.now() - begun).toBeLessThan(3_000)
     const texts = await Promise.all(feeds.map((feed) => feed.ended()))
-    expect(texts).toEqual(['{"results":[\n\n],\n"last_seq":0}\n\n', '{"last_seq":0}\r\n\n', '\n'])
+    expect(texts).toEqual([
+      '{"results":[\n\n],\n"last_seq":0,"pending":0}\n\n',
+      '{"last_seq":0,"pending":0}\r\n\n',
+      '\n',
+    ])
   })
 
   it('when its listener is replaced', async () => {
@@ -269,7 +273,7 @@ describe('a feed ends regularly', () => {
     const db = await new Client(service.url).database()
     const feed = await follow(db, 'feed=continuous&heartbeat=10000')
     await new Client(service.url).request('PUT', '/_config/httpd/socket_options', { body: '"[{nodelay, false}]"' })
-    expect(await feed.ended()).toBe('{"last_seq":0}\r\n\n')
+    expect(await feed.ended()).toBe('{"last_seq":0,"pending":0}\r\n\n')
   })
 
   it('when its reader may no longer read, and no other', async () => {
@@ -287,7 +291,7 @@ describe('a feed ends regularly', () => {
       follow(db, 'feed=continuous&heartbeat=10000', { Authorization: `Basic ${btoa(`${name}:pass`)}` })
     const [ann, bob] = await Promise.all([as('ann'), as('bob')])
     await db.put('_security', { members: { names: ['bob'], roles: [] } }, asAdmin)
-    expect(await ann.ended()).toBe('{"last_seq":0}\r\n\n')
+    expect(await ann.ended()).toBe('{"last_seq":0,"pending":0}\r\n\n')
     await db.put('doc', {}, asAdmin)
     await bob.hears('doc')
     expect(ann.changes).toEqual([])
@@ -353,7 +357,9 @@ describe('clients on feeds', () => {
     const db = await new Client(url).database()
     const feed = await follow(db, 'feed=longpoll&callback=f')
     await db.save('a', {})
-    expect(await feed.ended()).toMatch(/^\/\* Service \*\/f\(\{"results":\[\n\{"seq":1.*\n\],\n"last_seq":1\}\);\n$/)
+    expect(await feed.ended()).toMatch(
+      /^\/\* Service \*\/f\(\{"results":\[\n\{"seq":1.*\n\],\n"last_seq":1,"pending":0\}\);\n$/,
+    )
   })
 
   it('hear of changes at once where they call for JSONP', async () => {
@@ -365,7 +371,7 @@ describe('clients on feeds', () => {
     await feed.receives(row(1, 'a'))
     await db.save('b', {})
     expect((await feed.ended()).replace(/\n+/g, '\n')).toBe(
-      `/* Service */f(\n${row(1, 'a')}\r\n${row(2, 'b')}\r\n{"last_seq":2});\n`,
+      `/* Service */f(\n${row(1, 'a')}\r\n${row(2, 'b')}\r\n{"last_seq":2,"pending":0});\n`,
     )
   })
 })

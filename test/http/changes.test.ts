@@ -29,12 +29,29 @@ describe('the reply of _changes', () => {
   it('is framed a row a line', async () => {
     const db = await filled('a', 'b')
     const reply = await db.get('_changes')
-    expect(reply.text).toBe(`{"results":[\n${row(1, 'a')},\n${row(2, 'b')}\n],\n"last_seq":2}\n\n`)
+    expect(reply.text).toBe(`{"results":[\n${row(1, 'a')},\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
 
   it('is framed the same without rows', async () => {
     const db = await client().database()
-    expect((await db.get('_changes')).text).toBe('{"results":[\n\n],\n"last_seq":0}\n\n')
+    expect((await db.get('_changes')).text).toBe('{"results":[\n\n],\n"last_seq":0,"pending":0}\n\n')
+  })
+
+  it('says whether anything is pending, and never less than there is', async () => {
+    const db = await filled('a', 'b', 'c')
+    await db.save('a', { _rev: EMPTY })
+    const pending = async (query: string) => (await db.get(`_changes?${query}`)).as<{ pending: number }>().pending
+    // Sequence 1 is no row any more: b, c and a are 2, 3 and 4.
+    expect(await pending('limit=1')).toBe(2)
+    expect(await pending('limit=3')).toBe(0)
+    expect(await pending('limit=2&since=2')).toBe(0)
+    expect(await pending('limit=1&descending=true')).toBeGreaterThanOrEqual(2)
+    expect(await pending('limit=3&descending=true')).toBe(0)
+    expect(await pending('limit=1&feed=longpoll')).toBe(2)
+    expect(await pending('filter=_doc_ids&doc_ids=["b"]')).toBe(0)
+    await db.post('_purge', { a: [(await db.get('a')).as<{ _rev: string }>()._rev] })
+    expect(await pending('limit=2')).toBe(0)
+    expect(await pending('')).toBe(0)
   })
 
   it('comes in chunks, as the type that the client accepts', async () => {

@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { expectRefusal, rawRequest, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { startService } from '../support/service.ts'
 
 const client = serverOfFile()
 
@@ -18,6 +19,19 @@ describe('the body of a request', () => {
       rows: [{ id: 'a' }],
     })
     expect((await db.put('plain', {}, { 'Content-Encoding': 'identity' })).status).toBe(201)
+  })
+
+  it('may be packed with gzip where one logs in', async () => {
+    const { url } = await startService({ settings: { admins: { root: 'top' } } })
+    const login = (body: Buffer) =>
+      fetch(`${url}_session`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' },
+        body: new Uint8Array(body),
+      })
+    expect((await login(gzipSync('{"name":"root","password":"top"}'))).status).toBe(200)
+    expect((await login(Buffer.from('{"name":"root","password":"top"}'))).status).toBe(400)
+    expect((await login(gzipSync(`{"name":"${'x'.repeat(1_000_000)}"}`))).status).toBe(413)
   })
 
   it.each(['deflate', 'br', 'gzip, gzip', 'nosuch'])('may not be packed with %s', async (encoding) => {

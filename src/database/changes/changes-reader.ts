@@ -9,7 +9,7 @@ import type { DatabaseView, LastingView } from '../database-view.ts'
 import { summarizeRecord } from '../layout/document-record.ts'
 import { documentKey } from '../layout/keys.ts'
 import type { IdFilter } from './change-filter.ts'
-import { type ChangeBlock, type ChangesWanted, readChanges, readChangesAt } from './changes.ts'
+import { type ChangeBlock, type ChangesWanted, hasChangesBehind, readChanges, readChangesAt } from './changes.ts'
 import type { ReadingPlace } from './changes-hub.ts'
 
 export interface ChangesQuery extends ChangesWanted {
@@ -68,6 +68,18 @@ export class ChangesReader {
       return await this.#read(view)
     }
     return this.take(await (place ? this.#database.changes.shared(place, readNewest) : readNewest()))
+  }
+
+  /**
+   * How many changes may be behind what it gave: 0 exactly when there are none, else never too few. Clients go on until it
+   * is 0. A number of sequences, since counting the changes would mean to read them.
+   */
+  async pendingIn(view: DatabaseView): Promise<number> {
+    const { descending } = this.#query
+    const sequence = this.#cursor
+    if (!(await hasChangesBehind(view, { sequence, descending }))) return 0
+    const { updateSequence } = await view.state()
+    return descending ? Math.min(sequence - 1, updateSequence) : updateSequence - sequence
   }
 
   /** The next block, if another reader just read it and nothing is behind it; to be taken when it was given. */

@@ -73,6 +73,11 @@ export async function readChangesAt(
   return writeBlock(view, { changes, looked, isEnd: some.length === sequences.length, place }, limit, wanted)
 }
 
+/** Whether there is any change behind the place. */
+export async function hasChangesBehind({ snapshot }: DatabaseView, place: ChangesPlace): Promise<boolean> {
+  return (await snapshot.page(rangeBehind(place), { rows: 1 })).length > 0
+}
+
 /** Changes that are looked at for one block. */
 const PLAIN_ROWS = 1000
 const EXAMINED_ROWS = 100

@@ -4,9 +4,9 @@ import type { Credentials } from '../../auth/identity/basic.ts'
 import { hasSessionCookie } from '../../auth/passwords/session-cookie.ts'
 import { unauthorized } from '../../auth/rights/rights.ts'
 import { isServerAdmin } from '../../database/user-context.ts'
-import { badRequest, tooLarge } from '../../document/request-error.ts'
+import { badRequest } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { bodyPieces, collect } from '../bodies/request-body.ts'
+import { readBytes } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { AuthenticatedCall } from '../server/authenticated-call.ts'
 import { authenticationOf } from '../server/authentication.ts'
@@ -94,8 +94,7 @@ async function sentCredentials(call: Call): Promise<Credentials | undefined> {
   const type = call.header('content-type')?.trim().toLowerCase() ?? ''
   const isJson = type.startsWith('application/json')
   if (!isJson && !type.startsWith('application/x-www-form-urlencoded')) return undefined
-  if (Number(call.header('content-length') ?? 0) > BODY_LIMIT_BYTES) throw tooLarge()
-  const text = (await collect(bodyPieces(call), BODY_LIMIT_BYTES)).toString()
+  const text = (await readBytes(call, BODY_LIMIT_BYTES)).toString()
   return isJson ? jsonCredentials(text) : formCredentials(text)
 }
 

@@ -36,7 +36,7 @@ export async function* presentChanges(
     }
     if (block.isEnd || reader.isSatisfied) break
   }
-  yield text.closing(lastSequence())
+  yield text.closing(lastSequence(), await reader.pendingIn(view))
 }
 
 export interface FollowingParts extends FeedParts {
@@ -90,7 +90,7 @@ export async function* followedChanges(parts: FollowingParts): Chunks {
       waiter.restart()
     }
   }
-  yield text.closing(reader.cursor)
+  yield text.closing(reader.cursor, await pendingOf(parts))
 }
 
 /** Undefined when the database is gone, or the client. */
@@ -99,6 +99,16 @@ async function nextBlock({ reader, database, waiter }: FollowingParts): Promise<
     return await reader.next()
   } catch (error) {
     if (database.isDeleted || waiter.isOver) return undefined
+    throw error
+  }
+}
+
+async function pendingOf({ reader, database, waiter }: FollowingParts): Promise<number> {
+  try {
+    using view = database.view()
+    return await reader.pendingIn(view)
+  } catch (error) {
+    if (database.isDeleted || waiter.isOver) return 0
     throw error
   }
 }

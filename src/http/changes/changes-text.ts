@@ -8,7 +8,8 @@ export interface FeedText {
   readonly headers: Headers
   readonly frame: LineFrame
   readonly opening: string
-  closing(lastSequence: number): string
+  /** `pending` is how many changes may be behind the last one. */
+  closing(lastSequence: number, pending: number): string
 }
 
 /** Says that a feed is alive. */
@@ -22,14 +23,14 @@ const OBJECT: FeedText = {
   headers: {},
   frame: { before: NOTHING, after: () => CLOSING_BRACE, between: Buffer.from(',\n') },
   opening: '{"results":[\n',
-  closing: (lastSequence) => `\n],\n"last_seq":${lastSequence}}\n\n`,
+  closing: (lastSequence, pending) => `\n],\n"last_seq":${lastSequence},"pending":${pending}}\n\n`,
 }
 
 const LINES: FeedText = {
   headers: {},
   frame: { before: NOTHING, after: () => LINE_END, between: NOTHING },
   opening: '',
-  closing: (lastSequence) => `{"last_seq":${lastSequence}}\r\n\n`,
+  closing: (lastSequence, pending) => `{"last_seq":${lastSequence},"pending":${pending}}\r\n\n`,
 }
 
 /** The headers of a stream of server-sent events. */
