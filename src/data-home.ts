@@ -7,7 +7,7 @@ import { OperatorFiles } from './config/operator-files.ts'
 import { SettingFile, SettingMemory, type SettingStore } from './config/setting-store.ts'
 import type { Functions } from './functions/functions.ts'
 import type { Log } from './runtime/log/log.ts'
-import { DataFolder } from './storage/files/data-folder.ts'
+import { DataFolder, type DataFolderOptions } from './storage/files/data-folder.ts'
 import type { TakeLease } from './storage/files/folder-lock.ts'
 import { makeFolder } from './storage/files/store-file.ts'
 import { awaitVacancy } from './storage/leases/tenancy-lock.ts'
@@ -65,8 +65,9 @@ export interface DataHome {
 }
 
 /** Locks the folder, so that nobody else uses it. Throws an error whose message is a sentence for people. */
-export async function openHome(path: string, lease?: TakeLease): Promise<DataHome> {
-  const home = await DataFolder.open(resolve(path), lease)
+export async function openHome(path: string, options: DataFolderOptions = {}): Promise<DataHome> {
+  const { lease } = options
+  const home = await DataFolder.open(resolve(path), options)
   return {
     folder: home.path,
     settings: new SettingFile(resolve(home.path, 'settings.ini')),
@@ -115,6 +116,7 @@ interface FolderOptions extends OpenDataOptions {
 async function openFolders(home: string, folders: DataFolders, options: FolderOptions): Promise<OpenData> {
   const { idleFiles, log, lease } = options
   const reports = fileReports(log)
+  const onKilled = (pid: number) => log.warn('A process of an earlier server was still there. It was killed.', { pid })
   const databases = resolve(folders.databases)
   const indexes = resolve(folders.indexes)
   const others: DataFolder[] = []
@@ -124,12 +126,14 @@ async function openFolders(home: string, folders: DataFolders, options: FolderOp
     for (const other of others) other.close()
   }
   try {
-    for (const path of new Set([databases, indexes])) if (path !== home) others.push(await DataFolder.open(path, lease))
+    for (const path of new Set([databases, indexes])) {
+      if (path !== home) others.push(await DataFolder.open(path, { lease, onKilled }))
+    }
     const engine = await openEngine(databases, { folder: databases, idleFiles, reports })
     opened.push(engine)
     const folder = join(indexes, INDEXES)
     await makeFolder(folder)
-    await awaitVacancy(folder)
+    await awaitVacancy(folder, onKilled)
     const indexEngine = await openEngine(indexes, { folder, idleFiles, isShared: true, reports })
     opened.push(indexEngine)
     void engine.inspect()

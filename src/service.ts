@@ -62,7 +62,11 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
   const folder = homeFolder([flags, environment, ownDefaults])
   // Indexes lie with the databases unless somebody wants them elsewhere.
   const defaults = withSetting(ownDefaults, 'service', 'view_index_dir', folder)
-  const home = options.inMemory ? memoryHome() : await openHome(folder, options.supervisor?.takeLease)
+  const onKilled = (pid: number) =>
+    (options.log ?? silentLog).warn('An earlier server did not end without its supervisor. It was killed.', { pid })
+  const home = options.inMemory
+    ? memoryHome()
+    : await openHome(folder, { lease: options.supervisor?.takeLease, onKilled })
   // A full disk does not keep the server from starting to read.
   const onUnsaved = (error: unknown) => {
     const log = options.log ?? silentLog

@@ -122,6 +122,21 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     expect((await fetch(`${url}db`)).status).toBe(200)
   })
 
+  it('kills a server that hangs after its own supervisor was killed', async () => {
+    const dir = await temporaryFolder()
+    const first = new SettleCommand(['--port', '0', '--dir', dir])
+    const url = await first.url
+    await fetch(`${url}db`, { method: 'PUT' })
+    const pid = await first.serverPid()
+    process.kill(pid, 'SIGSTOP')
+    first.process.kill('SIGKILL')
+    const next = new SettleCommand(['--port', new URL(url).port, '--dir', dir])
+    expect(await next.url).toBe(url)
+    expect(isRunning(pid)).toBe(false)
+    expect(next.err).toContain('did not end without its supervisor')
+    expect((await fetch(`${url}db`)).status).toBe(200)
+  })
+
   it('goes where the settings go, and stays there when the server falls', async () => {
     const command = new SettleCommand(['--port', '0', '--dir', await temporaryFolder()])
     const before = await command.url

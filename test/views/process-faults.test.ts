@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ServerProcess } from '../crash/server-process.ts'
 import { Client } from '../support/client.ts'
@@ -53,21 +52,33 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     await expect.poll(() => all.filter(isAlive), PATIENCE).toEqual([])
   })
 
-  it('is waited for by the next server when it outlives its own', async () => {
-    const { server, client, folder } = await start()
+  it('that is stopped ends with the server all the same', async () => {
+    const { server, client } = await start()
     await fill(client, SUMS)
     await client.request('GET', VIEW)
     const pid = await processOf(server)
     process.kill(pid, 'SIGSTOP')
     await server.kill()
+    await expect.poll(() => isAlive(pid), PATIENCE).toBe(false)
+  })
+
+  it('is killed by the next server when it outlives its own', async () => {
+    const { server, client, folder } = await start()
+    await fill(client, SUMS)
+    await client.request('GET', VIEW)
+    const pid = await processOf(server)
+    // Without the reaper it stays when the server is gone.
+    for (const reaper of server.childrenCalled('sh')) process.kill(reaper, 'SIGKILL')
+    process.kill(pid, 'SIGSTOP')
+    await server.kill()
+    expect(isAlive(pid)).toBe(true)
     const next = new ServerProcess(folder)
     onTestFinished(() => next.kill())
-    const url = next.url()
-    expect(await Promise.race([url, pause(2000, 'nothing')])).toBe('nothing')
-    process.kill(pid, 'SIGCONT')
-    const after = new Client((await url) ?? '')
+    const after = new Client((await next.url()) ?? '')
+    onTestFinished(() => after.close())
+    expect(isAlive(pid)).toBe(false)
     expect((await after.request('GET', VIEW)).text).toContain(`"value":${SUM}`)
-    after.close()
+    expect(readFileSync(join(folder, 'settle.log'), 'utf8')).toContain('of an earlier server was still there')
   })
 
   it('that hangs keeps neither a database from being deleted nor the server from ending', async () => {
@@ -95,6 +106,19 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     await client.request('GET', VIEW)
     const files = server.filesOf(await processOf(server)).filter((name) => name.startsWith(folder))
     expect(files.filter((name) => name.includes('other'))).toEqual([])
+  })
+})
+
+describe.runIf(process.platform === 'linux')('a function that does not end', { timeout: 60_000 }, () => {
+  it('ends with the server when that is killed', async () => {
+    const { server, client } = await start()
+    await client.request('PUT', '/db')
+    await client.request('PUT', '/db/_design/test', { body: { shows: { endless: 'function () { for (;;) {} }' } } })
+    client.request('GET', '/db/_design/test/_show/endless').catch(() => {})
+    await expect.poll(() => server.childrenCalled('settle-sandbox').filter(isBusy), PATIENCE).toHaveLength(1)
+    const sandboxes = server.childrenCalled('settle-sandbox')
+    await server.kill()
+    await expect.poll(() => sandboxes.filter(isAlive), PATIENCE).toEqual([])
   })
 })
 
@@ -128,4 +152,10 @@ function isAlive(pid: number): boolean {
   } catch {
     return false
   }
+}
+
+/** Whether it has had a second of a processor. */
+function isBusy(pid: number): boolean {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  return Number(fields[11]) > 100
 }

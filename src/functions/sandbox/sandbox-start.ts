@@ -9,6 +9,7 @@ import { setPriority } from 'node:os'
 import { dirname, extname, join } from 'node:path'
 import { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { endWithUs } from '../../runtime/processes/reaper.ts'
 import { SCRIPT_DESCRIPTOR, SCRIPT_LOADER, sandboxScript } from './sandbox-script.ts'
 
 const entry = new URL(`../child/child${extname(import.meta.url)}`, import.meta.url).href
@@ -59,6 +60,7 @@ function spawnSandbox(): ChildProcess {
     stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
   })
   if (child.pid !== undefined) setPriority(child.pid, NICENESS)
+  endWithUs(child)
   const script = child.stdio[SCRIPT_DESCRIPTOR]
   // A process that could not be started reads nothing.
   script?.on('error', () => {})

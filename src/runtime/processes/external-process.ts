@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { Log } from '../log/log.ts'
 import { commandWords } from './command-line.ts'
 import { readLines } from './line-reader.ts'
+import { endGroupWithUs } from './reaper.ts'
 
 export interface ExternalProcessOptions {
   /** What the log calls it. */
@@ -56,6 +57,7 @@ export class ExternalProcess {
     this.#waitingBytes = waitingBytes
     const child = startDetached(commandWords(command))
     this.#child = child
+    endGroupWithUs(child)
     this.exited = new Promise((resolve) => {
       child.once('error', (error) => resolve(String(error)))
       child.once('exit', (code, signal) => resolve(signal ?? `status ${code}`))

@@ -14,13 +14,19 @@ export const FORMAT_VERSION = 1
 const FORMAT_FILE = 'format'
 const FORMAT_TEXT = /^settle data folder, format (\d+)\n$/
 
+export interface DataFolderOptions {
+  readonly lease?: TakeLease | undefined
+  /** Hears of a process that hung with the folder open and was killed. */
+  readonly onKilled?: (pid: number) => void
+}
+
 export class DataFolder {
   readonly path: string
   /** In the order they were taken. */
   readonly #locks: readonly FolderLock[]
 
   /** Makes the folder if need be, locks it and checks its format. Throws `DataFolderError`, a sentence for people. */
-  static async open(path: string, lease: TakeLease = takeLease): Promise<DataFolder> {
+  static async open(path: string, { lease = takeLease, onKilled }: DataFolderOptions = {}): Promise<DataFolder> {
     try {
       await makeFolder(path)
       await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
@@ -31,7 +37,7 @@ export class DataFolder {
     const folder = new DataFolder(path, locks)
     try {
       locks.push(await lease(path))
-      locks.push(await takeLock(path))
+      locks.push(await takeLock(path, onKilled))
       await checkFormat(path)
     } catch (error) {
       folder.close()

@@ -3,10 +3,12 @@
  * its own, but it brings SQLite, whose exclusive lock is one, also between two services in one process.
  *
  * There are two. The lease says whom the folder belongs to, and outlives a server that is restarted by its supervisor.
- * The lock says who has its files open: a server whose supervisor died holds it until it has ended.
+ * The lock says who has its files open: a server whose supervisor died holds it until it has ended. One that hangs then is
+ * killed by the next server.
  */
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { ProcessRecords } from '../leases/process-records.ts'
 import { DataFolderError } from '../storage-error.ts'
 
 export interface FolderLock {
@@ -18,6 +20,8 @@ export type TakeLease = (folder: string) => Promise<FolderLock>
 
 const LEASE_FILE = 'lease'
 const LOCK_FILE = 'lock'
+/** Who holds the lock. */
+const RECORDS = '.servers'
 
 export const takeLease: TakeLease = async (folder) => {
   const lock = lockFile(folder, LEASE_FILE)
@@ -26,18 +30,36 @@ export const takeLease: TakeLease = async (folder) => {
 }
 
 /** A server that lost its supervisor closes its files within this time. */
+const ORPHAN_LIMIT_MS = 7_000
 const WAIT_LIMIT_MS = 15_000
 const POLL_MS = 20
 
-/** For the holder of the lease. */
-export async function takeLock(folder: string): Promise<FolderLock> {
-  const deadlineMs = Date.now() + WAIT_LIMIT_MS
+/** For the holder of the lease. A server that hangs without its supervisor is killed, and reported. */
+export async function takeLock(folder: string, onKilled: (pid: number) => void = () => {}): Promise<FolderLock> {
+  const records = new ProcessRecords(join(folder, RECORDS))
+  const begunMs = performance.now()
+  let mayKill = true
   for (;;) {
     const lock = lockFile(folder, LOCK_FILE)
-    if (lock) return lock
-    if (Date.now() > deadlineMs) throw inUse(folder)
+    if (lock) return recorded(lock, records)
+    const waitedMs = performance.now() - begunMs
+    if (waitedMs > WAIT_LIMIT_MS) throw inUse(folder)
+    if (mayKill && waitedMs > ORPHAN_LIMIT_MS) {
+      mayKill = false
+      for (const pid of records.killOthers()) onKilled(pid)
+    }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS))
   }
+}
+
+function recorded(lock: FolderLock, records: ProcessRecords): FolderLock {
+  records.clear()
+  records.add()
+  const release = () => {
+    records.remove(process.pid)
+    lock.release()
+  }
+  return { release }
 }
 
 /** Undefined when somebody else has the lock. */

@@ -5,6 +5,7 @@
 import { flushCompileCache } from 'node:module'
 import { startSpareSandbox } from '../../functions/sandbox/sandbox-start.ts'
 import { closeInheritedDescriptors } from '../../runtime/processes/inherited-descriptors.ts'
+import { leaveToParent } from '../../runtime/processes/reaper.ts'
 import type { FromProcess, ToProcess } from './index-message.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
@@ -15,6 +16,9 @@ const FLUSH_MS = 2000
 closeInheritedDescriptors()
 // The group of this process is its own. A write under way is cut off, as a crash would do it.
 process.on('disconnect', () => process.kill(process.platform === 'win32' ? process.pid : 0, 'SIGKILL'))
+
+// The server ends this group as a whole.
+leaveToParent()
 
 // Nearly all work needs one, and it takes as long to start as what follows here.
 if (process.argv.includes(WITH_SANDBOX)) startSpareSandbox()

@@ -4,6 +4,7 @@ import { getCompileCacheDir } from 'node:module'
 import { setPriority } from 'node:os'
 import { dirname, extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { endGroupWithUs } from '../../runtime/processes/reaper.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
 /** Requests come first on a busy machine. */
@@ -30,6 +31,7 @@ export function startProcess({ withSandbox = false } = {}): ChildProcess {
     detached: true,
   })
   if (child.pid !== undefined) lowerPriority(child.pid)
+  endGroupWithUs(child)
   child.unref()
   child.channel?.unref()
   if (child.stderr && 'unref' in child.stderr && typeof child.stderr.unref === 'function') child.stderr.unref()

@@ -5,6 +5,7 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Log } from '../../runtime/log/log.ts'
 import type { StoreLease } from '../../storage/leases/store-leases.ts'
+import { forgetTenant } from '../../storage/leases/tenancy-lock.ts'
 import type { UpdateProgress } from '../updating/update-request.ts'
 import {
   decodeError,
@@ -76,6 +77,7 @@ export class WorkerProcess {
   /** Whether it is kept for one index. */
   readonly isReserved: boolean
   readonly #child: ChildProcess
+  readonly #folder: string
   readonly #log: Log
   readonly #onEnding: () => void
   readonly #jobs = new Map<number, RunningJob>()
@@ -95,6 +97,7 @@ export class WorkerProcess {
     this.#log = log
     this.#onEnding = onEnding
     this.#child = startProcess({ withSandbox })
+    this.#folder = beginning.folder
     this.#exited = new Promise((resolve) => {
       this.#child.once('error', (error) => {
         // Otherwise it runs, and a signal did not reach it.
@@ -271,7 +274,10 @@ export class WorkerProcess {
     this.#onEnding()
     clearTimeout(this.#idle)
     clearInterval(this.#watch)
-    if (this.#child.pid !== undefined) killGroup(this.#child.pid)
+    const { pid } = this.#child
+    if (pid === undefined) return
+    killGroup(pid)
+    forgetTenant(this.#folder, pid)
   }
 
   #ended(how: string): void {

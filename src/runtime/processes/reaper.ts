@@ -1,0 +1,125 @@
+/**
+ * Ends the processes that this one has started when this one is killed and cannot do it: functions that never end, and
+ * processes that hang or were stopped, would otherwise go on without a server. The reaper is one small shell beside us. It reads
+ * from a pipe which processes there are, and when the pipe closes it kills those that are left.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { extname, join } from 'node:path'
+import type { Writable } from 'node:stream'
+import { processStart } from '../../storage/leases/process-identity.ts'
+
+/** Each entry is `<pid>:<what to kill>:<start>`. A process that was started at another time only has the same id. */
+const SCRIPT = `
+trap '' HUP INT TERM
+entries=
+while read -r action pid entry; do
+  if [ "$action" = + ]; then entries="$entries $pid:$entry"; continue; fi
+  left=
+  for each in $entries; do [ "\${each%%:*}" = "$pid" ] || left="$left $each"; done
+  entries=$left
+done
+for each in $entries; do
+  pid=\${each%%:*}
+  rest=\${each#*:}
+  target=\${rest%%:*}
+  start=\${rest#*:}
+  if [ -r "/proc/$pid/stat" ]; then
+    read -r stat < "/proc/$pid/stat"
+    set -- \${stat##*) }
+    [ "\${20}" = "$start" ] || continue
+  elif [ -d /proc/self ]; then
+    # A group may outlive the process that led it.
+    [ "$target" = "-$pid" ] || continue
+  else
+    parent=$(ps -o ppid= -p "$pid")
+    [ "$((parent))" = 1 ] || continue
+  fi
+  kill -9 "$target"
+done
+`
+
+/** Without anybody to watch over, the reaper is kept for so long. */
+const IDLE_MS = 10_000
+
+const launcherFile = join(import.meta.dirname, `closing-launcher${extname(import.meta.filename)}`)
+
+class Reaper {
+  /** By process id: the line that tells the shell of it. */
+  readonly #entries = new Map<number, string>()
+  #shell: ChildProcess | undefined
+  #idle: NodeJS.Timeout | undefined
+
+  add(pid: number, target: number): void {
+    clearTimeout(this.#idle)
+    const line = `+ ${pid} ${target}:${process.platform === 'linux' ? processStart(pid) : ''}\n`
+    this.#entries.set(pid, line)
+    if (this.#shell) this.#send(line)
+    else this.#start()
+  }
+
+  remove(pid: number): void {
+    if (!this.#entries.delete(pid)) return
+    this.#send(`- ${pid}\n`)
+    if (this.#entries.size > 0) return
+    clearTimeout(this.#idle)
+    this.#idle = setTimeout(() => this.#end(), IDLE_MS).unref()
+  }
+
+  /** In a group of its own: whoever signals ours does not reach it. It must hold no descriptors of databases. */
+  #start(): void {
+    const shell = spawn(process.execPath, ['--no-warnings', launcherFile, '-c', SCRIPT], {
+      stdio: ['pipe', 'ignore', 'ignore'],
+      env: { PATH: process.env.PATH },
+      cwd: '/',
+      detached: true,
+    })
+    this.#shell = shell
+    // Where it cannot be started, or is killed, the next process that is added gets a new one.
+    const forget = () => {
+      if (this.#shell === shell) this.#shell = undefined
+    }
+    shell.on('error', forget).on('exit', forget)
+    shell.stdin?.on('error', forget)
+    shell.unref()
+    unref(shell.stdin)
+    for (const line of this.#entries.values()) this.#send(line)
+  }
+
+  #send(line: string): void {
+    this.#shell?.stdin?.write(line)
+  }
+
+  #end(): void {
+    this.#shell?.stdin?.end()
+    this.#shell = undefined
+  }
+}
+
+function unref(stream: Writable | null): void {
+  if (stream && 'unref' in stream && typeof stream.unref === 'function') stream.unref()
+}
+
+let reaper: Reaper | undefined = new Reaper()
+
+/** The parent of this process ends it together with all that it starts: no reaper is needed here. */
+export function leaveToParent(): void {
+  reaper = undefined
+}
+
+/** From now on the process ends with this one, however this one ends. */
+export function endWithUs(child: ChildProcess): void {
+  watchOver(child, (pid) => pid)
+}
+
+/** The same for the leader of a process group and all of the group. */
+export function endGroupWithUs(leader: ChildProcess): void {
+  watchOver(leader, (pid) => -pid)
+}
+
+function watchOver(child: ChildProcess, targetOf: (pid: number) => number): void {
+  const { pid } = child
+  // It could not be started.
+  if (pid === undefined || process.platform === 'win32') return
+  reaper?.add(pid, targetOf(pid))
+  child.once('exit', () => reaper?.remove(pid))
+}
