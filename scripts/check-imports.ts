@@ -19,6 +19,7 @@ const LAYERS = [
   'auth',
   'replication',
   'external',
+  'replication',
   'wire',
   'http',
   'supervisor',

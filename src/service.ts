@@ -24,6 +24,7 @@ import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/
 import { unsharedSockets } from './http/listeners/listening-sockets.ts'
 import { createApp } from './http/server/app.ts'
 import { requestSettings } from './http/server/request-settings.ts'
+import { Replications } from './replication/replications.ts'
 import { systemClock } from './runtime/clock.ts'
 import { Deadlines } from './runtime/deadlines.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
@@ -221,6 +222,7 @@ class RunningService implements Service {
     })
     await auth.start()
     const uuids = new Uuids(systemClock, uuidSettings(configuration))
+    const replications = new Replications({ auth, databases, functions, configuration, tasks, clock: systemClock, log })
     const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
     const handler = createApp({
       configuration,
@@ -233,6 +235,7 @@ class RunningService implements Service {
       uuids,
       bodyMemory: new MemoryBudget(() => requestSettings(configuration).bodyMemory),
       programs,
+      replications,
       tasks,
       log,
       serverLog: this.#log,
@@ -256,6 +259,8 @@ class RunningService implements Service {
       uuids,
       handler,
       close: async () => {
+        // Their last checkpoints are written while everything else is still there.
+        await replications.close()
         auth.close()
         await programs.close()
         await compactionDaemon.close()

@@ -1,7 +1,8 @@
 /** Long work that is going on, for whoever wants to watch it. A task is listed from its start to its end. */
+import type { JsonValue } from '../encoding/json/json-value.ts'
 import type { Clock } from './clock.ts'
 
-export type TaskFields = Readonly<Record<string, string | number | boolean | null>>
+export type TaskFields = Readonly<Record<string, JsonValue>>
 
 /** What a task of each kind tells about itself from the start. */
 export type TaskStart =

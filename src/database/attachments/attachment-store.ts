@@ -54,6 +54,17 @@ export class AttachmentStore {
     this.#store = store
   }
 
+  /** Takes the stored bytes of another database's attachment, which stays what it is: its digests and sizes are kept. */
+  async stageCopy(source: AsyncIterable<Buffer>, original: AttachmentContent): Promise<StagedAttachment> {
+    const staged = await this.stage(source)
+    const { number, md5, storedLength } = staged.content
+    if (md5 === original.storedMd5 && storedLength === original.storedLength) {
+      return { ...staged, content: { ...original, number } }
+    }
+    staged.release()
+    throw new Error('An attachment was not copied as it was.')
+  }
+
   /** Takes an upload in. If it breaks off, what came of it is removed. */
   async stage(source: AsyncIterable<Buffer>, options: StagingOptions = {}): Promise<StagedAttachment> {
     const number = await this.#nextNumber()

@@ -1,4 +1,6 @@
 /** The content of an attachment that is the whole body of a request. */
+
+import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import { checkContentSize } from '../../database/attachments/content-limit.ts'
 import type { Database } from '../../database/database.ts'
@@ -6,7 +8,6 @@ import { RequestError } from '../../document/request-error.ts'
 import { bodyPieces } from '../bodies/request-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { attachmentPolicy } from './attachment-policy.ts'
 
 /** Streams the body into the store and checks it against its Content-MD5, in the head or after the end. */
 export async function stageBody(

@@ -1,5 +1,6 @@
 /** `POST /{db}/{docid}`: what a form in a browser sends, and only one of this server's own pages. */
 import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
+import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import type { Database } from '../../database/database.ts'
 import type { EditedAttachment } from '../../database/writing/edit.ts'
@@ -15,7 +16,6 @@ import { documentIdOf, refuseLocalAttachment } from '../documents/document-path.
 import type { Answer } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { attachmentPolicy } from './attachment-policy.ts'
 import { writeWithAttachments } from './attachment-resource.ts'
 import { boundaryOf, dispositionFilename, headerParameter, type Part, readParts } from './multipart-reader.ts'
 

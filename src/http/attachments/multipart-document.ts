@@ -1,5 +1,6 @@
 /** A document that comes as `multipart/related`: its JSON first, then the contents that it announces. */
 import { type AttachmentEntry, DEFAULT_CONTENT_TYPE, entryOf } from '../../database/attachments/attachment-edits.ts'
+import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import type { Database } from '../../database/database.ts'
 import type { SentDocument } from '../../document/document-fields.ts'
@@ -9,7 +10,6 @@ import { documentIn } from '../bodies/json-body.ts'
 import { bodyPieces, collect } from '../bodies/request-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { attachmentPolicy } from './attachment-policy.ts'
 import { checkDigest } from './attachment-upload.ts'
 import { boundaryOf, type Part, possibleFilenames, readParts } from './multipart-reader.ts'
 

@@ -1,10 +1,10 @@
 /** `_update`: a function makes the new revision of a document out of the old one and the request. */
 import { attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
+import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
 import { isLocalId } from '../../document/document-id.ts'
 import { badRequest } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
-import { attachmentPolicy } from '../attachments/attachment-policy.ts'
 import { documentIn } from '../bodies/json-body.ts'
 import { databaseOf } from '../databases/database-resource.ts'
 import { editOf, stubParentOf } from '../documents/document-edit.ts'

@@ -1,6 +1,7 @@
 /** `_bulk_docs`: many documents in one request, each with its own outcome. */
 
 import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
+import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
 import { AllOrNothingError } from '../../database/writing/all-or-nothing.ts'
 import type { DocumentEdit, EditOutcome } from '../../database/writing/edit.ts'
@@ -10,7 +11,6 @@ import { badRequest, type RequestError } from '../../document/request-error.ts'
 import { formatRevision } from '../../document/revisions/revision-id.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
-import { attachmentPolicy } from '../attachments/attachment-policy.ts'
 import { joinedText } from '../bodies/joined-text.ts'
 import { type BulkRequest, bulkRequestIn } from '../bodies/json-body.ts'
 import { readJsonText, requireJsonType } from '../bodies/request-body.ts'

@@ -1,5 +1,6 @@
 /** `PUT`, `POST`, `DELETE` and `COPY` of documents. Design and local documents alike. */
 import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
+import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
 import { openDocument, openRevision } from '../../database/reading/open-document.ts'
 import type { DocumentEdit } from '../../database/writing/edit.ts'
@@ -9,7 +10,6 @@ import { badRequest, missingStub, notFound } from '../../document/request-error.
 import { EMPTY_BODY_TERM } from '../../document/revisions/new-revision.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
-import { attachmentPolicy } from '../attachments/attachment-policy.ts'
 import { isRelated, type ReceivedDocument, receiveRelated } from '../attachments/multipart-document.ts'
 import { documentIn } from '../bodies/json-body.ts'
 import { readJsonText, requireJsonType } from '../bodies/request-body.ts'

@@ -4,6 +4,7 @@ import type { Configuration } from '../../config/configuration.ts'
 import type { Databases } from '../../database/databases.ts'
 import type { ExternalPrograms } from '../../external/external-programs.ts'
 import type { Functions } from '../../functions/functions.ts'
+import type { Replications } from '../../replication/replications.ts'
 import type { Deadlines } from '../../runtime/deadlines.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { ServerLog } from '../../runtime/log/server-log.ts'
@@ -27,6 +28,7 @@ export interface HttpContext {
   readonly bodyMemory: MemoryBudget
   /** Programs beside the server that answer requests. */
   readonly programs: ExternalPrograms
+  readonly replications: Replications
   readonly tasks: TaskRegistry
   readonly log: Log
   /** The log as something that can be read. */

@@ -5,6 +5,7 @@ import { readLog, writeLog } from '../admin/log-resource.ts'
 import { membership, nodeResource } from '../admin/node-resource.ts'
 import { oauth } from '../admin/oauth-resource.ts'
 import { installPlugin } from '../admin/plugins-resource.ts'
+import { replicate } from '../admin/replicate-resource.ts'
 import { restart } from '../admin/restart-resource.ts'
 import { allDatabases, serverInformation, up, uuids } from '../admin/server-resource.ts'
 import { login, logout, sessionInformation } from '../admin/session-resource.ts'
@@ -103,6 +104,7 @@ export const routes = new RouteTable([
   route('/_node', ANY_METHOD, { [ANY_METHOD]: serverAdmin(nodeResource) }),
   route('/_oauth', ANY_METHOD, { [ANY_METHOD]: anyone(oauth) }),
   route('/_plugins', 'POST', { POST: serverAdmin(installPlugin) }),
+  route('/_replicate', 'POST', { POST: checked(requireJsonType, serverAdmin(replicate)) }),
   route('/_restart', 'POST', { POST: checked(requireJsonType, serverAdmin(restart)) }),
   route('/_session', 'GET,HEAD,POST,DELETE', {
     GET: anyone(sessionInformation),

@@ -1,6 +1,6 @@
 /** Which attachments are taken and which are packed, as the configuration has it. */
 import type { Configuration } from '../../config/configuration.ts'
-import type { AttachmentPolicy } from '../../database/attachments/attachment-edits.ts'
+import type { AttachmentPolicy } from './attachment-edits.ts'
 
 export function attachmentPolicy(configuration: Configuration): AttachmentPolicy {
   const level = configuration.integer('attachments', 'compression_level')

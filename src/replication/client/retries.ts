@@ -1,0 +1,51 @@
+/** Attempts that are repeated after a growing pause, where a failure may pass by itself. */
+import { setTimeout as delay } from 'node:timers/promises'
+
+export interface RetryPolicy {
+  /** Attempts after the first. */
+  readonly retries: number
+}
+
+/** A failure that may pass: a broken connection, a server that is busy or restarts, a reply that was cut off. */
+export class TransientError extends Error {
+  override readonly name = 'TransientError'
+  /** How long the peer asks to be left alone. */
+  readonly retryAfterMs: number | undefined
+  /** Attempts that are worth while, where they are fewer than usual. */
+  readonly most: number | undefined
+
+  constructor(message: string, options: { cause?: unknown; retryAfterMs?: number | undefined; most?: number } = {}) {
+    super(message, options.cause === undefined ? {} : { cause: options.cause })
+    this.retryAfterMs = options.retryAfterMs
+    this.most = options.most
+  }
+}
+
+const FIRST_PAUSE_MS = 250
+const LONGEST_PAUSE_MS = 300_000
+/** A peer cannot ask for a longer pause. */
+const LONGEST_RETRY_AFTER_MS = 60_000
+
+/** Runs until it succeeds, fails for good, or has failed too often. */
+export async function retried<T>({ retries }: RetryPolicy, signal: AbortSignal, attempt: () => Promise<T>): Promise<T> {
+  for (let failures = 0; ; ) {
+    signal.throwIfAborted()
+    try {
+      return await attempt()
+    } catch (error) {
+      signal.throwIfAborted()
+      if (!(error instanceof TransientError)) throw error
+      failures++
+      if (failures > Math.min(retries, error.most ?? retries)) throw error
+      await pause(failures, error.retryAfterMs, signal)
+    }
+  }
+}
+
+/** Longer with each failure in a row. With jitter, so that those who failed together do not come back together. */
+export async function pause(failures: number, retryAfterMs: number | undefined, signal: AbortSignal): Promise<void> {
+  const grownMs = Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS)
+  const asked = Math.min(retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS)
+  const pauseMs = Math.max(grownMs * (0.75 + Math.random() / 4), asked)
+  await delay(pauseMs, undefined, { signal, ref: false }).catch(() => signal.throwIfAborted())
+}

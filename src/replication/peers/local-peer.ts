@@ -1,0 +1,98 @@
+/** A database of this server as a peer, used with the rights of the user for whom the replication runs. No HTTP. */
+import type { Auth } from '../../auth/auth.ts'
+import type { Configuration } from '../../config/configuration.ts'
+import type { Database } from '../../database/database.ts'
+import type { Databases } from '../../database/databases.ts'
+import { localRevision } from '../../database/layout/local-document.ts'
+import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
+import { conflict, RequestError } from '../../document/request-error.ts'
+import { parseRevision } from '../../document/revisions/revision-id.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import type { Functions } from '../../functions/functions.ts'
+import { databaseNotFound, unauthorizedPeer } from '../replication-error.ts'
+import type { LocalAddress } from './address.ts'
+import type { Peer, PeerInformation, StoredLog } from './peer.ts'
+
+export interface LocalServices {
+  readonly auth: Auth
+  readonly databases: Databases
+  readonly functions: Functions
+  readonly configuration: Configuration
+}
+
+/** Opens the database. Throws what the caller of a replication is told where that is not possible. */
+export async function openLocal(
+  { name, shown }: LocalAddress,
+  user: UserContext,
+  { auth }: LocalServices,
+): Promise<Database> {
+  try {
+    return await auth.openDatabase(name, user)
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error
+    if (error.status === 404) throw databaseNotFound(shown, 404)
+    throw error.status === 401 || error.status === 403 ? unauthorizedPeer(shown) : error
+  }
+}
+
+/** Creates the database unless it is there. */
+export async function createLocal(
+  { name, shown }: LocalAddress,
+  user: UserContext,
+  { databases }: LocalServices,
+): Promise<void> {
+  if (databases.has(name)) return
+  if (!isServerAdmin(user)) throw unauthorizedPeer(shown)
+  try {
+    await databases.create(name)
+  } catch (error) {
+    if (!(error instanceof RequestError && error.status === 412)) throw error
+  }
+}
+
+/** What local sources and targets have in common. */
+export class LocalPeer implements Peer {
+  readonly shown: string
+  protected readonly database: Database
+
+  constructor(shown: string, database: Database) {
+    this.shown = shown
+    this.database = database
+  }
+
+  async information(): Promise<PeerInformation> {
+    const { updateSequence } = await this.database.latestState()
+    return { updateSequence, instanceStartTime: this.#startTime }
+  }
+
+  async readLog(id: string): Promise<StoredLog | undefined> {
+    using view = this.database.view()
+    const local = await view.local(`_local/${id}`)
+    if (!local) return undefined
+    const members: Record<string, JsonValue> = JSON.parse(local.text.toString())
+    return { revision: localRevision(local.count), members }
+  }
+
+  async writeLog(id: string, log: object, revision: string | undefined): Promise<string> {
+    const parent = revision === undefined ? undefined : parseRevision(revision)
+    const body = Buffer.from(JSON.stringify(log))
+    const [outcome] = await this.database.write([{ kind: 'local', id: `_local/${id}`, parent, deleted: false, body }])
+    if (outcome?.outcome === 'written') return outcome.revision
+    throw outcome?.error ?? conflict()
+  }
+
+  async flush(): Promise<string | undefined> {
+    await this.database.flush()
+    this.checkPresence()
+    return this.#startTime
+  }
+
+  /** Throws when the database was deleted: what is created under its name later is another one. */
+  protected checkPresence(): void {
+    if (this.database.isDeleted) throw databaseNotFound(this.shown, 404)
+  }
+
+  get #startTime(): string {
+    return String(this.database.openedUs)
+  }
+}

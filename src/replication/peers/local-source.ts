@@ -1,0 +1,290 @@
+/** A local database as the source: its feed read in place, documents opened many at a time and passed on as stored. */
+
+import type { LineFrame } from '../../database/changes/change-block-writer.ts'
+import { type ChangeFilter, type DocumentFilter, documentIdFilter } from '../../database/changes/change-filter.ts'
+import { ChangesReader } from '../../database/changes/changes-reader.ts'
+import type { Database } from '../../database/database.ts'
+import type { DatabaseView } from '../../database/database-view.ts'
+import type { DesignDocument } from '../../database/design/design-document.ts'
+import { wantedAttachments } from '../../database/reading/document-rendering.ts'
+import { openRevisions } from '../../database/reading/open-document.ts'
+import { openKept } from '../../database/reading/open-kept.ts'
+import type { OpenedDocument } from '../../database/reading/opened-document.ts'
+import type { UserContext } from '../../database/user-context.ts'
+import { pathOfAncestry } from '../../document/document-text.ts'
+import { RequestError } from '../../document/request-error.ts'
+import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionNode } from '../../document/tree/branch.ts'
+import type { RevisionTree } from '../../document/tree/revision-tree.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
+import type { Functions } from '../../functions/functions.ts'
+import { replicationFailure } from '../replication-error.ts'
+import type { ReplicationFilter } from '../replication-request.ts'
+import { LocalPeer, type LocalServices } from './local-peer.ts'
+import { OpenedTransfer } from './opened-transfer.ts'
+import type { ChangeBatch, ChangedDocument, FeedOptions, SourcePeer, WantedDocument } from './peer.ts'
+
+type FunctionFilter = Extract<ReplicationFilter, { kind: 'function' }>
+
+export class LocalSource extends LocalPeer implements SourcePeer {
+  readonly #user: UserContext
+  readonly #functions: Functions
+  readonly #signal: AbortSignal
+
+  constructor(shown: string, database: Database, user: UserContext, { functions }: LocalServices, signal: AbortSignal) {
+    super(shown, database)
+    this.#user = user
+    this.#functions = functions
+    this.#signal = signal
+  }
+
+  async *changes({ since, continuous, leaves, filter, batchSize }: FeedOptions): AsyncGenerator<ChangeBatch> {
+    this.database.reading?.check('changes')
+    const news = new Signal(this.#signal)
+    // Before the first read: whatever is committed after it is heard of.
+    const unsubscribe = this.database.changes.subscribe(() => news.give())
+    try {
+      const changeFilter = filter && (await this.#filter(filter))
+      const reader = new ChangesReader(this.database, {
+        since: typeof since === 'number' ? since : 0,
+        descending: false,
+        limit: Number.POSITIVE_INFINITY,
+        leaves,
+        documents: undefined,
+        filter: changeFilter,
+        frame: LIST_FRAME,
+        sharedAs: changeFilter || this.database.reading ? undefined : `replication ${leaves}`,
+      })
+      for (;;) {
+        news.take()
+        const block = await this.#read(() => reader.next())
+        const rows = Buffer.isBuffer(block.text) ? changesIn(block.text) : []
+        for (let first = 0; first < rows.length; first += batchSize) {
+          const some = rows.slice(first, first + batchSize)
+          const isLast = first + batchSize >= rows.length
+          yield { changes: some, lastSequence: isLast ? reader.cursor : (some.at(-1)?.sequence ?? 0) }
+        }
+        if (rows.length === 0) yield { changes: [], lastSequence: reader.cursor }
+        if (!block.isEnd) continue
+        if (!continuous) return
+        await news.given()
+        this.checkPresence()
+      }
+    } finally {
+      unsubscribe()
+    }
+  }
+
+  async filterSource(filter: FunctionFilter): Promise<string> {
+    const source = sourceIn(await this.#design(filter), filter)
+    if (source === undefined) throw noFilter(this.shown, filter)
+    return source
+  }
+
+  async *read(wanted: readonly WantedDocument[]): AsyncGenerator<OpenedTransfer> {
+    const { database } = this
+    for (let first = 0; first < wanted.length; first += DOCUMENTS_A_READ) {
+      const some = wanted.slice(first, first + DOCUMENTS_A_READ)
+      let done = 0
+      while (done < some.length) {
+        const portion = await this.#read(() => openPortion(database, some.slice(done)))
+        done += portion.documents
+        for (const document of portion.opened) {
+          if (document.attachments.length === 0) yield new OpenedTransfer(document, database.attachments)
+          else yield* this.#withContents(document, some)
+        }
+      }
+    }
+  }
+
+  async *stream(wanted: WantedDocument): AsyncGenerator<OpenedTransfer> {
+    yield* this.read([wanted])
+  }
+
+  /** Contents are kept from compaction until the document was written. */
+  async *#withContents(document: OpenedDocument, wanted: readonly WantedDocument[]): AsyncGenerator<OpenedTransfer> {
+    const { database } = this
+    const { id } = document.parts
+    const known = knownTo(wanted, id)
+    const options = { revisions: true, known }
+    const { opened, release } = await openKept(
+      database,
+      async (view) => {
+        const [found] = await openRevisions(view, id, [document.revision], options)
+        return found?.found ? found.document : undefined
+      },
+      (each) => (each ? wantedAttachments(each) : []),
+    )
+    if (opened) yield new OpenedTransfer(opened, database.attachments, release)
+    else release()
+  }
+
+  async #read<T>(read: () => Promise<T>): Promise<T> {
+    this.#signal.throwIfAborted()
+    try {
+      return await read()
+    } catch (error) {
+      this.checkPresence()
+      throw error
+    }
+  }
+
+  async #filter(filter: ReplicationFilter): Promise<ChangeFilter> {
+    if (filter.kind === 'documents') return documentIdFilter(filter.ids)
+    if (filter.kind === 'function') return this.#functionFilter(filter)
+    throw new RequestError(400, 'bad_request', 'The `selector` field is not supported for a local source.')
+  }
+
+  async #functionFilter(filter: FunctionFilter): Promise<DocumentFilter> {
+    const design = await this.#design(filter)
+    if (sourceIn(design, filter) === undefined) throw noFilter(this.shown, filter)
+    const { name, roles } = this.#user
+    const userCtx = { db: this.database.name, name, roles }
+    const request = JSON.stringify({ query: filter.parameters, userCtx })
+    const run = { owner: this.database.name, signal: this.#signal }
+    return {
+      by: 'document',
+      passes: (documents) => this.#functions.filter(design.program, filter.name, documents, request, run),
+    }
+  }
+
+  async #design({ design }: FunctionFilter): Promise<DesignDocument> {
+    const id = `_design/${design}`
+    try {
+      return await this.database.currentDesign(id)
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error
+      const told = `Couldn't open document \`${id}\` from source database \`${this.shown}\`: ${error.reason}`
+      throw replicationFailure(told)
+    }
+  }
+}
+
+/** Lines that together are a list when brackets are put around them. */
+const LIST_FRAME: LineFrame = { before: Buffer.alloc(0), after: () => CLOSING_BRACE, between: Buffer.from(',') }
+const CLOSING_BRACE = Buffer.from('}')
+
+interface LocalChange extends ChangedDocument {
+  readonly sequence: number
+}
+
+function changesIn(lines: Buffer): LocalChange[] {
+  const rows: { seq: number; id: string; changes: { rev: string }[] }[] = JSON.parse(`[${lines.toString()}]`)
+  return rows.map(({ seq, id, changes }) => ({ sequence: seq, id, revisions: changes.map(({ rev }) => rev) }))
+}
+
+/** Documents whose records are read together. */
+const DOCUMENTS_A_READ = 500
+/** Bodies that are held together: a portion ends with the document that reaches it. */
+const PORTION_BYTES = 1024 * 1024
+
+interface Portion {
+  readonly opened: readonly OpenedDocument[]
+  /** How many of the wanted documents it is about. */
+  readonly documents: number
+}
+
+/** The first of the wanted documents, as many as may be held together. All of one state. */
+async function openPortion(database: Database, wanted: readonly WantedDocument[]): Promise<Portion> {
+  using view = database.view()
+  if (view.reading) return await openGuarded(view, wanted)
+  const records = await view.records(wanted.map(({ id }) => id))
+  const chosen: { id: string; tree: RevisionTree; node: RevisionNode; known: readonly RevisionId[] }[] = []
+  let bytes = 0
+  let documents = 0
+  for (const { id, revisions, known } of wanted) {
+    const record = records[documents]?.record
+    documents++
+    if (!record) continue
+    const { tree } = record
+    const knownRevisions = known.length === 0 ? NONE : known.map(parseRevision)
+    for (const node of leavesOf(tree, revisions)) {
+      chosen.push({ id, tree, node, known: knownRevisions })
+      // Other leaves are taken for as large as the winner.
+      bytes += record.bodyBytes
+    }
+    if (bytes >= PORTION_BYTES) break
+  }
+  const bodies = await view.bodies(chosen.map(({ node }) => node.body))
+  const opened = chosen.map(({ id, tree, node }, i): OpenedDocument => {
+    const { text, attachments } = bodies[i]!
+    const { revision } = node
+    const deleted = node.status === 'deleted'
+    const revisions = pathOfAncestry(tree.ancestry(revision))
+    return {
+      revision,
+      deleted,
+      parts: { id, revision, body: text, deleted, revisions },
+      attachments,
+      knownGeneration: 0,
+    }
+  })
+  return { opened, documents }
+}
+
+const NONE: readonly RevisionId[] = []
+
+/** One at a time: what the user may see is decided for each. */
+async function openGuarded(view: DatabaseView, [first]: readonly WantedDocument[]): Promise<Portion> {
+  if (!first) return { opened: [], documents: 0 }
+  const found = await openRevisions(view, first.id, first.revisions.map(parseRevision), {
+    revisions: true,
+    latest: true,
+  })
+  return { opened: found.flatMap((each) => (each.found ? [each.document] : [])), documents: 1 }
+}
+
+/** The leaves that the revisions have become, each once. */
+function leavesOf(tree: RevisionTree, revisions: readonly string[]): Iterable<RevisionNode> {
+  const leaves = new Map<RevisionId, RevisionNode>()
+  for (const revision of revisions) {
+    for (const leaf of tree.leavesBelow(parseRevision(revision))) {
+      if (leaf.status !== 'missing') leaves.set(leaf.revision, leaf)
+    }
+  }
+  return leaves.values()
+}
+
+function knownTo(wanted: readonly WantedDocument[], id: string): readonly RevisionId[] {
+  return wanted.find((each) => each.id === id)?.known.map(parseRevision) ?? NONE
+}
+
+function sourceIn({ members }: DesignDocument, { name }: FunctionFilter): string | undefined {
+  const { filters } = members
+  const source = isObject(filters) && Object.hasOwn(filters, name) ? filters[name] : undefined
+  return typeof source === 'string' ? source : undefined
+}
+
+function noFilter(shown: string, { design, name }: FunctionFilter): RequestError {
+  return replicationFailure(
+    `Couldn't open document \`_design/${design}\` from source database \`${shown}\`: it has no filter \`${name}\``,
+  )
+}
+
+/** Something that happens again and again: several times before somebody looks count once. */
+class Signal {
+  readonly #abort: AbortSignal
+  #isGiven = false
+  #wake: (() => void) | undefined
+
+  constructor(abort: AbortSignal) {
+    this.#abort = abort
+    abort.addEventListener('abort', () => this.give(), { once: true })
+  }
+
+  give(): void {
+    this.#isGiven = true
+    this.#wake?.()
+  }
+
+  take(): void {
+    this.#isGiven = false
+  }
+
+  /** Rejects when the wait is aborted. */
+  async given(): Promise<void> {
+    if (!this.#isGiven) await new Promise<void>((resolve) => (this.#wake = resolve))
+    this.#wake = undefined
+    this.#abort.throwIfAborted()
+  }
+}

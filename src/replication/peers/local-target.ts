@@ -1,0 +1,180 @@
+/** A local database as the target: revisions go through its write queue, many in a commit, validated as the user's. */
+import type { Configuration } from '../../config/configuration.ts'
+import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
+import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
+import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
+import type { Database } from '../../database/database.ts'
+import type { ReplicatedEdit } from '../../database/writing/edit.ts'
+import { revisionDifferences } from '../../database/writing/revision-differences.ts'
+import { isLocalId } from '../../document/document-id.ts'
+import { badRequest, RequestError } from '../../document/request-error.ts'
+import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
+import { LocalPeer, type LocalServices } from './local-peer.ts'
+import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
+import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
+
+export class LocalTarget extends LocalPeer implements TargetPeer {
+  readonly #configuration: Configuration
+
+  constructor(shown: string, database: Database, { configuration }: LocalServices) {
+    super(shown, database)
+    this.#configuration = configuration
+  }
+
+  async missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]> {
+    const asked = new Map<string, RevisionId[]>()
+    for (const { id, revisions } of changes) {
+      // What no document here can be called is asked for, and refused when it is written.
+      asked.set(id, [...(asked.get(id) ?? []), ...revisions.map(parseRevision)])
+    }
+    this.checkPresence()
+    using view = this.database.view()
+    const differences = await revisionDifferences(view, asked)
+    return [...differences].map(([id, { missing, possibleAncestors }]) => ({
+      id,
+      revisions: missing,
+      known: possibleAncestors,
+    }))
+  }
+
+  writer(listener: WriteListener): DocumentWriter {
+    return new LocalWriter(this.database, this.#configuration, listener, () => this.checkPresence())
+  }
+}
+
+/** What is committed together. */
+const DOCUMENTS_A_COMMIT = 1000
+const COMMIT_BYTES = 4 * 1024 * 1024
+
+interface PendingEdit {
+  readonly document: TransferredDocument
+  readonly edit: ReplicatedEdit
+  release(): void
+}
+
+class LocalWriter implements DocumentWriter {
+  readonly #database: Database
+  readonly #configuration: Configuration
+  readonly #listener: WriteListener
+  readonly #checkPresence: () => void
+  #pending: PendingEdit[] = []
+  #pendingBytes = 0
+
+  constructor(database: Database, configuration: Configuration, listener: WriteListener, checkPresence: () => void) {
+    this.#database = database
+    this.#configuration = configuration
+    this.#listener = listener
+    this.#checkPresence = checkPresence
+  }
+
+  async add(document: TransferredDocument): Promise<void> {
+    const pending = await this.#pend(document)
+    if (!pending) return
+    this.#pending.push(pending)
+    this.#pendingBytes += document.sizeBytes + bytesOf(pending.edit)
+    if (this.#pending.length >= DOCUMENTS_A_COMMIT || this.#pendingBytes >= COMMIT_BYTES) await this.finish()
+  }
+
+  async finish(): Promise<void> {
+    const pending = this.#pending
+    if (pending.length === 0) return
+    this.#pending = []
+    this.#pendingBytes = 0
+    this.#checkPresence()
+    try {
+      const outcomes = await this.#database.write(pending.map(({ edit }) => edit))
+      let written = 0
+      for (const [i, outcome] of outcomes.entries()) {
+        if (outcome.outcome === 'written') written++
+        else this.#refused(pending[i]!.document, outcome.error)
+      }
+      if (written > 0) this.#listener.written(written)
+    } finally {
+      for (const each of pending) each.release()
+    }
+  }
+
+  abandon(): void {
+    for (const { release } of this.#pending) release()
+    this.#pending = []
+  }
+
+  /** Undefined where the document is refused already. */
+  async #pend(document: TransferredDocument): Promise<PendingEdit | undefined> {
+    try {
+      const { id } = document
+      if (isLocalId(id)) throw badRequest('Local documents are not replicated.')
+      const form = await document.stored()
+      const { path, deleted, body } = form
+      const edits = form.attachments.length === 0 ? NO_EDITS : await this.#attachments(document, form)
+      const { attachments, refusal } = edits
+      const release = () => {
+        edits.release()
+        document.release()
+      }
+      return { document, edit: { kind: 'replicated', id, path, deleted, body, attachments, refusal }, release }
+    } catch (error) {
+      if (!(error instanceof RequestError)) throw error
+      this.#refused(document, error)
+      document.release()
+      return undefined
+    }
+  }
+
+  async #attachments(document: TransferredDocument, { path, attachments }: StoredForm): Promise<AttachmentEdits> {
+    const followed = new Map<string, StagedAttachment>()
+    const policy = attachmentPolicy(this.#configuration)
+    try {
+      for (const each of document.attachments) followed.set(each.name, await this.#staged(each))
+      const parent = { kind: 'replicated' as const, path }
+      return await attachmentEdits(this.#database, document.id, attachments, parent, policy, followed)
+    } catch (error) {
+      for (const staged of followed.values()) staged.release()
+      throw error
+    }
+  }
+
+  async #staged(attachment: TransferredAttachment): Promise<StagedAttachment> {
+    const { name, contentType, encoding, record, digest, length } = attachment
+    const store = this.#database.attachments
+    if (record) return store.stageCopy(attachment.content(), record)
+    const policy = attachmentPolicy(this.#configuration)
+    const staged = await store.stage(attachment.content(), {
+      packLevel: encoding ? undefined : policy.levelFor(contentType),
+      encoding,
+      length: encoding ? attachment.unpackedLength : undefined,
+      limit: policy.limitFor(name),
+    })
+    const { md5, storedLength, length: contentLength } = staged.content
+    const received = encoding ? storedLength : contentLength
+    const isWhole = (length === undefined || length === received) && (!isMd5(digest) || digest === `md5-${md5}`)
+    if (isWhole) return staged
+    staged.release()
+    throw new ContentDamagedError(name)
+  }
+
+  #refused(document: TransferredDocument, error: RequestError): void {
+    if (error.error === 'missing_stub') this.#listener.stubMissing(document)
+    else this.#listener.failed(document, `${error.error}: ${error.reason}`)
+  }
+}
+
+/** Bytes came that are not those which were announced: they are fetched again. */
+export class ContentDamagedError extends Error {
+  override readonly name = 'ContentDamagedError'
+
+  constructor(attachment: string) {
+    super(`The content of attachment ${attachment} is not what was announced.`)
+  }
+}
+
+function isMd5(digest: string | undefined): boolean {
+  return digest?.startsWith('md5-') ?? false
+}
+
+/** What attachments hold in memory until the commit. */
+function bytesOf({ attachments = [] }: ReplicatedEdit): number {
+  let bytes = 0
+  for (const { puts } of attachments) for (const [, value] of puts) bytes += value.length
+  return bytes
+}

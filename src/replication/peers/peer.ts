@@ -1,0 +1,102 @@
+/**
+ * A database that takes part in a replication, on this server or on another one. The protocol works on these interfaces
+ * alone: it does not know whether there is a network between it and a peer.
+ */
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import type { ReplicationFilter } from '../replication-request.ts'
+import type { Sequence } from './sequence.ts'
+import type { TransferredDocument } from './transferred-document.ts'
+
+export interface PeerInformation {
+  readonly updateSequence: Sequence
+  /** Another one after the database was opened anew; undefined where the peer does not say. */
+  readonly instanceStartTime: string | undefined
+}
+
+/** A local document, as a peer holds it. */
+export interface StoredLog {
+  readonly revision: string
+  readonly members: Readonly<Record<string, JsonValue>>
+}
+
+export interface Peer {
+  /** As people and logs see it. */
+  readonly shown: string
+  /** Throws a `RequestError` where the database cannot be opened. */
+  information(): Promise<PeerInformation>
+  readLog(id: string): Promise<StoredLog | undefined>
+  /** Gives the new revision. Throws a conflict where the stored revision is another one. */
+  writeLog(id: string, log: object, revision: string | undefined): Promise<string>
+  /** Resolves when everything that was written is on disk; gives the instance start time of the database. */
+  flush(): Promise<string | undefined>
+}
+
+/** Revisions that the target lacks. */
+export interface WantedDocument {
+  readonly id: string
+  readonly revisions: readonly string[]
+  /** Revisions that the target has: their attachments need not be sent. */
+  readonly known: readonly string[]
+}
+
+export interface ChangedDocument {
+  readonly id: string
+  readonly revisions: readonly string[]
+}
+
+export interface ChangeBatch {
+  readonly changes: readonly ChangedDocument[]
+  /** Where a feed goes on that has seen these changes. */
+  readonly lastSequence: Sequence
+}
+
+export interface FeedOptions {
+  readonly since: Sequence
+  readonly continuous: boolean
+  readonly leaves: 'winner' | 'all'
+  readonly filter: ReplicationFilter | undefined
+  /** Changes in a batch, at most. */
+  readonly batchSize: number
+}
+
+export interface SourcePeer extends Peer {
+  /**
+   * The changes since a sequence, in batches, to the end of the feed; a continuous one has no end. The last batch may be
+   * empty and only say where the feed ended. A broken feed is resumed.
+   */
+  changes(options: FeedOptions): AsyncIterable<ChangeBatch>
+  /** The source text of a filter function. Throws a `RequestError` where there is none. */
+  filterSource(filter: Extract<ReplicationFilter, { kind: 'function' }>): Promise<string>
+  /**
+   * Opens revisions. What is not there any more is left out. A document is yielded before the next one is read, and must be
+   * released. Where contents of attachments have to be fetched by themselves the wanted document comes back as it is.
+   */
+  read(wanted: readonly WantedDocument[]): AsyncIterable<TransferredDocument | WantedDocument>
+  /** The revisions of one document with their attachments, each to be used before the next one is asked for. */
+  stream(wanted: WantedDocument): AsyncIterable<TransferredDocument>
+}
+
+/** What becomes of the documents that a writer was given. */
+export interface WriteListener {
+  written(documents: number): void
+  /** A document is refused for good. */
+  failed(document: TransferredDocument, error: string): void
+  /** The target does not have an attachment that a stub stands for. */
+  stubMissing(document: TransferredDocument): void
+}
+
+/** Writes the documents of one batch. */
+export interface DocumentWriter {
+  /** Takes a document. Contents of its attachments that can be read once have been read when this resolves. */
+  add(document: TransferredDocument): Promise<void>
+  /** Resolves when all documents are on disk or refused. */
+  finish(): Promise<void>
+  /** Lets go of what was added and not written. */
+  abandon(): void
+}
+
+export interface TargetPeer extends Peer {
+  /** Which of the revisions are not there. */
+  missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]>
+  writer(listener: WriteListener): DocumentWriter
+}

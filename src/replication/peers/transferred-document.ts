@@ -1,0 +1,48 @@
+/**
+ * A revision on its way from a source to a target. It is made either of what a local database stores or of the JSON text
+ * that a remote one sent; the other form is made only where the target needs it.
+ */
+import type { AttachmentContent } from '../../database/layout/attachment-record.ts'
+import type { AttachmentField } from '../../document/document-fields.ts'
+import type { RevisionPath } from '../../document/revisions/revision-id.ts'
+
+export interface TransferredDocument {
+  readonly id: string
+  readonly revision: string
+  /** About how many bytes of JSON it takes, inline contents included. */
+  readonly sizeBytes: number
+  /** Contents that come with it, in the order in which the text announces them. */
+  readonly attachments: readonly TransferredAttachment[]
+  /** Whether contents can be read again, and in any order. */
+  readonly isRepeatable: boolean
+  /** As a database stores it. */
+  stored(): StoredForm | Promise<StoredForm>
+  /** JSON with `_revisions`; its attachments are stubs, inline or announced as following. */
+  text(): Buffer | Promise<Buffer>
+  /** JSON with all contents inline; undefined where they are too large for that, or can be read only once. */
+  inlineText(): Promise<Buffer> | undefined
+  release(): void
+}
+
+export interface StoredForm {
+  readonly path: RevisionPath
+  readonly deleted: boolean
+  /** Without underscore members. */
+  readonly body: Buffer
+  readonly attachments: readonly AttachmentField[]
+}
+
+export interface TransferredAttachment {
+  readonly name: string
+  readonly contentType: string
+  /** Of the bytes that are sent; undefined where the sender did not say. */
+  readonly length: number | undefined
+  readonly encoding: 'gzip' | undefined
+  /** The content before it was packed, where that is known. */
+  readonly unpackedLength: number | undefined
+  /** `md5-…` of the bytes that are sent, where it is known. */
+  readonly digest: string | undefined
+  /** What the local source knows of it. */
+  readonly record?: AttachmentContent | undefined
+  content(): AsyncIterable<Buffer>
+}

@@ -1,0 +1,127 @@
+/**
+ * Brings the changes of one batch to the target: asks which revisions it lacks, reads these, writes them. Resolves when
+ * everything is on disk at the target or refused by it.
+ */
+import { type RetryPolicy, retried } from '../client/retries.ts'
+import type { ChangedDocument, SourcePeer, TargetPeer, WantedDocument, WriteListener } from '../peers/peer.ts'
+import type { TransferredDocument } from '../peers/transferred-document.ts'
+import type { SessionStatistics } from './session-statistics.ts'
+
+export interface TransferContext {
+  readonly source: SourcePeer
+  readonly target: TargetPeer
+  readonly statistics: SessionStatistics
+  readonly retries: RetryPolicy
+  readonly signal: AbortSignal
+  /** Called when figures changed. */
+  onProgress(): void
+  /** Called with each document that the target refuses. */
+  onRefused(document: TransferredDocument, error: string): void
+}
+
+export async function transferBatch(changes: readonly ChangedDocument[], context: TransferContext): Promise<void> {
+  const { target, statistics } = context
+  // Documents without an id cannot be asked for.
+  const named = changes.filter(({ id }) => id !== '')
+  if (named.length === 0) return
+  const wanted = await target.missing(named)
+  for (const { revisions } of named) statistics.missingChecked += revisions.length
+  for (const { revisions } of wanted) statistics.missingFound += revisions.length
+  context.onProgress()
+  if (wanted.length > 0) await new BatchTransfer(context).run(wanted)
+}
+
+/** Documents with large attachments that are fetched at the same time. */
+const STREAMS = 4
+
+class BatchTransfer {
+  readonly #context: TransferContext
+  /** Documents whose stubs the target could not resolve: they are fetched again with all contents. */
+  readonly #incomplete = new Map<string, Set<string>>()
+
+  constructor(context: TransferContext) {
+    this.#context = context
+  }
+
+  async run(wanted: readonly WantedDocument[]): Promise<void> {
+    const { source, target } = this.#context
+    const streamed: WantedDocument[] = []
+    const writer = target.writer(this.#listener())
+    try {
+      for await (const each of source.read(wanted)) {
+        if ('known' in each) streamed.push(each)
+        else await this.#take(each, writer)
+      }
+      await writer.finish()
+    } catch (error) {
+      writer.abandon()
+      throw error
+    }
+    await this.#streamAll(streamed)
+    const incomplete = [...this.#incomplete].map(([id, revisions]) => ({ id, revisions: [...revisions], known: [] }))
+    this.#incomplete.clear()
+    await this.#streamAll(incomplete)
+  }
+
+  async #streamAll(wanted: readonly WantedDocument[]): Promise<void> {
+    const queue = wanted.values()
+    const work = async () => {
+      for (const each of queue) await this.#stream(each)
+    }
+    await Promise.all(Array.from({ length: Math.min(STREAMS, wanted.length) }, work))
+  }
+
+  /** Contents can be read once: when a peer fails in the middle, the document is read anew. */
+  async #stream(wanted: WantedDocument): Promise<void> {
+    const { source, target, statistics, retries, signal } = this.#context
+    await retried(retries, signal, async () => {
+      const writer = target.writer(this.#listener(wanted))
+      let read = 0
+      try {
+        for await (const document of source.stream(wanted)) {
+          read++
+          await this.#take(document, writer)
+        }
+        await writer.finish()
+      } catch (error) {
+        writer.abandon()
+        // They are read again, and counted then.
+        statistics.docsRead -= read
+        throw error
+      }
+    })
+  }
+
+  async #take(document: TransferredDocument, writer: ReturnType<TargetPeer['writer']>): Promise<void> {
+    this.#context.signal.throwIfAborted()
+    this.#context.statistics.docsRead++
+    await writer.add(document)
+  }
+
+  #listener(streamed?: WantedDocument): WriteListener {
+    const { statistics } = this.#context
+    return {
+      written: (documents) => {
+        statistics.docsWritten += documents
+        this.#context.onProgress()
+      },
+      failed: (document, error) => {
+        statistics.docWriteFailures++
+        this.#context.onRefused(document, error)
+        this.#context.onProgress()
+      },
+      stubMissing: (document) => {
+        // With all contents there is no stub left to resolve, unless the source has none itself.
+        if (streamed?.known.length === 0) {
+          statistics.docWriteFailures++
+          this.#context.onRefused(document, 'missing_stub')
+          return
+        }
+        const revisions = this.#incomplete.get(document.id) ?? new Set()
+        this.#incomplete.set(document.id, revisions.add(document.revision))
+        // It is read again, and counted then.
+        statistics.docsRead--
+      },
+    }
+  }
+}

@@ -1,0 +1,11 @@
+/** What replications need of the server. */
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log/log.ts'
+import type { TaskRegistry } from '../runtime/tasks.ts'
+import type { LocalServices } from './peers/local-peer.ts'
+
+export interface ReplicationServices extends LocalServices {
+  readonly tasks: TaskRegistry
+  readonly clock: Clock
+  readonly log: Log
+}

@@ -1,0 +1,282 @@
+/**
+ * One replication from its begin to its end: compares the logs, follows the feed of the source, transfers several batches
+ * at once, and writes checkpoints. A run that fails can be begun anew; it goes on after its last checkpoint.
+ */
+
+import type { JsonValue } from '../encoding/json/json-value.ts'
+import type { Log } from '../runtime/log/log.ts'
+import { randomUuid } from '../runtime/uuids.ts'
+import { openSource, openTarget } from './peers/open-peers.ts'
+import type { FeedOptions, Peer, SourcePeer, StoredLog, TargetPeer } from './peers/peer.ts'
+import { FIRST_SEQUENCE, isSameSequence, progressOf, type Sequence } from './peers/sequence.ts'
+import { type TransferContext, transferBatch } from './protocol/batch-transfer.ts'
+import { Checkpoints, type LoggedPeer } from './protocol/checkpoints.ts'
+import {
+  type Ancestry,
+  commonAncestry,
+  dateText,
+  historyEntry,
+  REPLICATION_ID_VERSION,
+  type Session,
+} from './protocol/replication-log.ts'
+import { SessionStatistics } from './protocol/session-statistics.ts'
+import { ThroughSequence } from './protocol/through-sequence.ts'
+import type { ReplicationId } from './replication-id.ts'
+import type { ReplicationRequest } from './replication-request.ts'
+import type { ReplicationServices } from './replication-services.ts'
+
+/** What is told of a replication while it runs, by the names of the interface. */
+export interface ReplicationProgress {
+  readonly revisions_checked: number
+  readonly missing_revisions_found: number
+  readonly docs_read: number
+  readonly docs_written: number
+  readonly doc_write_failures: number
+  /** The newest sequence of the source that is known. */
+  readonly source_seq: Sequence
+  readonly checkpointed_source_seq: Sequence
+  /** Everything up to here is at the target. */
+  readonly through_seq: Sequence
+  /** Changes between the two; null where sequences are not numbers. */
+  readonly changes_pending: number | null
+  readonly progress: number | null
+}
+
+/** The reply to a replication that ended, without `ok`. */
+export interface ReplicationResult {
+  readonly reply: Readonly<Record<string, JsonValue>>
+  readonly progress: ReplicationProgress
+}
+
+export class Replication {
+  readonly id: ReplicationId
+  readonly request: ReplicationRequest
+  /** Called when figures changed: often. */
+  onProgress: (() => void) | undefined
+  /** Called when both peers are open and the feed begins. */
+  onStarted: (() => void) | undefined
+  readonly #services: ReplicationServices
+  #statistics = new SessionStatistics()
+  #sourceSequence: Sequence = FIRST_SEQUENCE
+  #through = new ThroughSequence(FIRST_SEQUENCE)
+  #checkpoints: Checkpoints | undefined
+
+  constructor(id: ReplicationId, request: ReplicationRequest, services: ReplicationServices) {
+    this.id = id
+    this.request = request
+    this.#services = services
+  }
+
+  progress(): ReplicationProgress {
+    const statistics = this.#statistics
+    const { value: through } = this.#through
+    const last = this.#sourceSequence
+    const isCounted = typeof through === 'number' && typeof last === 'number'
+    return {
+      revisions_checked: statistics.missingChecked,
+      missing_revisions_found: statistics.missingFound,
+      docs_read: statistics.docsRead,
+      docs_written: statistics.docsWritten,
+      doc_write_failures: statistics.docWriteFailures,
+      source_seq: last,
+      checkpointed_source_seq: this.#checkpoints?.recorded ?? FIRST_SEQUENCE,
+      through_seq: through,
+      changes_pending: isCounted ? Math.max(0, last - through) : null,
+      progress: progressOf(through, last),
+    }
+  }
+
+  /**
+   * Resolves when a one-shot replication is finished; a continuous one runs until the signal aborts it, or it fails.
+   * Rejects with a `RequestError` that says why, or with the reason of the signal.
+   */
+  async run(signal: AbortSignal): Promise<ReplicationResult> {
+    const ending = new AbortController()
+    const either = AbortSignal.any([signal, ending.signal])
+    try {
+      either.throwIfAborted()
+      const source = await openSource(this.request, this.#services, either)
+      const target = await openTarget(this.request, this.#services, either)
+      return await this.#run(source, target, either, ending)
+    } finally {
+      // Whatever is still under way at a peer is not wanted any more.
+      ending.abort(new Error('The replication is over.'))
+    }
+  }
+
+  async #run(
+    source: SourcePeer,
+    target: TargetPeer,
+    signal: AbortSignal,
+    ending: AbortController,
+  ): Promise<ReplicationResult> {
+    const { clock } = this.#services
+    const { options, since } = this.request
+    const [sourceInformation, targetInformation] = await Promise.all([source.information(), target.information()])
+    const [sourceLog, targetLog] = options.useCheckpoints
+      ? await Promise.all([source.readLog(this.id.base), target.readLog(this.id.base)])
+      : []
+    const ancestry = commonAncestry(sourceLog?.members, targetLog?.members)
+    const start = since ?? ancestry.start
+    const statistics = new SessionStatistics()
+    const session: Session = { id: randomUuid(), startTime: dateText(clock.nowMs()), startSequence: start, statistics }
+    const logged = {
+      source: loggedPeer(source, sourceInformation.instanceStartTime, sourceLog),
+      target: loggedPeer(target, targetInformation.instanceStartTime, targetLog),
+    }
+    const checkpoints = new Checkpoints(this.id.base, logged, session, ancestry.history)
+    this.#statistics = statistics
+    this.#sourceSequence = sourceInformation.updateSequence
+    this.#through = new ThroughSequence(start)
+    this.#checkpoints = checkpoints
+    this.onStarted?.()
+    this.onProgress?.()
+    const schedule = new CheckpointSchedule(
+      () => this.#checkpoint(checkpoints),
+      options.checkpointIntervalMs,
+      (error) => ending.abort(error),
+    )
+    try {
+      await this.#transferAll({ source, target, statistics, signal, schedule, start }, ending)
+      await schedule.end()
+    } catch (error) {
+      // What is done need not be done again. Whether this succeeds makes no difference to the failure.
+      await schedule.end().catch(() => {})
+      // The first reason counts: a failed batch, or whoever cancelled. What followed from it does not.
+      throw signal.aborted ? signal.reason : error
+    }
+    return { reply: this.#reply(session, ancestry, checkpoints), progress: this.progress() }
+  }
+
+  async #checkpoint(checkpoints: Checkpoints): Promise<void> {
+    if (!this.request.options.useCheckpoints) return
+    await checkpoints.record(this.#through.value, this.#services.clock.nowMs())
+    this.onProgress?.()
+  }
+
+  /** Reads the feed as fast as batches are finished, several of them under way at once. */
+  async #transferAll(run: RunContext, ending: AbortController): Promise<void> {
+    const { source, target, statistics, signal, schedule, start } = run
+    const { options } = this.request
+    const context: TransferContext = {
+      source,
+      target,
+      statistics,
+      signal,
+      retries: { retries: options.retriesPerRequest },
+      onProgress: () => this.onProgress?.(),
+      onRefused: (document, error) => this.#logRefusal(target, document.id, document.revision, error),
+    }
+    const running = new Set<Promise<void>>()
+    try {
+      for await (const { changes, lastSequence } of source.changes(this.#feedOptions(start))) {
+        if (isNewer(lastSequence, this.#sourceSequence)) this.#sourceSequence = lastSequence
+        const done = this.#through.begin(lastSequence)
+        while (running.size >= options.workerProcesses) await Promise.race(running)
+        signal.throwIfAborted()
+        const work = transferBatch(changes, context)
+          .then(() => {
+            done()
+            schedule.progressed()
+            this.onProgress?.()
+          })
+          .catch((error: unknown) => ending.abort(error))
+          .finally(() => running.delete(work))
+        running.add(work)
+      }
+    } finally {
+      await Promise.all(running)
+    }
+    signal.throwIfAborted()
+  }
+
+  #feedOptions(since: Sequence): FeedOptions {
+    const { continuous, winningRevisionsOnly, filter, options } = this.request
+    const leaves = winningRevisionsOnly ? 'winner' : 'all'
+    return { since, continuous, leaves, filter, batchSize: options.workerBatchSize }
+  }
+
+  #reply(session: Session, ancestry: Ancestry, checkpoints: Checkpoints): Readonly<Record<string, JsonValue>> {
+    const { useCheckpoints } = this.request.options
+    const { value: through } = this.#through
+    const entry = historyEntry(session, through, this.#services.clock.nowMs())
+    if (!useCheckpoints) return { use_checkpoints: false, history: [{ ...entry }] }
+    const { last } = checkpoints
+    if (!last) return noChanges(ancestry, through)
+    const { session_id, source_last_seq, replication_id_version, history } = last
+    const log = { session_id, source_last_seq, replication_id_version }
+    if (this.request.filter?.kind !== 'documents') return { ...log, history }
+    const { start_time, end_time, docs_read, docs_written, doc_write_failures } = entry
+    return { ...log, start_time, end_time, docs_read, docs_written, doc_write_failures, history }
+  }
+
+  #logRefusal({ shown }: Peer, id: string, revision: string, error: string): void {
+    const log: Log = this.#services.log
+    log.warn('A replicated document was refused.', { target: shown, id, revision, error })
+  }
+}
+
+interface RunContext {
+  readonly source: SourcePeer
+  readonly target: TargetPeer
+  readonly statistics: SessionStatistics
+  readonly signal: AbortSignal
+  readonly schedule: CheckpointSchedule
+  readonly start: Sequence
+}
+
+function loggedPeer(peer: Peer, instanceStartTime: string | undefined, log: StoredLog | undefined): LoggedPeer {
+  return { peer, instanceStartTime, revision: log?.revision }
+}
+
+/** What the last session wrote, when this one had nothing to do. */
+function noChanges({ history }: Ancestry, through: Sequence): Readonly<Record<string, JsonValue>> {
+  const [newest] = history
+  if (newest === undefined) return { no_changes: true, history: [] }
+  const session = typeof newest === 'object' && newest !== null && 'session_id' in newest ? newest.session_id : null
+  return {
+    no_changes: true,
+    session_id: session,
+    source_last_seq: through,
+    replication_id_version: REPLICATION_ID_VERSION,
+    history: [...history],
+  }
+}
+
+function isNewer(sequence: Sequence, than: Sequence): boolean {
+  if (typeof sequence === 'number' && typeof than === 'number') return sequence > than
+  return !isSameSequence(sequence, than)
+}
+
+/** Writes checkpoints an interval after there is something to record, one at a time. */
+class CheckpointSchedule {
+  readonly #write: () => Promise<void>
+  readonly #intervalMs: number
+  readonly #onFailure: (error: unknown) => void
+  #timer: NodeJS.Timeout | undefined
+  #writing: Promise<void> = Promise.resolve()
+  #isEnded = false
+
+  constructor(write: () => Promise<void>, intervalMs: number, onFailure: (error: unknown) => void) {
+    this.#write = write
+    this.#intervalMs = intervalMs
+    this.#onFailure = onFailure
+  }
+
+  progressed(): void {
+    if (this.#timer || this.#isEnded) return
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#writing = this.#writing.then(this.#write).catch(this.#onFailure)
+    }, this.#intervalMs).unref()
+  }
+
+  /** Writes the last one. */
+  async end(): Promise<void> {
+    this.#isEnded = true
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    await this.#writing
+    await this.#write()
+  }
+}
