@@ -16,7 +16,6 @@ import type { Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachments/attachment-store.ts'
 import { ChangesHub } from './changes/changes-hub.ts'
 import { Compactor, type DatabaseSizes } from './compaction/compactor.ts'
-import { type DatabaseEventListener, updateEvents } from './database-event.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design/design-document.ts'
 import type { ReadingAccess } from './document-access.ts'
@@ -27,7 +26,7 @@ import { BatchedWrites } from './writing/batched-writes.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'
 import { Validation, type Writer } from './writing/validation.ts'
-import { Validators } from './writing/validators.ts'
+import { Validators } from './writing/validation-functions.ts'
 import { WriteQueue } from './writing/write-queue.ts'
 
 /** What databases use of the server. */
@@ -144,7 +143,9 @@ export class DatabaseEngine {
       queue: this.#queue,
       ranks: this.ranks,
       attachments: this.attachments,
-      services,
+      log: services.log,
+      tasks: services.tasks,
+      onCompacted: () => services.onEvent?.({ type: 'compacted', db: name }),
       closing: this.#closing.signal,
       sizes: () => this.information(),
     })
@@ -289,4 +290,19 @@ export class DatabaseEngine {
   #logFailedListener(error: unknown): void {
     this.#services.log.error('A listener of a database failed.', { database: this.name, error: String(error) })
   }
+}
+
+/** What happens to databases as a whole, for those who follow all of them. */
+export type DatabaseEvent =
+  | { readonly type: 'created' | 'updated' | 'deleted' | 'compacted'; readonly db: string }
+  /** Comes after the `updated` of the same commit. */
+  | { readonly type: 'ddoc_updated'; readonly db: string; readonly id: string }
+
+/** Called at once, in the order in which things happen; must not throw. */
+export type DatabaseEventListener = (event: DatabaseEvent) => void
+
+/** A commit of these documents. */
+function updateEvents(db: string, ids: readonly string[]): DatabaseEvent[] {
+  const designs = ids.filter((id) => id.startsWith('_design/'))
+  return [{ type: 'updated', db }, ...designs.map((id) => ({ type: 'ddoc_updated', db, id }) as const)]
 }

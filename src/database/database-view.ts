@@ -5,10 +5,9 @@ import type { RenewableSnapshot } from '../storage/snapshots/renewable-snapshot.
 import type { Snapshot } from '../storage/store.ts'
 import type { ReadingAccess } from './document-access.ts'
 import { type DatabaseState, decodeState, INITIAL_STATE } from './layout/database-state.ts'
-import { type DocumentRecord, decodeRecord } from './layout/document-record.ts'
+import { type DocumentRecord, decodeLocal, decodeRecord, type LocalDocument } from './layout/document-record.ts'
 import { bodyKey, documentKey, localKey, SECURITY_KEY, STATE_KEY, treeKey } from './layout/keys.ts'
-import { decodeLocal, type LocalDocument } from './layout/local-document.ts'
-import { type ReadRecord, readRecords } from './layout/read-records.ts'
+import { type ReadRecord, readRecords } from './layout/read-many.ts'
 import { decodeBody, type StoredBody } from './layout/stored-body.ts'
 
 export class DatabaseView implements Disposable {

@@ -3,11 +3,10 @@ import { notFound, RequestError } from '../document/request-error.ts'
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { Database } from './database.ts'
-import type { DatabaseServices } from './database-engine.ts'
-import type { DatabaseEvent, DatabaseEventListener } from './database-event.ts'
-import { checkDatabaseName } from './database-name.ts'
+import type { DatabaseEvent, DatabaseEventListener, DatabaseServices } from './database-engine.ts'
 import { DesignCache } from './design/design-document.ts'
-import type { DocumentGuard } from './document-guard.ts'
+import type { DocumentAccess } from './document-access.ts'
+import type { UserContext } from './user-context.ts'
 
 export class Databases {
   readonly #engine: StorageEngine
@@ -173,4 +172,42 @@ export class Databases {
 
 function databaseExists(): RequestError {
   return new RequestError(412, 'file_exists', 'The database could not be created, the file already exists.')
+}
+
+const NAME = /^[a-z][a-z0-9_$()+/-]*$/
+
+/** The databases of the server itself. */
+const SYSTEM_NAMES = new Set(['_users', '_replicator'])
+
+const CHARACTERS_LIMIT = 1_000
+
+export function checkDatabaseName(name: string): void {
+  if (name.length > CHARACTERS_LIMIT) throw tooLongDatabaseName(name)
+  if (!NAME.test(name) && !SYSTEM_NAMES.has(name)) throw illegalDatabaseName(name)
+}
+
+function illegalDatabaseName(name: string): RequestError {
+  return new RequestError(
+    400,
+    'illegal_database_name',
+    `Name: '${name}'. Only lowercase characters (a-z), digits (0-9), and any of the characters _, $, (, ), +, -, and / ` +
+      'are allowed. Must begin with a letter.',
+  )
+}
+
+function tooLongDatabaseName(name: string): RequestError {
+  return new RequestError(
+    400,
+    'illegal_database_name',
+    `Name: '${name.slice(0, 80)}…'. It has ${name.length} characters; at most ${CHARACTERS_LIMIT} are allowed.`,
+  )
+}
+
+/**
+ * The access rules of one database, such as `_users`. A database that was opened for a user applies them wherever
+ * documents are read and written, so that no endpoint can forget to.
+ */
+export interface DocumentGuard {
+  /** What this user may do, given whether it administers the database. */
+  accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess
 }

@@ -4,7 +4,12 @@
  */
 import { type ChangeRow, decodeChange } from '../../src/database/layout/change-row.ts'
 import { type DatabaseState, decodeState } from '../../src/database/layout/database-state.ts'
-import { type DocumentRecord, decodeRecord } from '../../src/database/layout/document-record.ts'
+import {
+  type DocumentRecord,
+  decodeLocal,
+  decodeRecord,
+  type LocalDocument,
+} from '../../src/database/layout/document-record.ts'
 import {
   ATTACHMENT_PREFIX,
   bodyKey,
@@ -21,7 +26,6 @@ import {
   sequenceOfChangeKey,
   treeKey,
 } from '../../src/database/layout/keys.ts'
-import { decodeLocal, type LocalDocument } from '../../src/database/layout/local-document.ts'
 import { decodeBody, type StoredBody } from '../../src/database/layout/stored-body.ts'
 import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
 import { decodeTree } from '../../src/document/tree/tree-codec.ts'

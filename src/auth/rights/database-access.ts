@@ -4,8 +4,7 @@ import type { Database } from '../../database/database.ts'
 import type { Databases } from '../../database/databases.ts'
 import type { Commit, DocumentAccess } from '../../database/document-access.ts'
 import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
-import { refuseTogether } from '../../database/writing/all-or-nothing.ts'
-import type { DocumentEdit, EditOutcome } from '../../database/writing/edit.ts'
+import { type DocumentEdit, type EditOutcome, refuseTogether } from '../../database/writing/edit.ts'
 import { isDesignId } from '../../document/document-id.ts'
 import {
   authorize,

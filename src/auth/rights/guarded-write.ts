@@ -2,8 +2,7 @@
 
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { Commit } from '../../database/document-access.ts'
-import { refuseTogether } from '../../database/writing/all-or-nothing.ts'
-import type { DocumentEdit, EditOutcome, LocalEdit } from '../../database/writing/edit.ts'
+import { type DocumentEdit, type EditOutcome, type LocalEdit, refuseTogether } from '../../database/writing/edit.ts'
 import { RequestError } from '../../document/request-error.ts'
 import type { RevisionNode } from '../../document/tree/branch.ts'
 

@@ -3,8 +3,7 @@
  * for everybody but the server itself. Which database it is can change while the server runs.
  */
 import type { Database } from '../../database/database.ts'
-import type { Databases } from '../../database/databases.ts'
-import type { DocumentGuard } from '../../database/document-guard.ts'
+import type { Databases, DocumentGuard } from '../../database/databases.ts'
 import { openDocument } from '../../database/reading/open-document.ts'
 import type { NewRevisionEdit } from '../../database/writing/edit.ts'
 import { notFound, RequestError } from '../../document/request-error.ts'

@@ -4,8 +4,8 @@
  */
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
+import type { DocumentGuard } from '../../database/databases.ts'
 import type { Commit, DocumentAccess, Overview, ReadingAccess, WriteTarget } from '../../database/document-access.ts'
-import type { DocumentGuard } from '../../database/document-guard.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import type { UserContext } from '../../database/user-context.ts'
 import type { DocumentEdit, EditOutcome } from '../../database/writing/edit.ts'

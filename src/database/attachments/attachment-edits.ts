@@ -11,10 +11,10 @@ import { decodeBase64 } from '../../encoding/json/base64-text.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { Database } from '../database.ts'
 import type { DatabaseView } from '../database-view.ts'
-import type { AttachmentRecord } from '../layout/attachment-record.ts'
+import type { AttachmentRecord } from '../layout/stored-body.ts'
 import type { EditedAttachment } from '../writing/edit.ts'
 import type { StagedAttachment } from './attachment-store.ts'
-import type { ContentLimit } from './content-limit.ts'
+import type { ContentLimit } from './content-check.ts'
 
 /** Which content is taken, and which is packed when it is stored. */
 export interface AttachmentPolicy {

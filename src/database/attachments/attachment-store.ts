@@ -7,13 +7,11 @@
 import { createHash } from 'node:crypto'
 import type { Put } from '../../storage/rows/row.ts'
 import type { KeyRange, Store } from '../../storage/store.ts'
-import type { AttachmentContent } from '../layout/attachment-record.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
+import type { AttachmentContent } from '../layout/stored-body.ts'
 import { gzipped } from '../reading/gzip.ts'
-import { slicesOf } from './attachment-chunks.ts'
-import { ChunkWriter } from './chunk-writer.ts'
-import { type ContentLimit, limitedContent } from './content-limit.ts'
-import { CheckedGzip } from './gzip-check.ts'
+import { ChunkWriter, slicesOf } from './chunk-writer.ts'
+import { CheckedGzip, type ContentLimit, limitedContent } from './content-check.ts'
 
 export interface StagingOptions {
   /** The level to pack with; undefined stores the bytes as they come. */

@@ -2,11 +2,9 @@
  * Cuts a stream of bytes into the chunks of an attachment. Full chunks go to the store in commits of some megabytes, one
  * of them under way while the next one fills. Nothing refers to them yet.
  */
-
 import type { Put } from '../../storage/rows/row.ts'
 import type { Store } from '../../storage/store.ts'
 import { attachmentKey } from '../layout/keys.ts'
-import { CHUNK_BYTES } from './attachment-chunks.ts'
 
 /** So many chunks make a commit. Each commit is a flush; each chunk is memory. What is less waits for the document's own commit. */
 const COMMIT_CHUNKS = 16
@@ -101,5 +99,29 @@ export class ChunkWriter {
       before?.copy(this.#chunk)
     }
     return this.#chunk
+  }
+}
+
+/**
+ * Attachments are stored in chunks of this size, numbered from 0; only the last one is shorter. An empty attachment has
+ * one empty chunk, which tells it from one that is missing. Fits into 32 pages of the file together with what the page
+ * itself needs. Part of the format: never change it.
+ */
+export const CHUNK_BYTES = 32 * 8192 - 64
+
+export interface ChunkSlice {
+  readonly chunk: number
+  readonly start: number
+  readonly end: number
+}
+
+/** The chunks that hold the bytes from `start` to `end` (exclusive), and which part of each. */
+export function* slicesOf(start: number, end: number): Generator<ChunkSlice> {
+  for (let at = start; at < end; ) {
+    const chunk = Math.floor(at / CHUNK_BYTES)
+    const base = chunk * CHUNK_BYTES
+    const sliceEnd = Math.min(end, base + CHUNK_BYTES)
+    yield { chunk, start: at - base, end: sliceEnd - base }
+    at = sliceEnd
   }
 }

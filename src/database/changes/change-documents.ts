@@ -6,7 +6,7 @@ import type { DatabaseView } from '../database-view.ts'
 import { inlineText, stubText } from '../reading/document-rendering.ts'
 import type { OpenedDocument } from '../reading/opened-document.ts'
 import type { ChangeBlockWriter } from './change-block-writer.ts'
-import type { FilteredChange } from './filtered-changes.ts'
+import type { FilteredChange } from './change-filter.ts'
 
 export interface DocumentsInFeed {
   readonly conflicts: boolean

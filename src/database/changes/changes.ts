@@ -8,8 +8,7 @@ import { decodeStored, type StoredChange } from '../layout/change-row.ts'
 import { afterPrefix, CHANGE_PREFIX, changeKey } from '../layout/keys.ts'
 import { ChangeBlockWriter, type LineFrame } from './change-block-writer.ts'
 import { type DocumentsInFeed, type WrittenLines, writeDocuments } from './change-documents.ts'
-import type { ChangeFilter } from './change-filter.ts'
-import { type FilteredChange, passingChanges } from './filtered-changes.ts'
+import { type ChangeFilter, type FilteredChange, passingChanges } from './change-filter.ts'
 
 /** What is wanted of each change, and in which form. */
 export interface ChangesWanted {

@@ -6,8 +6,7 @@ import type { Configuration, SettingChange } from '../../config/configuration.ts
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { DatabaseInformation } from '../database-engine.ts'
-import { type CompactionRule, DEFAULT_RULE, parseCompactionRule } from './compaction-rules.ts'
-import { isInside, timeLeftMs } from './time-window.ts'
+import { type CompactionRule, DEFAULT_RULE, isInside, parseCompactionRule, timeLeftMs } from './compaction-rules.ts'
 
 /** What the daemon needs of the databases. */
 export interface CompactableDatabases {

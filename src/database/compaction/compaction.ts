@@ -11,7 +11,7 @@ import { DatabaseView } from '../database-view.ts'
 import type { DatabaseState } from '../layout/database-state.ts'
 import { recordHasAttachments, recordHasHistory } from '../layout/document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
-import { readRecords } from '../layout/read-records.ts'
+import { readRecords } from '../layout/read-many.ts'
 import { DocumentChanges } from '../writing/document-changes.ts'
 import type { SoloPlan, WriteQueue } from '../writing/write-queue.ts'
 

@@ -1,7 +1,7 @@
 /** Compacts one database in the background: one run at a time, shown as a task, and stopped when the database closes. */
 import type { Log } from '../../runtime/log/log.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
-import type { DatabaseEventListener } from '../database-event.ts'
+
 import { DatabaseView } from '../database-view.ts'
 import { type CompactedDatabase, compactDatabase } from './compaction.ts'
 
@@ -11,11 +11,9 @@ export interface DatabaseSizes {
 }
 
 export interface CompactorOptions extends CompactedDatabase {
-  readonly services: {
-    readonly log: Log
-    readonly tasks: TaskRegistry
-    readonly onEvent?: DatabaseEventListener
-  }
+  readonly log: Log
+  readonly tasks: TaskRegistry
+  readonly onCompacted: () => void
   /** Aborted when the database closes. */
   readonly closing: AbortSignal
   readonly sizes: () => Promise<DatabaseSizes>
@@ -48,14 +46,14 @@ export class Compactor {
   /** Starts a run in the background, unless there is one. */
   start(): void {
     if (this.#run) return
-    const { store, services, closing } = this.#options
+    const { store, log, closing } = this.#options
     const cancelling = new AbortController()
     const signal = AbortSignal.any([cancelling.signal, closing])
     const done = this.#compact(signal)
       .catch((error: unknown) => {
         if (store.dropped) return
-        if (signal.aborted) services.log.info('A compaction was cancelled.', { database: store.name })
-        else services.log.error('A compaction failed.', { database: store.name, error: String(error) })
+        if (signal.aborted) log.info('A compaction was cancelled.', { database: store.name })
+        else log.error('A compaction failed.', { database: store.name, error: String(error) })
       })
       .finally(() => {
         this.#run = undefined
@@ -76,9 +74,9 @@ export class Compactor {
   }
 
   async #compact(signal: AbortSignal): Promise<void> {
-    const { store, services, sizes } = this.#options
+    const { store, tasks, sizes } = this.#options
     const total = await this.#documentCount()
-    const task = services.tasks.start({
+    const task = tasks.start({
       type: 'database_compaction',
       database: store.name,
       changes_done: 0,
@@ -89,7 +87,7 @@ export class Compactor {
       await compactDatabase(this.#options, total, signal, (done) => {
         task.update({ changes_done: done, progress: total === 0 ? 100 : Math.floor((100 * done) / total) })
       })
-      services.onEvent?.({ type: 'compacted', db: store.name })
+      this.#options.onCompacted()
       const { fileBytes, dataBytes } = await sizes()
       this.#compactedTo = { fileBytes, dataBytes }
     } finally {

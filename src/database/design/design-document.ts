@@ -2,13 +2,16 @@
  * Design documents as those who call their functions need them: parsed, and as a program that can be told from every
  * other one. Kept in memory, up to a number of bytes, until the document changes.
  */
+
+import { isDesignId } from '../../document/document-id.ts'
 import { notFound } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import type { DesignProgram } from '../../functions/functions.ts'
+import type { DesignProgram, Functions } from '../../functions/functions.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { stubText } from '../reading/document-rendering.ts'
 import { openDocument } from '../reading/open-document.ts'
+import type { DocumentEdit } from '../writing/edit.ts'
 
 export interface DesignDocument {
   readonly id: string
@@ -99,4 +102,21 @@ export function designDocument({ id, revision, key, text }: DesignText): DesignD
 export function languageOf({ language = null }: Readonly<Record<string, unknown>>): string {
   if (language === null) return 'javascript'
   return typeof language === 'string' ? language : JSON.stringify(language)
+}
+
+const KINDS = ['validate_doc_update', 'filters', 'shows', 'lists', 'updates']
+
+const LARGEST_BYTES = 256 * 1024
+
+/**
+ * Starts what runs the functions of design documents that were just written, so that the first call need not wait for it.
+ * Map and reduce functions are left to whoever builds the indexes.
+ */
+export function prepareFunctions(functions: Functions, edits: readonly DocumentEdit[]): void {
+  for (const { id, deleted, body } of edits) {
+    // A very large one would take longer to parse than the start that it saves.
+    if (deleted || !isDesignId(id) || body.length > LARGEST_BYTES) continue
+    const members: unknown = JSON.parse(body.toString())
+    if (isObject(members) && KINDS.some((kind) => Object.hasOwn(members, kind))) functions.prepare(languageOf(members))
+  }
 }

@@ -1,16 +1,16 @@
 /**
- * What the index of documents holds of each: enough to list it, to read its winner and to update it, and little more,
- * so that scans stay fast. A long revision tree lies apart.
+ * The row of a document (`d`): enough to list it, to read its winner and to update it, and little more, so that scans stay
+ * fast. A long revision tree has a row of its own. And the row of a local document (`l`).
  *
  *   flags, sequence, body number and size of the winner, its generation and hash, the tree where it is short
  */
-
 import { formatRevision, generationOf, hashOf, type RevisionId } from '../../document/revisions/revision-id.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { decodeTree, encodeTree } from '../../document/tree/tree-codec.ts'
 import { plantRevision } from '../../document/tree/tree-growth.ts'
-import { copyShort, writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
+import { copyShort, writeDecimal, writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
 import { NUMBER_BYTES, VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import type { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 
 export interface DocumentRecord {
@@ -30,17 +30,17 @@ export interface DocumentRecord {
   readonly tree: RevisionTree | undefined
 }
 
-export const DELETED = 1
-export const HEX_HASH = 2
+const DELETED = 1
+const HEX_HASH = 2
 const OLD_BODIES = 4
-export const TREE_INSIDE = 8
-export const TREE_APART = 16
+const TREE_INSIDE = 8
+const TREE_APART = 16
 const ATTACHMENTS = 32
 
 /** A tree of more bytes lies apart. */
 const TREE_INSIDE_BYTES = 200
 
-export const HEX_HASH_BYTES = 16
+const HEX_HASH_BYTES = 16
 
 /** Adds the row of a record; returns the tree where it is to lie apart. */
 export function addRecord(
@@ -161,4 +161,114 @@ function readRevision(reader: VarintReader, bytes: Buffer, flags: number): Revis
 /** A tree of one revision says no more than the record does. */
 function isSingle(tree: RevisionTree): boolean {
   return tree.branchCount === 1 && (tree.line ? tree.line.count === 1 : tree.branch(0).bodies.length === 1)
+}
+
+/** Reads what a listing needs of one record after the other in a block. It makes no object for any of them. */
+export class RecordReader {
+  deleted = false
+  /** The number of the winner's body and how many bytes it has. */
+  body = 0
+  bodyBytes = 0
+  /** Whether there is more than one revision. */
+  hasHistory = false
+  #block: Buffer = NOTHING
+  #at = 0
+  #generation = 0
+  #hashEnd = 0
+  #isHex = false
+
+  /** From here on it tells of the record that begins at this place of the block. */
+  read(block: Buffer, start: number): void {
+    const flags = block[start]!
+    this.#block = block
+    this.#at = start + 1
+    this.#passOverNumber()
+    this.deleted = (flags & DELETED) !== 0
+    this.hasHistory = (flags & (TREE_INSIDE | TREE_APART)) !== 0
+    this.body = this.#number()
+    this.bodyBytes = this.#number()
+    this.#generation = this.#number()
+    this.#isHex = (flags & HEX_HASH) !== 0
+    const hashBytes = this.#isHex ? HEX_HASH_BYTES : this.#number()
+    this.#hashEnd = this.#at + hashBytes
+  }
+
+  get winner(): RevisionId {
+    const hash = this.#block.toString(this.#isHex ? 'hex' : 'utf8', this.#at, this.#hashEnd)
+    return formatRevision(this.#generation, hash)
+  }
+
+  /** What `writeRevision` may take. */
+  get mostRevisionBytes(): number {
+    return GENERATION_BYTES + MOST_ESCAPED_BYTES * (this.#hashEnd - this.#at)
+  }
+
+  /** Writes the winner as JSON text, with its quotes, and returns where it ends. */
+  writeRevision(target: Buffer, position: number): number {
+    if (!this.#isHex) return position + target.write(quoteText(this.winner), position)
+    let at = position
+    target[at++] = QUOTE
+    at = writeDecimal(target, at, this.#generation)
+    target[at++] = DASH
+    const block = this.#block
+    for (let hash = this.#at; hash < this.#hashEnd; hash++) {
+      const byte = block[hash]!
+      target[at++] = HEX_DIGITS[byte >> 4]!
+      target[at++] = HEX_DIGITS[byte & 0xf]!
+    }
+    target[at++] = QUOTE
+    return at
+  }
+
+  #number(): number {
+    let value = 0
+    for (let unit = 1; ; unit *= 0x80) {
+      const byte = this.#block[this.#at++]!
+      if (byte < 0x80) return value + byte * unit
+      value += (byte - 0x80) * unit
+    }
+  }
+
+  #passOverNumber(): void {
+    while (this.#block[this.#at++]! >= 0x80) {}
+  }
+}
+
+const NOTHING = Buffer.alloc(0)
+const QUOTE = 0x22
+const DASH = 0x2d
+const HEX_DIGITS = Buffer.from('0123456789abcdef')
+
+/** Quotes, fifteen digits and a dash, and some more. */
+const GENERATION_BYTES = 20
+/** As many bytes of JSON text as one byte of a text may need. */
+const MOST_ESCAPED_BYTES = 6
+
+/** A document that is not replicated: its revisions are counted, and it is in no index and no feed. */
+export interface LocalDocument {
+  /** How often it was written. */
+  readonly count: number
+  readonly text: Buffer
+}
+
+export function encodeLocal({ count, text }: LocalDocument): Buffer {
+  const bytes = Buffer.allocUnsafe(8 + text.length)
+  const at = writeVarint(bytes, 0, count)
+  return bytes.subarray(0, at + text.copy(bytes, at))
+}
+
+export function decodeLocal(bytes: Buffer): LocalDocument {
+  const reader = new VarintReader(bytes, 0)
+  const count = reader.number()
+  return { count, text: bytes.subarray(reader.at) }
+}
+
+export function localRevision(count: number): RevisionId {
+  return formatRevision(0, String(count))
+}
+
+/** The count that a revision stands for; undefined when it is none of a local document. */
+export function localCount(revision: RevisionId): number | undefined {
+  const hash = hashOf(revision)
+  return generationOf(revision) === 0 && /^\d{1,15}$/.test(hash) ? Number(hash) : undefined
 }

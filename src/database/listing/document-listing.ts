@@ -9,13 +9,13 @@ import { rangeAfter } from '../../storage/rows/long-key.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'
 import type { LastingView } from '../database-view.ts'
-import { type BodyPlace, bodyPlaces } from '../layout/body-places.ts'
+import { RecordReader } from '../layout/document-record.ts'
 import { DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
-import { RecordReader } from '../layout/record-reader.ts'
+import { type BodyPlace, bodyPlaces } from '../layout/read-many.ts'
 import { decodeBody, plainTextAt } from '../layout/stored-body.ts'
 import { stubText } from '../reading/document-rendering.ts'
 import { ListedRows } from './listed-rows.ts'
-import type { LiveDocuments } from './live-documents.ts'
+import type { LiveDocuments } from './listing-range.ts'
 
 /** What is wanted of the documents of rows. */
 export interface DocumentsWanted {

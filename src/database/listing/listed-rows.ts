@@ -5,7 +5,7 @@
 
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
-import type { RecordReader } from '../layout/record-reader.ts'
+import type { RecordReader } from '../layout/document-record.ts'
 import type { RowBytes } from './row-block.ts'
 
 export class ListedRows implements RowBytes {

@@ -15,7 +15,7 @@ import { inlineText, stubText } from '../reading/document-rendering.ts'
 import { ATTEMPTS, contentsMissing } from '../reading/open-kept.ts'
 import type { OpenedDocument } from '../reading/opened-document.ts'
 import type { DocumentsWanted } from './document-listing.ts'
-import type { LiveDocuments } from './live-documents.ts'
+import type { LiveDocuments } from './listing-range.ts'
 import type { PieceableText, RowBlocks } from './row-block.ts'
 
 /** One row for each key, whether there is such a document or not. */

@@ -6,9 +6,9 @@ import { documentText } from '../../document/document-text.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import type { KeyRange } from '../../storage/store.ts'
 import type { LastingView } from '../database-view.ts'
+import { decodeLocal, type LocalDocument, localRevision } from '../layout/document-record.ts'
 import { afterPrefix, idOfLocalKey, LOCAL_PREFIX } from '../layout/keys.ts'
-import { decodeLocal, type LocalDocument, localRevision } from '../layout/local-document.ts'
-import { idBounds, type ListedIds } from './id-bounds.ts'
+import { idBounds, type ListedIds } from './listing-range.ts'
 
 export interface LocalDocumentsQuery extends ListedIds {
   readonly skip: number

@@ -6,7 +6,7 @@
 import { documentText, splitAroundBody, type TextOptions } from '../../document/document-text.ts'
 import { membersOf, quoteText } from '../../encoding/json/json-text-splice.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'
-import { type AttachmentRecord, camePacked } from '../layout/attachment-record.ts'
+import { type AttachmentRecord, camePacked } from '../layout/stored-body.ts'
 import { gunzipped } from './gzip.ts'
 import type { OpenedDocument } from './opened-document.ts'
 

@@ -9,9 +9,8 @@ import type { RevisionNode } from '../../document/tree/branch.ts'
 import { compareLeaves } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { NO_ATTACHMENTS } from '../layout/attachment-record.ts'
-import { localRevision } from '../layout/local-document.ts'
-import type { StoredBody } from '../layout/stored-body.ts'
+import { localRevision } from '../layout/document-record.ts'
+import { NO_ATTACHMENTS, type StoredBody } from '../layout/stored-body.ts'
 import type { OpenedDocument } from './opened-document.ts'
 
 export interface HistoryOptions {

@@ -5,7 +5,7 @@
 
 import type { Database } from '../database.ts'
 import type { DatabaseView } from '../database-view.ts'
-import type { AttachmentContent } from '../layout/attachment-record.ts'
+import type { AttachmentContent } from '../layout/stored-body.ts'
 
 export interface Kept<T> {
   readonly opened: T

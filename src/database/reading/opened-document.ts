@@ -1,7 +1,7 @@
 /** A document that was read for a client, before it becomes text. */
 import type { DocumentParts } from '../../document/document-text.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
-import type { AttachmentRecord } from '../layout/attachment-record.ts'
+import type { AttachmentRecord } from '../layout/stored-body.ts'
 
 export interface OpenedDocument {
   readonly revision: RevisionId

@@ -1,10 +1,12 @@
-/** What can be asked of the writer for one document, and what comes of it. */
-
-import type { RequestError } from '../../document/request-error.ts'
+/**
+ * What can be asked of the writer for one document, and its outcome. Edits that must be written together are refused
+ * together: when one is refused none is written, and the error lists them.
+ */
+import { RequestError } from '../../document/request-error.ts'
 import type { BodyTerm } from '../../document/revisions/new-revision.ts'
 import type { RevisionId, RevisionPath } from '../../document/revisions/revision-id.ts'
 import type { Put } from '../../storage/rows/row.ts'
-import type { AttachmentRecord } from '../layout/attachment-record.ts'
+import type { AttachmentRecord } from '../layout/stored-body.ts'
 
 /** A new revision made here. `branching` makes a branch where `interactive` finds a conflict. */
 export interface NewRevisionEdit {
@@ -55,3 +57,27 @@ export interface EditedAttachment extends Omit<AttachmentRecord, 'revpos'> {
 export type EditOutcome =
   | { readonly outcome: 'written'; readonly revision: RevisionId }
   | { readonly outcome: 'refused'; readonly error: RequestError }
+
+export interface RefusedEdit {
+  readonly edit: DocumentEdit
+  readonly error: RequestError
+}
+
+export class AllOrNothingError extends RequestError {
+  readonly refused: readonly RefusedEdit[]
+
+  constructor(refused: readonly RefusedEdit[]) {
+    super(417, 'expectation_failed', 'Some documents of the request are refused, so none of them is written.')
+    this.refused = refused
+  }
+}
+
+/** Throws where the refusal of some edits is one of all; `errors` has one entry an edit, undefined where it may pass. */
+export function refuseTogether(edits: readonly DocumentEdit[], errors: readonly (RequestError | undefined)[]): void {
+  if (!edits.some(({ kind }) => kind === 'branching')) return
+  const refused = edits.flatMap((edit, i) => {
+    const error = errors[i]
+    return error ? [{ edit, error }] : []
+  })
+  if (refused.length > 0) throw new AllOrNothingError(refused)
+}

@@ -11,7 +11,7 @@ import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import type { DatabaseState } from '../layout/database-state.ts'
 import { purgeKey } from '../layout/keys.ts'
-import { bodySizes, readRecords } from '../layout/read-records.ts'
+import { bodySizes, readRecords } from '../layout/read-many.ts'
 import { DocumentChanges, type WholeRecord } from './document-changes.ts'
 import type { SoloPlan } from './write-queue.ts'
 

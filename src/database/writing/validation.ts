@@ -7,16 +7,20 @@ import { conflict, RequestError } from '../../document/request-error.ts'
 import type { Functions, ValidatedWrite } from '../../functions/functions.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { prepareFunctions } from '../design/prepared-functions.ts'
+import { prepareFunctions } from '../design/design-document.ts'
 import type { DatabaseState } from '../layout/database-state.ts'
 import { summarizeRecord } from '../layout/document-record.ts'
 import { documentKey } from '../layout/keys.ts'
 import type { UserContext } from '../user-context.ts'
-import { refuseTogether } from './all-or-nothing.ts'
-import type { DocumentEdit, EditOutcome } from './edit.ts'
-import { SharedValidation, type Verdict } from './shared-validation.ts'
+import { type DocumentEdit, type EditOutcome, refuseTogether } from './edit.ts'
 import { type BodyEdit, editInputs, needsValidation } from './validated-edit.ts'
-import type { KnownValidators, Validator, Validators } from './validators.ts'
+import {
+  type KnownValidators,
+  SharedValidation,
+  type Validator,
+  type Validators,
+  type Verdict,
+} from './validation-functions.ts'
 import { type WriteQueue, writeInPortions } from './write-queue.ts'
 
 export interface ValidationParts {

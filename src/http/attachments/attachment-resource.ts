@@ -1,7 +1,7 @@
 /** Attachments by their own addresses: read, in parts too, written and deleted. */
 import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
 import type { Database } from '../../database/database.ts'
-import { type AttachmentRecord, camePacked } from '../../database/layout/attachment-record.ts'
+import { type AttachmentRecord, camePacked } from '../../database/layout/stored-body.ts'
 import { unpacked, unpackedLength } from '../../database/reading/document-rendering.ts'
 import { openDocument, openRevision } from '../../database/reading/open-document.ts'
 import type { EditedAttachment, NewRevisionEdit } from '../../database/writing/edit.ts'

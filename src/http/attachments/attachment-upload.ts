@@ -2,7 +2,7 @@
 
 import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
-import { checkContentSize } from '../../database/attachments/content-limit.ts'
+import { checkContentSize } from '../../database/attachments/content-check.ts'
 import type { Database } from '../../database/database.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { bodyPieces } from '../bodies/request-body.ts'

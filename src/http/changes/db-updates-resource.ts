@@ -1,5 +1,5 @@
 /** `_db_updates`: which databases were created, updated and deleted, from the request on; there is no history. */
-import type { DatabaseEvent } from '../../database/database-event.ts'
+import type { DatabaseEvent } from '../../database/database-engine.ts'
 import type { Databases } from '../../database/databases.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { type Answer, streamed } from '../server/answer.ts'

@@ -1,5 +1,5 @@
 /** Questions and orders about many revisions at once: which are missing, which are to be purged. */
-import { revisionDifferences } from '../../database/writing/revision-differences.ts'
+import { revisionDifferences } from '../../database/reading/revision-differences.ts'
 import { badRequest, tooManyItems } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'

@@ -3,7 +3,7 @@
  * Everything else of its text stays as it was sent.
  */
 import { memberTexts } from '../../auth/users/member-texts.ts'
-import type { AttachmentRecord } from '../../database/layout/attachment-record.ts'
+import type { AttachmentRecord } from '../../database/layout/stored-body.ts'
 import type { UserContext } from '../../database/user-context.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { spliceObject } from '../../encoding/json/json-text-splice.ts'

@@ -1,5 +1,5 @@
 /** Where a peer is: a database of this server by its name, or one of another server by its URL. */
-import { checkDatabaseName } from '../../database/database-name.ts'
+import { checkDatabaseName } from '../../database/databases.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { type Credentials, credentialsIn } from '../client/credentials.ts'

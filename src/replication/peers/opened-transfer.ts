@@ -1,6 +1,6 @@
 /** A revision out of a local database, on its way to a target. Its text is passed on as it is stored. */
 import type { AttachmentStore } from '../../database/attachments/attachment-store.ts'
-import type { AttachmentRecord } from '../../database/layout/attachment-record.ts'
+import type { AttachmentRecord } from '../../database/layout/stored-body.ts'
 import { followsText, inlineText, wantedAttachments } from '../../database/reading/document-rendering.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'

@@ -2,7 +2,7 @@
  * A revision on its way from a source to a target. It is made either of what a local database stores or of the JSON text
  * that a remote one sent; the other form is made only where the target needs it.
  */
-import type { AttachmentContent } from '../../database/layout/attachment-record.ts'
+import type { AttachmentContent } from '../../database/layout/stored-body.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'
 import type { RevisionPath } from '../../document/revisions/revision-id.ts'
 

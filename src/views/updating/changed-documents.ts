@@ -4,9 +4,9 @@
  */
 
 import type { DatabaseView } from '../../database/database-view.ts'
-import { type BodyPlace, bodyPlacesWithin } from '../../database/layout/body-places.ts'
 import { changePlaces } from '../../database/layout/change-row.ts'
 import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../../database/layout/keys.ts'
+import { type BodyPlace, bodyPlacesWithin } from '../../database/layout/read-many.ts'
 import type { KeyRange, Page, Snapshot } from '../../storage/store.ts'
 import type { ChangedDocument, ReadingOptions } from './changed-document.ts'
 import { type Change, documentTexts } from './document-texts.ts'

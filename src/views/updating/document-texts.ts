@@ -4,8 +4,8 @@
  */
 
 import type { DatabaseView } from '../../database/database-view.ts'
-import type { BodyPlace } from '../../database/layout/body-places.ts'
 import type { ChangePlaces } from '../../database/layout/change-row.ts'
+import type { BodyPlace } from '../../database/layout/read-many.ts'
 import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
 import { stubText } from '../../database/reading/document-rendering.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'

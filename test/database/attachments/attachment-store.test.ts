@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from 'vitest'
-import { CHUNK_BYTES } from '../../../src/database/attachments/attachment-chunks.ts'
+import { CHUNK_BYTES } from '../../../src/database/attachments/chunk-writer.ts'
 import { ATTACHMENT_PREFIX, afterPrefix } from '../../../src/database/layout/keys.ts'
 import { CommitFailedError } from '../../../src/storage/storage-error.ts'
 import type { Store } from '../../../src/storage/store.ts'

@@ -1,15 +1,14 @@
 /**
- * Where the next live document of a listing is. Tombstones weigh nothing in the rank tree, so a stretch of them costs a
- * look-up there, however long it is.
+ * Where a listing begins, and where it continues after a run of tombstones. Tombstones weigh nothing in the rank tree, so a
+ * run of them costs one lookup there, however long it is.
  */
-
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { ORDERED_KEY_BYTES } from '../../storage/rows/long-key.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import type { LastingView } from '../database-view.ts'
 import { DOCUMENT_PREFIX } from '../layout/keys.ts'
-import { after } from './id-bounds.ts'
 
+/** Finds the next live document of a listing. */
 export class LiveDocuments {
   readonly #ranks: RankTree
   readonly #view: LastingView
@@ -52,4 +51,35 @@ export class LiveDocuments {
 
 function idBytes(key: Buffer): Buffer {
   return key.subarray(DOCUMENT_PREFIX.length)
+}
+
+/** The ids that a listing is of. */
+export interface ListedIds {
+  /** Where to begin and to end, in the direction of the listing. */
+  readonly start?: string | undefined
+  readonly end?: string | undefined
+  readonly inclusiveEnd: boolean
+  readonly descending: boolean
+}
+
+/** Bounds of ids as bytes: from inclusive, to exclusive. */
+export interface IdBounds {
+  readonly from?: Buffer
+  readonly to?: Buffer
+}
+
+export function idBounds({ start, end, inclusiveEnd, descending }: ListedIds): IdBounds {
+  const low = descending ? end : start
+  const high = descending ? start : end
+  const isLowIncluded = !descending || inclusiveEnd
+  const isHighIncluded = descending || inclusiveEnd
+  return {
+    ...(low !== undefined && { from: isLowIncluded ? Buffer.from(low) : after(Buffer.from(low)) }),
+    ...(high !== undefined && { to: isHighIncluded ? after(Buffer.from(high)) : Buffer.from(high) }),
+  }
+}
+
+/** The least key above this one. */
+export function after(key: Buffer): Buffer {
+  return Buffer.concat([key, Buffer.of(0)])
 }

@@ -4,7 +4,7 @@ import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { openDocument } from '../reading/open-document.ts'
+import { openDocument } from './open-document.ts'
 
 export interface RevisionDifference {
   readonly missing: readonly RevisionId[]

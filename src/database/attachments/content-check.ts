@@ -1,11 +1,10 @@
 /**
- * Content that comes packed, checked while it passes: what cannot be unpacked again is refused before anything refers to
- * it, since every reader would fail at it. Also tells how large it is unpacked, which the sender need not know.
+ * Checks on an attachment while it is uploaded: its size, of the bytes that are sent and of what they unpack to, and that
+ * gzip content is whole.
  */
 import { once } from 'node:events'
 import { createGunzip } from 'node:zlib'
-import { badRequest, type RequestError } from '../../document/request-error.ts'
-import { type ContentLimit, checkContentSize } from './content-limit.ts'
+import { badRequest, RequestError } from '../../document/request-error.ts'
 
 export class CheckedGzip implements AsyncIterable<Buffer> {
   readonly #source: AsyncIterable<Buffer>
@@ -76,4 +75,25 @@ export class CheckedGzip implements AsyncIterable<Buffer> {
 
 function notGzip(): RequestError {
   return badRequest('The content is not valid gzip.')
+}
+
+/** The limit on an attachment: of the bytes that are sent, and of what they unpack to. */
+export interface ContentLimit {
+  /** Of the attachment, for the refusal. */
+  readonly name: string
+  readonly bytes: number
+}
+
+export function checkContentSize(bytes: number, limit: ContentLimit): void {
+  if (bytes > limit.bytes) throw new RequestError(413, 'attachment_too_large', limit.name)
+}
+
+/** The same content, refused as soon as it is larger. */
+export async function* limitedContent(source: AsyncIterable<Buffer>, limit: ContentLimit): AsyncGenerator<Buffer> {
+  let bytes = 0
+  for await (const piece of source) {
+    bytes += piece.length
+    checkContentSize(bytes, limit)
+    yield piece
+  }
 }
