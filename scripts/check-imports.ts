@@ -13,6 +13,8 @@ const LAYERS = [
   'selectors',
   'config',
   'runtime',
+  'scan',
+  'multipart',
   'functions',
   'database',
   'views',

@@ -2,8 +2,9 @@
  * The body of a request while it is received. Unread bytes are buffered up to a limit; then the connection is paused
  * until they are read. A body has one reader, which reads it once.
  */
+
+import { GrowingBuffer } from '../runtime/growing-buffer.ts'
 import type { MemoryLease } from '../runtime/memory-budget.ts'
-import { GrowingBuffer } from './growing-buffer.ts'
 import { JoinedPieces } from './joined-pieces.ts'
 import type { RequestHeaders } from './request-head.ts'
 

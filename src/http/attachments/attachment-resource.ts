@@ -10,6 +10,7 @@ import { parseDocumentId } from '../../document/document-id.ts'
 import { conflict, notFound, type RequestError } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
+import { type ByteRange, byteRangesBody, newBoundary } from '../../multipart/multipart-writer.ts'
 import { databaseOf } from '../databases/database-resource.ts'
 import { attachmentPathOf, documentSegments, isEscapedDesign, redirectToDesign } from '../documents/document-path.ts'
 import { keptAttachments } from '../documents/document-writing.ts'
@@ -22,7 +23,6 @@ import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { stageBody } from './attachment-upload.ts'
 import { parseRanges } from './byte-ranges.ts'
-import { type ByteRange, byteRangesBody, newBoundary } from './multipart-writer.ts'
 
 export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
   if (isEscapedDesign(call)) return redirectToDesign(call)

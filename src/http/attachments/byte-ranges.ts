@@ -1,6 +1,6 @@
 /** The `Range` header: which parts of a content are wanted. */
 import { RequestError } from '../../document/request-error.ts'
-import type { ByteRange } from './multipart-writer.ts'
+import type { ByteRange } from '../../multipart/multipart-writer.ts'
 
 const RANGES_LIMIT = 9
 

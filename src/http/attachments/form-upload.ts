@@ -8,8 +8,15 @@ import { checkedAttachmentName, type SentDocument } from '../../document/documen
 import { isLocalId, parseDocumentId } from '../../document/document-id.ts'
 import { badRequest, RequestError } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
+import {
+  boundaryOf,
+  dispositionFilename,
+  headerParameter,
+  type Part,
+  readParts,
+} from '../../multipart/multipart-reader.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
-import { documentIn } from '../bodies/json-body.ts'
+import { documentIn } from '../../scan/json-body.ts'
 import { bodyPieces, collect } from '../bodies/request-body.ts'
 import { databaseOf } from '../databases/database-resource.ts'
 import { documentIdOf, refuseLocalAttachment } from '../documents/document-path.ts'
@@ -17,7 +24,6 @@ import type { Answer } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { writeWithAttachments } from './attachment-resource.ts'
-import { boundaryOf, dispositionFilename, headerParameter, type Part, readParts } from './multipart-reader.ts'
 
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
   const path = documentIdOf(call)

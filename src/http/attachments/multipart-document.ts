@@ -5,13 +5,13 @@ import type { StagedAttachment } from '../../database/attachments/attachment-sto
 import type { Database } from '../../database/database.ts'
 import type { SentDocument } from '../../document/document-fields.ts'
 import { badRequest } from '../../document/request-error.ts'
+import { boundaryOf, type Part, possibleFilenames, readParts } from '../../multipart/multipart-reader.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
-import { documentIn } from '../bodies/json-body.ts'
+import { documentIn } from '../../scan/json-body.ts'
 import { bodyPieces, collect } from '../bodies/request-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { checkDigest } from './attachment-upload.ts'
-import { boundaryOf, type Part, possibleFilenames, readParts } from './multipart-reader.ts'
 
 export interface ReceivedDocument {
   readonly document: SentDocument

@@ -2,12 +2,12 @@
 import { badRequest, invalidJson, RequestError, tooLarge } from '../../document/request-error.ts'
 import { JsonTextError } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
+import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
-import { GrowingBuffer } from '../../wire/growing-buffer.ts'
+import { valueIn } from '../../scan/json-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { requestSettings } from '../server/request-settings.ts'
-import { valueIn } from './json-body.ts'
 import { unpackedBytes } from './unpacked-body.ts'
 
 /** The bytes of a JSON body. */

@@ -2,8 +2,8 @@
 import { once } from 'node:events'
 import { createGunzip, type Gunzip } from 'node:zlib'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
+import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import { BudgetExceededError, type MemoryLease } from '../../runtime/memory-budget.ts'
-import { GrowingBuffer } from '../../wire/growing-buffer.ts'
 import { BodyAbortedError } from '../../wire/incoming-body.ts'
 
 /** What the pieces of a gzip stream unpack to, up to a limit. Its memory is asked of the lease. */

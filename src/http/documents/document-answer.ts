@@ -10,7 +10,7 @@ import {
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
-import { type MultipartSource, newBoundary, relatedBody, relatedLength } from '../attachments/multipart-writer.ts'
+import { type MultipartSource, newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
 import { acceptsMultipart } from '../negotiation/acceptance.ts'
 import { type Answer, type Headers, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'

@@ -1,10 +1,10 @@
 /** What the main thread and the scan thread say to each other. Bytes are transferred, not copied. */
-import type { SentDocument } from '../../document/document-fields.ts'
-import type { DocumentId } from '../../document/document-id.ts'
-import { RequestError } from '../../document/request-error.ts'
-import { type BodyTerm, HashedBody } from '../../document/revisions/new-revision.ts'
-import type { RevisionId, RevisionPath } from '../../document/revisions/revision-id.ts'
-import { JsonTextError } from '../../encoding/json/json-text-error.ts'
+import type { SentDocument } from '../document/document-fields.ts'
+import type { DocumentId } from '../document/document-id.ts'
+import { RequestError } from '../document/request-error.ts'
+import { type BodyTerm, HashedBody } from '../document/revisions/new-revision.ts'
+import type { RevisionId, RevisionPath } from '../document/revisions/revision-id.ts'
+import { JsonTextError } from '../encoding/json/json-text-error.ts'
 import type { BulkSwitches } from './bulk-reading.ts'
 
 /** A scan is begun with its text, and gives an answer for each `next`. */

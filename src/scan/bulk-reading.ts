@@ -1,7 +1,7 @@
 /** The body of `_bulk_docs`, read where it stands: its documents are scanned once, one after the other, and counted. */
-import { readDocument, type SentDocument } from '../../document/document-fields.ts'
-import { badRequest, tooManyItems } from '../../document/request-error.ts'
-import { JsonReader } from '../../encoding/json/json-text.ts'
+import { readDocument, type SentDocument } from '../document/document-fields.ts'
+import { badRequest, tooManyItems } from '../document/request-error.ts'
+import { JsonReader } from '../encoding/json/json-text.ts'
 
 export interface BulkSwitches {
   readonly newEdits: boolean

@@ -2,9 +2,9 @@
  * Reads large JSON bodies in the scan thread: a document, the documents of a bulk request batch by batch, or where a body
  * of parameters can be cut into parts that are quickly parsed. Pure: text in, results out.
  */
-import { decodedAttachments, parseDocument, type SentDocument } from '../../document/document-fields.ts'
-import { tooLarge } from '../../document/request-error.ts'
-import { JsonReader } from '../../encoding/json/json-text.ts'
+import { decodedAttachments, parseDocument, type SentDocument } from '../document/document-fields.ts'
+import { tooLarge } from '../document/request-error.ts'
+import { JsonReader } from '../encoding/json/json-text.ts'
 import { BulkReading } from './bulk-reading.ts'
 import { BatchWriter, type Cut, ownBytes, type Scan, type ScanResult } from './scan-message.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { GrowingBuffer } from '../../src/wire/growing-buffer.ts'
+import { GrowingBuffer } from '../../src/runtime/growing-buffer.ts'
 
 const MEGABYTE = 1024 * 1024
 

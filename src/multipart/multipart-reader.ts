@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert'
 import { isUtf8 } from 'node:buffer'
-import { badRequest } from '../../document/request-error.ts'
+import { badRequest } from '../document/request-error.ts'
 
 export interface Part {
   /** By lower-case names; the values of a repeated one are joined by commas. */

@@ -1,6 +1,6 @@
 /** The thread that reads large bodies, so that the one that answers requests need not. It has no native parts. */
 import { parentPort } from 'node:worker_threads'
-import { freeMemory } from '../../wire/growing-buffer.ts'
+import { freeMemory } from '../runtime/growing-buffer.ts'
 import { type FromScanThread, type ScanResult, serializeError, type ToScanThread } from './scan-message.ts'
 import { scan } from './scan-work.ts'
 

@@ -1,7 +1,7 @@
 /** The multipart writer, byte for byte, and what the reader makes of what it wrote. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { dispositionFilename, readParts } from '../../../src/http/attachments/multipart-reader.ts'
+import { dispositionFilename, readParts } from '../../src/multipart/multipart-reader.ts'
 import {
   bulkGetBody,
   byteRangesBody,
@@ -13,7 +13,7 @@ import {
   type RevisionPart,
   relatedBody,
   relatedLength,
-} from '../../../src/http/attachments/multipart-writer.ts'
+} from '../../src/multipart/multipart-writer.ts'
 
 async function bytesOf(chunks: MultipartChunks): Promise<Buffer> {
   return Buffer.concat((await Array.fromAsync(chunks)).map((chunk) => Buffer.from(chunk)))

@@ -5,7 +5,7 @@
 import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { tooLarge } from '../../document/request-error.ts'
+import { tooLarge } from '../document/request-error.ts'
 import {
   type FromScanThread,
   ownBytes,

@@ -2,14 +2,14 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { RequestError } from '../../../src/document/request-error.ts'
+import { RequestError } from '../../src/document/request-error.ts'
 import {
   boundaryOf,
   dispositionFilename,
   headerParameter,
   type MultipartLimits,
   readParts,
-} from '../../../src/http/attachments/multipart-reader.ts'
+} from '../../src/multipart/multipart-reader.ts'
 
 interface ReadPart {
   headers: Record<string, string>
