@@ -1,5 +1,6 @@
 /** The flags of the `settle` command. */
 import { parseArgs } from 'node:util'
+import { DIALECTS, type Dialect } from './config/dialect.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 export const USAGE = `Usage: settle [options]
@@ -8,6 +9,7 @@ export const USAGE = `Usage: settle [options]
   --bind A      the address to listen on (127.0.0.1)
   --dir D       the folder of the data (./data)
   --in-memory   keep everything in memory, leave nothing behind
+  --dialect D   1.6 (the default), or 3 for clients that expect release 3
   --set S/K=V   the setting K of the section S, such as log/level=debug; may come several times
   --version     print the version
   --help        print this
@@ -18,6 +20,7 @@ const FLAGS = {
   bind: { type: 'string' },
   dir: { type: 'string' },
   'in-memory': { type: 'boolean' },
+  dialect: { type: 'string' },
   set: { type: 'string', multiple: true },
   version: { type: 'boolean' },
   help: { type: 'boolean' },
@@ -39,10 +42,17 @@ export function commandFlags(): CommandFlags {
       ...(flags.port !== undefined && { port: portNumber(flags.port) }),
       ...(flags.bind !== undefined && { bind: flags.bind }),
       ...(flags.dir !== undefined && { dir: flags.dir }),
+      ...(flags.dialect !== undefined && { dialect: dialectNamed(flags.dialect) }),
       inMemory: flags['in-memory'] ?? false,
       settings: settingsOf(flags.set ?? []),
     },
   }
+}
+
+function dialectNamed(text: string): Dialect {
+  const dialect = DIALECTS.find((each) => each === text)
+  if (!dialect) throw new Error(`--dialect is 1.6 or 3, not ${text}.`)
+  return dialect
 }
 
 function parsed() {

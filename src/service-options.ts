@@ -1,4 +1,5 @@
 /** What whoever starts a service may say, and how that counts: as settings that win over all others. */
+import type { Dialect } from './config/dialect.ts'
 import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
 import type { ListeningSockets } from './http/listeners/listening-sockets.ts'
 import type { Log } from './runtime/log/log.ts'
@@ -18,6 +19,8 @@ export interface ServiceOptions {
   port?: number
   /** The address to listen on; only this machine can reach the default, `127.0.0.1`. */
   bind?: string
+  /** How the server speaks where releases of the family contradict each other; `1.6` unless given. */
+  dialect?: Dialect
   /** Keep everything in memory and leave nothing behind. */
   inMemory?: boolean
   /** Settings that win over all others: `{ section: { key: 'value' } }`. */
@@ -32,7 +35,7 @@ export interface ServiceOptions {
   onFailure?: (error: unknown) => void
 }
 
-export function flagSettings({ dir, port, bind, settings = {} }: ServiceOptions): SettingMap {
+export function flagSettings({ dir, port, bind, dialect, settings = {} }: ServiceOptions): SettingMap {
   const given: [section: string, key: string, value: string | undefined][] = [
     ...Object.entries(settings).flatMap(([section, keys]) =>
       Object.entries(keys).map(([key, value]): [string, string, string] => [canonicalSection(section), key, value]),
@@ -40,6 +43,7 @@ export function flagSettings({ dir, port, bind, settings = {} }: ServiceOptions)
     ['service', 'database_dir', dir],
     ['httpd', 'port', port?.toString()],
     ['httpd', 'bind_address', bind],
+    ['httpd', 'dialect', dialect],
   ]
   let flags: SettingMap = new Map()
   for (const [section, key, value] of given) if (value !== undefined) flags = withSetting(flags, section, key, value)

@@ -6,7 +6,7 @@ export interface AdminPasswords {
   isHash(value: string): boolean
   /** Begins like a hash, whole or not. */
   looksLikeHash(value: string): boolean
-  hash(plain: string, how: { scheme: 'simple' | 'pbkdf2'; iterations: number }): Promise<string>
+  hash(plain: string, how: { scheme: 'simple' | 'pbkdf2'; digest?: 'sha256'; iterations: number }): Promise<string>
 }
 
 export const ADMINS = 'admins'

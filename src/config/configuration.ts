@@ -229,8 +229,11 @@ export class Configuration {
   }
 
   #hashed(plain: string, passwords: AdminPasswords): Promise<string> {
+    const iterations = this.integer('service_httpd_auth', 'iterations')
+    if (this.get('httpd', 'dialect') === '3')
+      return passwords.hash(plain, { scheme: 'pbkdf2', digest: 'sha256', iterations })
     const scheme = this.get('service_httpd_auth', 'admin_password_scheme') === 'pbkdf2' ? 'pbkdf2' : 'simple'
-    return passwords.hash(plain, { scheme, iterations: this.integer('service_httpd_auth', 'iterations') })
+    return passwords.hash(plain, { scheme, iterations })
   }
 
   async #hashedAdmins(settings: SettingMap, passwords: AdminPasswords): Promise<[name: string, hash: string][]> {

@@ -145,6 +145,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'service/max_dbs_open': positive,
   'service/max_document_size': positive,
   'service/os_process_timeout': positive,
+  'httpd/dialect': oneOf('1.6', '3'),
   'service_httpd_auth/admin_password_scheme': oneOf('simple', 'pbkdf2'),
   'service_httpd_auth/auth_cache_size': count,
   'service_httpd_auth/iterations': positive,

@@ -13,7 +13,8 @@ export type PasswordScheme = 'simple' | 'pbkdf2'
 
 export interface HashingOptions {
   readonly scheme: PasswordScheme
-  /** Of `pbkdf2`. */
+  /** Of `pbkdf2`; SHA-1 unless given. */
+  readonly digest?: 'sha256'
   readonly iterations: number
 }
 
@@ -34,6 +35,8 @@ export type PasswordMembers =
   | { readonly password_scheme: 'simple'; readonly password_sha: string; readonly salt: string }
   | {
       readonly password_scheme: 'pbkdf2'
+      /** SHA-1 where there is none. */
+      readonly pbkdf2_prf?: string
       readonly iterations: number
       readonly derived_key: string
       readonly salt: string
@@ -43,7 +46,8 @@ export type PasswordMembers =
 export async function hashAdminPassword(plain: string, options: HashingOptions): Promise<string> {
   const members = await hashUserPassword(plain, options)
   if (members.password_scheme === 'simple') return `-hashed-${members.password_sha},${members.salt}`
-  return `-pbkdf2-${members.derived_key},${members.salt},${members.iterations}`
+  const prf = members.pbkdf2_prf === undefined ? '' : `:${members.pbkdf2_prf}`
+  return `-pbkdf2${prf}-${members.derived_key},${members.salt},${members.iterations}`
 }
 
 /** Whether a text is a whole hash, and so no password to be hashed. */
@@ -71,12 +75,18 @@ const hashing = new Turns(Math.min(4, availableParallelism()))
 
 export async function hashUserPassword(
   plain: string,
-  { scheme, iterations }: HashingOptions,
+  { scheme, digest, iterations }: HashingOptions,
 ): Promise<PasswordMembers> {
   const salt = randomUuid()
   if (scheme === 'simple') return { password_scheme: scheme, password_sha: sha(plain, salt).toString('hex'), salt }
-  const key = await hashing.run(() => derivedKey(plain, { salt, iterations, digest: 'sha1' }))
-  return { password_scheme: scheme, iterations, derived_key: key.toString('hex'), salt }
+  const key = await hashing.run(() => derivedKey(plain, { salt, iterations, digest: digest ?? 'sha1' }))
+  return {
+    password_scheme: scheme,
+    ...(digest && { pbkdf2_prf: digest }),
+    iterations,
+    derived_key: key.toString('hex'),
+    salt,
+  }
 }
 
 /** What a user document says of its password; undefined where nobody can log in with it. */

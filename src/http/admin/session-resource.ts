@@ -55,7 +55,8 @@ export function sessionInformation(call: Call): Answer {
 export function logout(call: Call): Answer {
   const { auth, user, request } = authenticationOf(call)
   const next = pageParameter(call, 'next')
-  if (isNobody(auth, user) && !hasSessionCookie(call.header('cookie'))) throw unauthorized('Please login.')
+  const mustBeKnown = call.dialect === '1.6' && !hasSessionCookie(call.header('cookie'))
+  if (mustBeKnown && isNobody(auth, user)) throw unauthorized('Please login.')
   return redirected({ ok: true }, 200, next, auth.clearedCookie(request))
 }
 

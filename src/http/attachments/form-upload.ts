@@ -5,8 +5,8 @@ import type { StagedAttachment } from '../../database/attachments/attachment-sto
 import type { Database } from '../../database/database.ts'
 import type { EditedAttachment } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
-import { isLocalId, parseDocumentId } from '../../document/document-id.ts'
-import { badRequest, RequestError } from '../../document/request-error.ts'
+import { isDesignId, isLocalId, parseDocumentId } from '../../document/document-id.ts'
+import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import {
   boundaryOf,
@@ -28,6 +28,8 @@ import { writeWithAttachments } from './attachment-resource.ts'
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
   const path = documentIdOf(call)
   const database = await databaseOf(call, context)
+  // A name that no resource has is not one of a document that forms could be sent to.
+  if (path.startsWith('_') && !isDesignId(path) && !isLocalId(path)) throw notFound(`There is no resource ${path}.`)
   checkReferer(call)
   if (isLocalId(path)) refuseLocalAttachment()
   const id = parseDocumentId(path)

@@ -1,4 +1,6 @@
 /** `_update`: a function makes the new revision of a document out of the old one and the request. */
+
+import { dialectOf } from '../../config/dialect.ts'
 import { attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
 import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
@@ -69,7 +71,7 @@ async function write(database: Database, text: string, context: HttpContext): Pr
         attachmentPolicy(context.configuration),
       )
   try {
-    const [outcome] = await database.write([editOf(id, document, mode, edits)])
+    const [outcome] = await database.write([editOf(id, document, mode, edits, dialectOf(context.configuration))])
     if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
     return { id, revision: outcome.revision }
   } finally {

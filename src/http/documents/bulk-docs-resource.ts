@@ -34,11 +34,13 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
     for (const document of request.documents) {
       const { id, mode } = target(document, request, context)
       const kept = hasAttachments(id, document) ? await attachmentsOf(database, id, document, mode, context) : NO_EDITS
-      edits.push(editOf(id, document, mode, kept))
+      edits.push(editOf(id, document, mode, kept, call.dialect))
       if (kept !== NO_EDITS) releases.push(kept.release)
       if (slice.isOver) await slice.pause()
     }
-    return await writtenAnswer(database, edits)
+    // In dialect 3 replicators are told of failures only.
+    const isTerse = !request.newEdits && call.dialect === '3'
+    return await writtenAnswer(database, edits, { isTerse })
   } finally {
     for (const release of releases) release()
   }
@@ -70,9 +72,14 @@ function attachmentsOf(
   return attachmentEdits(database, id, document.attachments, parent, attachmentPolicy(configuration))
 }
 
-async function writtenAnswer(database: Database, edits: readonly DocumentEdit[]): Promise<Answer> {
+async function writtenAnswer(
+  database: Database,
+  edits: readonly DocumentEdit[],
+  { isTerse }: { readonly isTerse: boolean },
+): Promise<Answer> {
   try {
     const outcomes = await database.write(edits)
+    if (isTerse) return json(refusedEntries(edits, outcomes), { status: 201 })
     return jsonText(await joinedText(outcomes, (outcome, i) => entryText(edits[i]!, outcome)), { status: 201 })
   } catch (error) {
     if (!(error instanceof AllOrNothingError)) throw error
@@ -82,6 +89,12 @@ async function writtenAnswer(database: Database, edits: readonly DocumentEdit[])
       { status: error.status },
     )
   }
+}
+
+function refusedEntries(edits: readonly DocumentEdit[], outcomes: readonly EditOutcome[]): unknown[] {
+  return outcomes.flatMap((outcome, i) =>
+    outcome.outcome === 'refused' ? [refusedEntry(edits[i]!, outcome.error)] : [],
+  )
 }
 
 function entryText(edit: DocumentEdit, outcome: EditOutcome): string {

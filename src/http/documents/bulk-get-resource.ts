@@ -28,7 +28,7 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
   if (!Array.isArray(docs)) throw badRequest('`docs` parameter must be an array.')
   const reading: BulkReading = {
     database,
-    isMultipart: !call.acceptsJson,
+    isMultipart: wantsMultipart(call),
     revisions: call.querySwitch('revs'),
     latest: call.querySwitch('latest'),
     contents: call.querySwitch('attachments'),
@@ -40,6 +40,12 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
   return streamed(bulkGetBody(resultParts(reading, docs), boundary), {
     headers: { 'Content-Type': `multipart/${type}; boundary="${boundary}"` },
   })
+}
+
+/** Dialect 1.6 sends JSON to who names it, and dialect 3 to who does not name multipart. */
+function wantsMultipart(call: Call): boolean {
+  if (call.dialect === '1.6') return !call.acceptsJson
+  return acceptsMultipart(call, 'mixed') || acceptsMultipart(call, 'related')
 }
 
 interface BulkReading {

@@ -1,4 +1,5 @@
 /** Turns a document that was sent into what the writer is asked for. */
+import type { Dialect } from '../../config/dialect.ts'
 import type { AttachmentEdits, StubParent } from '../../database/attachments/attachment-edits.ts'
 import type { DocumentEdit } from '../../database/writing/edit.ts'
 import { replicatedPath, type SentDocument } from '../../document/document-fields.ts'
@@ -16,14 +17,23 @@ export function editOf(
   document: SentDocument,
   mode: EditMode,
   { attachments, refusal }: AttachmentEdits,
+  dialect: Dialect,
 ): DocumentEdit {
   const { body, term, deleted } = document
-  if (isLocalId(id)) return { kind: 'local', id, parent: mode.replicated ? 'any' : mode.parent, deleted, body }
+  if (isLocalId(id)) {
+    const parent = mode.replicated ? 'any' : localParent(mode.parent, dialect)
+    return { kind: 'local', id, parent, deleted, body }
+  }
   if (mode.replicated) {
     return { kind: 'replicated', id, path: replicatedPath(document), deleted, body, attachments, refusal }
   }
   const kind = mode.branching ? 'branching' : 'interactive'
   return { kind, id, parent: mode.parent, deleted, body, term, attachments, refusal }
+}
+
+/** The revision that a local document must have to be written; dialect 3 does not ask for one. */
+export function localParent(parent: RevisionId | undefined, dialect: Dialect): RevisionId | 'any' | undefined {
+  return dialect === '3' ? 'any' : parent
 }
 
 /** The revision whose attachments the stubs of a document stand for. */

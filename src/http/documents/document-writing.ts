@@ -17,7 +17,7 @@ import { databaseOf } from '../databases/database-resource.ts'
 import type { Answer } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { editOf, stubParentOf } from './document-edit.ts'
+import { editOf, localParent, stubParentOf } from './document-edit.ts'
 import { documentIdOf } from './document-path.ts'
 import { checkDocumentSize } from './document-size.ts'
 import { namedParent } from './revision-parameter.ts'
@@ -73,7 +73,7 @@ async function write(
           attachmentPolicy(context.configuration),
           followed,
         )
-  return writeAndRelease(call, database, editOf(id, document, mode, edits), edits)
+  return writeAndRelease(call, database, editOf(id, document, mode, edits, call.dialect), edits)
 }
 
 async function writeAndRelease(
@@ -95,7 +95,7 @@ export async function deleteDocument(call: Call, context: HttpContext): Promise<
   await assertDeletable(database, id)
   const parent = namedParent(call, undefined)
   const edit: DocumentEdit = isLocalId(id)
-    ? { kind: 'local', id, parent, deleted: true, body: EMPTY_BODY }
+    ? { kind: 'local', id, parent: localParent(parent, call.dialect), deleted: true, body: EMPTY_BODY }
     : { kind: 'interactive', id, parent, deleted: true, body: EMPTY_BODY, term: EMPTY_BODY_TERM }
   return writeAnswer(call, database, edit)
 }
@@ -126,7 +126,8 @@ export async function copyDocument(call: Call, context: HttpContext): Promise<An
   view.release()
   const { body, term } = scanDocument(source.parts.body)
   if (isLocalId(target)) {
-    return await writeAnswer(call, database, { kind: 'local', id: target, parent, deleted: false, body })
+    const edit = { kind: 'local', id: target, parent: localParent(parent, call.dialect), deleted: false, body } as const
+    return await writeAnswer(call, database, edit)
   }
   const edits = await keptAttachments(database, target, source.attachments)
   const { attachments } = edits

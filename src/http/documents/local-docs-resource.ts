@@ -3,13 +3,12 @@ import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import { listLocalKeys, listLocalRange } from '../../database/listing/local-documents.ts'
 import { notFound } from '../../document/request-error.ts'
-import { planQuery, type QueryPlan } from '../../views/query/query-plan.ts'
+import type { QueryPlan } from '../../views/query/query-plan.ts'
 import { type BegunQuery, RowQuery } from '../../views/query/row-query.ts'
 import { readJson } from '../bodies/request-body.ts'
 import { databaseOf } from '../databases/database-resource.ts'
-import { allDocsParameters, planAllDocuments } from '../rows/all-docs-request.ts'
+import { planAllDocuments, planQueryOf } from '../rows/all-docs-request.ts'
 import { listedQueries, queriesAnswer } from '../rows/row-answer.ts'
-import { bodyParameters } from '../rows/row-request.ts'
 import { type Answer, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
@@ -26,10 +25,7 @@ export async function postLocalDocuments(call: Call, context: HttpContext): Prom
 export async function postLocalDocumentsQueries(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
   if (call.segment(2) !== 'queries') throw notFound('missing')
-  const common = allDocsParameters(call)
-  const plans = listedQueries(await readJson(call, context)).map((query) =>
-    planQuery([...common, ...bodyParameters(query)], {}, { hasReduce: false }),
-  )
+  const plans = listedQueries(await readJson(call, context)).map((query) => planQueryOf(call, query))
   return queriesAnswer(plans.map((plan) => () => openLocalDocuments(database, plan)))
 }
 

@@ -13,16 +13,25 @@ import { type BegunQuery, RowQuery } from '../../views/query/row-query.ts'
 import type { RowQueryHead } from '../../views/query/row-query-head.ts'
 import { type GivenParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
 import type { Call } from '../server/call.ts'
-import { bodyParameters } from './row-request.ts'
+import { bodyParameters, checkedRange } from './row-request.ts'
 
 /** What the query string and the body say, the body's `keys` included. Throws what is wrong with them. */
 export function planAllDocuments(call: Call, body?: unknown): QueryPlan {
   const ofBody = body === undefined ? [] : bodyParameters(body)
-  return planQuery([...ofBody, ...allDocsParameters(call)], {}, { hasReduce: false })
+  return planOf(call, [...ofBody, ...allDocsParameters(call)])
 }
 
-/** Those of the query string. Ids are JSON, or the plain texts that they are. */
-export function allDocsParameters(call: Call): GivenParameter[] {
+/** One of several queries; what the query string says counts for all of them. */
+export function planQueryOf(call: Call, query: unknown): QueryPlan {
+  return planOf(call, [...allDocsParameters(call), ...bodyParameters(query)])
+}
+
+function planOf(call: Call, parameters: readonly GivenParameter[]): QueryPlan {
+  return checkedRange(call, planQuery(parameters, {}, { hasReduce: false }), 'raw')
+}
+
+/** The parameters of the query string. Ids are JSON, or the plain texts that they are. */
+function allDocsParameters(call: Call): GivenParameter[] {
   if (!call.hasQuery) return []
   return call.parameterList.map(([name, text]) =>
     ID_PARAMETERS.has(name) ? jsonParameter(name, jsonOrPlain(text)) : textParameter(name, text),

@@ -1,15 +1,13 @@
 /** `_design_docs`: the list of all documents, as if there were none but design documents. */
 import { DESIGN_IDS } from '../../document/document-id.ts'
 import { notFound } from '../../document/request-error.ts'
-import { planQuery } from '../../views/query/query-plan.ts'
 import { readJson } from '../bodies/request-body.ts'
 import { databaseOf } from '../databases/database-resource.ts'
 import type { Answer } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { allDocsParameters, openAllDocuments, planAllDocuments } from './all-docs-request.ts'
+import { openAllDocuments, planAllDocuments, planQueryOf } from './all-docs-request.ts'
 import { listedQueries, queriesAnswer, rowAnswer } from './row-answer.ts'
-import { bodyParameters } from './row-request.ts'
 
 export async function getDesignDocuments(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
@@ -26,9 +24,6 @@ export async function postDesignDocuments(call: Call, context: HttpContext): Pro
 export async function postDesignDocumentsQueries(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call, context)
   if (call.segment(2) !== 'queries') throw notFound('missing')
-  const common = allDocsParameters(call)
-  const plans = listedQueries(await readJson(call, context)).map((query) =>
-    planQuery([...common, ...bodyParameters(query)], {}, { hasReduce: false }),
-  )
+  const plans = listedQueries(await readJson(call, context)).map((query) => planQueryOf(call, query))
   return queriesAnswer(plans.map((plan) => () => openAllDocuments(database, plan, DESIGN_IDS)))
 }

@@ -4,9 +4,12 @@
  */
 import type { Database } from '../../database/database.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
-import { badRequest } from '../../document/request-error.ts'
+import { badRequest, queryParseError } from '../../document/request-error.ts'
+import type { Collation } from '../../encoding/collation/collation-key.ts'
 import { isJsonValue, isObject } from '../../encoding/json/json-value.ts'
 import { type ViewDesign, viewDesign } from '../../views/design/view-design.ts'
+import { runsBackwards } from '../../views/query/key-bounds.ts'
+import type { QueryPlan } from '../../views/query/query-plan.ts'
 import type { RowQuery } from '../../views/query/row-query.ts'
 import { type GivenParameter, isParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
 import { openView, planView } from '../../views/query/view-query.ts'
@@ -28,8 +31,22 @@ export function openRows(call: Call, context: HttpContext, requested: RequestedR
   const design = viewsOf(requested.design)
   const ofQuery = queryParameters(call)
   const given = body === undefined ? ofQuery : [...bodyParameters(body), ...ofQuery]
-  const plan = planView(design, name, given)
+  const plan = checkedRange(call, planView(design, name, given), collationOf(design, name))
   return openView(context.views, { database, design, name, plan, client: new CallClient(call) })
+}
+
+/** In dialect 3 a range whose end lies before its start is an error; in dialect 1.6 it has no rows. */
+export function checkedRange(call: Call, plan: QueryPlan, collation: Collation): QueryPlan {
+  if (call.dialect === '3' && !plan.keys && runsBackwards(plan, collation)) {
+    const remedy = `reverse your start_key and end_key or set descending=${!plan.descending}`
+    throw queryParseError(`No rows can match your key range, ${remedy}`)
+  }
+  return plan
+}
+
+export function collationOf(design: ViewDesign, name: string): Collation {
+  const view = design.views.get(name)
+  return (view && design.maps[view.number]?.collation) ?? 'unicode'
 }
 
 /** What a design document says about views, found out once for as long as the document is kept. */

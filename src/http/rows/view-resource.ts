@@ -11,7 +11,7 @@ import type { Call } from '../server/call.ts'
 import { CallClient } from '../server/client-signal.ts'
 import type { HttpContext } from '../server/context.ts'
 import { listedQueries, queriesAnswer, rowAnswer } from './row-answer.ts'
-import { bodyParameters, openRows, queryParameters, viewsOf } from './row-request.ts'
+import { bodyParameters, checkedRange, collationOf, openRows, queryParameters, viewsOf } from './row-request.ts'
 
 export async function getView(call: Call, context: HttpContext): Promise<Answer> {
   const { database, design } = await designOf(call, context)
@@ -34,7 +34,8 @@ export async function postTemporaryView(call: Call, context: HttpContext): Promi
   const design = viewDesign('_temp_view', { language, options, views: { [TEMPORARY]: { map, reduce } } })
   // Here `reduce` is a function, and no parameter.
   const given = bodyParameters(body).filter(({ name }) => name !== 'reduce')
-  const plan = planView(design, TEMPORARY, [...given, ...queryParameters(call)])
+  const parameters = [...given, ...queryParameters(call)]
+  const plan = checkedRange(call, planView(design, TEMPORARY, parameters), collationOf(design, TEMPORARY))
   const planned = { database, design, name: TEMPORARY, plan, client: new CallClient(call) }
   return rowAnswer(call, await openView(context.views, planned))
 }
@@ -50,7 +51,10 @@ async function postQueries(
   const design = viewsOf(document)
   const name = viewName(call)
   const common = queryParameters(call)
-  const plans = listedQueries(body).map((query) => planView(design, name, [...common, ...bodyParameters(query)]))
+  const collation = collationOf(design, name)
+  const plans = listedQueries(body).map((query) =>
+    checkedRange(call, planView(design, name, [...common, ...bodyParameters(query)]), collation),
+  )
   const client = new CallClient(call)
   return queriesAnswer(plans.map((plan) => () => openView(context.views, { database, design, name, plan, client })))
 }

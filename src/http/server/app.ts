@@ -85,11 +85,11 @@ function callFor(request: Request, reply: Reply, requestedUrl: string, configura
   for (const name of INTERNAL_HEADERS) {
     if (request.headers[name] !== undefined) delete request.headers[name]
   }
-  const { forwarded, globalHandlers, virtualHosts: rules } = requestSettings(configuration)
-  if (rules.size === 0) return new Call(request, reply, { url: requestedUrl, forwarded })
+  const { forwarded, dialect, globalHandlers, virtualHosts: rules } = requestSettings(configuration)
+  if (rules.size === 0) return new Call(request, reply, { url: requestedUrl, forwarded, dialect })
   const url = virtualTarget(rules, globalHandlers, hostOf(request, forwarded), requestedUrl)
   if (url !== undefined) request.headers['x-service-vhost-path'] = requestedUrl
-  return new Call(request, reply, { url: url ?? requestedUrl, requestedUrl, forwarded })
+  return new Call(request, reply, { url: url ?? requestedUrl, requestedUrl, forwarded, dialect })
 }
 
 async function answer(call: Call, context: AppContext): Promise<Answer> {

@@ -4,6 +4,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { isIP } from 'node:net'
+import type { Dialect } from '../../config/dialect.ts'
 import { queryParseError } from '../../document/request-error.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import type { Reply } from '../../wire/reply.ts'
@@ -29,6 +30,8 @@ export class Call {
   readonly path: string
   /** The target as it was sent. */
   readonly requestedUrl: string
+  /** How the server speaks where releases of the family contradict each other. */
+  readonly dialect: Dialect
   /** Who sent it, once that is known: see `authenticationOf`. */
   authenticated: AuthenticatedCall | undefined
   /** The largest body that its sender may send where it goes. */
@@ -40,11 +43,12 @@ export class Call {
   #segments: readonly string[] | undefined
   #query: URLSearchParams | undefined
 
-  constructor(request: Request, reply: Reply, { url, requestedUrl = url, forwarded }: CallTarget) {
+  constructor(request: Request, reply: Reply, { url, requestedUrl = url, forwarded, dialect }: CallTarget) {
     this.request = request
     this.reply = reply
     this.url = url
     this.requestedUrl = requestedUrl
+    this.dialect = dialect
     this.#forwarded = forwarded
     this.method = methodOf(request)
     // A target may name the server too, as for a proxy.
@@ -62,8 +66,8 @@ export class Call {
 
   /** The same request, for another place on this server. */
   rewritten(url: string): Call {
-    const { request, reply, requestedUrl } = this
-    const call = new Call(request, reply, { url, requestedUrl, forwarded: this.#forwarded })
+    const { request, reply, requestedUrl, dialect } = this
+    const call = new Call(request, reply, { url, requestedUrl, forwarded: this.#forwarded, dialect })
     call.memory = this.memory
     return call
   }
@@ -127,7 +131,12 @@ export class Call {
     return lower === 'true'
   }
 
-  /** Whether the client names JSON among what it accepts; otherwise it gets the same as plain text. */
+  /** Whether JSON is sent as what it is; otherwise it is sent as plain text. In dialect 1.6 the client must name it. */
+  get sendsJsonType(): boolean {
+    return this.acceptsJson || this.dialect === '3'
+  }
+
+  /** Whether the client names JSON among what it accepts. */
   get acceptsJson(): boolean {
     const accept = this.request.headers.accept
     return accept === 'application/json' || (accept !== undefined && namesJson(accept))
@@ -176,6 +185,7 @@ export interface CallTarget {
   readonly url: string
   readonly requestedUrl?: string
   readonly forwarded: ForwardedNames
+  readonly dialect: Dialect
 }
 
 /** The host that a request is for: known before the request is a call, since virtual hosts decide by it. */

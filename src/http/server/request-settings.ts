@@ -1,9 +1,11 @@
 /** What every request asks of the configuration, read once for each state of it. */
 import type { Configuration } from '../../config/configuration.ts'
+import { type Dialect, dialectOf } from '../../config/dialect.ts'
 import { availableMemory, type BudgetLimits } from '../../runtime/memory-budget.ts'
 import type { ForwardedNames } from './call.ts'
 
 export interface RequestSettings {
+  readonly dialect: Dialect
   readonly forwarded: ForwardedNames
   readonly longestUrl: number
   /** Of a body that is read whole, and of one document in it. */
@@ -41,6 +43,7 @@ function readSettings(configuration: Configuration): RequestSettings {
   const section = configuration.section('httpd')
   const name = (key: string, usual: string) => section.get(key)?.toLowerCase() ?? usual
   return {
+    dialect: dialectOf(configuration),
     forwarded: {
       host: name('x_forwarded_host', 'x-forwarded-host'),
       ssl: name('x_forwarded_ssl', 'x-forwarded-ssl'),

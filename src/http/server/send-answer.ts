@@ -35,8 +35,8 @@ function headOf(call: Call, { headers, status }: Answer): string {
 function beginOfHead(call: Call, headers: Headers, status: number): string {
   const isCached = headers['Cache-Control'] !== undefined
   const hasType = headers['Content-Type'] !== undefined || status === 304 || status === 204
-  if (!isCached && !hasType && call.acceptsJson) return JSON_HEAD
-  const type = hasType ? '' : call.acceptsJson ? JSON_LINE : TEXT_LINE
+  if (!isCached && !hasType && call.sendsJsonType) return JSON_HEAD
+  const type = hasType ? '' : call.sendsJsonType ? JSON_LINE : TEXT_LINE
   return `${SERVER_LINE}${isCached ? '' : CACHE_LINE}${type}`
 }
 

@@ -43,6 +43,13 @@ export function boundsOfKey(key: JsonValue, ends: KeyEnds, collation: Collation)
   return boundsOf({ ...ends, startKey: key, endKey: key }, collation)
 }
 
+/** Whether both ends are given and the end lies before the start, in the direction of reading. */
+export function runsBackwards({ startKey, endKey, descending }: KeyEnds, collation: Collation): boolean {
+  if (startKey === undefined || endKey === undefined) return false
+  const order = Buffer.compare(sortKeyOf(startKey, collation), sortKeyOf(endKey, collation))
+  return descending ? order < 0 : order > 0
+}
+
 /** Whether no row can lie between the bounds, as where they run against the direction. */
 export function isEmpty({ from, to }: KeyBounds): boolean {
   return from !== undefined && to !== undefined && Buffer.compare(from, to) >= 0

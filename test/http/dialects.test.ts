@@ -1,0 +1,147 @@
+import { describe, expect, it } from 'vitest'
+import type { Dialect } from '../../src/config/dialect.ts'
+import { startService } from '../support/service.ts'
+
+const DIALECTS: readonly Dialect[] = ['1.6', '3']
+
+interface Server {
+  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
+}
+
+async function start(dialect: Dialect, settings: Record<string, Record<string, string>> = {}): Promise<Server> {
+  const { url } = await startService({ dialect, settings })
+  return {
+    send: (method, path, body, headers = {}) =>
+      fetch(`${url}${path}`, {
+        method,
+        headers: { 'Content-Type': 'application/json', ...headers },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      }),
+  }
+}
+
+/** What both dialects answer, the first first. */
+async function both<T>(ask: (server: Server) => Promise<T>): Promise<T[]> {
+  const answers: T[] = []
+  for (const dialect of DIALECTS) {
+    const server = await start(dialect)
+    await server.send('PUT', 'db')
+    answers.push(await ask(server))
+  }
+  return answers
+}
+
+const replicated = (id: string) => ({ _id: id, _rev: '1-abc', _revisions: { start: 1, ids: ['abc'] } })
+
+describe('dialects 1.6 and 3', () => {
+  it('differ in the type of JSON that nobody asked for by name', async () => {
+    const types = await both(async ({ send }) =>
+      (await send('GET', 'db', undefined, { Accept: '*/*' })).headers.get('content-type'),
+    )
+    expect(types).toEqual(['text/plain;charset=utf-8', 'application/json'])
+  })
+
+  it('differ in what a replicator is told of its documents', async () => {
+    const replies = await both(async ({ send }) => {
+      return (await send('POST', 'db/_bulk_docs', { new_edits: false, docs: [replicated('a')] })).json()
+    })
+    expect(replies).toEqual([[{ ok: true, id: 'a', rev: '1-abc' }], []])
+  })
+
+  it('tell of documents that a replicator may not write', async () => {
+    const replies = await both(async ({ send }) => {
+      await send('PUT', 'db/_design/v', { validate_doc_update: 'function () { throw { forbidden: "no" } }' })
+      return (await send('POST', 'db/_bulk_docs', { new_edits: false, docs: [replicated('a')] })).json()
+    })
+    for (const reply of replies) expect(reply).toMatchObject([{ id: 'a', error: 'forbidden', reason: 'no' }])
+  })
+
+  it('differ in the form of _bulk_get', async () => {
+    const ask = (accept: string) =>
+      both(async ({ send }) => {
+        const reply = await send('POST', 'db/_bulk_get', { docs: [{ id: 'a' }] }, { Accept: accept })
+        await reply.arrayBuffer()
+        return reply.headers.get('content-type')?.split(';')[0]
+      })
+    expect(await ask('*/*')).toEqual(['multipart/mixed', 'application/json'])
+    expect(await ask('application/json')).toEqual(['application/json', 'application/json'])
+    expect(await ask('multipart/related')).toEqual(['multipart/related', 'multipart/related'])
+  })
+
+  it('differ in what a logout of nobody gives', async () => {
+    const statuses: number[] = []
+    for (const dialect of DIALECTS) {
+      const { send } = await start(dialect, { admins: { root: 'top' } })
+      statuses.push((await send('DELETE', '_session')).status)
+    }
+    expect(statuses).toEqual([401, 200])
+  })
+
+  it('differ in how the passwords of administrators are hashed, and verify both', async () => {
+    for (const [dialect, pattern] of [
+      ['1.6', /^-hashed-[0-9a-f]{40},/],
+      ['3', /^-pbkdf2:sha256-[0-9a-f]{64},[0-9a-f]+,\d+$/],
+    ] as const) {
+      const { send } = await start(dialect)
+      await send('PUT', '_config/admins/root', 'top')
+      const headers = { Authorization: `Basic ${btoa('root:top')}` }
+      expect(await (await send('GET', '_config/admins/root', undefined, headers)).json()).toMatch(pattern)
+    }
+  })
+
+  it('differ in ranges whose end lies before their start', async () => {
+    const replies = await both(async ({ send }) => {
+      await send('PUT', 'db/_design/v', { views: { all: { map: 'doc => emit(doc._id)' } } })
+      const paths = ['db/_all_docs', 'db/_design/v/_view/all']
+      const ranges = ['startkey="b"&endkey="a"', 'startkey="a"&endkey="b"&descending=true']
+      const bad = paths.flatMap((path) => ranges.map((range) => `${path}?${range}`))
+      const good = paths.map((path) => `${path}?startkey="a"&endkey="a"`)
+      return Promise.all([...bad, ...good].map(async (path) => (await send('GET', path)).status))
+    })
+    expect(replies).toEqual([
+      [200, 200, 200, 200, 200, 200],
+      [400, 400, 400, 400, 200, 200],
+    ])
+    const { send } = await start('3')
+    await send('PUT', 'db')
+    expect(await (await send('GET', 'db/_all_docs?startkey="b"&endkey="a"')).json()).toEqual({
+      error: 'query_parse_error',
+      reason: 'No rows can match your key range, reverse your start_key and end_key or set descending=true',
+    })
+    expect((await send('POST', 'db/_all_docs/queries', { queries: [{ startkey: 'b', endkey: 'a' }] })).status).toBe(400)
+  })
+
+  it('differ in whether local documents need their revision', async () => {
+    const statuses = await both(async ({ send }) => {
+      const first = (await send('PUT', 'db/_local/a', { n: 1 })).status
+      const second = (await send('PUT', 'db/_local/a', { n: 2 })).status
+      const bulk = (await (await send('POST', 'db/_bulk_docs', { docs: [{ _id: '_local/a', n: 3 }] })).json()) as {
+        ok?: boolean
+      }[]
+      return [first, second, bulk[0]?.ok, (await send('DELETE', 'db/_local/a')).status]
+    })
+    expect(statuses).toEqual([
+      [201, 409, undefined, 409],
+      [201, 201, true, 200],
+    ])
+  })
+
+  it('say that there is no such resource where a POST goes to a name of the server', async () => {
+    const replies = await both(async ({ send }) => {
+      const reply = await send('POST', 'db/_nosuch', {})
+      return [reply.status, await reply.json()]
+    })
+    for (const reply of replies) {
+      expect(reply).toEqual([404, { error: 'not_found', reason: 'There is no resource _nosuch.' }])
+    }
+  })
+
+  it('can be changed at run time, and only to one that there is', async () => {
+    const { send } = await start('1.6')
+    const type = async () => (await send('GET', '', undefined, { Accept: '*/*' })).headers.get('content-type')
+    expect(await type()).toBe('text/plain;charset=utf-8')
+    await send('PUT', '_config/httpd/dialect', '3')
+    expect(await type()).toBe('application/json')
+    expect((await send('PUT', '_config/httpd/dialect', '2')).status).toBe(400)
+  })
+})
