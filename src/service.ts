@@ -223,6 +223,7 @@ class RunningService implements Service {
     await auth.start()
     const uuids = new Uuids(systemClock, uuidSettings(configuration))
     const replications = new Replications({ auth, databases, functions, configuration, tasks, clock: systemClock, log })
+    await replications.start()
     const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
     const handler = createApp({
       configuration,

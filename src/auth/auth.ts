@@ -36,6 +36,8 @@ export interface AuthSurroundings {
 
 export class Auth {
   readonly settings: AuthSettings
+  /** The database of replication documents. */
+  readonly replicator: SystemDatabase
   readonly #databases: Databases
   readonly #clock: Clock
   readonly #systemDatabases: readonly SystemDatabase[]
@@ -55,7 +57,8 @@ export class Auth {
     this.settings = settings
     this.#databases = databases
     this.#clock = clock
-    this.#systemDatabases = [users, replicatorDatabase(databases, settings, log)]
+    this.replicator = replicatorDatabase(databases, settings, log)
+    this.#systemDatabases = [users, this.replicator]
     this.#logins = logins
     this.#directory = directory
     this.#tools = {

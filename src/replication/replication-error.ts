@@ -27,3 +27,9 @@ export function cancelled(): RequestError {
 export function noSuchReplication(id: string): RequestError {
   return new RequestError(404, 'not found', `There is no replication ${id}.`)
 }
+
+/** Any failure as one line for people: `db_not_found: could not open x`. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof RequestError) return error.error === 'error' ? error.reason : `${error.error}: ${error.reason}`
+  return error instanceof Error ? error.message : String(error)
+}

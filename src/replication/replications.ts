@@ -1,137 +1,141 @@
 /**
- * The replications that run, by their ids: equal requests share one. Behind `POST /_replicate`, and for whoever else
- * starts replications.
+ * The replications of a server: those that requests ask for, and those of the documents of the replicator database. Equal
+ * ones share a job, and the scheduler runs all of them.
  */
 import { isServerAdmin, type UserContext } from '../database/user-context.ts'
 import { RequestError } from '../document/request-error.ts'
-import type { TaskFields } from '../runtime/tasks.ts'
+import { type PreparedReplication, UnusableDocumentError } from './documents/document-job.ts'
+import type { DocumentJobs } from './documents/document-jobs.ts'
+import { type Members, userOf } from './documents/replication-document.ts'
+import { Replicator } from './documents/replicator.ts'
 import { openSource } from './peers/open-peers.ts'
 import { Replication, type ReplicationResult } from './replication.ts'
-import { cancelled, noSuchReplication, replicationFailure } from './replication-error.ts'
+import { cancelled, noSuchReplication, reasonOf, replicationFailure } from './replication-error.ts'
 import { type ReplicationId, replicationId } from './replication-id.ts'
-import type { ReplicationRequest } from './replication-request.ts'
+import { parseReplicationRequest, type ReplicationRequest } from './replication-request.ts'
 import type { ReplicationServices } from './replication-services.ts'
+import { defaultOptions } from './replication-settings.ts'
+import { Job, type JobSubject } from './scheduler/job.ts'
+import { Scheduler } from './scheduler/scheduler.ts'
+import { schedulerSettings } from './scheduler/scheduler-settings.ts'
 
-export interface RunningReplication {
-  readonly replication: Replication
-  /** Who started it. */
-  readonly user: UserContext
-  /** Resolves when both peers are open and the feed begins; never where that does not come to pass. */
-  readonly started: Promise<void>
+/** A replication as whoever asked for it waits for it. */
+export interface RequestedReplication {
+  /** Resolves when both peers are open and the feed begins, or when the job has to wait for a slot. */
+  readonly accepted: Promise<void>
   /** Rejects with a `RequestError` when it fails or is cancelled. */
   readonly result: Promise<ReplicationResult>
-  /** Resolves when it is over, whatever became of it. */
-  cancel(): Promise<void>
-}
-
-export interface StartOptions {
-  /** The document of the replicator database that asks for it. */
-  readonly documentId?: string | undefined
 }
 
 export class Replications {
+  readonly scheduler: Scheduler
   readonly #services: ReplicationServices
-  readonly #running = new Map<string, RunningReplication>()
+  readonly #replicator: Replicator
+  readonly #forgetSettings: () => void
   #isClosed = false
 
   constructor(services: ReplicationServices) {
+    const { configuration, auth, tasks, clock, log } = services
+    const settings = () => schedulerSettings(configuration)
     this.#services = services
+    this.scheduler = new Scheduler({ settings, tasks, clock, log, reasonOf })
+    this.#replicator = new Replicator({
+      scheduler: this.scheduler,
+      system: auth.replicator,
+      configuration,
+      settings,
+      clock,
+      log,
+      reasonOf,
+      prepare: (members, signal) => this.#prepare(members, signal),
+    })
+    this.#forgetSettings = configuration.onChange(({ section }) => {
+      if (section === 'replicator') this.scheduler.settingsChanged()
+    })
+  }
+
+  /** Begins with the documents of the replicator database; does not wait for any of them. */
+  start(): Promise<void> {
+    return this.#replicator.start()
+  }
+
+  /** The jobs of documents; undefined where there is no replicator database. */
+  get documents(): DocumentJobs | undefined {
+    return this.#replicator.jobs
   }
 
   /** The id of a replication. Reads the filter function from the source, where there is one. */
-  async identify(request: ReplicationRequest): Promise<ReplicationId> {
+  async identify(request: ReplicationRequest, signal?: AbortSignal): Promise<ReplicationId> {
     const uuid = this.#services.configuration.text('service', 'uuid')
-    return replicationId(request, uuid, await this.#filterSource(request))
+    return replicationId(request, uuid, await this.#filterSource(request, signal))
   }
 
-  find(fullId: string): RunningReplication | undefined {
-    return this.#running.get(fullId)
-  }
-
-  /** The running replications, oldest first. */
-  list(): readonly RunningReplication[] {
-    return [...this.#running.values()]
-  }
-
-  /** Starts a replication, or joins the equal one that runs. */
-  start(id: ReplicationId, request: ReplicationRequest, options: StartOptions = {}): RunningReplication {
-    const known = this.#running.get(id.full)
-    if (known) return known
-    if (this.#isClosed) throw cancelled()
-    const replication = new Replication(id, request, this.#services)
-    const ending = new AbortController()
-    const { promise: started, resolve: onStarted } = Promise.withResolvers<void>()
-    const result = this.#run(replication, ending.signal, options, onStarted)
-    const over = result.then(
-      () => {},
-      () => {},
-    )
-    const running: RunningReplication = {
-      replication,
-      user: request.user,
-      started,
-      result,
-      cancel: async () => {
-        ending.abort(cancelled())
-        await over
-      },
-    }
-    this.#running.set(id.full, running)
-    return running
+  /** Starts a replication, or joins the equal one that is there. */
+  async run(id: ReplicationId, request: ReplicationRequest): Promise<RequestedReplication> {
+    return outcomeOf(await this.#join(id, request))
   }
 
   /** Throws where there is no such replication, or where it is not the user's. */
   async cancel(fullId: string, user: UserContext): Promise<void> {
-    const running = this.#running.get(fullId)
-    if (!running) throw noSuchReplication(fullId)
-    if (!isServerAdmin(user) && running.user.name !== user.name) {
+    const job = this.scheduler.job(fullId)
+    if (!job) throw noSuchReplication(fullId)
+    if (!isServerAdmin(user) && job.subject.user !== user.name) {
       throw new RequestError(401, 'unauthorized', "Can't cancel a replication triggered by another user")
     }
-    await running.cancel()
+    await this.scheduler.remove(job)
   }
 
-  /** Ends all of them, each after a last checkpoint. */
+  /** Ends all of them, each after a last checkpoint. Documents stay as they are: the next start goes on with them. */
   async close(): Promise<void> {
     this.#isClosed = true
-    await Promise.all(this.list().map((running) => running.cancel()))
+    this.#forgetSettings()
+    await this.#replicator.close()
+    await this.scheduler.close()
   }
 
-  async #run(
-    replication: Replication,
-    signal: AbortSignal,
-    options: StartOptions,
-    onStarted: () => void,
-  ): Promise<ReplicationResult> {
-    const { log } = this.#services
-    const { id } = replication
-    const shown = { id: id.full, ...addressesOf(replication.request) }
-    // Its caller knows of it before it begins.
-    await Promise.resolve()
-    using task = new ReplicationTask(replication, this.#services, options)
-    replication.onStarted = () => {
-      task.update()
-      onStarted()
-    }
-    log.info('A replication begins.', shown)
-    try {
-      const result = await replication.run(signal)
-      log.info('A replication is finished.', shown)
-      return result
-    } catch (error) {
-      const told = error instanceof RequestError ? error : replicationFailure(messageOf(error))
-      if (!signal.aborted) log.error('A replication failed.', { ...shown, error: told.error, reason: told.reason })
-      throw told
-    } finally {
-      if (this.#running.get(id.full)?.replication === replication) this.#running.delete(id.full)
+  async #join(id: ReplicationId, request: ReplicationRequest): Promise<Job> {
+    for (;;) {
+      if (this.#isClosed) throw cancelled()
+      const known = this.scheduler.job(id.full)
+      if (!known) return this.#add(id, request)
+      const { run } = known
+      if (run?.stopCause !== 'removed') return known
+      // One that is being cancelled is over soon.
+      await run.done
     }
   }
 
-  async #filterSource(request: ReplicationRequest): Promise<string | undefined> {
+  /** Whoever asks hears of a failure, and may ask again. */
+  #add(id: ReplicationId, request: ReplicationRequest): Job {
+    const job = new Job({
+      subject: { ...subjectOf(id, request), document: undefined },
+      attempt: () => new Replication(id, request, this.#services),
+      isRetried: false,
+      historyLimit: () => schedulerSettings(this.#services.configuration).maxHistory,
+    })
+    this.scheduler.add(job)
+    return job
+  }
+
+  async #prepare(members: Members, signal: AbortSignal): Promise<PreparedReplication> {
+    const { auth, configuration } = this.#services
+    const user = userOf(members, { isOpen: auth.settings.isOpen })
+    const request = parsed(() => parseReplicationRequest(members, user, defaultOptions(configuration)))
+    const id = await this.identify(request, signal)
+    return {
+      subject: subjectOf(id, request),
+      baseId: id.base,
+      attempt: () => new Replication(id, request, this.#services),
+    }
+  }
+
+  async #filterSource(request: ReplicationRequest, signal?: AbortSignal): Promise<string | undefined> {
     const { filter, source } = request
     if (filter?.kind !== 'function') return undefined
     const ending = new AbortController()
+    const either = signal ? AbortSignal.any([signal, ending.signal]) : ending.signal
     try {
-      const peer = await openSource(request, this.#services, ending.signal)
+      const peer = await openSource(request, this.#services, either)
       return await peer.filterSource(filter)
     } catch (error) {
       if (!(error instanceof RequestError) || error.error === 'error') throw error
@@ -142,54 +146,46 @@ export class Replications {
   }
 }
 
-function addressesOf({ source, target }: ReplicationRequest): { source: string; target: string } {
-  return { source: source.shown, target: target.shown }
+function subjectOf(id: ReplicationId, request: ReplicationRequest): Omit<JobSubject, 'document'> {
+  const { source, target, user, continuous, options } = request
+  return {
+    id: id.full,
+    source: source.shown,
+    target: target.shown,
+    user: user.name,
+    isContinuous: continuous,
+    checkpointIntervalMs: options.checkpointIntervalMs,
+  }
 }
 
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
+/** What is wrong with a document does not pass by itself. */
+function parsed<T>(parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    if (error instanceof RequestError) throw new UnusableDocumentError(reasonOf(error))
+    throw error
+  }
 }
 
-/** How often the task of a replication is brought up to date. */
-const TASK_INTERVAL_MS = 1000
-
-/** A replication as `_active_tasks` shows it. */
-class ReplicationTask implements Disposable {
-  readonly #replication: Replication
-  readonly #task: ReturnType<ReplicationServices['tasks']['start']>
-  #timer: NodeJS.Timeout | undefined
-
-  constructor(replication: Replication, { tasks }: ReplicationServices, { documentId }: StartOptions) {
-    this.#replication = replication
-    const { request, id } = replication
-    this.#task = tasks.start({
-      type: 'replication',
-      replication_id: id.full,
-      doc_id: documentId ?? null,
-      continuous: request.continuous,
-      checkpoint_interval: request.options.checkpointIntervalMs,
-      ...addressesOf(request),
-      ...this.#fields(),
-    })
-    replication.onProgress = () => {
-      this.#timer ??= setTimeout(() => {
-        this.#timer = undefined
-        this.update()
-      }, TASK_INTERVAL_MS).unref()
-    }
+function outcomeOf(job: Job): RequestedReplication {
+  const accepted = Promise.withResolvers<void>()
+  const result = Promise.withResolvers<ReplicationResult>()
+  const fail = (error: unknown) => {
+    stopListening()
+    result.reject(error instanceof RequestError ? error : replicationFailure(reasonOf(error)))
   }
-
-  update(): void {
-    this.#task.update(this.#fields())
-  }
-
-  [Symbol.dispose](): void {
-    clearTimeout(this.#timer)
-    this.#replication.onProgress = undefined
-    this.#task.end()
-  }
-
-  #fields(): TaskFields & { readonly progress: number | null } {
-    return { ...this.#replication.progress() }
-  }
+  const stopListening = job.listen({
+    started: accepted.resolve,
+    completed: (end) => result.resolve(end),
+    crashed: fail,
+    failed: fail,
+    removed: () => fail(cancelled()),
+  })
+  if (job.run ? job.run.isStarted : job.state === 'pending') accepted.resolve()
+  const begun = Promise.race([accepted.promise, result.promise.then(() => {})])
+  // Nobody waits for both.
+  begun.catch(() => {})
+  result.promise.catch(() => {})
+  return { accepted: begun, result: result.promise }
 }

@@ -1,7 +1,8 @@
 /** Which replications run when: slots, turns, back-off. The attempts are the test's own, and so is the time. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import type { ReplicationProgress, ReplicationResult } from '../../src/replication/replication.ts'
 import { backOffMs } from '../../src/replication/scheduler/back-off.ts'
-import { type Attempt, Job, type JobProgress, type JobSubject } from '../../src/replication/scheduler/job.ts'
+import { type Attempt, Job, type JobSubject } from '../../src/replication/scheduler/job.ts'
 import { Scheduler } from '../../src/replication/scheduler/scheduler.ts'
 import type { SchedulerSettings } from '../../src/replication/scheduler/scheduler-settings.ts'
 import { silentLog } from '../../src/runtime/log/log.ts'
@@ -45,7 +46,7 @@ function schedulerWith(changes: Partial<SchedulerSettings> = {}) {
   return { scheduler, tasks, use }
 }
 
-const PROGRESS: JobProgress = {
+const PROGRESS: ReplicationProgress = {
   revisions_checked: 0,
   missing_revisions_found: 0,
   docs_read: 0,
@@ -60,22 +61,22 @@ const PROGRESS: JobProgress = {
 
 /** A replication that does what the test says. */
 class TestAttempt implements Attempt {
-  readonly #ending = Promise.withResolvers<string>()
+  readonly #ending = Promise.withResolvers<ReplicationResult>()
   onProgress: (() => void) | undefined
   onStarted: (() => void) | undefined
-  reached: Partial<JobProgress> = {}
+  reached: Partial<ReplicationProgress> = {}
 
-  run(signal: AbortSignal): Promise<string> {
+  run(signal: AbortSignal): Promise<ReplicationResult> {
     signal.addEventListener('abort', () => this.#ending.reject(signal.reason))
     return this.#ending.promise
   }
 
-  progress(): JobProgress {
+  progress(): ReplicationProgress {
     return { ...PROGRESS, ...this.reached }
   }
 
   complete(): void {
-    this.#ending.resolve('done')
+    this.#ending.resolve({ reply: {}, progress: this.progress() })
   }
 
   fail(reason: string): void {
@@ -110,8 +111,9 @@ class TestJob {
       listener: {
         started: () => this.told.push('started'),
         crashed: (error) => this.told.push(`crashed: ${error}`),
-        completed: (result) => this.told.push(`completed: ${result}`),
+        completed: () => this.told.push('completed'),
         failed: (error) => this.told.push(`failed: ${error}`),
+        removed: () => this.told.push('removed'),
       },
     })
   }
@@ -142,7 +144,7 @@ describe('the scheduler', () => {
     expect(jobs.map(({ state }) => state)).toEqual(['running', 'running', 'pending'])
     jobs[0]?.current.complete()
     await settled()
-    expect(jobs[0]?.told).toEqual(['completed: done'])
+    expect(jobs[0]?.told).toEqual(['completed'])
     expect(scheduler.jobs.map(({ subject }) => subject.id)).toEqual(['2', '3'])
     expect(jobs[2]?.state).toBe('running')
     await scheduler.close()
@@ -272,7 +274,7 @@ describe('the scheduler', () => {
     await removing
     expect(scheduler.job('1')).toBeUndefined()
     expect(removed).toEqual(['1'])
-    expect(test.told).toEqual([])
+    expect(test.told).toEqual(['removed'])
   })
 
   it('stops what is too much when the bound is lowered, and goes on when it is raised', async () => {

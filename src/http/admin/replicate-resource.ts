@@ -20,14 +20,13 @@ export async function replicate(call: Call, context: HttpContext): Promise<Answe
   const request = parseReplicationRequest(body, user, defaultOptions(configuration))
   const id = await replications.identify(request)
   if (isCancel) return cancelAnswer(context, id.full, call)
-  const running = replications.start(id, request)
+  const { accepted, result } = await replications.run(id, request)
   if (request.continuous) {
     // What it ends with later is in the log.
-    running.result.catch(() => {})
-    await Promise.race([running.started, running.result])
+    await accepted
     return json({ ok: true, _local_id: id.full }, { status: 202 })
   }
-  const { reply } = await running.result
+  const { reply } = await result
   return json({ ok: true, ...reply })
 }
 

@@ -7,6 +7,7 @@ import { oauth } from '../admin/oauth-resource.ts'
 import { installPlugin } from '../admin/plugins-resource.ts'
 import { replicate } from '../admin/replicate-resource.ts'
 import { restart } from '../admin/restart-resource.ts'
+import { scheduler } from '../admin/scheduler-resource.ts'
 import { allDatabases, serverInformation, up, uuids } from '../admin/server-resource.ts'
 import { login, logout, sessionInformation } from '../admin/session-resource.ts'
 import { statistics } from '../admin/stats-resource.ts'
@@ -106,6 +107,7 @@ export const routes = new RouteTable([
   route('/_plugins', 'POST', { POST: serverAdmin(installPlugin) }),
   route('/_replicate', 'POST', { POST: checked(requireJsonType, serverAdmin(replicate)) }),
   route('/_restart', 'POST', { POST: checked(requireJsonType, serverAdmin(restart)) }),
+  route('/_scheduler', 'GET,HEAD', { GET: serverAdmin(scheduler) }),
   route('/_session', 'GET,HEAD,POST,DELETE', {
     GET: anyone(sessionInformation),
     POST: anyone(login),

@@ -4,8 +4,10 @@
  */
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
+import type { ReplicationProgress } from '../replication.ts'
+import { cancelled } from '../replication-error.ts'
 import { backOffMs } from '../scheduler/back-off.ts'
-import { type Attempt, type DocumentPlace, Job, type JobProgress, type JobSubject } from '../scheduler/job.ts'
+import { type Attempt, type DocumentPlace, Job, type JobSubject } from '../scheduler/job.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import type { SchedulerSettings } from '../scheduler/scheduler-settings.ts'
 import {
@@ -191,11 +193,16 @@ export class DocumentJob {
             await this.#write(errorState(error))
           })
         },
-        completed: () => {
-          const { progress } = job
+        completed: ({ progress }) => {
           tell(async () => {
             await this.#write({ ...COMPLETED, _replication_id: baseId, _replication_stats: statistics(progress) })
             this.#set({ state: 'completed' })
+          })
+        },
+        removed: () => {
+          tell(async () => {
+            this.#set({ state: 'failed', reason: reasonOf(cancelled()), errorCount: 0 })
+            await this.#write(errorState(cancelled()))
           })
         },
       },
@@ -250,8 +257,7 @@ const TRIGGERED: StateMembers = {
 
 const COMPLETED: StateMembers = { _replication_state: 'completed', _replication_state_reason: null }
 
-function statistics(progress: JobProgress | undefined): object | null {
-  if (!progress) return null
+function statistics(progress: ReplicationProgress): object {
   const { revisions_checked, missing_revisions_found, docs_read, docs_written, doc_write_failures } = progress
   const { checkpointed_source_seq } = progress
   return {

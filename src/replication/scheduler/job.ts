@@ -2,35 +2,19 @@
  * One replication as the scheduler sees it: what it is, whether it runs, and what became of its runs so far. A job is run
  * as often as the scheduler wants, each time by an attempt of its own.
  */
+import type { ReplicationProgress, ReplicationResult } from '../replication.ts'
 import { JobHistory } from './job-history.ts'
 
 /** One run of a replication, from its logs to its end. */
 export interface Attempt {
   /** Resolves when everything is replicated; rejects where that failed, or with the reason of the signal. */
-  run(signal: AbortSignal): Promise<unknown>
+  run(signal: AbortSignal): Promise<ReplicationResult>
   /** Where it is now, as `_active_tasks` and `_scheduler` show it. */
-  progress(): JobProgress
+  progress(): ReplicationProgress
   /** Called when both databases are open and it begins to read changes. */
   onStarted: (() => void) | undefined
   /** Called when its progress changed: often. */
   onProgress: (() => void) | undefined
-}
-
-/** Members of the interface, with its names. Sequences are what the source says. */
-export interface JobProgress {
-  readonly revisions_checked: number
-  readonly missing_revisions_found: number
-  readonly docs_read: number
-  readonly docs_written: number
-  readonly doc_write_failures: number
-  readonly source_seq: unknown
-  readonly checkpointed_source_seq: unknown
-  /** Everything up to here is at the target. */
-  readonly through_seq: unknown
-  /** Null where sequences are not numbers. */
-  readonly changes_pending: number | null
-  /** Percent; null where sequences are not numbers. */
-  readonly progress: number | null
 }
 
 /** The document that a job was made of. */
@@ -60,15 +44,17 @@ export interface JobListener {
   /** A run failed. The scheduler tries again, after a while. */
   crashed?(error: unknown): void
   /** The job is done, and no longer with the scheduler. */
-  completed(result: unknown): void
+  completed?(result: ReplicationResult): void
   /** The job failed for good, and is no longer with the scheduler. */
-  failed(error: unknown): void
+  failed?(error: unknown): void
+  /** Somebody removed the job before it was done. */
+  removed?(): void
 }
 
 export interface JobOptions {
   readonly subject: JobSubject
   attempt(): Attempt
-  readonly listener: JobListener
+  readonly listener?: JobListener
   /** Whether a failed run is followed by another one. */
   readonly isRetried: boolean
   readonly historyLimit: () => number
@@ -81,10 +67,10 @@ export type StopCause = 'turn is over' | 'removed'
 
 export class Job {
   readonly subject: JobSubject
-  readonly listener: JobListener
   readonly isRetried: boolean
   readonly history: JobHistory
   readonly #attempt: () => Attempt
+  readonly #listeners = new Set<JobListener>()
   state: JobState = 'pending'
   /** Failures in a row. */
   errorCount = 0
@@ -94,11 +80,11 @@ export class Job {
   /** Until it is tried again. */
   waiting: NodeJS.Timeout | undefined
   /** What the last run reached. */
-  #lastProgress: JobProgress | undefined
+  #lastProgress: ReplicationProgress | undefined
 
   constructor({ subject, attempt, listener, isRetried, historyLimit }: JobOptions) {
     this.subject = subject
-    this.listener = listener
+    if (listener) this.#listeners.add(listener)
     this.isRetried = isRetried
     this.history = new JobHistory(historyLimit)
     this.#attempt = attempt
@@ -109,7 +95,17 @@ export class Job {
     return this.subject.user ?? ''
   }
 
-  get progress(): JobProgress | undefined {
+  /** Tells somebody more of what becomes of it; returns how to stop that. */
+  listen(listener: JobListener): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  tell(call: (listener: JobListener) => void): void {
+    for (const listener of [...this.#listeners]) call(listener)
+  }
+
+  get progress(): ReplicationProgress | undefined {
     return this.run?.attempt.progress() ?? this.#lastProgress
   }
 
@@ -134,6 +130,8 @@ export class JobRun {
   done: Promise<void> = Promise.resolve()
   /** Of its entry among the tasks. */
   pid: string | undefined
+  /** Whether both databases are open. */
+  isStarted = false
 
   constructor(attempt: Attempt, startedMs: number) {
     this.attempt = attempt
@@ -144,7 +142,7 @@ export class JobRun {
     return this.#stopCause
   }
 
-  start(): Promise<unknown> {
+  start(): Promise<ReplicationResult> {
     return this.attempt.run(this.#controller.signal)
   }
 

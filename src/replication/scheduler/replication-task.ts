@@ -1,5 +1,5 @@
 /** The entry of a running replication in the list of tasks. It moves when the replication does, once a second at most. */
-import type { Task, TaskFields, TaskRegistry } from '../../runtime/tasks.ts'
+import type { Task, TaskRegistry } from '../../runtime/tasks.ts'
 import type { Attempt, JobSubject } from './job.ts'
 
 const UPDATE_MS = 1000
@@ -21,7 +21,7 @@ export class ReplicationTask {
       user: subject.user,
       continuous: subject.isContinuous,
       checkpoint_interval: subject.checkpointIntervalMs,
-      ...progressFields(attempt),
+      ...attempt.progress(),
     })
   }
 
@@ -45,21 +45,6 @@ export class ReplicationTask {
   #write(): void {
     this.#timer = undefined
     this.#updatedMs = performance.now()
-    this.#task.update(progressFields(this.#attempt))
+    this.#task.update({ ...this.#attempt.progress() })
   }
-}
-
-function progressFields(attempt: Attempt): TaskFields & { readonly progress: number | null } {
-  const { source_seq, checkpointed_source_seq, through_seq, ...counts } = attempt.progress()
-  return {
-    ...counts,
-    source_seq: shown(source_seq),
-    checkpointed_source_seq: shown(checkpointed_source_seq),
-    through_seq: shown(through_seq),
-  }
-}
-
-/** Some servers have sequences that are arrays. */
-function shown(sequence: unknown): string | number {
-  return typeof sequence === 'number' || typeof sequence === 'string' ? sequence : JSON.stringify(sequence ?? 0)
 }

@@ -6,6 +6,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import { FairQueue } from '../../runtime/queues/fair-queue.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
+import type { ReplicationResult } from '../replication.ts'
 import { backOffMs } from './back-off.ts'
 import type { Job, JobRun } from './job.ts'
 import { timestampOf } from './job-history.ts'
@@ -57,11 +58,11 @@ export class Scheduler {
     else this.#enqueue(job)
   }
 
-  /** Stops it and forgets it; its listener is not told. Resolves when nothing of it runs: its id is free then. */
+  /** Stops it and forgets it. Resolves when nothing of it runs: its id is free then. */
   async remove(job: Job): Promise<void> {
     const { run } = job
     if (!run) {
-      this.#forget(job)
+      if (this.#jobs.get(job.subject.id) === job) this.#removed(job)
       return
     }
     run.stop('removed')
@@ -149,6 +150,7 @@ export class Scheduler {
     job.history.add({ type: 'started', timestamp: this.#timestamp() })
     const run = job.begin(clock.nowMs())
     this.#running.set(job, run)
+    this.#surroundings.log.info('A replication begins.', about(job))
     run.done = this.#run(job, run)
   }
 
@@ -157,9 +159,10 @@ export class Scheduler {
     run.pid = task.pid
     run.attempt.onProgress = () => task.update()
     run.attempt.onStarted = () => {
-      if (!run.stopCause) job.listener.started?.()
+      run.isStarted = true
+      if (!run.stopCause) job.tell((listener) => listener.started?.())
     }
-    const outcome = await run.start().then(
+    const outcome: Outcome = await run.start().then(
       (result) => ({ result }),
       (error: unknown) => ({ error }),
     )
@@ -172,17 +175,22 @@ export class Scheduler {
     if (!this.#isClosed) this.#fillSlots()
   }
 
-  #settle(job: Job, run: JobRun, outcome: { result: unknown } | { error: unknown }): void {
-    if (run.stopCause === 'removed') this.#forget(job)
+  #settle(job: Job, run: JobRun, outcome: Outcome): void {
+    if (run.stopCause === 'removed') this.#removed(job)
     else if ('result' in outcome) this.#complete(job, outcome.result)
     else if (run.stopCause !== undefined) this.#stopped(job)
     else this.#crashed(job, run, outcome.error)
   }
 
-  #complete(job: Job, result: unknown): void {
+  #removed(job: Job): void {
+    this.#forget(job)
+    job.tell((listener) => listener.removed?.())
+  }
+
+  #complete(job: Job, result: ReplicationResult): void {
     this.#forget(job)
     this.#surroundings.log.info('A replication is complete.', about(job))
-    job.listener.completed(result)
+    job.tell((listener) => listener.completed?.(result))
   }
 
   #stopped(job: Job): void {
@@ -203,20 +211,22 @@ export class Scheduler {
     if (!job.isRetried || job.errorCount > retryLimit) {
       this.#forget(job)
       log.error('A replication failed, and is not tried again.', { ...about(job), reason })
-      job.listener.failed(error)
+      job.tell((listener) => listener.failed?.(error))
       return
     }
     const delayMs = backOffMs(backOff, job.errorCount, random)
     log.warn('A replication failed, and is tried again.', { ...about(job), reason, delayMs })
     job.state = 'crashing'
     this.#enqueueAfter(job, delayMs)
-    job.listener.crashed?.(error)
+    job.tell((listener) => listener.crashed?.(error))
   }
 
   #timestamp(): string {
     return timestampOf(this.#surroundings.clock.nowMs())
   }
 }
+
+type Outcome = { readonly result: ReplicationResult } | { readonly error: unknown }
 
 function about({ subject: { id, source, target, document } }: Job): object {
   return { replication: id, source, target, ...(document && { document: document.id }) }

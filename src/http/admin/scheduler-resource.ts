@@ -1,0 +1,105 @@
+/** `_scheduler`: the replications of the server as clients of later releases see them. */
+import { badRequest, notFound } from '../../document/request-error.ts'
+import type { DocumentJobs } from '../../replication/documents/document-jobs.ts'
+import {
+  DOCUMENT_STATES,
+  type ScheduledDocument,
+  scheduledDocument,
+  scheduledDocuments,
+} from '../../replication/documents/scheduled-documents.ts'
+import type { Job } from '../../replication/scheduler/job.ts'
+import { type Answer, json } from '../server/answer.ts'
+import type { Call } from '../server/call.ts'
+import type { HttpContext } from '../server/context.ts'
+import { NODE_NAME } from './node-resource.ts'
+
+/** Rows of one reply, unless the request says otherwise. */
+const DEFAULT_LIMIT = 100
+/** More are not made in one reply, whatever the request says. */
+const LARGEST_LIMIT = 10_000
+
+/** `_scheduler/jobs` and `_scheduler/docs`, and what is below them. */
+export async function scheduler(call: Call, context: HttpContext): Promise<Answer> {
+  const [, resource, ...names] = call.segments
+  if (resource === 'jobs') return jobsAnswer(call, context, names)
+  if (resource === 'docs') return documentsAnswer(call, context, names)
+  throw notFound('missing')
+}
+
+function jobsAnswer(call: Call, { replications }: HttpContext, names: readonly string[]): Answer {
+  const [id, ...more] = names
+  if (more.length > 0) throw notFound('missing')
+  if (id !== undefined) {
+    const job = replications.scheduler.job(id)
+    if (!job) throw notFound('missing')
+    return json(jobRow(job))
+  }
+  const jobs = replications.scheduler.jobs.sort((a, b) => (a.subject.id < b.subject.id ? -1 : 1))
+  const { skip, limit } = pageOf(call)
+  const offset = Math.min(skip, jobs.length)
+  return json({ total_rows: jobs.length, offset, jobs: jobs.slice(offset, offset + limit).map(jobRow) })
+}
+
+function jobRow({ subject, progress, history, run }: Job): object {
+  const { id, source, target, user, document } = subject
+  const started = history.events.findLast(({ type }) => type === 'added') ?? history.events.at(-1)
+  return {
+    database: document?.database ?? null,
+    id,
+    pid: run?.pid ?? null,
+    source,
+    target,
+    user,
+    doc_id: document?.id ?? null,
+    info: progress ?? null,
+    history: history.events,
+    node: NODE_NAME,
+    start_time: started?.timestamp ?? null,
+  }
+}
+
+async function documentsAnswer(call: Call, { replications }: HttpContext, names: readonly string[]): Promise<Answer> {
+  const { documents } = replications
+  const { database, id } = namesOf(names, documents)
+  if (!documents || (database !== undefined && database !== documents.database.name)) throw notFound('missing')
+  if (id !== undefined) {
+    const found = await scheduledDocument(documents, id)
+    if (!found) throw notFound('missing')
+    return json(documentRow(found))
+  }
+  const query = { ...pageOf(call), states: statesOf(call) }
+  const { total, documents: found } = await scheduledDocuments(documents, query)
+  return json({ total_rows: total, offset: Math.min(query.skip, total), docs: found.map(documentRow) })
+}
+
+/** The slashes in the name of a database need not be escaped here. */
+function namesOf(
+  names: readonly string[],
+  documents: DocumentJobs | undefined,
+): { readonly database: string | undefined; readonly id: string | undefined } {
+  const parts = documents?.database.name.split('/').length ?? 1
+  const isPlain = names[0] === documents?.database.name
+  const database = isPlain ? names[0] : names.slice(0, parts).join('/')
+  const [id, ...more] = names.slice(isPlain ? 1 : parts)
+  if (more.length > 0) throw notFound('missing')
+  return { database: database === '' ? undefined : database, id }
+}
+
+function documentRow(document: ScheduledDocument): object {
+  return { ...document, node: NODE_NAME, source_proxy: null, target_proxy: null }
+}
+
+function pageOf(call: Call): { readonly skip: number; readonly limit: number } {
+  const limit = call.queryCount('limit') ?? DEFAULT_LIMIT
+  return { skip: call.queryCount('skip') ?? 0, limit: Math.min(limit, LARGEST_LIMIT) }
+}
+
+function statesOf(call: Call): ReadonlySet<string> | undefined {
+  const text = call.query('states')
+  if (text === undefined || text === '') return undefined
+  const states = text.split(',').map((state) => state.trim())
+  const known: readonly string[] = DOCUMENT_STATES
+  const unknown = states.find((state) => !known.includes(state))
+  if (unknown !== undefined) throw badRequest(`Invalid state: ${unknown}`)
+  return new Set(states)
+}
