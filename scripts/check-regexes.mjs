@@ -16,12 +16,12 @@ const ALLOWED = [
     reason: 'names of the environment',
   },
   {
-    file: 'functions/sandbox/sandbox-script.ts',
+    file: 'functions/sandbox/link-modules.ts',
     pattern: '*',
     reason: 'sources of the server itself, once at the start',
   },
   { file: 'selectors/pattern/character-sets.ts', pattern: '*', reason: 'a property of one character' },
-  { file: 'functions/child/realm/thrown.ts', pattern: '*', reason: 'in a sandbox process, below its time limit' },
+  { file: 'functions/realm/thrown.ts', pattern: '*', reason: 'in a sandbox process, below its time limit' },
 ]
 
 // The backend that needs neither Java nor a program of the platform.

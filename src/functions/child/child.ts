@@ -4,11 +4,10 @@
  */
 import assert from 'node:assert/strict'
 import { closeInheritedDescriptors } from '../../runtime/processes/inherited-descriptors.ts'
+import { MARKS, type Outcome, type RealmHost } from '../realm/interface.ts'
 import { OPERATIONS, PORTION_HEADER_BYTES, Reply, Request } from '../sandbox/frame.ts'
-import { MARKS } from './marks.ts'
 import { receive, send, sendText } from './pipe.ts'
 import { Program, type ProgramText } from './program.ts'
-import type { Outcome, RealmHost } from './realm/interface.ts'
 
 /** What functions may log in a call, and of that in a line. */
 const LOGGED_CHARACTERS = 1024 * 1024

@@ -1,23 +1,11 @@
-/** A program in its isolate: what one design document, index or reduce function is, and nothing of any other. */
+/** A program in an isolate of its own: the functions of one design document, index or view. */
 import type ivm from 'isolated-vm'
 import type { Collation } from '../../encoding/collation/collation-key.ts'
+import { MARKS, type Outcome, type RealmCall, type RealmHost } from '../realm/interface.ts'
 import { isolates } from './isolates.ts'
 import { MappedRows } from './mapped-rows.ts'
-import { MARKS } from './marks.ts'
 import { changeNothing } from './mutation.ts'
 import { parseScript } from './parser.ts'
-import { realmCalls } from './realm/calls.ts'
-import { realmCompiler } from './realm/compiler.ts'
-import { realmDesignFunctions } from './realm/design-functions.ts'
-import { realmEmittedRows } from './realm/emitted-rows.ts'
-import { realmFailures } from './realm/failure.ts'
-import { realmIndexFunctions } from './realm/index-functions.ts'
-import type { Outcome, RealmCall, RealmHost, RealmLimits } from './realm/interface.ts'
-import { realmModules } from './realm/modules.ts'
-import { realmNegotiation } from './realm/negotiation.ts'
-import { realmOutput } from './realm/output.ts'
-import { realmSlices } from './realm/slices.ts'
-import { realmThrownValues } from './realm/thrown.ts'
 
 /** As the server sends it. */
 export interface ProgramText {
@@ -28,39 +16,8 @@ export interface ProgramText {
   readonly members: string
 }
 
-const LIMITS: RealmLimits = {
-  sliceMs: 100,
-  emittedCharacters: 64 * 1024 * 1024,
-  sentCharacters: 256 * 1024,
-  shownCharacters: 64 * 1024 * 1024,
-}
-
-/** Ways to memory outside of the isolate's limit, or to waiting: no function has a use for them. */
-const WITHHELD = ['console', 'WebAssembly', 'SharedArrayBuffer', 'Atomics']
-
-/** The files of `realm` are evaluated from their own text; they meet here. */
-const REALM = `(function (log, exchange) {
-  'use strict' // So that no stack trace leads user code to these functions.
-  for (const name of ${JSON.stringify(WITHHELD)}) delete globalThis[name]
-  const host = { log, exchange }
-  const limits = ${JSON.stringify(LIMITS)}
-  const marks = ${JSON.stringify(MARKS)}
-  const failures = (${realmFailures})()
-  const thrown = (${realmThrownValues})(marks, failures)
-  const slices = (${realmSlices})(limits.sliceMs, marks)
-  const compile = (${realmCompiler})(failures)
-  const modules = (${realmModules})(failures)
-  const negotiation = (${realmNegotiation})(failures)
-  const output = (${realmOutput})(host, limits, failures)
-  const rows = (${realmEmittedRows})(host, limits, failures)
-  const index = (${realmIndexFunctions})(host, marks, failures, rows, thrown, slices)
-  const design = (${realmDesignFunctions})(
-    marks, failures, compile, thrown, slices, output, negotiation, rows
-  )
-  return (${realmCalls})({
-    host, marks, compile, modules, negotiation, output, thrown, slices, rows, index, design
-  })
-})`
+/** Evaluates to `createRealm` of `realm/realm.ts`. Put in front of this script by `sandbox-script.ts`. */
+declare const REALM_SCRIPT: string
 
 const COPIED = { arguments: { copy: true }, result: { copy: true } } as const
 
@@ -108,7 +65,7 @@ let compiledRealm: ivm.ExternalCopy<ArrayBuffer> | undefined
 function realmIn(isolate: ivm.Isolate, host: RealmHost): ivm.Reference<RealmCall> {
   const context = isolate.createContextSync()
   const script: ivm.Script & ivm.CachedDataResult = isolate.compileScriptSync(
-    REALM,
+    REALM_SCRIPT,
     compiledRealm ? { cachedData: compiledRealm } : { produceCachedData: true },
   )
   compiledRealm ??= script.cachedData

@@ -1,66 +1,49 @@
 /**
- * The modules of a sandbox process as one script, made once. To load them one by one takes a process a third of its start, and
- * more where types have to be stripped from them; and it would need the right to read them.
+ * The script that a sandbox process runs: the modules of `child/` in one piece, and inside it, as text, those of `realm/`,
+ * which run in isolates. A process that loads one script needs no right to read our files, and starts in two thirds of
+ * the time.
  *
- * Of the forms of import and export only those are known that these modules use; any other fails at once.
+ * `npm run build` writes the script beside the compiled modules. From sources it is made in memory, once a server.
  */
 import { readFileSync } from 'node:fs'
 import { getCompileCacheDir } from 'node:module'
+import { extname } from 'node:path'
+import { linkModules } from './link-modules.ts'
 import { StrippedSources } from './stripped-sources.ts'
 
-/** Where a process finds the script. */
+/** Where a process reads the script from. */
 export const SCRIPT_DESCRIPTOR = 3
 
 /** Given as `--eval`. */
 export const SCRIPT_LOADER = `new Function('require', require('node:fs').readFileSync(${SCRIPT_DESCRIPTOR}, 'utf8'))(require)`
 
-let known: { readonly entry: string; readonly script: string } | undefined
+/** The name of the built script, in the folder of this module. */
+export const BUILT_SCRIPT = 'sandbox-script.built.js'
 
-/** All that the module at this address needs, and itself at the end: the body of a function of `require`. */
-export function sandboxScript(entry: string): string {
-  if (known?.entry !== entry) known = { entry, script: scriptOf(entry) }
-  return known.script
+let script: string | undefined
+
+export function sandboxScript(): string {
+  script ??= isBuilt() ? readFileSync(new URL(BUILT_SCRIPT, import.meta.url), 'utf8') : scriptFromSources()
+  return script
 }
 
-interface ScriptModule {
-  /** A name that stands for what it exports. */
-  readonly name: string
-  readonly text: string
+/** Links the script from the modules of a folder `functions/`, whose files end in this extension. */
+export function linkSandbox(folder: URL, extension: string, strip: (source: string) => string): string {
+  const realm = linkModules(new URL(`realm/realm${extension}`, folder), strip)
+  const child = linkModules(new URL(`child/child${extension}`, folder), strip)
+  // The isolate evaluates the text to a function. Inside of another one, so that user code sees none of its variables.
+  const realmText = `(function () {\n${realm}})().createRealm`
+  return `const REALM_SCRIPT = ${JSON.stringify(realmText)}\n${child}`
 }
 
-function scriptOf(entry: string): string {
-  // In the order in which they are to run: a module after those that it imports.
-  const modules = new Map<string, ScriptModule>()
+/** Compiled modules are JavaScript. */
+function isBuilt(): boolean {
+  return extname(import.meta.url) === '.js'
+}
+
+function scriptFromSources(): string {
   const stripped = new StrippedSources(getCompileCacheDir())
-  const include = (url: string): string => {
-    const known = modules.get(url)
-    if (known) return known.name
-    const source = sourceOf(url, stripped)
-    const exported: string[] = []
-    const body = source
-      .replace(IMPORT, (_, names: string, from: string) => {
-        const value = from.startsWith('.') ? include(new URL(from, url).href) : `require('${from}')`
-        return `const ${names.replaceAll(' as ', ': ')} = ${value}`
-      })
-      .replace(EXPORT, (_, declaration: string, name: string) => {
-        exported.push(name)
-        return `${declaration} ${name}`
-      })
-    if (UNKNOWN.test(body)) throw new SyntaxError(`An import or export of ${url} is not understood.`)
-    const name = `module${modules.size}`
-    modules.set(url, { name, text: `const ${name} = (() => {\n${body}\nreturn { ${exported} }\n})()\n` })
-    return name
-  }
-  include(entry)
+  const linked = linkSandbox(new URL('../', import.meta.url), '.ts', (source) => stripped.strip(source))
   stripped.save()
-  return `'use strict'\n${Array.from(modules.values(), ({ text }) => text).join('')}`
+  return linked
 }
-
-function sourceOf(url: string, stripped: StrippedSources): string {
-  const text = readFileSync(new URL(url), 'utf8')
-  return url.endsWith('.ts') ? stripped.strip(text) : text
-}
-
-const IMPORT = /^import\s+([^'"]+?)\s+from\s+'([^']+)'/gm
-const EXPORT = /^export\s+(const|function|class)\s+(\w+)/gm
-const UNKNOWN = /^(?:import|export)\b|\bimport\.meta\b/m

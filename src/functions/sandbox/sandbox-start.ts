@@ -1,18 +1,17 @@
 /**
- * Starts the process that a sandbox is. It has no right to anything but reading the addon of isolates and the parser, and knows nothing of
- * the environment but the time zone.
+ * Starts a sandbox process. It may read the addon of isolates and the parser, and nothing else. Of the environment it has
+ * the time zone only.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { setPriority } from 'node:os'
-import { dirname, extname, join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { endWithUs } from '../../runtime/processes/reaper.ts'
 import { SCRIPT_DESCRIPTOR, SCRIPT_LOADER, sandboxScript } from './sandbox-script.ts'
 
-const entry = new URL(`../child/child${extname(import.meta.url)}`, import.meta.url).href
 const addonFile = realpathSync(fileURLToPath(import.meta.resolve('isolated-vm')))
 /** The file that can be required: the process has no loader of modules that may read anything else. */
 const parserFile = realpathSync(createRequire(import.meta.url).resolve('acorn'))
@@ -64,7 +63,7 @@ function spawnSandbox(): ChildProcess {
   const script = child.stdio[SCRIPT_DESCRIPTOR]
   // A process that could not be started reads nothing.
   script?.on('error', () => {})
-  if (script instanceof Writable) script.end(sandboxScript(entry))
+  if (script instanceof Writable) script.end(sandboxScript())
   return child
 }
 

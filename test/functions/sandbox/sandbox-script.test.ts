@@ -1,53 +1,44 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
-import { describe, expect, it } from 'vitest'
-import { sandboxScript } from '../../../src/functions/sandbox/sandbox-script.ts'
+import { execFile } from 'node:child_process'
+import { symlinkSync, writeFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { promisify } from 'node:util'
+import { expect, it } from 'vitest'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
-/** What the script of these modules gives; the first one says it with `tell`. */
-async function told(modules: Readonly<Record<string, string>>): Promise<unknown[]> {
+const run = promisify(execFile)
+
+/** Calls a function of a design document as a built server does. */
+const PROGRAM = `
+import { createFunctions } from './functions/create-functions.js'
+const ignore = () => {}
+const log = { debug: ignore, info: ignore, warn: ignore, error: ignore }
+const settings = { timeoutMs: 60_000, reduceLimit: true, processLimit: 1, isolateMemoryMb: 128, processMemoryMb: 700 }
+const functions = createFunctions({ settings: () => settings, log })
+const design = JSON.stringify({ filters: { large: '(doc) => doc.n > 1' } })
+const program = { id: '_design/x', key: 'x', language: 'javascript', text: design }
+const passed = await functions.filter(program, 'large', ['{"n":1}', '{"n":2}'], '{}', { owner: 'test' })
+process.stdout.write(JSON.stringify(passed))
+await functions.close()
+`
+
+it('is written by the build', async () => {
   const folder = await temporaryFolder()
-  for (const [name, text] of Object.entries(modules)) writeFileSync(join(folder, name), text)
-  const [entry = ''] = Object.keys(modules)
-  const script = sandboxScript(pathToFileURL(join(folder, entry)).href)
-  const values: unknown[] = []
-  new Function('require', 'tell', script)(
-    (name: string) => process.getBuiltinModule(name),
-    (value: unknown) => values.push(value),
-  )
-  return values
-}
-
-describe('modules become one script', () => {
-  it('that runs each of them once, after those that it imports', async () => {
-    const values = await told({
-      'main.ts': "import { two } from './two.ts'\nimport { one } from './one.ts'\ntell(one + two)\n",
-      'two.ts': "import { one } from './one.ts'\nexport const two: number = one + 1\ntell('two')\n",
-      'one.ts': "export const one = 1\ntell('one')\n",
-    })
-    expect(values).toEqual(['one', 'two', 3])
-  })
-
-  it('in which names of different modules do not meet', async () => {
-    const values = await told({
-      'main.ts': "import { name as other } from './other.ts'\nconst name = 'main'\ntell(name + other)\n",
-      'other.ts':
-        "const hidden = 'other'\nexport function unused() {}\nexport class Unused {}\nexport const name = hidden\n",
-    })
-    expect(values).toEqual(['mainother'])
-  })
-
-  it('with the modules of the system', async () => {
-    const source =
-      "import assert from 'node:assert/strict'\nimport { join } from 'node:path'\nassert(true)\ntell(join('a', 'b'))\n"
-    expect(await told({ 'main.ts': source })).toEqual(['a/b'])
-  })
-
-  it.each(['export default 1\n', "import * as fs from 'node:fs'\nexport * from './x.ts'\n", 'tell(import.meta.url)\n'])(
-    'or not at all: %j',
-    async (source) => {
-      await expect(told({ 'main.ts': source })).rejects.toThrow('not understood')
-    },
-  )
-})
+  symlinkSync(resolve('node_modules'), join(folder, 'node_modules'))
+  writeFileSync(join(folder, 'package.json'), '{"type":"module"}')
+  const built = join(folder, 'dist')
+  const compiler = resolve('node_modules/.bin/tsc')
+  await run(compiler, [
+    '-p',
+    'tsconfig.build.json',
+    '--outDir',
+    built,
+    '--sourceMap',
+    'false',
+    '--declaration',
+    'false',
+  ])
+  await run(process.execPath, ['scripts/build-sandbox.ts', built])
+  writeFileSync(join(built, 'program.js'), PROGRAM)
+  const { stdout } = await run(process.execPath, [join(built, 'program.js')])
+  expect(stdout).toBe('[false,true]')
+}, 120_000)

@@ -1,10 +1,9 @@
 /**
- * What a thrown value means, by the kind of function that threw it: errors for the client. See
- * `failure.ts` for how this gets into the isolate.
+ * What a thrown value means, by the kind of function that threw it: errors for the client.
  */
 
 import type { Failures } from './failure.ts'
-import type { Outcome, RealmMarks } from './interface.ts'
+import { MARKS, type Outcome } from './interface.ts'
 
 export interface ThrownValues {
   /** Of map and reduce functions: undefined where the run goes on. */
@@ -18,14 +17,14 @@ export interface ThrownValues {
   error(id: string, reason: unknown): Outcome
 }
 
-export function realmThrownValues({ error: mark }: RealmMarks, { isFailure, describe }: Failures): ThrownValues {
+export function realmThrownValues({ isFailure, describe }: Failures): ThrownValues {
   const { stringify } = JSON
   const { keys: namesOf, hasOwn } = Object
   const { isArray } = Array
   const text = String
 
   const error = (id: unknown, reason: unknown, isFatal = false): Outcome => [
-    mark,
+    MARKS.error,
     stringify({ id: text(id), reason: reason === undefined ? null : reason, isFatal }),
   ]
 

@@ -1,4 +1,4 @@
-/** `require` inside the isolate: any text of a design document is a module. See `failure.ts` for how this gets there. */
+/** `require` of user functions: any text of a design document is a module. */
 import type { Failures } from './failure.ts'
 
 export type Require = (path: string) => unknown

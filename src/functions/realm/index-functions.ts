@@ -1,9 +1,9 @@
-/** Map and reduce functions, called inside the isolate; see `failure.ts` for how this gets there. */
+/** Calls map and reduce functions. */
 
 import type { UserFunction } from './compiler.ts'
 import type { EmittedRows } from './emitted-rows.ts'
 import type { Failures } from './failure.ts'
-import type { Outcome, RealmHost, RealmMarks } from './interface.ts'
+import { MARKS, type Outcome, type RealmHost } from './interface.ts'
 import type { Slices } from './slices.ts'
 import type { ThrownValues } from './thrown.ts'
 
@@ -22,12 +22,12 @@ export interface MapFunctions {
 
 export function realmIndexFunctions(
   host: RealmHost,
-  { endOfResult }: RealmMarks,
   { describe }: Failures,
   rows: EmittedRows,
   thrown: ThrownValues,
   slices: Slices,
 ): IndexFunctions {
+  const { endOfResult } = MARKS
   const { stringify } = JSON
   const { freeze } = Object
   const { isArray } = Array

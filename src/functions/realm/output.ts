@@ -1,10 +1,9 @@
 /**
- * What shows and lists say while they run: `start`, `send` and `getRow` inside the isolate. See `failure.ts` for how this
- * gets there.
+ * The output of shows and lists while they run: `start`, `send` and `getRow`.
  */
 
 import type { Failures } from './failure.ts'
-import type { RealmHost, RealmLimits } from './interface.ts'
+import { LIMITS, type RealmHost } from './interface.ts'
 
 export interface Response {
   [member: string]: unknown
@@ -32,11 +31,8 @@ export interface Output {
   flush(): void
 }
 
-export function realmOutput(
-  host: RealmHost,
-  { sentCharacters, shownCharacters }: RealmLimits,
-  { failure }: Failures,
-): Output {
+export function realmOutput(host: RealmHost, { failure }: Failures): Output {
+  const { sentCharacters, shownCharacters } = LIMITS
   const { parse, stringify } = JSON
   const { keys: namesOf } = Object
   const text = String

@@ -1,4 +1,4 @@
-/** Turns the source of a function into the function, inside the isolate; see `failure.ts` for how that is done. */
+/** Compiles the source of a user function. */
 import type { Failures } from './failure.ts'
 
 export type UserFunction = (this: unknown, ...input: unknown[]) => unknown

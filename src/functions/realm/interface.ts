@@ -1,4 +1,4 @@
-/** What goes in and out of an isolate. */
+/** What goes in and out of an isolate: known to the process outside and to the realm inside. */
 
 /** What the isolate can ask of the process around it: no more than this. */
 export interface RealmHost {
@@ -8,24 +8,23 @@ export interface RealmHost {
   exchange(output: string): string | undefined
 }
 
-export interface RealmLimits {
+export const LIMITS = {
   /** A batch that takes longer is interrupted between two inputs. */
-  readonly sliceMs: number
+  sliceMs: 100,
   /** Of what a function emits for one document. */
-  readonly emittedCharacters: number
+  emittedCharacters: 64 * 1024 * 1024,
   /** Of what a list sends before it is taken away. */
-  readonly sentCharacters: number
+  sentCharacters: 256 * 1024,
   /** Of what a show sends altogether. */
-  readonly shownCharacters: number
+  shownCharacters: 64 * 1024 * 1024,
 }
 
-export interface RealmMarks {
-  /** The kinds of what a call gives. */
-  readonly done: string
-  readonly more: string
-  readonly error: string
-  /** A character that JSON text never has. */
-  readonly endOfResult: string
+/** Characters that JSON text never has. The first three are the kinds of what a call gives. */
+export const MARKS = {
+  error: '\u0005',
+  done: '\u0006',
+  more: '\u0007',
+  endOfResult: '\u0002',
 }
 
 /** What a call came to. */

@@ -1,19 +1,23 @@
 /**
- * The way into the isolate: one function that takes an operation and JSON, and gives text and a mark that tells what it
- * is. See `failure.ts` for how this gets there. User code shares the realm, so it can spoil what comes out for itself:
- * that is why nobody outside believes it.
+ * What user functions find around them inside an isolate, and the way in: one function that takes an operation and JSON,
+ * and gives a mark and text. User code shares this realm and can spoil what comes out for itself, so the process outside
+ * does not trust it.
+ *
+ * The modules of this folder are linked into one script, which each isolate evaluates. They take what they need of the
+ * language when the realm is created, before user code can replace it.
  */
 
-import type { Compile, UserFunction } from './compiler.ts'
-import type { DesignDocument, DesignFunctions, ShowRequest } from './design-functions.ts'
-import type { EmittedRows } from './emitted-rows.ts'
-import type { IndexFunctions, MapFunctions } from './index-functions.ts'
-import type { Outcome, RealmCall, RealmHost, RealmMarks } from './interface.ts'
-import type { Modules } from './modules.ts'
-import type { NegotiatedRequest, Negotiation } from './negotiation.ts'
-import type { Output } from './output.ts'
-import type { Slices } from './slices.ts'
-import type { ThrownValues } from './thrown.ts'
+import { realmCompiler, type UserFunction } from './compiler.ts'
+import { type DesignDocument, realmDesignFunctions, type ShowRequest } from './design-functions.ts'
+import { realmEmittedRows } from './emitted-rows.ts'
+import { realmFailures } from './failure.ts'
+import { type MapFunctions, realmIndexFunctions } from './index-functions.ts'
+import { MARKS, type Outcome, type RealmCall, type RealmHost } from './interface.ts'
+import { realmModules } from './modules.ts'
+import { type NegotiatedRequest, realmNegotiation } from './negotiation.ts'
+import { realmOutput } from './output.ts'
+import { realmSlices } from './slices.ts'
+import { realmThrownValues } from './thrown.ts'
 
 /** As the server sends it; it is one of three things. */
 interface LoadedProgram {
@@ -26,22 +30,24 @@ interface LoadedProgram {
   readonly design?: DesignDocument
 }
 
-export interface RealmParts {
-  readonly host: RealmHost
-  readonly marks: RealmMarks
-  readonly compile: Compile
-  readonly modules: Modules
-  readonly negotiation: Negotiation
-  readonly output: Output
-  readonly thrown: ThrownValues
-  readonly slices: Slices
-  readonly rows: EmittedRows
-  readonly index: IndexFunctions
-  readonly design: DesignFunctions
-}
+/** Ways to memory outside of the isolate's limit, or to waiting: no function has a use for them. */
+const WITHHELD = ['console', 'WebAssembly', 'SharedArrayBuffer', 'Atomics']
 
-export function realmCalls(parts: RealmParts): RealmCall {
-  const { host, marks, compile, modules, negotiation, output, thrown, slices, rows, index, design } = parts
+/** Called once, before any user code runs. */
+export function createRealm(log: RealmHost['log'], exchange: RealmHost['exchange']): RealmCall {
+  for (const name of WITHHELD) delete (globalThis as Record<string, unknown>)[name]
+  const host: RealmHost = { log, exchange }
+  const failures = realmFailures()
+  const thrown = realmThrownValues(failures)
+  const slices = realmSlices()
+  const compile = realmCompiler(failures)
+  const modules = realmModules(failures)
+  const negotiation = realmNegotiation(failures)
+  const output = realmOutput(host, failures)
+  const rows = realmEmittedRows(host, failures)
+  const index = realmIndexFunctions(host, failures, rows, thrown, slices)
+  const design = realmDesignFunctions(failures, compile, thrown, slices, output, negotiation, rows)
+
   const { parse, stringify } = JSON
   const { entries, defineProperty } = Object
   const { isArray } = Array
@@ -83,7 +89,7 @@ export function realmCalls(parts: RealmParts): RealmCall {
       maps = { functions: program.maps.map(compile), isSteady: program.isSteady === true }
     }
     if (program.reduce !== undefined) reduce = compile(program.reduce)
-    return [marks.done, '']
+    return [MARKS.done, '']
   }
 
   const operations: { readonly [operation: string]: (input: never) => Outcome } = {

@@ -1,6 +1,5 @@
 /**
- * What goes wrong inside the isolate, told apart from what user code throws. Like all of this folder it is evaluated there
- * from its own text: it may name nothing that is outside of the function.
+ * Errors of the realm itself. User code cannot make one.
  */
 export interface Failure extends Error {
   /** The identifier that the client gets. */

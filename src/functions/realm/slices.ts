@@ -1,8 +1,8 @@
 /**
- * Batches inside the isolate, done in slices of time: between two inputs a long batch comes out for a moment, so that the
- * process can show that it goes on. See `failure.ts` for how this gets there.
+ * Runs batches in slices of time. Between two inputs a long batch leaves the isolate for a moment, so that the process can
+ * report progress.
  */
-import type { Outcome, RealmMarks } from './interface.ts'
+import { LIMITS, MARKS, type Outcome } from './interface.ts'
 
 export interface Batch {
   readonly count: number
@@ -21,7 +21,9 @@ export interface Slices {
   more(): Outcome
 }
 
-export function realmSlices(sliceMs: number, { done, more }: RealmMarks): Slices {
+export function realmSlices(): Slices {
+  const { sliceMs } = LIMITS
+  const { done, more } = MARKS
   const { now } = Date
   let rest: (() => Outcome) | undefined
 

@@ -1,14 +1,13 @@
 /**
- * The rows that map functions emit, gathered as text inside the isolate; see `failure.ts` for how this gets there. The text is
- * a sequence of JSON arrays. Their elements are rows, each an array of key and value, and a zero where a function is
- * done with a document.
+ * Collects the rows that map functions emit, as text. The text is a sequence of JSON arrays. Their elements are rows, each
+ * an array of key and value, and a zero where a function is done with a document.
  *
  * Text is made of many rows at once where nothing that was emitted can change afterwards: that costs half of making it row
  * by row.
  */
 
 import type { Failures } from './failure.ts'
-import type { RealmHost, RealmLimits } from './interface.ts'
+import { LIMITS, type RealmHost } from './interface.ts'
 
 export interface EmittedRows {
   readonly emit: (key?: unknown, value?: unknown) => void
@@ -32,11 +31,8 @@ export interface EmittedRows {
 
 type Row = readonly [key: unknown, value: unknown]
 
-export function realmEmittedRows(
-  host: RealmHost,
-  { emittedCharacters }: RealmLimits,
-  { describe }: Failures,
-): EmittedRows {
+export function realmEmittedRows(host: RealmHost, { describe }: Failures): EmittedRows {
+  const { emittedCharacters } = LIMITS
   const { stringify } = JSON
   /** Rows of which no text is made yet. */
   const mostPending = 500

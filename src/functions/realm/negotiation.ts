@@ -1,6 +1,5 @@
 /**
- * `provides` and `registerType` inside the isolate: which of several functions answers a request, and with what media
- * type. See `failure.ts` for how this gets there.
+ * `provides` and `registerType`: which of several functions answers a request, and with what media type.
  */
 import type { UserFunction } from './compiler.ts'
 import type { Failures } from './failure.ts'

@@ -1,9 +1,9 @@
-/** The functions of a design document, called inside the isolate; see `failure.ts` for how this gets there. */
+/** Calls the functions of a design document: filters, validation, shows, updates and lists. */
 
 import type { Compile, UserFunction } from './compiler.ts'
 import type { EmittedRows } from './emitted-rows.ts'
 import type { Failures } from './failure.ts'
-import type { Outcome, RealmMarks } from './interface.ts'
+import { MARKS, type Outcome } from './interface.ts'
 import type { NegotiatedRequest, Negotiation } from './negotiation.ts'
 import type { Output, Response } from './output.ts'
 import type { Slices } from './slices.ts'
@@ -29,7 +29,6 @@ export interface ShowRequest extends NegotiatedRequest {
 }
 
 export function realmDesignFunctions(
-  { done, endOfResult }: RealmMarks,
   { failure }: Failures,
   compile: Compile,
   thrown: ThrownValues,
@@ -38,6 +37,7 @@ export function realmDesignFunctions(
   negotiation: Negotiation,
   { emits }: EmittedRows,
 ): DesignFunctions {
+  const { done, endOfResult } = MARKS
   const { stringify } = JSON
   const { hasOwn, create, keys: namesOf } = Object
   const { isArray } = Array
