@@ -1,6 +1,5 @@
 /** Takes the body of a request out of the bytes of a connection, which come in pieces of any size. */
-import { malformed } from './refusal.ts'
-import { type BodyFraming, parseTrailers, type RequestHeaders } from './request-head.ts'
+import { type BodyFraming, malformed, parseTrailers, type RequestHeaders } from './request-head.ts'
 
 export interface BodyDecoder {
   /** Whether all of it was seen. */

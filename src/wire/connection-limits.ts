@@ -1,3 +1,5 @@
+import type { Socket } from 'node:net'
+
 /** How long a connection may take for what it does. Honest clients on bad lines come nowhere near. */
 export interface ConnectionLimits {
   /** For the head of a request. */
@@ -33,4 +35,15 @@ export class BodyProgress {
     if (nowMs - this.#begunMs > limits.bodyMs) return true
     return this.#waitedMs > BODY_GRACE_MS + (receivedBytes / limits.bodyBytesPerSecond) * 1000
   }
+}
+
+/**
+ * Bytes written to a socket that the system has not taken yet. Node's own socket timeouts use the same number to tell a
+ * slow client from a dead one; it has no public name. Where it is missing, nothing seems to move.
+ */
+export function unsentBytes(socket: Socket): number {
+  const handle: unknown = Reflect.get(socket, '_handle')
+  const size: unknown =
+    typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'writeQueueSize') : undefined
+  return socket.writableLength + (typeof size === 'number' ? size : 0)
 }

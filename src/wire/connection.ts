@@ -5,15 +5,10 @@
 import type { Socket } from 'node:net'
 import { type Arrival, serveTogether } from './arrivals.ts'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
-import { BodyProgress, type ConnectionLimits, DEFAULT_LIMITS } from './connection-limits.ts'
-import { type BodySource, IncomingBody } from './incoming-body.ts'
-import { afterEmptyLines, PartialHead } from './partial-head.ts'
-import { Refusal } from './refusal.ts'
-import { Reply, type ReplySink } from './reply.ts'
-import { refusalReply } from './reply-head.ts'
-import { Request, type SocketAddresses } from './request.ts'
-import { parseHead, type RequestHead, tooLongHead } from './request-head.ts'
-import { unsentBytes } from './unsent-bytes.ts'
+import { BodyProgress, type ConnectionLimits, DEFAULT_LIMITS, unsentBytes } from './connection-limits.ts'
+import { Reply, type ReplySink, refusalReply } from './reply.ts'
+import { type BodySource, IncomingBody, Request, type SocketAddresses } from './request.ts'
+import { afterEmptyLines, PartialHead, parseHead, Refusal, type RequestHead, tooLongHead } from './request-head.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 

@@ -1,10 +1,8 @@
 /**
- * The head of a request: its first line and its headers. Strict, since whatever two servers read in two ways lets one
- * smuggle requests past the other: what is not exactly as the standard has it is refused.
+ * Parses the head of a request: request line and headers. Strict, since whatever two servers read in different ways can
+ * be used to smuggle requests: what is not exactly as the standard has it is refused.
  */
 import { METHODS } from 'node:http'
-import { isHeaderName } from './header-text.ts'
-import { malformed, Refusal } from './refusal.ts'
 
 /** By names in lower case. Several of one name are one list, unless only one of them can count. */
 export type RequestHeaders = Record<string, string | undefined>
@@ -245,4 +243,110 @@ function transferFraming(encoding: string): BodyFraming {
     if (name === 'chunked' && !isPlainLast) throw malformed('Only the last transfer coding can be chunked.')
   }
   return 'unknown'
+}
+
+/** Why bytes are not a valid request. The client gets the status, and nothing that follows is read. */
+export class Refusal extends Error {
+  readonly status: number
+  /** The identifier of the error, where the reply has a body that explains it. */
+  readonly error: string | undefined
+
+  constructor(status: number, message: string, error?: string) {
+    super(message)
+    this.status = status
+    this.error = error
+  }
+}
+
+export function malformed(message: string): Refusal {
+  return new Refusal(400, message)
+}
+
+const HEAD_END = Buffer.from('\r\n\r\n')
+const CARRIAGE_RETURN = 0x0d
+const LINE_FEED = 0x0a
+const FIRST_BYTES = 1024
+
+/**
+ * The beginning of a request head while the rest is still to come. Each byte is scanned once, however the head
+ * arrives.
+ */
+export class PartialHead {
+  #bytes: Buffer = Buffer.allocUnsafe(FIRST_BYTES)
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** Takes what of the piece belongs to the head, its end included. Tells how many bytes that are. */
+  add(piece: Buffer): number {
+    const before = this.#length
+    this.#append(piece)
+    const skipped = this.#skipEmptyLines()
+    const checked = Math.max(0, before - skipped)
+    // The end may have begun in what was here before.
+    const end = this.#bytes.subarray(0, this.#length).indexOf(HEAD_END, Math.max(0, checked - HEAD_END.length + 1))
+    if (end < 0) this.#checkFrom(checked)
+    else this.#length = end + HEAD_END.length
+    return this.#length + skipped - before
+  }
+
+  /** The text without the empty line that ends it; undefined while that has not come. */
+  text(): string | undefined {
+    const end = this.#length - HEAD_END.length
+    if (end < 0 || !this.#bytes.subarray(end, this.#length).equals(HEAD_END)) return undefined
+    return this.#bytes.toString('latin1', 0, end)
+  }
+
+  /** The first bytes of it as text. */
+  beginning(lengthBytes: number): string {
+    return this.#bytes.toString('latin1', 0, Math.min(lengthBytes, this.#length))
+  }
+
+  #append(piece: Buffer): void {
+    const length = this.#length + piece.length
+    if (length > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.max(length, this.#bytes.length * 2))
+      this.#bytes.copy(larger, 0, 0, this.#length)
+      this.#bytes = larger
+    }
+    piece.copy(this.#bytes, this.#length)
+    this.#length = length
+  }
+
+  /** They may stand before a head; some clients send one after a body. */
+  #skipEmptyLines(): number {
+    const skipped = afterEmptyLines(this.#bytes.subarray(0, this.#length))
+    if (skipped === 0) return 0
+    this.#bytes.copyWithin(0, skipped, this.#length)
+    this.#length -= skipped
+    return skipped
+  }
+
+  #checkFrom(offset: number): void {
+    // The last byte that was checked may be the first half of a line end.
+    const isInLineEnd = offset > 0 && this.#bytes[offset - 1] === CARRIAGE_RETURN
+    checkBeginning(this.#bytes.toString('latin1', isInLineEnd ? offset - 1 : offset, this.#length))
+  }
+}
+
+/** Where the first line begins that is not empty. */
+export function afterEmptyLines(bytes: Buffer): number {
+  let at = 0
+  while (bytes[at] === CARRIAGE_RETURN && bytes[at + 1] === LINE_FEED) at += 2
+  return at
+}
+
+/** What header names and values may contain: anything else could end a line early, or begin another one. */
+const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
+const UNFIT = /[^\t\x20-\x7e\x80-\xff]/
+
+export function isHeaderName(text: string): boolean {
+  return TOKEN.test(text)
+}
+
+/** A character stands for a byte. */
+export function isHeaderValue(text: string): boolean {
+  return !UNFIT.test(text)
 }

@@ -1,5 +1,7 @@
-/** One request as it came in. */
-import type { IncomingBody } from './incoming-body.ts'
+/** One request: what its head says, and its body while it is received, with backpressure. */
+
+import { GrowingBuffer } from '../runtime/growing-buffer.ts'
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import type { RequestHead, RequestHeaders } from './request-head.ts'
 
 /** The two ends of a connection. */
@@ -32,5 +34,254 @@ export class Request {
   /** Whether there is a body, be it an empty one. */
   get hasBody(): boolean {
     return this.headers['content-length'] !== undefined || this.headers['transfer-encoding'] !== undefined
+  }
+}
+
+/** The connection, as its body uses it. */
+export interface BodySource {
+  /** Sends `100 Continue` if the client waits for it. */
+  sendContinue(): void
+  pause(): void
+  resume(): void
+}
+
+/** The connection was closed before the body was complete, or the body is malformed. */
+export class BodyAbortedError extends Error {
+  constructor() {
+    super('The request was aborted.')
+  }
+}
+
+const UNREAD_LIMIT_BYTES = 256 * 1024
+/** Of all bodies together. Beyond it a connection is paused with its first unread bytes. */
+const ALL_UNREAD_LIMIT_BYTES = 64 * 1024 * 1024
+
+let unreadBytes = 0
+
+const NO_PIECES: readonly Buffer[] = []
+
+/**
+ * The body of a request while it is received. Unread bytes are buffered up to a limit; then the connection is paused
+ * until they are read. A body has one reader, which reads it once.
+ */
+export class IncomingBody {
+  readonly #source: BodySource
+  /** Made with the first bytes: most requests have no body. */
+  #unread: JoinedPieces | undefined
+  #receivedBytes = 0
+  #isPaused = false
+  #state: 'incomplete' | 'complete' | 'broken'
+  #trailers: RequestHeaders | undefined
+  #wake: (() => void) | undefined
+
+  constructor(source: BodySource, isEmpty: boolean) {
+    this.#source = source
+    this.#state = isEmpty ? 'complete' : 'incomplete'
+  }
+
+  /** Whether all of it was received, read or not. */
+  get isComplete(): boolean {
+    return this.#state === 'complete'
+  }
+
+  /** Bytes received so far. */
+  get receivedBytes(): number {
+    return this.#receivedBytes
+  }
+
+  get #unreadBytes(): number {
+    return this.#unread?.sizeBytes ?? 0
+  }
+
+  /** Whether the reader waits for more. */
+  get isAwaited(): boolean {
+    return this.#wake !== undefined
+  }
+
+  /** A header of the trailer section. */
+  trailer(name: string): string | undefined {
+    return this.#trailers?.[name]
+  }
+
+  /** The whole body, piece by piece. */
+  async *read(): AsyncGenerator<Buffer> {
+    for (;;) {
+      for (const piece of this.#take()) yield piece
+      if (this.#unreadBytes > 0) continue
+      if (this.isComplete) return
+      await this.#arrival()
+    }
+  }
+
+  /**
+   * The whole body in one buffer; undefined if it is longer than the limit, and the rest is then discarded. Its memory is
+   * taken from the lease, and the client waits until it is granted.
+   */
+  async collect(limitBytes: number, lease?: MemoryLease, expectedBytes?: number): Promise<Buffer | undefined> {
+    if (this.isComplete) return this.#takeWhole(limitBytes, lease)
+    const all = new GrowingBuffer(expectedBytes)
+    try {
+      return await this.#collectInto(all, limitBytes, lease)
+    } catch (error) {
+      all.free()
+      throw error
+    }
+  }
+
+  async #collectInto(
+    all: GrowingBuffer,
+    limitBytes: number,
+    lease: MemoryLease | undefined,
+  ): Promise<Buffer | undefined> {
+    for (;;) {
+      for (const piece of this.#take()) {
+        if (all.length + piece.length > limitBytes) {
+          all.free()
+          return undefined
+        }
+        const waiting = lease?.add(all.growthFor(piece.length))
+        if (waiting) await waiting
+        all.add(piece)
+      }
+      if (this.#unreadBytes > 0) continue
+      if (this.isComplete) return await all.take()
+      await this.#arrival()
+    }
+  }
+
+  /** For the connection: bytes were received. */
+  push(piece: Buffer): void {
+    this.#unread ??= new JoinedPieces()
+    this.#unread.add(piece)
+    unreadBytes += piece.length
+    this.#receivedBytes += piece.length
+    const limit = unreadBytes > ALL_UNREAD_LIMIT_BYTES ? 0 : UNREAD_LIMIT_BYTES
+    if (this.#unreadBytes > limit && !this.#isPaused) {
+      this.#isPaused = true
+      this.#source.pause()
+    }
+    this.#arrived()
+  }
+
+  /** For the connection: all was received. */
+  complete(trailers: RequestHeaders): void {
+    this.#trailers = trailers
+    this.#state = 'complete'
+    this.#arrived()
+  }
+
+  /** For the connection: the rest will not come. */
+  abort(): void {
+    if (this.#state !== 'incomplete') return
+    this.#state = 'broken'
+    this.discard()
+    this.#arrived()
+  }
+
+  /** For the connection: what is unread will not be read. */
+  discard(): void {
+    unreadBytes -= this.#unreadBytes
+    this.#unread?.take()
+  }
+
+  async #takeWhole(limitBytes: number, lease: MemoryLease | undefined): Promise<Buffer | undefined> {
+    const sizeBytes = this.#unreadBytes
+    if (sizeBytes > limitBytes) return undefined
+    const waiting = lease?.add(sizeBytes)
+    if (waiting) await waiting
+    const pieces = this.#take()
+    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
+  }
+
+  #take(): readonly Buffer[] {
+    unreadBytes -= this.#unreadBytes
+    const pieces = this.#unread?.take() ?? NO_PIECES
+    if (this.#isPaused) {
+      this.#isPaused = false
+      this.#source.resume()
+    }
+    return pieces
+  }
+
+  #arrival(): Promise<void> {
+    if (this.#state === 'broken') return Promise.reject(new BodyAbortedError())
+    this.#source.sendContinue()
+    return new Promise((resolve, reject) => {
+      this.#wake = () => (this.#state === 'broken' ? reject(new BodyAbortedError()) : resolve())
+    })
+  }
+
+  #arrived(): void {
+    const wake = this.#wake
+    this.#wake = undefined
+    wake?.()
+  }
+}
+
+/** Pieces of this size, and those that fill half of the memory behind them, are kept as they are. */
+const LARGE_BYTES = 16 * 1024
+const FIRST_BLOCK_BYTES = 1024
+const LARGEST_BLOCK_BYTES = 64 * 1024
+
+/**
+ * Received bytes that are not read yet. Small pieces are copied into shared blocks, so the memory held stays within a
+ * small multiple of the bytes themselves, however they were cut.
+ */
+export class JoinedPieces {
+  #pieces: Buffer[] = []
+  #sizeBytes = 0
+  /** The block that small pieces are copied into: what was taken ends at `#start`, what is filled at `#end`. */
+  #block: Buffer | undefined
+  #start = 0
+  #end = 0
+
+  get sizeBytes(): number {
+    return this.#sizeBytes
+  }
+
+  add(piece: Buffer): void {
+    // Most bodies come in one piece.
+    if (this.#sizeBytes === 0 && this.#block === undefined) this.#keep(piece)
+    else if (piece.length >= LARGE_BYTES && piece.length * 2 >= piece.buffer.byteLength) this.#keep(piece)
+    else this.#copy(piece)
+    this.#sizeBytes += piece.length
+  }
+
+  /** All of them, in order. They are no longer held here. */
+  take(): Buffer[] {
+    this.#closeBlock()
+    const pieces = this.#pieces
+    if (pieces.length > 0) this.#pieces = []
+    this.#sizeBytes = 0
+    return pieces
+  }
+
+  #keep(piece: Buffer): void {
+    this.#closeBlock()
+    this.#pieces.push(piece)
+  }
+
+  #copy(piece: Buffer): void {
+    for (let at = 0; at < piece.length; ) {
+      let block = this.#block
+      if (block === undefined || this.#end === block.length) {
+        this.#closeBlock()
+        const size = block === undefined ? FIRST_BLOCK_BYTES : Math.min(block.length * 2, LARGEST_BLOCK_BYTES)
+        block = Buffer.allocUnsafeSlow(size)
+        this.#block = block
+        this.#start = 0
+        this.#end = 0
+      }
+      const copied = piece.copy(block, this.#end, at)
+      this.#end += copied
+      at += copied
+    }
+  }
+
+  /** What is in the block becomes a piece; the rest of the block is filled later. */
+  #closeBlock(): void {
+    if (this.#block === undefined || this.#start === this.#end) return
+    this.#pieces.push(this.#block.subarray(this.#start, this.#end))
+    this.#start = this.#end
   }
 }

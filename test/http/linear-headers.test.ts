@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { namesJson } from '../../src/http/negotiation/accepted-json.ts'
-import { maskedUrl } from '../../src/http/server/masked-url.ts'
+import { namesJson } from '../../src/http/negotiation/acceptance.ts'
+import { maskedUrl } from '../../src/http/server/request-log.ts'
 
 describe('the Accept header', () => {
   it.each([

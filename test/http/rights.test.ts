@@ -3,8 +3,7 @@
  * is expected comes from the table alone, so a new route is asked from the day that it is there.
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { Who } from '../../src/http/server/operation-rights.ts'
-import { ANY_METHOD, type Operation, type Route } from '../../src/http/server/route.ts'
+import { ANY_METHOD, type Operation, type Route, type Who } from '../../src/http/server/route.ts'
 import { routes } from '../../src/http/server/routes.ts'
 import { createService, type Service } from '../../src/service.ts'
 import { Client, type Reply, type RequestOptions } from '../support/client.ts'

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Refusal } from '../../src/wire/refusal.ts'
-import { parseHead } from '../../src/wire/request-head.ts'
+import { parseHead, Refusal } from '../../src/wire/request-head.ts'
 
 const HOST = 'Host: x'
 

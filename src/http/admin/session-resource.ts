@@ -8,9 +8,8 @@ import { badRequest } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { readBytes } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
-import type { AuthenticatedCall } from '../server/authenticated-call.ts'
 import { authenticationOf } from '../server/authentication.ts'
-import type { Call } from '../server/call.ts'
+import type { AuthenticatedCall, Call } from '../server/call.ts'
 
 /** A name and a password need no more. */
 const BODY_LIMIT_BYTES = 64 * 1024

@@ -1,6 +1,6 @@
 /** `_utils/` and the icon: what a browser finds here. */
 
-import { contentPolicy } from '../negotiation/content-policy.ts'
+import { contentPolicy } from '../negotiation/browser-policy.ts'
 import { type Answer, redirect } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'

@@ -11,14 +11,19 @@ import { conflict, notFound, type RequestError } from '../../document/request-er
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { type ByteRange, byteRangesBody, newBoundary } from '../../multipart/multipart-writer.ts'
-import { databaseOf } from '../databases/database-resource.ts'
-import { attachmentPathOf, documentSegments, isEscapedDesign, redirectToDesign } from '../documents/document-path.ts'
-import { keptAttachments } from '../documents/document-writing.ts'
-import { namedParent, revisionToRead } from '../documents/revision-parameter.ts'
-import { writeAnswer } from '../documents/write-answer.ts'
+import {
+  attachmentPathOf,
+  documentSegments,
+  isEscapedDesign,
+  namedParent,
+  redirectToDesign,
+  revisionToRead,
+} from '../documents/document-request.ts'
+import { keptAttachments, writeAnswer } from '../documents/document-writing.ts'
 import { acceptedCodings } from '../negotiation/acceptance.ts'
-import { contentPolicy, NO_SNIFFING } from '../negotiation/content-policy.ts'
+import { contentPolicy, NO_SNIFFING } from '../negotiation/browser-policy.ts'
 import { type Answer, type Headers, notModified, streamed } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { stageBody } from './attachment-upload.ts'
@@ -27,7 +32,7 @@ import { parseRanges } from './byte-ranges.ts'
 export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
   if (isEscapedDesign(call)) return redirectToDesign(call)
   const { id, name } = attachmentPathOf(call)
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   using view = database.view()
   const revision = revisionToRead(call)
   const document = await (revision === undefined ? openDocument(view, id) : openRevision(view, id, revision))
@@ -55,7 +60,7 @@ export async function putAttachment(call: Call, context: HttpContext): Promise<A
   const path = attachmentPathOf(call)
   const id = parseDocumentId(path.id)
   const name = checkedAttachmentName(path.name)
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   database.checkTarget(id, 'attachment')
   const parent = namedParent(call, undefined)
   // A conflict that can be seen now need not wait for the upload; the writer looks again.
@@ -72,9 +77,9 @@ export async function putAttachment(call: Call, context: HttpContext): Promise<A
   }
 }
 
-export async function deleteAttachment(call: Call, context: HttpContext): Promise<Answer> {
+export async function deleteAttachment(call: Call): Promise<Answer> {
   const { id, name } = attachmentPathOf(call)
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   const parent = namedParent(call, undefined)
   using view = database.view()
   // Whoever may not see a document is not told that it is there.
@@ -180,7 +185,7 @@ function attachmentAnswer(
     ...NO_SNIFFING,
     ...contentPolicy(configuration, 'attachments'),
   }
-  const codings = acceptedCodings(call)
+  const codings = acceptedCodings(call.header('accept-encoding'))
   const length = unpackedLength(attachment)
   const ranges = codings.identity && length !== undefined ? parseRanges(call.header('range'), length) : undefined
   if (ranges && length !== undefined) return rangesAnswer(database, attachment, length, ranges, common)

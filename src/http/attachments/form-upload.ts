@@ -18,16 +18,16 @@ import {
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { bodyPieces, collect } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
-import { documentIdOf, refuseLocalAttachment } from '../documents/document-path.ts'
+import { documentIdOf, refuseLocalAttachment } from '../documents/document-request.ts'
 import type { Answer } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { writeWithAttachments } from './attachment-resource.ts'
 
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
   const path = documentIdOf(call)
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   // A name that no resource has is not one of a document that forms could be sent to.
   if (path.startsWith('_') && !isDesignId(path) && !isLocalId(path)) throw notFound(`There is no resource ${path}.`)
   checkReferer(call)

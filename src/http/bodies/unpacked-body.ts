@@ -4,7 +4,7 @@ import { createGunzip, type Gunzip } from 'node:zlib'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
 import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import { BudgetExceededError, type MemoryLease } from '../../runtime/memory-budget.ts'
-import { BodyAbortedError } from '../../wire/incoming-body.ts'
+import { BodyAbortedError } from '../../wire/request.ts'
 
 /** What the pieces of a gzip stream unpack to, up to a limit. Its memory is asked of the lease. */
 export async function unpackedBytes(

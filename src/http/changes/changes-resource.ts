@@ -4,10 +4,9 @@ import type { Database } from '../../database/database.ts'
 import { entityTag } from '../../encoding/entity-tag.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
 import { functionBody } from '../design-functions/function-request.ts'
 import { type Answer, notModified, streamed } from '../server/answer.ts'
-import { authenticationOf } from '../server/authentication.ts'
+import { authenticationOf, databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { followedChanges, presentChanges, type RightToRead } from './changes-feed.ts'
@@ -30,7 +29,7 @@ export async function postChanges(call: Call, context: HttpContext): Promise<Ans
 const PATIENCE_MS = 60_000
 
 async function changes(call: Call, context: HttpContext, body: string | undefined): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   database.reading?.check('changes')
   const patience = context.configuration.get('httpd', 'changes_timeout')
   const parameters = changesParameters(call, patience === undefined ? PATIENCE_MS : Number(patience))

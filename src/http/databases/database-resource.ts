@@ -3,17 +3,12 @@ import type { Database } from '../../database/database.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
-import { authenticationOf } from '../server/authentication.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 
 /** The format in which databases are stored, as the family counts it. */
 const DISK_FORMAT_VERSION = 6
-
-/** As the sender may use it. */
-export function databaseOf(call: Call, _: HttpContext): Database | Promise<Database> {
-  return authenticationOf(call).openDatabase(call.segment(0))
-}
 
 export async function createDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
   const name = call.segment(0)
@@ -21,8 +16,8 @@ export async function createDatabase(call: Call, { databases }: HttpContext): Pr
   return json({ ok: true }, { status: 201, headers: { Location: call.location(name) } })
 }
 
-export async function databaseInformation(call: Call, context: HttpContext): Promise<Answer> {
-  return json(await informationOf(await databaseOf(call, context)))
+export async function databaseInformation(call: Call): Promise<Answer> {
+  return json(await informationOf(await databaseOf(call)))
 }
 
 /** The numbers of a database, as clients and functions see them. */
@@ -60,16 +55,16 @@ export async function deleteDatabase(call: Call, { databases }: HttpContext): Pr
   return json({ ok: true })
 }
 
-export async function compact(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+export async function compact(call: Call): Promise<Answer> {
+  const database = await databaseOf(call)
   requireJsonType(call)
   database.compact()
   return json({ ok: true }, { status: 202 })
 }
 
 /** Every commit is on disk before its reply; what is left are writes that were accepted to be done later. */
-export async function ensureFullCommit(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+export async function ensureFullCommit(call: Call): Promise<Answer> {
+  const database = await databaseOf(call)
   requireJsonType(call)
   const sequence = call.queryCount('seq')
   if (sequence !== undefined) {
@@ -80,13 +75,13 @@ export async function ensureFullCommit(call: Call, context: HttpContext): Promis
   return json({ ok: true, instance_start_time: String(database.openedUs) }, { status: 201 })
 }
 
-export async function revisionLimit(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+export async function revisionLimit(call: Call): Promise<Answer> {
+  const database = await databaseOf(call)
   return json((await database.information()).revisionLimit)
 }
 
 export async function setRevisionLimit(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   const limit = await readJson(call, context)
   if (typeof limit !== 'number' || !Number.isSafeInteger(limit)) throw badRequest('Rev limit has to be an integer')
   if (limit <= 0) throw badRequest('Rev limit has to be greater than 0')

@@ -5,13 +5,13 @@ import { JsonReader } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { parsing, readBytes } from '../bodies/request-body.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { requestSettings } from '../server/request-settings.ts'
-import { databaseOf } from './database-resource.ts'
 
-export async function security(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+export async function security(call: Call): Promise<Answer> {
+  const database = await databaseOf(call)
   using view = database.view()
   return jsonText((await view.security()) ?? '{}')
 }
@@ -35,8 +35,8 @@ export async function readSecurity(call: Call, context: HttpContext): Promise<vo
 const sentObjects = new WeakMap<Call, { readonly text: Buffer; readonly value: Readonly<Record<string, unknown>> }>()
 
 /** Kept as it was sent, further members too. */
-export async function setSecurity(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+export async function setSecurity(call: Call): Promise<Answer> {
+  const database = await databaseOf(call)
   const sent = sentObjects.get(call)
   assert(sent, 'The security object was read before.')
   checkSecurity(sent.value)

@@ -6,7 +6,7 @@ import { RequestError } from '../../document/request-error.ts'
 import { decodeBase64 } from '../../encoding/json/base64-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { FunctionResponse } from '../../functions/functions.ts'
-import { isHeaderName, isHeaderValue } from '../../wire/header-text.ts'
+import { isHeaderName, isHeaderValue } from '../../wire/request-head.ts'
 import type { Headers, WholeAnswer } from '../server/answer.ts'
 
 export interface ResponseDefaults {

@@ -6,13 +6,12 @@ import { isObject } from '../../encoding/json/json-value.ts'
 import type { FairSemaphore } from '../../runtime/queues/fair-semaphore.ts'
 import type { Run } from '../../runtime/queues/run.ts'
 import type { RowQuery } from '../../views/query/row-query.ts'
-import { databaseOf } from '../databases/database-resource.ts'
-import { contentPolicy } from '../negotiation/content-policy.ts'
+import { contentPolicy } from '../negotiation/browser-policy.ts'
 import { openAllDocuments, planAllDocuments } from '../rows/all-docs-request.ts'
 import { openRows } from '../rows/row-request.ts'
 import { type Answer, notModified } from '../server/answer.ts'
-import type { Call } from '../server/call.ts'
-import { clientSignal } from '../server/client-signal.ts'
+import { databaseOf } from '../server/authentication.ts'
+import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { functionTag } from './function-document.ts'
 import { designId, requireFunction } from './function-path.ts'
@@ -20,7 +19,7 @@ import { functionBody, functionRequest } from './function-request.ts'
 import { listAnswer } from './list-answer.ts'
 
 export async function listRows(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   const { name, viewDesign, view } = listPath(call)
   const { design, other } = await designsOf(database, designId(call), viewDesign)
   const body = await functionBody(call, context)

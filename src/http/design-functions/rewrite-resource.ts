@@ -1,6 +1,6 @@
 /** `_rewrite`: the rules of a design document lead a request to another place on this server, with its sender and body. */
 import { notFound } from '../../document/request-error.ts'
-import { databaseOf } from '../databases/database-resource.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { Rewritten } from '../server/route.ts'
@@ -8,7 +8,7 @@ import { designId } from './function-path.ts'
 import { parseRules, rewrite } from './rewrite-rules.ts'
 
 export async function rewriteRequest(call: Call, context: HttpContext): Promise<Rewritten> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   using view = database.view()
   const { members } = await database.design(view, designId(call))
   view.release()

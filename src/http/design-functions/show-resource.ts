@@ -1,10 +1,9 @@
 /** `_show`: a document as a function of its design document renders it. */
 
-import { databaseOf } from '../databases/database-resource.ts'
-import { contentPolicy } from '../negotiation/content-policy.ts'
+import { contentPolicy } from '../negotiation/browser-policy.ts'
 import { type Answer, notModified } from '../server/answer.ts'
-import type { Call } from '../server/call.ts'
-import { clientSignal } from '../server/client-signal.ts'
+import { databaseOf } from '../server/authentication.ts'
+import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { calledDocument, functionTag } from './function-document.ts'
 import { designId, functionDocument, functionName, requireFunction } from './function-path.ts'
@@ -12,7 +11,7 @@ import { functionBody, functionRequest } from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
 
 export async function showDocument(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   using view = database.view()
   const design = await database.design(view, designId(call))
   const name = functionName(call, 'show_error')

@@ -8,13 +8,12 @@ import { isLocalId } from '../../document/document-id.ts'
 import { badRequest } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { documentIn } from '../../scan/json-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
-import { editOf, stubParentOf } from '../documents/document-edit.ts'
-import { checkDocumentSize } from '../documents/document-size.ts'
-import { contentPolicy } from '../negotiation/content-policy.ts'
+import { checkDocumentSize } from '../documents/document-request.ts'
+import { editOf, stubParentOf } from '../documents/document-writing.ts'
+import { contentPolicy } from '../negotiation/browser-policy.ts'
 import { type Answer, type Headers, MethodNotAllowedError } from '../server/answer.ts'
-import type { Call } from '../server/call.ts'
-import { clientSignal } from '../server/client-signal.ts'
+import { databaseOf } from '../server/authentication.ts'
+import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { calledDocument } from './function-document.ts'
 import { designId, functionDocument, functionName, requireFunction } from './function-path.ts'
@@ -22,7 +21,7 @@ import { functionBody, functionRequest } from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
 
 export async function updateDocument(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   using view = database.view()
   const design = await database.design(view, designId(call))
   const name = functionName(call, 'update_error')

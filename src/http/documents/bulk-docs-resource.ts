@@ -13,16 +13,16 @@ import { TimeSlice } from '../../runtime/time-slice.ts'
 import { type BulkRequest, bulkRequestIn } from '../../scan/json-body.ts'
 import { joinedText } from '../bodies/joined-text.ts'
 import { readJsonText, requireJsonType } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { requestSettings } from '../server/request-settings.ts'
-import { type EditMode, editOf, stubParentOf } from './document-edit.ts'
-import { checkDocumentSizes } from './document-size.ts'
+import { checkDocumentSizes } from './document-request.ts'
+import { type EditMode, editOf, stubParentOf } from './document-writing.ts'
 
 export async function bulkDocuments(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   requireJsonType(call)
   const text = await readJsonText(call, context)
   const request = await bulkRequestIn(text, requestSettings(context.configuration).mostItems)

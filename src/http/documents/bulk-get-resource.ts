@@ -9,16 +9,15 @@ import { parseRevision, type RevisionId } from '../../document/revisions/revisio
 import { isObject } from '../../encoding/json/json-value.ts'
 import { bulkGetBody, newBoundary, type RevisionPart } from '../../multipart/multipart-writer.ts'
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
 import { acceptsMultipart } from '../negotiation/acceptance.ts'
-import { enclosed } from '../negotiation/enclosed-text.ts'
-import { type Answer, streamed } from '../server/answer.ts'
+import { type Answer, enclosed, streamed } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { multipartSource, revisionList } from './document-answer.ts'
+import { multipartSource, revisionList } from './document-reading.ts'
 
 export async function bulkGet(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   requireJsonType(call)
   for (const name of ['rev', 'open_revs', 'atts_since', 'new_edits', 'w']) {
     if (call.query(name) !== undefined) throw badRequest(`"${name}" query parameter is not acceptable`)
@@ -36,7 +35,10 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
   }
   if (!reading.isMultipart) return streamed(resultTexts(reading, docs))
   const boundary = newBoundary()
-  const type = acceptsMultipart(call, 'related') && !acceptsMultipart(call, 'mixed') ? 'related' : 'mixed'
+  const type =
+    acceptsMultipart(call.header('accept'), 'related') && !acceptsMultipart(call.header('accept'), 'mixed')
+      ? 'related'
+      : 'mixed'
   return streamed(bulkGetBody(resultParts(reading, docs), boundary), {
     headers: { 'Content-Type': `multipart/${type}; boundary="${boundary}"` },
   })
@@ -45,7 +47,7 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
 /** Dialect 1.6 sends JSON to who names it, and dialect 3 to who does not name multipart. */
 function wantsMultipart(call: Call): boolean {
   if (call.dialect === '1.6') return !call.acceptsJson
-  return acceptsMultipart(call, 'mixed') || acceptsMultipart(call, 'related')
+  return acceptsMultipart(call.header('accept'), 'mixed') || acceptsMultipart(call.header('accept'), 'related')
 }
 
 interface BulkReading {

@@ -1,10 +1,17 @@
 /** `PUT`, `POST`, `DELETE` and `COPY` of documents. Design and local documents alike. */
-import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
+
+import type { Dialect } from '../../config/dialect.ts'
+import {
+  type AttachmentEdits,
+  attachmentEdits,
+  NO_EDITS,
+  type StubParent,
+} from '../../database/attachments/attachment-edits.ts'
 import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
 import { openDocument, openRevision } from '../../database/reading/open-document.ts'
 import type { DocumentEdit } from '../../database/writing/edit.ts'
-import type { SentDocument } from '../../document/document-fields.ts'
+import { replicatedPath, type SentDocument } from '../../document/document-fields.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from '../../document/document-id.ts'
 import { badRequest, missingStub, notFound } from '../../document/request-error.ts'
 import { EMPTY_BODY_TERM } from '../../document/revisions/new-revision.ts'
@@ -13,19 +20,15 @@ import { scanDocument } from '../../encoding/json/json-text.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { isRelated, type ReceivedDocument, receiveRelated } from '../attachments/multipart-document.ts'
 import { readJsonText, requireJsonType } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
-import type { Answer } from '../server/answer.ts'
+import { type Answer, json } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { editOf, localParent, stubParentOf } from './document-edit.ts'
-import { documentIdOf } from './document-path.ts'
-import { checkDocumentSize } from './document-size.ts'
-import { namedParent } from './revision-parameter.ts'
-import { writeAnswer } from './write-answer.ts'
+import { checkDocumentSize, documentIdOf, documentSegments, namedParent } from './document-request.ts'
 
 export async function putDocument(call: Call, context: HttpContext): Promise<Answer> {
   const id = parseDocumentId(documentIdOf(call))
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   database.checkTarget(id, 'document')
   const received = isRelated(call)
     ? await receiveRelated(call, context, database)
@@ -40,7 +43,7 @@ export async function putDocument(call: Call, context: HttpContext): Promise<Ans
 
 /** `POST /{db}`: a document that may leave its id to the server. */
 export async function postDocument(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   requireJsonType(call)
   const document = await readSent(call, context)
   checkDocumentSize(document, context)
@@ -89,9 +92,9 @@ async function writeAndRelease(
   }
 }
 
-export async function deleteDocument(call: Call, context: HttpContext): Promise<Answer> {
+export async function deleteDocument(call: Call): Promise<Answer> {
   const id = documentIdOf(call)
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   await assertDeletable(database, id)
   const parent = namedParent(call, undefined)
   const edit: DocumentEdit = isLocalId(id)
@@ -116,10 +119,10 @@ async function assertDeletable(database: Database, id: string): Promise<void> {
   if (record.deleted) throw notFound('deleted')
 }
 
-export async function copyDocument(call: Call, context: HttpContext): Promise<Answer> {
+export async function copyDocument(call: Call): Promise<Answer> {
   const id = documentIdOf(call)
   const { target, parent } = destinationOf(call)
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   const revision = namedParent(call, undefined)
   using view = database.view()
   const source = revision === undefined ? await openDocument(view, id) : await openRevision(view, id, revision)
@@ -182,4 +185,67 @@ function decodedDestination(path: string): string {
   } catch {
     throw badRequest('The Destination header cannot be decoded.')
   }
+}
+
+/** How a document that was sent is written. */
+export type EditMode =
+  /** A new revision on this parent; with `branching` also where that makes a conflict. */
+  | { readonly parent: RevisionId | undefined; readonly branching?: boolean; readonly replicated?: false }
+  /** A revision of another server, stored as it is. */
+  | { readonly replicated: true }
+
+/** What the writer is asked for. */
+export function editOf(
+  id: string,
+  document: SentDocument,
+  mode: EditMode,
+  { attachments, refusal }: AttachmentEdits,
+  dialect: Dialect,
+): DocumentEdit {
+  const { body, term, deleted } = document
+  if (isLocalId(id)) {
+    const parent = mode.replicated ? 'any' : localParent(mode.parent, dialect)
+    return { kind: 'local', id, parent, deleted, body }
+  }
+  if (mode.replicated) {
+    return { kind: 'replicated', id, path: replicatedPath(document), deleted, body, attachments, refusal }
+  }
+  const kind = mode.branching ? 'branching' : 'interactive'
+  return { kind, id, parent: mode.parent, deleted, body, term, attachments, refusal }
+}
+
+/** The revision that a local document must have to be written; dialect 3 does not ask for one. */
+function localParent(parent: RevisionId | undefined, dialect: Dialect): RevisionId | 'any' | undefined {
+  return dialect === '3' ? 'any' : parent
+}
+
+/** The revision whose attachments the stubs of a document stand for. */
+export function stubParentOf(document: SentDocument, mode: EditMode): StubParent {
+  if (mode.replicated) return { kind: 'replicated', path: replicatedPath(document) }
+  return { kind: mode.branching ? 'branching' : 'interactive', parent: mode.parent }
+}
+
+/**
+ * Writes one edit and answers with its outcome. `created` is the address of what was created, below the database: the
+ * document unless given, null when nothing was.
+ */
+export async function writeAnswer(
+  call: Call,
+  database: Database,
+  edit: DocumentEdit,
+  created: readonly string[] | null = edit.deleted ? null : documentSegments(edit.id),
+): Promise<Answer> {
+  const { id } = edit
+  const headers = created ? { Location: call.location(database.name, ...created) } : {}
+  if (call.query('batch') === 'ok') {
+    database.writeLater(edit)
+    return json({ ok: true, id }, { status: 202, headers })
+  }
+  const [outcome] = await database.write([edit])
+  if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
+  const { revision } = outcome
+  return json(
+    { ok: true, id, rev: revision },
+    { status: created ? 201 : 200, headers: { ...headers, ETag: `"${revision}"` } },
+  )
 }

@@ -6,32 +6,32 @@ import { notFound } from '../../document/request-error.ts'
 import type { QueryPlan } from '../../views/query/query-plan.ts'
 import { type BegunQuery, RowQuery } from '../../views/query/row-query.ts'
 import { readJson } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
 import { planAllDocuments, planQueryOf } from '../rows/all-docs-request.ts'
 import { listedQueries, queriesAnswer } from '../rows/row-answer.ts'
 import { type Answer, streamed } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 
-export function getLocalDocuments(call: Call, context: HttpContext): Promise<Answer> {
-  return localDocuments(call, context, undefined)
+export function getLocalDocuments(call: Call): Promise<Answer> {
+  return localDocuments(call, undefined)
 }
 
 export async function postLocalDocuments(call: Call, context: HttpContext): Promise<Answer> {
-  return localDocuments(call, context, await readJson(call, context))
+  return localDocuments(call, await readJson(call, context))
 }
 
 /** `_local_docs/queries` */
 export async function postLocalDocumentsQueries(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   if (call.segment(2) !== 'queries') throw notFound('missing')
   const plans = listedQueries(await readJson(call, context)).map((query) => planQueryOf(call, query))
   return queriesAnswer(plans.map((plan) => () => openLocalDocuments(database, plan)))
 }
 
 /** Without a tag: the sequence of the database says nothing about local documents. */
-async function localDocuments(call: Call, context: HttpContext, body: unknown): Promise<Answer> {
-  const query = openLocalDocuments(await databaseOf(call, context), planAllDocuments(call, body))
+async function localDocuments(call: Call, body: unknown): Promise<Answer> {
+  const query = openLocalDocuments(await databaseOf(call), planAllDocuments(call, body))
   return streamed(query.chunks(), { release: () => query.release() })
 }
 

@@ -5,8 +5,8 @@ import { parseRevision, type RevisionId } from '../../document/revisions/revisio
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import { joinedMembers } from '../bodies/joined-text.ts'
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
 import { type Answer, jsonText } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { requestSettings } from '../server/request-settings.ts'
@@ -27,7 +27,7 @@ export async function revisionsDiff(call: Call, context: HttpContext): Promise<A
 }
 
 export async function purge(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   requireJsonType(call)
   const { purgeSequence, purged } = await database.purge(await askedRevisions(call, context))
   const around = { before: `{"purge_seq":${purgeSequence},"purged":`, after: '}' }
@@ -39,7 +39,7 @@ function member(id: string, value: unknown): string {
 }
 
 async function askedDifferences(call: Call, context: HttpContext) {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   const asked = await askedRevisions(call, context)
   using view = database.view()
   return await revisionDifferences(view, asked)

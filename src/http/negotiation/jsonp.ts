@@ -1,19 +1,20 @@
-/** JSON as a script, for pages that can load nothing else: `callback=f` gives `f(…)`, where the operator allows it. */
+/**
+ * JSON as a script, for pages that can load nothing else: `callback=f` gives `f(…)`. Called where the operator allows
+ * it.
+ */
 import { badRequest } from '../../document/request-error.ts'
 import type { Answer } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
-import { requestSettings } from '../server/request-settings.ts'
 
 /** A callback can only be a name, or the client could be made to run anything. */
-export function checkCallback(call: Call, context: HttpContext): void {
-  const callback = callbackOf(call, context)
+export function checkCallback(call: Call): void {
+  const callback = callbackOf(call)
   if (callback !== undefined && !isName(callback)) throw badRequest('invalid_callback')
 }
 
 /** The reply as a call of the callback, where there is one and the reply is JSON. */
-export function wrapped(call: Call, context: HttpContext, answer: Answer): Answer {
-  const callback = callbackOf(call, context)
+export function wrapped(call: Call, answer: Answer): Answer {
+  const callback = callbackOf(call)
   if (callback === undefined || !isName(callback)) return answer
   const isJson = answer.headers['Content-Type'] === undefined && answer.status !== 304
   if (!isJson) return answer
@@ -36,8 +37,7 @@ export function wrapped(call: Call, context: HttpContext, answer: Answer): Answe
   return { ...answer, headers, chunks: script(), direct: undefined }
 }
 
-function callbackOf(call: Call, { configuration }: HttpContext): string | undefined {
-  if (!requestSettings(configuration).allowsJsonp) return undefined
+function callbackOf(call: Call): string | undefined {
   const callback = call.query('callback')
   return callback === '' ? undefined : callback
 }

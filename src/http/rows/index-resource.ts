@@ -1,16 +1,16 @@
 /** The indexes of views: what there is to know of one, and what is done to keep them small. */
 
 import { requireJsonType } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
 import { designId } from '../design-functions/function-path.ts'
 import { type Answer, json } from '../server/answer.ts'
+import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { viewsOf } from './row-request.ts'
 
 /** `_design/{name}/_info` */
 export async function indexInformation(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   using view = database.view()
   const design = viewsOf(await database.design(view, designId(call)))
   view.release()
@@ -44,14 +44,14 @@ export async function compactOwnIndex(call: Call, context: HttpContext): Promise
 }
 
 export async function cleanUpIndexes(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   requireJsonType(call)
   await context.views.cleanup(database)
   return json({ ok: true }, { status: 202 })
 }
 
 async function compactIndexOf(call: Call, context: HttpContext, id: string): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   requireJsonType(call)
   using view = database.view()
   const design = viewsOf(await database.design(view, id))

@@ -13,8 +13,7 @@ import type { QueryPlan } from '../../views/query/query-plan.ts'
 import type { RowQuery } from '../../views/query/row-query.ts'
 import { type GivenParameter, isParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
 import { openView, planView } from '../../views/query/view-query.ts'
-import type { Call } from '../server/call.ts'
-import { CallClient } from '../server/client-signal.ts'
+import { type Call, CallClient } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 
 export interface RequestedRows {

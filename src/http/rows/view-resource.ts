@@ -4,30 +4,29 @@ import type { DesignDocument } from '../../database/design/design-document.ts'
 import { viewDesign } from '../../views/design/view-design.ts'
 import { missingView, openView, planView } from '../../views/query/view-query.ts'
 import { readJson, readJsonObject, requireJsonType } from '../bodies/request-body.ts'
-import { databaseOf } from '../databases/database-resource.ts'
 import { designId } from '../design-functions/function-path.ts'
 import { type Answer, MethodNotAllowedError } from '../server/answer.ts'
-import type { Call } from '../server/call.ts'
-import { CallClient } from '../server/client-signal.ts'
+import { databaseOf } from '../server/authentication.ts'
+import { type Call, CallClient } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { listedQueries, queriesAnswer, rowAnswer } from './row-answer.ts'
 import { bodyParameters, checkedRange, collationOf, openRows, queryParameters, viewsOf } from './row-request.ts'
 
 export async function getView(call: Call, context: HttpContext): Promise<Answer> {
-  const { database, design } = await designOf(call, context)
+  const { database, design } = await designOf(call)
   if (isOfQueries(call)) throw new MethodNotAllowedError('POST')
   return rowAnswer(call, await openRows(call, context, { database, design, view: viewName(call) }))
 }
 
 export async function postView(call: Call, context: HttpContext): Promise<Answer> {
-  const { database, design } = await designOf(call, context)
+  const { database, design } = await designOf(call)
   const body = await readJson(call, context)
   if (isOfQueries(call)) return postQueries(call, context, { database, design, body })
   return rowAnswer(call, await openRows(call, context, { database, design, view: viewName(call), body }))
 }
 
 export async function postTemporaryView(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call, context)
+  const database = await databaseOf(call)
   requireJsonType(call)
   const body = await readJsonObject(call, context)
   const { map, reduce, language, options } = body
@@ -59,8 +58,8 @@ async function postQueries(
   return queriesAnswer(plans.map((plan) => () => openView(context.views, { database, design, name, plan, client })))
 }
 
-async function designOf(call: Call, context: HttpContext) {
-  const database = await databaseOf(call, context)
+async function designOf(call: Call) {
+  const database = await databaseOf(call)
   return { database, design: await database.currentDesign(designId(call)) }
 }
 

@@ -13,14 +13,12 @@ import {
   TooManyReadersError,
 } from '../../storage/storage-error.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
-import { BodyAbortedError } from '../../wire/incoming-body.ts'
 import type { Reply } from '../../wire/reply.ts'
-import type { Request } from '../../wire/request.ts'
-import { preflight, withCorsHeaders } from '../negotiation/cors.ts'
+import { BodyAbortedError, type Request } from '../../wire/request.ts'
+import { preflight, withCorsHeaders } from '../negotiation/browser-policy.ts'
 import { checkCallback, wrapped } from '../negotiation/jsonp.ts'
 import { virtualTarget } from '../negotiation/virtual-hosts.ts'
-import { type Answer, MethodNotAllowedError } from './answer.ts'
-import type { AuthenticatedCall } from './authenticated-call.ts'
+import { type Answer, MethodNotAllowedError, sendStreamed, sendWhole } from './answer.ts'
 import {
   authenticate,
   authorizeOnDatabase,
@@ -29,16 +27,12 @@ import {
   rewrittenCall,
   withSession,
 } from './authentication.ts'
-import { Call, hostOf } from './call.ts'
-import { configuredRoute } from './configured-routes.ts'
+import { type AuthenticatedCall, Call, hostOf } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { maskedUrl } from './masked-url.ts'
-import { logRequest } from './request-log.ts'
+import { logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
 import { requestSettings } from './request-settings.ts'
-import { RequestStatistics } from './request-statistics.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
-import { routes } from './routes.ts'
-import { sendStreamed, sendWhole } from './send-answer.ts'
+import { configuredRoute, routes } from './routes.ts'
 
 export function createApp(context: HttpContext): RequestHandler {
   const app: AppContext = { ...context, counts: new RequestStatistics(context.statistics) }
@@ -59,7 +53,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   const call = callFor(request, reply, url, configuration)
   if (request.hasBody) call.memory = context.bodyMemory.lease()
   try {
-    const given = withCorsHeaders(call, context, wrapped(call, context, await answer(call, context)))
+    const given = forBrowsers(call, context, await answer(call, context))
     if (given.isFile !== true) counts.reply(given.status)
     logRequest(call, context, given)
     if (given.kind === 'whole') sendWhole(call, given)
@@ -97,8 +91,9 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
   try {
     checkFraming(call)
     checkLength(call, context)
-    checkCallback(call, context)
-    const allowed = preflight(call, context)
+    const { allowsJsonp, allowsCors } = requestSettings(context.configuration)
+    if (allowsJsonp) checkCallback(call)
+    const allowed = allowsCors ? preflight(call, context) : undefined
     if (allowed) return allowed
     const known = authenticate(call, context.auth)
     sender = known instanceof Promise ? await known : known
@@ -107,6 +102,13 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
     const answer = refusal(call, context.auth, told(error))
     return sender ? withSession(sender, answer) : answer
   }
+}
+
+/** The answer with what scripts of other pages need, where the operator allows them. */
+function forBrowsers(call: Call, context: AppContext, answer: Answer): Answer {
+  const { allowsJsonp, allowsCors } = requestSettings(context.configuration)
+  const wrappedAnswer = allowsJsonp ? wrapped(call, answer) : answer
+  return allowsCors ? withCorsHeaders(call, context, wrappedAnswer) : wrappedAnswer
 }
 
 /** What the resource answers that the call is for; rules of rewriting may lead from one to another. */
@@ -158,7 +160,8 @@ function routeFor({ segments }: Call, configuration: Configuration): Route | und
     return first === '/' ? undefined : routes.findInDatabase(segments)
   }
   if (second?.startsWith('_') && configuration.isRemoved('httpd_db_handlers', second)) throw notFound('missing')
-  const configured = configuredRoute(first, second, configuration)
+  const isTaken = second === undefined || !second.startsWith('_') || routes.hasDatabaseAction(second)
+  const configured = first.startsWith('_') || !isTaken ? configuredRoute(first, second, configuration) : undefined
   if (configured) return configured
   if (second === '_design' && action?.startsWith('_') && configuration.isRemoved('httpd_design_handlers', action)) {
     throw notFound(`missing handler: ${action}`)

@@ -10,11 +10,11 @@ import { authorize } from '../../auth/rights/rights.ts'
 import type { Database } from '../../database/database.ts'
 import type { Overview } from '../../database/document-access.ts'
 import type { RequestError } from '../../document/request-error.ts'
-import { isHeaderValue } from '../../wire/header-text.ts'
+import { isHeaderValue } from '../../wire/request-head.ts'
+import { acceptsType } from '../negotiation/acceptance.ts'
 import { type Answer, errorAnswer, type Headers } from './answer.ts'
-import { AuthenticatedCall } from './authenticated-call.ts'
-import type { Call } from './call.ts'
-import type { Who } from './operation-rights.ts'
+import { AuthenticatedCall, type Call } from './call.ts'
+import type { Who } from './route.ts'
 
 /** Finds out who sends a call; throws, or rejects with, what is wrong with what it says of itself. */
 export function authenticate(call: Call, auth: Auth): AuthenticatedCall | Promise<AuthenticatedCall> {
@@ -39,6 +39,11 @@ export function authenticationOf(call: Call): AuthenticatedCall {
   const { authenticated } = call
   if (!authenticated) throw new Error('A handler was called before it was known who asks.')
   return authenticated
+}
+
+/** For handlers: the database that the path names, as the sender may use it. */
+export function databaseOf(call: Call): Database | Promise<Database> {
+  return authenticationOf(call).openDatabase(call.segment(0))
 }
 
 /** Throws where the sender may not do this with the server. */
@@ -103,7 +108,7 @@ export function unauthorizedHeaders(
   if (redirect === undefined || error.error !== 'unauthorized') return PLAIN
   if (requiresUser) return { status: 401, headers: { 'WWW-Authenticate': 'Basic realm="server"' } }
   const accept = call.header('accept')
-  if (accepts(accept, 'application', 'json') || !accepts(accept, 'text', 'html')) return PLAIN
+  if (acceptsType(accept, 'application', 'json') || !acceptsType(accept, 'text', 'html')) return PLAIN
   return { status: 302, headers: { Location: loginPage(call, redirect, error.reason) } }
 }
 
@@ -168,14 +173,4 @@ function loginPage(call: Call, redirect: string, reason: string): string {
   const [path = ''] = call.requestedUrl.split('?', 1)
   const query = `return=${encodeURIComponent(path)}&reason=${encodeURIComponent(reason)}`
   return `${page}${page.includes('?') ? '&' : '?'}${query}`
-}
-
-/** Whether a client takes this type; one that says nothing takes all. */
-function accepts(accept: string | undefined, type: string, subtype: string): boolean {
-  if (accept === undefined || accept.trim() === '') return true
-  return accept.split(',').some((range) => {
-    const [name = '', ...parameters] = range.split(';').map((each) => each.trim().toLowerCase())
-    const isRefused = parameters.some((each) => /^q\s*=\s*0(\.0*)?$/.test(each))
-    return !isRefused && ['*/*', `${type}/*`, `${type}/${subtype}`].includes(name)
-  })
 }

@@ -4,13 +4,17 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { isIP } from 'node:net'
+import type { Auth } from '../../auth/auth.ts'
+import type { AuthRequest } from '../../auth/identity/auth-request.ts'
+import type { Authentication, HandlerName, Session } from '../../auth/identity/handlers.ts'
 import type { Dialect } from '../../config/dialect.ts'
-import { queryParseError } from '../../document/request-error.ts'
+import type { Database } from '../../database/database.ts'
+import type { UserContext } from '../../database/user-context.ts'
+import { queryParseError, RequestError } from '../../document/request-error.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import type { Reply } from '../../wire/reply.ts'
 import type { Request, SocketAddresses } from '../../wire/request.ts'
-import { namesJson } from '../negotiation/accepted-json.ts'
-import type { AuthenticatedCall } from './authenticated-call.ts'
+import { namesJson } from '../negotiation/acceptance.ts'
 
 /** The headers that a proxy tells with how its client reached it; the operator may name others. */
 export interface ForwardedNames {
@@ -139,7 +143,8 @@ export class Call {
   /** Whether the client names JSON among what it accepts. */
   get acceptsJson(): boolean {
     const accept = this.request.headers.accept
-    return accept === 'application/json' || (accept !== undefined && namesJson(accept))
+    if (accept === 'application/json') return true
+    return accept !== undefined && accept !== '*/*' && namesJson(accept)
   }
 
   /** Whether the client has what this tag names. */
@@ -258,3 +263,56 @@ function encodeSegment(segment: string): string {
 function localAddress({ localAddress: address = 'localhost', localPort: port }: SocketAddresses): string {
   return `${address.includes(':') ? `[${address}]` : address}:${port ?? ''}`
 }
+
+/** A call whose sender is known, be it as nobody: what authentication found out. */
+export class AuthenticatedCall {
+  readonly auth: Auth
+  readonly user: UserContext
+  /** How the sender is known; undefined for nobody. */
+  readonly handler: HandlerName | undefined
+  readonly session: Session | undefined
+  readonly request: AuthRequest
+  #opened: { readonly name: string; readonly database: Database | Promise<Database> } | undefined
+
+  constructor(auth: Auth, request: AuthRequest, { user, handler, session }: Authentication) {
+    this.auth = auth
+    this.request = request
+    this.user = user
+    this.handler = handler
+    this.session = session
+  }
+
+  /** A database as the sender may use it, opened once a call. */
+  openDatabase(name: string): Database | Promise<Database> {
+    if (this.#opened?.name !== name) {
+      const { auth, user } = this
+      this.#opened = { name, database: auth.openedDatabase(name, user) ?? auth.openDatabase(name, user) }
+    }
+    return this.#opened.database
+  }
+}
+
+/** Makes the signal of `clientSignal` when it is asked for: most calls never have to wait. */
+export class CallClient {
+  readonly #call: Call
+  #signal: AbortSignal | undefined
+
+  constructor(call: Call) {
+    this.#call = call
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= clientSignal(this.#call)
+    return this.#signal
+  }
+}
+
+/** Aborts when the connection is closed, and when the reply is sent: nobody waits for the result any more. */
+export function clientSignal({ reply }: Call): AbortSignal {
+  const gone = new AbortController()
+  reply.onClose(() => gone.abort(GONE))
+  return gone.signal
+}
+
+/** One for all: making a new one each time would cost more than all else here. It is no failure of the server. */
+const GONE = new RequestError(499, 'client_gone', 'The client is gone.')

@@ -1,8 +1,13 @@
-/** What the log says of requests: a line each, and more at the level `debug`. Secrets never get there. */
+/**
+ * What is recorded of every request: a line in the log, more at the level `debug`, and counters. Secrets never get
+ * there.
+ */
+
+import type { Counter, Statistics } from '../../runtime/statistics/statistics.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { maskedUrl } from './masked-url.ts'
+import type { Counted } from './route.ts'
 
 export function logRequest(call: Call, { log, serverLog }: HttpContext, answer: Answer): void {
   if (serverLog.writes('debug')) log.debug('The headers of a request.', masked(call))
@@ -18,4 +23,114 @@ function masked({ request }: Call): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(request.headers).map(([name, value]) => [name, SECRET_HEADER.test(name) ? '…' : value]),
   )
+}
+
+/** The target of a request as the log shows it, without secrets. Linear in its length. */
+export function maskedUrl(url: string): string {
+  if (!url.includes('?') && !url.includes('@') && !url.includes('%40')) return url
+  return maskCredentials(maskParameters(url))
+}
+
+const SECRET_WORDS = ['token', 'secret', 'password', 'signature', 'callback_confirmed']
+
+/** Values of parameters whose name has a secret word in it. */
+function maskParameters(url: string): string {
+  const start = url.indexOf('?')
+  if (start < 0) return url
+  const parameters = url.slice(start + 1).split('&')
+  return `${url.slice(0, start + 1)}${parameters.map(maskParameter).join('&')}`
+}
+
+/** A target inside of a value may have parameters too: from its first secret on nothing is shown. */
+function maskParameter(parameter: string): string {
+  for (let start = 0; start >= 0; ) {
+    const end = parameter.indexOf('=', start)
+    if (end < 0) return parameter
+    if (isSecretName(parameter.slice(start, end))) return `${parameter.slice(0, end + 1)}…`
+    start = parameter.indexOf('?', end)
+  }
+  return parameter
+}
+
+function isSecretName(name: string): boolean {
+  const lower = name.toLowerCase()
+  return SECRET_WORDS.some((word) => lower.includes(word))
+}
+
+/** What stands between a scheme and an at sign, escaped or not: `http://name:password@host`. */
+const BEGIN = /:\/\/|%3A%2F%2F/gi
+/** What ends the search for an at sign: the sign, or a path. */
+const END = /[/@]|%40/g
+
+function maskCredentials(url: string): string {
+  let masked = ''
+  let shownTo = 0
+  BEGIN.lastIndex = 0
+  for (let begin = BEGIN.exec(url); begin; begin = BEGIN.exec(url)) {
+    END.lastIndex = BEGIN.lastIndex
+    const end = END.exec(url)
+    if (!end) break
+    if (end[0] !== '/') {
+      masked += `${url.slice(shownTo, BEGIN.lastIndex)}…`
+      shownTo = end.index
+    }
+    // Whatever begins before this end has the same one; its slash may itself be one of `://`.
+    BEGIN.lastIndex = Math.max(BEGIN.lastIndex, end.index - 1)
+  }
+  return masked + url.slice(shownTo)
+}
+
+/** The counters of requests. They are looked up once: by name it would cost each request. */
+export class RequestStatistics {
+  readonly #requests: Counter
+  readonly #time: Counter
+  readonly #methods: CounterMap<string>
+  readonly #statuses: CounterMap<number>
+  readonly #counted: CounterMap<Counted>
+
+  constructor(statistics: Statistics) {
+    this.#requests = statistics.counter('httpd', 'requests')
+    this.#time = statistics.counter('service', 'request_time')
+    this.#methods = new CounterMap((method) => statistics.counter('httpd_request_methods', method))
+    this.#statuses = new CounterMap((status) => statistics.counter('httpd_status_codes', String(status)))
+    this.#counted = new CounterMap((name) =>
+      statistics.counter(name.startsWith('database_') ? 'service' : 'httpd', name),
+    )
+  }
+
+  begin(method: string): void {
+    this.#methods.get(method).add(1)
+  }
+
+  count(names: readonly Counted[]): void {
+    for (const name of names) this.#counted.get(name).add(1)
+  }
+
+  reply(status: number): void {
+    this.#statuses.get(status).add(1)
+  }
+
+  end(tookMs: number): void {
+    this.#requests.add(1)
+    this.#time.observe(tookMs)
+  }
+}
+
+/** Methods and statuses are few: those that the parser knows, and three digits. */
+class CounterMap<Name> {
+  readonly #find: (name: Name) => Counter
+  readonly #known = new Map<Name, Counter>()
+
+  constructor(find: (name: Name) => Counter) {
+    this.#find = find
+  }
+
+  get(name: Name): Counter {
+    let counter = this.#known.get(name)
+    if (!counter) {
+      counter = this.#find(name)
+      this.#known.set(name, counter)
+    }
+    return counter
+  }
 }

@@ -1,9 +1,7 @@
 /** The rows of the route table, and how a request finds its own. */
-
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import type { Who } from './operation-rights.ts'
 
 export type Handler = (call: Call, context: HttpContext) => Answer | Rewritten | Promise<Answer | Rewritten>
 
@@ -115,3 +113,9 @@ export function operationOf({ operations }: Route, method: string): Operation | 
   const name = method === 'HEAD' ? 'GET' : method
   return Object.hasOwn(operations, name) ? operations[name] : operations[ANY_METHOD]
 }
+
+/**
+ * Who may do something, from everybody to few. A `writer` is a member, and a database admin where a design document is
+ * written: only the handler knows which document that is.
+ */
+export type Who = 'anyone' | 'member' | 'writer' | 'database admin' | 'server admin'

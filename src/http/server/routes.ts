@@ -1,10 +1,17 @@
-/** Every resource of the server, in one table: path, methods, who may, and who handles it. */
+/**
+ * Every resource of the server, in one table: path, methods, who may, and who handles it. And those that the operator
+ * adds by settings, which cannot take over a name of the table.
+ */
+
+import type { Configuration } from '../../config/configuration.ts'
+import { parseTerm } from '../../config/term-text.ts'
 import { activeTasks } from '../admin/active-tasks-resource.ts'
 import { deleteSetting, readSettings, writeSetting } from '../admin/config-resource.ts'
 import { readLog, writeLog } from '../admin/log-resource.ts'
 import { membership, nodeResource } from '../admin/node-resource.ts'
 import { oauth } from '../admin/oauth-resource.ts'
 import { installPlugin } from '../admin/plugins-resource.ts'
+import { forwardRequest } from '../admin/proxy-resource.ts'
 import { replicate } from '../admin/replicate-resource.ts'
 import { restart } from '../admin/restart-resource.ts'
 import { scheduler } from '../admin/scheduler-resource.ts'
@@ -29,14 +36,15 @@ import {
 } from '../databases/database-resource.ts'
 import { allDatabasesInformation, namedDatabasesInformation } from '../databases/dbs-info-resource.ts'
 import { readSecurity, security, setSecurity } from '../databases/security-resource.ts'
+import { externalRequest } from '../design-functions/external-resource.ts'
 import { listRows } from '../design-functions/list-resource.ts'
 import { rewriteRequest } from '../design-functions/rewrite-resource.ts'
 import { showDocument } from '../design-functions/show-resource.ts'
 import { refuseReading, UPDATE_METHODS, updateDocument } from '../design-functions/update-resource.ts'
 import { bulkDocuments } from '../documents/bulk-docs-resource.ts'
 import { bulkGet } from '../documents/bulk-get-resource.ts'
-import { refuseLocalAttachment, refuseLocalRoot } from '../documents/document-path.ts'
 import { readDocument } from '../documents/document-reading.ts'
+import { refuseLocalAttachment, refuseLocalRoot } from '../documents/document-request.ts'
 import { copyDocument, deleteDocument, postDocument, putDocument } from '../documents/document-writing.ts'
 import { getLocalDocuments, postLocalDocuments, postLocalDocumentsQueries } from '../documents/local-docs-resource.ts'
 import { missingRevisions, purge, revisionsDiff } from '../documents/revisions-resource.ts'
@@ -52,6 +60,7 @@ import {
   type Handler,
   member,
   type Operation,
+  type Route,
   RouteTable,
   route,
   serverAdmin,
@@ -181,3 +190,52 @@ export const routes = new RouteTable([
   route('/{db}/_local/{name}', DOCUMENT_METHODS, document),
   route('/{db}/_local/{name}/{name}', DOCUMENT_METHODS, always(refuseLocalAttachment)),
 ])
+
+/**
+ * The resource that settings have for these segments: below a database, a program of `[external]` that answers; at the
+ * top, another server.
+ */
+export function configuredRoute(
+  first: string,
+  second: string | undefined,
+  configuration: Configuration,
+): Route | undefined {
+  if (first.startsWith('_')) {
+    const url = handlerArgument(configuration, 'httpd_global_handlers', first, PROXY)
+    if (url !== undefined) return proxyRoute(url)
+  }
+  if (!second?.startsWith('_') || routes.hasDatabaseAction(second)) return undefined
+  const program = handlerArgument(configuration, 'httpd_db_handlers', second, EXTERNAL)
+  return program === undefined ? undefined : externalRoute(program)
+}
+
+const PROXY = 'handle_proxy_req'
+const EXTERNAL = 'handle_external_req'
+
+function proxyRoute(url: string): Route {
+  return route('/{proxy}', ANY_METHOD, { [ANY_METHOD]: anyone((call) => forwardRequest(call, url)) })
+}
+
+/** Of an empty name the next segment is the name. */
+function externalRoute(program: string): Route {
+  const handler = member((call, context) => externalRequest(call, context, program))
+  return route('/{db}/{external}', ANY_METHOD, { [ANY_METHOD]: handler })
+}
+
+/**
+ * The third part of a value such as `{service_httpd_proxy, handle_proxy_req, <<"http://127.0.0.1:8000">>}`, empty where
+ * there is none; undefined for another function. It must be as this start was given it: who may change settings over HTTP
+ * does not choose to where requests go.
+ */
+function handlerArgument(
+  configuration: Configuration,
+  section: string,
+  key: string,
+  handler: string,
+): string | undefined {
+  const value = configuration.get(section, key)
+  if (!value?.includes(handler)) return undefined
+  const [, name, argument] = parseTerm(value)?.items ?? []
+  if (name?.text !== handler || value !== configuration.startupSection(section).get(key)) return undefined
+  return argument?.text ?? ''
+}

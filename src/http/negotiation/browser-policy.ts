@@ -1,4 +1,7 @@
-/** Cross-origin requests: which pages of other servers may use this one from a browser, and how they are told so. */
+/**
+ * What browsers may do with this server: which pages of other origins may use it (CORS, called where it is switched
+ * on), and what content that users put here may do (the policies of `[csp]`).
+ */
 import type { Configuration } from '../../config/configuration.ts'
 import type { Answer, Headers } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
@@ -47,7 +50,6 @@ export function preflight(call: Call, { configuration }: HttpContext): Answer | 
 
 /** The reply with what a browser needs in order to hand it to a page of another server. */
 export function withCorsHeaders(call: Call, { configuration }: HttpContext, answer: Answer): Answer {
-  if (!requestSettings(configuration).allowsCors) return answer
   const varied = { ...answer, headers: { ...answer.headers, Vary: withOrigin(answer.headers.Vary) } }
   const policy = policyFor(call, configuration)
   if (!policy || answer.headers['Access-Control-Allow-Origin'] !== undefined) return varied
@@ -75,7 +77,6 @@ interface Policy {
 
 /** Undefined when the origin of the call is not to be let in. */
 function policyFor(call: Call, configuration: Configuration): Policy | undefined {
-  if (!requestSettings(configuration).allowsCors) return undefined
   const origin = call.header('origin')
   if (origin === undefined) return undefined
   const section = `cors:${call.host.replace(/:\d+$/, '')}`
@@ -96,3 +97,19 @@ function policyFor(call: Call, configuration: Configuration): Policy | undefined
 function listed(text: string): string[] {
   return text.split(/[\s,]+/).filter((item) => item !== '')
 }
+
+export type PolicyKind = 'attachments' | 'showlist' | 'utils'
+
+/** Its type is what the server says, and not what a browser finds in the bytes. */
+export const NO_SNIFFING: Headers = { 'X-Content-Type-Options': 'nosniff' }
+
+/**
+ * The policy for attachments and for what functions return. They come from the same origin as the server itself, so that
+ * scripts in them would act for whoever opens them. Nothing where the operator has not switched it on.
+ */
+export function contentPolicy(configuration: Configuration, kind: PolicyKind): Headers {
+  const value = requestSettings(configuration).contentPolicies[kind]
+  return value === undefined ? NONE : { 'Content-Security-Policy': value }
+}
+
+const NONE: Headers = {}
