@@ -62,10 +62,12 @@ export class BulkReading {
 
   *#list(): Generator<SentDocument, void, void> {
     this.#hasDocuments = true
+    const reader = this.#reader
+    const readNext = () => readDocument(reader)
     let items = 0
-    for (const _ of this.#reader.elements()) {
+    for (const _ of reader.elements()) {
       if (++items > this.#mostItems) throw tooManyItems(this.#mostItems)
-      const document = this.#read(() => readDocument(this.#reader))
+      const document = this.#read(readNext)
       // Each of them costs as much as a document.
       items += document.attachments.length
       if (items > this.#mostItems) throw tooManyItems(this.#mostItems)

@@ -170,14 +170,14 @@ export class TermWriter {
 
   /**
    * Bytes of an open binary: those of a JSON string that stand for themselves, up to a quote, a backslash, a control
-   * character or the end of the text, wherever that is. Most of what is ever scanned is this: short texts are copied four
+   * character or the end, wherever that is. Most of what is ever scanned is this: short texts are copied four
    * bytes at a time, the rest of a long one is looked through first and then copied in one piece.
    */
-  appendPlain(text: Buffer, view: DataView, start: number): number {
+  appendPlain(text: Buffer, view: DataView, start: number, end: number): number {
     this.#reserve(SHORT_TEXT_BYTES)
     const bytes = this.bytes
     const bytesView = this.#view
-    const limit = Math.min(text.length, start + SHORT_TEXT_BYTES)
+    const limit = Math.min(end, start + SHORT_TEXT_BYTES)
     let at = start
     let to = this.length
     for (; at + 4 <= limit; at += 4, to += 4) {
@@ -194,11 +194,11 @@ export class TermWriter {
       bytes[to] = byte
     }
     this.length = to
-    return at < text.length ? this.#appendLong(text, view, at) : at
+    return at < end ? this.#appendLong(text, view, at, end) : at
   }
 
-  #appendLong(text: Buffer, view: DataView, start: number): number {
-    const end = endOfPlain(text, view, start)
+  #appendLong(text: Buffer, view: DataView, start: number, limit: number): number {
+    const end = endOfPlain(text, view, start, limit)
     this.#reserve(end - start)
     text.copy(this.bytes, this.length, start, end)
     this.length += end - start
@@ -274,9 +274,9 @@ const SHORT_TEXT_BYTES = 64
 const HIGH_BITS = 0x80808080
 
 /** Where bytes end that stand for themselves in a JSON string. Sixteen at a time: this is the innermost loop of all. */
-function endOfPlain(text: Buffer, view: DataView, start: number): number {
+function endOfPlain(text: Buffer, view: DataView, start: number, limit: number): number {
   let at = start
-  for (; at + 16 <= text.length; at += 16) {
+  for (; at + 16 <= limit; at += 16) {
     const bits =
       specialBits(view.getInt32(at, true)) |
       specialBits(view.getInt32(at + 4, true)) |
@@ -284,7 +284,7 @@ function endOfPlain(text: Buffer, view: DataView, start: number): number {
       specialBits(view.getInt32(at + 12, true))
     if ((bits & HIGH_BITS) !== 0) break
   }
-  for (; at < text.length; at++) {
+  for (; at < limit; at++) {
     const byte = text[at]!
     if (byte === 0x22 || byte === 0x5c || byte < 0x20) break
   }

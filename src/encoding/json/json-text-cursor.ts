@@ -9,21 +9,18 @@ export const output = new TextOutput()
  * left out of what is kept.
  */
 export class JsonCursor {
-  text: Buffer
-  protected view: DataView
+  readonly text: Buffer
+  protected readonly view: DataView
   position = 0
+  /** Where the text ends, or where it is taken to end: whoever bounds a read sets it. */
+  end: number
   /** Whether a scan is under way, whose text is kept; between scans the space is another reader's. */
   protected isKeeping = false
 
   constructor(text: Buffer) {
     this.text = text
     this.view = new DataView(text.buffer, text.byteOffset, text.byteLength)
-  }
-
-  /** From here on this is the text: the one before, or a beginning of it. */
-  readFrom(text: Buffer): void {
-    this.text = text
-    this.view = new DataView(text.buffer, text.byteOffset, text.byteLength)
+    this.end = text.length
   }
 
   /** The first byte of what comes after white space; 0 at the end, where nothing valid begins with 0. */
@@ -50,7 +47,7 @@ export class JsonCursor {
   }
 
   unexpected(at = this.position): JsonTextError {
-    if (at >= this.text.length) return new JsonTextError('The text ends too early', this.text.length)
+    if (at >= this.end) return new JsonTextError('The text ends too early', this.end)
     return new JsonTextError(`Unexpected byte 0x${this.text[at]!.toString(16).padStart(2, '0')}`, at)
   }
 
@@ -60,7 +57,7 @@ export class JsonCursor {
   }
 
   protected byteAt(position: number): number {
-    return position < this.text.length ? this.text[position]! : 0
+    return position < this.end ? this.text[position]! : 0
   }
 
   #skipSpace(): number {

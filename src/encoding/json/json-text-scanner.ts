@@ -221,7 +221,7 @@ export class JsonScanner extends JsonCursor {
 
   #string(): void {
     const binary = term.openBinary()
-    this.position = term.appendPlain(this.text, this.view, this.position + 1)
+    this.position = term.appendPlain(this.text, this.view, this.position + 1, this.end)
     if (this.byteAt(this.position) !== QUOTE) this.#restOfString()
     term.closeBinary(binary)
     this.position++
@@ -232,7 +232,7 @@ export class JsonScanner extends JsonCursor {
     while (byte !== QUOTE) {
       if (byte !== BACKSLASH) throw this.unexpected()
       this.#escape()
-      this.position = term.appendPlain(this.text, this.view, this.position)
+      this.position = term.appendPlain(this.text, this.view, this.position, this.end)
       byte = this.byteAt(this.position)
     }
   }

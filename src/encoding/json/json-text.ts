@@ -88,7 +88,10 @@ export class JsonReader {
       const nameAt = scanner.position
       const name = scanner.string()
       scanner.expect(COLON)
-      yield* this.#standBefore({ name, nameAt })
+      scanner.next()
+      const valueAt = scanner.position
+      yield { name, nameAt }
+      if (scanner.position === valueAt) this.skip()
       first = scanner.nextElement(CLOSE_BRACE)
     }
     scanner.position++
@@ -100,7 +103,9 @@ export class JsonReader {
     scanner.expect(OPEN_BRACKET)
     let first = scanner.next()
     for (let index = 0; first !== CLOSE_BRACKET; index++) {
-      yield* this.#standBefore(index)
+      const elementAt = scanner.position
+      yield index
+      if (scanner.position === elementAt) this.skip()
       first = scanner.nextElement(CLOSE_BRACKET)
     }
     scanner.position++
@@ -159,16 +164,16 @@ export class JsonReader {
    */
   within<T>(limitBytes: number, read: () => T): T {
     const scanner = this.#scanner
-    const whole = scanner.text
-    const end = scanner.position + limitBytes
-    if (whole.length <= end) return read()
-    scanner.readFrom(whole.subarray(0, end))
+    const { end } = scanner
+    const limit = scanner.position + limitBytes
+    if (end <= limit) return read()
+    scanner.end = limit
     try {
       return read()
     } catch (error) {
       throw error instanceof JsonTextError ? new LongValueError() : error
     } finally {
-      scanner.readFrom(whole)
+      scanner.end = end
     }
   }
 
@@ -178,13 +183,6 @@ export class JsonReader {
     scanner.next()
     if (scanner.position < scanner.text.length) throw scanner.unexpected()
     scanner.release()
-  }
-
-  *#standBefore<Where>(where: Where): Generator<Where, void, void> {
-    this.#scanner.next()
-    const start = this.#scanner.position
-    yield where
-    if (this.#scanner.position === start) this.skip()
   }
 }
 
