@@ -13,7 +13,7 @@ declare module 'lmdb' {
     readonly address: number
   }
   interface Database {
-    readonly db: object
+    readonly db: { readonly dbi: number }
   }
 }
 
@@ -24,6 +24,8 @@ interface NativeCalls {
   /** Goes to the next key and answers with its size: 0 at the end of the range, below 0 for an error. */
   iterate(cursorAddress: number): number
   getAddress(buffer: ArrayBufferLike): number
+  /** Throws what the number of an error means. */
+  lmdbError(code: number): void
 }
 
 interface NativeCursor {

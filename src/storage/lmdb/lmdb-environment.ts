@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
-import { ABORT, allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import { ABORT, allDbs, nativeAddon, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
 import { inspectFile } from '../file-check/inspect-file.ts'
 import { META_PAGES } from '../file-check/meta-page.ts'
 import { LMDB_PAGE_BYTES } from '../file-check/page-layout.ts'
@@ -19,7 +19,8 @@ import type { KeyRange, Page, PageLimits, StoreSizes } from '../store.ts'
 import { FileRoom } from './file-room.ts'
 import { LmdbCursor } from './lmdb-cursor.ts'
 import { LmdbRowHooks } from './lmdb-row-hooks.ts'
-import { WriteCounter, type WriteEstimate } from './write-estimate.ts'
+import type { WriteEstimate } from './write-estimate.ts'
+import { WriteInstructions } from './write-instructions.ts'
 import type { WriteTarget } from './write-target.ts'
 
 declare module 'lmdb' {
@@ -32,7 +33,13 @@ declare module 'lmdb' {
     lastSize: number
     readerCheck(): number
     /** Both of the newest state, without a read transaction. */
-    readonly env: { stat(): object; info(): object }
+    readonly env: NativeEnvironment
+  }
+  interface NativeEnvironment {
+    stat(): object
+    info(): object
+    /** Has a thread carry out instructions as one transaction, and calls back with 0 or the number of an error. */
+    startWriting(address: number, done: (status: number) => void): void
   }
   interface RootDatabaseOptions {
     noReadAhead?: boolean
@@ -97,6 +104,8 @@ export class LmdbEnvironment {
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
   readonly #room: FileRoom
   #hasWritten = false
+  /** The transaction under way, or the last one. */
+  #writing: Promise<void> | undefined
   /** Where the library leaves the keys of its cursors; known when one was needed. */
   #keyBuffer: Uint8Array | undefined
 
@@ -247,28 +256,33 @@ export class LmdbEnvironment {
     return this.#guarded(() => this.#cursorOf(transaction).count(range))
   }
 
-  /**
-   * Everything that `write` puts and removes becomes one durable transaction, or nothing of it. It is called twice: first
-   * to count what it writes. Throws `CommitFailedError`.
-   */
+  /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. Throws `CommitFailedError`. */
   async write(write: (target: WriteTarget) => void): Promise<void> {
-    await this.#room.require(this.estimate(write))
-    this.#hasWritten = true
+    const instructions = new WriteInstructions(this.#database.db.dbi)
     try {
-      const written = this.#database.batch(() => {
-        write(this.#target)
-        this.#rows.forgetPart()
-      })
-      await written
-    } catch (error) {
-      throw this.#explained(await commitFailure(error))
+      write(instructions)
+      await this.#room.require(this.#estimate(instructions))
+      this.#hasWritten = true
+      const writing = this.#carryOut(instructions.finish())
+      this.#writing = writing
+      await writing
+    } finally {
+      instructions.release()
     }
   }
 
   /** What a commit may add to the file. */
   estimate(write: (target: WriteTarget) => void): WriteEstimate {
-    const counter = new WriteCounter()
-    write(counter)
+    const instructions = new WriteInstructions(this.#database.db.dbi)
+    try {
+      write(instructions)
+      return this.#estimate(instructions)
+    } finally {
+      instructions.release()
+    }
+  }
+
+  #estimate({ counter }: WriteInstructions): WriteEstimate {
     const tree = this.#database.env.stat()
     return counter.estimate({
       depth: numberIn(tree, 'treeDepth'),
@@ -276,6 +290,15 @@ export class LmdbEnvironment {
       leafPages: numberIn(tree, 'treeLeafPageCount'),
       filePages: this.#filePages(),
     })
+  }
+
+  async #carryOut(firstInstruction: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<number>()
+    this.#database.env.startWriting(firstInstruction, resolve)
+    const status = await promise
+    // The library takes the state that was read last for the newest one.
+    this.#database.resetReadTxn()
+    if (status !== 0) throw this.#explained(commitFailure(status))
   }
 
   /** Where the last page ends that was ever used: what follows in the file is room for later commits. */
@@ -303,6 +326,7 @@ export class LmdbEnvironment {
   }
 
   async close(): Promise<void> {
+    await this.#writing?.catch(() => {})
     if (this.#hasWritten) this.#freePageList()
     await this.#database.close()
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
@@ -362,19 +386,6 @@ export class LmdbEnvironment {
     const message = error instanceof Error ? error.message : String(error)
     return this.#explained(new FileDamagedError(this.path, `The library says: ${message}`, { cause: error }))
   }
-
-  readonly #target: WriteTarget = {
-    put: (storedKey, storedValue) => {
-      this.#database.put(storedKey, storedValue)
-    },
-    putPart: (block, keyAt, valueAt, end) => {
-      this.#rows.choosePart(block, keyAt, valueAt, end)
-      this.#database.put(block, block)
-    },
-    remove: (storedKey) => {
-      this.#database.remove(storedKey)
-    },
-  }
 }
 
 /**
@@ -410,17 +421,13 @@ function numberIn(stats: object, name: string): number {
   return typeof value === 'number' ? value : 0
 }
 
-/** The library rejects with a general error that carries a promise of the real one, which is rejected in its turn. */
-async function commitFailure(error: unknown): Promise<CommitFailedError> {
-  const details: unknown = error instanceof Error ? Reflect.get(error, 'commitError') : undefined
-  let cause = error
-  if (details instanceof Promise) {
-    try {
-      await Promise.race([details, new Promise((resolve) => setTimeout(resolve, 1000).unref())])
-    } catch (real) {
-      cause = real
-    }
+function commitFailure(status: number): CommitFailedError {
+  let cause: unknown
+  try {
+    nativeAddon.lmdbError(status)
+  } catch (error) {
+    cause = error
   }
-  const reason = cause instanceof Error ? cause.message : String(cause)
+  const reason = cause instanceof Error ? cause.message : `error ${status}`
   return new CommitFailedError(`The disk did not take the commit: ${reason}`, { cause })
 }

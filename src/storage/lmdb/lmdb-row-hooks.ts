@@ -12,7 +12,6 @@ export class LmdbRowHooks {
   #keySource: Uint8Array = Buffer.alloc(0)
   #keyStart = 0
   #keyEnd = 0
-  #part: RowPart | undefined
   #onWritten: ((target: Uint8Array) => void) | undefined
 
   /** From here on rows go to this page. `lookUp` is given when the library reads keys only. */
@@ -38,30 +37,10 @@ export class LmdbRowHooks {
     return Buffer.from(this.#keySource.subarray(this.#keyStart, this.#keyEnd))
   }
 
-  /** What is written next is this part of the block that is handed over as key and as value. */
-  choosePart(block: Buffer, keyAt: number, valueAt: number, end: number): void {
-    if (this.#part?.block !== block) this.#part = { block, keyAt, valueAt, value: new BytesWithin(block.buffer) }
-    this.#part.keyAt = keyAt
-    this.#part.valueAt = valueAt
-    this.#part.value.start = block.byteOffset + valueAt
-    this.#part.value.end = block.byteOffset + end
-  }
-
-  /** From here on keys and values are written whole. */
-  forgetPart(): void {
-    this.#part = undefined
-  }
-
   readonly writeKey = (key: Uint8Array, target: Uint8Array, start: number): number => {
     this.#onWritten?.(target)
-    const part = this.#part
-    if (part?.block !== key) {
-      target.set(key, start)
-      return start + key.length
-    }
-    const { keyAt, valueAt } = part
-    for (let at = keyAt; at < valueAt; at++) target[start + at - keyAt] = key[at]!
-    return start + valueAt - keyAt
+    target.set(key, start)
+    return start + key.length
   }
 
   readonly readKey = (source: Uint8Array, start: number, end: number): undefined => {
@@ -80,29 +59,9 @@ export class LmdbRowHooks {
     } else this.#builder?.add(source, start, end, source, 0)
   }
 
-  readonly encode = (value: Uint8Array): Uint8Array | BytesWithin =>
-    this.#part?.block === value ? this.#part.value : value
+  readonly encode = (value: Uint8Array): Uint8Array => value
 
   readonly decode = (value: Uint8Array, size: number): undefined => {
     this.#builder?.add(this.#keySource, this.#keyStart, this.#keyEnd, value, size)
-  }
-}
-
-interface RowPart {
-  readonly block: Buffer
-  keyAt: number
-  valueAt: number
-  readonly value: BytesWithin
-}
-
-/** Bytes in the form in which the library takes a part of a buffer; it notes the address there. */
-class BytesWithin {
-  readonly buffer: ArrayBufferLike
-  address = 0
-  start = 0
-  end = 0
-
-  constructor(buffer: ArrayBufferLike) {
-    this.buffer = buffer
   }
 }

@@ -3,7 +3,6 @@
  * ones may be fit for use.
  */
 import { LMDB_PAGE_BYTES, PAGE_HEADER_BYTES } from '../file-check/page-layout.ts'
-import type { WriteTarget } from './write-target.ts'
 
 export interface WriteEstimate {
   /** Where the last page ends that was ever used. */
@@ -41,18 +40,20 @@ const FREE_NUMBERS = 1000
 /** Pages of the list of free pages that are written anew in any case. */
 const FREE_LIST_PAGES = 3
 
-/** Takes what a commit writes, to count it. */
-export class WriteCounter implements WriteTarget {
+/** Counts what a commit writes. */
+export class WriteCounter {
   #rows = 0
   #smallBytes = 0
   #largePages = 0
 
-  put(storedKey: Uint8Array, storedValue: Uint8Array): void {
-    this.#add(storedKey.length, storedValue.length)
-  }
-
-  putPart(_block: Buffer, keyAt: number, valueAt: number, end: number): void {
-    this.#add(valueAt - keyAt, end - valueAt)
+  put(keyBytes: number, valueBytes: number): void {
+    this.#rows++
+    const bytes = keyBytes + valueBytes + ROW_OVERHEAD_BYTES
+    if (bytes < LARGE_ROW_BYTES) this.#smallBytes += bytes
+    else {
+      this.#smallBytes += keyBytes + ROW_OVERHEAD_BYTES
+      this.#largePages += Math.ceil((valueBytes + PAGE_HEADER_BYTES) / LMDB_PAGE_BYTES)
+    }
   }
 
   remove(): void {
@@ -73,16 +74,6 @@ export class WriteCounter implements WriteTarget {
       endBytes: filePages * LMDB_PAGE_BYTES,
       rowBytes: rowPages * LMDB_PAGE_BYTES,
       mostBytes: (treePages + this.#largePages + freePages) * LMDB_PAGE_BYTES,
-    }
-  }
-
-  #add(keyBytes: number, valueBytes: number): void {
-    this.#rows++
-    const bytes = keyBytes + valueBytes + ROW_OVERHEAD_BYTES
-    if (bytes < LARGE_ROW_BYTES) this.#smallBytes += bytes
-    else {
-      this.#smallBytes += keyBytes + ROW_OVERHEAD_BYTES
-      this.#largePages += Math.ceil((valueBytes + PAGE_HEADER_BYTES) / LMDB_PAGE_BYTES)
     }
   }
 }

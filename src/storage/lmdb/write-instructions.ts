@@ -1,0 +1,168 @@
+/**
+ * What a transaction writes, in the form in which the library's writing thread reads it: one instruction after the other in
+ * blocks of memory. The library's own `put` makes four objects and a promise for each row, which costs more than the row.
+ */
+import { nativeAddon } from 'lmdb'
+import { WriteCounter } from './write-estimate.ts'
+import type { WriteTarget } from './write-target.ts'
+
+/*
+ * An instruction begins at a multiple of eight bytes: flags, database, and size of the key as words of 32 bits; the key;
+ * at least 8 zero bytes up to the next multiple of eight, the last 4 of them the size of the value; and the address of the
+ * value as a double. A removal ends with the zero bytes.
+ */
+const PUT = 15
+const REMOVE = 13
+/** The address of the next instruction follows, as a double. */
+const CONTINUE_AT = 3
+const END = 0
+
+const KEY_AT = 12
+const AFTER_KEY_BYTES = 16
+const ADDRESS_BYTES = 8
+/** For the instruction that leads to the next block, or for the end. */
+const CONTINUE_BYTES = 16
+
+/** The word before the end is written by the library too. */
+const FIRST_AT = 8
+
+/** Values up to here are copied, so that the memory that they lie in need not be looked up. */
+const COPIED_BYTES = 1024
+
+const BLOCK_BYTES = 64 * 1024
+/** Blocks that are kept for the next transactions. */
+const KEPT_BLOCKS = 64
+
+interface Block {
+  readonly bytes: Buffer
+  readonly words: Uint32Array
+  readonly doubles: Float64Array
+  readonly address: number
+}
+
+const freeBlocks: Block[] = []
+
+export class WriteInstructions implements WriteTarget {
+  readonly counter = new WriteCounter()
+  readonly #database: number
+  readonly #blocks: Block[] = []
+  #block: Block
+  #at = FIRST_AT
+  /** The end of the values that were copied, in the last block that has some. */
+  #valuesAt = BLOCK_BYTES
+  #values: Block | undefined
+  /** The memory of the row that was written last, which most of the next ones lie in too. */
+  #source: ArrayBufferLike | undefined
+  #sourceAddress = 0
+  /** Memory that must stay until the transaction is over. */
+  readonly #sources: ArrayBufferLike[] = []
+
+  /** For the database of this number in its file. */
+  constructor(database: number) {
+    this.#database = database
+    this.#block = this.#addBlock()
+  }
+
+  put(storedKey: Uint8Array, storedValue: Uint8Array): void {
+    this.counter.put(storedKey.length, storedValue.length)
+    const valueAt = this.#writeKey(PUT, storedKey, 0, storedKey.length)
+    this.#writeValue(valueAt, this.#addressOf(storedValue), storedValue.length)
+  }
+
+  putPart(block: Buffer, keyAt: number, valueAt: number, end: number): void {
+    this.counter.put(valueAt - keyAt, end - valueAt)
+    const at = this.#writeKey(PUT, block, keyAt, valueAt)
+    this.#writeValue(at, this.#baseAddressOf(block.buffer) + block.byteOffset + valueAt, end - valueAt)
+  }
+
+  remove(storedKey: Uint8Array): void {
+    this.counter.remove()
+    this.#at = this.#writeKey(REMOVE, storedKey, 0, storedKey.length)
+  }
+
+  /** Where the first instruction is, when the last one was added. */
+  finish(): number {
+    this.#block.words[this.#at >> 2] = END
+    return this.#blocks[0]!.address + FIRST_AT
+  }
+
+  /** Lets go of the memory, when the transaction is over. */
+  release(): void {
+    for (const block of this.#blocks) if (freeBlocks.length < KEPT_BLOCKS) freeBlocks.push(block)
+    this.#blocks.length = 0
+    this.#sources.length = 0
+    this.#source = undefined
+  }
+
+  /** Writes an instruction up to where the address of its value belongs; returns that place. */
+  #writeKey(flags: number, source: Uint8Array, start: number, end: number): number {
+    const keyBytes = end - start
+    this.#reserve(KEY_AT + keyBytes + AFTER_KEY_BYTES + ADDRESS_BYTES)
+    const { bytes, words } = this.#block
+    const at = this.#at
+    const word = at >> 2
+    words[word] = flags
+    words[word + 1] = this.#database
+    words[word + 2] = keyBytes
+    let to = at + KEY_AT
+    for (let from = start; from < end; from++) bytes[to++] = source[from]!
+    const next = (to + AFTER_KEY_BYTES) & ~7
+    while (to < next) bytes[to++] = 0
+    return next
+  }
+
+  #writeValue(at: number, address: number, size: number): void {
+    const { words, doubles } = this.#block
+    words[(at >> 2) - 1] = size
+    doubles[at >> 3] = address
+    this.#at = at + ADDRESS_BYTES
+  }
+
+  #addressOf(value: Uint8Array): number {
+    if (value.length > COPIED_BYTES) return this.#baseAddressOf(value.buffer) + value.byteOffset
+    if (this.#valuesAt + value.length > BLOCK_BYTES || !this.#values) {
+      this.#values = this.#addBlock()
+      this.#valuesAt = 0
+    }
+    const at = this.#valuesAt
+    this.#values.bytes.set(value, at)
+    this.#valuesAt = at + value.length
+    return this.#values.address + at
+  }
+
+  #baseAddressOf(memory: ArrayBufferLike): number {
+    if (memory !== this.#source) {
+      this.#source = memory
+      this.#sourceAddress = nativeAddon.getAddress(memory)
+      this.#sources.push(memory)
+    }
+    return this.#sourceAddress
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#at + bytes + CONTINUE_BYTES <= BLOCK_BYTES) return
+    const { words, doubles } = this.#block
+    const next = this.#addBlock()
+    words[this.#at >> 2] = CONTINUE_AT
+    doubles[(this.#at >> 3) + 1] = next.address + FIRST_AT
+    this.#block = next
+    this.#at = FIRST_AT
+  }
+
+  #addBlock(): Block {
+    const block = freeBlocks.pop() ?? newBlock()
+    this.#blocks.push(block)
+    return block
+  }
+}
+
+function newBlock(): Block {
+  const bytes = Buffer.allocUnsafeSlow(BLOCK_BYTES)
+  const { buffer } = bytes
+  return {
+    bytes,
+    words: new Uint32Array(buffer),
+    doubles: new Float64Array(buffer),
+    address: nativeAddon.getAddress(buffer),
+  }
+}
