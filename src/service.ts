@@ -24,6 +24,7 @@ import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/
 import { unsharedSockets } from './http/listeners/listening-sockets.ts'
 import { createApp } from './http/server/app.ts'
 import { requestSettings } from './http/server/request-settings.ts'
+import { HttpAgents } from './replication/client/http-agents.ts'
 import { Replications } from './replication/replications.ts'
 import { systemClock } from './runtime/clock.ts'
 import { Deadlines } from './runtime/deadlines.ts'
@@ -222,7 +223,17 @@ class RunningService implements Service {
     })
     await auth.start()
     const uuids = new Uuids(systemClock, uuidSettings(configuration))
-    const replications = new Replications({ auth, databases, functions, configuration, tasks, clock: systemClock, log })
+    const agents = new HttpAgents()
+    const replications = new Replications({
+      auth,
+      databases,
+      functions,
+      configuration,
+      agents,
+      tasks,
+      clock: systemClock,
+      log,
+    })
     await replications.start()
     const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
     const handler = createApp({
@@ -262,6 +273,7 @@ class RunningService implements Service {
       close: async () => {
         // Their last checkpoints are written while everything else is still there.
         await replications.close()
+        await agents.close()
         auth.close()
         await programs.close()
         await compactionDaemon.close()

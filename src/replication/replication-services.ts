@@ -2,9 +2,12 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
+import type { HttpAgents } from './client/http-agents.ts'
 import type { LocalServices } from './peers/local-peer.ts'
 
 export interface ReplicationServices extends LocalServices {
+  /** Connections to other servers. */
+  readonly agents: HttpAgents
   readonly tasks: TaskRegistry
   readonly clock: Clock
   readonly log: Log

@@ -6,6 +6,13 @@ import { isObject } from '../../encoding/json/json-value.ts'
 
 export type Credentials = PasswordCredentials | OAuthCredentials
 
+/** What a request is for; path and query are escaped. */
+export interface Place {
+  readonly origin: string
+  readonly path: string
+  readonly query: string
+}
+
 export interface PasswordCredentials {
   readonly kind: 'password'
   readonly name: string
@@ -77,7 +84,12 @@ export function basicAuthorization({ name, password }: PasswordCredentials): str
 }
 
 /** The `Authorization` header of one request. */
-export function oauthAuthorization(credentials: OAuthCredentials, method: string, url: URL, nowMs: number): string {
+export function oauthAuthorization(
+  credentials: OAuthCredentials,
+  method: string,
+  { origin, path, query }: Place,
+  nowMs: number,
+): string {
   const own: [string, string][] = [
     ['oauth_consumer_key', credentials.consumerKey],
     ['oauth_nonce', randomBytes(16).toString('hex')],
@@ -86,8 +98,7 @@ export function oauthAuthorization(credentials: OAuthCredentials, method: string
     ['oauth_token', credentials.token],
     ['oauth_version', '1.0'],
   ]
-  const address = `${url.protocol}//${url.host}${url.pathname}`
-  const signed = baseString(method, address, [...own, ...url.searchParams])
+  const signed = baseString(method, origin + path, [...own, ...new URLSearchParams(query)])
   const parameters = [...own, ['oauth_signature', signatureOf(credentials, signed)]]
   return `OAuth ${parameters.map(([name, value]) => `${name}="${encodeURIComponent(value ?? '')}"`).join(', ')}`
 }

@@ -8,7 +8,7 @@ export interface RetryPolicy {
 
 /** A failure that may pass: a broken connection, a server that is busy or restarts, a reply that was cut off. */
 export class TransientError extends Error {
-  override readonly name = 'TransientError'
+  override readonly name: string = 'TransientError'
   /** How long the peer asks to be left alone. */
   readonly retryAfterMs: number | undefined
   /** Attempts that are worth while, where they are fewer than usual. */
@@ -18,6 +18,16 @@ export class TransientError extends Error {
     super(message, options.cause === undefined ? {} : { cause: options.cause })
     this.retryAfterMs = options.retryAfterMs
     this.most = options.most
+  }
+}
+
+/** A write that was refused, though whoever asks was let in before: that may pass, or be meant. */
+export class RefusedWriteError extends TransientError {
+  readonly error: string
+
+  constructor(error: string, options: { cause: unknown; most: number | undefined }) {
+    super(error, { cause: options.cause, ...(options.most === undefined ? {} : { most: options.most }) })
+    this.error = error
   }
 }
 

@@ -18,6 +18,7 @@ import type { RevisionNode } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Functions } from '../../functions/functions.ts'
+import { selectorMatcher } from '../../selectors/selector-matcher.ts'
 import { replicationFailure } from '../replication-error.ts'
 import type { ReplicationFilter } from '../replication-request.ts'
 import { LocalPeer, type LocalServices } from './local-peer.ts'
@@ -132,7 +133,8 @@ export class LocalSource extends LocalPeer implements SourcePeer {
   async #filter(filter: ReplicationFilter): Promise<ChangeFilter> {
     if (filter.kind === 'documents') return documentIdFilter(filter.ids)
     if (filter.kind === 'function') return this.#functionFilter(filter)
-    throw new RequestError(400, 'bad_request', 'The `selector` field is not supported for a local source.')
+    const matcher = selectorMatcher(filter.selector)
+    return { by: 'text', passes: (document) => matcher.matches(document) }
   }
 
   async #functionFilter(filter: FunctionFilter): Promise<DocumentFilter> {

@@ -9,6 +9,7 @@ import type { ReplicatedEdit } from '../../database/writing/edit.ts'
 import { isLocalId } from '../../document/document-id.ts'
 import { badRequest, RequestError } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
+import { TransientError } from '../client/retries.ts'
 import { LocalPeer, type LocalServices } from './local-peer.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
 import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
@@ -150,7 +151,7 @@ class LocalWriter implements DocumentWriter {
     const isWhole = (length === undefined || length === received) && (!isMd5(digest) || digest === `md5-${md5}`)
     if (isWhole) return staged
     staged.release()
-    throw new ContentDamagedError(name)
+    throw contentDamaged(name)
   }
 
   #refused(document: TransferredDocument, error: RequestError): void {
@@ -160,12 +161,8 @@ class LocalWriter implements DocumentWriter {
 }
 
 /** Bytes came that are not those which were announced: they are fetched again. */
-export class ContentDamagedError extends Error {
-  override readonly name = 'ContentDamagedError'
-
-  constructor(attachment: string) {
-    super(`The content of attachment ${attachment} is not what was announced.`)
-  }
+function contentDamaged(attachment: string): TransientError {
+  return new TransientError(`The content of attachment ${attachment} is not what was announced.`)
 }
 
 function isMd5(digest: string | undefined): boolean {

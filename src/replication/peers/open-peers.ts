@@ -1,32 +1,71 @@
 /** Opens the peers of a replication, wherever they are. */
-import { RequestError } from '../../document/request-error.ts'
+import { version } from '../../runtime/version.ts'
+import { HttpClient } from '../client/http-client.ts'
+import type { RetryPolicy } from '../client/retries.ts'
 import type { ReplicationRequest } from '../replication-request.ts'
 import type { ReplicationServices } from '../replication-services.ts'
+import { tlsSettings } from '../replication-settings.ts'
+import type { RemoteAddress } from './address.ts'
 import { createLocal, openLocal } from './local-peer.ts'
 import { LocalSource } from './local-source.ts'
 import { LocalTarget } from './local-target.ts'
 import type { SourcePeer, TargetPeer } from './peer.ts'
+import { RemoteSource } from './remote-source.ts'
+import { RemoteTarget } from './remote-target.ts'
 
 /** The signal ends what the peer has under way. */
 export async function openSource(
-  { source, user }: ReplicationRequest,
+  request: ReplicationRequest,
   services: ReplicationServices,
   signal: AbortSignal,
 ): Promise<SourcePeer> {
-  if (source.kind === 'remote') throw remoteUnsupported()
-  return new LocalSource(source.shown, await openLocal(source, user, services), user, services, signal)
+  const { source, user, options } = request
+  if (source.kind === 'local') {
+    return new LocalSource(source.shown, await openLocal(source, user, services), user, services, signal)
+  }
+  const retries = retriesOf(request)
+  const client = clientFor(source, request, services)
+  return new RemoteSource(source.shown, client, signal, { retries, timeoutMs: options.connectionTimeoutMs })
 }
 
+/** Creates the database where that is asked for. */
 export async function openTarget(
-  { target, user, createTarget }: ReplicationRequest,
+  request: ReplicationRequest,
   services: ReplicationServices,
-  _signal: AbortSignal,
+  signal: AbortSignal,
 ): Promise<TargetPeer> {
-  if (target.kind === 'remote') throw remoteUnsupported()
-  if (createTarget) await createLocal(target, user, services)
-  return new LocalTarget(target.shown, await openLocal(target, user, services), services)
+  const { target, user, createTarget } = request
+  if (target.kind === 'local') {
+    if (createTarget) await createLocal(target, user, services)
+    return new LocalTarget(target.shown, await openLocal(target, user, services), services)
+  }
+  const peer = new RemoteTarget(target.shown, clientFor(target, request, services), signal)
+  if (createTarget) await peer.create()
+  return peer
 }
 
-function remoteUnsupported(): RequestError {
-  return new RequestError(501, 'not_implemented', 'Replication with other servers is not supported yet.')
+function clientFor(
+  { url, credentials, headers }: RemoteAddress,
+  request: ReplicationRequest,
+  { agents, configuration }: ReplicationServices,
+): HttpClient {
+  const { proxy, options } = request
+  const connections = {
+    proxy,
+    tls: tlsSettings(configuration),
+    connections: options.httpConnections,
+    timeoutMs: options.connectionTimeoutMs,
+  }
+  return new HttpClient({
+    url,
+    credentials,
+    headers,
+    agents: agents.for(connections),
+    retries: retriesOf(request),
+    version,
+  })
+}
+
+function retriesOf({ options }: ReplicationRequest): RetryPolicy {
+  return { retries: options.retriesPerRequest }
 }

@@ -2,8 +2,15 @@
  * Brings the changes of one batch to the target: asks which revisions it lacks, reads these, writes them. Resolves when
  * everything is on disk at the target or refused by it.
  */
-import { type RetryPolicy, retried } from '../client/retries.ts'
-import type { ChangedDocument, SourcePeer, TargetPeer, WantedDocument, WriteListener } from '../peers/peer.ts'
+import { RefusedWriteError, type RetryPolicy, retried, TransientError } from '../client/retries.ts'
+import type {
+  ChangedDocument,
+  DocumentWriter,
+  SourcePeer,
+  TargetPeer,
+  WantedDocument,
+  WriteListener,
+} from '../peers/peer.ts'
 import type { TransferredDocument } from '../peers/transferred-document.ts'
 import type { SessionStatistics } from './session-statistics.ts'
 
@@ -50,7 +57,7 @@ class BatchTransfer {
     try {
       for await (const each of source.read(wanted)) {
         if ('known' in each) streamed.push(each)
-        else await this.#take(each, writer)
+        else if (!(await this.#isTaken(each, writer))) streamed.push(again(each, wanted))
       }
       await writer.finish()
     } catch (error) {
@@ -73,26 +80,59 @@ class BatchTransfer {
 
   /** Contents can be read once: when a peer fails in the middle, the document is read anew. */
   async #stream(wanted: WantedDocument): Promise<void> {
-    const { source, target, statistics, retries, signal } = this.#context
-    await retried(retries, signal, async () => {
-      const writer = target.writer(this.#listener(wanted))
-      let read = 0
-      try {
-        for await (const document of source.stream(wanted)) {
-          read++
-          await this.#take(document, writer)
-        }
-        await writer.finish()
-      } catch (error) {
-        writer.abandon()
-        // They are read again, and counted then.
-        statistics.docsRead -= read
-        throw error
-      }
-    })
+    const { retries, signal } = this.#context
+    const listener = this.#listener(wanted)
+    let last: TransferredDocument | undefined
+    try {
+      await retried(retries, signal, () =>
+        this.#streamOnce(wanted, listener, (document) => {
+          last = document
+        }),
+      )
+    } catch (error) {
+      if (!(error instanceof RefusedWriteError) || !last) throw error
+      // It stayed refused: the target means this document.
+      listener.failed(last, error.error)
+    }
   }
 
-  async #take(document: TransferredDocument, writer: ReturnType<TargetPeer['writer']>): Promise<void> {
+  async #streamOnce(
+    wanted: WantedDocument,
+    listener: WriteListener,
+    onRead: (document: TransferredDocument) => void,
+  ): Promise<void> {
+    const { source, target, statistics } = this.#context
+    const writer = target.writer(listener)
+    let read = 0
+    try {
+      for await (const document of source.stream(wanted)) {
+        read++
+        onRead(document)
+        await this.#take(document, writer)
+      }
+      await writer.finish()
+    } catch (error) {
+      writer.abandon()
+      // They are read again, and counted then.
+      statistics.docsRead -= read
+      throw error
+    }
+  }
+
+  /** False where contents that can be read once broke off: the document is to be read again. */
+  async #isTaken(document: TransferredDocument, writer: DocumentWriter): Promise<boolean> {
+    try {
+      await this.#take(document, writer)
+      return true
+    } catch (error) {
+      if (document.isRepeatable || !(error instanceof TransientError)) throw error
+      this.#context.signal.throwIfAborted()
+      this.#context.statistics.docsRead--
+      return false
+    }
+  }
+
+  async #take(document: TransferredDocument, writer: DocumentWriter): Promise<void> {
     this.#context.signal.throwIfAborted()
     this.#context.statistics.docsRead++
     await writer.add(document)
@@ -124,4 +164,8 @@ class BatchTransfer {
       },
     }
   }
+}
+
+function again({ id, revision }: TransferredDocument, wanted: readonly WantedDocument[]): WantedDocument {
+  return { id, revisions: [revision], known: wanted.find((each) => each.id === id)?.known ?? [] }
 }

@@ -1,0 +1,174 @@
+/**
+ * HTTP to one remote database: requests with the credentials of the peer, redirects followed, failures that may pass told
+ * from those that stay. Requests are repeated, after growing pauses, where that makes sense.
+ */
+import { Readable } from 'node:stream'
+import { Authorization } from './authorization.ts'
+import type { Credentials, Place } from './credentials.ts'
+import type { Agents } from './http-agents.ts'
+import { HttpReply, HttpStatusError, messageOf } from './http-reply.ts'
+import { type RetryPolicy, retried, TransientError } from './retries.ts'
+
+export interface ClientOptions {
+  /** Of the database, with a slash at its end. */
+  readonly url: string
+  readonly credentials: Credentials | undefined
+  readonly headers: Readonly<Record<string, string>>
+  readonly agents: Agents
+  readonly retries: RetryPolicy
+  readonly version: string
+}
+
+export interface HttpRequest {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PUT'
+  /** Below the database; escaped. */
+  readonly path: string
+  readonly query?: Readonly<Record<string, string>>
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body?: string | Buffer | SentStream
+  readonly signal: AbortSignal
+  /** Stays open, and has a connection of its own. */
+  readonly isFeed?: boolean
+}
+
+/** A body that is sent as it is made. */
+export interface SentStream {
+  readonly length: number | undefined
+  chunks(): AsyncIterable<string | Buffer>
+}
+
+const MOST_REDIRECTS = 10
+/** A refusal in the middle of a replication may be a session that ended; one that stays is told. */
+const REFUSED_RETRIES = 5
+
+export class HttpClient {
+  readonly #url: string
+  readonly #options: ClientOptions
+  readonly #authorization: Authorization
+  /** Whether the server took a request of ours before. */
+  #isEstablished = false
+
+  constructor(options: ClientOptions) {
+    this.#url = options.url
+    this.#options = options
+    this.#authorization = new Authorization(options.credentials, options.url, (place, headers, body) =>
+      this.#dispatch(place, { method: 'POST', headers, body, signal: undefined, isFeed: false }),
+    )
+  }
+
+  /** Sends until a reply comes that is worth to be used, and was used without being cut off. */
+  async exchange<T>(request: HttpRequest, use: (reply: HttpReply) => Promise<T>): Promise<T> {
+    try {
+      return await retried(this.#options.retries, request.signal, async () => use(await this.send(request)))
+    } catch (error) {
+      throw error instanceof TransientError && error.cause instanceof HttpStatusError ? error.cause : error
+    }
+  }
+
+  /**
+   * One attempt. Throws `HttpStatusError` where the server refuses, and `TransientError` where another attempt may
+   * succeed.
+   */
+  async send(request: HttpRequest): Promise<HttpReply> {
+    let reply = await this.#sendAuthorized(request)
+    if (reply.status === 401 && this.#authorization.forget()) {
+      await reply.discard()
+      reply = await this.#sendAuthorized(request)
+    }
+    this.#authorization.learn(reply)
+    if (reply.isSuccess) {
+      this.#isEstablished = true
+      return reply
+    }
+    const failure = await reply.failure()
+    const { status } = reply
+    if (status >= 500 || status === 429 || status === 408) {
+      throw new TransientError(failure.message, { cause: failure, retryAfterMs: retryAfterMs(reply) })
+    }
+    if (status === 401 && this.#isEstablished) {
+      throw new TransientError(failure.message, { cause: failure, most: REFUSED_RETRIES })
+    }
+    throw failure
+  }
+
+  async #sendAuthorized(request: HttpRequest): Promise<HttpReply> {
+    const own = new URL(this.#url)
+    // Put together as texts: resolving a path would drop ids that consist of dots.
+    let place: Place = { origin: own.origin, path: own.pathname + request.path, query: queryText(request.query) }
+    let { method, body }: { method: string; body?: HttpRequest['body'] } = request
+    for (let redirects = 0; ; redirects++) {
+      const isOwn = new URL(place.origin).hostname === own.hostname
+      const headers = {
+        accept: 'application/json',
+        'accept-encoding': 'gzip',
+        'user-agent': `Settle/${this.#options.version}`,
+        // What lets in here is not for others.
+        ...(isOwn ? this.#options.headers : {}),
+        ...request.headers,
+        ...(isOwn ? await this.#authorization.headersFor(method, place) : {}),
+      }
+      const { signal, isFeed = false } = request
+      const reply = await this.#dispatch(place, { method, headers, body, signal, isFeed })
+      const location = reply.header('location')
+      if (!REDIRECTS.has(reply.status) || location === undefined) return reply
+      await reply.discard()
+      if (redirects === MOST_REDIRECTS) throw new HttpStatusError(500, 'too_many_redirects', place.path)
+      place = placeAt(location, place)
+      if (reply.status === 303) {
+        method = 'GET'
+        body = undefined
+      }
+    }
+  }
+
+  async #dispatch({ origin, path, query }: Place, sent: Sent): Promise<HttpReply> {
+    const { agents } = this.#options
+    const { method, headers, body, signal, isFeed } = sent
+    const isStream = typeof body === 'object' && !Buffer.isBuffer(body)
+    const length = isStream && body.length !== undefined ? { 'content-length': String(body.length) } : {}
+    const stream = isStream ? Readable.from(body.chunks(), { objectMode: false }) : undefined
+    try {
+      const response = await (isFeed ? agents.feeds : agents.requests).request({
+        origin,
+        path: query === '' ? path : `${path}?${query}`,
+        method,
+        headers: { ...headers, ...length },
+        body: isStream ? (stream ?? null) : (body ?? null),
+        ...(signal ? { signal } : {}),
+      })
+      return new HttpReply(response)
+    } catch (cause) {
+      signal?.throwIfAborted()
+      // What the content comes from broke off.
+      if (cause instanceof TransientError) throw cause
+      throw new TransientError(`${origin} cannot be reached: ${messageOf(cause)}`, { cause })
+    } finally {
+      // What the stream is made of is let go of, also where the reply came before it was sent.
+      stream?.destroy()
+    }
+  }
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
+function queryText(query: Readonly<Record<string, string>> = {}): string {
+  return new URLSearchParams(Object.entries(query)).toString().replaceAll('+', '%20')
+}
+
+function placeAt(location: string, { origin, path }: Place): Place {
+  const url = new URL(location, origin + path)
+  return { origin: url.origin, path: url.pathname, query: url.search.slice(1) }
+}
+
+interface Sent {
+  readonly method: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: HttpRequest['body'] | undefined
+  readonly signal: AbortSignal | undefined
+  readonly isFeed: boolean
+}
+
+function retryAfterMs(reply: HttpReply): number | undefined {
+  const seconds = Number(reply.header('retry-after'))
+  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined
+}

@@ -1,0 +1,33 @@
+/** Lines of JSON out of a stream that may be cut anywhere: those that came together are given together. */
+import { TransientError } from './retries.ts'
+
+/** More than the line of any change has; one without an end would take all memory. */
+const LONGEST_LINE_BYTES = 64 * 1024 * 1024
+const LINE_FEED = 0x0a
+
+export async function* jsonLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<unknown[]> {
+  let rest: Buffer[] = []
+  let restBytes = 0
+  for await (const piece of pieces) {
+    const end = piece.lastIndexOf(LINE_FEED)
+    if (end >= 0) {
+      const text = Buffer.concat([...rest, piece.subarray(0, end)]).toString()
+      const values = text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [parsed(line)]))
+      rest = []
+      restBytes = 0
+      if (values.length > 0) yield values
+    }
+    const left = end < 0 ? piece : piece.subarray(end + 1)
+    if (left.length > 0) rest.push(left)
+    restBytes += left.length
+    if (restBytes > LONGEST_LINE_BYTES) throw new Error('A line of a feed is too long.')
+  }
+}
+
+function parsed(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch (cause) {
+    throw new TransientError('A line of a feed is not JSON.', { cause })
+  }
+}

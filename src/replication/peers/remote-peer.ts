@@ -1,0 +1,125 @@
+/** A database of another server as a peer, over HTTP. */
+import { conflict, RequestError } from '../../document/request-error.ts'
+import { isJsonValue, isObject, type JsonValue } from '../../encoding/json/json-value.ts'
+import type { HttpClient, HttpRequest } from '../client/http-client.ts'
+import { type HttpReply, HttpStatusError } from '../client/http-reply.ts'
+import { TransientError } from '../client/retries.ts'
+import { databaseNotFound, unauthorizedPeer } from '../replication-error.ts'
+import type { Peer, PeerInformation, StoredLog } from './peer.ts'
+import { FIRST_SEQUENCE } from './sequence.ts'
+
+/** How long a last checkpoint may take after the replication was told to end. */
+const LAST_WORDS_MS = 5000
+
+type Call = Omit<HttpRequest, 'signal'>
+
+/** What remote sources and targets have in common. */
+export class RemotePeer implements Peer {
+  readonly shown: string
+  protected readonly client: HttpClient
+  protected readonly signal: AbortSignal
+
+  constructor(shown: string, client: HttpClient, signal: AbortSignal) {
+    this.shown = shown
+    this.client = client
+    this.signal = signal
+  }
+
+  async information(): Promise<PeerInformation> {
+    const value = await this.json({ method: 'GET', path: '' })
+    if (!isObject(value)) throw databaseNotFound(this.shown, 500)
+    const { update_seq, instance_start_time } = value
+    return {
+      updateSequence: isJsonValue(update_seq) ? update_seq : FIRST_SEQUENCE,
+      instanceStartTime: typeof instance_start_time === 'string' ? instance_start_time : undefined,
+    }
+  }
+
+  async readLog(id: string): Promise<StoredLog | undefined> {
+    const request = { method: 'GET' as const, path: `_local/${id}`, signal: this.#logSignal() }
+    try {
+      const value = await this.client.exchange(request, (reply) => reply.json())
+      if (!isObject(value)) throw new TransientError('A log is not an object.')
+      const { _rev: revision, _id: _, ...members } = value
+      return { revision: String(revision), members: members as Record<string, JsonValue> }
+    } catch (error) {
+      if (error instanceof HttpStatusError && error.status === 404) return undefined
+      throw this.told(error)
+    }
+  }
+
+  async writeLog(id: string, log: object, revision: string | undefined): Promise<string> {
+    const body = JSON.stringify({ ...(revision === undefined ? {} : { _rev: revision }), ...log })
+    const request = {
+      method: 'PUT' as const,
+      path: `_local/${id}`,
+      headers: JSON_BODY,
+      body,
+      signal: this.#logSignal(),
+    }
+    try {
+      const value = await this.client.exchange(request, (reply) => reply.json())
+      return isObject(value) && typeof value.rev === 'string' ? value.rev : ''
+    } catch (error) {
+      if (error instanceof HttpStatusError && error.status === 409) throw conflict()
+      throw this.told(error)
+    }
+  }
+
+  async flush(): Promise<string | undefined> {
+    const request = {
+      method: 'POST' as const,
+      path: '_ensure_full_commit',
+      headers: JSON_BODY,
+      signal: this.#logSignal(),
+    }
+    try {
+      const value = await this.client.exchange({ ...request, body: '' }, (reply) => reply.json())
+      const time = isObject(value) ? value.instance_start_time : undefined
+      return typeof time === 'string' ? time : undefined
+    } catch (error) {
+      // Servers of others may have no such resource: what they acknowledged is on disk, as far as they say.
+      if (error instanceof HttpStatusError && [400, 403, 404, 405, 410].includes(error.status)) return undefined
+      throw this.told(error)
+    }
+  }
+
+  protected async json(call: Call): Promise<unknown> {
+    return this.exchange(call, (reply) => reply.json())
+  }
+
+  protected async exchange<T>(call: Call, use: (reply: HttpReply) => Promise<T>): Promise<T> {
+    try {
+      return await this.client.exchange({ ...call, signal: this.signal }, use)
+    } catch (error) {
+      throw this.told(error)
+    }
+  }
+
+  /** What the caller of a replication is told where the whole peer refuses. */
+  protected told(error: unknown): unknown {
+    if (!(error instanceof HttpStatusError)) return error
+    const { status } = error
+    if (status === 401 || status === 403) return unauthorizedPeer(this.shown)
+    if (status === 404) return databaseNotFound(this.shown, 500)
+    return new RequestError(500, error.error, error.reason)
+  }
+
+  /** Logs are written also when the replication was told to end. */
+  #logSignal(): AbortSignal {
+    return this.signal.aborted ? AbortSignal.timeout(LAST_WORDS_MS) : this.signal
+  }
+}
+
+export const JSON_BODY = { 'content-type': 'application/json' }
+
+/** Escaped for a path. */
+export function documentPath(id: string): string {
+  if (id.startsWith('_design/')) return `_design/${escaped(id.slice('_design/'.length))}`
+  return escaped(id)
+}
+
+/** A segment of a path. What is no Unicode cannot be the id of a document. */
+export function escaped(segment: string): string {
+  return encodeURIComponent(segment.toWellFormed())
+}

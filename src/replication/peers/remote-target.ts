@@ -1,0 +1,225 @@
+/** A remote database as the target: revisions are sent many at a time, those with large attachments as streams. */
+import { isObject } from '../../encoding/json/json-value.ts'
+import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
+import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
+import { HttpStatusError } from '../client/http-reply.ts'
+import { RefusedWriteError, TransientError } from '../client/retries.ts'
+import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
+import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
+import type { TransferredDocument } from './transferred-document.ts'
+
+export class RemoteTarget extends RemotePeer implements TargetPeer {
+  /** Creates the database unless it is there. */
+  async create(): Promise<void> {
+    try {
+      await this.client.exchange({ method: 'PUT', path: '', signal: this.signal }, (reply) => reply.discard())
+    } catch (error) {
+      if (!(error instanceof HttpStatusError && error.status === 412)) throw this.told(error)
+    }
+  }
+
+  async missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]> {
+    const asked = new Map<string, string[]>()
+    for (const { id, revisions } of changes) asked.set(id, [...(asked.get(id) ?? []), ...revisions])
+    const body = JSON.stringify(Object.fromEntries(asked))
+    return this.exchange({ method: 'POST', path: '_revs_diff', headers: JSON_BODY, body }, async (reply) => {
+      const value = await reply.json()
+      if (!isObject(value)) throw new TransientError('The differences are not an object.')
+      return Object.entries(value).flatMap(([id, difference]): WantedDocument[] => {
+        if (!isObject(difference)) throw new TransientError('A difference is not an object.')
+        const revisions = texts(difference.missing)
+        return revisions.length === 0 ? [] : [{ id, revisions, known: texts(difference.possible_ancestors) }]
+      })
+    })
+  }
+
+  writer(listener: WriteListener): DocumentWriter {
+    return new RemoteWriter(this.client, this.signal, listener, (error) => this.told(error))
+  }
+}
+
+function texts(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
+}
+
+/** A bulk request is sent when it has so many bytes or documents. */
+const BULK_BYTES = 512 * 1024
+const BULK_DOCUMENTS = 1000
+
+/** What every write says: a checkpoint flushes, so that a single write need not. */
+const NOT_FLUSHED = { 'x-service-full-commit': 'false', 'x-couch-full-commit': 'false' }
+
+interface PendingText {
+  readonly document: TransferredDocument
+  readonly text: Buffer
+}
+
+class RemoteWriter implements DocumentWriter {
+  readonly #client: HttpClient
+  readonly #signal: AbortSignal
+  readonly #listener: WriteListener
+  readonly #told: (error: unknown) => unknown
+  #pending: PendingText[] = []
+  #pendingBytes = 0
+  /** The bulk request that is under way: the next one is filled meanwhile. */
+  #sending: Promise<void> = Promise.resolve()
+
+  constructor(client: HttpClient, signal: AbortSignal, listener: WriteListener, told: (error: unknown) => unknown) {
+    this.#client = client
+    this.#signal = signal
+    this.#listener = listener
+    this.#told = told
+  }
+
+  async add(document: TransferredDocument): Promise<void> {
+    const { attachments } = document
+    const text = attachments.length === 0 ? document.text() : document.inlineText()
+    if (text === undefined) return this.#put(document)
+    const bytes = await text
+    this.#pending.push({ document, text: bytes })
+    this.#pendingBytes += bytes.length
+    if (this.#pendingBytes >= BULK_BYTES || this.#pending.length >= BULK_DOCUMENTS) await this.#sendPending()
+  }
+
+  async finish(): Promise<void> {
+    await this.#sendPending()
+    await this.#sending
+  }
+
+  abandon(): void {
+    for (const { document } of this.#pending) document.release()
+    this.#pending = []
+    this.#sending.catch(() => {})
+  }
+
+  async #sendPending(): Promise<void> {
+    await this.#sending
+    const pending = this.#pending
+    if (pending.length === 0) return
+    this.#pending = []
+    this.#pendingBytes = 0
+    this.#sending = this.#sendBulk(pending).finally(() => {
+      for (const { document } of pending) document.release()
+    })
+    this.#sending.catch(() => {})
+  }
+
+  /** A request that is refused as a whole is sent again in halves, down to the document that is to blame. */
+  async #sendBulk(pending: readonly PendingText[]): Promise<void> {
+    try {
+      const failures = await this.#postBulk(pending)
+      let failed = 0
+      for (const { document } of pending) {
+        const failure = failures.find(
+          (each) => each.id === document.id && (each.rev ?? document.revision) === document.revision,
+        )
+        if (!failure) continue
+        failed++
+        this.#refused(document, failure.error, failure.reason)
+      }
+      if (failed < pending.length) this.#listener.written(pending.length - failed)
+    } catch (error) {
+      if (!(error instanceof HttpStatusError) || FATAL.has(error.status)) throw this.#told(error)
+      if (pending.length > 1) {
+        const half = Math.ceil(pending.length / 2)
+        await this.#sendBulk(pending.slice(0, half))
+        await this.#sendBulk(pending.slice(half))
+      } else if (pending[0]) this.#refused(pending[0].document, error.error, error.reason)
+    }
+  }
+
+  #postBulk(pending: readonly PendingText[]): Promise<Failure[]> {
+    const pieces: Buffer[] = [BULK_BEGIN]
+    for (const [i, { text }] of pending.entries()) {
+      if (i > 0) pieces.push(COMMA)
+      pieces.push(text)
+    }
+    pieces.push(BULK_END)
+    const request: HttpRequest = {
+      method: 'POST',
+      path: '_bulk_docs',
+      headers: { ...JSON_BODY, ...NOT_FLUSHED },
+      body: Buffer.concat(pieces),
+      signal: this.#signal,
+    }
+    return this.#client.exchange(request, async (reply) => failuresIn(await reply.json()))
+  }
+
+  async #put(document: TransferredDocument): Promise<void> {
+    try {
+      const request = await this.#putRequest(document)
+      if (document.isRepeatable) await this.#client.exchange(request, (reply) => reply.discard())
+      // Its contents can be read once: whoever has them made tries again.
+      else await (await this.#client.send(request)).discard()
+      this.#listener.written(1)
+    } catch (error) {
+      if (isRefusal(error)) throw new RefusedWriteError(error.message, { cause: error.cause, most: error.most })
+      if (!(error instanceof HttpStatusError) || error.status === 404) throw this.#told(error)
+      this.#refused(document, error.error, error.reason)
+    } finally {
+      document.release()
+    }
+  }
+
+  async #putRequest(document: TransferredDocument): Promise<HttpRequest> {
+    const boundary = newBoundary()
+    const json = await document.text()
+    const attachments = document.attachments.map(({ name, contentType, encoding, length, content }) => {
+      return { name, contentType, encoding, length: length ?? 0, content }
+    })
+    const isMeasured = document.attachments.every(({ length }) => length !== undefined)
+    const source = { json, attachments }
+    const body: SentStream = {
+      length: isMeasured ? relatedLength(source, boundary) : undefined,
+      chunks: () => relatedBody(source, boundary),
+    }
+    return {
+      method: 'PUT',
+      path: documentPath(document.id),
+      query: { new_edits: 'false' },
+      headers: { ...NOT_FLUSHED, 'content-type': `multipart/related; boundary="${boundary}"` },
+      body,
+      signal: this.#signal,
+    }
+  }
+
+  #refused(document: TransferredDocument, error: string, reason: string): void {
+    if (error === 'missing_stub') this.#listener.stubMissing(document)
+    else this.#listener.failed(document, `${error}: ${reason}`)
+  }
+}
+
+function isRefusal(error: unknown): error is TransientError {
+  return error instanceof TransientError && error.cause instanceof HttpStatusError && error.cause.status === 401
+}
+
+/** The peer refuses everything, and not what it was sent. */
+const FATAL = new Set([401, 403, 404])
+
+const BULK_BEGIN = Buffer.from('{"new_edits":false,"docs":[')
+const BULK_END = Buffer.from(']}')
+const COMMA = Buffer.from(',')
+
+interface Failure {
+  readonly id: string
+  readonly rev: string | undefined
+  readonly error: string
+  readonly reason: string
+}
+
+/** Servers list all documents, or only those that they refuse. */
+function failuresIn(value: unknown): Failure[] {
+  if (!Array.isArray(value)) throw new TransientError('The outcome of a bulk request is not a list.')
+  return value.flatMap((entry): Failure[] => {
+    if (!isObject(entry) || entry.error === undefined) return []
+    const { id, rev, error, reason } = entry
+    return [
+      {
+        id: String(id),
+        rev: typeof rev === 'string' ? rev : undefined,
+        error: String(error),
+        reason: typeof reason === 'string' ? reason : JSON.stringify(reason ?? null),
+      },
+    ]
+  })
+}

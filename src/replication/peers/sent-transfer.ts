@@ -1,0 +1,106 @@
+/** A revision that a remote source sent, on its way to a target. Its text is passed on as it came. */
+import { entryOf } from '../../database/attachments/attachment-edits.ts'
+import { type AttachmentField, replicatedPath, type SentDocument } from '../../document/document-fields.ts'
+import { RequestError } from '../../document/request-error.ts'
+import { documentIn } from '../../scan/json-body.ts'
+import { TransientError } from '../client/retries.ts'
+import { type FetchContent, FetchedTransfer } from './fetched-transfer.ts'
+import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
+
+export class SentTransfer implements TransferredDocument {
+  readonly isRepeatable: boolean
+  readonly id: string
+  readonly revision: string
+  readonly sizeBytes: number
+  readonly attachments: readonly TransferredAttachment[]
+  readonly #text: Buffer
+  readonly #document: SentDocument
+
+  /** `contentOf` gives the contents that follow; where it is left out there are none. */
+  static async read(text: Buffer, contents?: FollowingContents): Promise<SentTransfer> {
+    try {
+      const document = await documentIn(text)
+      return new SentTransfer(text, document, contents)
+    } catch (cause) {
+      // What cannot be read was damaged on its way.
+      if (cause instanceof RequestError && cause.error === 'bad_request') {
+        throw new TransientError(`A document cannot be read: ${cause.reason}`, { cause })
+      }
+      throw cause
+    }
+  }
+
+  private constructor(text: Buffer, document: SentDocument, contents: FollowingContents | undefined) {
+    const { id, revision, attachments } = document
+    if (id === undefined || revision === undefined) throw new TransientError('A document came without id or revision.')
+    this.id = id
+    this.revision = revision
+    this.sizeBytes = text.length
+    this.#text = text
+    this.#document = document
+    this.attachments = contents && attachments.length > 0 ? followingAttachments(attachments, contents) : NONE
+    this.isRepeatable = this.attachments.length === 0
+  }
+
+  /** Whether contents of attachments are neither in the text nor follow it. */
+  get hasStubs(): boolean {
+    return this.#document.attachments.some((field) => entryIn(field).kind === 'stub')
+  }
+
+  /** The same with the contents of its stubs fetched one by one. */
+  withFetched(fetch: FetchContent): FetchedTransfer {
+    return new FetchedTransfer(this.#document, this.id, this.revision, fetch)
+  }
+
+  stored(): StoredForm {
+    const { deleted, body, attachments } = this.#document
+    return { path: replicatedPath(this.#document), deleted, body, attachments }
+  }
+
+  text(): Buffer {
+    return this.#text
+  }
+
+  inlineText(): Promise<Buffer> | undefined {
+    // What can be read once is streamed.
+    return undefined
+  }
+
+  release(): void {}
+}
+
+/** Contents that come after the text, one after the other. */
+export interface FollowingContents {
+  /** The bytes of the attachment that comes next, which must have this name. */
+  next(name: string): AsyncIterable<Buffer>
+}
+
+const NONE: readonly TransferredAttachment[] = []
+
+function entryIn({ name, text, data }: AttachmentField) {
+  return entryOf(name, JSON.parse(text.toString()), data ?? EMPTY)
+}
+
+const EMPTY = Buffer.alloc(0)
+
+function followingAttachments(
+  fields: readonly AttachmentField[],
+  contents: FollowingContents,
+): readonly TransferredAttachment[] {
+  return fields.flatMap((field): TransferredAttachment[] => {
+    const entry = entryIn(field)
+    if (entry.kind !== 'follows') return []
+    const { name, contentType = 'application/octet-stream', encoding, encodedLength, length, digest } = entry
+    return [
+      {
+        name,
+        contentType,
+        encoding,
+        length: encoding ? encodedLength : length,
+        unpackedLength: length,
+        digest,
+        content: () => contents.next(name),
+      },
+    ]
+  })
+}
