@@ -53,9 +53,17 @@ async function wholeDocument(url: string, { id, changes }: Row): Promise<WholeDo
 function contentsOf({ _attachments = {} }: Leaf): object {
   const shown = Object.entries(_attachments).map(([name, { data, ...stub }]): [string, object] => {
     const bytes = Buffer.from(data, 'base64')
-    return [name, { ...stub, bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }]
+    return [
+      name,
+      { ...withoutDigest(stub), bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') },
+    ]
   })
   return Object.fromEntries(shown.sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+/** That of packed content is of the form in which it was sent last. */
+function withoutDigest<T extends { readonly digest: string }>({ digest: _, ...stub }: T): Omit<T, 'digest'> {
+  return stub
 }
 
 async function readJson<T>(url: string): Promise<T> {
