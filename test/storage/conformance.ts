@@ -1,8 +1,8 @@
 /** What every engine promises, as tests that run on each of them. */
 import fc from 'fast-check'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { CUT_KEY_BYTES } from '../../src/storage/rows/long-key.ts'
 import { PackedRowsWriter } from '../../src/storage/rows/packed-rows.ts'
+import { CUT_KEY_BYTES } from '../../src/storage/rows/stored-key.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from '../../src/storage/storage-error.ts'
 import type { Changes, KeyRange, Page, Snapshot, StorageEngine, Store } from '../../src/storage/store.ts'
 import { asText, Model, readAll } from './model.ts'

@@ -1,8 +1,7 @@
 /** What can happen to the file of a store, as functions of its bytes. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync, writeFileSync } from 'node:fs'
-import { LAST_PAGE_AT } from '../../src/storage/file-check/meta-page.ts'
-import { LMDB_PAGE_BYTES as PAGE } from '../../src/storage/file-check/page-layout.ts'
+import { LAST_PAGE_AT, LMDB_PAGE_BYTES as PAGE } from '../../src/storage/file-check/page-layout.ts'
 
 export type Damage = (whole: Buffer) => Buffer
 

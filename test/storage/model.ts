@@ -1,5 +1,5 @@
 /** A store as one would explain it: a sorted array of rows. Engines must agree with it. */
-import { storedKey } from '../../src/storage/rows/long-key.ts'
+import { storedKey } from '../../src/storage/rows/stored-key.ts'
 import type { Changes, KeyRange, Page, Snapshot } from '../../src/storage/store.ts'
 
 export interface ModelRow {

@@ -3,7 +3,7 @@
  * lie before it is asked of the rank tree, so skipping costs no more than starting. When its reader stalls the list goes
  * on, after the last document sent, from a newer state: what is there all the time is listed once.
  */
-import { rangeAfter } from '../../storage/rows/long-key.ts'
+import { rangeAfter } from '../../storage/rows/stored-key.ts'
 import type { KeyRange } from '../../storage/store.ts'
 import type { Database } from '../database.ts'
 import type { LastingView } from '../database-view.ts'

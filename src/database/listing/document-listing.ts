@@ -5,7 +5,7 @@
 
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
-import { rangeAfter } from '../../storage/rows/long-key.ts'
+import { rangeAfter } from '../../storage/rows/stored-key.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'
 import type { LastingView } from '../database-view.ts'

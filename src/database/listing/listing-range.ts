@@ -3,7 +3,7 @@
  * run of them costs one lookup there, however long it is.
  */
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
-import { ORDERED_KEY_BYTES } from '../../storage/rows/long-key.ts'
+import { ORDERED_KEY_BYTES } from '../../storage/rows/stored-key.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import type { LastingView } from '../database-view.ts'
 import { DOCUMENT_PREFIX } from '../layout/keys.ts'

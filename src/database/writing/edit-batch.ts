@@ -16,7 +16,7 @@ import {
 import { generationOf, type RevisionId } from '../../document/revisions/revision-id.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
-import { operationCount } from '../../storage/rows/changes.ts'
+import { operationCount } from '../../storage/rows/packed-rows.ts'
 import type { Changes, Snapshot } from '../../storage/store.ts'
 import type { DatabaseState } from '../layout/database-state.ts'
 import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from '../layout/document-record.ts'

@@ -5,8 +5,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { FileDamagedError } from '../storage-error.ts'
-import { META_BYTES, META_PAGES, type Meta, readMeta, TRANSACTION_AT } from './meta-page.ts'
-import { LMDB_PAGE_BYTES } from './page-layout.ts'
+import { LMDB_PAGE_BYTES, META_BYTES, META_PAGES, type Meta, readMeta, TRANSACTION_AT } from './page-layout.ts'
 import { rootProblem, walkPages } from './page-walk.ts'
 
 /** Another process may commit between two of the reads: what looks wrong is read again. */

@@ -3,12 +3,13 @@
  * one that the library must not meet: it would read beyond the page or beyond the file, and end the process.
  */
 import { readSync } from 'node:fs'
-import { META_PAGES, type Meta, type Tree } from './meta-page.ts'
 import {
   FLAGS_AT,
   KEY_SIZE_AT,
   KIND_AT,
   LMDB_PAGE_BYTES,
+  META_PAGES,
+  type Meta,
   NODE_HEADER_BYTES,
   NODES_START_AT,
   OVERFLOW_FLAG,
@@ -18,6 +19,7 @@ import {
   PAGE_KIND,
   PLACE_BYTES,
   PLACES_END_AT,
+  type Tree,
 } from './page-layout.ts'
 
 /** The others are of no account once a page is on disk. */

@@ -131,3 +131,20 @@ function escapeName(name: string): string {
     [...Buffer.from(character)].map((byte) => `%${byte.toString(16).toUpperCase().padStart(2, '0')}`).join(''),
   )
 }
+
+/** Paths for new files of a folder. Each generation is given out once. */
+export class StorePaths {
+  readonly #folder: string
+  #generation: number
+
+  /** This generation and those below are taken. */
+  constructor(folder: string, generation: number) {
+    this.#folder = folder
+    this.#generation = generation
+  }
+
+  next(name: string): string {
+    this.#generation++
+    return storePath(this.#folder, { stem: stemOf(name), generation: this.#generation })
+  }
+}

@@ -3,7 +3,7 @@
  * flush serves them all. One group at a time, in order of arrival. Waiting is bounded by who may call, not here.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { operationCount, valueBytes } from '../rows/changes.ts'
+import { operationCount, valueBytes } from '../rows/packed-rows.ts'
 import type { Changes, CommitOutcome } from '../store.ts'
 
 /** What one group takes at most, beyond its first commit. */

@@ -6,8 +6,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { UnfinishedFile } from '../files/unfinished-file.ts'
-import { type StoredRange, storedKey, storedValue } from '../rows/long-key.ts'
-import { VERSION_KEY } from '../rows/store-version.ts'
+import { type StoredRange, storedKey, storedValue, VERSION_KEY } from '../rows/stored-key.ts'
 import type { KeyRange } from '../store.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
 

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { nativeAddon, type RootDatabase } from 'lmdb'
-import { CUT_KEY_BYTES, type StoredRange } from '../rows/long-key.ts'
+import { CUT_KEY_BYTES, type StoredRange } from '../rows/stored-key.ts'
 
 declare module 'lmdb' {
   /** What the library itself is made of. The version of it that is installed is the one that this was written for. */

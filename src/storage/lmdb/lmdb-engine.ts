@@ -19,11 +19,11 @@ import {
   parseStoreFileName,
   publish,
   type StoreFile,
+  StorePaths,
   stemOf,
   storePath,
   unfinishedPath,
 } from '../files/store-file.ts'
-import { StorePaths } from '../files/store-paths.ts'
 import { type StoreLease, StoreLeases } from '../leases/store-leases.ts'
 import {
   CommitFailedError,

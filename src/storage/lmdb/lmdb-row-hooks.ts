@@ -3,8 +3,8 @@
  * buffers that the next row reuses, straight to the page under construction, so no object is made for a row.
  */
 import assert from 'node:assert/strict'
-import { isCut } from '../rows/long-key.ts'
-import type { PageBuilder } from '../snapshots/page-builder.ts'
+import { isCut } from '../rows/stored-key.ts'
+import type { PageBuilder } from '../snapshots/row-page.ts'
 
 export class LmdbRowHooks {
   #builder: PageBuilder | undefined

@@ -3,8 +3,7 @@
  * once up to a number of rows, since most requests need no more, and then the next one lets everybody else go first.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isWhole, storedKey, storedRange, wholeValue } from '../rows/long-key.ts'
-import { VERSION_KEY, versionOf } from '../rows/store-version.ts'
+import { isWhole, storedKey, storedRange, VERSION_KEY, versionOf, wholeValue } from '../rows/stored-key.ts'
 import { StorageError } from '../storage-error.ts'
 import type { KeyRange, Page, PageLimits, SharedSnapshot } from '../store.ts'
 import type { LmdbEnvironment, ReadTransaction } from './lmdb-environment.ts'

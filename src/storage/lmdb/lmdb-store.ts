@@ -5,11 +5,9 @@
 import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'
 import { ReplacementFile } from '../files/replacement-file.ts'
-import { checkChanges } from '../rows/changes.ts'
-import { storedKey, storedValue } from '../rows/long-key.ts'
-import { unpacked } from '../rows/packed-rows.ts'
+import { checkChanges, unpacked } from '../rows/packed-rows.ts'
 import type { PackedRows, Put } from '../rows/row.ts'
-import { readVersion, VERSION_KEY, versionBytes } from '../rows/store-version.ts'
+import { storedKey, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
 import { StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
@@ -247,4 +245,8 @@ function touchedKeys(accepted: readonly Changes[], cleared: readonly Uint8Array[
     if (packed) for (const [key] of unpacked(packed)) touched.push(Buffer.from(storedKey(key)))
   }
   return touched
+}
+
+function readVersion(environment: LmdbEnvironment): number {
+  return environment.read((transaction) => versionOf(environment.get(transaction, VERSION_KEY)))
 }

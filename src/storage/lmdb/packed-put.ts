@@ -1,7 +1,8 @@
 /** Puts rows that lie in one block, under the keys that they are stored under. No object is made for a row. */
-import { CUT_KEY_BYTES, storedKey, storedValue } from '../rows/long-key.ts'
+
 import { packedKey, packedValue } from '../rows/packed-rows.ts'
 import type { PackedRows } from '../rows/row.ts'
+import { CUT_KEY_BYTES, storedKey, storedValue } from '../rows/stored-key.ts'
 import type { WriteTarget } from './write-target.ts'
 
 export function putPacked(target: WriteTarget, rows: PackedRows, first = 0): void {

@@ -4,11 +4,10 @@
  * tell how many a request needs.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { checkChanges } from '../rows/changes.ts'
-import { isCut, isWhole, storedKey, storedRange, storedValue, wholeKey, wholeValue } from '../rows/long-key.ts'
-import { unpacked } from '../rows/packed-rows.ts'
+import { checkChanges, unpacked } from '../rows/packed-rows.ts'
 import type { PackedRows, Put } from '../rows/row.ts'
-import { PageBuilder } from '../snapshots/page-builder.ts'
+import { isCut, isWhole, storedKey, storedRange, storedValue, wholeKey, wholeValue } from '../rows/stored-key.ts'
+import { PageBuilder } from '../snapshots/row-page.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
 import {
   type Changes,

@@ -1,11 +1,8 @@
 /** What a range of rows has to be reduced from: reductions of nodes, which mostly are known, and the rows at its ends. */
 import { compareBytes } from '../../encoding/bytes/byte-order.ts'
-import type { CountedNode } from './known-runs.ts'
-import type { NodeSpan } from './range-cover.ts'
-import { coverRange, isRowSpan } from './range-cover.ts'
-import type { RowCounts } from './row-counts.ts'
-import type { ReducibleRow } from './summary.ts'
-import { type Item, SENTINEL, weightOfAll } from './tree-item.ts'
+import type { CountedNode, CountedRun, RowCounts } from './row-counts.ts'
+import type { ReducibleRow } from './tree-layout.ts'
+import { type Item, SENTINEL, weightOfAll } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
 /** What a range of rows reduces to, in key order: rows at its edges, reductions of what lies between. */
@@ -120,4 +117,98 @@ function rowPart(rows: readonly ReducibleRow[]): RangePart {
 
 function addPart(parts: RangePart[], part: RangePart): void {
   if ((part.kind === 'rows' ? part.rows : part.reductions).length > 0) parts.push(part)
+}
+
+/** The end of a range that is not bounded is the sentinel below and undefined above. */
+interface RangeEnds {
+  readonly from: Uint8Array
+  readonly to: Uint8Array | undefined
+}
+
+/** Rows, which have to be read, or nodes of one run. */
+type CoverPart = RowSpan | NodeSpan
+
+interface RowSpan extends RangeEnds {
+  readonly level: 0
+}
+
+interface NodeSpan extends RangeEnds {
+  readonly level: number
+  readonly run: CountedRun
+  /** The first of the nodes and the one after the last, by their indexes in the run. */
+  readonly first: number
+  readonly end: number
+}
+
+function isRowSpan(part: CoverPart): part is RowSpan {
+  return part.level === 0
+}
+
+/** The paths lead to the last node at or before each end of the range, the highest level first. */
+function coverRange(
+  { from, to }: RangeEnds,
+  lowPath: readonly CountedNode[],
+  highPath: readonly CountedNode[],
+): CoverPart[] {
+  const rising: CoverPart[] = []
+  const falling: CoverPart[] = []
+  let low = from
+  let high = to
+  // The nodes of the level below whose boundaries are `low` and `high`.
+  let lowNode: CountedNode | undefined
+  let highNode: CountedNode | undefined
+  let level = 0
+  for (let i = lowPath.length - 1; i >= 0; i--) {
+    const nextLow = lowPath[i]!
+    const nextHigh = highPath[i]!
+    const ceiling = ceilingOf(nextLow, from)
+    const floor = nextHigh.key
+    // No boundary of this level inside the range: those of higher levels are fewer still.
+    if (!ceiling || Buffer.compare(ceiling, floor) > 0) break
+    rising.push(
+      lowNode
+        ? nodes(level, lowNode.run, indexFrom(lowNode, from), lowNode.run.length, low, ceiling)
+        : rows(low, ceiling),
+    )
+    falling.unshift(highNode ? nodes(level, highNode.run, 0, highNode.index, floor, high) : rows(floor, high))
+    low = ceiling
+    high = floor
+    lowNode = nextLow
+    highNode = nextHigh
+    level++
+  }
+  const middle =
+    lowNode && highNode
+      ? nodes(level, lowNode.run, indexFrom(lowNode, from), highNode.index, low, high)
+      : rows(low, high)
+  return [...rising, middle, ...falling].filter((each) => !isEmpty(each))
+}
+
+function rows(from: Uint8Array, to: Uint8Array | undefined): RowSpan {
+  return { level: 0, from, to }
+}
+
+function nodes(
+  level: number,
+  run: CountedRun,
+  first: number,
+  end: number,
+  from: Uint8Array,
+  to: Uint8Array | undefined,
+): NodeSpan {
+  return { level, run, first, end, from, to }
+}
+
+/** The first boundary at or after a key, given the last node at or before it. */
+function ceilingOf({ key: boundary, next }: CountedNode, key: Uint8Array): Buffer | undefined {
+  return boundary.equals(key) ? boundary : next
+}
+
+/** The index of the first node at or after a key, given the last one at or before it. */
+function indexFrom({ key: boundary, index }: CountedNode, key: Uint8Array): number {
+  return boundary.equals(key) ? index : index + 1
+}
+
+function isEmpty({ from = SENTINEL, to }: RangeEnds): boolean {
+  return to !== undefined && Buffer.compare(from, to) >= 0
 }

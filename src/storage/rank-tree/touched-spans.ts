@@ -11,9 +11,8 @@
  */
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/byte-order.ts'
-import type { Run } from './item-groups.ts'
-import { type Item, SENTINEL } from './tree-item.ts'
-import type { TreeLayout } from './tree-layout.ts'
+import type { Run } from './tree-layout.ts'
+import { type Item, SENTINEL, type TreeLayout } from './tree-layout.ts'
 import { firstFrom, inTurns, type Lookup, type TreeReader } from './tree-reader.ts'
 
 const FEW = 8

@@ -3,10 +3,8 @@
  * what it ought to be. It keeps what has come since the last `drain` and one open group a level, never the whole.
  */
 import type { Put } from '../rows/row.ts'
-import { PlacedRow } from './placed-row.ts'
-import { type Reducer, summarise } from './summary.ts'
-import { encodeNode, type Group, type Item, NO_VALUE, SENTINEL } from './tree-item.ts'
-import type { TreeLayout } from './tree-layout.ts'
+import { encodeNode, type Group, type Item, NO_VALUE, PlacedRow, SENTINEL, type TreeLayout } from './tree-layout.ts'
+import { type Reducer, summarise } from './tree-update.ts'
 
 const LARGE_VALUE_BYTES = 16 * 1024
 

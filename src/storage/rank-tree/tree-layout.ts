@@ -1,14 +1,16 @@
 /**
- * Where a tree lies in its store and which keys are its boundaries. Rows are under one prefix; nodes are under another,
- * followed by a byte for the level and the boundary's key. A key is a boundary of level L when L times `bits` leading
- * bits of its salted hash are zero, so the shape follows from the keys alone, whatever the order they came in.
+ * What a rank tree consists of, and where it lies in its store. Rows are under one prefix. Nodes are under another, followed by
+ * a byte for the level and the key of the boundary. A key is a boundary of level L when L times `bits` leading bits of its
+ * salted hash are zero, so the shape depends on the keys alone, not on the order in which they came.
+ *
+ * The items of level 0 are the rows, those of a higher level its nodes. A node of level L + 1 stands for a run of items of
+ * level L, so one code serves all levels.
  */
 import assert from 'node:assert/strict'
-import { CUT_KEY_BYTES } from '../rows/long-key.ts'
+import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import { CUT_KEY_BYTES } from '../rows/stored-key.ts'
 import type { KeyRange } from '../store.ts'
-import { PlacedRow } from './placed-row.ts'
 import { SaltedHash } from './salted-hash.ts'
-import type { Item } from './tree-item.ts'
 
 /** Bits of the hash that make boundaries: one key in 16 million reaches the last level. */
 const BOUNDARY_BITS = 24
@@ -133,4 +135,105 @@ function successor(prefix: Uint8Array): Buffer | undefined {
   const bytes = Buffer.from(prefix.subarray(0, size))
   bytes[size - 1]!++
   return bytes
+}
+
+export interface Item {
+  /** A row's key without its prefix, or the boundary at which a node begins; empty for a sentinel. */
+  readonly key: Buffer
+  readonly weight: number
+  /** A row's value, or the reduction of a node. */
+  readonly value: Buffer
+  /** Where the next node of the level begins; undefined for the last one, and for rows. */
+  readonly next: Buffer | undefined
+  /** The highest level that its key is a boundary of, once that was asked: it takes a hash. */
+  reach?: number | undefined
+}
+
+/** How one item changes: it comes, goes, or stays with another weight or value. */
+export interface ItemChange {
+  readonly key: Buffer
+  readonly before: number | undefined
+  readonly after: Item | undefined
+}
+
+/** A run of items that one node of the next level stands for. */
+export interface Group {
+  readonly start: Buffer
+  readonly items: Item[]
+  next: Buffer | undefined
+}
+
+/** The start of a level, before its first key: so that every key has a boundary at or before it. */
+export const SENTINEL: Buffer = Buffer.alloc(0)
+
+export const NO_VALUE: Buffer = Buffer.alloc(0)
+
+/** As many as the largest number takes. */
+const VARINT_BYTES = 8
+
+/** The value under which a node is stored: its weight, the length and the bytes of the next boundary, its reduction. */
+export function encodeNode({ weight, next = SENTINEL, value }: Item): Buffer {
+  const bytes = Buffer.allocUnsafe(2 * VARINT_BYTES + next.length + value.length)
+  let at = writeVarint(bytes, 0, weight)
+  at = writeVarint(bytes, at, next.length)
+  bytes.set(next, at)
+  at += next.length
+  bytes.set(value, at)
+  return bytes.subarray(0, at + value.length)
+}
+
+export function decodeNode(key: Buffer, stored: Buffer): Item {
+  const reader = new VarintReader(stored, 0)
+  const weight = reader.number()
+  const size = reader.number()
+  const end = reader.at + size
+  return { key, weight, next: size > 0 ? stored.subarray(reader.at, end) : undefined, value: stored.subarray(end) }
+}
+
+export function weightOfAll(items: readonly Item[]): number {
+  let weight = 0
+  for (const item of items) weight += item.weight
+  return weight
+}
+
+export interface ReducibleRow {
+  /** Without the prefix of the rows. */
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+/** A row as a part of a block. Buffers of it are made on demand. */
+export class PlacedRow implements Item, ReducibleRow {
+  readonly block: Buffer
+  readonly keyAt: number
+  readonly valueAt: number
+  readonly end: number
+  readonly weight: number
+  readonly next = undefined
+  reach: number | undefined = undefined
+  #key: Buffer | undefined
+
+  constructor(block: Buffer, keyAt: number, valueAt: number, end: number, weight: number) {
+    this.block = block
+    this.keyAt = keyAt
+    this.valueAt = valueAt
+    this.end = end
+    this.weight = weight
+  }
+
+  get key(): Buffer {
+    this.#key ??= this.block.subarray(this.keyAt, this.valueAt)
+    return this.#key
+  }
+
+  get value(): Buffer {
+    return this.block.subarray(this.valueAt, this.end)
+  }
+}
+
+/** A run of items and the boundaries it lies between; the one at its end is undefined where the level ends. */
+export interface Run {
+  readonly start: Buffer
+  readonly items: readonly Item[]
+  readonly end: Buffer | undefined
 }

@@ -1,16 +1,23 @@
 /**
- * Works out which nodes change when rows do. Level by level: the changed items of a level fall into spans of the next
- * one, whose nodes change with them, and those are the changed items in their turn. Only spans of counts that keep
- * their boundaries are moved by a difference; everything else is made again out of what it stands for.
+ * Works out which nodes change when rows do, level by level. The changed items of a level fall into spans of the next one.
+ * The nodes of these spans change with them, and are the changed items of the next step. A span of counts that keeps its
+ * boundaries is updated by a difference. Any other is cut and reduced again from its items.
  */
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import type { Put } from '../rows/row.ts'
-import { cut, merge } from './item-groups.ts'
-import { type Reducer, summarise } from './summary.ts'
 import type { Span } from './touched-spans.ts'
-import { encodeNode, type Group, type Item, type ItemChange, weightOfAll } from './tree-item.ts'
-import type { TreeLayout } from './tree-layout.ts'
+import {
+  encodeNode,
+  type Group,
+  type Item,
+  type ItemChange,
+  NO_VALUE,
+  type ReducibleRow,
+  type Run,
+  type TreeLayout,
+  weightOfAll,
+} from './tree-layout.ts'
 
 export interface NodeChanges {
   readonly puts: Put[]
@@ -135,4 +142,76 @@ function gone({ start, items }: Group): ItemChange {
 
 function isSameKey(a: Buffer | undefined, b: Buffer | undefined): boolean {
   return a && b ? a.equals(b) : a === b
+}
+
+/** The items as they are after the changes. Both lists are in the order of their keys. */
+export function merge(items: readonly Item[], changes: readonly ItemChange[]): Item[] {
+  const merged: Item[] = []
+  let next = 0
+  for (const change of changes) {
+    while (next < items.length && compareBytes(items[next]!.key, change.key) < 0) merged.push(items[next++]!)
+    const found = next < items.length && items[next]!.key.equals(change.key)
+    if (found !== (change.before !== undefined)) assert.fail('A change list does not fit the rows it is made for.')
+    if (found) next++
+    if (change.after) merged.push(change.after)
+  }
+  while (next < items.length) merged.push(items[next++]!)
+  return merged
+}
+
+/** The groups that nodes of `level` stand for, out of items of the level below. The first is there even when empty. */
+export function cut(layout: TreeLayout, level: number, { start, items, end }: Run): Group[] {
+  let group: Group = { start, items: [], next: end }
+  const groups = [group]
+  for (const item of items) {
+    const boundary = layout.reachOf(item) >= level ? layout.boundaryOf(item.key) : undefined
+    if (boundary && !boundary.equals(group.start)) {
+      group.next = boundary
+      group = { start: boundary, items: [], next: end }
+      groups.push(group)
+    }
+    group.items.push(item)
+  }
+  return groups
+}
+
+/** A reduction is a byte string that is not empty; its meaning is the reducer's own. */
+export interface Reducer {
+  /** One reduction a group, in the order of the groups, none of which is empty. */
+  reduce(groups: readonly (readonly ReducibleRow[])[]): Promise<readonly Uint8Array[]>
+  rereduce(groups: readonly (readonly Uint8Array[])[]): Promise<readonly Uint8Array[]>
+}
+
+/** The nodes of `level` for groups of items of the level below. */
+export async function summarise(
+  level: number,
+  groups: readonly Group[],
+  reducer: Reducer | undefined,
+): Promise<Item[]> {
+  const reductions = reducer && (await reduceGroups(level, groups, reducer))
+  return groups.map(({ start, items, next }, i) => ({
+    key: start,
+    next,
+    weight: weightOfAll(items),
+    value: reductions?.[i] ?? NO_VALUE,
+  }))
+}
+
+async function reduceGroups(level: number, groups: readonly Group[], reducer: Reducer): Promise<Buffer[]> {
+  // A sentinel without rows has no reduction, and adds nothing to the one above it.
+  const inputs = groups.map(({ items }) => (level === 1 ? items : items.filter(({ value }) => value.length > 0)))
+  const filled = inputs.filter((items) => items.length > 0)
+  if (filled.length === 0) return inputs.map(() => NO_VALUE)
+  const reduced =
+    level === 1
+      ? await reducer.reduce(filled)
+      : await reducer.rereduce(filled.map((items) => items.map(({ value }) => value)))
+  assert(reduced.length === filled.length, 'A reducer answers with one reduction a group.')
+  let next = 0
+  return inputs.map((items) => (items.length === 0 ? NO_VALUE : asReduction(reduced[next++]!)))
+}
+
+function asReduction(bytes: Uint8Array): Buffer {
+  assert(bytes.length > 0, 'A reduction is not empty.')
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }

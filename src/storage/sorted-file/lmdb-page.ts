@@ -1,8 +1,8 @@
 /**
- * How LMDB lays out a page, and how one is filled: nodes from its end downwards, their places from its beginning upwards.
- * This is what the library of this project writes, with 64-bit numbers, the lowest byte first; `file-beginning.ts` sees to
- * it that nothing else is taken for it.
+ * How LMDB lays out a page, and how one is filled: nodes from its end downwards, their offsets from its beginning upwards.
+ * Numbers have 64 bits, the lowest byte first. `sorted-file.ts` checks that the file is of this form.
  */
+
 import {
   FLAGS_AT,
   KEY_SIZE_AT,
@@ -30,7 +30,7 @@ export function nodeBytes(contentBytes: number): number {
   return NODE_HEADER_BYTES + contentBytes + (contentBytes & 1)
 }
 
-export function writePageHeader(page: Buffer, number: number, kind: number): void {
+function writePageHeader(page: Buffer, number: number, kind: number): void {
   page.writeUIntLE(number, 0, 6)
   page.writeUInt16LE(0, 6)
   page.writeUIntLE(FIRST_TRANSACTION, TRANSACTION_AT, 6)

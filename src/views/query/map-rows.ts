@@ -4,8 +4,8 @@
  */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { PlaceInAll } from '../../storage/rank-tree/rank-tree.ts'
-import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/rows/long-key.ts'
-import { keysAlike, orderedPage } from '../../storage/snapshots/ordered-page.ts'
+import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/rows/stored-key.ts'
+import { keysAlike, orderedPage } from '../../storage/snapshots/row-page.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, rowPrefix } from '../layout/index-layout.ts'
 import type { OpenView } from '../reading/open-index.ts'

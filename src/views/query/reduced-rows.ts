@@ -4,9 +4,9 @@
  * that are read for its end are where the next group begins, so a jump from group to group takes one read.
  */
 import assert from 'node:assert/strict'
-import { PlacedRow } from '../../storage/rank-tree/placed-row.ts'
 import type { RangePart, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
-import { orderedPage } from '../../storage/snapshots/ordered-page.ts'
+import { PlacedRow } from '../../storage/rank-tree/tree-layout.ts'
+import { orderedPage } from '../../storage/snapshots/row-page.ts'
 import type { Page } from '../../storage/store.ts'
 import { endOfKey, ROW_PREFIX_BYTES } from '../layout/index-layout.ts'
 import type { OpenView, ViewReduction } from '../reading/open-index.ts'

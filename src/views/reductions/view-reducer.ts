@@ -6,8 +6,8 @@
  */
 import assert from 'node:assert/strict'
 import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
-import { PlacedRow } from '../../storage/rank-tree/placed-row.ts'
 import type { RangePart, Reducer, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
+import { PlacedRow } from '../../storage/rank-tree/tree-layout.ts'
 import { isExactAt, StoredRow } from '../layout/index-layout.ts'
 import type { ViewReduction } from '../reading/open-index.ts'
 import type { Reduction } from './reduction.ts'

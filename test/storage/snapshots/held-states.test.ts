@@ -1,8 +1,11 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { LmdbEngine } from '../../../src/storage/lmdb/lmdb-engine.ts'
-import { rangeAfter } from '../../../src/storage/rows/long-key.ts'
-import { HeldStates, type HoldingLimits } from '../../../src/storage/snapshots/held-states.ts'
-import type { RenewableSnapshot } from '../../../src/storage/snapshots/renewable-snapshot.ts'
+import { rangeAfter } from '../../../src/storage/rows/stored-key.ts'
+import {
+  HeldStates,
+  type HoldingLimits,
+  type RenewableSnapshot,
+} from '../../../src/storage/snapshots/renewable-snapshot.ts'
 import { TooManyReadersError } from '../../../src/storage/storage-error.ts'
 import type { KeyRange, Snapshot, Store } from '../../../src/storage/store.ts'
 import { until } from '../../support/client.ts'

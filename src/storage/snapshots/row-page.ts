@@ -1,11 +1,15 @@
 /**
- * Collects the rows of one page into one block. An engine feeds it stored rows until it says that the page is full;
- * long keys are made whole again on the way, and rows that only the widened range of a long bound let in are left out.
+ * Pages of rows: one block that holds the rows and their offsets. Also pages whose long keys are put in order: the store
+ * sorts such keys by a digest.
  */
 import assert from 'node:assert/strict'
-import { isCut, type StoredRange, wholeKey, wholeValue } from '../rows/long-key.ts'
-import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits } from '../store.ts'
+import { isCut, ORDERED_KEY_BYTES, rangeAfter, type StoredRange, wholeKey, wholeValue } from '../rows/stored-key.ts'
+import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type Snapshot } from '../store.ts'
 
+/**
+ * Collects the rows of a page. An engine adds stored rows until the page is full. Long keys are made whole on the way, and
+ * rows that only the widened range of a long bound let in are left out.
+ */
 export class PageBuilder {
   readonly #range: KeyRange
   readonly #contains: StoredRange['contains']
@@ -152,7 +156,7 @@ function copy(source: Uint8Array, start: number, size: number, target: Buffer, a
 }
 
 /** Rows one after the other in a block, each with its key in front of its value. */
-export class BlockPage implements Page {
+class BlockPage implements Page {
   readonly length: number
   readonly block: Buffer
   readonly bounds: Uint32Array
@@ -172,4 +176,86 @@ export class BlockPage implements Page {
   value(row: number): Buffer {
     return this.block.subarray(this.bounds[3 * row + 1], this.bounds[3 * row + 2])
   }
+}
+
+/**
+ * Like `Snapshot.page`, in the order of whole keys. Rows that the engine keeps in the order of digests are read together and
+ * given out as one page, so a page may have more rows than the limits say.
+ */
+export async function orderedPage(snapshot: Snapshot, range: KeyRange, limits: PageLimits = {}): Promise<Page> {
+  const page = await snapshot.page(range, limits)
+  const ordered = leadingRows(page, isOrdered)
+  if (ordered === page.length) return page
+  if (ordered === 0) return readTogether(snapshot, range, page, limits)
+  // Whoever gets the page may write into its block.
+  const last = Buffer.from(page.key(ordered - 1))
+  return new BlockPage(ordered, page.block, page.bounds, rangeAfter(range, last))
+}
+
+/** All keys that an engine cannot tell from a long one by their order: from the first up to the second. */
+export function keysAlike(longKey: Buffer): { readonly from: Buffer; readonly to: Buffer } {
+  const from = longKey.subarray(0, ORDERED_KEY_BYTES)
+  return { from, to: afterAllThatBeginWith(from) }
+}
+
+/** More than this is put in order by parts. */
+const TOGETHER_BYTES = 16 * 1024 * 1024
+
+/** `first` begins with a row of a long key: all that are like it, and no others. */
+async function readTogether(snapshot: Snapshot, range: KeyRange, first: Page, limits: PageLimits): Promise<Page> {
+  const key = first.key(0)
+  const rows: LongRow[] = []
+  let last = key
+  let bytes = 0
+  for (let page = first; ; page = await snapshot.page(page.next, limits)) {
+    const alike = leadingRows(page, (candidate, row) => isAlike(candidate, row, key))
+    for (let row = 0; row < alike; row++) rows.push({ key: page.key(row), value: page.value(row) })
+    if (alike > 0) last = page.key(alike - 1)
+    bytes += page.block.length
+    if (alike < page.length) return inOrder(rows, range, rangeAfter(range, last))
+    if (!page.next || bytes >= TOGETHER_BYTES) return inOrder(rows, range, page.next)
+  }
+}
+
+interface LongRow {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+function inOrder(rows: LongRow[], { reverse = false }: KeyRange, next: KeyRange | undefined): Page {
+  rows.sort((a, b) => (reverse ? b.key.compare(a.key) : a.key.compare(b.key)))
+  const bounds = new Uint32Array(3 * rows.length)
+  let end = 0
+  for (const [i, { key, value }] of rows.entries()) {
+    bounds[3 * i] = end
+    bounds[3 * i + 1] = end + key.length
+    end += key.length + value.length
+    bounds[3 * i + 2] = end
+  }
+  const block = Buffer.concat(rows.flatMap(({ key, value }) => [key, value]))
+  return new BlockPage(rows.length, block, bounds, next)
+}
+
+/** How many rows at the beginning of a page are as asked for. */
+function leadingRows(page: Page, isSuch: (page: Page, row: number) => boolean): number {
+  let row = 0
+  while (row < page.length && isSuch(page, row)) row++
+  return row
+}
+
+/** Asked of every row that is read: no slice is made for it. */
+function isOrdered({ bounds }: Page, row: number): boolean {
+  return bounds[3 * row + 1]! - bounds[3 * row]! <= ORDERED_KEY_BYTES
+}
+
+function isAlike(page: Page, row: number, longKey: Buffer): boolean {
+  if (isOrdered(page, row)) return false
+  return page.key(row).compare(longKey, 0, ORDERED_KEY_BYTES, 0, ORDERED_KEY_BYTES) === 0
+}
+
+function afterAllThatBeginWith(prefix: Buffer): Buffer {
+  const last = prefix.findLastIndex((byte) => byte < 0xff)
+  const after = Buffer.from(prefix.subarray(0, last + 1))
+  after[last] = after[last]! + 1
+  return after
 }

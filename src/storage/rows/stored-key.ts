@@ -1,8 +1,9 @@
 /**
- * The one place that handles keys longer than an engine takes. Such a key is cut and closed with a digest, and the
- * whole key goes in front of the value. Lookup and membership of ranges stay exact; only the order among keys that
- * agree up to the cut is that of their digests.
+ * Keys and values as an engine stores them. A key of 2,000 bytes or more is cut and closed with a digest; the whole key is
+ * then in the value. Lookups and ranges stay exact. Only the order among keys that agree in their first 1,984 bytes is that
+ * of their digests. The key that is a single zero byte holds the number of the last commit.
  */
+import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import type { KeyRange } from '../store.ts'
 
@@ -91,4 +92,19 @@ function afterAllCutsOf(key: Uint8Array): Uint8Array {
   const bound = Buffer.alloc(CUT_KEY_BYTES + 1, 0xff)
   bound.set(key.subarray(0, PREFIX_BYTES))
   return bound
+}
+
+/** Keys that begin with a zero byte are the engine's own. */
+export const VERSION_KEY = Buffer.of(0)
+
+export function versionBytes(version: number): Buffer {
+  assert(Number.isSafeInteger(version))
+  const bytes = Buffer.allocUnsafe(8)
+  bytes.writeBigUInt64BE(BigInt(version))
+  return bytes
+}
+
+/** A store that was never written to is of version 0. */
+export function versionOf(bytes: Buffer | undefined): number {
+  return bytes ? Number(bytes.readBigUInt64BE()) : 0
 }
