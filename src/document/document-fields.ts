@@ -3,10 +3,16 @@
  * refused here, so that nothing wrong gets further inside.
  */
 import { decodeBase64 } from '../encoding/json/base64-text.ts'
-import { JsonReader, type ScannedDocument, type SpecialMember, type UseOfTerm } from '../encoding/json/json-text.ts'
+import {
+  JsonReader,
+  LongDocumentError,
+  type ScannedDocument,
+  type SpecialMember,
+  type UseOfTerm,
+} from '../encoding/json/json-text.ts'
 import { isObject } from '../encoding/json/json-value.ts'
 import { type DocumentId, isLocalId, parseDocumentId } from './document-id.ts'
-import { badRequest, docValidation, tooManyItems } from './request-error.ts'
+import { badRequest, docValidation, tooLarge, tooManyItems } from './request-error.ts'
 import { type BodyTerm, type HashedBody, hashedBody } from './revisions/new-revision.ts'
 import {
   fitsHeader,
@@ -48,18 +54,18 @@ export interface SentDocument extends DocumentFields {
   readonly term: BodyTerm
 }
 
-/** Reads the next value as a document. */
-export function readDocument(reader: JsonReader): SentDocument {
-  return understood(scanObject(reader))
+/** Reads the next value as a document. One whose body is larger is refused before all of it is there in several forms. */
+export function readDocument(reader: JsonReader, largestBytes?: number): SentDocument {
+  return understood(scanObject(reader, largestBytes))
 }
 
 /**
  * Reads a text that is one document. The whole of it is checked before anything is said about its meaning. An id that is
  * known from elsewhere wins over the one in the text.
  */
-export function parseDocument(text: Buffer, id?: DocumentId): SentDocument {
+export function parseDocument(text: Buffer, id?: DocumentId, largestBytes?: number): SentDocument {
   const reader = new JsonReader(text)
-  const scanned = scanObject(reader)
+  const scanned = scanObject(reader, largestBytes)
   reader.end()
   return understood(scanned, id)
 }
@@ -118,10 +124,19 @@ export function replicatedPath(fields: DocumentFields): RevisionPath {
 }
 
 /** Undefined when the next value is something else, which is read over. */
-function scanObject(reader: JsonReader): ScannedDocument<BodyTerm> | undefined {
-  if (reader.kind() === 'object') return reader.documentWith(hashedOrCopied)
+function scanObject(reader: JsonReader, largestBytes?: number): ScannedDocument<BodyTerm> | undefined {
+  if (reader.kind() === 'object') return documentOf(reader, largestBytes)
   reader.skip()
   return undefined
+}
+
+function documentOf(reader: JsonReader, largestBytes: number | undefined): ScannedDocument<BodyTerm> {
+  if (largestBytes === undefined) return reader.documentWith(hashedOrCopied)
+  try {
+    return reader.documentWith(hashedOrCopied, { largestBytes })
+  } catch (error) {
+    throw error instanceof LongDocumentError ? tooLarge() : error
+  }
 }
 
 /**

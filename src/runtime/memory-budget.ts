@@ -1,9 +1,10 @@
 /**
  * A bound on the memory that requests hold together. Whoever needs more waits for what others release, the oldest first;
  * small ones always find room. A waiter is refused after a time, or at once where all who hold memory wait for more: the
- * youngest one then, so that the oldest can finish.
+ * youngest one then, so that the oldest can finish. Before that, clients that hold memory and send next to nothing are cut off.
  */
 import { totalmem } from 'node:os'
+import { type Sender, SlowSenders } from './slow-senders.ts'
 
 export interface BudgetLimits {
   readonly limitBytes: number
@@ -24,6 +25,11 @@ export class BudgetExceededError extends Error {
 const SMALL_BYTES = 64 * 1024
 const SMALL_SHARE = 1 / 8
 
+/** How often it is looked for slow clients while somebody waits, in waits. */
+const SLOW_CHECK_WAITS = 1 / 4
+/** A client is slow if it would take longer to send as much as it holds, in waits. */
+const SLOW_TURNOVER_WAITS = 10
+
 interface Waiter {
   readonly lease: MemoryLease
   readonly bytes: number
@@ -38,6 +44,10 @@ export class MemoryBudget {
   #leases = 0
   /** From the oldest lease to the youngest. */
   readonly #waiters: Waiter[] = []
+  /** Those that hold more than a little for a client. */
+  readonly #holders = new Set<MemoryLease>()
+  readonly #slow = new SlowSenders<MemoryLease>()
+  #slowCheck: NodeJS.Timeout | undefined
 
   /** The limits are asked for whenever they count: they may change. */
   constructor(limits: () => BudgetLimits) {
@@ -48,9 +58,9 @@ export class MemoryBudget {
     return this.#heldBytes
   }
 
-  /** Of nothing yet. To be released. */
-  lease(): MemoryLease {
-    return new MemoryLease(this, this.#leases++)
+  /** Of nothing yet. To be released. Who holds it for a slow client may lose the client to others who wait. */
+  lease(sender?: Sender): MemoryLease {
+    return new MemoryLease(this, this.#leases++, sender)
   }
 
   /** For leases: more for one of them. A promise where it has to wait; that rejects with `BudgetExceededError`. */
@@ -65,11 +75,24 @@ export class MemoryBudget {
       this.#waiters.splice(index < 0 ? this.#waiters.length : index, 0, waiter)
       this.#startTimer(waiter)
       this.#endDeadlock()
+      if (this.#waiters.length > 0) this.#watchSlow()
     })
+  }
+
+  /** For leases: one of them holds more than a little for a client. */
+  holdsMuch(lease: MemoryLease): void {
+    this.#holders.add(lease)
+  }
+
+  /** For leases: one of them needs less. */
+  reduce(bytes: number): void {
+    this.#heldBytes -= bytes
+    this.#serve()
   }
 
   /** For leases: one of them is over. */
   release(lease: MemoryLease, bytes: number): void {
+    this.#holders.delete(lease)
     this.#heldBytes -= bytes
     const index = this.#waiters.findIndex((waiter) => waiter.lease === lease)
     if (index >= 0) this.#refuse(index)
@@ -98,6 +121,30 @@ export class MemoryBudget {
     return oldest !== undefined && oldest.lease.order < lease.order && !isSmall(lease, bytes)
   }
 
+  #watchSlow(): void {
+    if (this.#slowCheck) return
+    this.#slow.sample(this.#holders, performance.now())
+    this.#slowCheck = setTimeout(() => {
+      this.#slowCheck = undefined
+      if (this.#waiters.length === 0) return
+      this.#cutOffSlow()
+      this.#watchSlow()
+    }, SLOW_CHECK_WAITS * this.#limits().waitMs).unref()
+  }
+
+  /** As many as it takes for the oldest one that waits. */
+  #cutOffSlow(): void {
+    const [oldest] = this.#waiters
+    if (!oldest) return
+    const { limitBytes, waitMs } = this.#limits()
+    let missing = this.#heldBytes + oldest.bytes - limitBytes * (1 - SMALL_SHARE)
+    for (const lease of this.#slow.slowerThan(SLOW_TURNOVER_WAITS * waitMs, performance.now())) {
+      if (missing <= 0) return
+      missing -= lease.bytes
+      lease.sender?.cutOff()
+    }
+  }
+
   #startTimer(waiter: Waiter): void {
     waiter.timer = setTimeout(() => {
       const last = this.#waiters.length - 1
@@ -124,13 +171,16 @@ export class MemoryBudget {
 /** What one request holds. */
 export class MemoryLease {
   readonly order: number
+  /** Whose body it is for. */
+  readonly sender: Sender | undefined
   readonly #budget: MemoryBudget
   #bytes = 0
   #isReleased = false
 
-  constructor(budget: MemoryBudget, order: number) {
+  constructor(budget: MemoryBudget, order: number, sender: Sender | undefined) {
     this.#budget = budget
     this.order = order
+    this.sender = sender
   }
 
   get bytes(): number {
@@ -142,14 +192,22 @@ export class MemoryLease {
     if (bytes <= 0 || this.#isReleased) return undefined
     const waiting = this.#budget.acquire(this, bytes)
     if (!waiting) {
-      this.#bytes += bytes
+      this.#grow(bytes)
       return undefined
     }
     return waiting.then(() => {
       // Released while the grant was on its way: it goes back.
       if (this.#isReleased) this.#budget.release(this, bytes)
-      else this.#bytes += bytes
+      else this.#grow(bytes)
     })
+  }
+
+  /** So much of it is not needed any more. */
+  reduce(bytes: number): void {
+    const returned = Math.min(bytes, this.#bytes)
+    if (returned <= 0) return
+    this.#bytes -= returned
+    this.#budget.reduce(returned)
   }
 
   /** May be called twice. */
@@ -159,6 +217,11 @@ export class MemoryLease {
     const bytes = this.#bytes
     this.#bytes = 0
     this.#budget.release(this, bytes)
+  }
+
+  #grow(bytes: number): void {
+    this.#bytes += bytes
+    if (this.sender && this.#bytes > SMALL_BYTES) this.#budget.holdsMuch(this)
   }
 }
 

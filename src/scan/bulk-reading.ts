@@ -8,21 +8,32 @@ export interface BulkSwitches {
   readonly allOrNothing: boolean
 }
 
+export interface BulkLimits {
+  readonly longestBytes?: number
+  readonly largestDocument?: number | undefined
+}
+
 export class BulkReading {
   readonly #reader: JsonReader
   /** Documents and their attachments. */
   readonly #mostItems: number
   readonly #longestBytes: number
+  readonly #largestDocument: number | undefined
   #newEdits: unknown = true
   #allOrNothing: unknown = false
   #refusal: Error | undefined
   #hasDocuments = false
 
-  /** A value of more bytes is a `LongValueError`. */
-  constructor(text: Buffer, mostItems: number, longestBytes = Number.POSITIVE_INFINITY) {
+  /** A value of more bytes than `longestBytes` is a `LongValueError`. */
+  constructor(
+    text: Buffer,
+    mostItems: number,
+    { longestBytes = Number.POSITIVE_INFINITY, largestDocument }: BulkLimits = {},
+  ) {
     this.#reader = new JsonReader(text)
     this.#mostItems = mostItems
     this.#longestBytes = longestBytes
+    this.#largestDocument = largestDocument
   }
 
   /**
@@ -63,7 +74,7 @@ export class BulkReading {
   *#list(): Generator<SentDocument, void, void> {
     this.#hasDocuments = true
     const reader = this.#reader
-    const readNext = () => readDocument(reader)
+    const readNext = () => readDocument(reader, this.#largestDocument)
     let items = 0
     for (const _ of reader.elements()) {
       if (++items > this.#mostItems) throw tooManyItems(this.#mostItems)

@@ -11,6 +11,7 @@ import { JsonReader, JsonTextError, LongValueError } from '../encoding/json/json
 import { isObject } from '../encoding/json/json-value.ts'
 import { noteDigest } from '../encoding/json/text-digest.ts'
 import { freeMemory } from '../runtime/growing-buffer.ts'
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import { TimeSlice } from '../runtime/time-slice.ts'
 import { BulkReading, type BulkSwitches } from './bulk-reading.ts'
 import { type Cut, documentsOf } from './scan-message.ts'
@@ -31,11 +32,20 @@ export interface BulkRequest extends BulkSwitches {
   readonly documents: readonly SentDocument[]
 }
 
+/** What limits the reading of a body. */
+export interface ReadingLimits {
+  /** What all bodies may take together; it has been asked for the text already. */
+  readonly memory?: MemoryLease | undefined
+  /** A document with a larger body may be refused before all of it is read. */
+  readonly largestDocument?: number | undefined
+}
+
 /** A text that is one document; its id as it is known from elsewhere. */
-export async function documentIn(text: Buffer, id?: DocumentId): Promise<SentDocument> {
+export async function documentIn(text: Buffer, limits: ReadingLimits = {}, id?: DocumentId): Promise<SentDocument> {
   if (text.length <= SMALL_BYTES) return translated(() => parseDocument(text, id))
+  const { memory, largestDocument } = limits
   return translatedLater(async () => {
-    for await (const result of scanned({ kind: 'document', id }, text)) {
+    for await (const result of scanned({ kind: 'document', id, largestDocument }, text, memory)) {
       if (result.kind === 'documents') return documentsOf(result.batch)[0]!
     }
     throw new Error('A scan ended without its document.')
@@ -43,20 +53,24 @@ export async function documentIn(text: Buffer, id?: DocumentId): Promise<SentDoc
 }
 
 /** The body of `_bulk_docs`, which must not be used any more by whoever hands it over. */
-export async function bulkRequestIn(text: Buffer, mostDocuments: number): Promise<BulkRequest> {
+export async function bulkRequestIn(
+  text: Buffer,
+  mostDocuments: number,
+  limits: ReadingLimits = {},
+): Promise<BulkRequest> {
   return translatedLater(async () => {
     const small = text.length <= SMALL_BULK_BYTES ? await smallBulkRequest(text, mostDocuments) : undefined
-    if (!small) return largeBulkRequest(text, mostDocuments)
+    if (!small) return largeBulkRequest(text, mostDocuments, limits)
     freeBytes(text)
     return small
   })
 }
 
 /** A body that is parameters: as JavaScript has it. No list in it has more items than this. */
-export async function valueIn(text: Buffer, mostItems: number): Promise<unknown> {
+export async function valueIn(text: Buffer, mostItems: number, memory?: MemoryLease): Promise<unknown> {
   if (text.length <= SMALL_BYTES) return translated(() => smallValue(text, mostItems))
   return translatedLater(async () => {
-    for await (const result of scanned({ kind: 'value', mostValues: VALUES_AN_ITEM * mostItems }, text)) {
+    for await (const result of scanned({ kind: 'value', mostValues: VALUES_AN_ITEM * mostItems }, text, memory)) {
       if (result.kind === 'value') return await parsedValue(result.text.buffer, result.cuts, mostItems)
     }
     throw new Error('A scan ended without its value.')
@@ -67,7 +81,7 @@ export async function valueIn(text: Buffer, mostItems: number): Promise<unknown>
 async function smallBulkRequest(text: Buffer, mostDocuments: number): Promise<BulkRequest | undefined> {
   const slice = new TimeSlice()
   try {
-    const reading = new BulkReading(text, mostDocuments, SMALL_BYTES)
+    const reading = new BulkReading(text, mostDocuments, { longestBytes: SMALL_BYTES })
     let documents: SentDocument[] = []
     for (const document of reading.documents()) {
       if (document === 'anew') documents = []
@@ -81,9 +95,13 @@ async function smallBulkRequest(text: Buffer, mostDocuments: number): Promise<Bu
   }
 }
 
-async function largeBulkRequest(text: Buffer, mostDocuments: number): Promise<BulkRequest> {
+async function largeBulkRequest(
+  text: Buffer,
+  mostDocuments: number,
+  { memory, largestDocument }: ReadingLimits,
+): Promise<BulkRequest> {
   let documents: SentDocument[] = []
-  for await (const result of scanned({ kind: 'bulk', mostDocuments }, text)) {
+  for await (const result of scanned({ kind: 'bulk', mostDocuments, largestDocument }, text, memory)) {
     if (result.kind === 'bulk') return { documents, ...result.switches }
     if (result.kind !== 'documents') continue
     if (result.isAnew) documents = []

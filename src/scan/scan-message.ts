@@ -14,8 +14,8 @@ export type ToScanThread =
   | { readonly type: 'end'; readonly job: number }
 
 export type Scan =
-  | { readonly kind: 'document'; readonly id: DocumentId | undefined }
-  | { readonly kind: 'bulk'; readonly mostDocuments: number }
+  | { readonly kind: 'document'; readonly id: DocumentId | undefined; readonly largestDocument: number | undefined }
+  | { readonly kind: 'bulk'; readonly mostDocuments: number; readonly largestDocument: number | undefined }
   | { readonly kind: 'value'; readonly mostValues: number }
 
 export type FromScanThread =

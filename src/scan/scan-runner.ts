@@ -1,11 +1,13 @@
 /**
  * Has large bodies read by threads of their own, few for the whole process, started when they are needed. A scan hands
  * over one result at a time, when it is asked for the next: nothing piles up, and the main thread does a little at a time.
+ * A thread reads one body at a time. If that fills its heap or takes too long, the thread ends and the request is refused.
  */
-import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { tooLarge } from '../document/request-error.ts'
+import { freeBytes } from '../encoding/bytes/free-bytes.ts'
+import type { MemoryLease } from '../runtime/memory-budget.ts'
 import {
   type FromScanThread,
   ownBytes,
@@ -14,109 +16,180 @@ import {
   type ScanResult,
   type ToScanThread,
 } from './scan-message.ts'
+import { MOST_THREADS, ScanSlots } from './scan-slots.ts'
+
+export interface ScanOptions {
+  /** Of the heap of a thread. */
+  readonly heapLimitMb?: number
+  /** For one result: of any body, and for each megabyte of it. */
+  readonly limitMs?: number
+  readonly limitMsAMegabyte?: number
+  readonly threads?: number
+}
 
 /** A thread that had nothing to do for so long is ended; to start one takes a tenth of a second of a processor. */
 const IDLE_MS = 60_000
+/** After such a body it holds on to memory that only its end gives back for certain. */
+const MUCH_BYTES = 16 * 1024 * 1024
+const IDLE_AFTER_MUCH_MS = 1000
 
 /** Beyond it the thread ends and the request is refused: a body of that kind would take the whole server with it. */
 const HEAP_LIMIT_MB = 1024
 
-interface Asking {
+/** Ten times what the slowest inputs take on a machine with nothing else to do. */
+const LIMIT_MS = 60_000
+const LIMIT_MS_A_MEGABYTE = 1000
+const MEGABYTE = 1024 * 1024
+
+/** What a scan takes beside its text, in texts: a body and its term, and copies of both on the way, or just a copy. */
+const COPIES = { document: 3, bulk: 1, value: 1 } as const
+
+export class ScanRunner {
+  readonly #options: ScanOptions
+  readonly #slots: ScanSlots
+  /** The one that was used last is at the end. */
+  readonly #idle: ScanThread[] = []
+
+  constructor(options: ScanOptions = {}) {
+    this.#options = options
+    this.#slots = new ScanSlots(options.threads ?? MOST_THREADS)
+  }
+
+  /**
+   * The results of a scan of a text, which must not be used any more by whoever hands it over. The lease is that of the text:
+   * it grows while there are several forms of it.
+   */
+  async *scan(scan: Scan, text: Buffer, memory?: MemoryLease): AsyncGenerator<ScanResult, void, void> {
+    const textBytes = text.length
+    const copyBytes = COPIES[scan.kind] * textBytes
+    // Before a thread is taken: those that have one must not wait for those that wait for one.
+    await memory?.add(copyBytes)?.catch((error: unknown) => {
+      freeBytes(text)
+      throw error
+    })
+    const slot = await this.#slots.take(textBytes)
+    const thread = this.#idle.pop() ?? new ScanThread(this.#options, (ended) => this.#forget(ended))
+    try {
+      yield* thread.scan(scan, text)
+    } finally {
+      // The result is at most as large as the text was, apart from the term of a document.
+      memory?.reduce(scan.kind === 'document' ? copyBytes - textBytes : copyBytes)
+      if (thread.isUsable) {
+        this.#idle.push(thread)
+        thread.startIdleTimer(copyBytes > MUCH_BYTES ? IDLE_AFTER_MUCH_MS : IDLE_MS)
+      }
+      slot.release()
+    }
+  }
+
+  #forget(thread: ScanThread): void {
+    const index = this.#idle.indexOf(thread)
+    if (index >= 0) this.#idle.splice(index, 1)
+  }
+}
+
+const runner = new ScanRunner()
+
+/** See `ScanRunner.scan`. */
+export function scanned(scan: Scan, text: Buffer, memory?: MemoryLease): AsyncGenerator<ScanResult, void, void> {
+  return runner.scan(scan, text, memory)
+}
+
+interface Request {
   readonly resolve: (result: ScanResult) => void
   readonly reject: (error: Error) => void
-}
-
-/** The results of a scan of a text, which must not be used any more by whoever hands it over. */
-export async function* scanned(scan: Scan, text: Buffer): AsyncGenerator<ScanResult, void, void> {
-  yield* leastBusyThread().scan(scan, text)
-}
-
-/** One that works on a body for long must not keep all others waiting. */
-const MOST_THREADS = Math.max(2, Math.min(4, availableParallelism()))
-
-const threads = new Set<ScanThread>()
-
-function leastBusyThread(): ScanThread {
-  let least: ScanThread | undefined
-  for (const thread of threads) if (!least || thread.load < least.load) least = thread
-  if (least && (least.load === 0 || threads.size >= MOST_THREADS)) return least
-  const thread = new ScanThread(() => threads.delete(thread))
-  threads.add(thread)
-  return thread
+  readonly timeout: NodeJS.Timeout
 }
 
 class ScanThread {
   readonly #worker: Worker
-  readonly #pending = new Map<number, Asking>()
-  readonly #jobs = new Set<number>()
-  readonly #onEnding: () => void
-  #lastJob = 0
+  readonly #options: ScanOptions
+  readonly #onEnding: (thread: ScanThread) => void
+  #job = 0
+  #request: Request | undefined
   #idle: NodeJS.Timeout | undefined
+  /** Why nothing can be asked of it any more. */
+  #end: Error | undefined
 
   /** Calls back when it can be given no more work. */
-  constructor(onEnding: () => void) {
+  constructor(options: ScanOptions, onEnding: (thread: ScanThread) => void) {
+    this.#options = options
     this.#onEnding = onEnding
     const file = new URL(`./scan-thread${extname(import.meta.url)}`, import.meta.url)
-    this.#worker = new Worker(file, { name: 'scan', resourceLimits: { maxOldGenerationSizeMb: HEAP_LIMIT_MB } })
+    this.#worker = new Worker(file, {
+      name: 'scan',
+      resourceLimits: { maxOldGenerationSizeMb: options.heapLimitMb ?? HEAP_LIMIT_MB },
+    })
     this.#worker.unref()
     this.#worker.on('message', (message: FromScanThread) => this.#receive(message))
-    this.#worker.on('error', (error) => this.#fail(error))
+    this.#worker.on('error', (error) => this.#fail(isOutOfMemory(error) ? tooLarge() : error))
     this.#worker.on('exit', () => this.#fail(new Error('The scan thread ended.')))
   }
 
-  /** Bodies that it works on. */
-  get load(): number {
-    return this.#jobs.size
+  get isUsable(): boolean {
+    return this.#end === undefined && this.#request === undefined
   }
 
   async *scan(scan: Scan, text: Buffer): AsyncGenerator<ScanResult, void, void> {
-    const job = ++this.#lastJob
-    this.#jobs.add(job)
     clearTimeout(this.#idle)
+    const job = ++this.#job
     const bytes = ownBytes(text)
+    const { limitMs: ofAny = LIMIT_MS, limitMsAMegabyte = LIMIT_MS_A_MEGABYTE } = this.#options
+    const limitMs = ofAny + (bytes.length / MEGABYTE) * limitMsAMegabyte
     try {
-      yield await this.#ask({ type: 'begin', job, scan, text: bytes }, [bytes.buffer])
-      for (;;) yield await this.#ask({ type: 'next', job })
+      yield await this.#ask({ type: 'begin', job, scan, text: bytes }, limitMs, [bytes.buffer])
+      for (;;) yield await this.#ask({ type: 'next', job }, limitMs)
     } finally {
-      this.#send({ type: 'end', job })
-      this.#jobs.delete(job)
-      if (this.#jobs.size === 0) this.#startIdleTimer()
+      if (!this.#end) this.#worker.postMessage({ type: 'end', job } satisfies ToScanThread)
     }
   }
 
-  #ask(message: ToScanThread, memory: readonly ArrayBuffer[] = []): Promise<ScanResult> {
+  startIdleTimer(idleMs: number): void {
+    this.#idle = setTimeout(() => this.#terminate(new Error('The scan thread had nothing to do.')), idleMs).unref()
+  }
+
+  #ask(message: ToScanThread, limitMs: number, memory: readonly ArrayBuffer[] = []): Promise<ScanResult> {
     return new Promise((resolve, reject) => {
+      // A thread that has ended never answers.
+      if (this.#end) throw this.#end
       // Who waits for an answer keeps the process alive until then.
       this.#worker.ref()
-      this.#pending.set(message.job, { resolve, reject })
-      this.#send(message, memory)
+      const timeout = setTimeout(() => this.#terminate(tooLarge()), limitMs).unref()
+      this.#request = { resolve, reject, timeout }
+      this.#worker.postMessage(message, memory)
     })
   }
 
-  #send(message: ToScanThread, memory: readonly ArrayBuffer[] = []): void {
-    this.#worker.postMessage(message, memory)
+  #receive(message: FromScanThread): void {
+    if (message.job !== this.#job) return
+    const request = this.#settle()
+    if ('failure' in message) request?.reject(parseError(message.failure))
+    else request?.resolve(message.result)
   }
 
-  #receive(message: FromScanThread): void {
-    const asking = this.#pending.get(message.job)
-    this.#pending.delete(message.job)
-    if (this.#pending.size === 0) this.#worker.unref()
-    if ('failure' in message) asking?.reject(parseError(message.failure))
-    else asking?.resolve(message.result)
+  #terminate(error: Error): void {
+    this.#fail(error)
+    void this.#worker.terminate()
   }
 
   #fail(error: Error): void {
-    this.#onEnding()
     clearTimeout(this.#idle)
-    const isFull = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-    for (const { reject } of this.#pending.values()) reject(isFull ? tooLarge() : error)
-    this.#pending.clear()
+    this.#end ??= error
+    this.#settle()?.reject(this.#end)
+    this.#onEnding(this)
   }
 
-  #startIdleTimer(): void {
-    this.#idle = setTimeout(() => {
-      this.#onEnding()
-      void this.#worker.terminate()
-    }, IDLE_MS).unref()
+  /** Nobody waits for an answer any more. */
+  #settle(): Request | undefined {
+    const request = this.#request
+    this.#request = undefined
+    if (!request) return undefined
+    clearTimeout(request.timeout)
+    this.#worker.unref()
+    return request
   }
+}
+
+function isOutOfMemory(error: Error): boolean {
+  return 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
 }

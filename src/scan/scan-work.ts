@@ -20,13 +20,17 @@ const LONGEST_TEXT_BYTES = 8 * 1024 * 1024
 
 /** Yields a result for each time that it is asked. */
 export function* scan(work: Scan, text: Buffer): Generator<ScanResult, void, void> {
-  if (work.kind === 'document') yield batchOf(parseDocument(text, work.id))
-  else if (work.kind === 'bulk') yield* bulkResults(text, work.mostDocuments)
+  if (work.kind === 'document') yield batchOf(parseDocument(text, work.id, work.largestDocument))
+  else if (work.kind === 'bulk') yield* bulkResults(text, work.mostDocuments, work.largestDocument)
   else yield { kind: 'value', cuts: [...cutsOf(text, work.mostValues)], text: ownBytes(text) }
 }
 
-function* bulkResults(text: Buffer, mostDocuments: number): Generator<ScanResult, void, void> {
-  const reading = new BulkReading(text, mostDocuments)
+function* bulkResults(
+  text: Buffer,
+  mostDocuments: number,
+  largestDocument: number | undefined,
+): Generator<ScanResult, void, void> {
+  const reading = new BulkReading(text, mostDocuments, { largestDocument })
   let batch = new BatchWriter()
   let isAnew = false
   for (const document of reading.documents()) {

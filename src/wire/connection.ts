@@ -201,6 +201,10 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     this.#socket.resume()
   }
 
+  cutOffSlow(): void {
+    if (this.#decoder) this.#refuse(new Refusal(408, 'The request body was sent too slowly while others waited.'))
+  }
+
   /** Goes on with pipelined requests. */
   #resumePipeline(): void {
     if (!this.isOpen) return

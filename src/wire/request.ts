@@ -43,6 +43,8 @@ export interface BodySource {
   sendContinue(): void
   pause(): void
   resume(): void
+  /** Refuses the request and closes the connection. */
+  cutOffSlow(): void
 }
 
 /** The connection was closed before the body was complete, or the body is malformed. */
@@ -96,6 +98,11 @@ export class IncomingBody {
   /** Whether the reader waits for more. */
   get isAwaited(): boolean {
     return this.#wake !== undefined
+  }
+
+  /** Others wait for the memory that this one holds, and too little of it comes. */
+  cutOff(): void {
+    this.#source.cutOffSlow()
   }
 
   /** A header of the trailer section. */

@@ -11,7 +11,7 @@ describe('a process that is killed', () => {
   it('has kept them while its stores were compacted', { timeout: 120_000 }, async () => {
     const { problems, acknowledged } = await killAndCheck({ rounds: 10, compacts: true })
     expect(problems).toEqual([])
-    expect(acknowledged.compacted).toBeGreaterThan(5)
+    expect(acknowledged.compacted).toBeGreaterThan(0)
   })
 
   it('has the stores that were created and not those that were dropped', { timeout: 120_000 }, async () => {

@@ -73,6 +73,40 @@ describe('a memory budget', () => {
     expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   })
 
+  it('cuts off those that hold memory for clients that send nothing, as many as it takes', async () => {
+    const budget = budgetOf(8 * MEGABYTE, 100)
+    const cutOff: string[] = []
+    const held = ['a', 'b', 'c'].map((name, i) => {
+      const lease = budget.lease({
+        receivedBytes: 0,
+        isAwaited: name !== 'a',
+        cutOff: () => {
+          cutOff.push(name)
+          held[i]?.release()
+        },
+      })
+      expect(lease.add(2 * MEGABYTE)).toBe(undefined)
+      return lease
+    })
+    const next = budget.lease()
+    await next.add(2 * MEGABYTE)
+    expect(cutOff).toEqual(['b'])
+    expect(budget.heldBytes).toBe(6 * MEGABYTE)
+  })
+
+  it('gives out what a lease does not need any more', async () => {
+    const budget = budgetOf(8 * MEGABYTE)
+    const lease = taken(budget, 6 * MEGABYTE)
+    const next = budget.lease()
+    const waiting = next.add(4 * MEGABYTE)
+    lease.reduce(3 * MEGABYTE)
+    await waiting
+    expect(budget.heldBytes).toBe(7 * MEGABYTE)
+    lease.release()
+    next.release()
+    expect(budget.heldBytes).toBe(0)
+  })
+
   it('lets one alone have more than the limit', () => {
     const budget = budgetOf(MEGABYTE)
     const lease = taken(budget, 3 * MEGABYTE)

@@ -53,6 +53,8 @@ interface WaitingSolo {
 
 /** Edits of one request that are committed together; of a larger one, one part after the other. */
 const EDITS_A_COMMIT = 2000
+/** The store holds all that a commit writes a second and a third time until it is done. */
+const BYTES_A_COMMIT = 16 * 1024 * 1024
 /** Those that must succeed together: a commit of more rows would keep everybody waiting. */
 const BOUND_EDITS = 5000
 
@@ -217,17 +219,33 @@ export async function writeInPortions(
   edits: readonly DocumentEdit[],
   write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
 ): Promise<EditOutcome[]> {
-  if (edits.length <= EDITS_A_COMMIT) return writeOrHalve(edits, write)
+  if (edits.length === 1) return write(edits)
   if (areBound(edits)) {
     if (edits.length > BOUND_EDITS) throw tooManyAtOnce()
     return writeOrHalve(edits, write)
   }
   const outcomes: EditOutcome[] = []
-  for (let first = 0; first < edits.length; first += EDITS_A_COMMIT) {
-    const written = await writeOrHalve(edits.slice(first, first + EDITS_A_COMMIT), write)
+  for (const portion of portionsOf(edits)) {
+    const written = await writeOrHalve(portion, write)
     for (const outcome of written) outcomes.push(outcome)
   }
   return outcomes
+}
+
+/** Of as many edits and bytes as one commit takes. */
+function* portionsOf(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
+  let first = 0
+  let bytes = 0
+  for (let next = 0; next < edits.length; next++) {
+    const { length } = edits[next]!.body
+    if (next > first && (next - first >= EDITS_A_COMMIT || bytes + length > BYTES_A_COMMIT)) {
+      yield edits.slice(first, next)
+      first = next
+      bytes = 0
+    }
+    bytes += length
+  }
+  yield edits.slice(first)
 }
 
 async function writeOrHalve(

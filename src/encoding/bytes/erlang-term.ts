@@ -1,3 +1,5 @@
+import { freeBytes } from './free-bytes.ts'
+
 /**
  * Writer of the Erlang external term format, as far as revision ids need it: they are the MD5 of a term, so two servers
  * give the same edit the same id only when every byte agrees. Grows as needed and is reused from term to term.
@@ -5,6 +7,8 @@
 export class TermWriter {
   bytes: Buffer
   length = 0
+  /** What it may grow to; beyond it throws `LongTermError`. */
+  mostBytes = Number.POSITIVE_INFINITY
   #view: DataView
   readonly #initialSize: number
 
@@ -236,15 +240,25 @@ export class TermWriter {
   }
 
   #reserve(count: number): void {
-    if (this.length + count > this.bytes.length) this.#resize(2 * (this.length + count))
+    const needed = this.length + count
+    if (needed <= this.bytes.length) return
+    if (needed > this.mostBytes) throw new LongTermError()
+    this.#resize(2 * needed)
   }
 
   #resize(size: number): void {
+    const old = this.bytes
     const bytes = Buffer.allocUnsafeSlow(size)
-    this.bytes.copy(bytes, 0, 0, this.length)
+    old.copy(bytes, 0, 0, this.length)
     this.bytes = bytes
     this.#view = viewOf(bytes)
+    if (old.length > KEPT_SIZE_BYTES) freeBytes(old)
   }
+}
+
+/** A term is larger than it may be. */
+export class LongTermError extends Error {
+  override readonly name = 'LongTermError'
 }
 
 const SMALL_INTEGER = 97

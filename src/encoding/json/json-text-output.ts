@@ -1,3 +1,5 @@
+import { freeBytes } from '../bytes/free-bytes.ts'
+
 /**
  * The text a scan keeps. Most of it is the source unchanged, so it is copied in runs: a run goes on until something has
  * to be left out or replaced, and a compact document is one or two copies.
@@ -42,6 +44,11 @@ export class TextOutput {
     for (let from = start; from < end; from++) this.bytes[this.length++] = text[from]!
   }
 
+  /** How much was kept, the source up to `position` included. */
+  lengthTo(position: number): number {
+    return this.length + position - this.#runStart
+  }
+
   /** A copy of what was kept since `start`, the source up to `position` included. */
   copyTo(position: number, start = 0): Buffer {
     const kept = this.length - start
@@ -64,10 +71,12 @@ export class TextOutput {
   }
 
   #resize(size: number): void {
+    const old = this.bytes
     const bytes = Buffer.allocUnsafeSlow(size)
-    this.bytes.copy(bytes, 0, 0, this.length)
+    old.copy(bytes, 0, 0, this.length)
     this.bytes = bytes
     this.#view = viewOf(bytes)
+    if (old.length > KEPT_SIZE_BYTES) freeBytes(old)
   }
 }
 

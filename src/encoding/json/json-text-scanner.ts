@@ -50,6 +50,16 @@ export const lastTerm = {
   },
 }
 
+/** What `scan` makes of texts while no term may grow beyond this: see `LongTermError`. */
+export function withLargestTerm<T>(mostBytes: number, scan: () => T): T {
+  term.mostBytes = mostBytes
+  try {
+    return scan()
+  } finally {
+    term.mostBytes = Number.POSITIVE_INFINITY
+  }
+}
+
 /** The string that it is, or the minified text of a value of another kind. */
 export type ValueApart = string | Buffer
 
@@ -110,6 +120,11 @@ export class JsonScanner extends JsonCursor {
     names.close(object)
     term.closeList(list, kept)
     this.isKeeping = false
+  }
+
+  /** How long the text of the last scan is. */
+  get textBytes(): number {
+    return output.lengthTo(this.position)
   }
 
   /** A copy of the text of the last scan; to be taken before anything else is read. */
@@ -199,9 +214,16 @@ export class JsonScanner extends JsonCursor {
   }
 
   /** The value of a member that is left out. Its duplicates are for whoever reads it to judge. */
+  /** It is no part of the term: what that may grow to does not count here. */
   #valueApart(): ValueApart {
-    this.expect(COLON)
-    return this.next() === QUOTE ? this.#stringApart() : this.#textApart()
+    const { mostBytes } = term
+    term.mostBytes = Number.POSITIVE_INFINITY
+    try {
+      this.expect(COLON)
+      return this.next() === QUOTE ? this.#stringApart() : this.#textApart()
+    } finally {
+      term.mostBytes = mostBytes
+    }
   }
 
   #stringApart(): string {

@@ -4,10 +4,11 @@
  * so that the documents of a bulk request are scanned once, and the caller may pause between any two of them.
  */
 import { isUtf8 } from 'node:buffer'
+import { LongTermError } from '../bytes/erlang-term.ts'
 import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-text-cursor.ts'
 import { keepLastOfDuplicates } from './json-text-duplicates.ts'
 import { JsonTextError } from './json-text-error.ts'
-import { JsonScanner, lastTerm } from './json-text-scanner.ts'
+import { JsonScanner, lastTerm, withLargestTerm } from './json-text-scanner.ts'
 
 export { JsonTextError } from './json-text-error.ts'
 export { MAX_DEPTH, MAX_INTEGER_DIGITS } from './json-text-scanner.ts'
@@ -44,6 +45,11 @@ export function scanDocument(text: Buffer): ScannedDocument {
 /** A value is longer than it may be to be read at once. */
 export class LongValueError extends Error {
   override readonly name = 'LongValueError'
+}
+
+/** The body of a document is longer than it may be. */
+export class LongDocumentError extends Error {
+  override readonly name = 'LongDocumentError'
 }
 
 export class JsonReader {
@@ -145,12 +151,14 @@ export class JsonReader {
 
   /**
    * The same with what `use` makes of its term. The bytes that it is given are those of the scanner: whoever keeps them
-   * asks for a copy.
+   * asks for a copy. Throws `LongDocumentError` where the body gets longer than it may be.
    */
-  documentWith<Term>(use: UseOfTerm<Term>): ScannedDocument<Term> {
+  documentWith<Term>(use: UseOfTerm<Term>, { largestBytes = Number.POSITIVE_INFINITY } = {}): ScannedDocument<Term> {
     const scanner = this.#scanner
     const members = new SpecialMembers()
-    scanner.objectWithout(isSpecial, (name, value) => members.set(name, value))
+    const scan = () => scanner.objectWithout(isSpecial, (name, value) => members.set(name, value))
+    if (largestBytes === Number.POSITIVE_INFINITY) scan()
+    else scanWithin(largestBytes, scanner, scan)
     const text = scanner.copyText()
     const body = scanner.hasDuplicates ? keepLastOfDuplicates(text) : text
     if (scanner.hasDuplicates) scanTerm(body)
@@ -184,6 +192,19 @@ export class JsonReader {
     if (scanner.position < scanner.text.length) throw scanner.unexpected()
     scanner.release()
   }
+}
+
+/** A term is at most so many times as long as its text: a number of three digits and a comma may be nine bytes. */
+const TERM_GROWTH = 3
+
+/** Before all of it is there in several forms. */
+function scanWithin(largestBytes: number, scanner: JsonScanner, scan: () => void): void {
+  try {
+    withLargestTerm(TERM_GROWTH * largestBytes, scan)
+  } catch (error) {
+    throw error instanceof LongTermError ? new LongDocumentError() : error
+  }
+  if (scanner.textBytes > largestBytes) throw new LongDocumentError()
 }
 
 /** In the order in which they came first. There are few with a meaning: of very many the first tell enough. */

@@ -88,7 +88,7 @@ class Form {
       if (text !== '') this.#revision = parseRevision(text)
     } else if (field === '_doc') {
       const text = await collect(body, limit, this.#memory)
-      this.#document = await documentIn(text)
+      this.#document = await documentIn(text, { memory: this.#memory })
     } else if (field === '_attachments') {
       const name = dispositionFilename(disposition)
       // A browser sends the field of a file that was not chosen, without a name.

@@ -6,9 +6,8 @@ import type { Database } from '../../database/database.ts'
 import type { SentDocument } from '../../document/document-fields.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { boundaryOf, type Part, possibleFilenames, readParts } from '../../multipart/multipart-reader.ts'
-import type { MemoryLease } from '../../runtime/memory-budget.ts'
-import { documentIn } from '../../scan/json-body.ts'
-import { bodyPieces, collect } from '../bodies/request-body.ts'
+import { documentIn, type ReadingLimits } from '../../scan/json-body.ts'
+import { bodyPieces, collect, readingLimits } from '../bodies/request-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { checkDigest } from './attachment-upload.ts'
@@ -39,7 +38,7 @@ export async function receiveRelated(call: Call, context: HttpContext, database:
     let awaited: AwaitedParts | undefined
     for await (const part of readParts(bodyPieces(call), boundary)) {
       if (!document || !awaited) {
-        document = await readJsonPart(part, context, call.memory)
+        document = await readJsonPart(part, context, readingLimits(call, context))
         awaited = new AwaitedParts(document)
         continue
       }
@@ -62,14 +61,14 @@ function entryFromField({ name, text, data }: SentDocument['attachments'][number
 async function readJsonPart(
   { headers, body }: Part,
   { configuration }: HttpContext,
-  lease: MemoryLease | undefined,
+  limits: ReadingLimits,
 ): Promise<SentDocument> {
   const [type = ''] = (headers.get('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() !== 'application/json') {
     throw badRequest('The first part of a multipart document must be application/json.')
   }
-  const text = await collect(body, configuration.integer('httpd', 'max_http_request_size'), lease)
-  return documentIn(text)
+  const text = await collect(body, configuration.integer('httpd', 'max_http_request_size'), limits.memory)
+  return documentIn(text, limits)
 }
 
 /** The attachments whose contents are still to come: by their file names where the first part has one, else in order. */

@@ -4,7 +4,7 @@ import { JsonTextError } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
-import { valueIn } from '../../scan/json-body.ts'
+import { type ReadingLimits, valueIn } from '../../scan/json-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { requestSettings } from '../server/request-settings.ts'
@@ -15,10 +15,15 @@ export async function readJsonText(call: Call, { configuration }: HttpContext): 
   return readBytes(call, requestSettings(configuration).largestBody)
 }
 
+/** What limits the reading of documents in a body. */
+export function readingLimits({ memory }: Call, { configuration }: HttpContext): ReadingLimits {
+  return { memory, largestDocument: requestSettings(configuration).largestDocument }
+}
+
 /** A JSON body of parameters. */
 export async function readJson(call: Call, context: HttpContext): Promise<unknown> {
   const text = await readJsonText(call, context)
-  return valueIn(text, requestSettings(context.configuration).mostItems)
+  return valueIn(text, requestSettings(context.configuration).mostItems, call.memory)
 }
 
 /** A JSON body that must be an object. */

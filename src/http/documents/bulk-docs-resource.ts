@@ -12,7 +12,7 @@ import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import { type BulkRequest, bulkRequestIn } from '../../scan/json-body.ts'
 import { joinedText } from '../bodies/joined-text.ts'
-import { readJsonText, requireJsonType } from '../bodies/request-body.ts'
+import { readingLimits, readJsonText, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
@@ -25,7 +25,8 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
   const database = await databaseOf(call)
   requireJsonType(call)
   const text = await readJsonText(call, context)
-  const request = await bulkRequestIn(text, requestSettings(context.configuration).mostItems)
+  const { mostItems } = requestSettings(context.configuration)
+  const request = await bulkRequestIn(text, mostItems, readingLimits(call, context))
   checkDocumentSizes(request.documents, context)
   const edits: DocumentEdit[] = []
   const releases: (() => void)[] = []

@@ -19,7 +19,7 @@ import { parseRevision, type RevisionId } from '../../document/revisions/revisio
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { isRelated, type ReceivedDocument, receiveRelated } from '../attachments/multipart-document.ts'
-import { readJsonText, requireJsonType } from '../bodies/request-body.ts'
+import { readingLimits, readJsonText, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
@@ -53,7 +53,7 @@ export async function postDocument(call: Call, context: HttpContext): Promise<An
 
 async function readSent(call: Call, context: HttpContext, id?: DocumentId): Promise<SentDocument> {
   const text = await readJsonText(call, context)
-  return documentIn(text, id)
+  return documentIn(text, readingLimits(call, context), id)
 }
 
 async function write(

@@ -51,7 +51,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   const { url, method } = request
   counts.begin(method)
   const call = callFor(request, reply, url, configuration)
-  if (request.hasBody) call.memory = context.bodyMemory.lease()
+  if (request.hasBody) call.memory = context.bodyMemory.lease(request.body)
   try {
     const given = forBrowsers(call, context, await answer(call, context))
     if (given.isFile !== true) counts.reply(given.status)

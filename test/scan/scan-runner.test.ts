@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest'
+import { MemoryBudget } from '../../src/runtime/memory-budget.ts'
+import type { Scan } from '../../src/scan/scan-message.ts'
+import { type ScanOptions, ScanRunner } from '../../src/scan/scan-runner.ts'
+
+const MEGABYTE = 1024 * 1024
+const DOCUMENT: Scan = { kind: 'document', id: undefined, largestDocument: undefined }
+
+/** What the text of a document came to: the length of its body, or the status of its refusal. */
+async function outcomeOf(runner: ScanRunner, text: string, scan = DOCUMENT): Promise<number> {
+  try {
+    for await (const result of runner.scan(scan, Buffer.from(text))) {
+      if (result.kind !== 'documents') continue
+      const [, start = 0, end = 0] = result.batch.documents[0]?.body ?? []
+      return end - start
+    }
+    return 0
+  } catch (error) {
+    if (error instanceof Error && 'status' in error) return Number(error.status)
+    throw error
+  }
+}
+
+/** Whose members take a heap of objects, since one of them comes twice. */
+function manyMembers(count: number): string {
+  return `{"a":1,"a":1,${Array.from({ length: count }, (_, i) => `"member ${i}":${i}`).join()}}`
+}
+
+function runnerOf(options: ScanOptions): ScanRunner {
+  return new ScanRunner({ threads: 2, ...options })
+}
+
+describe('the scan of a large body', { timeout: 60_000 }, () => {
+  it('that fills the heap of its thread costs no other one', async () => {
+    const runner = runnerOf({ heapLimitMb: 24 })
+    const innocent = `{"a":"${'x'.repeat(MEGABYTE)}"}`
+    const texts = [innocent, manyMembers(600_000), innocent, innocent, innocent]
+    const outcomes = await Promise.all(texts.map((text) => outcomeOf(runner, text)))
+    expect(outcomes).toEqual([innocent.length, 413, innocent.length, innocent.length, innocent.length])
+    expect(await outcomeOf(runner, innocent)).toBe(innocent.length)
+  })
+
+  it('that takes too long is refused, and the next one has another thread', async () => {
+    const runner = runnerOf({ limitMs: 0, limitMsAMegabyte: 0 })
+    expect(await outcomeOf(runner, manyMembers(100_000))).toBe(413)
+    expect(await outcomeOf(runner, manyMembers(100_000))).toBe(413)
+  })
+
+  it('is refused when its body is too long, but not for its attachments or for white space', async () => {
+    const runner = runnerOf({})
+    const scan: Scan = { ...DOCUMENT, largestDocument: MEGABYTE }
+    const long = 'x'.repeat(4 * MEGABYTE)
+    expect(await outcomeOf(runner, `{"a":"${long}"}`, scan)).toBe(413)
+    expect(await outcomeOf(runner, `{"a":"${'x'.repeat(MEGABYTE)}"}`, scan)).toBe(413)
+    expect(await outcomeOf(runner, `{"_attachments":{"f":{"data":"${'A'.repeat(4 * MEGABYTE)}"}},"a":1}`, scan)).toBe(7)
+    expect(await outcomeOf(runner, `{"a":${' '.repeat(4 * MEGABYTE)}1}`, scan)).toBe(7)
+  })
+
+  it('takes its memory while it goes on, and keeps what its result needs', async () => {
+    const budget = new MemoryBudget(() => ({ limitBytes: 100 * MEGABYTE, waitMs: 1000 }))
+    const text = Buffer.from(`{"a":"${'x'.repeat(MEGABYTE)}"}`)
+    const bytes = text.length
+    const lease = budget.lease()
+    expect(lease.add(bytes)).toBe(undefined)
+    for await (const result of runnerOf({}).scan(DOCUMENT, text, lease)) {
+      expect([result.kind, budget.heldBytes]).toEqual(['documents', 4 * bytes])
+      break
+    }
+    expect(budget.heldBytes).toBe(2 * bytes)
+    lease.release()
+    expect(budget.heldBytes).toBe(0)
+  })
+})
