@@ -3,8 +3,7 @@
  * indexes, which are the same one unless the configuration says otherwise. Or memory, with nothing on disk.
  */
 import { join, resolve } from 'node:path'
-import { OperatorFiles } from './config/operator-files.ts'
-import { SettingFile, SettingMemory, type SettingStore } from './config/setting-store.ts'
+import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
 import type { Functions } from './functions/functions.ts'
 import type { Log } from './runtime/log/log.ts'
 import { DataFolder, type DataFolderOptions } from './storage/files/data-folder.ts'

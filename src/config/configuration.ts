@@ -3,11 +3,10 @@
  * files, stored changes, the environment, the flags of this start. What is changed at run time counts above all of them
  * at once, and at the next start takes its place among the stored changes.
  */
-import { ADMINS, type AdminPasswords, checkAdminPassword } from './admin-passwords.ts'
-import type { OperatorFiles } from './operator-files.ts'
+
 import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './setting-map.ts'
 import { checkSettingName, problemWith, SettingError } from './setting-rules.ts'
-import type { SettingStore } from './setting-store.ts'
+import type { OperatorFiles, SettingStore } from './setting-sources.ts'
 
 export interface ConfigurationSources {
   readonly defaults: SettingMap
@@ -285,5 +284,22 @@ function checkAll(settings: ReadonlyMap<string, ReadonlyMap<string, string>>): v
       const problem = problemWith(section, key, value)
       if (problem !== undefined) throw new SettingError(problem)
     }
+  }
+}
+
+/** How passwords are hashed is the business of authentication; it is handed in. */
+export interface AdminPasswords {
+  isHash(value: string): boolean
+  /** Begins like a hash, whole or not. */
+  looksLikeHash(value: string): boolean
+  hash(plain: string, how: { scheme: 'simple' | 'pbkdf2'; digest?: 'sha256'; iterations: number }): Promise<string>
+}
+
+export const ADMINS = 'admins'
+
+/** What begins like a hash and is none is refused, so that nobody takes it for one. */
+export function checkAdminPassword(passwords: AdminPasswords, value: string): void {
+  if (passwords.looksLikeHash(value) && !passwords.isHash(value)) {
+    throw new SettingError('A password cannot begin like a hash.')
   }
 }

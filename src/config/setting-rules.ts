@@ -3,8 +3,7 @@
  * settings are taken as they are.
  */
 import { isIP } from 'node:net'
-import { listedHandlers } from './handler-list.ts'
-import { parseTerm } from './term-text.ts'
+import { listedHandlers, parseTerm } from './term-text.ts'
 
 /** The setting cannot be taken; the message is a sentence for whoever wanted it. */
 export class SettingError extends Error {

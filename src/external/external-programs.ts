@@ -5,11 +5,11 @@
 import type { Configuration, SettingChange } from '../config/configuration.ts'
 import type { Databases } from '../database/databases.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { FairSemaphore, type Run } from '../runtime/fair-semaphore.ts'
 import type { Log } from '../runtime/log/log.ts'
+import { AnsweringProcess, type AnsweringProcessOptions, processError } from '../runtime/processes/answering-process.ts'
 import { KeptProcess, type RetryLimits } from '../runtime/processes/kept-process.ts'
-import { ExternalHandler } from './external-handler.ts'
 import { OsDaemon } from './os-daemon.ts'
-import { ProgramSection } from './program-section.ts'
 
 export interface ExternalSurroundings {
   readonly configuration: Configuration
@@ -68,5 +68,96 @@ function retryLimits(configuration: Configuration): RetryLimits {
   return {
     maxRetries: configuration.integer('os_daemon_settings', 'max_retries'),
     retryMs: 1000 * configuration.integer('os_daemon_settings', 'retry_time'),
+  }
+}
+
+/**
+ * A program of `[external]`: it answers requests, one line for each. Started when it is first needed, asked one thing
+ * at a time, and started again for the next request when it ends or does not answer.
+ */
+export class ExternalHandler {
+  readonly #options: AnsweringProcessOptions
+  readonly #semaphore = new FairSemaphore(() => 1)
+  #process: AnsweringProcess | undefined
+
+  constructor(options: AnsweringProcessOptions) {
+    this.#options = options
+  }
+
+  /** The line that answers this one. Who gives up while others are served is not asked for. */
+  async ask(line: string, run: Run): Promise<string> {
+    await this.#semaphore.acquire(run)
+    try {
+      if (!this.#process?.isAlive) this.#process = new AnsweringProcess(this.#options)
+      return await this.#process.ask(line)
+    } finally {
+      this.#semaphore.release(run.owner)
+    }
+  }
+
+  /** The answer cannot be used, and who knows what comes next: the program begins anew. */
+  discard(): void {
+    this.#process?.kill()
+  }
+
+  async stop(): Promise<void> {
+    this.#semaphore.close(processError('The program was ended.'))
+    await this.#process?.stop()
+  }
+}
+
+export interface Program {
+  stop(): Promise<void>
+}
+
+/**
+ * The programs of one section of the configuration, `name = command`. A command runs only as this start was given it:
+ * who may change settings over HTTP can stop a program and restart it, but cannot choose what runs.
+ */
+export class ProgramSection<P extends Program> {
+  readonly #section: string
+  readonly #configuration: Configuration
+  readonly #log: Log
+  readonly #begin: (name: string, command: string) => P
+  readonly #programs = new Map<string, P>()
+
+  constructor(section: string, configuration: Configuration, log: Log, begin: (name: string, command: string) => P) {
+    this.#section = section
+    this.#configuration = configuration
+    this.#log = log
+    this.#begin = begin
+    for (const name of configuration.section(section).keys()) this.#run(name)
+  }
+
+  get(name: string): P | undefined {
+    return this.#programs.get(name)
+  }
+
+  [Symbol.iterator](): IterableIterator<P> {
+    return this.#programs.values()
+  }
+
+  /** Changes come one after the other. */
+  async follow({ section, key }: SettingChange): Promise<void> {
+    if (section !== this.#section) return
+    const before = this.#programs.get(key)
+    this.#programs.delete(key)
+    await before?.stop()
+    this.#run(key)
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this].map((program) => program.stop()))
+    this.#programs.clear()
+  }
+
+  #run(name: string): void {
+    const command = this.#configuration.get(this.#section, name)
+    if (command === undefined) return
+    if (command === this.#configuration.startupSection(this.#section).get(name)) {
+      this.#programs.set(name, this.#begin(name, command))
+      return
+    }
+    this.#log.warn('A command that was set at run time is not run.', { setting: `${this.#section}/${name}` })
   }
 }

@@ -2,8 +2,9 @@
  * User functions of every language: JavaScript runs in the sandbox, other languages in the query servers that the
  * configuration names. Nothing runs before it is called for.
  */
+
+import type { Run } from '../runtime/fair-semaphore.ts'
 import type { Log } from '../runtime/log/log.ts'
-import type { Run } from '../runtime/queues/run.ts'
 import { unknownLanguage } from './function-error.ts'
 import type { FunctionSettings } from './function-settings.ts'
 import type {

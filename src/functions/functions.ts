@@ -6,7 +6,7 @@
  */
 
 import type { Collation } from '../encoding/collation/collation-key.ts'
-import type { Run } from '../runtime/queues/run.ts'
+import type { Run } from '../runtime/fair-semaphore.ts'
 
 export interface Functions {
   /** Rows of many documents, in one round trip. */

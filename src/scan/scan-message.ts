@@ -4,7 +4,7 @@ import type { DocumentId } from '../document/document-id.ts'
 import { RequestError } from '../document/request-error.ts'
 import { type BodyTerm, HashedBody } from '../document/revisions/new-revision.ts'
 import type { RevisionId, RevisionPath } from '../document/revisions/revision-id.ts'
-import { JsonTextError } from '../encoding/json/json-text-error.ts'
+import { JsonTextError } from '../encoding/json/json-text-cursor.ts'
 import type { BulkSwitches } from './bulk-reading.ts'
 
 /** A scan is begun with its text, and gives an answer for each `next`. */

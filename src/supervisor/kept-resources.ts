@@ -3,7 +3,7 @@
  * started again finds them here; what it does not ask for is let go once it is ready.
  */
 import type { SendHandle } from 'node:child_process'
-import type { ListeningAddress } from '../http/listeners/listening-sockets.ts'
+import type { ListeningAddress } from '../http/listeners/listener.ts'
 import type { FolderLock, TakeLease } from '../storage/files/folder-lock.ts'
 import { closeHandle } from './socket-handle.ts'
 

@@ -1,5 +1,5 @@
 /** What a server asks of its supervisor, and what it is told. Replies carry the id of their request. */
-import type { ListeningAddress } from '../http/listeners/listening-sockets.ts'
+import type { ListeningAddress } from '../http/listeners/listener.ts'
 
 export type ServerRequest =
   | { readonly kind: 'lease'; readonly id: number; readonly folder: string }

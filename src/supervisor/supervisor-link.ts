@@ -4,7 +4,7 @@
  */
 import type { SendHandle, Serializable } from 'node:child_process'
 import type { Server } from 'node:net'
-import type { ListeningAddress, ListeningSockets } from '../http/listeners/listening-sockets.ts'
+import type { ListeningAddress, ListeningSockets } from '../http/listeners/listener.ts'
 import type { FolderLock } from '../storage/files/folder-lock.ts'
 import { DataFolderError } from '../storage/storage-error.ts'
 import { isSupervisorMessage, type ServerMessage, type ServerRequest, type SupervisorMessage } from './message.ts'

@@ -234,7 +234,7 @@ const LARGEST_BLOCK_BYTES = 64 * 1024
  * Received bytes that are not read yet. Small pieces are copied into shared blocks, so the memory held stays within a
  * small multiple of the bytes themselves, however they were cut.
  */
-export class JoinedPieces {
+class JoinedPieces {
   #pieces: Buffer[] = []
   #sizeBytes = 0
   /** The block that small pieces are copied into: what was taken ends at `#start`, what is filled at `#end`. */

@@ -2,8 +2,7 @@ import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { AuthSettings } from '../../src/auth/auth-settings.ts'
-import { basicCredentials } from '../../src/auth/identity/basic.ts'
-import { proxyUser } from '../../src/auth/identity/proxy.ts'
+import { basicCredentials, proxyUser } from '../../src/auth/identity/handlers.ts'
 import { basic, request, type Settings, TestSettings } from './test-auth.ts'
 
 describe('the Basic scheme', () => {

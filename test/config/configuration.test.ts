@@ -2,11 +2,14 @@ import { mkdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Configuration, type ConfigurationSources, type SettingChange } from '../../src/config/configuration.ts'
-import { defaultSettings } from '../../src/config/defaults.ts'
-import { environmentSettings } from '../../src/config/environment.ts'
 import { parseIni } from '../../src/config/ini-text.ts'
-import { OperatorFiles } from '../../src/config/operator-files.ts'
-import { SettingFile, SettingMemory } from '../../src/config/setting-store.ts'
+import {
+  defaultSettings,
+  environmentSettings,
+  OperatorFiles,
+  SettingFile,
+  SettingMemory,
+} from '../../src/config/setting-sources.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const configuration = (defaults: string, sources: Partial<ConfigurationSources> = {}): Promise<Configuration> =>

@@ -1,8 +1,7 @@
 /** The settings that ship with the server: those that the family knows are all there, with the values it expects. */
 import { describe, expect, it } from 'vitest'
 import { Configuration } from '../../src/config/configuration.ts'
-import { defaultSettings } from '../../src/config/defaults.ts'
-import { SettingMemory } from '../../src/config/setting-store.ts'
+import { defaultSettings, SettingMemory } from '../../src/config/setting-sources.ts'
 
 const EXPECTED: Record<string, Record<string, string>> = {
   service: {

@@ -1,6 +1,6 @@
 /** The replicator database as far as its documents go: who sees and writes what, and what they must look like. */
 import { beforeAll, describe, expect, it } from 'vitest'
-import { REPLICATOR_VALIDATION } from '../../src/auth/replicator/replicator-design.ts'
+import { REPLICATOR_VALIDATION } from '../../src/auth/replicator/replication-validation.ts'
 import { expectRefusal, type Reply, serverOfFile } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 

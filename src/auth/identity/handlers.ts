@@ -3,20 +3,21 @@
  * knows the user; one may also refuse the request.
  */
 
-import { listedHandlers } from '../../config/handler-list.ts'
+import { createHmac } from 'node:crypto'
+import { listedHandlers } from '../../config/term-text.ts'
 import { ANONYMOUS, NAMELESS_ADMIN, type UserContext } from '../../database/user-context.ts'
 import { randomUuid } from '../../runtime/uuids.ts'
+import type { AuthSettings } from '../auth-settings.ts'
+import type { Credentials } from '../passwords/logins.ts'
 import { equalTexts } from '../passwords/passwords.ts'
 import { ageOf, hasSessionCookie, provenTime, type SessionToken, tokenOf } from '../passwords/session-cookie.ts'
 import { unauthorized } from '../rights/rights.ts'
-import { contextOf, type UserRecord } from '../users/user-record.ts'
-import { type AuthRequest, targetOf } from './auth-request.ts'
-import { basicCredentials, type Credentials } from './basic.ts'
+import { contextOf, type UserRecord } from '../users/user-documents.ts'
+import { type AuthRequest, eitherHeaderOf, targetOf, utf8HeaderOf } from './auth-request.ts'
 import type { HandlerTools } from './handler-tools.ts'
 import { bearerToken, tokenUser } from './jwt.ts'
 import { type SignedRequest, signedRequest } from './oauth.ts'
 import { isSignedWith, secretsOf } from './oauth-signature.ts'
-import { proxyUser } from './proxy.ts'
 import type { KnownState } from './recognized.ts'
 
 /** Who a request comes from, and how that is known. */
@@ -214,6 +215,8 @@ function bearer(request: AuthRequest, { settings, clock }: HandlerTools): Known 
 }
 
 function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> | undefined {
+  // What is signed says so in the header or in the query.
+  if (request.headers.authorization === undefined && !request.url.includes('?')) return undefined
   const signed = signedRequest(request, tools.settings.forwarded)
   return signed && signerOf(signed, tools)
 }
@@ -237,4 +240,42 @@ async function testUser(request: AuthRequest, { settings }: HandlerTools): Promi
 function testCredentials(header: string | undefined): Credentials | undefined {
   const [, name, password] = /^X-(?:Service|Couch)-Test-Auth ([^:]*):(.*)$/.exec(header ?? '') ?? []
   return name === undefined || password === undefined ? undefined : { name, password }
+}
+
+/** HTTP's Basic scheme; names of schemes are the same in any letter case. */
+const SCHEME = 'basic '
+
+/** Undefined when there are none; `_:_` is how a browser is made to forget the ones it has. */
+export function basicCredentials(authorization: string | undefined): Credentials | undefined {
+  if (authorization?.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
+  const text = Buffer.from(authorization.slice(SCHEME.length).trim(), 'base64').toString()
+  const colon = text.indexOf(':')
+  if (colon < 0 || text === '_:_') return undefined
+  // A password may have colons, a name may not.
+  return { name: text.slice(0, colon), password: text.slice(colon + 1) }
+}
+
+/**
+ * The user that a proxy in front of the server vouches for. Its headers are taken at their word: whoever can reach the
+ * server beside the proxy can be anybody, unless the proxy has to sign the name.
+ */
+export function proxyUser(request: AuthRequest, settings: AuthSettings): UserContext | undefined {
+  const { proxy, secret } = settings
+  const header = (configured: string | undefined, usual: string) =>
+    configured
+      ? utf8HeaderOf(request, configured.toLowerCase())
+      : eitherHeaderOf(request, `x-auth-service-${usual}`, `x-auth-couchdb-${usual}`)
+  const name = header(proxy.username, 'username')
+  if (!name) return undefined
+  if (proxy.needsToken) {
+    const token = header(proxy.token, 'token')
+    if (!secret || token === undefined || !equalTexts(token, proxyToken(name, secret))) return undefined
+  }
+  const roles = header(proxy.roles, 'roles') ?? ''
+  return { name, roles: roles.split(',').filter((role) => role !== '') }
+}
+
+/** What a proxy proves a name with. */
+export function proxyToken(name: string, secret: string): string {
+  return createHmac('sha1', secret).update(name).digest('hex')
 }

@@ -3,7 +3,7 @@
  * holds until they say something else, or until settings or users change. A connection is only compared with itself, so
  * that the time this takes tells it nothing that it did not say.
  */
-import type { UserRecord } from '../users/user-record.ts'
+import type { UserRecord } from '../users/user-documents.ts'
 
 /** One state of all that a proof rests on. */
 export interface KnownState {

@@ -5,12 +5,10 @@ import type { NewRevisionEdit } from '../../database/writing/edit.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { AuthSettings } from '../auth-settings.ts'
-import type { Credentials } from '../identity/basic.ts'
 import { forbidden } from '../rights/rights.ts'
 import type { UserDirectory } from '../users/user-directory.ts'
-import type { UserDocument } from '../users/user-documents.ts'
+import { isAdministrator, type UserDocument, type UserRecord } from '../users/user-documents.ts'
 import { withPasswordMembers } from '../users/user-edits.ts'
-import { isAdministrator, type UserRecord } from '../users/user-record.ts'
 import { LoginThrottle } from './login-throttle.ts'
 import { LoginWork } from './login-work.ts'
 import { hashUserPassword, type PasswordHash } from './passwords.ts'
@@ -131,4 +129,10 @@ export class Logins {
       for (const release of releases) release?.()
     }
   }
+}
+
+/** A name and a password that somebody sent. */
+export interface Credentials {
+  readonly name: string
+  readonly password: string
 }

@@ -1,7 +1,7 @@
 /** Replication documents without the passwords that they hold, for who is to see what is replicated but not how. */
 import { spliceObject } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { memberTexts } from '../users/member-texts.ts'
+import { memberTexts } from '../users/user-edits.ts'
 
 /** Of an endpoint: what is there to prove who one is. */
 const SECRET_MEMBERS = new Set(['auth', 'oauth'])

@@ -4,7 +4,7 @@
  */
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
-import type { DocumentGuard } from '../../database/databases.ts'
+import type { Databases, DocumentGuard } from '../../database/databases.ts'
 import type { Commit, DocumentAccess, Overview, ReadingAccess } from '../../database/document-access.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import type { UserContext } from '../../database/user-context.ts'
@@ -13,13 +13,21 @@ import { isDesignId, isLocalId } from '../../document/document-id.ts'
 import { conflict, RequestError } from '../../document/request-error.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { spliceObject } from '../../encoding/json/json-text-splice.ts'
+import type { Log } from '../../runtime/log/log.ts'
+import { type AuthSettings, type ChangedSetting, REPLICATOR_SECTION } from '../auth-settings.ts'
 import { Turns } from '../passwords/turns.ts'
-import { type BodyEdit, commitAllowed, type Decision, textBefore } from '../rights/guarded-write.ts'
 import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
-import { memberTexts } from '../users/member-texts.ts'
+import { type BodyEdit, commitAllowed, type Decision, SystemDatabase, textBefore } from '../rights/system-database.ts'
+import { memberTexts } from '../users/user-edits.ts'
+import { isUsersName } from '../users/users-guard.ts'
 import { withoutCredentials } from './replication-credentials.ts'
-import { isReplicator, type ReplicationMembers, replicationRefusal } from './replication-validation.ts'
-import { REPLICATOR_VALIDATION } from './replicator-design.ts'
+import {
+  isReplicator,
+  REPLICATOR_DESIGN_ID,
+  REPLICATOR_VALIDATION,
+  type ReplicationMembers,
+  replicationRefusal,
+} from './replication-validation.ts'
 
 export class ReplicatorGuard implements DocumentGuard {
   /** One writer at a time between the look at what is there and the commit. */
@@ -129,4 +137,19 @@ function isOwn({ name }: UserContext, owner: unknown): boolean {
 
 function membersIn(body: Buffer): ReplicationMembers {
   return JSON.parse(body.toString())
+}
+
+export function replicatorDatabase(databases: Databases, settings: AuthSettings, log: Log): SystemDatabase {
+  return new SystemDatabase(databases, settings, log, {
+    failure: 'The replicator database cannot be opened.',
+    isNamedBy: (change) => isReplicatorName(change) || isUsersName(change),
+    // What keeps passwords of users must be under no other guard than theirs.
+    name: () => (settings.replicatorDatabase === settings.usersDatabase ? undefined : settings.replicatorDatabase),
+    guard: new ReplicatorGuard(),
+    design: { id: REPLICATOR_DESIGN_ID, validation: REPLICATOR_VALIDATION },
+  })
+}
+
+function isReplicatorName({ section, key }: ChangedSetting): boolean {
+  return section === REPLICATOR_SECTION && key === 'db'
 }

@@ -10,8 +10,7 @@ import type { KnownState, StateSource } from '../identity/recognized.ts'
 import { parseAdminHash, userPasswordHash } from '../passwords/passwords.ts'
 import { unauthorized } from '../rights/rights.ts'
 import { RecentMap } from './recent-map.ts'
-import { findUser, type UserDocument, type UserMembers } from './user-documents.ts'
-import type { UserRecord } from './user-record.ts'
+import { findUser, type UserDocument, type UserMembers, type UserRecord } from './user-documents.ts'
 
 /** Where the documents of users are. */
 export interface UsersSource {

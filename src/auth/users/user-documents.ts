@@ -1,8 +1,9 @@
 /** Users as documents of the users database: their ids, and how one is found by name. */
-
 import type { DatabaseView } from '../../database/database-view.ts'
+import { isServerAdmin as hasAdminRole, type UserContext } from '../../database/user-context.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
+import type { PasswordHash } from '../passwords/passwords.ts'
 
 /** The prefix that we give, and the one that the family knows. */
 export const USER_PREFIX = 'org.service.user:'
@@ -51,4 +52,21 @@ export async function findUser(view: DatabaseView, name: string): Promise<UserDo
 /** What a stored text says. */
 export function membersIn(body: Buffer): UserMembers {
   return JSON.parse(body.toString())
+}
+
+/** A user as the server knows it, wherever it is stored. */
+export interface UserRecord {
+  readonly name: string
+  readonly roles: readonly string[]
+  /** Undefined where nobody can log in with a password. */
+  readonly password: PasswordHash | undefined
+  readonly document: UserDocument | undefined
+}
+
+export function contextOf({ name, roles }: UserRecord): UserContext {
+  return { name, roles }
+}
+
+export function isAdministrator(record: UserRecord): boolean {
+  return hasAdminRole(record)
 }

@@ -1,9 +1,8 @@
 /** Changes to the text of a user document: what is not meant stays as it was sent, digits and order. */
 import { badRequest } from '../../document/request-error.ts'
-import { scanDocument } from '../../encoding/json/json-text.ts'
-import { spliceObject } from '../../encoding/json/json-text-splice.ts'
+import { JsonReader, scanDocument } from '../../encoding/json/json-text.ts'
+import { quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'
 import { type HashingOptions, hashUserPassword, type PasswordMembers } from '../passwords/passwords.ts'
-import { memberTexts } from './member-texts.ts'
 
 /** Everything that says something of a password. */
 const PASSWORD_MEMBERS = new Set([
@@ -36,4 +35,15 @@ export function withPasswordMembers(body: Buffer, members: PasswordMembers): { b
 /** An object of only these members. */
 export function pickMembers(body: Buffer, names: ReadonlySet<string>): Buffer {
   return spliceObject(memberTexts(body, (name) => names.has(name)))
+}
+
+/** The texts of chosen members, each with its name, for `spliceObject`. */
+export function memberTexts(body: Buffer, isWanted: (name: string) => boolean): Buffer[] {
+  const reader = new JsonReader(body)
+  const texts: Buffer[] = []
+  for (const name of reader.members()) {
+    if (isWanted(name)) texts.push(Buffer.concat([Buffer.from(`${quoteText(name)}:`), reader.text()]))
+  }
+  reader.end()
+  return texts
 }

@@ -4,22 +4,22 @@
  */
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
-import type { DocumentGuard } from '../../database/databases.ts'
+import type { Databases, DocumentGuard } from '../../database/databases.ts'
 import type { Commit, DocumentAccess, Overview, ReadingAccess, WriteTarget } from '../../database/document-access.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import type { UserContext } from '../../database/user-context.ts'
 import type { DocumentEdit, EditOutcome } from '../../database/writing/edit.ts'
 import { isDesignId, isLocalId } from '../../document/document-id.ts'
 import { conflict, notFound, RequestError } from '../../document/request-error.ts'
-import type { AuthSettings } from '../auth-settings.ts'
+import type { Log } from '../../runtime/log/log.ts'
+import { AUTH_SECTION, type AuthSettings, type ChangedSetting } from '../auth-settings.ts'
 import { userPasswordHash } from '../passwords/passwords.ts'
 import { Turns } from '../passwords/turns.ts'
-import { type BodyEdit, commitAllowed, type Decision, textBefore } from '../rights/guarded-write.ts'
 import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
+import { type BodyEdit, commitAllowed, type Decision, SystemDatabase, textBefore } from '../rights/system-database.ts'
 import { membersIn, nameOfUserId, type UserMembers, userIds } from './user-documents.ts'
 import { pickMembers, withHashedPassword } from './user-edits.ts'
-import { refusalOf } from './user-validation.ts'
-import { USERS_VALIDATION } from './users-design.ts'
+import { refusalOf, USERS_DESIGN_ID, USERS_VALIDATION } from './user-validation.ts'
 
 export class UsersGuard implements DocumentGuard {
   readonly #settings: AuthSettings
@@ -187,4 +187,19 @@ function isTooSlow(after: UserMembers, before: UserMembers | undefined, most: nu
   const hash = userPasswordHash(after)
   if (hash?.scheme !== 'pbkdf2' || hash.iterations <= most) return false
   return after.iterations !== before?.iterations
+}
+
+export function usersDatabase(databases: Databases, settings: AuthSettings, log: Log): SystemDatabase {
+  return new SystemDatabase(databases, settings, log, {
+    failure: 'The users database cannot be opened: nobody but administrators can log in.',
+    isNamedBy: isUsersName,
+    name: () => settings.usersDatabase,
+    guard: new UsersGuard(settings),
+    design: { id: USERS_DESIGN_ID, validation: USERS_VALIDATION },
+  })
+}
+
+/** Whether a change of settings may mean another users database. */
+export function isUsersName({ section, key }: ChangedSetting): boolean {
+  return section === AUTH_SECTION && key === 'authentication_db'
 }

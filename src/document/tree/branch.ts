@@ -1,5 +1,4 @@
-/** The parts of a revision tree: its branches, and places and revisions in them. */
-
+/** The parts of a revision tree: its branches, and where revisions are in them. */
 import { compareHashes, type RevisionId } from '../revisions/revision-id.ts'
 import type { HashList } from './hash-list.ts'
 
@@ -45,4 +44,76 @@ export function leafGeneration(branch: Branch): number {
 export function compareLeaves(left: RevisionNode, right: RevisionNode): number {
   if ((left.status === 'deleted') !== (right.status === 'deleted')) return left.status === 'deleted' ? 1 : -1
   return right.generation - left.generation || compareHashes(right.hash, left.hash)
+}
+
+/**
+ * The branches of a revision tree by their numbers. Immutable: a changed list shares most of the old one, so that a
+ * tree may grow to thousands of branches one by one.
+ */
+export class BranchList {
+  readonly length: number
+  readonly #pieces: readonly (readonly Branch[])[]
+  #all: readonly Branch[] | undefined
+
+  static of(branches: readonly Branch[]): BranchList {
+    if (branches.length <= PIECE_LENGTH) return new BranchList([branches], branches.length)
+    const pieces: Branch[][] = []
+    for (let first = 0; first < branches.length; first += PIECE_LENGTH) {
+      pieces.push(branches.slice(first, first + PIECE_LENGTH))
+    }
+    return new BranchList(pieces, branches.length)
+  }
+
+  private constructor(pieces: readonly (readonly Branch[])[], length: number) {
+    this.#pieces = pieces
+    this.length = length
+  }
+
+  at(number: number): Branch {
+    return this.#pieces[number >> PIECE_BITS]![number & (PIECE_LENGTH - 1)]!
+  }
+
+  all(): readonly Branch[] {
+    this.#all ??= this.#pieces.length === 1 ? this.#pieces[0]! : this.#pieces.flat()
+    return this.#all
+  }
+
+  /** With one more at the end. */
+  append(branch: Branch): BranchList {
+    const last = this.#pieces.at(-1)!
+    const pieces = last.length < PIECE_LENGTH ? this.#pieces.with(-1, [...last, branch]) : [...this.#pieces, [branch]]
+    return new BranchList(pieces, this.length + 1)
+  }
+
+  replace(number: number, branch: Branch): BranchList {
+    const piece = number >> PIECE_BITS
+    const changed = this.#pieces[piece]!.with(number & (PIECE_LENGTH - 1), branch)
+    return new BranchList(this.#pieces.with(piece, changed), this.length)
+  }
+}
+
+const PIECE_BITS = 7
+const PIECE_LENGTH = 1 << PIECE_BITS
+
+/**
+ * Where each revision of a tree is, for trees with so many branches that searching them takes too long. It grows with
+ * the tree, and belongs to the newest one only.
+ */
+export class RevisionIndex {
+  readonly #places = new Map<string, Place>()
+
+  constructor(branches: readonly Branch[]) {
+    for (const [number, branch] of branches.entries()) this.add(number, branch, 0)
+  }
+
+  find(generation: number, hash: string): Place | undefined {
+    return this.#places.get(`${generation}-${hash}`)
+  }
+
+  /** The revisions of a branch from this index on. */
+  add(number: number, { start, hashes, bodies }: Branch, from: number): void {
+    for (let index = from; index < bodies.length; index++) {
+      this.#places.set(`${start + index}-${hashes.at(index)}`, { branch: number, index })
+    }
+  }
 }

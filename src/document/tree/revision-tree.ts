@@ -5,9 +5,16 @@
 
 import assert from 'node:assert'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from '../revisions/revision-id.ts'
-import { type Branch, compareLeaves, leafGeneration, NO_PARENT, type Place, type RevisionNode } from './branch.ts'
-import { BranchList } from './branch-list.ts'
-import { RevisionIndex } from './revision-index.ts'
+import {
+  type Branch,
+  BranchList,
+  compareLeaves,
+  leafGeneration,
+  NO_PARENT,
+  type Place,
+  RevisionIndex,
+  type RevisionNode,
+} from './branch.ts'
 import { RevisionLine } from './revision-line.ts'
 
 export class RevisionTree {

@@ -1,4 +1,3 @@
-import { JsonTextError } from './json-text-error.ts'
 import { TextOutput } from './json-text-output.ts'
 
 /** The text that the scan under way keeps. One serves all, for a scan is never interrupted. */
@@ -98,3 +97,14 @@ export const CLOSE_BRACE = 0x7d
 
 const NOTHING = Buffer.alloc(0)
 const NOTHING_VIEW = new DataView(new ArrayBuffer(0))
+
+/** What was given as JSON is not JSON, or is more than is taken: too deep, a number out of range. `at` counts bytes. */
+export class JsonTextError extends Error {
+  override readonly name = 'JsonTextError'
+  readonly at: number
+
+  constructor(what: string, at: number) {
+    super(`${what} at byte ${at}`)
+    this.at = at
+  }
+}

@@ -10,6 +10,7 @@ import {
   COLON,
   isDigit,
   JsonCursor,
+  JsonTextError,
   LETTER_E,
   LETTER_U,
   MINUS,
@@ -23,7 +24,6 @@ import {
   UNDERSCORE,
   ZERO,
 } from './json-text-cursor.ts'
-import { JsonTextError } from './json-text-error.ts'
 import { NameStack } from './json-text-names.ts'
 
 /** Bounded, so that nothing sent can exhaust the stack or hold the processor. */

@@ -5,12 +5,19 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { LongTermError } from '../bytes/erlang-term.ts'
-import { CLOSE_BRACE, CLOSE_BRACKET, COLON, OPEN_BRACE, OPEN_BRACKET, QUOTE } from './json-text-cursor.ts'
-import { keepLastOfDuplicates } from './json-text-duplicates.ts'
-import { JsonTextError } from './json-text-error.ts'
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COLON,
+  JsonTextError,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+} from './json-text-cursor.ts'
+import { keepLastOfDuplicates } from './json-text-names.ts'
 import { JsonScanner, lastTerm, withLargestTerm } from './json-text-scanner.ts'
 
-export { JsonTextError } from './json-text-error.ts'
+export { JsonTextError } from './json-text-cursor.ts'
 export { MAX_DEPTH, MAX_INTEGER_DIGITS } from './json-text-scanner.ts'
 
 /** A document as it was sent, taken apart. The buffers are the holder's own. */

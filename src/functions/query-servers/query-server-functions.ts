@@ -2,8 +2,9 @@
  * User functions in a language of the operator's choice: processes that speak the query-server protocol. What they are
  * asked is as the interface of functions has it; what they answer is checked, never trusted.
  */
+
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import type { Run } from '../../runtime/queues/run.ts'
 import type {
   DesignProgram,
   DocumentCall,

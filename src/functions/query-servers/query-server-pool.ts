@@ -3,9 +3,8 @@
  * then. Who finds none free waits, and databases take turns.
  */
 import type { RequestError } from '../../document/request-error.ts'
+import { FairSemaphore, type Run } from '../../runtime/fair-semaphore.ts'
 import { processError } from '../../runtime/processes/answering-process.ts'
-import { FairSemaphore } from '../../runtime/queues/fair-semaphore.ts'
-import type { Run } from '../../runtime/queues/run.ts'
 import type { QueryServer } from './query-server.ts'
 
 export interface PoolOptions {

@@ -3,8 +3,8 @@
  * with. A call whose process was killed by somebody else is done again; one that brought it down itself is not.
  */
 import { RequestError } from '../../document/request-error.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import type { Run } from '../../runtime/queues/run.ts'
 import type { FunctionSettings } from '../function-settings.ts'
 import type {
   DesignProgram,

@@ -7,10 +7,8 @@
  */
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
+import { FairQueue, mayTakeSlot, mayTakeSlotAsSuspect, type Run } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import { FairQueue } from '../../runtime/queues/fair-queue.ts'
-import { mayTakeSlot, mayTakeSlotAsSuspect } from '../../runtime/queues/fair-share.ts'
-import type { Run } from '../../runtime/queues/run.ts'
 import { type EndCause, MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
 
 export interface SandboxPoolOptions {

@@ -1,6 +1,6 @@
 /** What an isolate is made of: the functions of one design document, index or view, and of nobody else. */
 
-import type { Run } from '../../runtime/queues/run.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { DesignProgram, MapProgram, ReduceProgram } from '../functions.ts'
 import { Request } from './frame.ts'
 import type { SandboxProcess } from './sandbox-process.ts'

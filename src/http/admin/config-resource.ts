@@ -2,12 +2,12 @@
 import type { Configuration } from '../../config/configuration.ts'
 import { canonicalSection } from '../../config/setting-map.ts'
 import { SettingError } from '../../config/setting-rules.ts'
+import { parseTerm } from '../../config/term-text.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
 import { readJson } from '../bodies/request-body.ts'
 import { type Answer, json, MethodNotAllowedError } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { isWhitelisted } from './config-whitelist.ts'
 
 const METHODS = 'GET,PUT,DELETE'
 
@@ -73,4 +73,19 @@ async function changing<T>(change: () => Promise<T>): Promise<T> {
     if (error instanceof SettingError) throw badRequest(error.message)
     throw new RequestError(500, 'error', error instanceof Error ? error.message : String(error))
   }
+}
+
+/**
+ * Whether a setting may be changed over HTTP, where the operator says so: `[{httpd, config_whitelist}, {log, "*"}]`. A
+ * list that cannot be parsed leaves only itself open, so that it can be put right.
+ */
+export function isWhitelisted(whitelist: string | undefined, section: string, key: string): boolean {
+  if (whitelist === undefined) return true
+  const list = parseTerm(whitelist)
+  if (list?.kind !== 'list') return section === 'httpd' && key === 'config_whitelist'
+  return list.items.some(({ kind, items: [allowedSection, allowedKey, ...rest] }) => {
+    if (kind !== 'tuple' || !allowedSection || !allowedKey || rest.length > 0) return false
+    if (canonicalSection(allowedSection.text) !== section) return false
+    return allowedKey.text === '*' || allowedKey.text === key
+  })
 }

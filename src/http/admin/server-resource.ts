@@ -1,6 +1,11 @@
-/** The resources of the server itself: what it is, which databases it has, ids on demand. */
+/**
+ * The resources of the server itself: what it is, which databases it has, ids on demand, statistics, tasks, restart.
+ */
+
+import { canonicalSection } from '../../config/setting-map.ts'
 import { badRequest, queryParseError, RequestError } from '../../document/request-error.ts'
 import { randomUuid } from '../../runtime/uuids.ts'
+import { requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
@@ -73,4 +78,33 @@ function countOf(call: Call): number {
   const text = call.query('count') ?? '1'
   if (!/^\d+$/.test(text)) throw badRequest(`Invalid value for count: ${JSON.stringify(text)}`)
   return Number(text)
+}
+
+/** `_active_tasks`: long work that is going on. */
+export function activeTasks(_: Call, { tasks }: HttpContext): Answer {
+  return json(tasks.list())
+}
+
+/** `_restart`: everything is closed and opened again, with the configuration read anew, once the client has its answer. */
+export function restart(call: Call, context: HttpContext): Answer {
+  call.reply.keepsAlive = false
+  call.reply.onClose(() => context.restart())
+  return json({ ok: true }, { status: 202 })
+}
+
+/** `_stats`: what the server counted. */
+export function statistics(call: Call, { statistics }: HttpContext): Answer {
+  const [, section, name, ...rest] = call.segments
+  const windowSeconds = call.queryCount('range') ?? 0
+  if (call.querySwitch('flush')) statistics.flush()
+  if (section === undefined) return json(statistics.all(windowSeconds))
+  if (name === undefined || rest.length > 0) throw badRequest('Stat names must have exactly two parts.')
+  // Under the name that the client knows the section by.
+  return json({ [section]: { [name]: statistics.one(canonicalSection(section), name, windowSeconds) } })
+}
+
+/** `_plugins`: where servers of the family install code that somebody sends. This one does not. */
+export function installPlugin(call: Call): Answer {
+  requireJsonType(call)
+  throw new RequestError(501, 'not_implemented', 'Plugins are not supported.')
 }

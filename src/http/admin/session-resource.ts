@@ -1,6 +1,6 @@
 /** `/_session`: logging in, asking who one is, and logging out. */
 import type { Auth } from '../../auth/auth.ts'
-import type { Credentials } from '../../auth/identity/basic.ts'
+import type { Credentials } from '../../auth/passwords/logins.ts'
 import { hasSessionCookie } from '../../auth/passwords/session-cookie.ts'
 import { unauthorized } from '../../auth/rights/rights.ts'
 import { isServerAdmin } from '../../database/user-context.ts'

@@ -7,7 +7,7 @@ import { openDocument, openRevision } from '../../database/reading/open-document
 import type { EditedAttachment, NewRevisionEdit } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
 import { parseDocumentId } from '../../document/document-id.ts'
-import { conflict, notFound, type RequestError } from '../../document/request-error.ts'
+import { conflict, notFound, RequestError } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { type ByteRange, byteRangesBody, newBoundary } from '../../multipart/multipart-writer.ts'
@@ -27,7 +27,6 @@ import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { stageBody } from './attachment-upload.ts'
-import { parseRanges } from './byte-ranges.ts'
 
 export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
   if (isEscapedDesign(call)) return redirectToDesign(call)
@@ -259,4 +258,27 @@ async function* rangeOf(database: Database, attachment: AttachmentRecord, range:
 
 function missingAttachment(): Error {
   return notFound('Document is missing attachment')
+}
+
+const RANGES_LIMIT = 9
+
+/** The ranges; undefined when the whole is to be sent: nothing asked for, nothing understood, or too much. */
+export function parseRanges(header: string | undefined, length: number): ByteRange[] | undefined {
+  const [, list] = /^bytes=(.*)$/.exec(header ?? '') ?? []
+  const specs = list?.split(',').map((spec) => spec.trim())
+  if (!specs?.every((spec) => /^(\d+-\d*|-\d+)$/.test(spec))) return undefined
+  if (specs.includes('0-') || specs.length > RANGES_LIMIT) return undefined
+  return specs.map((spec) => parseRange(spec, length))
+}
+
+function parseRange(spec: string, length: number): ByteRange {
+  const [first = '', last = ''] = spec.split('-')
+  const range =
+    first === ''
+      ? { first: Math.max(0, length - Number(last)), last: length - 1 }
+      : { first: Number(first), last: last === '' ? length - 1 : Math.min(Number(last), length - 1) }
+  if (range.last < range.first) {
+    throw new RequestError(416, 'requested_range_not_satisfiable', 'Requested range not satisfiable')
+  }
+  return range
 }

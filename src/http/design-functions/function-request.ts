@@ -1,9 +1,16 @@
 /**
- * The request as user functions see it: the object that shows, lists, updates, filters and external handlers are given.
- * Made as JSON text, since functions run elsewhere.
+ * What a function of a design document is called with: the parts of its path, its document, and the request as an
+ * object.
  */
 import type { Database } from '../../database/database.ts'
-import { invalidJson } from '../../document/request-error.ts'
+import type { DatabaseView } from '../../database/database-view.ts'
+import type { DesignDocument } from '../../database/design/design-document.ts'
+import { stubText } from '../../database/reading/document-rendering.ts'
+import { openDocument } from '../../database/reading/open-document.ts'
+import { invalidJson, notFound, RequestError } from '../../document/request-error.ts'
+import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import { entityTag } from '../../encoding/entity-tag.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
 import { readBytes } from '../bodies/request-body.ts'
 import { informationOf } from '../databases/database-resource.ts'
 import { authenticationOf } from '../server/authentication.ts'
@@ -118,4 +125,56 @@ function cookiesOf(call: Call): Record<string, string> {
 
 function unquoted(value: string): string {
   return value.length > 1 && value.startsWith('"') && value.endsWith('"') ? value.slice(1, -1) : value
+}
+
+/** The kinds of functions that are called by their names. */
+export type FunctionKind = 'shows' | 'lists' | 'updates'
+
+export function designId(call: Call): string {
+  return `_design/${call.segment(2)}`
+}
+
+/** The name of the function; throws the given error where the path ends before it. */
+export function functionName(call: Call, error: 'show_error' | 'update_error'): string {
+  const name = call.segments[4]
+  if (name === undefined) throw new RequestError(404, error, 'Invalid path.')
+  return name
+}
+
+/** The document for the function: an id with slashes is as many segments. Null where the path names none. */
+export function functionDocument(call: Call): string | null {
+  const rest = call.segments.slice(5)
+  return rest.length === 0 ? null : rest.join('/')
+}
+
+/** Throws where the design document has no such function. What is no text may hold modules, and cannot be called. */
+export function requireFunction({ id, members }: DesignDocument, kind: FunctionKind, name: string): void {
+  const functions = members[kind]
+  if (isObject(functions) && Object.hasOwn(functions, name) && typeof functions[name] === 'string') return
+  throw notFound(`missing ${kind} function ${name} on design doc ${id}`)
+}
+
+export interface CalledDocument {
+  /** Null where there is no such document, or none any more. */
+  readonly text: string | null
+  readonly revision: RevisionId | null
+}
+
+export async function calledDocument(view: DatabaseView, id: string | null): Promise<CalledDocument> {
+  if (id === null) return NONE
+  try {
+    const document = await openDocument(view, id, { revisions: true, conflicts: true })
+    return { text: stubText(document).toString(), revision: document.revision }
+  } catch (error) {
+    if (error instanceof RequestError && error.status === 404) return NONE
+    throw error
+  }
+}
+
+const NONE: CalledDocument = { text: null, revision: null }
+
+/** The tag of a reply that a function makes of these for this client. */
+export function functionTag(call: Call, ...made: readonly unknown[]): string {
+  const { name, roles } = authenticationOf(call).user
+  return entityTag(made, call.header('accept') ?? null, name, roles)
 }

@@ -5,9 +5,16 @@ import { type Answer, notModified } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { calledDocument, functionTag } from './function-document.ts'
-import { designId, functionDocument, functionName, requireFunction } from './function-path.ts'
-import { functionBody, functionRequest } from './function-request.ts'
+import {
+  calledDocument,
+  designId,
+  functionBody,
+  functionDocument,
+  functionName,
+  functionRequest,
+  functionTag,
+  requireFunction,
+} from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
 
 export async function showDocument(call: Call, context: HttpContext): Promise<Answer> {

@@ -15,9 +15,15 @@ import { type Answer, type Headers, MethodNotAllowedError } from '../server/answ
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { calledDocument } from './function-document.ts'
-import { designId, functionDocument, functionName, requireFunction } from './function-path.ts'
-import { functionBody, functionRequest } from './function-request.ts'
+import {
+  calledDocument,
+  designId,
+  functionBody,
+  functionDocument,
+  functionName,
+  functionRequest,
+  requireFunction,
+} from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
 
 export async function updateDocument(call: Call, context: HttpContext): Promise<Answer> {

@@ -6,8 +6,6 @@ import { Connection, type RequestHandler } from '../../wire/connection.ts'
 import type { ConnectionLimits } from '../../wire/connection-limits.ts'
 import { Refusal } from '../../wire/request-head.ts'
 import { SERVER_LINE } from '../server/answer.ts'
-import type { ListeningAddress, ListeningSockets } from './listening-sockets.ts'
-import type { Admission, OpenConnections } from './open-connections.ts'
 
 export interface ListenerPlan {
   readonly host: string
@@ -177,4 +175,55 @@ function secureServer(options: TlsOptions, entrance: Entrance & { readonly socke
 
 function tooManyConnections(): Refusal {
   return new Refusal(503, 'Too many connections are open.', 'service_unavailable')
+}
+
+export interface ListeningAddress {
+  readonly host: string
+  /** 0, where a socket is asked for, is any. */
+  readonly port: number
+  readonly isSecure: boolean
+}
+
+/**
+ * Listening sockets that outlive their server process. While the server restarts, the system keeps accepting
+ * connections on them, and the next process answers them: clients wait instead of being refused.
+ */
+export interface ListeningSockets {
+  /** What `Server.listen` takes, or undefined where no socket of this address is kept. */
+  take(address: ListeningAddress): Promise<object | undefined>
+  /** Keeps a socket from now on, also when its server is closed. The port is the real one. */
+  keep(address: ListeningAddress, server: Server): void
+  /** Closes all sockets but these. */
+  keepOnly(addresses: readonly ListeningAddress[]): Promise<void>
+}
+
+/** For a server without a supervisor: a socket closes with its listener. */
+export const unsharedSockets: ListeningSockets = {
+  take: async () => undefined,
+  keep: () => {},
+  keepOnly: async () => {},
+}
+
+/** Connections beyond the limit that may be answered with 503 at the same time; further ones are cut off. */
+const REFUSED_LIMIT = 64
+
+export type Admission = 'served' | 'refused' | 'cut off'
+
+/** Counts the open connections of all listeners of a server, closing ones included: they share its descriptors. */
+export class OpenConnections {
+  #served = 0
+  #refused = 0
+
+  /** What to do with a new connection. */
+  admit(socket: Socket, limit: number): Admission {
+    if (this.#served < limit) {
+      this.#served++
+      socket.once('close', () => this.#served--)
+      return 'served'
+    }
+    if (this.#refused >= REFUSED_LIMIT) return 'cut off'
+    this.#refused++
+    socket.once('close', () => this.#refused--)
+    return 'refused'
+  }
 }

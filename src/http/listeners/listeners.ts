@@ -4,9 +4,14 @@ import { createServer } from 'node:net'
 import type { Log } from '../../runtime/log/log.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
 import { type ConnectionLimits, DEFAULT_LIMITS } from '../../wire/connection-limits.ts'
-import { Listener, type ListenerContext, type ListenerPlan, listenFailure } from './listener.ts'
-import type { ListeningSockets } from './listening-sockets.ts'
-import { OpenConnections } from './open-connections.ts'
+import {
+  Listener,
+  type ListenerContext,
+  type ListenerPlan,
+  type ListeningSockets,
+  listenFailure,
+  OpenConnections,
+} from './listener.ts'
 
 export interface ListenerPlans {
   readonly plain: ListenerPlan

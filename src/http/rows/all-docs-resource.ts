@@ -1,28 +1,193 @@
-/** `_all_docs`: the list of documents, sent while it is read, and several such lists at once. */
+/**
+ * `_all_docs` and `_design_docs`: the list of documents, sent while it is read, and several such lists at once. A list
+ * has the same form as the rows of a view.
+ */
+
+import type { Database } from '../../database/database.ts'
+import type { LastingView } from '../../database/database-view.ts'
+import type { DatabaseState } from '../../database/layout/database-state.ts'
+import { type AllDocumentsQuery, countWithin, type IdRange, listRange } from '../../database/listing/all-documents.ts'
+import type { DocumentsWanted } from '../../database/listing/document-listing.ts'
+import { listKeys } from '../../database/listing/listed-texts.ts'
+import { DESIGN_IDS } from '../../document/document-id.ts'
 import { notFound } from '../../document/request-error.ts'
+import { entityTag } from '../../encoding/entity-tag.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import { planQuery, planText, type QueryPlan } from '../../views/query/query-plan.ts'
+import { type BegunQuery, RowQuery } from '../../views/query/row-query.ts'
+import type { RowQueryHead } from '../../views/query/row-query-head.ts'
+import { type GivenParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
 import { readJson } from '../bodies/request-body.ts'
 import type { Answer } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { openAllDocuments, planAllDocuments, planQueryOf } from './all-docs-request.ts'
-import { listedQueries, queriesAnswer, rowAnswer } from './row-answer.ts'
+import { bodyParameters, checkedRange, listedQueries, queriesAnswer, rowAnswer } from './rows.ts'
 
-export async function getAllDocuments(call: Call): Promise<Answer> {
-  const database = await databaseOf(call)
-  return rowAnswer(call, await openAllDocuments(database, planAllDocuments(call)))
-}
-
-export async function postAllDocuments(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call)
-  const body = await readJson(call, context)
-  return rowAnswer(call, await openAllDocuments(database, planAllDocuments(call, body)))
-}
-
+export const getAllDocuments = getFrom(undefined)
+export const postAllDocuments = postFrom(undefined)
 /** `_all_docs/queries` */
-export async function postAllDocumentsQueries(call: Call, context: HttpContext): Promise<Answer> {
-  const database = await databaseOf(call)
-  if (call.segment(2) !== 'queries') throw notFound('missing')
-  const plans = listedQueries(await readJson(call, context)).map((query) => planQueryOf(call, query))
-  return queriesAnswer(plans.map((plan) => () => openAllDocuments(database, plan)))
+export const postAllDocumentsQueries = postQueriesFrom(undefined)
+
+/** `_design_docs`: the list as if there were no other documents. */
+export const getDesignDocuments = getFrom(DESIGN_IDS)
+export const postDesignDocuments = postFrom(DESIGN_IDS)
+/** `_design_docs/queries` */
+export const postDesignDocumentsQueries = postQueriesFrom(DESIGN_IDS)
+
+function getFrom(within: IdRange | undefined) {
+  return async (call: Call): Promise<Answer> => {
+    const database = await databaseOf(call)
+    return rowAnswer(call, await openAllDocuments(database, planAllDocuments(call), within))
+  }
+}
+
+function postFrom(within: IdRange | undefined) {
+  return async (call: Call, context: HttpContext): Promise<Answer> => {
+    const database = await databaseOf(call)
+    const plan = planAllDocuments(call, await readJson(call, context))
+    return rowAnswer(call, await openAllDocuments(database, plan, within))
+  }
+}
+
+function postQueriesFrom(within: IdRange | undefined) {
+  return async (call: Call, context: HttpContext): Promise<Answer> => {
+    const database = await databaseOf(call)
+    if (call.segment(2) !== 'queries') throw notFound('missing')
+    const plans = listedQueries(await readJson(call, context)).map((query) => planQueryOf(call, query))
+    return queriesAnswer(plans.map((plan) => () => openAllDocuments(database, plan, within)))
+  }
+}
+
+/** What the query string and the body say, the body's `keys` included. Throws what is wrong with them. */
+export function planAllDocuments(call: Call, body?: unknown): QueryPlan {
+  const ofBody = body === undefined ? [] : bodyParameters(body)
+  return planOf(call, [...ofBody, ...allDocsParameters(call)])
+}
+
+/** One of several queries; what the query string says counts for all of them. */
+export function planQueryOf(call: Call, query: unknown): QueryPlan {
+  return planOf(call, [...allDocsParameters(call), ...bodyParameters(query)])
+}
+
+function planOf(call: Call, parameters: readonly GivenParameter[]): QueryPlan {
+  return checkedRange(call, planQuery(parameters, {}, { hasReduce: false }), 'raw')
+}
+
+/** The parameters of the query string. Ids are JSON, or the plain texts that they are. */
+function allDocsParameters(call: Call): GivenParameter[] {
+  if (!call.hasQuery) return []
+  return call.parameterList.map(([name, text]) =>
+    ID_PARAMETERS.has(name) ? jsonParameter(name, jsonOrPlain(text)) : textParameter(name, text),
+  )
+}
+
+const ID_PARAMETERS = new Set(['key', 'startkey', 'start_key', 'endkey', 'end_key'])
+
+function jsonOrPlain(text: string): JsonValue {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
+/** Those of a range of ids alone, where there is one. To be released. */
+export async function openAllDocuments(database: Database, plan: QueryPlan, within?: IdRange): Promise<RowQuery> {
+  const view = database.lastingView()
+  // Tag and head tell of one state, however long the rows take.
+  const pin = view.pin()
+  try {
+    view.reading?.check('list')
+    return new AllDocuments(database, view, { plan, within }, await view.state(), pin)
+  } catch (error) {
+    view.release()
+    throw error
+  }
+}
+
+class AllDocuments extends RowQuery {
+  readonly #database: Database
+  readonly #view: LastingView
+  readonly #plan: QueryPlan
+  readonly #within: IdRange | undefined
+  readonly #state: DatabaseState
+  readonly #pin: Disposable
+
+  constructor(
+    database: Database,
+    view: LastingView,
+    { plan, within }: { readonly plan: QueryPlan; readonly within: IdRange | undefined },
+    state: DatabaseState,
+    pin: Disposable,
+  ) {
+    super(entityTag(database.uuid, state.updateSequence, planText(plan)))
+    this.#database = database
+    this.#view = view
+    this.#plan = plan
+    this.#within = within
+    this.#state = state
+    this.#pin = pin
+  }
+
+  override release(): void {
+    this.#view.release()
+  }
+
+  protected override async begin(): Promise<BegunQuery> {
+    using _pin = this.#pin
+    const { keys } = this.#plan
+    return keys ? await this.#beginKeys(keys) : await this.#beginRange()
+  }
+
+  /** The offset says nothing here: it is 0, and not there when there are no rows. */
+  async #beginKeys(keys: readonly JsonValue[]): Promise<BegunQuery> {
+    const { descending, skip, limit } = this.#plan
+    const within = this.#within
+    const listed = within ? keys.filter((key) => isWithin(key, within)) : keys
+    const chosen = (descending ? listed.toReversed() : listed).slice(skip, skip + limit)
+    const head = await this.#headAt(chosen.length > 0 ? 0 : undefined)
+    return { head, blocks: () => listKeys(this.#view, chosen, documentsWanted(this.#database, this.#plan)) }
+  }
+
+  async #beginRange(): Promise<BegunQuery> {
+    const query = { ...listQuery(this.#database, this.#plan), within: this.#within }
+    const { offset, rows } = await listRange(this.#database, this.#view, query)
+    return { head: await this.#headAt(offset), blocks: rows }
+  }
+
+  async #headAt(offset: number | undefined): Promise<RowQueryHead> {
+    const total = this.#within && (await countWithin(this.#database, this.#view, this.#within))
+    return {
+      total_rows: total ?? this.#state.documentCount,
+      ...(offset !== undefined && { offset }),
+      ...(this.#plan.updateSequence && { update_seq: this.#state.updateSequence }),
+    }
+  }
+}
+
+function isWithin(key: JsonValue, range: IdRange): boolean {
+  if (typeof key !== 'string') return false
+  const id = Buffer.from(key)
+  return Buffer.compare(id, Buffer.from(range.first)) >= 0 && Buffer.compare(id, Buffer.from(range.last)) < 0
+}
+
+/** A bound that is no text bounds nothing. An id alone does here, where it is the key. */
+function listQuery(database: Database, plan: QueryPlan): AllDocumentsQuery {
+  const { startKey, startId, endKey, endId, inclusiveEnd, descending, skip, limit } = plan
+  return {
+    start: typeof startKey === 'string' ? startKey : startId,
+    end: typeof endKey === 'string' ? endKey : endId,
+    inclusiveEnd,
+    descending,
+    skip,
+    limit,
+    documents: documentsWanted(database, plan),
+  }
+}
+
+function documentsWanted(database: Database, plan: QueryPlan): DocumentsWanted | undefined {
+  if (!plan.includeDocs) return undefined
+  const { conflicts = false, encodingInfo } = plan
+  return { conflicts, contents: plan.attachments ? database.attachments : undefined, encodingInfo }
 }

@@ -1,12 +1,12 @@
 /** The indexes of views: what there is to know of one, and what is done to keep them small. */
 
 import { requireJsonType } from '../bodies/request-body.ts'
-import { designId } from '../design-functions/function-path.ts'
+import { designId } from '../design-functions/function-request.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { viewsOf } from './row-request.ts'
+import { viewsOf } from './rows.ts'
 
 /** `_design/{name}/_info` */
 export async function indexInformation(call: Call, context: HttpContext): Promise<Answer> {

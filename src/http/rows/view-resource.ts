@@ -4,13 +4,22 @@ import type { DesignDocument } from '../../database/design/design-document.ts'
 import { viewDesign } from '../../views/design/view-design.ts'
 import { missingView, openView, planView } from '../../views/query/view-query.ts'
 import { readJson, readJsonObject, requireJsonType } from '../bodies/request-body.ts'
-import { designId } from '../design-functions/function-path.ts'
+import { designId } from '../design-functions/function-request.ts'
 import { type Answer, MethodNotAllowedError } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, CallClient } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { listedQueries, queriesAnswer, rowAnswer } from './row-answer.ts'
-import { bodyParameters, checkedRange, collationOf, openRows, queryParameters, viewsOf } from './row-request.ts'
+import {
+  bodyParameters,
+  checkedRange,
+  collationOf,
+  listedQueries,
+  openRows,
+  queriesAnswer,
+  queryParameters,
+  rowAnswer,
+  viewsOf,
+} from './rows.ts'
 
 export async function getView(call: Call, context: HttpContext): Promise<Answer> {
   const { database, design } = await designOf(call)

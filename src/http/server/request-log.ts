@@ -3,7 +3,7 @@
  * there.
  */
 
-import type { Counter, Statistics } from '../../runtime/statistics/statistics.ts'
+import type { Counter, Statistics } from '../../runtime/statistics.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'

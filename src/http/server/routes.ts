@@ -5,19 +5,24 @@
 
 import type { Configuration } from '../../config/configuration.ts'
 import { parseTerm } from '../../config/term-text.ts'
-import { activeTasks } from '../admin/active-tasks-resource.ts'
 import { deleteSetting, readSettings, writeSetting } from '../admin/config-resource.ts'
 import { readLog, writeLog } from '../admin/log-resource.ts'
 import { membership, nodeResource } from '../admin/node-resource.ts'
 import { oauth } from '../admin/oauth-resource.ts'
-import { installPlugin } from '../admin/plugins-resource.ts'
 import { forwardRequest } from '../admin/proxy-resource.ts'
 import { replicate } from '../admin/replicate-resource.ts'
-import { restart } from '../admin/restart-resource.ts'
 import { scheduler } from '../admin/scheduler-resource.ts'
-import { allDatabases, serverInformation, up, uuids } from '../admin/server-resource.ts'
+import {
+  activeTasks,
+  allDatabases,
+  installPlugin,
+  restart,
+  serverInformation,
+  statistics,
+  up,
+  uuids,
+} from '../admin/server-resource.ts'
 import { login, logout, sessionInformation } from '../admin/session-resource.ts'
-import { statistics } from '../admin/stats-resource.ts'
 import { favicon, utilities } from '../admin/utils-resource.ts'
 import { deleteAttachment, ofDesign, putAttachment, readAttachment } from '../attachments/attachment-resource.ts'
 import { uploadForm } from '../attachments/form-upload.ts'
@@ -48,8 +53,14 @@ import { refuseLocalAttachment, refuseLocalRoot } from '../documents/document-re
 import { copyDocument, deleteDocument, postDocument, putDocument } from '../documents/document-writing.ts'
 import { getLocalDocuments, postLocalDocuments, postLocalDocumentsQueries } from '../documents/local-docs-resource.ts'
 import { missingRevisions, purge, revisionsDiff } from '../documents/revisions-resource.ts'
-import { getAllDocuments, postAllDocuments, postAllDocumentsQueries } from '../rows/all-docs-resource.ts'
-import { getDesignDocuments, postDesignDocuments, postDesignDocumentsQueries } from '../rows/design-docs-resource.ts'
+import {
+  getAllDocuments,
+  getDesignDocuments,
+  postAllDocuments,
+  postAllDocumentsQueries,
+  postDesignDocuments,
+  postDesignDocumentsQueries,
+} from '../rows/all-docs-resource.ts'
 import { cleanUpIndexes, compactIndex, compactOwnIndex, indexInformation } from '../rows/index-resource.ts'
 import { getView, postTemporaryView, postView } from '../rows/view-resource.ts'
 import {

@@ -2,7 +2,7 @@
  * A document of the replicator database: what it asks for, and the members in which the server says what became of it.
  * Everything else of its text stays as it was sent.
  */
-import { memberTexts } from '../../auth/users/member-texts.ts'
+import { memberTexts } from '../../auth/users/user-edits.ts'
 import type { AttachmentRecord } from '../../database/layout/stored-body.ts'
 import type { UserContext } from '../../database/user-context.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'

@@ -3,8 +3,8 @@
  * while, longer each time. While there are slots for all of them the scheduler does nothing: it has no timer then.
  */
 import type { Clock } from '../../runtime/clock.ts'
+import { FairQueue } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import { FairQueue } from '../../runtime/queues/fair-queue.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { ReplicationResult } from '../replication.ts'
 import { backOffMs } from './back-off.ts'

@@ -1,8 +1,12 @@
-/** The log of a server: its level, its file and the limits of that follow the configuration while it runs. */
-import { resolve } from 'node:path'
+/**
+ * The log of a server. Its level, its file and the limits of that follow the configuration while it runs. Lines are
+ * kept so that they can be read again: in a file that is rotated when it is full, or in memory.
+ */
+
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
+import { dirname, resolve } from 'node:path'
 import type { Configuration } from '../../config/configuration.ts'
-import { joinedLog, LineLog, type Log, logLevelOf, type MessageLevel } from './log.ts'
-import { LogFile, type LogFileLimits, LogMemory, type LogStore } from './log-store.ts'
+import { joinedLog, LineLog, type LineSink, type Log, logLevelOf, type MessageLevel } from './log.ts'
 
 export class ServerLog {
   /** For everybody who has something to tell. */
@@ -67,4 +71,171 @@ export class ServerLog {
       this.log.error('The log file cannot be opened.', { file: path, error: String(error) })
     }
   }
+}
+
+export interface LogStore extends LineSink {
+  /** At most `bytes` bytes that end `offset` bytes before the end. */
+  tail(bytes: number, offset: number): Promise<Buffer>
+  /** Everything that was written so far is in the file when it resolves. */
+  flush(): Promise<void>
+  close(): Promise<void>
+}
+
+export interface LogFileLimits {
+  readonly fileBytes: number
+  /** Older files that are kept, as `<file>.1` and so on. */
+  readonly olderFiles: number
+}
+
+/** Lines wait so long for a disk that does not take them; then they are lost, and counted. */
+const WAITING_LIMIT_CHARACTERS = 8 * 1024 * 1024
+
+const GATHERING_MS = 50
+
+export class LogFile implements LogStore {
+  readonly path: string
+  limits: LogFileLimits
+  readonly #onFailure: (reason: string) => void
+  #waiting: string[] = []
+  #waitingCharacters = 0
+  #lost = 0
+  #file: FileHandle | undefined
+  #sizeBytes = 0
+  #writing: Promise<void> | undefined
+  #failed = false
+  #hurry: () => void = () => {}
+
+  /** Throws when the file cannot be opened for appending. */
+  static async open(path: string, limits: LogFileLimits, onFailure: (reason: string) => void): Promise<LogFile> {
+    const log = new LogFile(path, limits, onFailure)
+    await mkdir(dirname(path), { recursive: true })
+    await log.#open()
+    return log
+  }
+
+  private constructor(path: string, limits: LogFileLimits, onFailure: (reason: string) => void) {
+    this.path = path
+    this.limits = limits
+    this.#onFailure = onFailure
+  }
+
+  write(line: string): void {
+    if (this.#waitingCharacters > WAITING_LIMIT_CHARACTERS) {
+      this.#lost++
+      return
+    }
+    this.#waiting.push(line)
+    this.#waitingCharacters += line.length
+    this.#writing ??= this.#drain()
+  }
+
+  async tail(bytes: number, offset: number): Promise<Buffer> {
+    await this.flush()
+    const file = await open(this.path, 'r').catch((error: NodeJS.ErrnoException) => {
+      // Somebody moved the file away.
+      if (error.code === 'ENOENT') return undefined
+      throw error
+    })
+    if (!file) return Buffer.alloc(0)
+    try {
+      const { size } = await file.stat()
+      const start = Math.max(0, size - bytes - offset)
+      const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(bytes, size - start)), { position: start })
+      return buffer.subarray(0, bytesRead)
+    } finally {
+      await file.close()
+    }
+  }
+
+  async flush(): Promise<void> {
+    while (this.#writing) {
+      this.#hurry()
+      await this.#writing
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.flush()
+    await this.#file?.close()
+    this.#file = undefined
+  }
+
+  async #drain(): Promise<void> {
+    await this.#gather()
+    const lines = this.#waiting
+    if (this.#lost > 0) lines.push(`[warn] [${process.pid}] ${this.#lost} lines of the log were lost.\n`)
+    this.#waiting = []
+    this.#waitingCharacters = 0
+    this.#lost = 0
+    await this.#append(Buffer.from(lines.join('')))
+    // What came meanwhile gathers anew.
+    this.#writing = this.#waiting.length > 0 ? this.#drain() : undefined
+  }
+
+  /** Lines that come close together go together: a write a line would cost more than the requests that they tell of. */
+  #gather(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, GATHERING_MS)
+      this.#hurry = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  async #append(bytes: Buffer): Promise<void> {
+    try {
+      if (!this.#file) await this.#open()
+      await this.#file?.appendFile(bytes)
+      this.#sizeBytes += bytes.length
+      if (this.#sizeBytes >= this.limits.fileBytes) await this.#rotate()
+      this.#failed = false
+    } catch (error) {
+      // Told once: a disk that is full stays so for many lines.
+      if (!this.#failed) this.#onFailure(error instanceof Error ? error.message : String(error))
+      this.#failed = true
+    }
+  }
+
+  async #open(): Promise<void> {
+    this.#file = await open(this.path, 'a', 0o640)
+    this.#sizeBytes = (await this.#file.stat()).size
+  }
+
+  async #rotate(): Promise<void> {
+    await this.#file?.close()
+    this.#file = undefined
+    const { olderFiles } = this.limits
+    if (olderFiles === 0) await rm(this.path, { force: true })
+    for (let number = olderFiles; number > 0; number--) {
+      const younger = number === 1 ? this.path : `${this.path}.${number - 1}`
+      await rename(younger, `${this.path}.${number}`).catch(() => {})
+    }
+    await this.#open()
+  }
+}
+
+const MEMORY_LIMIT_BYTES = 1024 * 1024
+
+/** For a server that leaves nothing behind: the last megabyte or two. */
+export class LogMemory implements LogStore {
+  #older = ''
+  #newer = ''
+
+  write(line: string): void {
+    this.#newer += line
+    if (this.#newer.length < MEMORY_LIMIT_BYTES) return
+    this.#older = this.#newer
+    this.#newer = ''
+  }
+
+  async tail(bytes: number, offset: number): Promise<Buffer> {
+    const all = Buffer.from(this.#older + this.#newer)
+    const start = Math.max(0, all.length - bytes - offset)
+    return all.subarray(start, start + bytes)
+  }
+
+  async flush(): Promise<void> {}
+
+  async close(): Promise<void> {}
 }

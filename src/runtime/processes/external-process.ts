@@ -4,10 +4,9 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { dirname, extname, join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import type { Log } from '../log/log.ts'
-import { commandWords } from './command-line.ts'
-import { readLines } from './line-reader.ts'
 import { endGroupWithUs } from './reaper.ts'
 
 export interface ExternalProcessOptions {
@@ -147,3 +146,61 @@ function startDetached(words: readonly string[]): ChildProcess {
   if (process.platform !== 'linux') return spawn('/bin/sh', lookup, { detached: true })
   return spawn(process.execPath, ['--no-warnings', launcherFile, ...lookup], { detached: true })
 }
+
+/**
+ * A command line as words, as a shell would split it: blanks separate words, quotes keep them together, a backslash keeps
+ * the next character as it is. Nothing else of a shell is here: no variables, no patterns, no pipes.
+ */
+export function commandWords(line: string): string[] {
+  return [...line.matchAll(WORD)].map(([word]) => word.replace(PART, unquoted))
+}
+
+/** A quote that is never closed goes on to the end. */
+const PART = /'([^']*)(?:'|$)|"((?:[^"\\]|\\.)*)(?:"|\\?$)|\\(.)/gs
+const WORD = /(?:'[^']*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|\\?$)|\\.|[^\s'"])+/gs
+
+function unquoted(_: string, single?: string, double?: string, escaped?: string): string {
+  // Between double quotes a backslash is one, but before a quote or another backslash: paths come through.
+  return single ?? double?.replace(/\\(["\\])/g, '$1') ?? escaped ?? ''
+}
+
+export interface LineReading {
+  readonly longestBytes: number
+  onLine(line: string): void
+  /** Called with the beginning of a line that is too long, and again with each such piece of it. */
+  onPiece(piece: string): void
+}
+
+/** Cuts what a program writes into lines, none longer than it may be. */
+export function readLines(stream: Readable, { longestBytes, onLine, onPiece }: LineReading): void {
+  let begun: Buffer[] = []
+  let begunBytes = 0
+  const taken = (): string => {
+    const text = Buffer.concat(begun).toString()
+    begun = []
+    begunBytes = 0
+    return text
+  }
+  const keep = (bytes: Buffer): void => {
+    begun.push(bytes)
+    begunBytes += bytes.length
+  }
+  stream.on('data', (chunk: Buffer) => {
+    let from = 0
+    for (let end = chunk.indexOf(LINE_END); end >= 0; end = chunk.indexOf(LINE_END, from)) {
+      keep(chunk.subarray(from, end))
+      from = end + 1
+      if (begunBytes > longestBytes) onPiece(taken())
+      else onLine(taken())
+    }
+    if (from < chunk.length) keep(chunk.subarray(from))
+    if (begunBytes > longestBytes) onPiece(taken())
+  })
+  stream.on('end', () => {
+    if (begunBytes > 0) onLine(taken())
+  })
+  // A pipe that breaks is a program that ends, which is noticed elsewhere.
+  stream.on('error', () => {})
+}
+
+const LINE_END = 0x0a

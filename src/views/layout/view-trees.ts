@@ -1,6 +1,6 @@
 /** The rank trees of an index, one a view: counts of its rows, and reductions where the design document has any. */
 import type { Functions } from '../../functions/functions.ts'
-import type { Run } from '../../runtime/queues/run.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import { namedReduction } from '../reductions/named-reduction.ts'

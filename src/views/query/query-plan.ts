@@ -4,8 +4,7 @@
  */
 
 import { queryParseError } from '../../document/request-error.ts'
-import { isJsonValue, type JsonValue } from '../../encoding/json/json-value.ts'
-import { digestOf } from '../../encoding/json/text-digest.ts'
+import { digestOf, isJsonValue, type JsonValue } from '../../encoding/json/json-value.ts'
 import {
   type GivenParameter,
   isParameter,

@@ -1,6 +1,6 @@
 /** A reduce function of the design document's own; a reduction is the JSON text that it gave. */
 import type { Functions, ReduceInput, ReduceProgram } from '../../functions/functions.ts'
-import type { Run } from '../../runtime/queues/run.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { StoredRow } from '../layout/index-layout.ts'
 import { type Reduction, textOf } from './reduction.ts'
 

@@ -1,7 +1,7 @@
 /** Finds what a `reduce` member asks for: one of the server's own reductions, told by how it begins, or a function. */
 import { notFound, RequestError } from '../../document/request-error.ts'
 import type { Functions } from '../../functions/functions.ts'
-import type { Run } from '../../runtime/queues/run.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import { count } from './count.ts'
 import { custom } from './custom.ts'
 import { distinctCount } from './distinct-count.ts'

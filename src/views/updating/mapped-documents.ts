@@ -6,7 +6,7 @@ import { availableParallelism } from 'node:os'
 import { CollationEncoder } from '../../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch } from '../../functions/functions.ts'
-import type { Run } from '../../runtime/queues/run.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { RowPlace, RowText } from '../layout/index-layout.ts'
 import type { ChangedDocument } from './changed-document.ts'
 

@@ -1,6 +1,6 @@
 /** What an update of an index works on, and how it reports progress. */
 import type { Functions } from '../../functions/functions.ts'
-import type { Run } from '../../runtime/queues/run.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { Store } from '../../storage/store.ts'
 import type { SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'

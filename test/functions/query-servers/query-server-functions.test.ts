@@ -7,8 +7,8 @@ import {
   QueryServerFunctions,
   type QueryServerSettings,
 } from '../../../src/functions/query-servers/query-server-functions.ts'
+import type { Run } from '../../../src/runtime/fair-semaphore.ts'
 import { silentLog } from '../../../src/runtime/log/log.ts'
-import type { Run } from '../../../src/runtime/queues/run.ts'
 
 const PROGRAM = fileURLToPath(new URL('../support/query-server.mjs', import.meta.url))
 const COMMAND = `"${process.execPath}" "${PROGRAM}"`

@@ -2,7 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { LineLog, logLevelOf } from '../../../src/runtime/log/log.ts'
-import { LogFile, LogMemory } from '../../../src/runtime/log/log-store.ts'
+import { LogFile, LogMemory } from '../../../src/runtime/log/server-log.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 describe('a log', () => {

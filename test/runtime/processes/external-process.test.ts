@@ -5,8 +5,11 @@ import { open as openStore } from 'lmdb'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { systemClock } from '../../../src/runtime/clock.ts'
 import { LineLog, silentLog } from '../../../src/runtime/log/log.ts'
-import { commandWords } from '../../../src/runtime/processes/command-line.ts'
-import { ExternalProcess, type ExternalProcessOptions } from '../../../src/runtime/processes/external-process.ts'
+import {
+  commandWords,
+  ExternalProcess,
+  type ExternalProcessOptions,
+} from '../../../src/runtime/processes/external-process.ts'
 import { KeptProcess } from '../../../src/runtime/processes/kept-process.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 

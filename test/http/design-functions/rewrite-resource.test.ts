@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseRules, rewrite } from '../../../src/http/design-functions/rewrite-rules.ts'
+import { parseRules, rewrite } from '../../../src/http/design-functions/rewrite-resource.ts'
 
 const BASE = ['db', '_design', 'app']
 

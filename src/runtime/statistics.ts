@@ -1,9 +1,8 @@
 /**
  * What the server counts. Counting is an addition; once a tick the additions become samples, of which sums, means and
- * deviations are kept from the start and over windows of time. Memory is bounded: a window keeps so many samples at most.
+ * deviations are kept from the start and over windows of time. Memory is bounded: a window keeps so many samples at
+ * most.
  */
-import { Samples, type Summary } from './samples.ts'
-import { STATISTICS } from './statistic-list.ts'
 
 export interface StatisticsSettings {
   /** The time between two samples. */
@@ -178,4 +177,125 @@ function newMeters(settings: StatisticsSettings): Map<string, Map<string, Meter>
 
 function newSamples({ rateMs, windowsSeconds }: StatisticsSettings): Samples {
   return new Samples(rateMs, Math.max(0, ...windowsSeconds))
+}
+
+export interface Summary {
+  readonly current: number | null
+  readonly sum: number | null
+  readonly mean: number | null
+  readonly stddev: number | null
+  readonly min: number | null
+  readonly max: number | null
+}
+
+/** However long the windows are and however short the ticks. */
+const LARGEST_WINDOW_SAMPLES = 100_000
+
+/** The samples of one statistic: summed up from the first one on, and one by one for as long as a window may ask. */
+class Samples {
+  readonly #rateMs: number
+  readonly #capacity: number
+  readonly #whole = new RunningSummary()
+  /** A ring; grown as samples come, since most statistics have few. */
+  readonly #recent: number[] = []
+  #oldest = 0
+
+  constructor(rateMs: number, longestWindowSeconds: number) {
+    this.#rateMs = rateMs
+    this.#capacity = Math.min(LARGEST_WINDOW_SAMPLES, Math.ceil((longestWindowSeconds * 1000) / rateMs))
+  }
+
+  add(value: number): void {
+    this.#whole.add(value)
+    if (this.#recent.length < this.#capacity) this.#recent.push(value)
+    else if (this.#capacity > 0) {
+      this.#recent[this.#oldest] = value
+      this.#oldest = (this.#oldest + 1) % this.#capacity
+    }
+  }
+
+  /** Undefined before the first sample. */
+  summary(windowSeconds: number): Summary | undefined {
+    if (windowSeconds === 0) return this.#whole.summary()
+    const wanted = Math.min(this.#recent.length, Math.ceil((windowSeconds * 1000) / this.#rateMs))
+    const window = new RunningSummary()
+    for (let i = this.#recent.length - wanted; i < this.#recent.length; i++) {
+      window.add(this.#recent[(this.#oldest + i) % this.#recent.length] ?? 0)
+    }
+    return window.summary()
+  }
+}
+
+/** Welford's method: stable however many values there are. */
+class RunningSummary {
+  #count = 0
+  #sum = 0
+  #mean = 0
+  #squares = 0
+  #min = Number.POSITIVE_INFINITY
+  #max = Number.NEGATIVE_INFINITY
+
+  add(value: number): void {
+    this.#count++
+    this.#sum += value
+    const distance = value - this.#mean
+    this.#mean += distance / this.#count
+    this.#squares += distance * (value - this.#mean)
+    this.#min = Math.min(this.#min, value)
+    this.#max = Math.max(this.#max, value)
+  }
+
+  summary(): Summary | undefined {
+    if (this.#count === 0) return undefined
+    const sum = rounded(this.#sum)
+    return {
+      current: sum,
+      sum,
+      mean: rounded(this.#mean),
+      stddev: this.#count < 2 ? null : rounded(Math.sqrt(this.#squares / (this.#count - 1))),
+      min: rounded(this.#min),
+      max: rounded(this.#max),
+    }
+  }
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000
+}
+
+const STATISTICS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  service: {
+    auth_cache_hits: 'number of authentication cache hits',
+    auth_cache_misses: 'number of authentication cache misses',
+    database_reads: 'number of times a document was read from a database',
+    database_writes: 'number of times a database was changed',
+    open_databases: 'number of open databases',
+    open_os_files: 'number of file descriptors the server has open',
+    request_time: 'length of a request inside the server, in milliseconds',
+  },
+  httpd: {
+    bulk_requests: 'number of bulk requests',
+    clients_requesting_changes: 'number of clients for continuous _changes',
+    requests: 'number of HTTP requests',
+    temporary_view_reads: 'number of temporary view reads',
+    view_reads: 'number of view reads',
+  },
+  httpd_request_methods: Object.fromEntries(
+    ['COPY', 'DELETE', 'GET', 'HEAD', 'POST', 'PUT'].map((method) => [method, `number of HTTP ${method} requests`]),
+  ),
+  httpd_status_codes: {
+    '200': 'number of HTTP 200 OK responses',
+    '201': 'number of HTTP 201 Created responses',
+    '202': 'number of HTTP 202 Accepted responses',
+    '301': 'number of HTTP 301 Moved Permanently responses',
+    '304': 'number of HTTP 304 Not Modified responses',
+    '400': 'number of HTTP 400 Bad Request responses',
+    '401': 'number of HTTP 401 Unauthorized responses',
+    '403': 'number of HTTP 403 Forbidden responses',
+    '404': 'number of HTTP 404 Not Found responses',
+    '405': 'number of HTTP 405 Method Not Allowed responses',
+    '409': 'number of HTTP 409 Conflict responses',
+    '412': 'number of HTTP 412 Precondition Failed responses',
+    '500': 'number of HTTP 500 Internal Server Error responses',
+  },
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { RequestError } from '../../../src/document/request-error.ts'
 import type { ListOutput, ListRun } from '../../../src/functions/functions.ts'
-import { listAnswer } from '../../../src/http/design-functions/list-answer.ts'
+import { listAnswer } from '../../../src/http/design-functions/list-resource.ts'
 import type { Answer } from '../../../src/http/server/answer.ts'
 
 const QUIET: ListOutput = { chunks: [], response: undefined, ended: false }

@@ -1,8 +1,7 @@
 /** Slots for work: never more than there are, handed on in turn, and released by whoever needs none any more. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { FairQueue } from '../../../src/runtime/queues/fair-queue.ts'
-import { FairSemaphore } from '../../../src/runtime/queues/fair-semaphore.ts'
+import { FairQueue, FairSemaphore } from '../../src/runtime/fair-semaphore.ts'
 
 describe('a fair queue', () => {
   it('gives all that was put in, of each owner in its order, and lets nobody wait for two turns of another', () => {

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { refusalOf } from '../../../src/auth/users/user-validation.ts'
-import { USERS_DESIGN_ID, USERS_VALIDATION } from '../../../src/auth/users/users-design.ts'
+import { refusalOf, USERS_DESIGN_ID, USERS_VALIDATION } from '../../../src/auth/users/user-validation.ts'
 import type { Database } from '../../../src/database/database.ts'
 import { listRange } from '../../../src/database/listing/all-documents.ts'
 import { listKeys } from '../../../src/database/listing/listed-texts.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Statistics } from '../../../src/runtime/statistics/statistics.ts'
+import { Statistics } from '../../src/runtime/statistics.ts'
 
 /** One whose ticks are the test's own. */
 function statistics(): Statistics {
