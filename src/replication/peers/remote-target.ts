@@ -2,7 +2,7 @@
 import { isObject } from '../../encoding/json/json-value.ts'
 import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
 import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
-import { HttpStatusError } from '../client/http-reply.ts'
+import { type HttpReply, HttpStatusError } from '../client/http-reply.ts'
 import { RefusedWriteError, TransientError } from '../client/retries.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
 import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
@@ -148,9 +148,9 @@ class RemoteWriter implements DocumentWriter {
   async #put(document: TransferredDocument): Promise<void> {
     try {
       const request = await this.#putRequest(document)
-      if (document.isRepeatable) await this.#client.exchange(request, (reply) => reply.discard())
+      if (document.isRepeatable) await this.#client.exchange(request, confirmed)
       // Its contents can be read once: whoever has them made tries again.
-      else await (await this.#client.send(request)).discard()
+      else await confirmed(await this.#client.send(request))
       this.#listener.written(1)
     } catch (error) {
       if (isRefusal(error)) throw new RefusedWriteError(error.message, { cause: error.cause, most: error.most })
@@ -205,6 +205,12 @@ interface Failure {
   readonly rev: string | undefined
   readonly error: string
   readonly reason: string
+}
+
+/** A status alone is no confirmation: something between the servers may have answered. */
+async function confirmed(reply: HttpReply): Promise<void> {
+  const value = await reply.json()
+  if (!isObject(value) || value.ok !== true) throw new TransientError('A write was not confirmed.')
 }
 
 /** Servers list all documents, or only those that they refuse. */
