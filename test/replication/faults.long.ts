@@ -1,0 +1,36 @@
+/** Hundreds of replications through networks that fail, and dozens while servers are killed. */
+import { describe, it } from 'vitest'
+import { Random } from '../crash/random.ts'
+import { startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { type Direction, runWithFaults } from './fault-runs.ts'
+import { runWithKills } from './kill-runs.ts'
+
+const GROUPS = Number(process.env.SETTLE_FAULT_GROUPS ?? 40)
+const KILL_RUNS = Number(process.env.SETTLE_KILL_RUNS ?? 12)
+const DIRECTIONS: readonly Direction[] = ['push', 'pull', 'between others', 'push', 'pull', 'between others', 'pull']
+
+describe('replication, many times', () => {
+  it('loses nothing and repeats nothing, whatever the network does', async () => {
+    const [here, there] = [await startService(), await startService()]
+    const random = new Random()
+    for (let group = 0; group < GROUPS; group++) {
+      await Promise.all(
+        DIRECTIONS.map((direction, i) => {
+          const run = { here: here.url, there: there.url, name: `run-${group}-${i}`, direction }
+          const chance = 0.05 + 0.25 * random.next()
+          return runWithFaults({ ...run, chance, edits: 20 + random.below(150), seed: random.below(2 ** 31) })
+        }),
+      )
+    }
+  })
+
+  it('loses nothing while servers are killed', async () => {
+    const random = new Random()
+    for (let run = 0; run < KILL_RUNS; run++) {
+      const folders = [await temporaryFolder(), await temporaryFolder()] as const
+      const direction = run % 2 === 0 ? 'push' : 'pull'
+      await runWithKills({ direction, kills: 4, seed: random.below(2 ** 31), folders })
+    }
+  })
+})
