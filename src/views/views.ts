@@ -3,6 +3,7 @@
  * brought up to date when somebody asks, once for all who wait, and goes when its database does.
  */
 
+import { hash } from 'node:crypto'
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
 import { isDesignId } from '../document/document-id.ts'
@@ -11,10 +12,8 @@ import { isFileOf } from '../storage/files/store-file.ts'
 import { FileDamagedError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { liveDesigns } from './design/live-designs.ts'
-import { databasePart, databasePartOf, indexStoreName, isStoreOf } from './design/store-name.ts'
 import { partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
-import type { Client, Freshness, IndexInformation } from './reading/index-information.ts'
-import type { OpenIndex } from './reading/open-index.ts'
+import type { Client, Freshness, IndexInformation, OpenIndex } from './reading/open-index.ts'
 import { ReductionError } from './reductions/reduction-error.ts'
 import { type IndexSurroundings, ViewIndex } from './view-index.ts'
 
@@ -291,4 +290,30 @@ export class Views {
     const { engine } = this.#options
     if (engine.has(name)) await engine.drop(name)
   }
+}
+
+/** Longer names of databases, escaped as a file's name is, would leave no room for the rest. */
+const DATABASE_BYTES = 150
+
+const SIGNATURE = /\/[0-9a-f]{32}$/
+
+/** No database is called so. */
+const DIGEST_MARK = '.'
+
+export function indexStoreName(database: string, signature: string): string {
+  return `${databasePart(database)}/${signature}`
+}
+
+function isStoreOf(store: string, database: string): boolean {
+  return SIGNATURE.test(store) && databasePartOf(store) === databasePart(database)
+}
+
+/** What the names of all stores of the database's indexes begin with: its name, or a digest where that is long. */
+function databasePart(database: string): string {
+  if (encodeURIComponent(database).length <= DATABASE_BYTES) return database
+  return `${DIGEST_MARK}${hash('sha256', database).slice(0, 32)}`
+}
+
+function databasePartOf(store: string): string {
+  return store.replace(SIGNATURE, '')
 }

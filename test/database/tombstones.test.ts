@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import { type AllDocumentsQuery, listRange } from '../../src/database/listing/all-documents.ts'
-import { textsOf } from '../../src/views/query/row-block.ts'
+import { textsOf } from '../../src/views/query/row-query.ts'
 import { memoryDatabase, put, replicated, written } from './test-database.ts'
 
 const ALL: AllDocumentsQuery = {

@@ -4,20 +4,20 @@
  */
 import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 import type { PackedRows } from '../../storage/rows/row.ts'
-import { documentRowsBytes, writeDocumentRows } from '../layout/document-rows.ts'
 import {
   documentKeyBytes,
+  documentRowsBytes,
   escapeId,
   largestRowBytes,
   rowKeyBytes,
   writeDocumentKey,
+  writeDocumentRows,
   writeRow,
   writeRowKey,
 } from '../layout/index-layout.ts'
-import type { ChangedDocument } from '../updating/changed-document.ts'
+import type { ChangedDocument } from '../updating/changed-documents.ts'
 import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../updating/mapped-documents.ts'
 import { keyOrder } from './key-order.ts'
-import { PORTION_BYTES, PORTION_ROWS } from './portion-limits.ts'
 
 /** Doubled again and again this is a little more than the default of `view_building/sort_memory`. */
 const FIRST_BYTES = 1.25 * 1024 * 1024
@@ -103,3 +103,8 @@ function boundsOf(all: Uint32Array, rows: Uint32Array): Uint32Array {
   }
   return bounds
 }
+
+/** Rows are handed on in portions. One ends with the row that reaches one of these. */
+export const PORTION_ROWS = 2048
+
+export const PORTION_BYTES = 1024 * 1024

@@ -4,9 +4,8 @@
  */
 import { compareKeys, PackedRowsWriter, packedKey, packedValue } from '../../storage/rows/packed-rows.ts'
 import type { PackedRows } from '../../storage/rows/row.ts'
-import { decodeDocumentRows } from '../layout/document-rows.ts'
-import { escapeId, idOfDocumentKey, rowKeyOf } from '../layout/index-layout.ts'
-import { PORTION_BYTES, PORTION_ROWS } from './portion-limits.ts'
+import { decodeDocumentRows, escapeId, idOfDocumentKey, rowKeyOf } from '../layout/index-layout.ts'
+import { PORTION_BYTES, PORTION_ROWS } from './gathered-rows.ts'
 import type { SortedRun } from './sorted-runs.ts'
 
 /** The runs are in the order in which they were made. */

@@ -245,6 +245,8 @@ const BEFORE_KEY = Buffer.from(',"key":')
 const BEFORE_VALUE = Buffer.from(',"value":')
 const CLOSE = 0x7d
 const VARINT_BYTES = 8
+/** Of a number below 2^31. */
+const SHORT_VARINT_BYTES = 5
 const ROW_OVERHEAD_BYTES = 2 + 2 * VARINT_BYTES + BEFORE_ID.length + BEFORE_KEY.length + BEFORE_VALUE.length
 const NUMBER_BYTES = 4
 
@@ -263,4 +265,48 @@ function idBytes(id: string): Buffer {
 export function escapeId(bytes: Buffer): Buffer {
   if (!bytes.includes(END_OF_ID)) return bytes
   return Buffer.from(Array.from(bytes).flatMap((byte) => (byte === END_OF_ID ? [END_OF_ID, ESCAPED] : [byte])))
+}
+
+/**
+ * The value of a `d` row: the rows that a document made, so that they can be removed when the document changes. Their keys
+ * are kept without the id, which they share. Of each row: number of the view, ordinal among the document's rows of that key,
+ * length and bytes of the sort key.
+ */
+export function encodeDocumentRows(rows: readonly RowPlace[]): Buffer {
+  const bytes = Buffer.allocUnsafe(documentRowsBytes(rows))
+  return bytes.subarray(0, writeDocumentRows(bytes, 0, rows))
+}
+
+/** At least as many as the rows take. */
+export function documentRowsBytes(rows: readonly RowPlace[]): number {
+  let size = 0
+  for (const { sortKeyAt, keyAt } of rows) size += 3 * SHORT_VARINT_BYTES + keyAt - sortKeyAt
+  return size
+}
+
+/** Writes the rows at the position and returns where they end. */
+export function writeDocumentRows(target: Buffer, position: number, rows: readonly RowPlace[]): number {
+  let at = position
+  for (const { view, number, block, sortKeyAt, keyAt } of rows) {
+    at = writeVarint(target, at, view)
+    at = writeVarint(target, at, number)
+    at = writeVarint(target, at, keyAt - sortKeyAt)
+    at = copyBytes(target, at, block, sortKeyAt, keyAt)
+  }
+  return at
+}
+
+/** The sort keys stay in these bytes. */
+export function decodeDocumentRows(bytes: Buffer): RowPlace[] {
+  const rows: RowPlace[] = []
+  const reader = new VarintReader(bytes, 0)
+  while (reader.at < bytes.length) {
+    const view = reader.number()
+    const number = reader.number()
+    const size = reader.number()
+    const sortKeyAt = reader.at
+    reader.at += size
+    rows.push({ view, number, block: bytes, sortKeyAt, keyAt: reader.at })
+  }
+  return rows
 }

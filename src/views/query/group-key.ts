@@ -4,8 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { type Collation, collationKey, rawCollationKey } from '../../encoding/collation/collation-key.ts'
-import type { StoredRow } from '../layout/index-layout.ts'
-import { sortKeyOfRow } from '../layout/index-layout.ts'
+import { type StoredRow, sortKeyOfRow } from '../layout/index-layout.ts'
 
 export type GroupLevel = number | 'exact'
 

@@ -11,7 +11,7 @@ import { ROW_PREFIX_BYTES, rowPrefix } from '../layout/index-layout.ts'
 import type { OpenView } from '../reading/open-index.ts'
 import { boundsOf, boundsOfKey, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
 import type { QueryPlan } from './query-plan.ts'
-import { StoredRows } from './row-block.ts'
+import { StoredRows } from './row-query.ts'
 
 /** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */
 export interface PlacedRows {

@@ -4,7 +4,7 @@
  */
 import { invalidJson, queryParseError, type RequestError } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { Freshness } from '../reading/index-information.ts'
+import type { Freshness } from '../reading/open-index.ts'
 
 export interface ViewParameters {
   /** In the direction of reading. Undefined where the range has no such end. */

@@ -1,4 +1,6 @@
-/** One published state of an index, to be read from: constant while it is held, however far the index goes on. */
+/**
+ * What a reader sees of an index: one published state of it, constant while it is held, and information about its file.
+ */
 import type { Collation } from '../../encoding/collation/collation-key.ts'
 import type { RangePart, RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../storage/store.ts'
@@ -40,4 +42,33 @@ export interface ViewReduction {
   combine(ranges: readonly (readonly RangePart[])[]): Promise<string[]>
   /** Whether all rows of a range have exact sort keys: equal sort keys are then equal keys. */
   isExact(range: readonly RangePart[]): boolean
+}
+
+/**
+ * `updated` waits until the index has reached the database as it is now; `stale` takes the index as it is; `update after`
+ * too, and brings it up to date in the background.
+ */
+export type Freshness = 'updated' | 'stale' | 'update after'
+
+/** Who waits for an index. It is asked for its signal only when there is something to wait for. */
+export interface Client {
+  readonly signal: AbortSignal
+}
+
+/** Of the file that holds an index. */
+export interface IndexSizes {
+  readonly fileBytes: number
+  readonly dataBytes: number
+}
+
+export interface IndexInformation extends IndexSizes {
+  readonly signature: string
+  readonly language: string
+  readonly updateSequence: number
+  readonly purgeSequence: number
+  readonly isUpdating: boolean
+  readonly isCompacting: boolean
+  /** The sizes right after the last compaction, if there was one since the server was started. */
+  readonly compactedTo: IndexSizes | undefined
+  readonly waitingClients: number
 }

@@ -1,12 +1,13 @@
-/** The state of an index as a query reads it: one snapshot, and the numbers that were committed with it. */
+/**
+ * The state of an index as a query reads it: one snapshot, and the numbers that were committed with it. Once a query knows
+ * where it begins, the snapshot may be replaced by one that continues with newer states of the same index.
+ */
 import type { RenewableSnapshot } from '../../storage/snapshots/renewable-snapshot.ts'
-import type { Snapshot } from '../../storage/store.ts'
+import type { KeyRange, Page, PageLimits, SharedSnapshot, Snapshot } from '../../storage/store.ts'
 import type { ViewDesign } from '../design/view-design.ts'
-import type { IndexState } from '../layout/index-state.ts'
+import { type IndexState, readState } from '../layout/index-state.ts'
 import type { ViewTree } from '../layout/view-trees.ts'
 import type { OpenIndex, OpenView } from './open-index.ts'
-import { PassingSnapshot } from './passing-snapshot.ts'
-import { SameIndexSnapshot } from './same-index-snapshot.ts'
 
 /** Where snapshots go whose readers may take their time. */
 export interface SnapshotHolder {
@@ -88,5 +89,140 @@ function emptySnapshot(held: Snapshot): Snapshot {
     count: async () => 0,
     release: () => held.release(),
     [Symbol.dispose]: () => held.release(),
+  }
+}
+
+/** A snapshot that another one can replace while it is in use. Its readers need not know. */
+class PassingSnapshot implements Snapshot {
+  #snapshot: Snapshot
+  #hasPassed = false
+
+  /** Takes the snapshot over. */
+  constructor(snapshot: Snapshot) {
+    this.#snapshot = snapshot
+  }
+
+  /** Reads go to what is made of the snapshot from now on. Once; afterwards it stays as it is. */
+  pass(successor: (snapshot: Snapshot) => Snapshot): void {
+    if (this.#hasPassed) return
+    this.#hasPassed = true
+    this.#snapshot = successor(this.#snapshot)
+  }
+
+  version(): Promise<number> {
+    return this.#snapshot.version()
+  }
+
+  get(key: Uint8Array): Promise<Buffer | undefined> {
+    return this.#snapshot.get(key)
+  }
+
+  getMany(keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]> {
+    return this.#snapshot.getMany(keys)
+  }
+
+  page(range: KeyRange, limits?: PageLimits): Promise<Page> {
+    return this.#snapshot.page(range, limits)
+  }
+
+  count(range: KeyRange): Promise<number> {
+    return this.#snapshot.count(range)
+  }
+
+  release(): void {
+    this.#snapshot.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+}
+
+/**
+ * A snapshot of one index for queries whose clients may take their time. It may continue with newer states of that index,
+ * but not with an index that was rebuilt in its place: a query that meets one fails.
+ */
+class SameIndexSnapshot implements Snapshot {
+  readonly #snapshot: RenewableSnapshot
+  readonly #databaseUuid: string
+  readonly #salt: string
+  #checked: number
+
+  /** The salt tells one building of an index from another. */
+  constructor(snapshot: RenewableSnapshot, databaseUuid: string, salt: string) {
+    this.#snapshot = snapshot
+    this.#databaseUuid = databaseUuid
+    this.#salt = salt
+    this.#checked = snapshot.renewals
+  }
+
+  version(): Promise<number> {
+    return this.#reading((snapshot) => snapshot.version())
+  }
+
+  get(key: Uint8Array): Promise<Buffer | undefined> {
+    return this.#reading((snapshot) => snapshot.get(key))
+  }
+
+  getMany(keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]> {
+    return this.#reading((snapshot) => snapshot.getMany(keys))
+  }
+
+  page(range: KeyRange, limits?: PageLimits): Promise<Page> {
+    return this.#reading((snapshot) => snapshot.page(range, limits))
+  }
+
+  count(range: KeyRange): Promise<number> {
+    return this.#reading((snapshot) => snapshot.count(range))
+  }
+
+  release(): void {
+    this.#snapshot.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+
+  async #reading<T>(read: (snapshot: Snapshot) => Promise<T>): Promise<T> {
+    using _pin = this.#snapshot.pin()
+    const { renewals } = this.#snapshot
+    if (renewals !== this.#checked) {
+      const state = await readState(this.#snapshot, this.#databaseUuid)
+      if (state?.salt !== this.#salt) throw new Error('The index was built anew while it was read.')
+      this.#checked = renewals
+    }
+    return await read(this.#snapshot)
+  }
+}
+
+/** Held so short, it keeps hardly a page of the file from being used again. */
+const KEPT_MS = 20
+
+export interface ReadState {
+  readonly snapshot: SharedSnapshot
+  readonly state: IndexState
+}
+
+/** The state that was read last, kept for a moment: queries that follow each other closely share it. */
+export class RecentState {
+  #read: ReadState | undefined
+  #forgetting: NodeJS.Timeout | undefined
+
+  get current(): ReadState | undefined {
+    return this.#read
+  }
+
+  /** Takes the snapshot over. */
+  keep(read: ReadState): void {
+    this.forget()
+    this.#read = read
+    this.#forgetting = setTimeout(() => this.forget(), KEPT_MS).unref()
+  }
+
+  forget(): void {
+    clearTimeout(this.#forgetting)
+    this.#read?.snapshot.release()
+    this.#read = undefined
   }
 }

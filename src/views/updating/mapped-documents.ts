@@ -8,7 +8,7 @@ import type { JsonValue } from '../../encoding/json/json-value.ts'
 import { type Functions, MAPPED_FIELDS, type MapProgram, type MappedBatch } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { RowPlace, RowText } from '../layout/index-layout.ts'
-import type { ChangedDocument } from './changed-document.ts'
+import type { ChangedDocument } from './changed-documents.ts'
 
 /** What one call came to: the documents it was made for, and all their rows. */
 export interface MappedCall {

@@ -5,8 +5,14 @@
 
 import type { Put } from '../../storage/rows/row.ts'
 import type { Snapshot } from '../../storage/store.ts'
-import { decodeDocumentRows, encodeDocumentRows } from '../layout/document-rows.ts'
-import { documentKey, encodeRowText, escapeId, rowKeyOf } from '../layout/index-layout.ts'
+import {
+  decodeDocumentRows,
+  documentKey,
+  encodeDocumentRows,
+  encodeRowText,
+  escapeId,
+  rowKeyOf,
+} from '../layout/index-layout.ts'
 import type { MappedDocument } from './mapped-documents.ts'
 
 export interface RowChange {

@@ -9,7 +9,7 @@ import { openDocument, openRevision, openRevisions } from '../../../src/database
 import type { UserContext } from '../../../src/database/user-context.ts'
 import type { RequestError } from '../../../src/document/request-error.ts'
 import { parseRevision } from '../../../src/document/revisions/revision-id.ts'
-import { textsOf } from '../../../src/views/query/row-block.ts'
+import { textsOf } from '../../../src/views/query/row-query.ts'
 import { local, put, remove, replicated, written } from '../../database/test-database.ts'
 import { ADMIN, NOBODY, newUser, outcomeOf, startAuth, type TestAuth, user } from '../test-auth.ts'
 

@@ -9,8 +9,7 @@ import type { DocumentsWanted } from '../../../src/database/listing/document-lis
 import { stubText } from '../../../src/database/reading/document-rendering.ts'
 import { openDocument } from '../../../src/database/reading/open-document.ts'
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
-import { replyChunks } from '../../../src/views/query/reply-text.ts'
-import { textsOf } from '../../../src/views/query/row-block.ts'
+import { replyChunks, textsOf } from '../../../src/views/query/row-query.ts'
 import { memoryDatabase, put, replicated, written } from '../test-database.ts'
 
 const ALL = { inclusiveEnd: true, descending: false, skip: 0, limit: Number.POSITIVE_INFINITY }

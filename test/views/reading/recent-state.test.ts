@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import type { SharedSnapshot } from '../../../src/storage/store.ts'
 import { newState } from '../../../src/views/layout/index-state.ts'
-import { RecentState } from '../../../src/views/reading/recent-state.ts'
+import { RecentState } from '../../../src/views/reading/published-index.ts'
 
 describe('the state that was read last', () => {
   async function snapshot(): Promise<{ snapshot: SharedSnapshot; release: ReturnType<typeof vi.fn> }> {
