@@ -140,16 +140,15 @@ function documentOf(reader: JsonReader, largestBytes: number | undefined): Scann
 }
 
 /**
- * From here on a body is hashed at once: its term would take as much memory again until it is written. Below, a copy costs
- * little. Where the parent is another one a term is made again, which must not take long.
+ * Up to here a body is hashed at once, where its term lies: it need not be copied then. Where the parent is another one
+ * the term is made again, which must not take long.
  */
-const LARGE_TERM_BYTES = 2 * 1024
 const LARGEST_HASHED_BYTES = 128 * 1024
 
 const hashedOrCopied: UseOfTerm<BodyTerm> = (body, specials, term) => {
-  if (term.sizeBytes < LARGE_TERM_BYTES || term.sizeBytes > LARGEST_HASHED_BYTES) return term.copy()
+  if (term.sizeBytes > LARGEST_HASHED_BYTES) return term.copy()
   const named = namedRevision(specials)
-  return named ? hashedBody(body, term.bytes(), named) : term.copy()
+  return named ? hashedBody(body, term, named) : term.copy()
 }
 
 /** What a plain edit says of its revision; undefined where there is more to it, or where it is to be refused. */

@@ -48,12 +48,22 @@ export class HashedBody {
 /** The revision that a body without attachments would make. */
 export function hashedBody(
   body: Buffer,
-  term: Uint8Array,
+  scanned: ScannedTerm,
   { parent, deleted }: Pick<HashedBody, 'parent' | 'deleted'>,
 ): HashedBody {
-  const revision = newRevision(parent, { deleted, term, attachments: [] })
+  beginTerm(parent, deleted)
+  const whole = scanned.between(term.bytes, term.length, END_WITHOUT_ATTACHMENTS)
+  const revision = formatRevision(generationAfter(parent), hash('md5', whole, 'hex'))
   return new HashedBody(body, { parent, deleted, revision })
 }
+
+/** The term of a body where the scan left it. */
+export interface ScannedTerm {
+  between(before: Uint8Array, beforeBytes: number, after: Uint8Array): Uint8Array
+}
+
+/** An empty list, and the end of the list that all of it is in. */
+const END_WITHOUT_ATTACHMENTS = Buffer.of(106, 106)
 
 export interface AttachmentContent {
   readonly name: string
@@ -66,7 +76,7 @@ export function newRevision(parent: RevisionId | undefined, content: RevisionCon
   if (content.hashed && content.hashed.parent === parent) return content.hashed.revision
   if (content.term instanceof HashedBody && isHashOf(content.term, parent, content)) return content.term.revision
   const bytes = termBytes(content.term)
-  const list = beginTerm(parent, content)
+  const list = beginTerm(parent, content.deleted)
   term.append(bytes, 0, bytes.length)
   endTerm(list, content)
   return formatRevision(generationAfter(parent), hash('md5', term.bytes.subarray(0, term.length), 'hex'))
@@ -87,7 +97,7 @@ export async function hashRevision(
   pause: () => Promise<void>,
 ): Promise<HashedRevision> {
   const bytes = termBytes(content.term)
-  const list = beginTerm(parent, content)
+  const list = beginTerm(parent, content.deleted)
   const bodyAt = term.length
   endTerm(list, content)
   const around = Buffer.from(term.bytes.subarray(0, term.length))
@@ -102,7 +112,11 @@ export async function hashRevision(
 
 const PORTION_BYTES = 1024 * 1024
 
-function beginTerm(parent: RevisionId | undefined, { deleted }: RevisionContent): number {
+/** Whether it is deleted, generation and hash of its parent, body, attachments. */
+const TERM_MEMBERS = 5
+
+/** What comes before the body, the count of the list included: 5 in any case. */
+function beginTerm(parent: RevisionId | undefined, deleted: boolean): number {
   term.reset()
   term.version()
   const list = term.openList()
@@ -110,12 +124,13 @@ function beginTerm(parent: RevisionId | undefined, { deleted }: RevisionContent)
   term.integer(generationAfter(parent) - 1)
   if (parent === undefined) term.integer(0)
   else writeHash(hashOf(parent))
+  term.countList(list, TERM_MEMBERS)
   return list
 }
 
 function endTerm(list: number, { attachments }: RevisionContent): void {
   writeAttachments(attachments)
-  term.closeList(list, 5)
+  term.closeList(list, TERM_MEMBERS)
 }
 
 function generationAfter(parent: RevisionId | undefined): number {

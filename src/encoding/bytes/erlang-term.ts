@@ -6,21 +6,25 @@ import { freeBytes } from './free-bytes.ts'
  */
 export class TermWriter {
   bytes: Buffer
-  length = 0
+  length: number
   /** What it may grow to; beyond it throws `LongTermError`. */
   mostBytes = Number.POSITIVE_INFINITY
   #view: DataView
   readonly #initialSize: number
+  readonly #frontBytes: number
 
-  constructor(initialSizeBytes = 64 * 1024) {
+  /** The first bytes may be left free, so that the term can be put into another one where it lies. */
+  constructor(initialSizeBytes = 64 * 1024, frontBytes = 0) {
     this.#initialSize = initialSizeBytes
+    this.#frontBytes = frontBytes
+    this.length = frontBytes
     this.bytes = Buffer.allocUnsafeSlow(initialSizeBytes)
     this.#view = viewOf(this.bytes)
   }
 
   /** Starts over. The room an exceptionally large term took is given back. */
   reset(): void {
-    this.length = 0
+    this.length = this.#frontBytes
     if (this.bytes.length > Math.max(KEPT_SIZE_BYTES, this.#initialSize)) this.#resize(this.#initialSize)
   }
 
@@ -130,12 +134,14 @@ export class TermWriter {
   }
 
   closeList(at: number, count: number): void {
-    if (count === 0) {
-      this.length = at
-    } else {
-      this.#view.setUint32(at + 1, count)
-    }
+    if (count === 0) this.length = at
+    else this.countList(at, count)
     this.#byte(NIL)
+  }
+
+  /** Sets the count of a list that stays open. */
+  countList(at: number, count: number): void {
+    this.#view.setUint32(at + 1, count)
   }
 
   /**

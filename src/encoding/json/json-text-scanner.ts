@@ -31,22 +31,29 @@ export const MAX_DEPTH = 1000
 export const MAX_INTEGER_DIGITS = 10_000
 
 /** What the last scan made, beside `output`. One set serves all scanners, for a scan is never interrupted. */
-const term = new TermWriter()
+const FRONT_BYTES = 64
+const term = new TermWriter(64 * 1024, FRONT_BYTES)
 const names = new NameStack()
 
 /** The term of the last scan, where it lies until the next one. */
 export const lastTerm = {
   get sizeBytes(): number {
-    return term.length
+    return term.length - FRONT_BYTES
   },
 
-  /** Made only for who needs it: for a small document it costs as much as a copy. */
-  bytes(): Uint8Array {
-    return term.bytes.subarray(0, term.length)
+  /** The term between the first bytes of one buffer, 64 at most, and all of another; where it lies until the next scan. */
+  between(before: Uint8Array, beforeBytes: number, after: Uint8Array): Uint8Array {
+    const start = FRONT_BYTES - beforeBytes
+    const end = term.length
+    term.append(after, 0, after.length)
+    term.length = end
+    const { bytes } = term
+    for (let i = 0; i < beforeBytes; i++) bytes[start + i] = before[i]!
+    return bytes.subarray(start, end + after.length)
   },
 
   copy(): Buffer {
-    return term.copy()
+    return term.copy(FRONT_BYTES)
   },
 }
 
@@ -80,7 +87,7 @@ export class JsonScanner extends JsonCursor {
     if (this.next() !== QUOTE) throw this.unexpected()
     this.#string()
     this.isKeeping = false
-    return term.bytes.toString('utf8', BINARY_HEADER_BYTES, term.length)
+    return term.bytes.toString('utf8', FRONT_BYTES + BINARY_HEADER_BYTES, term.length)
   }
 
   /**

@@ -51,11 +51,11 @@ export class WriteInstructions implements WriteTarget {
   /** The end of the values that were copied, in the last block that has some. */
   #valuesAt = BLOCK_BYTES
   #values: Block | undefined
-  /** The memory of the row that was written last, which most of the next ones lie in too. */
-  #source: ArrayBufferLike | undefined
+  /** The block of the row that was written last, which most of the next ones lie in too. */
+  #source: Buffer | undefined
   #sourceAddress = 0
-  /** Memory that must stay until the transaction is over. */
-  readonly #sources: ArrayBufferLike[] = []
+  /** What must stay in memory until the transaction is over. */
+  readonly #sources: Uint8Array[] = []
 
   /** For the database of this number in its file. */
   constructor(database: number) {
@@ -71,8 +71,12 @@ export class WriteInstructions implements WriteTarget {
 
   putPart(block: Buffer, keyAt: number, valueAt: number, end: number): void {
     this.counter.put(valueAt - keyAt, end - valueAt)
+    if (block !== this.#source) {
+      this.#source = block
+      this.#sourceAddress = this.#addressIn(block)
+    }
     const at = this.#writeKey(PUT, block, keyAt, valueAt)
-    this.#writeValue(at, this.#baseAddressOf(block.buffer) + block.byteOffset + valueAt, end - valueAt)
+    this.#writeValue(at, this.#sourceAddress + valueAt, end - valueAt)
   }
 
   remove(storedKey: Uint8Array): void {
@@ -119,7 +123,7 @@ export class WriteInstructions implements WriteTarget {
   }
 
   #addressOf(value: Uint8Array): number {
-    if (value.length > COPIED_BYTES) return this.#baseAddressOf(value.buffer) + value.byteOffset
+    if (value.length > COPIED_BYTES) return this.#addressIn(value)
     if (this.#valuesAt + value.length > BLOCK_BYTES || !this.#values) {
       this.#values = this.#addBlock()
       this.#valuesAt = 0
@@ -130,13 +134,9 @@ export class WriteInstructions implements WriteTarget {
     return this.#values.address + at
   }
 
-  #baseAddressOf(memory: ArrayBufferLike): number {
-    if (memory !== this.#source) {
-      this.#source = memory
-      this.#sourceAddress = nativeAddon.getAddress(memory)
-      this.#sources.push(memory)
-    }
-    return this.#sourceAddress
+  #addressIn(bytes: Uint8Array): number {
+    this.#sources.push(bytes)
+    return nativeAddon.getAddress(bytes.buffer) + bytes.byteOffset
   }
 
   #reserve(bytes: number): void {
