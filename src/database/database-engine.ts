@@ -228,6 +228,14 @@ export class DatabaseEngine {
     }))
   }
 
+  setPurgeLimit(purgeLimit: number): Promise<void> {
+    return this.#queue.solo(async (_, state) => ({
+      changes: {},
+      state: { ...state, purgeLimit, updateSequence: state.updateSequence + 1 },
+      result: undefined,
+    }))
+  }
+
   async setSecurity(text: Buffer): Promise<void> {
     await this.#queue.solo(async (_, state) => ({
       changes: { puts: [[SECURITY_KEY, text]] },

@@ -143,6 +143,10 @@ export class Database {
     return this.#engine.setRevisionLimit(revisionLimit)
   }
 
+  setPurgeLimit(purgeLimit: number): Promise<void> {
+    return this.#engine.setPurgeLimit(purgeLimit)
+  }
+
   setSecurity(text: Buffer): Promise<void> {
     return this.#engine.setSecurity(text)
   }

@@ -177,6 +177,7 @@ class Pair {
       updateSequence: naive.updateSequence,
       purgeSequence: naive.purgeSequence,
       revisionLimit: naive.revisionLimit,
+      purgeLimit: 1000,
       documentCount: documents.filter(([, each]) => !isDeleted(each.revisions)).length,
       deletedCount: documents.filter(([, each]) => isDeleted(each.revisions)).length,
       nextBody: 0,

@@ -133,3 +133,49 @@ describe('the only node', () => {
     expectRefusal(await client().request(method, path), status, error, reason)
   })
 })
+
+describe('purges that are remembered', () => {
+  it('are listed until compaction forgets those beyond the limit', async () => {
+    const db = await client().database()
+    const revs = { a: await db.save('a', {}), b: await db.save('b', {}), c: await db.save('c', {}) }
+    for (const [id, rev] of Object.entries(revs)) await db.post('_purge', { [id]: [rev] })
+    const infos = async () => (await db.get('_purged_infos')).as<{ purged_infos: object[] }>().purged_infos
+    expect(await infos()).toEqual(Object.entries(revs).map(([id, rev]) => ({ id, revs: [rev] })))
+    expect((await db.get('_purged_infos_limit')).json).toBe(1000)
+    expect((await db.put('_purged_infos_limit', 2)).json).toEqual({ ok: true })
+    expect((await db.get('_purged_infos_limit')).json).toBe(2)
+    expectRefusal(
+      await db.put('_purged_infos_limit', 0),
+      400,
+      'bad_request',
+      '`purged_infos_limit` must be positive integer',
+    )
+    await db.post('_compact', {})
+    await expect.poll(infos).toEqual([
+      { id: 'b', revs: [revs.b] },
+      { id: 'c', revs: [revs.c] },
+    ])
+  })
+})
+
+describe('the cluster of one', () => {
+  it('has one shard, which is in step', async () => {
+    const db = await client().database()
+    const shards = { '00000000-ffffffff': ['service@127.0.0.1'] }
+    expect((await db.get('_shards')).json).toEqual({ shards })
+    expect((await db.get('_shards/any')).json).toEqual({ range: '00000000-ffffffff', nodes: ['service@127.0.0.1'] })
+    expect((await db.post('_sync_shards', {})).status).toBe(202)
+    expect((await client().request('GET', '/nosuch/_shards')).status).toBe(404)
+  })
+
+  it('tells Prometheus what it counts', async () => {
+    const reply = await client().request('GET', '/_node/_local/_prometheus')
+    expect(reply.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
+    expect(reply.text).toMatch(/^# TYPE settle_httpd_requests_total counter\nsettle_httpd_requests_total \d+$/m)
+    expect(reply.text).toMatch(/^settle_httpd_status_codes_total\{code="200"\} \d+$/m)
+    expect(reply.text).toMatch(/^settle_resident_memory_bytes \d+$/m)
+    for (const line of reply.text.trim().split('\n')) {
+      expect(line).toMatch(/^(# (HELP|TYPE) settle_\w+ .+|settle_\w+(\{\w+="\w+"\})? [\d.e+-]+)$/)
+    }
+  })
+})

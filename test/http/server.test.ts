@@ -21,9 +21,10 @@ describe('GET /', () => {
       service: 'Welcome',
       couchdb: 'Welcome',
       version: expect.stringMatching(/^\d+\.\d+\.\d+$/),
+      features: ['scheduler'],
       vendor: { name: 'Settle', version: rest.version },
     })
-    expect(Object.keys(JSON.parse(text))).toEqual(['service', 'couchdb', 'uuid', 'version', 'vendor'])
+    expect(Object.keys(JSON.parse(text))).toEqual(['service', 'couchdb', 'uuid', 'version', 'features', 'vendor'])
   })
 
   it('keeps its uuid over a restart, and a new folder has another one', async () => {

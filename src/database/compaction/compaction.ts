@@ -10,7 +10,7 @@ import type { AttachmentStore } from '../attachments/attachment-store.ts'
 import { DatabaseView } from '../database-view.ts'
 import type { DatabaseState } from '../layout/database-state.ts'
 import { recordHasAttachments, recordHasHistory } from '../layout/document-record.ts'
-import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
+import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey, PURGES, purgeKey } from '../layout/keys.ts'
 import { readRecords } from '../layout/read-many.ts'
 import { DocumentChanges } from '../writing/document-changes.ts'
 import type { SoloPlan, WriteQueue } from '../writing/write-queue.ts'
@@ -49,6 +49,7 @@ export async function compactDatabase(
       rest = rest.slice(done)
     }
   }
+  while (await queue.solo(planForgetting)) signal.throwIfAborted()
   await attachments.removeUnreferenced(() => referencedAttachments(store))
   await store.compact({
     signal,
@@ -75,6 +76,14 @@ async function* untrimmed(store: Store, onRows: (rows: number) => void): AsyncGe
       ids = []
     }
   }
+}
+
+/** Drops notes of purges that are older than the limit; resolves to whether there are more of them. */
+async function planForgetting(snapshot: Snapshot, state: DatabaseState): Promise<SoloPlan<boolean>> {
+  const kept = purgeKey(Math.max(0, state.purgeSequence - state.purgeLimit) + 1)
+  const page = await snapshot.page({ from: PURGES.from, to: kept })
+  const deletes = Array.from({ length: page.length }, (_, row) => Buffer.from(page.key(row)))
+  return { changes: { deletes }, state, result: page.next !== undefined }
 }
 
 /** The numbers of all attachments that any revision has, in one state of the database. */

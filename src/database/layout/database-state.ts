@@ -11,6 +11,8 @@ export interface DatabaseState {
   /** Bytes of the winners' bodies. */
   readonly bodyBytes: number
   readonly revisionLimit: number
+  /** How many of the last purges compaction keeps a note of. */
+  readonly purgeLimit: number
 }
 
 export const INITIAL_STATE: DatabaseState = {
@@ -21,6 +23,7 @@ export const INITIAL_STATE: DatabaseState = {
   nextBody: 1,
   bodyBytes: 0,
   revisionLimit: 1000,
+  purgeLimit: 1000,
 }
 
 export function encodeState(state: DatabaseState): Buffer {

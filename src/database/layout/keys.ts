@@ -98,6 +98,9 @@ const BODY_PREFIX = Buffer.from(BODY)
 const TREE_PREFIX = Buffer.from(TREE)
 const PURGE_PREFIX = Buffer.from(PURGE)
 
+/** The notes of purges, oldest first. */
+export const PURGES = { from: PURGE_PREFIX, to: afterPrefix(PURGE_PREFIX) }
+
 const SHORT_LENGTH = 64
 
 /** A key whose text is short and ASCII, as nearly all are: a loop beats the call into the engine's own encoding. */

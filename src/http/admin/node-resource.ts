@@ -3,10 +3,11 @@
  * `_local`. Its settings and its restart are those at the top.
  */
 import { notFound } from '../../document/request-error.ts'
-import { type Answer, json, MethodNotAllowedError } from '../server/answer.ts'
+import { type Answer, json, jsonText, MethodNotAllowedError } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { Rewritten } from '../server/route.ts'
+import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts'
 
 export const NODE_NAME = 'service@127.0.0.1'
 
@@ -21,6 +22,7 @@ export function nodeResource(call: Call, context: HttpContext): Answer | Rewritt
   if (name === undefined) throw notFound('missing')
   if (name !== '_local' && name !== NODE_NAME) throw notFound(`no such node: ${name}`)
   if (resource === '_config' || resource === '_restart') return new Rewritten(belowNode(call))
+  if (resource === '_prometheus') return metrics(call, context)
   const read = READ.get(resource)
   if (!read) throw notFound('missing')
   if (call.method !== 'GET' && call.method !== 'HEAD') throw new MethodNotAllowedError('GET')
@@ -30,6 +32,11 @@ export function nodeResource(call: Call, context: HttpContext): Answer | Rewritt
 /** What comes after the name of the node, as it was sent. */
 function belowNode({ url }: Call): string {
   return url.replace(/^https?:\/\/[^/?]*/i, '').replace(/^\/+[^/]+\/+[^/]+/, '')
+}
+
+function metrics({ method }: Call, { statistics }: HttpContext): Answer {
+  if (method !== 'GET' && method !== 'HEAD') throw new MethodNotAllowedError('GET')
+  return jsonText(prometheusText(statistics), { headers: { 'Content-Type': PROMETHEUS_TYPE } })
 }
 
 function nodeName(): unknown {

@@ -17,9 +17,13 @@ export function serverInformation(_: Call, { configuration, version }: HttpConte
     couchdb: 'Welcome',
     uuid: configuration.text('service', 'uuid'),
     version,
+    features: FEATURES,
     ...(Object.keys(vendor).length > 0 && { vendor }),
   })
 }
+
+/** Of those that clients of later releases look for. */
+const FEATURES = ['scheduler']
 
 /** Says that the server works, to whoever watches over it. */
 export function up(): Answer {

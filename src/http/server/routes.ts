@@ -40,7 +40,9 @@ import {
   setRevisionLimit,
 } from '../databases/database-resource.ts'
 import { allDatabasesInformation, namedDatabasesInformation } from '../databases/dbs-info-resource.ts'
+import { purgedInfos, purgeLimit, setPurgeLimit } from '../databases/purged-infos-resource.ts'
 import { readSecurity, security, setSecurity } from '../databases/security-resource.ts'
+import { shardOfDocument, shards, syncShards } from '../databases/shards-resource.ts'
 import { externalRequest } from '../design-functions/external-resource.ts'
 import { listRows } from '../design-functions/list-resource.ts'
 import { rewriteRequest } from '../design-functions/rewrite-resource.ts'
@@ -158,12 +160,17 @@ export const routes = new RouteTable([
   route('/{db}/_local_docs/{name}', 'POST', { POST: member(postLocalDocumentsQueries) }),
   route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
   route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
+  route('/{db}/_purged_infos', 'GET,HEAD', { GET: databaseAdmin(purgedInfos) }),
+  route('/{db}/_purged_infos_limit', 'PUT,GET', { GET: member(purgeLimit), PUT: databaseAdmin(setPurgeLimit) }),
   route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
   route('/{db}/_security', 'PUT,GET', {
     GET: member(security),
     PUT: checked(readSecurity, databaseAdmin(setSecurity)),
   }),
+  route('/{db}/_shards', 'GET,HEAD', { GET: member(shards) }),
+  route('/{db}/_shards/{name}', 'GET,HEAD', { GET: member(shardOfDocument) }),
+  route('/{db}/_sync_shards', 'POST', { POST: databaseAdmin(syncShards) }),
   route('/{db}/_temp_view', 'POST', {
     POST: checked(requireJsonType, databaseAdmin(postTemporaryView, 'temporary_view_reads')),
   }),
