@@ -48,7 +48,10 @@ async function main(): Promise<void> {
   if (previousEnd === undefined) {
     const folder = options.dir ?? process.env.SETTLE_SERVICE__DATABASE_DIR ?? './data'
     const where = options.inMemory ? 'in memory' : `in ${folder}`
-    process.stdout.write(`Settle ${version} is ready at ${url} with its data ${where}. Stop it with Ctrl-C.\n`)
+    const people = `Open ${url}_utils/ in a browser.`
+    process.stdout.write(
+      `Settle ${version} is ready at ${url} with its data ${where}. ${people} Stop it with Ctrl-C.\n`,
+    )
   }
 }
 

@@ -27,6 +27,8 @@ export interface ServiceOptions {
   settings?: Record<string, Record<string, string>>
   /** Variables such as `SETTLE_HTTPD__PORT`; none are looked at unless given. */
   environment?: Record<string, string | undefined>
+  /** The folder of the administration interface; the one of this release unless given. */
+  interfaceDir?: string
   /** Hears everything that goes into the server's own log too. */
   log?: Log
   /** What is kept by whoever starts the process again should it fall. */

@@ -18,6 +18,7 @@ import { ExternalPrograms } from './external/external-programs.ts'
 import { createFunctions } from './functions/create-functions.ts'
 import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers/query-servers.ts'
+import { InterfaceFiles } from './http/admin/interface-files.ts'
 import { unsharedSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/listeners.ts'
@@ -113,6 +114,7 @@ class RunningService implements Service {
   readonly #statistics: Statistics
   readonly #listeners: Listeners
   readonly #uriFile: UriFile
+  readonly #interfaceFiles: InterfaceFiles
   readonly #onFailure: (error: unknown) => void
   readonly #forget: (() => void)[]
   readonly #descriptorLimit = descriptorLimit()
@@ -155,6 +157,7 @@ class RunningService implements Service {
       connectionLimits(configuration),
     )
     this.#uriFile = new UriFile(log.log)
+    this.#interfaceFiles = new InterfaceFiles(options.interfaceDir)
     this.#forget = [
       configuration.beforeChange((change) => this.#check(change)),
       configuration.onChange((change) => this.#follow(change)),
@@ -252,6 +255,7 @@ class RunningService implements Service {
       serverLog: this.#log,
       statistics: this.#statistics,
       deadlines: new Deadlines(),
+      interfaceFiles: this.#interfaceFiles,
       version,
       restart: () => this.#restartSoon(),
     })

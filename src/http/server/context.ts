@@ -14,6 +14,7 @@ import type { Statistics } from '../../runtime/statistics.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { UuidSource } from '../../runtime/uuids.ts'
 import type { Views } from '../../views/views.ts'
+import type { InterfaceFiles } from '../admin/interface-files.ts'
 
 export interface HttpContext {
   readonly configuration: Configuration
@@ -36,6 +37,8 @@ export interface HttpContext {
   readonly statistics: Statistics
   /** Of those who wait for something to happen. */
   readonly deadlines: Deadlines
+  /** What is served at `/_utils/`. */
+  readonly interfaceFiles: InterfaceFiles
   readonly version: string
   /** Closes everything and opens it again, in its own time. */
   restart(): void

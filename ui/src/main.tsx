@@ -1,0 +1,35 @@
+/** Where the interface begins. */
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { ApiError } from './api/client.ts'
+import { App } from './shell/app.tsx'
+import { applyTheme } from './shell/theme.ts'
+import './style/tokens.css'
+import './style/base.css'
+import './style/parts.css'
+import './style/shell.css'
+import './style/screens.css'
+
+applyTheme()
+
+/** What the server refused it will refuse again; what did not arrive may arrive later. */
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: {
+      staleTime: 2_000,
+      retry: (failures, error) => !(error instanceof ApiError) && failures < 2,
+    },
+  },
+})
+
+const root = document.getElementById('root')
+if (root) {
+  createRoot(root).render(
+    <StrictMode>
+      <QueryClientProvider client={queries}>
+        <App />
+      </QueryClientProvider>
+    </StrictMode>,
+  )
+}

@@ -1,0 +1,66 @@
+/** What is shown instead of data: nothing there, not there yet, not to be had. */
+import type { UseQueryResult } from '@tanstack/react-query'
+import type { ReactNode } from 'react'
+import { ApiError, sentenceOf, UnreachableError } from '../api/client.ts'
+import { useSession } from '../api/session.ts'
+import { Button } from './button.tsx'
+
+interface EmptyProperties {
+  readonly title: string
+  readonly children?: ReactNode
+  readonly actions?: ReactNode
+}
+
+export function EmptyState({ title, children, actions }: EmptyProperties) {
+  return (
+    <div className="empty">
+      <h2>{title}</h2>
+      {children !== undefined && <div>{children}</div>}
+      {actions !== undefined && <div className="actions">{actions}</div>}
+    </div>
+  )
+}
+
+/** Says what was tried, what the server said, and what to do. */
+export function ErrorState({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
+  const { name } = useSession()
+  const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
+  const request = error instanceof ApiError || error instanceof UnreachableError ? error.request : undefined
+  return (
+    <div className="empty" role="alert">
+      <h2>{isRefused ? 'You may not see this' : 'This could not be loaded'}</h2>
+      <p className="wrap-anywhere">{sentenceOf(error)}</p>
+      {isRefused && (
+        <p>
+          {name === null ? 'You are not signed in.' : `You are signed in as ${name}.`} A server administrator, or an
+          administrator of the database, can give you the right.
+        </p>
+      )}
+      {request !== undefined && <code className="muted wrap-anywhere">{request}</code>}
+      {onRetry && (
+        <div className="actions">
+          <Button onClick={onRetry}>Try again</Button>
+        </div>
+      )}
+    </div>
+  )
+}
+
+export function Skeleton({ rows = 6 }: { rows?: number }) {
+  return (
+    <div className="skeleton-list" aria-busy="true" role="status">
+      <span className="visually-hidden">Loading</span>
+      {Array.from({ length: rows }, (_, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: rows without anything in them.
+        <div key={index} className="skeleton" style={{ width: `${90 - ((index * 17) % 50)}%` }} />
+      ))}
+    </div>
+  )
+}
+
+/** What was there stays while the new comes; the first time there is a skeleton. */
+export function Loaded<T>({ query, children }: { query: UseQueryResult<T>; children: (data: T) => ReactNode }) {
+  if (query.data !== undefined) return children(query.data)
+  if (query.error) return <ErrorState error={query.error} onRetry={() => void query.refetch()} />
+  return <Skeleton />
+}

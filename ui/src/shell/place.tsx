@@ -1,0 +1,57 @@
+/** The bar that says where one is: a title, the tabs of a database, and the way to the menu on a phone. */
+import { type ReactNode, useEffect } from 'react'
+import { Button } from '../parts/button.tsx'
+import { link, useRoute } from './route.ts'
+
+/** Opens the side bar on a phone. */
+export const OPEN_MENU = 'settle:menu'
+
+export function Place({ title, children }: { title: string; children?: ReactNode }) {
+  useEffect(() => {
+    document.title = `${title} · Settle`
+  }, [title])
+  return (
+    <header className="place">
+      <Button
+        className="menu-button"
+        kind="quiet"
+        icon="menu"
+        aria-label="Menu"
+        onClick={() => dispatchEvent(new Event(OPEN_MENU))}
+      />
+      <h1 title={title}>{title}</h1>
+      {children}
+    </header>
+  )
+}
+
+const TABS = [
+  ['documents', 'Documents'],
+  ['views', 'Views'],
+  ['query', 'Query'],
+  ['changes', 'Changes'],
+  ['conflicts', 'Conflicts'],
+  ['rights', 'Rights'],
+  ['settings', 'Settings'],
+] as const
+
+export function DatabasePlace({ database, children }: { database: string; children?: ReactNode }) {
+  const { segments } = useRoute()
+  return (
+    <Place title={database}>
+      <nav className="tabs" aria-label="Parts of the database">
+        {TABS.map(([tab, label]) => (
+          <a
+            key={tab}
+            className="tab"
+            href={link(['db', database, tab])}
+            aria-current={segments[2] === tab ? 'page' : undefined}
+          >
+            {label}
+          </a>
+        ))}
+      </nav>
+      {children}
+    </Place>
+  )
+}

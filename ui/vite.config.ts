@@ -1,0 +1,26 @@
+/** How the administration interface is built: static files with hashed names that work below any path. */
+import { fileURLToPath } from 'node:url'
+import react from '@vitejs/plugin-react'
+import { defineConfig } from 'vite'
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
+
+export default defineConfig({
+  root: here('.'),
+  base: './',
+  plugins: [react()],
+  resolve: {
+    // The original puts <style> elements into the page, which the content policy forbids.
+    alias: { 'react-style-singleton': here('./src/parts/adopted-style.ts') },
+  },
+  build: {
+    outDir: here('../dist/ui'),
+    emptyOutDir: true,
+    target: 'es2023',
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    chunkSizeWarningLimit: 900,
+    rolldownOptions: { input: { index: here('./index.html'), session: here('./session.html') } },
+  },
+  server: { proxy: Object.fromEntries(['^/(?!_utils/).*'].map((path) => [path, 'http://127.0.0.1:5984'])) },
+})
