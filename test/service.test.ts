@@ -2,7 +2,9 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { LineLog } from '../src/runtime/log/log.ts'
 import { createService } from '../src/service.ts'
+import { Client } from './support/client.ts'
 import { startService } from './support/service.ts'
 import { temporaryFolder } from './support/temporary-folder.ts'
 
@@ -122,4 +124,25 @@ describe('createService', () => {
     })
     expect(connection).toBe('close')
   })
+})
+
+it('logs requests that it cut off at its end as such, and not as failures', { timeout: 60_000 }, async () => {
+  const lines: string[] = []
+  const write = (line: string) => {
+    lines.push(line)
+    return true
+  }
+  const log = new LineLog('info', { write }, { dated: false })
+  const service = await startService({ log, settings: { service: { os_process_timeout: '600000' } } })
+  const database = await new Client(service.url).database()
+  await database.save('_design/d', { shows: { endless: 'function () { log("begun"); for (;;) {} }' } })
+  const reply = database.get('_design/d/_show/endless').then(
+    () => 'answered',
+    () => 'cut off',
+  )
+  await expect.poll(() => lines.some((line) => line.includes('begun')), { timeout: 10_000 }).toBe(true)
+  await service.close()
+  expect(await reply).toBe('cut off')
+  const line = lines.find((each) => each.includes('_show/endless'))
+  expect(line).toMatch(/ 503\b/)
 })

@@ -19,6 +19,8 @@ const AHEAD_LIMIT_BYTES = 64 * 1024
 const TURN_LIMIT_BYTES = 512 * 1024
 /** Buffers that are kept as they came; more of them are joined into one. */
 const PIECES_LIMIT = 64
+/** How long a handler that watches its client may take for one that has ended its side. */
+const HALF_CLOSED_MS = 1000
 /** How long a client that is still sending gets to read why it was refused. */
 const LINGERING_LIMIT_MS = 5_000
 
@@ -51,6 +53,8 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   #isFull = false
   /** Queued in `arrivals.ts`. */
   #hasArrived = false
+  /** The client has ended its side: it may still read, or be gone. */
+  #isHalfClosed = false
   /** The send queue at the last check. */
   #unsentBytes = 0
   /** When something was received or sent last; within a head, when that began. */
@@ -63,7 +67,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     this.#refusalLines = refusalLines
     this.remoteAddress = socket.remoteAddress
     socket.on('data', (bytes) => this.#receive(bytes))
-    socket.on('end', () => this.#onClose())
+    socket.on('end', () => this.#onEnd())
     socket.on('close', () => this.#onClose())
     // `close` follows.
     socket.on('error', () => {})
@@ -167,7 +171,8 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   }
 
   done(): void {
-    const isKeptAlive = this.#exchange?.reply.keepsAlive && this.canKeepAlive
+    const mayFollow = !this.#isHalfClosed || this.#inputBytes > 0
+    const isKeptAlive = this.#exchange?.reply.keepsAlive && this.canKeepAlive && mayFollow
     this.#exchange?.body.discard()
     this.#exchange = undefined
     // It may be paused because of a body that nobody will read any more.
@@ -340,6 +345,25 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     this.#lastActivityMs = performance.now()
     this.#socket.end()
     this.#socket.resume()
+  }
+
+  /**
+   * The client sends nothing more. Whether it still reads cannot be told from whether it is gone, so that requests which are
+   * complete are answered. Handlers that wait for long want to know when a client is gone: these get a short while.
+   */
+  #onEnd(): void {
+    if (this.#hasArrived) this.serve()
+    if (!this.isOpen || !this.#exchange || this.#decoder) {
+      this.#onClose()
+      return
+    }
+    this.#isHalfClosed = true
+    const watch = setInterval(() => {
+      const isReading = this.#socket.writableLength > 0
+      if (this.isOpen && (isReading || !this.#exchange?.reply.isWatched)) return
+      clearInterval(watch)
+      if (this.isOpen) this.#onClose()
+    }, HALF_CLOSED_MS).unref()
   }
 
   /** The socket is closed. */

@@ -154,6 +154,16 @@ export class Reply {
     this.#sink.destroy()
   }
 
+  /** Whether somebody wants to know when the client is gone. */
+  get isWatched(): boolean {
+    return this.#closeListeners !== undefined && this.#closeListeners.size > 0
+  }
+
+  /** Whether the server ends, and would not wait for long. */
+  get isShuttingDown(): boolean {
+    return this.#isShuttingDown
+  }
+
   /** Calls back when the reply is sent or its connection closed; at once if it is. Returns how to unsubscribe. */
   onClose(listener: () => void): () => void {
     if (this.isGone) {

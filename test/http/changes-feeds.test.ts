@@ -146,7 +146,7 @@ describe('feed=continuous', () => {
     const db = await client().database()
     const feed = await follow(db, 'feed=continuous&heartbeat=40&filter=_design')
     for (let i = 0; feed.text === ''; i++) await db.save(`doc-${i}`, {})
-    expect(feed.text).toBe('\n')
+    expect(feed.text).toMatch(/^\n+$/)
   })
 
   it('takes no longer time than the operator allows', async () => {

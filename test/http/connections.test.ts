@@ -49,6 +49,43 @@ describe('connections', () => {
     connection.end()
   })
 
+  it.each([
+    ['a read', ['GET /db HTTP/1.1', 'Host: x'], '', '200'],
+    ['a write', ['PUT /db/doc HTTP/1.1', 'Host: x', 'Content-Length: 2'], '{}', '201'],
+    ['a listing', ['GET /db/_all_docs?include_docs=true HTTP/1.1', 'Host: x'], '', '200'],
+    ['a show', ['GET /db/_design/d/_show/s HTTP/1.1', 'Host: x'], '', '200'],
+  ])('that end their side after the request get their answer: %s', async (_, head, body, status) => {
+    const client = await server()
+    await client.request('PUT', '/db')
+    await client.request('PUT', '/db/_design/d', { body: { shows: { s: 'function () { return "shown" }' } } })
+    await client.request('GET', '/db/_design/d/_show/s')
+    const connection = await RawConnection.open(client.url)
+    connection.write(rawRequest(head, body))
+    connection.endSending()
+    expect(await connection.closed()).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
+  })
+
+  it('that end their side after several requests get all answers, and then are closed', async () => {
+    const client = await server()
+    await client.request('PUT', '/db')
+    const connection = await RawConnection.open(client.url)
+    const put = (id: string) => rawRequest([`PUT /db/${id} HTTP/1.1`, 'Host: x', 'Content-Length: 2'], '{}')
+    connection.write(Buffer.concat([put('a'), put('b'), rawRequest(['GET /db/a HTTP/1.1', 'Host: x'])]))
+    connection.endSending()
+    await connection.closed()
+    expect(connection.statuses).toEqual(['201', '201', '200'])
+  })
+
+  it('that end their side are closed where the answer would take for ever', async () => {
+    const client = await server()
+    await client.request('PUT', '/db')
+    const connection = await RawConnection.open(client.url)
+    connection.write(rawRequest(['GET /db/_changes?feed=continuous&timeout=600000 HTTP/1.1', 'Host: x']))
+    await connection.receives('200 OK')
+    connection.endSending()
+    await connection.closed()
+  })
+
   it('that send more headers than anybody needs are refused and closed', async () => {
     const headers = Array.from({ length: 1001 }, (_, i) => `X-${i}: y`)
     const received = await (await server()).exchange(rawRequest(['GET / HTTP/1.1', 'Host: x', ...headers]))

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -95,6 +95,23 @@ describe('a file over which a process fell', () => {
     expect(await isUsable(second, 'whole')).toBe(true)
     await second.close()
     await first.close()
+  })
+
+  it('is walked to its end after a second fall, where the first walk did not get there', async () => {
+    damage(join(folder, fileOf('victim')), scrambleLeaves)
+    leaveLedger(`=${fileOf('victim')}`)
+    // The first page is sound.
+    const first = await LmdbEngine.open({ folder, suspectPages: 1 })
+    await first.inspect()
+    const ledger = readFileSync(join(folder, '.open-files'), 'utf8')
+    expect(existsSync(join(folder, `${fileOf('victim')}.set-aside`))).toBe(false)
+    await first.close()
+    leaveLedger(ledger.trim(), `=${fileOf('victim')}`)
+    const second = await LmdbEngine.open({ folder, suspectPages: 1 })
+    await second.inspect()
+    expect(await isUsable(second, 'victim')).toBe(false)
+    expect(await isUsable(second, 'whole')).toBe(true)
+    await second.close()
   })
 
   it('is innocent when it was opened in between', async () => {

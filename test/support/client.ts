@@ -281,6 +281,11 @@ export class RawConnection {
     return this.#received
   }
 
+  /** Sends nothing more, and still reads. */
+  endSending(): void {
+    this.#socket.end()
+  }
+
   end(): void {
     this.#socket.destroy()
   }

@@ -152,7 +152,7 @@ interface Entrance {
 }
 
 function plainServer(noDelay: boolean, { admit, connected }: Entrance): Server {
-  return createServer({ noDelay }, (socket) => {
+  return createServer({ noDelay, allowHalfOpen: true }, (socket) => {
     const admission = admit(socket)
     if (admission === 'served') connected(socket)
     else if (admission === 'refused') connected(socket).refuse(tooManyConnections())

@@ -99,7 +99,7 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
     sender = known instanceof Promise ? await known : known
     return withSession(sender, await dispatch(call, sender, context))
   } catch (error) {
-    const answer = refusal(call, context.auth, told(error))
+    const answer = refusal(call, context.auth, toldWhile(call, error))
     return sender ? withSession(sender, answer) : answer
   }
 }
@@ -174,6 +174,15 @@ function count(call: Call, { counted }: Operation, { databases, counts }: AppCon
   if (counted.length === 0) return
   const name = call.segment(0)
   if (!name.startsWith('_') && databases.has(name)) counts.count(counted)
+}
+
+/** Work that is cut off since the server ends did not fail. */
+const CUT_OFF = new Set(['unknown_error', 'os_process_error', 'client_gone'])
+
+function toldWhile({ reply }: Call, error: unknown): RequestError {
+  const answer = told(error)
+  if (!reply.isShuttingDown || !CUT_OFF.has(answer.error)) return answer
+  return new RequestError(503, 'service_unavailable', 'The server is shutting down.')
 }
 
 /** What the client is told of a failure. */

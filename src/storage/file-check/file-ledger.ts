@@ -11,7 +11,7 @@ const LEDGER_FILE = '.open-files'
 /** When it gets longer, what is open now is written anew. */
 const LEDGER_BYTES = 256 * 1024
 
-const NOTE = { opening: '+', opened: '=', closed: '-', fallen: '!' } as const
+const NOTE = { opening: '+', opened: '=', closed: '-', fallen: '!', unwalked: '~', walked: '*' } as const
 
 /** What the process before left, when it did not end in order. */
 export interface LeftOpen {
@@ -20,12 +20,15 @@ export interface LeftOpen {
   /** Those whose opening ended the last process, and those with which that happened twice. */
   readonly fellOnce: readonly string[]
   readonly fellTwice: readonly string[]
+  /** Those that were open at an earlier fall too, and whose pages were not all walked after it. */
+  readonly unwalked: readonly string[]
 }
 
 export class FileLedger {
   readonly #path: string
   readonly #open = new Set<string>()
   readonly #fallen: readonly string[]
+  readonly #unwalked = new Set<string>()
   #file: number | undefined
   #bytes = 0
 
@@ -56,6 +59,17 @@ export class FileLedger {
     this.#note(NOTE.closed, path)
   }
 
+  /** Not all of its pages were walked after a fall: if it is open at the next one, they should be. */
+  unwalked(fileName: string): void {
+    this.#unwalked.add(fileName)
+    this.#note(NOTE.unwalked, fileName)
+  }
+
+  walked(fileName: string): void {
+    this.#unwalked.delete(fileName)
+    this.#note(NOTE.walked, fileName)
+  }
+
   /** The process ends in order: nobody need ask what was open. */
   end(): void {
     this.#giveUp()
@@ -83,6 +97,7 @@ export class FileLedger {
       const lines = [
         ...this.#fallen.map((name) => NOTE.fallen + name),
         ...[...this.#open].map((name) => NOTE.opened + name),
+        ...[...this.#unwalked].map((name) => NOTE.unwalked + name),
       ]
       this.#bytes = lines.length > 0 ? writeSync(this.#file, `${lines.join('\n')}\n`) : 0
     } catch {
@@ -100,9 +115,12 @@ function readLedger(path: string): LeftOpen {
   const opening = new Set<string>()
   const open = new Set<string>()
   const fallen = new Set<string>()
+  const unwalked = new Set<string>()
   for (const line of textOf(path).split('\n')) {
     const name = line.slice(1)
     if (line.startsWith(NOTE.fallen)) fallen.add(name)
+    else if (line.startsWith(NOTE.unwalked)) unwalked.add(name)
+    else if (line.startsWith(NOTE.walked)) unwalked.delete(name)
     else if (line.startsWith(NOTE.opening)) opening.add(name)
     else if (line.startsWith(NOTE.opened) || line.startsWith(NOTE.closed)) {
       opening.delete(name)
@@ -115,7 +133,13 @@ function readLedger(path: string): LeftOpen {
   const fellTwice = [...opening].filter((name) => fallen.has(name))
   const fellOnce = new Set([...opening, ...fallen])
   for (const name of fellTwice) fellOnce.delete(name)
-  return { open: [...open].reverse(), fellOnce: [...fellOnce], fellTwice }
+  const suspects = new Set([...open, ...fellOnce])
+  return {
+    open: [...open].reverse(),
+    fellOnce: [...fellOnce],
+    fellTwice,
+    unwalked: [...unwalked].filter((name) => suspects.has(name)),
+  }
 }
 
 function textOf(path: string): string {

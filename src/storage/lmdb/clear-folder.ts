@@ -1,6 +1,7 @@
 /**
  * What a folder of stores holds at the start. A crash leaves files that never became stores, or are none any more: they
- * are removed before anything is opened. The folder must be nobody else's.
+ * are removed before anything is opened. The folder must be nobody else's. What cannot be removed stays until the next start:
+ * a file system that has become read-only keeps nobody from reading.
  */
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -15,8 +16,10 @@ export const SCRATCH = '.scratch'
 
 /** Removes what is no store any more, or never became one; returns the files that count. */
 export async function clearUp(folder: string): Promise<StoreFile[]> {
-  await rm(join(folder, TRASH), { recursive: true })
-  await mkdir(join(folder, TRASH))
+  await unlessReadOnly(async () => {
+    await rm(join(folder, TRASH), { recursive: true })
+    await mkdir(join(folder, TRASH))
+  })
   const newest = new Map<string, StoreFile>()
   const older: StoreFile[] = []
   const fileNames = await readdir(folder)
@@ -44,15 +47,28 @@ export async function clearUp(folder: string): Promise<StoreFile[]> {
       if (!present.has(fileName.slice(0, -'-lock'.length)) || (await hasHoles(path))) leftovers.push(path)
     }
   }
-  for (const path of leftovers) {
-    await rm(path, { force: true })
-    if (path.endsWith('.mdb')) await rm(lockPath(path), { force: true })
-  }
-  for (const path of kept) {
-    await rename(path, `${path}.older`)
-    await rm(lockPath(path), { force: true })
-  }
+  await unlessReadOnly(async () => {
+    for (const path of leftovers) {
+      await rm(path, { force: true })
+      if (path.endsWith('.mdb')) await rm(lockPath(path), { force: true })
+    }
+    for (const path of kept) {
+      await rename(path, `${path}.older`)
+      await rm(lockPath(path), { force: true })
+    }
+  })
   return [...newest.values()]
+}
+
+const READ_ONLY_CODES = new Set(['EROFS', 'EACCES', 'EPERM'])
+
+async function unlessReadOnly(work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    if (!READ_ONLY_CODES.has(code)) throw error
+  }
 }
 
 function isSound(folder: string, file: StoreFile | undefined): boolean {
@@ -69,7 +85,7 @@ export async function clearScratch(folder: string, files: readonly StoreFile[]):
   const known = new Set(files.map(({ stem }) => stem))
   const scratch = join(folder, SCRATCH)
   for (const name of await readdir(scratch).catch(() => [])) {
-    if (!known.has(name)) await rm(join(scratch, name), { recursive: true, force: true })
+    if (!known.has(name)) await unlessReadOnly(() => rm(join(scratch, name), { recursive: true, force: true }))
   }
 }
 

@@ -45,6 +45,8 @@ export interface LmdbEngineOptions {
   /** Whether other processes write to stores of the folder too. */
   readonly isShared?: boolean
   readonly reports?: FileReports
+  /** How many pages are walked after a first fall. */
+  readonly suspectPages?: number
 }
 
 const IDLE_FILES = 500
@@ -62,6 +64,9 @@ export class LmdbEngine implements StorageEngine {
   readonly #ledger: FileLedger
   /** Files that were open when the process before this one fell. */
   #suspects: readonly string[] = []
+  /** Those of them whose pages were not all walked after the fall before. */
+  #unwalked: ReadonlySet<string> = new Set()
+  readonly #suspectPages: number
   readonly #onDamaged = new Set<(name: string) => void>()
   readonly #stores = new Map<string, LmdbStore>()
   /** What other processes use. */
@@ -96,11 +101,20 @@ export class LmdbEngine implements StorageEngine {
     for (const name of left.fellTwice)
       await engine.#setAside(join(folder, name), 'The process ended twice while it was opened.')
     engine.#suspects = [...left.fellOnce, ...left.open]
+    engine.#unwalked = new Set(left.unwalked)
     return engine
   }
 
   private constructor(
-    { folder, idleFiles = IDLE_FILES, isShared = false, reports, ledger, names }: LmdbEngineOptions & EngineParts,
+    {
+      folder,
+      idleFiles = IDLE_FILES,
+      isShared = false,
+      reports,
+      suspectPages = SUSPECT_PAGES,
+      ledger,
+      names,
+    }: LmdbEngineOptions & EngineParts,
     files: readonly StoreFile[],
   ) {
     this.#folder = folder
@@ -108,6 +122,7 @@ export class LmdbEngine implements StorageEngine {
     this.#reports = this.#heard(onceForEach(reports))
     this.#open = new OpenFiles(idleFiles, { isShared, reports: this.#reports, ledger })
     this.#ledger = ledger
+    this.#suspectPages = suspectPages
     this.#names = names
     const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
     this.#paths = new StorePaths(folder, highest)
@@ -262,14 +277,24 @@ export class LmdbEngine implements StorageEngine {
     }
   }
 
+  /** After a first fall up to a limit. A file that is open at a second one is walked to its end. */
   async #examineSuspects(): Promise<void> {
-    let left = SUSPECT_PAGES
+    let left = this.#suspectPages
     for (const fileName of this.#suspects) {
       const name = this.#nameOf(fileName)
-      if (this.#closed || left <= 0) return
+      if (this.#closed) return
       if (name === undefined || !this.#stores.has(name)) continue
+      if (this.#unwalked.has(fileName)) {
+        await this.examine(name).catch(() => {})
+        continue
+      }
+      // Until all of it is walked: the process may fall meanwhile.
+      this.#ledger.unwalked(fileName)
+      if (left <= 0) continue
       // What is wrong is reported where it is found.
-      left -= await this.examine(name, left).catch(() => 1)
+      const pages = await this.examine(name, left).catch(() => 1)
+      left -= pages
+      if (left > 0) this.#ledger.walked(fileName)
     }
   }
 
