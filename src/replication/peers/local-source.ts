@@ -82,7 +82,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
     return source
   }
 
-  async *read(wanted: readonly WantedDocument[]): AsyncGenerator<OpenedTransfer> {
+  async *read(wanted: readonly WantedDocument[]): AsyncGenerator<OpenedTransfer[]> {
     const { database } = this
     for (let first = 0; first < wanted.length; first += DOCUMENTS_A_READ) {
       const some = wanted.slice(first, first + DOCUMENTS_A_READ)
@@ -90,20 +90,21 @@ export class LocalSource extends LocalPeer implements SourcePeer {
       while (done < some.length) {
         const portion = await this.#read(() => openPortion(database, some.slice(done)))
         done += portion.documents
+        const plain = portion.opened.filter(({ attachments }) => attachments.length === 0)
+        yield plain.map((document) => new OpenedTransfer(document, database.attachments))
         for (const document of portion.opened) {
-          if (document.attachments.length === 0) yield new OpenedTransfer(document, database.attachments)
-          else yield* this.#withContents(document, some)
+          if (document.attachments.length > 0) yield* this.#withContents(document, some)
         }
       }
     }
   }
 
   async *stream(wanted: WantedDocument): AsyncGenerator<OpenedTransfer> {
-    yield* this.read([wanted])
+    for await (const some of this.read([wanted])) yield* some
   }
 
   /** Contents are kept from compaction until the document was written. */
-  async *#withContents(document: OpenedDocument, wanted: readonly WantedDocument[]): AsyncGenerator<OpenedTransfer> {
+  async *#withContents(document: OpenedDocument, wanted: readonly WantedDocument[]): AsyncGenerator<OpenedTransfer[]> {
     const { database } = this
     const { id } = document.parts
     const known = knownTo(wanted, id)
@@ -116,7 +117,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
       },
       (each) => (each ? wantedAttachments(each) : []),
     )
-    if (opened) yield new OpenedTransfer(opened, database.attachments, release)
+    if (opened) yield [new OpenedTransfer(opened, database.attachments, release)]
     else release()
   }
 

@@ -68,12 +68,42 @@ class LocalWriter implements DocumentWriter {
     this.#checkPresence = checkPresence
   }
 
-  async add(document: TransferredDocument): Promise<void> {
-    const pending = await this.#pend(document)
-    if (!pending) return
+  add(document: TransferredDocument): Promise<void> | undefined {
+    const form = this.#formOf(document)
+    if (!form) return undefined
+    if (form.attachments.length > 0) return this.#addLater(document, form)
+    return this.#push({ document, edit: editOf(document, form, NO_EDITS), release: () => document.release() })
+  }
+
+  async #addLater(document: TransferredDocument, form: StoredForm): Promise<void> {
+    const pending = await this.#pend(document, form)
+    if (pending) await this.#push(pending)
+  }
+
+  /** A promise where it is time to write. */
+  #push(pending: PendingEdit): Promise<void> | undefined {
     this.#pending.push(pending)
-    this.#pendingBytes += document.sizeBytes + bytesOf(pending.edit)
-    if (this.#pending.length >= DOCUMENTS_A_COMMIT || this.#pendingBytes >= COMMIT_BYTES) await this.finish()
+    this.#pendingBytes += pending.document.sizeBytes + bytesOf(pending.edit)
+    const isFull = this.#pending.length >= DOCUMENTS_A_COMMIT || this.#pendingBytes >= COMMIT_BYTES
+    return isFull ? this.finish() : undefined
+  }
+
+  /** Undefined where the document is refused at once. */
+  #formOf(document: TransferredDocument): StoredForm | undefined {
+    try {
+      if (isLocalId(document.id)) throw badRequest('Local documents are not replicated.')
+      return document.stored()
+    } catch (error) {
+      this.#refuse(document, error)
+      return undefined
+    }
+  }
+
+  /** What is no refusal is thrown. */
+  #refuse(document: TransferredDocument, error: unknown): void {
+    if (!(error instanceof RequestError)) throw error
+    this.#refused(document, error)
+    document.release()
   }
 
   async finish(): Promise<void> {
@@ -100,24 +130,17 @@ class LocalWriter implements DocumentWriter {
     this.#pending = []
   }
 
-  /** Undefined where the document is refused already. */
-  async #pend(document: TransferredDocument): Promise<PendingEdit | undefined> {
+  /** Undefined where the document is refused. */
+  async #pend(document: TransferredDocument, form: StoredForm): Promise<PendingEdit | undefined> {
     try {
-      const { id } = document
-      if (isLocalId(id)) throw badRequest('Local documents are not replicated.')
-      const form = await document.stored()
-      const { path, deleted, body } = form
-      const edits = form.attachments.length === 0 ? NO_EDITS : await this.#attachments(document, form)
-      const { attachments, refusal } = edits
+      const edits = await this.#attachments(document, form)
       const release = () => {
         edits.release()
         document.release()
       }
-      return { document, edit: { kind: 'replicated', id, path, deleted, body, attachments, refusal }, release }
+      return { document, edit: editOf(document, form, edits), release }
     } catch (error) {
-      if (!(error instanceof RequestError)) throw error
-      this.#refused(document, error)
-      document.release()
+      this.#refuse(document, error)
       return undefined
     }
   }
@@ -163,6 +186,14 @@ class LocalWriter implements DocumentWriter {
 /** Bytes came that are not those which were announced: they are fetched again. */
 function contentDamaged(attachment: string): TransientError {
   return new TransientError(`The content of attachment ${attachment} is not what was announced.`)
+}
+
+function editOf(
+  { id }: TransferredDocument,
+  { path, deleted, body }: StoredForm,
+  { attachments, refusal }: AttachmentEdits,
+): ReplicatedEdit {
+  return { kind: 'replicated', id, path, deleted, body, attachments, refusal }
 }
 
 function isMd5(digest: string | undefined): boolean {

@@ -68,10 +68,11 @@ export interface SourcePeer extends Peer {
   /** The source text of a filter function. Throws a `RequestError` where there is none. */
   filterSource(filter: Extract<ReplicationFilter, { kind: 'function' }>): Promise<string>
   /**
-   * Opens revisions. What is not there any more is left out. A document is yielded before the next one is read, and must be
-   * released. Where contents of attachments have to be fetched by themselves the wanted document comes back as it is.
+   * Opens revisions. What is not there any more is left out. Documents that come together are to be used, and released,
+   * before the next ones are asked for. Where contents of attachments have to be fetched by themselves the wanted document
+   * comes back as it is.
    */
-  read(wanted: readonly WantedDocument[]): AsyncIterable<TransferredDocument | WantedDocument>
+  read(wanted: readonly WantedDocument[]): AsyncIterable<readonly (TransferredDocument | WantedDocument)[]>
   /** The revisions of one document with their attachments, each to be used before the next one is asked for. */
   stream(wanted: WantedDocument): AsyncIterable<TransferredDocument>
 }
@@ -87,8 +88,11 @@ export interface WriteListener {
 
 /** Writes the documents of one batch. */
 export interface DocumentWriter {
-  /** Takes a document. Contents of its attachments that can be read once have been read when this resolves. */
-  add(document: TransferredDocument): Promise<void>
+  /**
+   * Takes a document; at once, or else a promise. Contents of its attachments that can be read once have been read when
+   * that resolves.
+   */
+  add(document: TransferredDocument): Promise<void> | undefined
   /** Resolves when all documents are on disk or refused. */
   finish(): Promise<void>
   /** Lets go of what was added and not written. */

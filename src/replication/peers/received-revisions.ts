@@ -1,8 +1,10 @@
 /** Revisions out of the reply of a remote source, one after the other: out of its parts, or out of one JSON text. */
 
+import { readDocument } from '../../document/document-fields.ts'
 import { RequestError } from '../../document/request-error.ts'
-import { JsonReader, JsonTextError } from '../../encoding/json/json-text.ts'
+import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json/json-text.ts'
 import { boundaryOf, type Part, possibleFilenames, readParts } from '../../multipart/multipart-reader.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { HttpReply } from '../client/http-reply.ts'
 import { TransientError } from '../client/retries.ts'
 import { type FollowingContents, SentTransfer } from './sent-transfer.ts'
@@ -47,30 +49,62 @@ export async function* revisionsInParts(reply: HttpReply): AsyncGenerator<SentTr
  */
 export async function revisionsInJson(reply: HttpReply): Promise<SentTransfer[]> {
   const text = await reply.bytes(LARGEST_REPLY_BYTES)
-  const found: Buffer[] = []
   try {
-    const reader = new JsonReader(text)
-    if (reader.kind() === 'array') readList(reader, found)
-    else
-      for (const name of reader.members()) {
-        if (name !== 'results') continue
-        for (const _ of reader.elements()) {
-          for (const member of reader.members()) if (member === 'docs') readList(reader, found)
-        }
-      }
-    reader.end()
-  } catch (cause) {
-    if (cause instanceof JsonTextError) throw new TransientError('A reply is not JSON.', { cause })
-    throw cause
+    return await readAtOnce(text)
+  } catch (error) {
+    if (error instanceof LongValueError) return readByThreads(text)
+    throw error
   }
+}
+
+/** Documents up to this size are read right here. */
+const SMALL_DOCUMENT_BYTES = 128 * 1024
+
+/** Throws `LongValueError` where one of the documents would take long. */
+async function readAtOnce(text: Buffer): Promise<SentTransfer[]> {
+  const found: SentTransfer[] = []
+  await readEntries(text, (reader) => {
+    const start = reader.position
+    const document = reader.within(SMALL_DOCUMENT_BYTES, () => readDocument(reader))
+    found.push(SentTransfer.of(text.subarray(start, reader.position), document))
+  })
+  return found
+}
+
+async function readByThreads(text: Buffer): Promise<SentTransfer[]> {
+  const found: Buffer[] = []
+  await readEntries(text, (reader) => found.push(reader.text()))
   const transfers: SentTransfer[] = []
   for (const each of found) transfers.push(await SentTransfer.read(each))
   return transfers
 }
 
-function readList(reader: JsonReader, found: Buffer[]): void {
-  for (const _ of reader.elements()) {
-    for (const member of reader.members()) if (member === 'ok') found.push(reader.text())
+/** Calls back before each document, which has to be read then. */
+async function readEntries(text: Buffer, read: (reader: JsonReader) => void): Promise<void> {
+  const slice = new TimeSlice()
+  try {
+    const reader = new JsonReader(text)
+    for (const list of listsIn(reader)) {
+      for (const _ of list.elements()) {
+        for (const member of reader.members()) if (member === 'ok') read(reader)
+        if (slice.isOver) await slice.pause()
+      }
+    }
+    reader.end()
+  } catch (cause) {
+    if (cause instanceof JsonTextError) throw new TransientError('A reply is not JSON.', { cause })
+    throw SentTransfer.told(cause)
+  }
+}
+
+/** Stands before each list of documents. */
+function* listsIn(reader: JsonReader): Generator<JsonReader> {
+  if (reader.kind() === 'array') return yield reader
+  for (const name of reader.members()) {
+    if (name !== 'results') continue
+    for (const _ of reader.elements()) {
+      for (const member of reader.members()) if (member === 'docs') yield reader
+    }
   }
 }
 

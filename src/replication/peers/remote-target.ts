@@ -147,7 +147,7 @@ class RemoteWriter implements DocumentWriter {
 
   async #put(document: TransferredDocument): Promise<void> {
     try {
-      const request = await this.#putRequest(document)
+      const request = this.#putRequest(document)
       if (document.isRepeatable) await this.#client.exchange(request, confirmed)
       // Its contents can be read once: whoever has them made tries again.
       else await confirmed(await this.#client.send(request))
@@ -161,9 +161,9 @@ class RemoteWriter implements DocumentWriter {
     }
   }
 
-  async #putRequest(document: TransferredDocument): Promise<HttpRequest> {
+  #putRequest(document: TransferredDocument): HttpRequest {
     const boundary = newBoundary()
-    const json = await document.text()
+    const json = document.text()
     const attachments = document.attachments.map(({ name, contentType, encoding, length, content }) => {
       return { name, contentType, encoding, length: length ?? 0, content }
     })

@@ -16,18 +16,24 @@ export class SentTransfer implements TransferredDocument {
   readonly #text: Buffer
   readonly #document: SentDocument
 
-  /** `contentOf` gives the contents that follow; where it is left out there are none. */
+  /** `contents` are those that follow; where they are left out there are none. */
   static async read(text: Buffer, contents?: FollowingContents): Promise<SentTransfer> {
     try {
-      const document = await documentIn(text)
-      return new SentTransfer(text, document, contents)
-    } catch (cause) {
-      // What cannot be read was damaged on its way.
-      if (cause instanceof RequestError && cause.error === 'bad_request') {
-        throw new TransientError(`A document cannot be read: ${cause.reason}`, { cause })
-      }
-      throw cause
+      return new SentTransfer(text, await documentIn(text), contents)
+    } catch (error) {
+      throw SentTransfer.told(error)
     }
+  }
+
+  /** One that was read out of a larger text. */
+  static of(text: Buffer, document: SentDocument): SentTransfer {
+    return new SentTransfer(text, document, undefined)
+  }
+
+  /** What cannot be read was damaged on its way. */
+  static told(cause: unknown): unknown {
+    if (!(cause instanceof RequestError) || cause.error !== 'bad_request') return cause
+    return new TransientError(`A document cannot be read: ${cause.reason}`, { cause })
   }
 
   private constructor(text: Buffer, document: SentDocument, contents: FollowingContents | undefined) {

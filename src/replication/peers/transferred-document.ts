@@ -16,9 +16,9 @@ export interface TransferredDocument {
   /** Whether contents can be read again, and in any order. */
   readonly isRepeatable: boolean
   /** As a database stores it. */
-  stored(): StoredForm | Promise<StoredForm>
+  stored(): StoredForm
   /** JSON with `_revisions`; its attachments are stubs, inline or announced as following. */
-  text(): Buffer | Promise<Buffer>
+  text(): Buffer
   /** JSON with all contents inline; undefined where they are too large for that, or can be read only once. */
   inlineText(): Promise<Buffer> | undefined
   release(): void

@@ -55,9 +55,15 @@ class BatchTransfer {
     const streamed: WantedDocument[] = []
     const writer = target.writer(this.#listener())
     try {
-      for await (const each of source.read(wanted)) {
-        if ('known' in each) streamed.push(each)
-        else if (!(await this.#isTaken(each, writer))) streamed.push(again(each, wanted))
+      for await (const some of source.read(wanted)) {
+        for (const each of some) {
+          if ('known' in each) streamed.push(each)
+          else if (each.isRepeatable) {
+            const taking = this.#take(each, writer)
+            // Most documents are taken at once: a turn for each would cost as much as the rest.
+            if (taking) await taking
+          } else if (!(await this.#isTaken(each, writer))) streamed.push(again(each, wanted))
+        }
       }
       await writer.finish()
     } catch (error) {
@@ -125,17 +131,17 @@ class BatchTransfer {
       await this.#take(document, writer)
       return true
     } catch (error) {
-      if (document.isRepeatable || !(error instanceof TransientError)) throw error
+      if (!(error instanceof TransientError)) throw error
       this.#context.signal.throwIfAborted()
       this.#context.statistics.docsRead--
       return false
     }
   }
 
-  async #take(document: TransferredDocument, writer: DocumentWriter): Promise<void> {
+  #take(document: TransferredDocument, writer: DocumentWriter): Promise<void> | undefined {
     this.#context.signal.throwIfAborted()
     this.#context.statistics.docsRead++
-    await writer.add(document)
+    return writer.add(document)
   }
 
   #listener(streamed?: WantedDocument): WriteListener {
