@@ -246,6 +246,11 @@ export class DatabaseEngine {
     this.changes.wake()
   }
 
+  /** Another object after each commit of a design document. */
+  get designsMark(): object {
+    return this.#designsMark
+  }
+
   /** How often the security object was set since the database was opened. */
   get securityChanges(): number {
     return this.#securityChanges

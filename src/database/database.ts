@@ -151,6 +151,11 @@ export class Database {
     return this.#engine.setSecurity(text)
   }
 
+  /** Another object after each commit of a design document. */
+  get designsMark(): object {
+    return this.#engine.designsMark
+  }
+
   /** How often its security object was set since it was opened. */
   get securityChanges(): number {
     return this.#engine.securityChanges

@@ -5,6 +5,7 @@
 
 import type { Run } from '../runtime/fair-semaphore.ts'
 import type { Log } from '../runtime/log/log.ts'
+import { SELECTOR_LANGUAGE } from '../selectors/index-definition.ts'
 import { unknownLanguage } from './function-error.ts'
 import type { FunctionSettings } from './function-settings.ts'
 import type {
@@ -18,6 +19,7 @@ import type {
   ValidatedWrite,
 } from './functions.ts'
 import { SandboxFunctions } from './sandbox/sandbox-functions.ts'
+import { SelectorRows } from './selector-rows.ts'
 
 export interface FunctionsOptions {
   /** Read at each call. */
@@ -43,6 +45,7 @@ const BUILT_IN = 'javascript'
 class LanguageFunctions implements Functions {
   readonly #sandbox: Functions
   readonly #languages: Languages | undefined
+  readonly #selectorRows = new SelectorRows()
 
   constructor({ settings, log, languages }: FunctionsOptions) {
     this.#sandbox = new SandboxFunctions({ settings, log })
@@ -50,6 +53,7 @@ class LanguageFunctions implements Functions {
   }
 
   async map(program: MapProgram, documents: readonly Uint8Array[], run: Run) {
+    if (program.language === SELECTOR_LANGUAGE) return this.#selectorRows.map(program, documents)
     return this.#of(program).map(program, documents, run)
   }
 

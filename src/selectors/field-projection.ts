@@ -3,7 +3,7 @@
  * Fields that the document does not have are left out.
  */
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
-import { fieldPath } from './field-path.ts'
+import { type FieldPath, fieldPath } from './field-path.ts'
 import { FieldPlaces } from './field-places.ts'
 import { selectorError, shown } from './selector-error.ts'
 
@@ -20,14 +20,23 @@ export interface FieldProjection {
 
 /** Undefined for an empty list, which stands for all fields. Throws the error of the interface for what is no list of fields. */
 export function fieldProjection(fields: unknown): FieldProjection | undefined {
+  const names = fieldNames(fields)
+  return names.length === 0 ? undefined : new Projection(names, fieldPath)
+}
+
+/** The same for documents whose members have the names of whole paths, as the columns of an index have. */
+export function flatProjection(names: readonly string[]): FieldProjection {
+  return new Projection(names, (name) => ({ name, segments: [name] }))
+}
+
+function fieldNames(fields: unknown): string[] {
   if (!Array.isArray(fields)) {
     throw selectorError('invalid_fields', `Fields must be an array of strings, not: ${shown(fields)}`)
   }
-  const names = fields.map((field: unknown) => {
+  return fields.map((field: unknown) => {
     if (typeof field === 'string') return field
     throw selectorError('invalid_field', `Invalid JSON for field spec: ${shown(field)}`)
   })
-  return names.length === 0 ? undefined : new Projection(names)
 }
 
 /** A member of the object that is made. */
@@ -45,9 +54,10 @@ class Projection implements FieldProjection {
   readonly #places = new FieldPlaces()
   readonly #root: OutputNode = { name: '', slot: undefined, children: [] }
 
-  constructor(names: readonly string[]) {
+  /** `sourceOf` tells where the value of a field lies. */
+  constructor(names: readonly string[], sourceOf: (name: string) => FieldPath) {
     this.names = names
-    for (const name of names) this.#add(name)
+    for (const name of names) this.#add(fieldPath(name), sourceOf(name))
   }
 
   get members(): readonly string[] {
@@ -65,10 +75,9 @@ class Projection implements FieldProjection {
     return Buffer.concat(pieces)
   }
 
-  #add(name: string): void {
-    const path = fieldPath(name)
+  #add({ segments }: FieldPath, source: FieldPath): void {
     let node = this.#root
-    for (const segment of path.segments) {
+    for (const segment of segments) {
       let child = node.children.find((each) => each.name === segment)
       if (!child) {
         child = { name: segment, slot: undefined, children: [] }
@@ -76,7 +85,7 @@ class Projection implements FieldProjection {
       }
       node = child
     }
-    node.slot = this.#places.add(path)
+    node.slot = this.#places.add(source)
   }
 
   #writeObject(node: OutputNode, pieces: Buffer[]): void {

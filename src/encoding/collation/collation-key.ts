@@ -102,6 +102,15 @@ export class CollationEncoder {
     return end
   }
 
+  /** What is appended from here on are the elements of an array, until it is closed. */
+  openArray(): void {
+    this.#sink.push(this.#tags.array)
+  }
+
+  closeArray(): void {
+    this.#sink.push(containerEnd)
+  }
+
   /** Copies the bytes from `start` on to a place that has room for them. */
   copyTo(target: Uint8Array, at: number, start = 0): void {
     const { bytes, length } = this.#sink

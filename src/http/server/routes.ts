@@ -65,6 +65,14 @@ import {
 } from '../rows/all-docs-resource.ts'
 import { cleanUpIndexes, compactIndex, compactOwnIndex, indexInformation } from '../rows/index-resource.ts'
 import { getView, postTemporaryView, postView } from '../rows/view-resource.ts'
+import { explain, find } from '../selectors/find-resource.ts'
+import {
+  createIndex,
+  deleteIndex,
+  deleteIndexes,
+  listIndexes,
+  refuseIndexPath,
+} from '../selectors/selector-index-resource.ts'
 import {
   ANY_METHOD,
   anyone,
@@ -156,6 +164,11 @@ export const routes = new RouteTable([
   route('/{db}/_design_docs', 'GET,POST,HEAD', { GET: member(getDesignDocuments), POST: member(postDesignDocuments) }),
   route('/{db}/_design_docs/{name}', 'POST', { POST: member(postDesignDocumentsQueries) }),
   route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
+  route('/{db}/_explain', 'POST', { POST: member(explain) }),
+  route('/{db}/_find', 'POST', { POST: member(find) }),
+  route('/{db}/_index', 'GET,POST', { GET: member(listIndexes), POST: databaseAdmin(createIndex) }),
+  route('/{db}/_index/{name}', 'POST', { POST: databaseAdmin(deleteIndexes), [ANY_METHOD]: member(refuseIndexPath) }),
+  route('/{db}/_index/{name}/{name}', 'DELETE', { DELETE: databaseAdmin(deleteIndex) }),
   route('/{db}/_local_docs', 'GET,POST,HEAD', { GET: member(getLocalDocuments), POST: member(postLocalDocuments) }),
   route('/{db}/_local_docs/{name}', 'POST', { POST: member(postLocalDocumentsQueries) }),
   route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),

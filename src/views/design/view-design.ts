@@ -8,6 +8,7 @@ import { badRequest } from '../../document/request-error.ts'
 import { type Collation, collationVersion } from '../../encoding/collation/collation-key.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { MapProgram } from '../../functions/functions.ts'
+import { definitionOfView, definitionText, SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 
 export interface ViewDesign {
   /** `_design/name` */
@@ -67,7 +68,8 @@ function read(id: string, document: Readonly<Record<string, unknown>>): ViewDesi
   const options = isObject(document.options) ? document.options : {}
   const entries = isObject(document.views) ? document.views : {}
   const library = isObject(entries.lib) ? canonicalText(entries.lib) : undefined
-  const sources = sourcesOf(entries)
+  const isSelector = language === SELECTOR_LANGUAGE
+  const sources = isSelector ? selectorSourcesOf(entries) : sourcesOf(entries)
   const { maps, views } = numbered(sources, options)
   if (maps.length > MAPS_LIMIT) throw badRequest(`A design document has at most ${MAPS_LIMIT} different views.`)
   return {
@@ -75,8 +77,8 @@ function read(id: string, document: Readonly<Record<string, unknown>>): ViewDesi
     signature: hash('md5', canonicalText({ language, options, library, sources })),
     language,
     library,
-    localSequence: options.local_seq === true,
-    includeDesign: options.include_design === true,
+    localSequence: !isSelector && options.local_seq === true,
+    includeDesign: !isSelector && options.include_design === true,
     options,
     maps,
     views,
@@ -143,6 +145,20 @@ function sourcesOf(entries: Readonly<Record<string, unknown>>): ViewSource[] {
     if (!isObject(entry) || typeof entry.map !== 'string') continue
     const reduce = typeof entry.reduce === 'string' ? entry.reduce : undefined
     sources.push({ name, map: entry.map, reduce, options: isObject(entry.options) ? entry.options : {} })
+  }
+  return sources
+}
+
+/** Selector indexes: what stands for their rows takes the place of the source of a map function. */
+function selectorSourcesOf(entries: Readonly<Record<string, unknown>>): ViewSource[] {
+  const sources: ViewSource[] = []
+  for (const name of Object.keys(entries).sort()) {
+    const entry = entries[name]
+    const definition = isObject(entry) ? definitionOfView(entry) : undefined
+    if (!definition) continue
+    // How many rows there are is known without a reduction.
+    const reduce = definition.reducedField === undefined ? undefined : '_stats'
+    sources.push({ name, map: definitionText(definition), reduce, options: {} })
   }
   return sources
 }

@@ -2,13 +2,15 @@
  * Does the work of indexes in other processes, as many as the machine has cores, started when they are needed. All work on
  * one index is done by one process at a time: what one writes another would not take into account. A process that falls
  * costs a run, which is begun anew; whoever waits for the index is told only when that happens over and over.
- * Processes run the functions of the sandbox only; indexes of other languages are worked on in the server.
+ * Processes run the functions of the sandbox, and build selector indexes, which need none. Indexes of other languages are
+ * worked on in the server.
  */
 import { availableParallelism } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
 import { RequestError } from '../../document/request-error.ts'
 import { FairSemaphore } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
+import { SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import type { LmdbEngine } from '../../storage/lmdb/lmdb-engine.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import type { IndexPlace, IndexRunner } from '../updating/index-runner.ts'
@@ -79,11 +81,12 @@ export class ProcessRunner implements IndexRunner {
 
   /** A process takes longer to start than most work on an index: it is there when that comes. */
   prepare({ language }: ViewDesign): void {
-    if (!this.#options.isSandboxed(language) || this.#isClosed) return
+    if (!this.#isRemote(language) || this.#isClosed) return
     const idle = [...this.#processes].find(({ load, isReserved }) => load === 0 && !isReserved)
     try {
       if (idle) idle.prepare(language)
-      else if (this.#processes.size === 0) this.#start({ withSandbox: true }).prepare(language)
+      else if (this.#processes.size === 0)
+        this.#start({ withSandbox: language !== SELECTOR_LANGUAGE }).prepare(language)
     } catch (error) {
       this.#options.log.warn('No index process can be started ahead.', { error: String(error) })
     }
@@ -144,12 +147,7 @@ export class ProcessRunner implements IndexRunner {
       const leases = this.#lease(place)
       let done: Promise<void>
       try {
-        done = this.#processFor(place.store.name, work, isAlone).do(
-          this.#jobOf(work, place, leases),
-          leases,
-          signal,
-          listener,
-        )
+        done = this.#processFor(place, work, isAlone).do(this.#jobOf(work, place, leases), leases, signal, listener)
       } catch (error) {
         // It was not begun.
         for (const lease of Object.values(leases)) await lease.release()
@@ -185,16 +183,20 @@ export class ProcessRunner implements IndexRunner {
 
   #isLocal({ store, design }: IndexPlace): boolean {
     if (this.#localJobs.has(store.name)) return true
-    return !this.#remoteJobs.has(store.name) && !this.#options.isSandboxed(design.language)
+    return !this.#remoteJobs.has(store.name) && !this.#isRemote(design.language)
+  }
+
+  #isRemote(language: string): boolean {
+    return language === SELECTOR_LANGUAGE || this.#options.isSandboxed(language)
   }
 
   /** The one that has the index open already; else one without work, or a new one, or that with the least. */
-  #processFor(index: string, work: IndexJob['work'], isAlone: boolean): WorkerProcess {
+  #processFor({ store, design }: IndexPlace, work: IndexJob['work'], isAlone: boolean): WorkerProcess {
     if (this.#isClosed) throw new Error('The server is being closed.')
     const all = [...this.#processes]
-    const busyWithIt = all.find((worker) => worker.worksOn(index))
+    const busyWithIt = all.find((worker) => worker.worksOn(store.name))
     if (busyWithIt) return busyWithIt
-    const withSandbox = work === 'update'
+    const withSandbox = work === 'update' && design.language !== SELECTOR_LANGUAGE
     if (isAlone) return this.#start({ isReserved: true, withSandbox })
     const free = all.filter(({ isReserved }) => !isReserved)
     const idle = free.find(({ isFree }) => isFree) ?? free.find(({ load }) => load === 0)

@@ -2,10 +2,12 @@
 import { notFound, RequestError } from '../../document/request-error.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
+import { SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import { count } from './count.ts'
 import { custom } from './custom.ts'
 import { distinctCount } from './distinct-count.ts'
 import { first, last } from './edge-value.ts'
+import { numbers } from './numbers.ts'
 import { ranking } from './ranking.ts'
 import { type NativeReduction, native, type Reduction } from './reduction.ts'
 import { statistics } from './statistics.ts'
@@ -14,6 +16,7 @@ import { sum } from './sum.ts'
 /** A reduction that cannot be is found all the same: it fails when there is something to reduce. */
 export function namedReduction(source: string, language: string, functions: Functions, run: Run): Reduction {
   if (source === '') return failing(notFound('missing function'))
+  if (language === SELECTOR_LANGUAGE) return native(numbers)
   if (!source.startsWith('_')) return custom(functions, { language, source }, run)
   try {
     return native(builtin(source))

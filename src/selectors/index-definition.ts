@@ -1,0 +1,71 @@
+/**
+ * What a selector index is made of, as design documents keep it: the fields whose values make the key of a row, which
+ * documents are in it at all, and the field whose numbers it sums up.
+ */
+import { isObject, type JsonValue } from '../encoding/json/json-value.ts'
+import { conditionJson } from './condition.ts'
+import { fieldPath } from './field-path.ts'
+import { parseSelector } from './parse-selector.ts'
+import { type SortField, sortFields } from './sort-fields.ts'
+
+/** The language of design documents that hold selector indexes. */
+export const SELECTOR_LANGUAGE = 'query'
+
+export interface IndexDefinition {
+  readonly columns: readonly SortField[]
+  /** In its normal form; undefined where all documents that have the fields are in the index. */
+  readonly partialFilter: JsonValue | undefined
+  /** Undefined where nothing is summed up. */
+  readonly reducedField: string | undefined
+}
+
+/** The view of a design document that is an index; undefined where it is none, or cannot be one. */
+export function definitionOfView(view: Readonly<Record<string, unknown>>): IndexDefinition | undefined {
+  const { map, options } = view
+  if (!isObject(map) || !isObject(map.fields)) return undefined
+  try {
+    const columns = sortFields(listedFields(map.fields, options))
+    if (columns.length === 0) return undefined
+    for (const { name } of columns) fieldPath(name)
+    const { partial_filter_selector: partial, reduce } = map
+    return {
+      columns,
+      partialFilter: isEmpty(partial) ? undefined : conditionJson(parseSelector(partial)),
+      reducedField: typeof reduce === 'string' ? fieldPath(reduce).name : undefined,
+    }
+  } catch {
+    // Written by hand, and wrong: it is as if it were not there.
+    return undefined
+  }
+}
+
+function isEmpty(partial: unknown): boolean {
+  return partial === undefined || partial === null || (isObject(partial) && Object.keys(partial).length === 0)
+}
+
+/** Objects do not keep the order of names that are numbers; the definition beside the map does. */
+function listedFields(fields: Record<string, unknown>, options: unknown): readonly unknown[] {
+  const named = Object.entries(fields).map(([name, direction]) => ({ [name]: direction }))
+  const definition = isObject(options) && isObject(options.def) ? options.def.fields : undefined
+  if (!Array.isArray(definition) || definition.length !== named.length) return named
+  const names = definition.map((field: unknown) => (isObject(field) ? Object.keys(field)[0] : field))
+  const isSame = names.every((name) => typeof name === 'string' && Object.hasOwn(fields, name))
+  return isSame && new Set(names).size === names.length ? definition : named
+}
+
+/** Stands for the rows of the index: indexes with the same text have the same rows. */
+export function definitionText({ columns, partialFilter, reducedField }: IndexDefinition): string {
+  return JSON.stringify([columns.map(({ name }) => name), partialFilter ?? null, reducedField ?? null])
+}
+
+/** What of the definition decides the rows. */
+export interface RowDefinition {
+  readonly columns: readonly string[]
+  readonly partialFilter: JsonValue | undefined
+  readonly reducedField: string | undefined
+}
+
+export function rowDefinitionIn(text: string): RowDefinition {
+  const [columns, partialFilter, reducedField]: [string[], JsonValue, string | null] = JSON.parse(text)
+  return { columns, partialFilter: partialFilter ?? undefined, reducedField: reducedField ?? undefined }
+}

@@ -1,0 +1,103 @@
+/** The values of an index column that can pass a test, in the order of views. */
+import { collationKey } from '../../encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import type { ValueTest } from '../../selectors/condition.ts'
+import {
+  ANYTHING,
+  comparedIntervals,
+  EVERYTHING,
+  type Interval,
+  type Intervals,
+  pointsOf,
+  union,
+  type ValueBytes,
+} from './intervals.ts'
+
+/** Above every byte that can follow a sort key. */
+const BEYOND = Buffer.of(0xff)
+
+export function columnIntervals(test: ValueTest): Intervals {
+  switch (test.operator) {
+    case '$lt':
+    case '$lte':
+    case '$eq':
+    case '$ne':
+    case '$gte':
+    case '$gt':
+      return comparedIntervals(test.operator, test.argument, bytesOf(test.argument))
+    case '$in':
+      return union([pointsOf(test.argument.filter(isNoArray), bytesOf), [MAYBE_ARRAY]])
+    case '$exists':
+      return test.argument ? [EVERYTHING] : []
+    case '$type':
+      return TYPES.get(test.argument) ?? []
+    case '$beginsWith':
+      return [prefixInterval(test.argument)]
+    case '$regex':
+      return inexact(TYPES.get('string'))
+    case '$mod':
+      return inexact(TYPES.get('number'))
+    case '$size':
+    case '$all':
+    case '$elemMatch':
+    case '$allMatch':
+      return [MAYBE_ARRAY]
+    case '$keyMapMatch':
+      return inexact(TYPES.get('object'))
+    default:
+      return [ANYTHING]
+  }
+}
+
+/** The column `_id`: selectors compare it by its bytes, which is another order. Equal bytes are equal in both. */
+export function idColumnIntervals(test: ValueTest): Intervals {
+  if (test.operator === '$eq') return inexact(comparedIntervals('$eq', test.argument, bytesOf(test.argument)))
+  if (test.operator === '$in') return inexact(pointsOf(test.argument, bytesOf))
+  return [ANYTHING]
+}
+
+function bytesOf(value: JsonValue): ValueBytes {
+  const from = collationKey(value)
+  return { from, after: Buffer.concat([from, BEYOND]) }
+}
+
+/** Of an array `$in` looks at the elements. */
+function isNoArray(value: JsonValue): boolean {
+  return !Array.isArray(value)
+}
+
+const tagOf = (value: JsonValue) => collationKey(value).subarray(0, 1)
+const nextTag = (value: JsonValue) => Buffer.of(collationKey(value)[0]! + 1)
+
+function ofType(first: JsonValue, last: JsonValue): Intervals {
+  return [{ ...EVERYTHING, from: tagOf(first), to: nextTag(last), low: first, high: last }]
+}
+
+const TYPES: ReadonlyMap<string, Intervals> = new Map([
+  ['null', ofType(null, null)],
+  ['boolean', ofType(false, true)],
+  ['number', ofType(-1, 1)],
+  ['string', ofType('', '')],
+  ['array', ofType([], [])],
+  ['object', ofType({}, {})],
+])
+
+const MAYBE_ARRAY: Interval = { ...EVERYTHING, isExact: false, from: tagOf([]), to: nextTag([]), low: [], high: {} }
+
+function inexact(intervals: Intervals = []): Intervals {
+  return intervals.map((interval) => ({ ...interval, isExact: false }))
+}
+
+/** The highest character there is. */
+const HIGHEST = '\uffff'
+
+/**
+ * Texts that begin with another sort between it and it followed by the highest character. That holds for sure where no
+ * character of it is reordered together with the next one; other prefixes may be anywhere among the texts.
+ */
+function prefixInterval(prefix: string): Interval {
+  const low = prefix === '' || !/^[\x20-\x7e]*$/.test(prefix) ? '' : prefix
+  const from = low === '' ? tagOf('') : collationKey(low)
+  const to = low === '' ? nextTag('') : Buffer.concat([collationKey(low + HIGHEST), BEYOND])
+  return { ...EVERYTHING, isExact: prefix === '', from, to, low, high: low + HIGHEST }
+}

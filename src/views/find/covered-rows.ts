@@ -1,0 +1,63 @@
+/**
+ * Answers from the rows of an index alone: where the selector and the fields need nothing but its columns and the id, no
+ * document is read.
+ */
+
+import { endOfValue } from '../../encoding/collation/plain-key-writer.ts'
+import type { Condition } from '../../selectors/condition.ts'
+import { type FieldProjection, flatProjection } from '../../selectors/field-projection.ts'
+import { conditionMatcher, type SelectorMatcher } from '../../selectors/selector-matcher.ts'
+import { someElement } from '../../selectors/value-text.ts'
+import type { StoredRow } from '../layout/index-layout.ts'
+import type { FindRequest } from './find-request.ts'
+import { fieldsOf } from './index-ranges.ts'
+import type { SelectorIndex } from './selector-indexes.ts'
+
+/** Whether an index holds all that a query needs. */
+export function isCovered({ condition, fields, conflicts }: FindRequest, { columns }: SelectorIndex): boolean {
+  if (!fields || conflicts) return false
+  return [...fieldsOf(condition), ...fields.names].every((name) => name === '_id' || columns.includes(name))
+}
+
+/** The text of a row's document as far as it is wanted; undefined where it does not match. */
+export class CoveredRows {
+  readonly #matcher: SelectorMatcher
+  readonly #fields: FieldProjection
+  readonly #names: readonly Buffer[]
+
+  constructor(condition: Condition, fields: readonly string[], columns: readonly string[]) {
+    this.#matcher = conditionMatcher(flat(condition))
+    this.#fields = flatProjection(fields)
+    this.#names = columns.map((name) => Buffer.from(`,${JSON.stringify(name)}:`))
+  }
+
+  textOf(row: StoredRow): Buffer | undefined {
+    const document = this.#flatDocument(row)
+    return this.#matcher.matches(document) ? this.#fields.project(document) : undefined
+  }
+
+  /** An object whose members are the columns, by their whole names. */
+  #flatDocument({ id, key }: StoredRow): Buffer {
+    const pieces: Buffer[] = [BEFORE_ID, id]
+    let column = 0
+    someElement(key, 0, (at) => {
+      const name = this.#names[column++]
+      if (name) pieces.push(name, key.subarray(at, endOfValue(key, at)))
+      return false
+    })
+    return Buffer.concat([...pieces, END])
+  }
+}
+
+const BEFORE_ID = Buffer.from('{"_id":')
+const END = Buffer.from('}')
+
+/** The names of fields are those of members. */
+function flat(condition: Condition): Condition {
+  if (condition.kind === 'everything') return condition
+  if (condition.kind === 'field') {
+    const { name } = condition.field
+    return { ...condition, field: { name, segments: [name] } }
+  }
+  return { ...condition, parts: condition.parts.map(flat) }
+}

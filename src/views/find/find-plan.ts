@@ -1,0 +1,87 @@
+/** How a query by selector is answered: from which index, through which ranges, in which direction. */
+import type { Database } from '../../database/database.ts'
+import { type Bookmark, indexMark, invalidBookmark } from './bookmark.ts'
+import { isCovered } from './covered-rows.ts'
+import type { FindRequest } from './find-request.ts'
+import { type Choice, chooseIndex, type IndexOrAll } from './index-choice.ts'
+import { type FindRange, idRanges, indexRanges } from './index-ranges.ts'
+import { type SelectorIndex, selectorIndexes } from './selector-indexes.ts'
+
+export interface FindPlan {
+  readonly request: FindRequest
+  readonly index: IndexOrAll
+  readonly choice: Choice
+  readonly reverse: boolean
+  /** In the order of reading; none where nothing can match. */
+  readonly ranges: readonly FindRange[]
+  /** What is left of them after the bookmark. */
+  readonly rest: readonly FindRange[]
+  /** Whether the rows of the index hold all that is needed. */
+  readonly isCovered: boolean
+}
+
+/** Throws where no index can be used. */
+export async function planFind(database: Database, request: FindRequest): Promise<FindPlan> {
+  const choice = await choiceFor(database, request)
+  if (choice.refusal) throw choice.refusal
+  return planWith(request, choice, choice.index!)
+}
+
+/** What was begun with an index goes on with it, if that is still possible. */
+export async function choiceFor(database: Database, request: FindRequest): Promise<Choice> {
+  const indexes = await selectorIndexes(database)
+  const choice = chooseIndex(indexes, request)
+  const { bookmark, bookmarkText } = request
+  if (!bookmark || choice.refusal || indexMark(choice.index!) === bookmark.index) return choice
+  const index = [...usable(choice)].find((each) => indexMark(each) === bookmark.index)
+  if (!index) throw invalidBookmark(bookmarkText)
+  return { ...choice, index }
+}
+
+function* usable({ others }: Choice): Generator<IndexOrAll> {
+  for (const { index, isUsable } of others) if (isUsable) yield index
+}
+
+export function planWith(request: FindRequest, choice: Choice, index: IndexOrAll): FindPlan {
+  const reverse = request.sort[0]?.direction === 'desc'
+  const ascending = rangesIn(request, index)
+  const ranges = reverse ? ascending.toReversed() : ascending
+  return {
+    request,
+    index,
+    choice,
+    reverse,
+    ranges,
+    rest: request.bookmark ? after(ranges, request.bookmark, reverse) : ranges,
+    isCovered: index !== 'all documents' && isCovered(request, index),
+  }
+}
+
+/** A selector of nothing but an empty list has no matches. */
+function rangesIn({ condition }: FindRequest, index: IndexOrAll): FindRange[] {
+  if ((condition.kind === 'all' || condition.kind === 'any') && condition.parts.length === 0) return []
+  return index === 'all documents' ? idRanges(condition) : indexRanges(condition, index.columns)
+}
+
+/** What of the ranges comes after the last row that was given. */
+function after(ranges: readonly FindRange[], { key }: Bookmark, reverse: boolean): FindRange[] {
+  const behind = Buffer.concat([key, Buffer.of(0)])
+  return ranges.flatMap((range) => {
+    const left = reverse ? { ...range, to: lesser(range.to, key) } : { ...range, from: greater(range.from, behind) }
+    if (Buffer.compare(left.from, left.to) >= 0) return []
+    // Keys that are too long for the store to order are gone on from by themselves.
+    return left.from === behind || left.to === key ? [{ ...left, after: key }] : [left]
+  })
+}
+
+function lesser(a: Buffer, b: Buffer): Buffer {
+  return Buffer.compare(a, b) <= 0 ? a : b
+}
+
+function greater(a: Buffer, b: Buffer): Buffer {
+  return Buffer.compare(a, b) >= 0 ? a : b
+}
+
+export function isIndex(index: IndexOrAll): index is SelectorIndex {
+  return index !== 'all documents'
+}

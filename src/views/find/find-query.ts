@@ -1,0 +1,194 @@
+/**
+ * A query by selector under way: it walks the ranges of its plan and gives the texts of the documents that match, until it
+ * has as many as are wanted. It reads about as many rows as it gives, where the ranges are what the selector says.
+ */
+import type { Database } from '../../database/database.ts'
+import type { LastingView } from '../../database/database-view.ts'
+import { conditionMatcher } from '../../selectors/selector-matcher.ts'
+import type { Client, OpenIndex, OpenView } from '../reading/open-index.ts'
+import type { Views } from '../views.ts'
+import { bookmarkText, indexMark, NO_BOOKMARK } from './bookmark.ts'
+import { CoveredRows } from './covered-rows.ts'
+import type { FindPlan } from './find-plan.ts'
+import { isIndex } from './find-plan.ts'
+import { DocumentSource, type FindSource, IndexSource } from './find-source.ts'
+import { FoundDocuments } from './found-documents.ts'
+import type { FindRange } from './index-ranges.ts'
+
+export interface FindFigures {
+  readonly keysExamined: number
+  readonly documentsExamined: number
+  readonly results: number
+}
+
+/** What is read at a time: what is wanted, and more where not all of it matches. */
+const LEAST_ROWS = 8
+const MOST_ROWS = 512
+
+export class FindQuery implements Disposable {
+  readonly #plan: FindPlan
+  readonly #source: FindSource
+  readonly #index: OpenIndex | undefined
+  readonly #view: LastingView | undefined
+  readonly #documents: FoundDocuments | undefined
+  #keysExamined = 0
+  #results = 0
+  #lastKey: Buffer | undefined
+
+  /** Waits, where it has to, until the index is as fresh as the query asks for. To be released. */
+  static async open(database: Database, views: Views, plan: FindPlan, client?: Client): Promise<FindQuery> {
+    database.reading?.check('list')
+    if (!isIndex(plan.index)) return new FindQuery(database, plan)
+    const { design, name } = plan.index
+    const index = await views.openIndexOf(name, database, design, plan.request.freshness, client)
+    try {
+      const view = index.view(name)
+      if (!view) throw new Error(`The index '${name}' is not among the views of its design document.`)
+      return new FindQuery(database, plan, { index, view })
+    } catch (error) {
+      index.release()
+      throw error
+    }
+  }
+
+  private constructor(
+    database: Database,
+    plan: FindPlan,
+    opened?: { readonly index: OpenIndex; readonly view: OpenView },
+  ) {
+    this.#plan = plan
+    this.#index = opened?.index
+    const { condition, fields, conflicts } = plan.request
+    if (opened && fields && isIndex(plan.index) && plan.isCovered && !database.reading) {
+      const rows = new CoveredRows(condition, fields.names, plan.index.columns)
+      this.#source = new IndexSource(opened.view, plan, rows)
+      return
+    }
+    // Opened after the index, so that documents are not older than its rows.
+    this.#view = database.lastingView()
+    this.#documents = new FoundDocuments(this.#view, { matcher: conditionMatcher(condition), fields, conflicts })
+    this.#source = opened
+      ? new IndexSource(opened.view, plan, this.#documents)
+      : new DocumentSource(database, this.#view, plan, this.#documents)
+  }
+
+  /** The texts of the documents, some at a time; asked for once. */
+  async *results(): AsyncGenerator<Buffer[]> {
+    const { limit } = this.#plan.request
+    let { skip } = this.#plan.request
+    const ranges = [...this.#plan.rest]
+    if (skip > 0 && ranges.every(({ isExact }) => isExact) && this.#isCurrent) skip = await this.#skipRows(ranges, skip)
+    let rowsAMatch = 1
+    for (let range = ranges.shift(); range && this.#results < limit; range = ranges.shift()) {
+      const wanted = rowsAMatch * (limit - this.#results + skip)
+      const rows = Math.min(MOST_ROWS, range.isExact ? wanted : Math.max(LEAST_ROWS, wanted))
+      const { page, rest } = await this.#source.page(range, rows)
+      if (rest) ranges.unshift(rest)
+      this.#keysExamined += page.length
+      const found: Buffer[] = []
+      let matches = 0
+      for (const [row, text] of (await page.texts()).entries()) {
+        if (!text) continue
+        matches++
+        if (skip > 0) skip--
+        else if (this.#results < limit) {
+          found.push(text)
+          this.#results++
+          this.#lastKey = page.keyOf(row)
+        }
+      }
+      if (found.length > 0) yield found
+      // A client that stalls holds no state: each page follows the one before in any of them.
+      this.#index?.letStatePass()
+      if (2 * matches < page.length) rowsAMatch *= 2
+    }
+  }
+
+  get figures(): FindFigures {
+    return {
+      keysExamined: this.#keysExamined,
+      documentsExamined: this.#documents?.examined ?? 0,
+      results: this.#results,
+    }
+  }
+
+  /** Where the next page begins; undefined where nothing can match. */
+  get bookmark(): string | undefined {
+    const { ranges, request, index } = this.#plan
+    if (ranges.length === 0) return undefined
+    if (!this.#lastKey) return request.bookmarkText ?? NO_BOOKMARK
+    return bookmarkText({ index: indexMark(index), key: this.#lastKey })
+  }
+
+  /** How many documents match; undefined where that cannot be told without reading more rows than are allowed. */
+  async count(mostRows: number): Promise<number | undefined> {
+    let count = 0
+    let left = mostRows
+    for (const range of this.#plan.ranges) {
+      const rows = await this.#rowsIn(range)
+      if (range.isExact || rows === 0) count += rows
+      else if (rows > left) return undefined
+      else {
+        left -= rows
+        count += await this.#matchesIn(range)
+      }
+    }
+    return count
+  }
+
+  /** May be called twice. */
+  release(): void {
+    this.#index?.release()
+    this.#view?.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+
+  get #isCurrent(): boolean {
+    return this.#plan.request.freshness === 'updated'
+  }
+
+  #rowsIn({ from, to }: FindRange): Promise<number> {
+    const { ranks, snapshot } = this.#source
+    return ranks.countBetween(snapshot, from, to)
+  }
+
+  async #matchesIn(range: FindRange): Promise<number> {
+    let matches = 0
+    for (let rest: FindRange | undefined = range; rest; ) {
+      const read = await this.#source.page(rest, MOST_ROWS)
+      for (const text of await read.page.texts()) if (text) matches++
+      rest = read.rest
+    }
+    return matches
+  }
+
+  /** Where all rows match, the tree tells where to begin. Answers how many are left to be skipped. */
+  async #skipRows(ranges: FindRange[], skip: number): Promise<number> {
+    const { ranks, snapshot } = this.#source
+    let left = skip
+    while (ranges.length > 0 && left > 0) {
+      const range = ranges[0]!
+      const rows = await this.#rowsIn(range)
+      if (rows <= left) {
+        left -= rows
+        ranges.shift()
+        continue
+      }
+      const first = this.#plan.reverse
+        ? await ranks.select(snapshot, (await ranks.rank(snapshot, range.to)) - 1 - left)
+        : await ranks.select(snapshot, (await ranks.rank(snapshot, range.from)) + left)
+      if (!first || first.length >= LONG_KEY_BYTES) return left
+      ranges[0] = this.#plan.reverse
+        ? { ...range, to: Buffer.concat([first, Buffer.of(0)]) }
+        : { ...range, from: first }
+      return 0
+    }
+    return left
+  }
+}
+
+/** Longer keys may lie in another order than that of their bytes. */
+const LONG_KEY_BYTES = 1_900

@@ -1,0 +1,137 @@
+/** What a query by selector asks for, read and checked. */
+import { badRequest, type RequestError } from '../../document/request-error.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import type { Condition } from '../../selectors/condition.ts'
+import { type FieldProjection, fieldProjection } from '../../selectors/field-projection.ts'
+import { parseSelector } from '../../selectors/parse-selector.ts'
+import { selectorError, shown } from '../../selectors/selector-error.ts'
+import { type SortField, sortFields } from '../../selectors/sort-fields.ts'
+import type { Freshness } from '../reading/open-index.ts'
+import { type Bookmark, readBookmark } from './bookmark.ts'
+import type { NamedIndex } from './index-choice.ts'
+
+export interface FindRequest {
+  readonly condition: Condition
+  readonly limit: number
+  readonly skip: number
+  readonly sort: readonly SortField[]
+  /** Undefined for whole documents. */
+  readonly fields: FieldProjection | undefined
+  readonly useIndex: NamedIndex | undefined
+  readonly allowFallback: boolean
+  readonly bookmark: Bookmark | undefined
+  /** As it was sent. */
+  readonly bookmarkText: string | undefined
+  readonly conflicts: boolean
+  readonly executionStats: boolean
+  readonly freshness: Freshness
+  /** Shown by `_explain`. */
+  readonly stable: boolean
+  readonly r: number
+  /** How many documents match is told too. */
+  readonly count: boolean
+}
+
+export interface FindDefaults {
+  readonly limit: number
+}
+
+const MEMBERS = new Set([
+  'selector',
+  'limit',
+  'skip',
+  'sort',
+  'fields',
+  'use_index',
+  'allow_fallback',
+  'bookmark',
+  'conflicts',
+  'execution_stats',
+  'stable',
+  'update',
+  'stale',
+  'r',
+  'partition',
+  'count',
+])
+
+export function readFindRequest(body: Readonly<Record<string, unknown>>, defaults: FindDefaults): FindRequest {
+  for (const name of Object.keys(body)) {
+    if (!MEMBERS.has(name)) throw selectorError('invalid_key', `Invalid key ${shown(name)} for this request.`)
+  }
+  if (body.selector === undefined) throw missingKey('selector')
+  const { partition = '' } = body
+  if (partition !== '') throw badRequest('`partition` is not supported on this db')
+  return {
+    condition: parseSelector(body.selector),
+    limit: count(body.limit, defaults.limit),
+    skip: count(body.skip, 0),
+    sort: sortFields(body.sort ?? []),
+    fields: fieldProjection(body.fields ?? []),
+    useIndex: namedIndex(body.use_index ?? []),
+    allowFallback: flag(body.allow_fallback, true),
+    bookmark: readBookmark(body.bookmark ?? ''),
+    bookmarkText: typeof body.bookmark === 'string' && body.bookmark !== '' ? body.bookmark : undefined,
+    conflicts: flag(body.conflicts, false),
+    executionStats: flag(body.execution_stats, false),
+    freshness: flag(body.update, true) && !isStale(body.stale) ? 'updated' : 'stale',
+    stable: flag(body.stable, false),
+    r: positive(body.r, 1),
+    count: flag(body.count, false),
+  }
+}
+
+export function missingKey(name: string): RequestError {
+  return selectorError('missing_required_key', `Missing required key: ${name}`)
+}
+
+/** Null stands for what is not said, as with many clients. */
+function count(value: unknown, otherwise: number): number {
+  if (value === undefined || value === null) return otherwise
+  if (Number.isInteger(value) && Number(value) >= 0) return Number(value)
+  throw selectorError('invalid_non_neg_integer', `${shown(value)} is not an integer greater than or equal to zero`)
+}
+
+function positive(value: unknown, otherwise: number): number {
+  if (value === undefined) return otherwise
+  if (Number.isInteger(value) && Number(value) > 0) return Number(value)
+  throw selectorError('invalid_pos_integer', `${shown(value)} is not an integer greater than zero`)
+}
+
+function flag(value: unknown, otherwise: boolean): boolean {
+  if (value === undefined) return otherwise
+  if (typeof value === 'boolean') return value
+  throw selectorError('invalid_boolean', `Invalid boolean value: ${shown(value)}`)
+}
+
+function isStale(value: unknown): boolean {
+  if (value === 'ok') return true
+  if (value === undefined || value === false || value === 'false') return false
+  throw selectorError('invalid_value', `Invalid value for stale: ${shown(value)}`)
+}
+
+const DESIGN = '_design/'
+
+/** `ddoc`, `ddoc/name`, or a list of one or both; `_design/` may be left out. */
+function namedIndex(value: unknown): NamedIndex | undefined {
+  const parts = typeof value === 'string' ? split(value) : value
+  if (Array.isArray(parts) && parts.length === 0) return undefined
+  const [design, name]: unknown[] = Array.isArray(parts) ? parts : []
+  const isNamed = name === undefined || (typeof name === 'string' && name !== '')
+  if (!Array.isArray(parts) || parts.length > 2 || typeof design !== 'string' || design === '' || !isNamed) {
+    throw selectorError('invalid_index_name', `Invalid index name: ${shown(value)}`)
+  }
+  return { design: design.startsWith(DESIGN) ? design : DESIGN + design, name }
+}
+
+function split(text: string): string[] {
+  const start = text.startsWith(DESIGN) ? DESIGN.length : 0
+  const slash = text.indexOf('/', start)
+  return slash < 0 ? [text] : [text.slice(0, slash), text.slice(slash + 1)]
+}
+
+/** As `_explain` shows it. */
+export function useIndexJson(named: NamedIndex | undefined): JsonValue {
+  if (!named) return []
+  return named.name === undefined ? [named.design] : [named.design, named.name]
+}

@@ -1,0 +1,161 @@
+/** Where a query by selector reads: rows of an index, or the records of documents, in ranges and in one direction. */
+import type { Database } from '../../database/database.ts'
+import type { LastingView } from '../../database/database-view.ts'
+import { RecordReader } from '../../database/layout/document-record.ts'
+import { DOCUMENT_PREFIX } from '../../database/layout/keys.ts'
+import { LiveDocuments } from '../../database/listing/listing-range.ts'
+import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
+import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/rows/stored-key.ts'
+import { orderedPage } from '../../storage/snapshots/row-page.ts'
+import type { KeyRange, Page, Snapshot } from '../../storage/store.ts'
+import { ROW_PREFIX_BYTES, rowPrefix, StoredRow } from '../layout/index-layout.ts'
+import type { OpenView } from '../reading/open-index.ts'
+import type { CoveredRows } from './covered-rows.ts'
+import type { DocumentPlace, FoundDocuments } from './found-documents.ts'
+import type { FindRange } from './index-ranges.ts'
+
+/** Some rows of the source, in their order. */
+export interface FindPage {
+  readonly length: number
+  /** The key of a row, to go on after it. */
+  keyOf(row: number): Buffer
+  /** The texts of the documents that match; undefined for each other row. */
+  texts(): Promise<readonly (Buffer | undefined)[]>
+}
+
+export interface FindSource {
+  /** Counts the rows of a range. */
+  readonly ranks: RankTree
+  readonly snapshot: Snapshot
+  /** Some of the first rows of a range, and what is left of it. */
+  page(range: FindRange, rows: number): Promise<{ readonly page: FindPage; readonly rest: FindRange | undefined }>
+}
+
+const PAGE_BYTES = 64 * 1024
+
+/** The rows of an index. */
+export class IndexSource implements FindSource {
+  readonly #view: OpenView
+  readonly #reverse: boolean
+  readonly #documents: FoundDocuments | CoveredRows
+
+  constructor(view: OpenView, { reverse }: { readonly reverse: boolean }, documents: FoundDocuments | CoveredRows) {
+    this.#view = view
+    this.#reverse = reverse
+    this.#documents = documents
+  }
+
+  get ranks(): RankTree {
+    return this.#view.ranks
+  }
+
+  get snapshot(): Snapshot {
+    return this.#view.snapshot
+  }
+
+  async page(range: FindRange, rows: number): Promise<{ page: FindPage; rest: FindRange | undefined }> {
+    const stored = storeRange(rowPrefix(this.#view.number), range, this.#reverse)
+    const page = await orderedPage(this.#view.snapshot, stored, { rows, bytes: PAGE_BYTES })
+    return { page: this.#rows(page), rest: restOf(range, page.next, ROW_PREFIX_BYTES) }
+  }
+
+  #rows(page: Page): FindPage {
+    const documents = this.#documents
+    return {
+      length: page.length,
+      keyOf: (row) => Buffer.from(page.key(row).subarray(ROW_PREFIX_BYTES)),
+      texts: async () => {
+        const rows = Array.from({ length: page.length }, (_, row) => new StoredRow(page.value(row)))
+        return 'textOf' in documents
+          ? rows.map((row) => documents.textOf(row))
+          : documents.ofIds(rows.map(({ id }) => unquoted(id)))
+      },
+    }
+  }
+}
+
+/** The documents of a database, in the order of their ids. */
+export class DocumentSource implements FindSource {
+  readonly ranks: RankTree
+  readonly #view: LastingView
+  readonly #live: LiveDocuments
+  readonly #reverse: boolean
+  readonly #documents: FoundDocuments
+  readonly #record = new RecordReader()
+
+  constructor(
+    { ranks }: Database,
+    view: LastingView,
+    { reverse }: { readonly reverse: boolean },
+    documents: FoundDocuments,
+  ) {
+    this.ranks = ranks
+    this.#view = view
+    this.#live = new LiveDocuments(ranks, view)
+    this.#reverse = reverse
+    this.#documents = documents
+  }
+
+  get snapshot(): Snapshot {
+    return this.#view.snapshot
+  }
+
+  /** Records and bodies are read in one state, so the texts are made here. */
+  async page(range: FindRange, rows: number): Promise<{ page: FindPage; rest: FindRange | undefined }> {
+    using _pin = this.#view.pin()
+    const stored = storeRange(DOCUMENT_PREFIX, range, this.#reverse)
+    const page = await orderedPage(this.#view.snapshot, stored, { rows, bytes: PAGE_BYTES })
+    const places = this.#places(page)
+    const texts = await this.#documents.ofRecords(places)
+    const next = places.length > 0 ? page.next : await this.#live.after(page)
+    return {
+      page: { length: places.length, keyOf: (row) => places[row]!.id, texts: async () => texts },
+      rest: restOf(range, next, DOCUMENT_PREFIX.length),
+    }
+  }
+
+  #places(page: Page): DocumentPlace[] {
+    const places: DocumentPlace[] = []
+    for (let row = 0; row < page.length; row++) {
+      const recordAt = page.bounds[3 * row + 1]!
+      this.#record.read(page.block, recordAt)
+      if (this.#record.deleted) continue
+      places.push({ id: Buffer.from(page.key(row).subarray(DOCUMENT_PREFIX.length)), block: page.block, recordAt })
+    }
+    return places
+  }
+}
+
+function storeRange(prefix: Buffer, { from, to, after, resume }: FindRange, reverse: boolean): KeyRange {
+  const range = { from: Buffer.concat([prefix, from]), to: Buffer.concat([prefix, to]), reverse }
+  if (resume) return { ...range, resume }
+  return after && isLong(prefix, after) ? rangeAfter(range, Buffer.concat([prefix, after])) : range
+}
+
+function isLong(prefix: Buffer, key: Buffer): boolean {
+  return prefix.length + key.length >= ORDERED_KEY_BYTES
+}
+
+function restOf(range: FindRange, next: KeyRange | undefined, prefixBytes: number): FindRange | undefined {
+  if (!next?.from || !next.to) return undefined
+  return {
+    ...range,
+    from: withoutPrefix(next.from, prefixBytes),
+    to: withoutPrefix(next.to, prefixBytes),
+    after: undefined,
+    resume: next.resume,
+  }
+}
+
+function withoutPrefix(key: Uint8Array, prefixBytes: number): Buffer {
+  return Buffer.from(key.buffer, key.byteOffset + prefixBytes, key.length - prefixBytes)
+}
+
+const BACKSLASH = 0x5c
+
+/** The bytes of an id that is given as JSON text. */
+function unquoted(quoted: Buffer): Buffer {
+  if (!quoted.includes(BACKSLASH)) return quoted.subarray(1, -1)
+  const id: string = JSON.parse(quoted.toString())
+  return Buffer.from(id)
+}

@@ -1,0 +1,165 @@
+/**
+ * Reads the documents that an index points to, and gives the texts of those that match. A document that does not match is
+ * looked at where it is stored: nothing is made of it.
+ */
+import type { LastingView } from '../../database/database-view.ts'
+import { RecordReader } from '../../database/layout/document-record.ts'
+import { DOCUMENT_PREFIX } from '../../database/layout/keys.ts'
+import { type BodyPlace, bodyPlaces } from '../../database/layout/read-many.ts'
+import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
+import { stubText } from '../../database/reading/document-rendering.ts'
+import { conflicts } from '../../document/revisions/winner.ts'
+import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
+import type { FieldProjection } from '../../selectors/field-projection.ts'
+import type { SelectorMatcher } from '../../selectors/selector-matcher.ts'
+
+export interface WantedDocuments {
+  readonly matcher: SelectorMatcher
+  readonly fields: FieldProjection | undefined
+  /** Whether `_conflicts` is shown. */
+  readonly conflicts: boolean
+}
+
+/** A document that may match: its id, and where its record lies. */
+export interface DocumentPlace {
+  readonly id: Buffer
+  readonly block: Buffer
+  readonly recordAt: number
+}
+
+/** Documents are read together up to the one that reaches this. */
+const PORTION_BYTES = 256 * 1024
+
+export class FoundDocuments {
+  readonly #view: LastingView
+  readonly #wanted: WantedDocuments
+  readonly #record = new RecordReader()
+  readonly #needsRevision: boolean
+  /** How many were looked at. */
+  examined = 0
+
+  constructor(view: LastingView, wanted: WantedDocuments) {
+    this.#view = view
+    this.#wanted = wanted
+    const members = [...wanted.matcher.members, ...(wanted.fields?.members ?? [])]
+    this.#needsRevision = members.includes('_rev')
+  }
+
+  /** Of documents with these ids: the text of each that is there and matches, in their order. */
+  async ofIds(ids: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
+    using _pin = this.#view.pin()
+    const stored = await this.#view.snapshot.getMany(ids.map((id) => Buffer.concat([DOCUMENT_PREFIX, id])))
+    const found: (Buffer | undefined)[] = ids.map(() => undefined)
+    const places: DocumentPlace[] = []
+    const positions: number[] = []
+    for (const [i, block] of stored.entries()) {
+      if (!block) continue
+      places.push({ id: ids[i]!, block, recordAt: 0 })
+      positions.push(i)
+    }
+    const texts = await this.#read(places)
+    for (const [i, position] of positions.entries()) found[position] = texts[i]
+    return found
+  }
+
+  /** The same where the records were read in the state that the view is pinned to. */
+  ofRecords(places: readonly DocumentPlace[]): Promise<(Buffer | undefined)[]> {
+    return this.#read(places)
+  }
+
+  async #read(places: readonly DocumentPlace[]): Promise<(Buffer | undefined)[]> {
+    const texts: (Buffer | undefined)[] = places.map(() => undefined)
+    const record = this.#record
+    for (let first = 0; first < places.length; ) {
+      const portion: number[] = []
+      const bodies: number[] = []
+      let bytes = 0
+      for (; first < places.length && bytes < PORTION_BYTES; first++) {
+        record.read(places[first]!.block, places[first]!.recordAt)
+        if (record.deleted) continue
+        portion.push(first)
+        bodies.push(record.body)
+        bytes += record.bodyBytes
+      }
+      if (portion.length === 0) continue
+      const stored = await bodyPlaces(this.#view.snapshot, bodies)
+      for (const [i, position] of portion.entries()) {
+        texts[position] = await this.#judged(places[position]!, stored[i]!)
+      }
+    }
+    return texts
+  }
+
+  async #judged(place: DocumentPlace, body: BodyPlace): Promise<Buffer | undefined> {
+    this.examined++
+    const record = this.#record
+    record.read(place.block, place.recordAt)
+    const textAt = this.#isPlain(record) ? plainTextAt(body.block, body.start) : undefined
+    if (textAt === undefined) return this.#judgedWhole(place, body)
+    const { matcher, fields } = this.#wanted
+    const members = this.#besides(place.id, record)
+    if (!matcher.matchesBeside(members, body.block, textAt)) return undefined
+    if (fields) return fields.projectBeside(members, body.block, textAt)
+    return spliced(members.get('_id')!, this.#revision(record), body, textAt)
+  }
+
+  /** Whether there is nothing to say of a document beside its body and its attachments. */
+  #isPlain({ hasHistory }: RecordReader): boolean {
+    return this.#view.reading === undefined && !(this.#wanted.conflicts && hasHistory)
+  }
+
+  #besides(id: Buffer, record: RecordReader): Map<string, Buffer> {
+    const members = new Map([['_id', quoted(id)]])
+    if (this.#needsRevision) members.set('_rev', this.#revision(record))
+    return members
+  }
+
+  #revision(record: RecordReader): Buffer {
+    const revision = Buffer.allocUnsafe(record.mostRevisionBytes)
+    return revision.subarray(0, record.writeRevision(revision, 0))
+  }
+
+  /** A document with attachments, with conflicts that are shown, or of which a reader may see a part only. */
+  async #judgedWhole({ id: idBytes }: DocumentPlace, place: BodyPlace): Promise<Buffer | undefined> {
+    const id = idBytes.toString()
+    const { winner: revision, hasHistory } = this.#record
+    const { text: body, attachments } = decodeBody(place.block.subarray(place.start, place.end))
+    const tree = this.#wanted.conflicts && hasHistory ? await this.#tree(id) : undefined
+    const parts = { id, revision, body, conflicts: tree && conflicts(tree) }
+    const document = { revision, deleted: false, parts, attachments, knownGeneration: 0 }
+    const { reading } = this.#view
+    const readable = reading ? reading.readable(document) : document
+    if (!readable) return undefined
+    const text = stubText(readable)
+    const { matcher, fields } = this.#wanted
+    if (!matcher.matches(text)) return undefined
+    return fields ? fields.project(text) : text
+  }
+
+  async #tree(id: string) {
+    const record = await this.#view.record(id)
+    return record && this.#view.tree(id, record)
+  }
+}
+
+const BEFORE_ID = Buffer.from('{"_id":')
+const BEFORE_REVISION = Buffer.from(',"_rev":')
+const EMPTY_BODY_BYTES = '{}'.length
+const COMMA = Buffer.from(',')
+const NOTHING = Buffer.alloc(0)
+
+function spliced(id: Buffer, revision: Buffer, { block, end }: BodyPlace, textAt: number): Buffer {
+  const comma = end - textAt > EMPTY_BODY_BYTES ? COMMA : NOTHING
+  return Buffer.concat([BEFORE_ID, id, BEFORE_REVISION, revision, comma, block.subarray(textAt + 1, end)])
+}
+
+/** An id as JSON text. Most have nothing that must be escaped. */
+function quoted(id: Buffer): Buffer {
+  for (const byte of id)
+    if (byte < 0x20 || byte === 0x22 || byte === 0x5c || byte === 0x7f) return quoteBytes(id.toString())
+  const text = Buffer.allocUnsafe(id.length + 2)
+  text[0] = 0x22
+  id.copy(text, 1)
+  text[id.length + 1] = 0x22
+  return text
+}
