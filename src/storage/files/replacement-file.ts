@@ -5,7 +5,7 @@
  */
 import { rm } from 'node:fs/promises'
 import type { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
-import { putPacked } from '../lmdb/packed-put.ts'
+import { putPacked } from '../lmdb/write-instructions.ts'
 import { packedRows } from '../rows/packed-rows.ts'
 import type { PackedRows, Put } from '../rows/row.ts'
 import { CUT_KEY_BYTES } from '../rows/stored-key.ts'

@@ -1,15 +1,13 @@
 /**
- * Room for a commit at the end of an LMDB file. A write that the system refuses in the middle of a commit can end the
- * process: the library formats its report of it into a buffer that is too short. So the file is grown beforehand, with
- * zeros that we write ourselves: a full disk, a quota or a limit on the size of files is met here, as an error.
+ * Space for a commit at the end of an LMDB file. A write that the system refuses in the middle of a commit can end the
+ * process: the library formats its error message into a buffer that is too short. So the file is grown before the commit,
+ * with zeros that we write ourselves. A full disk, a quota or a limit on the size of files is an error here.
  */
-import { closeSync, fstatSync, openSync, statfsSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, openSync, readFileSync, statfsSync, writeSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
-import { LMDB_PAGE_BYTES } from '../file-check/page-layout.ts'
+import { LMDB_PAGE_BYTES, PAGE_HEADER_BYTES } from '../file-check/page-layout.ts'
 import { CommitFailedError } from '../storage-error.ts'
-import { fileSizeLimit } from './file-size-limit.ts'
-import type { WriteEstimate } from './write-estimate.ts'
 
 /** What a commit may leave unused of the room made for it, beyond its rows: the larger one counts. */
 const LEAST_RESERVE_BYTES = 256 * 1024
@@ -137,4 +135,99 @@ function stepBytes(endBytes: number): number {
 
 function wholePages(bytes: number): number {
   return Math.ceil(bytes / LMDB_PAGE_BYTES) * LMDB_PAGE_BYTES
+}
+
+export interface WriteEstimate {
+  /** Where the last page ends that was ever used. */
+  readonly endBytes: number
+  /** What the rows themselves take. */
+  readonly rowBytes: number
+  /** With every other page that may have to be written. */
+  readonly mostBytes: number
+}
+
+/** The tree as it is before the commit. */
+export interface TreeShape {
+  readonly depth: number
+  readonly branchPages: number
+  readonly leafPages: number
+  /** All pages of the file, the free ones too. */
+  readonly filePages: number
+}
+
+/** A row of half a page or more lies on pages of its own. */
+const LARGE_ROW_BYTES = LMDB_PAGE_BYTES / 2 - 64
+
+/** Header and place of a row on its page, rounded up. */
+const ROW_OVERHEAD_BYTES = 16
+
+/** Pages that grow one row at a time are left half full. */
+const FILL = 1 / 2
+
+/** A branch has three children at least: keys are shorter than a quarter of a page. */
+const LEAST_CHILDREN = 3
+
+/** Numbers of free pages that a page holds, rounded down. */
+const FREE_NUMBERS = 1000
+
+/** Pages of the list of free pages that are written anew in any case. */
+const FREE_LIST_PAGES = 3
+
+/**
+ * Counts what a commit writes, and estimates what it may add to the file at most: every page that it touches is written to
+ * another place, and none of the free ones may be fit for use.
+ */
+export class WriteCounter {
+  #rows = 0
+  #smallBytes = 0
+  #largePages = 0
+
+  put(keyBytes: number, valueBytes: number): void {
+    this.#rows++
+    const bytes = keyBytes + valueBytes + ROW_OVERHEAD_BYTES
+    if (bytes < LARGE_ROW_BYTES) this.#smallBytes += bytes
+    else {
+      this.#smallBytes += keyBytes + ROW_OVERHEAD_BYTES
+      this.#largePages += Math.ceil((valueBytes + PAGE_HEADER_BYTES) / LMDB_PAGE_BYTES)
+    }
+  }
+
+  remove(): void {
+    this.#rows++
+  }
+
+  estimate({ depth, branchPages, leafPages, filePages }: TreeShape): WriteEstimate {
+    const touchedLeaves = Math.min(this.#rows, Math.max(1, leafPages))
+    const touchedBranches = Math.min(touchedLeaves * Math.max(0, depth - 1), branchPages)
+    const filledLeaves = Math.ceil(this.#smallBytes / (LMDB_PAGE_BYTES * FILL))
+    // Each touched leaf may be full.
+    const newLeaves = Math.min(this.#rows, touchedLeaves + filledLeaves)
+    const newBranches = Math.ceil(newLeaves / LEAST_CHILDREN) + 1
+    const treePages = touchedLeaves + touchedBranches + newLeaves + newBranches
+    const freePages = FREE_LIST_PAGES + Math.ceil((filePages + treePages + this.#largePages) / FREE_NUMBERS)
+    const rowPages = filledLeaves + this.#largePages
+    return {
+      endBytes: filePages * LMDB_PAGE_BYTES,
+      rowBytes: rowPages * LMDB_PAGE_BYTES,
+      mostBytes: (treePages + this.#largePages + freePages) * LMDB_PAGE_BYTES,
+    }
+  }
+}
+
+const LIMITS = '/proc/self/limits'
+const LINE = /^Max file size +(\d+)/m
+
+/** How long the system lets this process make a file (`ulimit -f`), which can change. Infinity where there is no limit. */
+export function fileSizeLimit(): number {
+  if (process.platform !== 'linux') return Number.POSITIVE_INFINITY
+  const found = LINE.exec(limits())
+  return found ? Number(found[1]) : Number.POSITIVE_INFINITY
+}
+
+function limits(): string {
+  try {
+    return readFileSync(LIMITS, 'latin1')
+  } catch {
+    return ''
+  }
 }

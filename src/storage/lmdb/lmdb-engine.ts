@@ -3,17 +3,12 @@
  * takes the file out of the folder at once; its bytes go when the last reader lets go.
  */
 import assert from 'node:assert/strict'
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FileLedger } from '../file-check/file-ledger.ts'
-import { inspectFile, inspectPages } from '../file-check/inspect-file.ts'
 import { LongNames } from '../files/long-names.ts'
 import {
-  ASIDE_ENDING,
-  asidePath,
   checkStoreName,
-  flush,
   lockPath,
   makeFolder,
   parseStoreFileName,
@@ -34,7 +29,10 @@ import {
 } from '../storage-error.ts'
 import type { StorageEngine, Store } from '../store.ts'
 import { clearScratch, clearUp, SCRATCH, TRASH } from './clear-folder.ts'
-import { type FileReports, LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
+import { DiscardedFiles, fileExists } from './discarded-files.ts'
+import { FileInspection, onceForEach } from './file-inspection.ts'
+import { LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
+import type { FileReports } from './lmdb-errors.ts'
 import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
 import { OpenFiles } from './open-files.ts'
 
@@ -51,6 +49,9 @@ export interface LmdbEngineOptions {
 
 const IDLE_FILES = 500
 
+/** After a crash so many pages are inspected, a gigabyte: that takes some seconds. */
+const SUSPECT_PAGES = 131_072
+
 interface EngineParts {
   readonly ledger: FileLedger
   readonly names: LongNames
@@ -58,26 +59,22 @@ interface EngineParts {
 
 export class LmdbEngine implements StorageEngine {
   readonly #folder: string
-  readonly #trash: string
   readonly #open: OpenFiles
   readonly #reports: FileReports
   readonly #ledger: FileLedger
   /** Files that were open when the process before this one fell. */
   #suspects: readonly string[] = []
-  /** Those of them whose pages were not all walked after the fall before. */
+  /** Those of them whose pages were not all inspected after the crash before. */
   #unwalked: ReadonlySet<string> = new Set()
   readonly #suspectPages: number
+  readonly #inspection: FileInspection
+  readonly #discarded: DiscardedFiles
   readonly #onDamaged = new Set<(name: string) => void>()
   readonly #stores = new Map<string, LmdbStore>()
   /** What other processes use. */
   readonly #leases = new WeakMap<Store, StoreLeases>()
-  /** Earlier generations of a store that somebody may still read. */
-  readonly #outdated = new WeakMap<Store, Set<Promise<void>>>()
-  /** Those that could not be removed, by the name of their store. */
-  readonly #undiscarded = new Map<string, Set<string>>()
   /** Names that are being created: taken, and not there yet. */
   readonly #creating = new Set<string>()
-  readonly #removals = new Set<Promise<void>>()
   readonly #names: LongNames
   /** Stems of files whose store has a long name that is lost. */
   readonly #nameless = new Set<string>()
@@ -97,9 +94,9 @@ export class LmdbEngine implements StorageEngine {
     const names = await LongNames.read(folder, new Set(files.map(({ stem }) => stem)))
     const { ledger, left } = FileLedger.begin(folder)
     const engine = new LmdbEngine({ ...options, ledger, names }, files)
-    await engine.#readAside()
+    await engine.#inspection.readNotes()
     for (const name of left.fellTwice)
-      await engine.#setAside(join(folder, name), 'The process ended twice while it was opened.')
+      await engine.#inspection.setAside(join(folder, name), 'The process ended twice while it was opened.')
     engine.#suspects = [...left.fellOnce, ...left.open]
     engine.#unwalked = new Set(left.unwalked)
     return engine
@@ -118,9 +115,18 @@ export class LmdbEngine implements StorageEngine {
     files: readonly StoreFile[],
   ) {
     this.#folder = folder
-    this.#trash = join(folder, TRASH)
-    this.#reports = this.#heard(onceForEach(reports))
+    this.#reports = this.#withListeners(onceForEach(reports))
     this.#open = new OpenFiles(idleFiles, { isShared, reports: this.#reports, ledger })
+    this.#discarded = new DiscardedFiles(folder, this.#open)
+    this.#inspection = new FileInspection({
+      folder,
+      ledger,
+      open: this.#open,
+      reports: this.#reports,
+      isClosed: () => this.#closed,
+      stores: () => [...this.#stores.values()],
+      storeOf: (path) => this.#storeOf(path),
+    })
     this.#ledger = ledger
     this.#suspectPages = suspectPages
     this.#names = names
@@ -168,14 +174,12 @@ export class LmdbEngine implements StorageEngine {
     this.#stores.delete(name)
     this.#sortedNames = undefined
     const [path] = await Promise.all([store.retire(), this.#leasesOf(store).revoke(new StoreGoneError(name))])
-    // The newest file goes last: none before it may come back after a crash.
-    await Promise.all(this.#outdated.get(store) ?? [])
+    await this.#discarded.outdatedGone(store)
     try {
-      for (const each of [...(this.#undiscarded.get(name) ?? []), path]) await this.#discard(each)
-      this.#undiscarded.delete(name)
+      await this.#discarded.discardAll(name, path)
     } catch (error) {
       // The next start would find it: it is there until it can be dropped.
-      if (await isThere(path)) this.#takeBack(name, path)
+      if (await fileExists(path)) this.#takeBack(name, path)
       throw error
     }
     await this.#names.release(name)
@@ -205,10 +209,10 @@ export class LmdbEngine implements StorageEngine {
     this.#closed = true
     for (const store of this.#stores.values()) {
       await Promise.all([store.retire(), this.#leasesOf(store).revoke(new StoreGoneError(store.name))])
-      await Promise.all(this.#outdated.get(store) ?? [])
+      await this.#discarded.outdatedGone(store)
     }
     await this.#open.close()
-    await Promise.all(this.#removals)
+    await this.#discarded.removed()
     this.#ledger.end()
   }
 
@@ -237,22 +241,12 @@ export class LmdbEngine implements StorageEngine {
    * does. Where the process before this one fell, the pages of the files that it had open are looked at first, up to a
    * limit: it may have fallen over one. In the background, and until the engine is closed.
    */
-  async inspect(): Promise<void> {
-    await this.#examineSuspects()
-    let looked = 0
-    for (const store of [...this.#stores.values()]) {
-      if (++looked % FILES_A_TURN === 0) await nextTurn()
-      if (this.#closed) return
-      // One that is open was looked at, and its meta pages are the library's.
-      if (store.dropped || this.#open.isOpen(store.path)) continue
-      try {
-        const { repaired } = inspectFile(store.path)
-        if (repaired) this.#reports.repaired(store.path, repaired)
-      } catch (error) {
-        if (error instanceof FileDamagedError) this.#reports.damaged(error)
-        // Else the system has no descriptors left, or the like: the file is looked at again when it is opened.
-      }
-    }
+  inspect(): Promise<void> {
+    return this.#inspection.inspectAll({
+      files: this.#suspects,
+      unwalked: this.#unwalked,
+      pageLimit: this.#suspectPages,
+    })
   }
 
   /**
@@ -260,66 +254,10 @@ export class LmdbEngine implements StorageEngine {
    * `FileDamagedError` then, and `StoreMissingError`. Resolves to how many pages there were.
    */
   async examine(name: string, pageLimit = Number.POSITIVE_INFINITY): Promise<number> {
-    const store = this.#known(name)
-    const { path } = store
-    // Keeps the pages of its state as they are, whoever writes meanwhile.
-    using _ = store.snapshot()
-    let pages = 0
-    try {
-      for (const _page of inspectPages(path)) {
-        if (++pages % PAGES_A_TURN === 0) await nextTurn()
-        if (pages >= pageLimit || this.#closed || store.dropped) break
-      }
-      return pages
-    } catch (error) {
-      if (error instanceof FileDamagedError) throw await this.#setAside(path, error.problem)
-      throw error
-    }
+    return this.#inspection.examine(this.#known(name), pageLimit)
   }
 
-  /** After a first fall up to a limit. A file that is open at a second one is walked to its end. */
-  async #examineSuspects(): Promise<void> {
-    let left = this.#suspectPages
-    for (const fileName of this.#suspects) {
-      const name = this.#nameOf(fileName)
-      if (this.#closed) return
-      if (name === undefined || !this.#stores.has(name)) continue
-      if (this.#unwalked.has(fileName)) {
-        await this.examine(name).catch(() => {})
-        continue
-      }
-      // Until all of it is walked: the process may fall meanwhile.
-      this.#ledger.unwalked(fileName)
-      if (left <= 0) continue
-      // What is wrong is reported where it is found.
-      const pages = await this.examine(name, left).catch(() => 1)
-      left -= pages
-      if (left > 0) this.#ledger.walked(fileName)
-    }
-  }
-
-  /** Not used any more, by this process or the next ones, until somebody removes the note. */
-  async #setAside(path: string, problem: string): Promise<FileDamagedError> {
-    const error = asideError(path, problem)
-    this.#open.refuse(error)
-    // On a full disk it is set aside for as long as the process lives.
-    await writeFile(asidePath(path), `${problem}\n`).catch(() => {})
-    this.#reports.damaged(error)
-    return error
-  }
-
-  async #readAside(): Promise<void> {
-    for (const fileName of await readdir(this.#folder)) {
-      if (!fileName.endsWith(ASIDE_ENDING)) continue
-      const path = join(this.#folder, fileName.slice(0, -ASIDE_ENDING.length))
-      const name = this.#nameOf(path)
-      // The store was dropped, or written anew, while the note could not be removed.
-      if (name === undefined || this.#stores.get(name)?.path !== path) await rm(asidePath(path), { force: true })
-      else this.#open.refuse(asideError(path, (await readFile(asidePath(path), 'utf8')).trim()))
-    }
-  }
-
-  #heard(reports: FileReports): FileReports {
+  #withListeners(reports: FileReports): FileReports {
     return {
       ...reports,
       damaged: (error) => {
@@ -356,6 +294,11 @@ export class LmdbEngine implements StorageEngine {
     return stem === undefined ? undefined : this.#names.nameOf(stem)
   }
 
+  #storeOf(path: string): LmdbStore | undefined {
+    const name = this.#nameOf(path)
+    return name === undefined ? undefined : this.#stores.get(name)
+  }
+
   #known(name: string): LmdbStore {
     const store = this.#stores.get(name)
     if (!store) throw new StoreMissingError(name)
@@ -366,7 +309,7 @@ export class LmdbEngine implements StorageEngine {
     const files: StoreFiles = {
       open: this.#open,
       nextPath: async () => this.#paths.next(name),
-      discard: (old) => this.#outdate(store, old),
+      discard: (old) => this.#discarded.outdate(store, this.#leasesOf(store), old),
     }
     const store = new LmdbStore(name, path, files)
     const leases = new StoreLeases(store, {
@@ -382,33 +325,6 @@ export class LmdbEngine implements StorageEngine {
     const leases = this.#leases.get(store)
     assert(leases, 'Every store has its leases.')
     return leases
-  }
-
-  /** Takes a file away that the store has moved from: now, or when those are done who may read it in another process. */
-  async #outdate(store: LmdbStore, path: string): Promise<void> {
-    const leases = this.#leasesOf(store)
-    if (leases.isEmpty) {
-      await this.#discardOutdated(store, path)
-      return
-    }
-    const outdated = this.#outdated.get(store) ?? new Set()
-    this.#outdated.set(store, outdated)
-    const removal = leases
-      .returned()
-      .then(() => this.#discardOutdated(store, path))
-      .catch(() => {})
-      .finally(() => outdated.delete(removal))
-    outdated.add(removal)
-  }
-
-  /** What cannot be removed now goes before the store does, or at the next start, since there is a higher generation. */
-  async #discardOutdated({ name }: LmdbStore, path: string): Promise<void> {
-    try {
-      await this.#discard(path)
-    } catch (error) {
-      this.#undiscarded.set(name, (this.#undiscarded.get(name) ?? new Set()).add(path))
-      throw error
-    }
   }
 
   async #writeBlank(name: string, path: string): Promise<void> {
@@ -429,39 +345,8 @@ export class LmdbEngine implements StorageEngine {
     }
   }
 
-  async #discard(path: string): Promise<void> {
-    const trashed = join(this.#trash, basename(path))
-    try {
-      await mkdir(this.#trash, { recursive: true })
-      // Somebody may have removed it already: then only what belongs to it is left.
-      if (await isThere(path)) await rename(path, trashed)
-      await flush(this.#folder)
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      throw new CommitFailedError(`The disk did not let go of a store: ${reason}`, { cause: error })
-    }
-    this.#open.retire(path, () => {
-      // What cannot be removed now goes at the next start.
-      const removal = Promise.allSettled(
-        [trashed, lockPath(path), asidePath(path)].map((each) => rm(each, { force: true })),
-      ).then(() => {
-        this.#removals.delete(removal)
-      })
-      this.#removals.add(removal)
-    })
-  }
-
   #assertOpen(): void {
     if (this.#closed) throw new StoreGoneError('engine')
-  }
-}
-
-async function isThere(path: string): Promise<boolean> {
-  try {
-    await stat(path)
-    return true
-  } catch {
-    return false
   }
 }
 
@@ -470,35 +355,6 @@ async function removeUnfinished(path: string): Promise<void> {
   const unfinished = unfinishedPath(path)
   for (const each of [unfinished, lockPath(unfinished), path, lockPath(path)]) await rm(each, { force: true })
 }
-
-function asideError(path: string, problem: string): FileDamagedError {
-  const wayBack = `It is set aside: to have it used again, remove ${basename(asidePath(path))} and restart the server.`
-  return new FileDamagedError(path, `${problem} ${wayBack}`)
-}
-
-/** Files, or pages of one, that are looked at before everybody else has a turn. */
-const FILES_A_TURN = 16
-const PAGES_A_TURN = 64
-
-/** After a fall so many pages are looked at, a gigabyte: that takes some seconds. */
-const SUSPECT_PAGES = 131_072
-
-/** A file that cannot be used is asked for again and again: it is reported once. */
-function onceForEach(reports: FileReports | undefined): FileReports {
-  const reported = new Set<string>()
-  return {
-    damaged: (error) => {
-      if (reported.has(error.message)) return
-      // Some thousand sentences are kept; beyond that one may be reported again.
-      if (reported.size >= MOST_REPORTED) reported.clear()
-      reported.add(error.message)
-      reports?.damaged(error)
-    },
-    repaired: (path, notice) => reports?.repaired(path, notice),
-  }
-}
-
-const MOST_REPORTED = 10_000
 
 /** The bytes of a file with nothing in it: a new store is a copy of them, which is cheaper than making one. */
 async function blankFile(folder: string): Promise<Buffer> {

@@ -1,25 +1,23 @@
 /**
- * One open LMDB file: typed and narrowed to what a store needs, with the library's traps kept in here. Reads are
- * synchronous and copy; a write resolves when it is on disk.
+ * One open LMDB file: its read transactions and its writes, typed and narrowed to what a store needs. The traps of the
+ * library are handled here. Reads are synchronous and copy; a write resolves when it is on disk.
  */
 import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
-import { ABORT, allDbs, nativeAddon, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import { ABORT, allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
 import { inspectFile } from '../file-check/inspect-file.ts'
 import { LMDB_PAGE_BYTES, META_PAGES } from '../file-check/page-layout.ts'
 import { requireDescriptors } from '../files/free-descriptors.ts'
 import { lockPath } from '../files/store-file.ts'
 import { isCut, type StoredRange } from '../rows/stored-key.ts'
 import { PageBuilder } from '../snapshots/row-page.ts'
-import { CommitFailedError, FileDamagedError, TooManyReadersError } from '../storage-error.ts'
+import { CommitFailedError } from '../storage-error.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from '../store.ts'
-import { FileRoom } from './file-room.ts'
-import { LmdbCursor } from './lmdb-cursor.ts'
-import { LmdbRowHooks } from './lmdb-row-hooks.ts'
-import type { WriteEstimate } from './write-estimate.ts'
-import { WriteInstructions } from './write-instructions.ts'
-import type { WriteTarget } from './write-target.ts'
+import { FileRoom, type WriteEstimate } from './file-room.ts'
+import { commitFailure, type FileReports, LmdbErrors } from './lmdb-errors.ts'
+import { LmdbCursor, LmdbRowHooks } from './lmdb-rows.ts'
+import { WriteInstructions, type WriteTarget } from './write-instructions.ts'
 
 declare module 'lmdb' {
   /** Every database that was ever opened, by the name of its file without the ending. */
@@ -69,13 +67,7 @@ export interface EnvironmentOptions {
   readonly isReadOnly?: boolean
   /** Makes the file. Without it the file must be there and whole: the library would make an empty one a store. */
   readonly create?: boolean
-  /** Hears of files that cannot be used, and of those that were repaired. */
   readonly reports?: FileReports
-}
-
-export interface FileReports {
-  damaged(error: FileDamagedError): void
-  repaired(path: string, notice: string): void
 }
 
 /** Pages in use, apart from the meta pages, are counted by what they hold. */
@@ -96,9 +88,7 @@ export class LmdbEnvironment {
   readonly path: string
   readonly #rows = new LmdbRowHooks()
   readonly #isShared: boolean
-  readonly #reports: FileReports | undefined
-  /** Set when a read or a write met it. */
-  #damage: FileDamagedError | undefined
+  readonly #errors: LmdbErrors
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
   readonly #room: FileRoom
   #hasWritten = false
@@ -111,7 +101,7 @@ export class LmdbEnvironment {
   constructor(path: string, options: EnvironmentOptions = {}) {
     this.path = path
     this.#isShared = options.isShared ?? false
-    this.#reports = options.reports
+    this.#errors = new LmdbErrors(path, options.reports)
     this.#room = new FileRoom(path)
     this.#database = this.#guarded(() => this.#open(options))
   }
@@ -121,7 +111,7 @@ export class LmdbEnvironment {
     requireDescriptors()
     if (!options.create) {
       const { repaired } = inspectFile(path, { canRepair: !options.isReadOnly })
-      if (repaired) this.#reports?.repaired(path, repaired)
+      if (repaired) options.reports?.repaired(path, repaired)
     }
     reserveLock(lockPath(path))
     return open<Uint8Array, Uint8Array>(path, {
@@ -145,7 +135,7 @@ export class LmdbEnvironment {
   beginRead(): ReadTransaction {
     // The library takes the state that was read last for the newest one, unless this process wrote another.
     // One that met a damaged page is of no use any more.
-    if (this.#isShared || this.#damage) this.#database.resetReadTxn()
+    if (this.#isShared || this.#errors.damage) this.#database.resetReadTxn()
     return new ReadTransaction(this.#guarded(() => this.#database.useReadTransaction()))
   }
 
@@ -175,7 +165,7 @@ export class LmdbEnvironment {
     try {
       return this.#get(transaction, storedKey)
     } catch (error) {
-      throw this.#explained(error)
+      throw this.#errors.translate(error)
     }
   }
 
@@ -198,7 +188,7 @@ export class LmdbEnvironment {
         this.#shortPage(transaction, range, stored, limits) ?? this.#longPage(transaction.own, range, stored, limits)
       )
     } catch (error) {
-      throw this.#explained(error)
+      throw this.#errors.translate(error)
     }
   }
 
@@ -296,7 +286,7 @@ export class LmdbEnvironment {
     const status = await promise
     // The library takes the state that was read last for the newest one.
     this.#database.resetReadTxn()
-    if (status !== 0) throw this.#explained(commitFailure(status))
+    if (status !== 0) throw this.#errors.translate(commitFailure(status))
   }
 
   /** Where the last page ends that was ever used: what follows in the file is room for later commits. */
@@ -362,27 +352,8 @@ export class LmdbEnvironment {
     try {
       return use()
     } catch (error) {
-      throw this.#explained(error)
+      throw this.#errors.translate(error)
     }
-  }
-
-  /** What the library says, in the words of the store. */
-  #explained(error: unknown): unknown {
-    if (error instanceof FileDamagedError) {
-      this.#damage = error
-      this.#reports?.damaged(error)
-      return error
-    }
-    const code = codeOf(error) ?? codeOf(error instanceof CommitFailedError ? error.cause : undefined)
-    if (code === READERS_FULL) {
-      const reason = 'Too many states of the store are being read; try again later.'
-      return new TooManyReadersError(reason, { cause: error })
-    }
-    if (code === BAD_TRANSACTION && this.#damage) return this.#damage
-    // Not all reads of the library say what they met: the next one of the same transaction does.
-    if (!DAMAGE.has(code)) return error
-    const message = error instanceof Error ? error.message : String(error)
-    return this.#explained(new FileDamagedError(this.path, `The library says: ${message}`, { cause: error }))
   }
 }
 
@@ -401,31 +372,7 @@ export function reserveLock(path: string): void {
   }
 }
 
-/** What LMDB says when all reader slots are taken. */
-const READERS_FULL = -30790
-
-/** What LMDB says to who goes on with a transaction that failed. */
-const BAD_TRANSACTION = -30782
-
-/** Page not found, corrupted, panic, version mismatch, invalid, bad transaction. */
-const DAMAGE: ReadonlySet<unknown> = new Set([-30797, -30796, -30795, -30794, -30793, BAD_TRANSACTION])
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error ? Reflect.get(error, 'code') : undefined
-}
-
 function numberIn(stats: object, name: string): number {
   const value: unknown = Reflect.get(stats, name)
   return typeof value === 'number' ? value : 0
-}
-
-function commitFailure(status: number): CommitFailedError {
-  let cause: unknown
-  try {
-    nativeAddon.lmdbError(status)
-  } catch (error) {
-    cause = error
-  }
-  const reason = cause instanceof Error ? cause.message : `error ${status}`
-  return new CommitFailedError(`The disk did not take the commit: ${reason}`, { cause })
 }

@@ -23,7 +23,7 @@ import { compactInto } from './lmdb-compaction.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
 import type { OpenFiles } from './open-files.ts'
-import { putPacked } from './packed-put.ts'
+import { putPacked } from './write-instructions.ts'
 
 /** What the engine does for its stores: where files lie is its business. */
 export interface StoreFiles {

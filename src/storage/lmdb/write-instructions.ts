@@ -3,8 +3,10 @@
  * blocks of memory. The library's own `put` makes four objects and a promise for each row, which costs more than the row.
  */
 import { nativeAddon } from 'lmdb'
-import { WriteCounter } from './write-estimate.ts'
-import type { WriteTarget } from './write-target.ts'
+import { packedKey, packedValue } from '../rows/packed-rows.ts'
+import type { PackedRows } from '../rows/row.ts'
+import { CUT_KEY_BYTES, storedKey, storedValue } from '../rows/stored-key.ts'
+import { WriteCounter } from './file-room.ts'
 
 /*
  * An instruction begins at a multiple of eight bytes: flags, database, and size of the key as words of 32 bits; the key;
@@ -164,5 +166,28 @@ function newBlock(): Block {
     words: new Uint32Array(buffer),
     doubles: new Float64Array(buffer),
     address: nativeAddon.getAddress(buffer),
+  }
+}
+
+/** What a commit is written to, row by row. Keys and values are in their stored form. */
+export interface WriteTarget {
+  put(storedKey: Uint8Array, storedValue: Uint8Array): void
+  /** A row whose stored key and value lie side by side in a block. No buffer is made for it. */
+  putPart(block: Buffer, keyAt: number, valueAt: number, end: number): void
+  remove(storedKey: Uint8Array): void
+}
+
+/** Puts rows of a block under their stored keys. It makes no object for a row. */
+export function putPacked(target: WriteTarget, rows: PackedRows, first = 0): void {
+  const { length, block, bounds } = rows
+  for (let row = first; row < length; row++) {
+    const keyAt = bounds[3 * row]!
+    const valueAt = bounds[3 * row + 1]!
+    if (valueAt - keyAt < CUT_KEY_BYTES) {
+      target.putPart(block, keyAt, valueAt, bounds[3 * row + 2]!)
+      continue
+    }
+    const key = packedKey(rows, row)
+    target.put(storedKey(key), storedValue(key, packedValue(rows, row)))
   }
 }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { LmdbEnvironment } from '../../../src/storage/lmdb/lmdb-environment.ts'
-import type { WriteTarget } from '../../../src/storage/lmdb/write-target.ts'
+import type { WriteTarget } from '../../../src/storage/lmdb/write-instructions.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const operation = fc.record({
