@@ -6,6 +6,7 @@ import { type BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } fro
 import { listeners, UPDATES, wakeUps } from './feed-loads.ts'
 import { bareFile, bareHttp, bareLmdb, bareUpload, type Limit } from './limits.ts'
 import type { Drive, Load } from './load.ts'
+import { continuousReplication, fillWithAttachments, idleReplications, replications } from './replication-loads.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
 
 export interface Workload {
@@ -25,6 +26,7 @@ export interface Workload {
 const DOCUMENTS = 10_000
 const CHANGES = 100_000
 const LISTENERS = 500
+const REPLICATED = 50_000
 const LARGE_BYTES = 1024
 const SMALL_BYTES = 300
 const BATCH = 1000
@@ -173,6 +175,44 @@ export const workloads: readonly Workload[] = [
     aim: 40,
     prepare: nothing,
     run: async (database) => listeners(database, LISTENERS),
+  },
+  {
+    name: 'replicate',
+    title: 'replicate 50,000 documents of 300 B between two databases',
+    unit: 'documents',
+    aim: 15,
+    prepare: (database) => database.fill(REPLICATED, SMALL_BYTES),
+    run: async (database) => replications(database, REPLICATED, 'by name'),
+  },
+  {
+    name: 'replicate-http',
+    title: 'the same over HTTP',
+    unit: 'documents',
+    aim: 10,
+    prepare: (database) => database.fill(REPLICATED, SMALL_BYTES),
+    run: async (database) => replications(database, REPLICATED, 'over HTTP'),
+  },
+  {
+    name: 'replicate-attachments',
+    title: 'replicate 5,000 documents over HTTP, one in ten with an attachment of 50 KB',
+    unit: 'documents',
+    aim: 10,
+    prepare: (database) => fillWithAttachments(database, 5000, 50_000),
+    run: async (database) => replications(database, 5000, 'over HTTP'),
+  },
+  {
+    name: 'replicate-again',
+    title: 'replicate again when there is nothing new',
+    unit: 'requests',
+    prepare: (database) => database.fill(DOCUMENTS, SMALL_BYTES),
+    run: async (database) => idleReplications(database),
+  },
+  {
+    name: 'replicate-live',
+    title: 'a document to the target of a continuous replication',
+    unit: 'documents',
+    prepare: nothing,
+    run: async (database) => continuousReplication(database),
   },
   {
     name: 'attachment-get-10m',
