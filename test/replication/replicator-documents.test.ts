@@ -240,6 +240,14 @@ describe('a document of the replicator database', () => {
     expect((await client.request('GET', '/_scheduler/docs')).status).toBe(401)
   })
 
+  it('ends when it is purged', async () => {
+    const server = await Replicating.start()
+    await server.save('job', { continuous: true })
+    const { _rev } = await server.reaches('job', 'triggered')
+    await server.client.request('POST', '/_replicator/_purge', { body: { job: [_rev] } })
+    await until(async () => (await server.jobs()).length === 0)
+  })
+
   it('ends in an error when a request cancels its replication', async () => {
     const server = await Replicating.start()
     await server.save('job', { continuous: true })

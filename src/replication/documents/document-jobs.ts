@@ -21,6 +21,7 @@ export class DocumentJobs {
   readonly #jobs = new Map<string, DocumentJob>()
   readonly #feed: DocumentFeed
   readonly #stopListening: (() => void)[]
+  #purgeSequence = 0
   #isStarting = true
   #isClosed = false
   #reading: Promise<void> | undefined
@@ -81,6 +82,18 @@ export class DocumentJobs {
       for (const change of changes) this.#apply(change)
     }
     this.#isStarting = false
+    await this.#dropPurged()
+  }
+
+  /** A document that is purged leaves no change behind. */
+  async #dropPurged(): Promise<void> {
+    const { purgeSequence } = await this.database.latestState()
+    if (purgeSequence === this.#purgeSequence) return
+    this.#purgeSequence = purgeSequence
+    using view = this.database.view()
+    const ids = [...this.#jobs.keys()]
+    const found = await view.records(ids)
+    for (const [i, id] of ids.entries()) if (!found[i]?.record) this.#remove(id)
   }
 
   #apply(change: DocumentChange): void {
