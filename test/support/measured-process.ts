@@ -1,8 +1,10 @@
 /** The process of a `MeasuredServer`: says where it listens, and how much memory it holds whenever it is asked. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { createService } from '../../src/service.ts'
+import { privateMegabytes } from './private-memory.ts'
 
-const service = await createService({ port: 0, dir: process.argv[2] ?? '' })
+const [, , dir = '', settings = '{}'] = process.argv
+const service = await createService({ port: 0, dir, settings: JSON.parse(settings) })
 process.send?.({ url: await service.listen() })
 
 process.on('message', async () => {
@@ -12,7 +14,7 @@ process.on('message', async () => {
     await pause(50)
   }
   const { heapUsed, external } = process.memoryUsage()
-  process.send?.({ heldBytes: heapUsed + external })
+  process.send?.({ heldBytes: heapUsed + external, privateMegabytes: privateMegabytes('self') })
 })
 process.on('disconnect', async () => {
   await service.close()

@@ -10,9 +10,11 @@ export class MeasuredServer {
   readonly client: Client
   readonly #child: ChildProcess
 
-  static async start(): Promise<MeasuredServer> {
+  static async start(settings: Record<string, Record<string, string>> = {}): Promise<MeasuredServer> {
     const script = join(import.meta.dirname, 'measured-process.ts')
-    const child = fork(script, [await temporaryFolder()], { execArgv: ['--expose-gc'] })
+    const args = [await temporaryFolder(), JSON.stringify(settings)]
+    const env = { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '1000000', MALLOC_ARENA_MAX: '2' }
+    const child = fork(script, args, { execArgv: ['--expose-gc'], env })
     onTestFinished(async () => {
       child.disconnect()
       await once(child, 'exit')
@@ -29,9 +31,23 @@ export class MeasuredServer {
 
   /** After everything that nobody needs was freed. */
   async heldBytes(): Promise<number> {
+    return (await this.#measure()).heldBytes
+  }
+
+  /** The same of all memory that the process has to itself. */
+  async privateMegabytes(): Promise<number> {
+    return (await this.#measure()).privateMegabytes
+  }
+
+  async #measure(): Promise<Measured> {
     const answer = once(this.#child, 'message')
     this.#child.send('measure')
-    const [{ heldBytes }] = (await answer) as [{ heldBytes: number }]
-    return heldBytes
+    const [measured] = (await answer) as [Measured]
+    return measured
   }
+}
+
+interface Measured {
+  readonly heldBytes: number
+  readonly privateMegabytes: number
 }
