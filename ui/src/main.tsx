@@ -1,9 +1,10 @@
 /** Where the interface begins. */
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { ApiError } from './api/client.ts'
 import { App } from './shell/app.tsx'
+import { connection } from './shell/connection.tsx'
 import { applyTheme } from './shell/theme.ts'
 import './style/tokens.css'
 import './style/base.css'
@@ -15,8 +16,12 @@ applyTheme()
 
 /** What the server refused it will refuse again; what did not arrive may arrive later. */
 const queries = new QueryClient({
+  queryCache: new QueryCache({ onError: connection.failed, onSuccess: connection.succeeded }),
   defaultOptions: {
+    // The server may be on this machine: being offline says nothing about it.
+    mutations: { networkMode: 'always' },
     queries: {
+      networkMode: 'always',
       staleTime: 2_000,
       retry: (failures, error) => !(error instanceof ApiError) && failures < 2,
     },

@@ -3,6 +3,7 @@ import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { ApiError, sentenceOf, UnreachableError } from '../api/client.ts'
 import { useSession } from '../api/session.ts'
+import { go, link } from '../shell/route.ts'
 import { Button } from './button.tsx'
 
 interface EmptyProperties {
@@ -37,11 +38,14 @@ export function ErrorState({ error, onRetry }: { error: unknown; onRetry?: () =>
         </p>
       )}
       {request !== undefined && <code className="muted wrap-anywhere">{request}</code>}
-      {onRetry && (
-        <div className="actions">
-          <Button onClick={onRetry}>Try again</Button>
-        </div>
-      )}
+      <div className="actions">
+        {isRefused && name === null && (
+          <Button kind="primary" onClick={() => go(link(['sign-in'], { next: location.hash }))}>
+            Sign in
+          </Button>
+        )}
+        {onRetry && <Button onClick={onRetry}>Try again</Button>}
+      </div>
     </div>
   )
 }

@@ -68,7 +68,10 @@ export function Table<Row>(properties: TableProperties<Row>) {
     const target = Math.max(0, Math.min(rows.length - 1, index))
     setFocusIndex(target)
     virtual.scrollToIndex(target)
-    requestAnimationFrame(() => frame.current?.querySelector<HTMLElement>(`[data-row="${target}"]`)?.focus())
+    const row = () => frame.current?.querySelector<HTMLElement>(`[data-row="${target}"]`)
+    // One that is not there yet is drawn first.
+    if (row()) row()?.focus({ preventScroll: true })
+    else requestAnimationFrame(() => row()?.focus({ preventScroll: true }))
   }
   const onKeyDown = (event: KeyboardEvent<HTMLTableRowElement>, row: Row, index: number) => {
     if (event.target !== event.currentTarget || event.metaKey || event.ctrlKey || event.altKey) return

@@ -64,7 +64,7 @@ export function DocumentsScreen({ database, id }: { database: string; id: string
   return (
     <>
       <DatabasePlace database={database} />
-      <div className="tools">
+      <div className="tools" data-behind={pane !== undefined}>
         <DocumentSearch key={`${database} ${prefix}`} database={database} prefix={prefix} onOpen={open} />
         <Segments
           label="Show documents as"
@@ -209,7 +209,11 @@ let typing: number | undefined
 /** The list follows when typing pauses. */
 function setQueryLater(prefix: string): void {
   clearTimeout(typing)
-  typing = window.setTimeout(() => setQuery({ prefix, from: '' }), TYPING_MS)
+  const { hash } = location
+  typing = window.setTimeout(() => {
+    // Whoever went on to another screen is left alone.
+    if (location.hash === hash) setQuery({ prefix, from: '' })
+  }, TYPING_MS)
 }
 
 interface DocumentListProperties {

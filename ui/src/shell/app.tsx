@@ -6,8 +6,20 @@ import { readSession, SESSION_KEY, useSession } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
 import { EmptyState, ErrorState, Skeleton } from '../parts/states.tsx'
 import { Toasts } from '../parts/toast.tsx'
+import { ChangesScreen } from '../screens/changes.tsx'
+import { ConfigurationScreen } from '../screens/configuration.tsx'
+import { ConflictsScreen } from '../screens/conflicts.tsx'
+import { DatabaseSettingsScreen } from '../screens/database-settings.tsx'
 import { DatabasesScreen } from '../screens/databases.tsx'
 import { DocumentsScreen } from '../screens/documents.tsx'
+import { LogScreen } from '../screens/log.tsx'
+import { OverviewScreen } from '../screens/overview.tsx'
+import { QueryScreen } from '../screens/query.tsx'
+import { ReplicationScreen } from '../screens/replication.tsx'
+import { RightsScreen } from '../screens/rights.tsx'
+import { UsersScreen } from '../screens/users.tsx'
+import { ViewsScreen } from '../screens/views.tsx'
+import { ConnectionBanner } from './connection.tsx'
 import { useKeyboard } from './keyboard.ts'
 import { Palette } from './palette.tsx'
 import { Place } from './place.tsx'
@@ -18,7 +30,7 @@ import { FirstAdministratorDialog, SignInPage } from './sign-in.tsx'
 
 export function App() {
   const session = useQuery({ queryKey: SESSION_KEY, queryFn: readSession, staleTime: 60_000, retry: false })
-  const { segments } = useRoute()
+  const { segments, query } = useRoute()
   const [isPaletteOpen, setPaletteOpen] = useState(false)
   const openPalette = useCallback(() => setPaletteOpen(true), [])
   useKeyboard(openPalette)
@@ -26,26 +38,29 @@ export function App() {
   if (location.pathname.endsWith('/session.html')) {
     return <SignInPage reason={page.get('reason') ?? undefined} onDone={() => location.assign(returnPage(page))} />
   }
-  if (segments[0] === 'sign-in') return <SignInPage onDone={() => (history.length > 1 ? history.back() : go('#/'))} />
+  if (segments[0] === 'sign-in') return <SignInPage onDone={() => go(query.get('next') ?? '#/', { replace: true })} />
   return (
-    <div className="shell">
-      <SideBar onPalette={openPalette} />
-      <main className="main">
-        {session.data ? (
-          <>
-            <OpenBanner />
-            <Screen />
-          </>
-        ) : session.error ? (
-          <NoSession error={session.error} onRetry={() => void session.refetch()} />
-        ) : (
-          <Skeleton />
-        )}
-      </main>
+    <>
+      <div className="shell">
+        <SideBar onPalette={openPalette} />
+        <main className="main">
+          {session.data ? (
+            <>
+              <ConnectionBanner />
+              <OpenBanner />
+              <Screen />
+            </>
+          ) : session.error ? (
+            <NoSession error={session.error} onRetry={() => void session.refetch()} />
+          ) : (
+            <Skeleton />
+          )}
+        </main>
+      </div>
       <SessionGuard />
       {isPaletteOpen && <Palette onClose={() => setPaletteOpen(false)} />}
       <Toasts />
-    </div>
+    </>
   )
 }
 
@@ -79,13 +94,35 @@ function OpenBanner() {
   )
 }
 
+/** The screens of the server, by the first part of the address. */
+const SERVER_SCREENS: Readonly<Record<string, () => ReactNode>> = {
+  '': () => <OverviewScreen />,
+  databases: () => <DatabasesScreen />,
+  replication: () => <ReplicationScreen />,
+  users: () => <UsersScreen />,
+  configuration: () => <ConfigurationScreen />,
+  log: () => <LogScreen />,
+}
+
+/** The screens of a database, by the third. What follows is for the screen itself. */
+const DATABASE_SCREENS: Readonly<Record<string, (database: string, rest: readonly string[]) => ReactNode>> = {
+  documents: (database, [id]) => <DocumentsScreen key={database} database={database} id={id} />,
+  views: (database, [design, kind, name]) => (
+    <ViewsScreen database={database} design={design} kind={kind} name={name} />
+  ),
+  query: (database) => <QueryScreen key={database} database={database} />,
+  changes: (database) => <ChangesScreen database={database} />,
+  conflicts: (database) => <ConflictsScreen key={database} database={database} />,
+  rights: (database) => <RightsScreen database={database} />,
+  settings: (database) => <DatabaseSettingsScreen key={database} database={database} />,
+}
+
 function Screen(): ReactNode {
   const { segments } = useRoute()
-  const [part, database, tab, name] = segments
-  if (part === undefined || part === 'databases') return <DatabasesScreen />
-  if (part === 'db' && database !== undefined) {
-    if (tab === undefined || tab === 'documents') return <DocumentsScreen database={database} id={name} />
-  }
+  const [part = '', database, tab = 'documents', ...rest] = segments
+  const ofDatabase = part === 'db' && database !== undefined && Object.hasOwn(DATABASE_SCREENS, tab)
+  if (ofDatabase) return DATABASE_SCREENS[tab]?.(database, rest)
+  if (segments.length < 2 && Object.hasOwn(SERVER_SCREENS, part)) return SERVER_SCREENS[part]?.()
   return (
     <>
       <Place title="Not found" />

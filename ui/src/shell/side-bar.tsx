@@ -114,7 +114,7 @@ function Account() {
       }
       actions={[
         ...(name === null
-          ? [{ label: 'Sign in', icon: 'in' as const, run: () => go(link(['sign-in'])) }]
+          ? [{ label: 'Sign in', icon: 'in' as const, run: () => go(link(['sign-in'], { next: location.hash })) }]
           : [{ label: 'Sign out', icon: 'out' as const, run: () => void leave() }]),
         { label: 'Light', icon: 'sun', run: () => setTheme('light') },
         { label: 'Dark', icon: 'sun', run: () => setTheme('dark') },

@@ -1,0 +1,92 @@
+/** The administration interface in a browser, against a server of its own. Built once, by the command that `npm start` runs. */
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
+import type { Service } from '../../src/service.ts'
+import { launchBrowser } from './browser.ts'
+import { startService } from './service.ts'
+
+const ROOT = join(import.meta.dirname, '../..')
+
+/** One browser for the tests of a file; the interface is there when they begin. */
+export function browserOfFile(): () => Browser {
+  let browser: Browser | undefined
+  beforeAll(async () => {
+    execFileSync(process.execPath, [join(ROOT, 'scripts/build-ui.mjs')], { cwd: ROOT, stdio: 'pipe' })
+    browser = await launchBrowser()
+  }, 300_000)
+  afterAll(() => browser?.close())
+  return () => {
+    if (!browser) throw new Error('The browser starts before the tests of the file.')
+    return browser
+  }
+}
+
+export interface OpenInterface {
+  readonly page: Page
+  readonly service: Service
+  /** `http://127.0.0.1:…/` */
+  readonly url: string
+  /** Goes to a screen, such as `#/databases`. */
+  visit(hash: string): Promise<void>
+  /** Sends a request as a client beside the browser. */
+  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>
+}
+
+/** Everything that the page complains about, or asks of anybody else, fails the test. */
+export async function openInterface(
+  browser: Browser,
+  { hash = '#/', service: given, ...options }: BrowserContextOptions & { hash?: string; service?: Service } = {},
+): Promise<OpenInterface> {
+  const service = given ?? (await startService())
+  const { url } = service
+  const context = await browser.newContext({ viewport: { width: 1280, height: 760 }, ...options })
+  onTestFinished(() => context.close())
+  const page = await context.newPage()
+  const problems: string[] = []
+  page.on('pageerror', (error) => problems.push(error.message))
+  page.on('console', (message) => {
+    if (
+      message.type() === 'error' &&
+      !/the server responded with a status of|ERR_CONNECTION|ERR_INTERNET/.test(message.text())
+    ) {
+      problems.push(message.text())
+    }
+  })
+  page.on('request', (request) => {
+    if (!/^(data|blob):/.test(request.url()) && !request.url().startsWith(url)) problems.push(`asks ${request.url()}`)
+  })
+  onTestFinished(() => expect(problems).toEqual([]))
+  await page.goto(`${url}_utils/${hash}`)
+  return {
+    page,
+    service,
+    url,
+    visit: async (to) => {
+      await page.goto(`${url}_utils/${to}`)
+    },
+    send: (method, path, body, headers = {}) =>
+      fetch(url + path, {
+        method,
+        headers: { 'Content-Type': 'application/json', ...headers },
+        ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      }),
+  }
+}
+
+/** What is in the editor of the page. */
+export async function editorText(page: Page): Promise<string> {
+  const [text = ''] = await page.locator('.cm-content').first().allInnerTexts()
+  return text
+}
+
+/** Replaces what is in the editor, as a person does. */
+export async function typeInEditor(page: Page, text: string): Promise<void> {
+  const content = page.locator('.cm-content').first()
+  await content.click()
+  await page.keyboard.press('ControlOrMeta+a')
+  // Typed over coloured text, Chromium itself would try to keep the colour by an inline style.
+  await page.keyboard.press('Delete')
+  await page.keyboard.insertText(text)
+}

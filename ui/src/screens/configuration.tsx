@@ -1,0 +1,221 @@
+/** Every setting with its default and what it is for: search, change, take back. */
+import { useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMemo, useState } from 'react'
+import defaultsText from '../../../etc/default.ini?raw'
+import { path, requestJson, requestText } from '../api/client.ts'
+import { Button } from '../parts/button.tsx'
+import { Confirm, FormDialog } from '../parts/dialog.tsx'
+import { Check, Field, SearchField } from '../parts/field.tsx'
+import { plural } from '../parts/figures.tsx'
+import { EmptyState, Loaded } from '../parts/states.tsx'
+import { Table } from '../parts/table.tsx'
+import { toast } from '../parts/toast.tsx'
+import { Place } from '../shell/place.tsx'
+import { useQueryValue } from '../shell/route.ts'
+
+type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>
+
+interface Setting {
+  readonly section: string
+  readonly key: string
+  readonly value: string
+  /** Undefined where the release has none. */
+  readonly usual: string | undefined
+  readonly help: string
+}
+
+type Edited = { readonly setting: Setting | undefined } | undefined
+
+export function ConfigurationScreen() {
+  const [search, setSearch] = useQueryValue('search')
+  const [changedOnly, setChangedOnly] = useQueryValue('changed')
+  const [edited, setEdited] = useState<Edited>()
+  const query = useQuery({ queryKey: ['configuration'], queryFn: () => requestJson<Sections>('_config') })
+  const usual = useMemo(() => parseDefaults(defaultsText), [])
+  return (
+    <>
+      <Place title="Configuration" />
+      <div className="tools">
+        <SearchField
+          label="Search settings"
+          placeholder="Section, key, value or help"
+          value={search}
+          onChange={({ target }) => setSearch(target.value)}
+        />
+        <Check
+          label="Changed only"
+          checked={changedOnly === '1'}
+          onChange={({ target }) => setChangedOnly(target.checked ? '1' : '')}
+        />
+        <span className="tools-space" />
+        <Button kind="primary" icon="plus" onClick={() => setEdited({ setting: undefined })}>
+          New setting
+        </Button>
+      </div>
+      <Loaded query={query}>
+        {(sections) => {
+          const settings = settingsOf(sections, usual).filter(
+            (setting) => fits(setting, search) && (changedOnly !== '1' || isChanged(setting)),
+          )
+          if (settings.length === 0) return <EmptyState title="No such setting">Nothing fits the search.</EmptyState>
+          return (
+            <>
+              <Table
+                label="Settings"
+                name="settings"
+                rows={settings}
+                keyOf={({ section, key }) => `${section}/${key}`}
+                onOpen={(setting) => setEdited({ setting })}
+                columns={[
+                  {
+                    id: 'setting',
+                    label: 'Setting',
+                    isMono: true,
+                    cell: ({ section, key }) => (
+                      <>
+                        <span className="muted">{section}/</span>
+                        {key}
+                      </>
+                    ),
+                  },
+                  { id: 'value', label: 'Value', isMono: true, cell: ({ section, value }) => shown(section, value) },
+                  {
+                    id: 'state',
+                    label: 'From',
+                    width: 110,
+                    isHiddenOnPhone: true,
+                    cell: (setting) =>
+                      isChanged(setting) ? (
+                        <span className="badge badge-accent">changed</span>
+                      ) : (
+                        <span className="muted">default</span>
+                      ),
+                  },
+                  {
+                    id: 'help',
+                    label: 'About',
+                    isHiddenOnPhone: true,
+                    cell: ({ help }) => <span title={help}>{help}</span>,
+                  },
+                ]}
+              />
+              <div className="foot">{plural(settings.length, 'setting')}</div>
+            </>
+          )
+        }}
+      </Loaded>
+      {edited && <SettingDialog setting={edited.setting} onClose={() => setEdited(undefined)} />}
+    </>
+  )
+}
+
+function shown(section: string, value: string): string {
+  return section === 'admins' ? '••••••' : value
+}
+
+function isChanged({ value, usual }: Setting): boolean {
+  return usual === undefined || normal(value) !== normal(usual)
+}
+
+const normal = (text: string) => text.replace(/\s+/g, ' ').trim()
+
+function fits(setting: Setting, search: string): boolean {
+  const words = search.toLowerCase()
+  return `${setting.section}/${setting.key} ${setting.value} ${setting.help}`.toLowerCase().includes(words)
+}
+
+function SettingDialog({ setting, onClose }: { setting: Setting | undefined; onClose(): void }) {
+  const [section, setSection] = useState(setting?.section ?? '')
+  const [key, setKey] = useState(setting?.key ?? '')
+  const [value, setValue] = useState(setting && setting.section !== 'admins' ? setting.value : '')
+  const [isRemoving, setRemoving] = useState(false)
+  const queries = useQueryClient()
+  const done = async (words: string) => {
+    toast(words)
+    await queries.invalidateQueries()
+  }
+  if (isRemoving && setting) {
+    return (
+      <Confirm
+        title={`Take ${section}/${key} back?`}
+        action="Take back"
+        onClose={onClose}
+        onConfirm={async () => {
+          await requestText(path('_config', section, key), { method: 'DELETE' })
+          await done(`${section}/${key} was taken back.`)
+        }}
+      >
+        <p>
+          {setting.usual === undefined
+            ? 'The setting is removed.'
+            : `The value set at run time is removed. The default is “${setting.usual}”.`}
+        </p>
+      </Confirm>
+    )
+  }
+  return (
+    <FormDialog
+      title={setting ? `${section}/${key}` : 'New setting'}
+      action="Save setting"
+      isReady={section !== '' && key !== ''}
+      onClose={onClose}
+      onSubmit={async () => {
+        await requestText(path('_config', section, key), { method: 'PUT', json: value })
+        await done(`${section}/${key} saved.`)
+      }}
+    >
+      {setting && setting.help !== '' && <p className="muted">{setting.help}</p>}
+      {!setting && (
+        <div className="form-row">
+          <Field label="Section" isMono autoFocus value={section} onChange={({ target }) => setSection(target.value)} />
+          <Field label="Key" isMono value={key} onChange={({ target }) => setKey(target.value)} />
+        </div>
+      )}
+      <Field
+        label="Value"
+        isMono
+        autoFocus={setting !== undefined}
+        value={value}
+        hint={setting?.usual === undefined ? undefined : `Default: ${setting.usual === '' ? 'empty' : setting.usual}`}
+        onChange={({ target }) => setValue(target.value)}
+      />
+      {setting && isChanged(setting) && (
+        <div>
+          <Button kind="danger" onClick={() => setRemoving(true)}>
+            Take back…
+          </Button>
+        </div>
+      )}
+    </FormDialog>
+  )
+}
+
+interface Default {
+  readonly value: string
+  readonly help: string
+}
+
+/** The file of defaults as it is shipped; what follows a semicolon is the help. */
+function parseDefaults(text: string): ReadonlyMap<string, Default> {
+  const defaults = new Map<string, Default>()
+  let section = ''
+  // Lines that begin with white space go on with the one before.
+  for (const line of text.replace(/\n[ \t]+/g, ' ').split('\n')) {
+    const head = /^\[(.*)\]/.exec(line)?.[1]
+    if (head !== undefined) section = head
+    const [, key, rest] = /^([^;=[]+?)\s*=\s*(.*)$/.exec(line) ?? []
+    if (key === undefined || rest === undefined) continue
+    const [value = '', ...help] = rest.split(/\s;\s?/)
+    defaults.set(`${section}/${key}`, { value: value.trim(), help: help.join('; ') })
+  }
+  return defaults
+}
+
+function settingsOf(sections: Sections, defaults: ReadonlyMap<string, Default>): Setting[] {
+  return Object.entries(sections).flatMap(([section, keys]) =>
+    Object.entries(keys).map(([key, value]) => {
+      const usual = defaults.get(`${section}/${key}`)
+      return { section, key, value, usual: usual?.value, help: usual?.help ?? '' }
+    }),
+  )
+}
