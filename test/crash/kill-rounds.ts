@@ -17,6 +17,8 @@ import type { WriterOptions } from './writer.ts'
 
 export interface KillRounds {
   readonly rounds: number
+  /** The rounds go on, up to ten times as many, until so much was acknowledged. */
+  readonly atLeast?: Partial<KillReport['acknowledged']>
   readonly compacts?: boolean
   /** Stores that come and go. */
   readonly shortLived?: number
@@ -39,11 +41,14 @@ const STARTING_SHARE = 0.2
 const STARTING_MS = 400
 /** After some kills the next process, and not the verifier, is the first to see the folder. */
 const UNCHECKED_SHARE = 0.2
+const KINDS: readonly Acknowledgement['kind'][] = ['ready', 'created', 'dropped', 'committed', 'compacted']
+
 /** More than a process lives. */
 const LIVES_A_ROUND = 1_000_000
 
 export async function killAndCheck({
   rounds,
+  atLeast = {},
   compacts = false,
   shortLived = 0,
   broken,
@@ -56,7 +61,9 @@ export async function killAndCheck({
   const acknowledged = { ready: 0, created: 0, dropped: 0, committed: 0, compacted: 0 }
   const problems: string[] = []
   try {
-    for (let round = 1; round <= rounds && problems.length === 0; round++) {
+    const isEnough = () => KINDS.every((kind) => acknowledged[kind] >= (atLeast[kind] ?? 0))
+    const mostRounds = 10 * rounds
+    for (let round = 1; round <= (isEnough() ? rounds : mostRounds) && problems.length === 0; round++) {
       const options: WriterOptions = {
         folder,
         stores: STORES,

@@ -1,8 +1,9 @@
 /** Batches of one index that are put behind each other in a process: none has to suffer for another. */
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { MapProgram, MappedBatch } from '../../src/functions/functions.ts'
 import { SandboxPool } from '../../src/functions/sandbox/sandbox-pool.ts'
 import { silentLog } from '../../src/runtime/log/log.ts'
+import { until } from '../support/until.ts'
 import { sandboxPids } from './sandbox-pids.ts'
 import { functionsOfTest, mapsOf, rowsOf, type TestFunctions } from './test-functions.ts'
 
@@ -70,12 +71,12 @@ describe('another process', () => {
   it('is started for one that is busy for longer', async () => {
     const pool = poolOfTest(4)
     const first = await pool.take({ owner: 'a' }, follows)
-    let other = first
-    while (other === first) {
-      other = await pool.take({ owner: 'a' }, follows)
-      if (other === first) pool.giveBack(other)
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
+    const later = performance.now() + 1000
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => later)
+    const taking = pool.take({ owner: 'a' }, follows)
+    clock.mockRestore()
+    const other = await taking
+    expect(other).not.toBe(first)
     expect(first.isRunning && other.isRunning).toBe(true)
   })
 
@@ -115,7 +116,7 @@ async function keysOf(batch: Promise<MappedBatch>): Promise<unknown[]> {
 }
 
 async function begun(functions: TestFunctions): Promise<void> {
-  while (functions.lines.length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+  await until(() => functions.lines.length > 0)
 }
 
 async function oneProcess(timeoutMs: number): Promise<TestFunctions> {

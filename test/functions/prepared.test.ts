@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest'
 import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 import { sandboxPids } from './sandbox-pids.ts'
 import { emittedBy, functionsOfTest, mapsOf } from './test-functions.ts'
 
@@ -10,11 +11,8 @@ function startedSince(before: readonly number[]): number[] {
 }
 
 async function firstSince(before: readonly number[]): Promise<number[]> {
-  for (;;) {
-    const started = startedSince(before)
-    if (started.length > 0) return started
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
+  await until(() => startedSince(before).length > 0)
+  return startedSince(before)
 }
 
 it('one is at hand, and is the one that the first call gets', async () => {

@@ -1,5 +1,6 @@
 /** Calls of many kinds, also such that wait behind each other, while sandbox processes are killed at random: each must be answered, and rightly. */
 import type { Functions } from '../../src/functions/functions.ts'
+import { until } from '../support/until.ts'
 import { sandboxPids } from './sandbox-pids.ts'
 import { designOf, mapsOf, rowsOf } from './test-functions.ts'
 
@@ -30,7 +31,7 @@ export async function killedAtRandom(functions: Functions, { kills }: { readonly
     while (!isOver()) {
       const answered = report.calls
       // Something must have gone on since the last one, so that calls are in all states.
-      while (report.calls < answered + 3) await new Promise((resolve) => setTimeout(resolve, 1))
+      await until(() => report.calls >= answered + 3)
       const pids = sandboxPids().filter((pid) => !before.has(pid))
       const pid = pids[Math.floor(Math.random() * pids.length)]
       if (pid === undefined) continue

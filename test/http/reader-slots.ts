@@ -2,6 +2,7 @@
  * Run as a process of its own: takes all reader slots of an LMDB file, as a crowd of readers would that are at different
  * states of it, and gives them back when it is told to.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { open } from 'lmdb'
 
 const [, , path = ''] = process.argv
@@ -14,7 +15,7 @@ try {
     await database.put('~', String(taken.length))
     taken.push(database.useReadTransaction())
     // The library takes a new transaction in a later turn only.
-    await new Promise((resolve) => setTimeout(resolve, 0))
+    await nextTurn()
   }
 } catch {
   process.send?.('taken')
