@@ -15,13 +15,16 @@ import { MAPPED_FIELDS, type MapProgram, type MappedBatch } from './functions.ts
 export class SelectorRows {
   /** By their sources: builds hand over one batch after the other. */
   readonly #readers = new Map<string, IndexReader>()
+  /** Used again and again: to grow a new one for each batch costs more than to fill it. */
+  readonly #rows = new RowBlock()
 
   map({ maps }: MapProgram, documents: readonly Uint8Array[]): MappedBatch {
     const readers = maps.map(({ source }) => this.#readerOf(source))
-    const rows = new RowBlock()
-    for (const [number, document] of documents.entries()) {
-      const text = Buffer.from(document.buffer, document.byteOffset, document.length)
-      for (const [map, reader] of readers.entries()) reader.add(rows, number, map, text)
+    const rows = this.#rows
+    rows.clear()
+    for (let number = 0; number < documents.length; number++) {
+      const text = asBuffer(documents[number]!)
+      for (let map = 0; map < readers.length; map++) readers[map]!.add(rows, number, map, text)
     }
     return rows.batch()
   }
@@ -71,6 +74,10 @@ class IndexReader {
 
 const ALWAYS = () => true
 
+function asBuffer(bytes: Uint8Array): Buffer {
+  return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+}
+
 /** Rows as a `MappedBatch` has them. */
 class RowBlock {
   readonly #block = new ByteSink()
@@ -94,9 +101,9 @@ class RowBlock {
       return
     }
     const keyAt = block.length
-    for (const [i, column] of columns.entries()) {
+    for (let i = 0; i < columns.length; i++) {
       block.push(i === 0 ? OPEN : COMMA)
-      this.#copy(text, places[column]!, this.#ends[i]!)
+      this.#copy(text, places[columns[i]!]!, this.#ends[i]!)
     }
     block.push(CLOSE)
     const valueAt = block.length
@@ -105,8 +112,14 @@ class RowBlock {
     this.#note(document, map, sortKeyAt, keyAt, valueAt)
   }
 
+  clear(): void {
+    this.#block.clear()
+    this.#rows = 0
+  }
+
+  /** A copy of all that was added. */
   batch(): MappedBatch {
-    return { rows: this.#rows, block: this.#block.copy(), fields: this.#fields.subarray(0, this.#rows * MAPPED_FIELDS) }
+    return { rows: this.#rows, block: this.#block.copy(), fields: this.#fields.slice(0, this.#rows * MAPPED_FIELDS) }
   }
 
   /** False where a value is nested too deeply to be sorted. */
@@ -115,7 +128,7 @@ class RowBlock {
     encoder.begin()
     encoder.openArray()
     try {
-      for (const [i, column] of columns.entries()) this.#ends[i] = encoder.appendText(text, places[column]!)
+      for (let i = 0; i < columns.length; i++) this.#ends[i] = encoder.appendText(text, places[columns[i]!]!)
     } catch (error) {
       if (error instanceof RangeError) return false
       throw error

@@ -2,6 +2,7 @@
 import type { Database } from '../../database/database.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { explanation } from '../../views/find/explain.ts'
+import { findGroups } from '../../views/find/find-groups.ts'
 import { choiceFor, planFind } from '../../views/find/find-plan.ts'
 import { FindQuery } from '../../views/find/find-query.ts'
 import { findReply } from '../../views/find/find-reply.ts'
@@ -17,8 +18,12 @@ import type { HttpContext } from '../server/context.ts'
 export async function find(call: Call, context: HttpContext): Promise<Answer> {
   const begunMs = performance.now()
   const { database, request } = await requestOf(call, context)
+  const client = new CallClient(call)
+  if (request.groups) {
+    return json({ groups: await findGroups(database, context.views, request, request.groups, client) })
+  }
   const plan = await planFind(database, request)
-  const query = await FindQuery.open(database, context.views, plan, new CallClient(call))
+  const query = await FindQuery.open(database, context.views, plan, client)
   try {
     const count = request.count ? await countOf(query, context) : undefined
     const warningThreshold = context.configuration.integer('mango', 'index_scan_warning_threshold')

@@ -1,7 +1,8 @@
 /** What a query by selector asks for, read and checked. */
 import { badRequest, type RequestError } from '../../document/request-error.ts'
-import type { JsonValue } from '../../encoding/json/json-value.ts'
+import { isObject, type JsonValue } from '../../encoding/json/json-value.ts'
 import type { Condition } from '../../selectors/condition.ts'
+import { fieldPath } from '../../selectors/field-path.ts'
 import { type FieldProjection, fieldProjection } from '../../selectors/field-projection.ts'
 import { parseSelector } from '../../selectors/parse-selector.ts'
 import { selectorError, shown } from '../../selectors/selector-error.ts'
@@ -30,6 +31,18 @@ export interface FindRequest {
   readonly r: number
   /** How many documents match is told too. */
   readonly count: boolean
+  /** Counts and sums are wanted instead of documents. */
+  readonly groups: GroupRequest | undefined
+}
+
+export interface GroupRequest {
+  /** Of each group, or of all documents where there are none. */
+  readonly fields: readonly string[]
+  readonly reduce: {
+    readonly name: '_count' | '_sum' | '_stats'
+    /** What is summed up; undefined for counts. */
+    readonly field: string | undefined
+  }
 }
 
 export interface FindDefaults {
@@ -53,6 +66,8 @@ const MEMBERS = new Set([
   'r',
   'partition',
   'count',
+  'reduce',
+  'group',
 ])
 
 export function readFindRequest(body: Readonly<Record<string, unknown>>, defaults: FindDefaults): FindRequest {
@@ -78,6 +93,7 @@ export function readFindRequest(body: Readonly<Record<string, unknown>>, default
     stable: flag(body.stable, false),
     r: positive(body.r, 1),
     count: flag(body.count, false),
+    groups: groupRequest(body),
   }
 }
 
@@ -108,6 +124,34 @@ function isStale(value: unknown): boolean {
   if (value === 'ok') return true
   if (value === undefined || value === false || value === 'false') return false
   throw selectorError('invalid_value', `Invalid value for stale: ${shown(value)}`)
+}
+
+/** With what gives documents it makes no sense. */
+const NOT_WITH_REDUCE = ['sort', 'fields', 'bookmark', 'conflicts', 'count']
+
+function groupRequest(body: Readonly<Record<string, unknown>>): GroupRequest | undefined {
+  const { reduce, group = [] } = body
+  if (reduce === undefined) {
+    if (body.group === undefined) return undefined
+    throw selectorError('invalid_value', '`group` is for queries with `reduce`.')
+  }
+  for (const name of NOT_WITH_REDUCE) {
+    if (body[name] !== undefined)
+      throw selectorError('invalid_value', `\`${name}\` is not for queries with \`reduce\`.`)
+  }
+  const fields = fieldProjection(group)?.names ?? []
+  return { fields, reduce: reduction(reduce) }
+}
+
+/** `"_count"`, `{"_sum": field}` or `{"_stats": field}`. */
+function reduction(reduce: unknown): GroupRequest['reduce'] {
+  if (reduce === '_count') return { name: '_count', field: undefined }
+  const members = isObject(reduce) ? Object.entries(reduce) : []
+  const [[name, field] = []] = members
+  if (members.length === 1 && (name === '_sum' || name === '_stats') && typeof field === 'string') {
+    return { name, field: fieldPath(field).name }
+  }
+  throw selectorError('invalid_value', `Invalid value for reduce: ${shown(reduce)}`)
 }
 
 const DESIGN = '_design/'
