@@ -102,7 +102,7 @@ export class DatabaseEngine {
     const stored = await snapshot.get(IDENTITY_KEY)
     if (!stored) {
       // With rows in it, it was a database once. To begin anew here would give up what may still be there.
-      if (!(await store.isEmpty())) throw new FileDamagedError(store.name, 'It does not say which database it is.')
+      if (!(await store.isEmpty())) throw new FileDamagedError(store.name, 'It has no database identity.')
       // A crash between the creation of the store and its first commit: no client was told that it exists.
       return await DatabaseEngine.create(store, services)
     }

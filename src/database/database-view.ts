@@ -1,4 +1,6 @@
-/** One state of a database, to be read from: documents by id and revision, their bodies, local documents, numbers. */
+/**
+ * One state of a database to read from: documents by id and revision, bodies, local documents, counts and sequences.
+ */
 import type { RevisionTree } from '../document/tree/revision-tree.ts'
 import { decodeTree } from '../document/tree/tree-codec.ts'
 import type { RenewableSnapshot } from '../storage/snapshots/renewable-snapshot.ts'
@@ -35,7 +37,7 @@ export class DatabaseView implements Disposable {
   async tree(id: string, record: DocumentRecord): Promise<RevisionTree> {
     if (record.tree) return record.tree
     const stored = await this.snapshot.get(treeKey(id))
-    if (!stored) throw new Error(`The revision tree of '${id}' is not where its record says.`)
+    if (!stored) throw new Error(`The revision tree of '${id}' is missing.`)
     return decodeTree(stored)
   }
 
@@ -45,7 +47,7 @@ export class DatabaseView implements Disposable {
 
   async body(number: number): Promise<StoredBody> {
     const body = await this.findBody(number)
-    if (!body) throw new Error(`Body ${number} is not where its record says.`)
+    if (!body) throw new Error(`Body ${number} is missing.`)
     return body
   }
 
@@ -58,7 +60,7 @@ export class DatabaseView implements Disposable {
   async bodies(numbers: readonly number[]): Promise<StoredBody[]> {
     const stored = await this.snapshot.getMany(numbers.map(bodyKey))
     return stored.map((bytes, i) => {
-      if (!bytes) throw new Error(`Body ${numbers[i]} is not where its record says.`)
+      if (!bytes) throw new Error(`Body ${numbers[i]} is missing.`)
       return decodeBody(bytes)
     })
   }

@@ -1,4 +1,6 @@
-/** The databases of a server, by name. Opened when they are first asked for, and then kept: an idle one costs little. */
+/**
+ * The databases of a server, by name. A database is opened with its first use and then kept open: an idle one costs little.
+ */
 import { notFound, RequestError } from '../document/request-error.ts'
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'

@@ -1,4 +1,4 @@
-/** What one user may see and write of a database's documents, where that is not everything. */
+/** What one user may see and write of the documents of a database, where that is restricted. */
 
 import type { OpenedDocument } from './reading/opened-document.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'

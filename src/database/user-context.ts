@@ -1,4 +1,4 @@
-/** Who asks: the name that was proved, if any, and the roles that come with it. */
+/** Who sends a request: the authenticated name, if any, and its roles. */
 
 export interface UserContext {
   /** Null for whoever did not say. */

@@ -158,6 +158,8 @@ export class ProgramSection<P extends Program> {
       this.#programs.set(name, this.#begin(name, command))
       return
     }
-    this.#log.warn('A command that was set at run time is not run.', { setting: `${this.#section}/${name}` })
+    this.#log.warn('A query server command that was set at run time is ignored.', {
+      setting: `${this.#section}/${name}`,
+    })
   }
 }

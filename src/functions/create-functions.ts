@@ -1,6 +1,6 @@
 /**
- * User functions of every language: JavaScript runs in the sandbox, other languages in the query servers that the
- * configuration names. Nothing runs before it is called for.
+ * User functions of every language. JavaScript runs in the sandbox, other languages in the configured query servers. Processes
+ * start with the first call.
  */
 
 import type { Run } from '../runtime/fair-semaphore.ts'

@@ -1,4 +1,4 @@
-/** What a client is told of a user function that fails: the identifier and reason that the function, or who ran it, gave. */
+/** What a client is told when a user function fails: the identifier and reason given by the function or its runtime. */
 import { RequestError } from '../document/request-error.ts'
 
 /** Identifiers that stand for a fault of the request, by the status that they have. All others are faults of the function. */

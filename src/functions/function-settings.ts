@@ -1,4 +1,4 @@
-/** What the configuration says about user functions; asked for at each call, so a change counts at once. */
+/** The settings of user functions. They are read at each call, so a change applies at once. */
 
 export interface FunctionSettings {
   /** What a function may take for one document, or one call. */

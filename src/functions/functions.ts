@@ -1,8 +1,7 @@
 /**
- * User functions as the rest of the server knows them: it hands over sources and documents as JSON text and gets JSON
- * text back. Where and how they run, in which language, within which limits, is behind this face. What a function does
- * wrong comes as a `RequestError` with the identifier of the interface; a call that is given up rejects with the
- * signal's reason.
+ * The interface of user functions for the rest of the server. Sources and documents go in as JSON text, results come back as
+ * JSON text. Failures of a function are `RequestError`s with the identifiers of the HTTP interface. A cancelled call rejects
+ * with the reason of its signal.
  */
 
 import type { Collation } from '../encoding/collation/collation-key.ts'

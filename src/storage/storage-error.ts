@@ -1,4 +1,4 @@
-/** What can go wrong in a store, told apart by class: callers decide what the client hears. */
+/** The errors of stores, by class: callers decide what the client is told. */
 import { basename } from 'node:path'
 
 export class StorageError extends Error {

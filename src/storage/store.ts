@@ -1,6 +1,6 @@
 /**
- * The ordered store under everything: byte keys in memcmp order, frozen snapshots, atomic and durable commits. Nothing
- * above this folder knows which engine is underneath; every answer comes as a promise, one a page and never one a row.
+ * The interface of ordered stores: byte keys in memcmp order, snapshots, atomic and durable commits. Nothing above this folder
+ * knows which engine it has. Every answer is a promise: one for a page, never one for a row.
  */
 import type { PackedRows, Put } from './rows/row.ts'
 

@@ -1,6 +1,6 @@
 /**
- * One index and those who wait for it. Readers of an index that is far enough take it as it is; all others share one
- * run, and each is served with the first state that is new enough for it. What a run fails with they all get.
+ * One index and the readers that wait for it. If the index is recent enough a reader takes it as it is. All others share one
+ * update run, and each is served with the first state that is recent enough. If the run fails, they all fail.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DatabaseState } from '../database/layout/database-state.ts'
@@ -142,7 +142,7 @@ export class ViewIndex {
 
   /** Gives up the compaction that is running, if any. Resolves when it is over. */
   async cancelCompaction(): Promise<void> {
-    this.#compacting?.cancelling.abort(new Error('The compaction is given up.'))
+    this.#compacting?.cancelling.abort(new Error('The compaction was cancelled.'))
     await this.compacted()
   }
 
@@ -241,7 +241,8 @@ export class ViewIndex {
   }
 
   #stopForNobody(): void {
-    if (this.#isForsaken && this.#waiting.size === 0) this.#running?.cancelling.abort(new Error('Nobody waits for it.'))
+    if (this.#isForsaken && this.#waiting.size === 0)
+      this.#running?.cancelling.abort(new Error('No client waits for the index.'))
   }
 
   #startRun(): void {
@@ -270,8 +271,7 @@ export class ViewIndex {
     } catch (error) {
       // Who came meanwhile is served by the next run.
       if (cancelled.aborted && !this.#ending.signal.aborted) return
-      if (!this.#ending.signal.aborted)
-        log.info('An index was not brought up to date.', { ...about, error: String(error) })
+      if (!this.#ending.signal.aborted) log.info('An index update failed.', { ...about, error: String(error) })
       this.#fail(error)
     } finally {
       task.end()
@@ -306,7 +306,7 @@ export class ViewIndex {
     } catch (error) {
       // Its database was deleted meanwhile, or somebody gave it up: nothing is wrong then.
       if (signal.aborted || isGone(error)) return
-      log.error('An index was not compacted.', { ...about, error: String(error) })
+      log.error('The compaction of an index failed.', { ...about, error: String(error) })
     } finally {
       task.end()
     }

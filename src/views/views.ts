@@ -1,6 +1,6 @@
 /**
- * The indexes of a server. An index belongs to a database and to what its design document says about views; it is
- * brought up to date when somebody asks, once for all who wait, and goes when its database does.
+ * The indexes of a server. An index belongs to a database and to the views of a design document. It is updated when it is
+ * queried, once for all readers that wait, and removed with its database.
  */
 
 import { hash } from 'node:crypto'
@@ -254,7 +254,7 @@ export class Views {
   #discard(name: string): Promise<void> {
     const known = this.#discards.get(name)
     if (known || this.#isClosed) return known ?? Promise.resolve()
-    this.#options.log.warn('A damaged index is removed, and built anew when it is asked for.', { index: name })
+    this.#options.log.warn('A damaged index was removed; it is rebuilt with its next query.', { index: name })
     const discard = this.#endAndDrop(name).finally(() => this.#discards.delete(name))
     this.#discards.set(name, discard)
     return discard

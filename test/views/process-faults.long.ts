@@ -31,7 +31,7 @@ describe.runIf(process.platform === 'linux')('index processes that fall', { time
     expect(reply).toMatchObject({ status: 500 })
     expect(reply.json).toEqual({
       error: 'os_process_error',
-      reason: 'The process of the index ends again and again: SIGKILL.',
+      reason: 'The index process keeps ending: SIGKILL.',
     })
     expect(killed.size).toBeGreaterThan(8)
     expect((await client.request('GET', VIEW)).text).toContain('"value":1')

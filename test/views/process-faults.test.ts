@@ -95,7 +95,7 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     client.request('GET', VIEW).catch(() => {})
     process.kill(await processOf(server), 'SIGSTOP')
     await server.stop()
-    expect(readFileSync(join(folder, 'settle.log'), 'utf8')).toContain('An index process is killed.')
+    expect(readFileSync(join(folder, 'settle.log'), 'utf8')).toContain('An index process was killed.')
   })
 
   it('has no descriptor of a file of the server', async () => {

@@ -1,6 +1,6 @@
 /**
- * Turns what a document says of its attachments into attachments of the new revision: contents that came with it are
- * stored, stubs stand for those of the revision before.
+ * Turns the `_attachments` member of a document into the attachments of its new revision. Contents that came with the
+ * document are stored; stubs refer to those of the parent revision.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AttachmentField } from '../../document/document-fields.ts'

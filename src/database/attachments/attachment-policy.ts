@@ -1,4 +1,4 @@
-/** Which attachments are taken and which are packed, as the configuration has it. */
+/** Which attachments are accepted and which are compressed, by the configuration. */
 import type { Configuration } from '../../config/configuration.ts'
 import type { AttachmentPolicy } from './attachment-edits.ts'
 

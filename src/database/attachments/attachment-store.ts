@@ -1,8 +1,8 @@
 /**
- * The bytes of a database's attachments. What is uploaded goes to the store in small commits as it arrives and is never
- * whole in memory; nothing refers to it before the document's revision is committed. A small one stays in memory and
- * goes into that very commit. What an upload leaves that no revision refers to is removed when its last user lets go of
- * it; what nothing refers to any more is removed by compaction.
+ * The bytes of a database's attachments. An upload goes to the store in small commits as it arrives and is never whole in
+ * memory. No revision refers to it before its document is committed. A small attachment stays in memory and becomes part of
+ * that commit. What a failed upload leaves is removed when its last user releases it. Attachments that no revision refers to
+ * any more are removed by compaction.
  */
 import { createHash } from 'node:crypto'
 import type { Put } from '../../storage/rows/row.ts'

@@ -1,6 +1,6 @@
 /**
- * Cuts a stream of bytes into the chunks of an attachment. Full chunks go to the store in commits of some megabytes, one
- * of them under way while the next one fills. Nothing refers to them yet.
+ * Cuts a stream of bytes into the chunks of an attachment. Full chunks are committed some megabytes at a time; one commit is
+ * under way while the next one fills. No revision refers to them yet.
  */
 import type { Put } from '../../storage/rows/row.ts'
 import type { Store } from '../../storage/store.ts'

@@ -1,4 +1,4 @@
-/** Puts the lines of changes together, each framed as its feed wants it. */
+/** Joins the lines of changes into a block, each framed as its feed needs it. */
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import {
   type DecodedChange,

@@ -1,4 +1,4 @@
-/** The documents that a feed shows with its changes: the winners, tombstones too, as far as the reader may see them. */
+/** The documents of a feed with `include_docs`: the winners, tombstones too, as far as the reader may see them. */
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'

@@ -1,7 +1,6 @@
 /**
- * A reader of changes with a cursor: it gives block after block and never the same change twice. It holds no state of
- * the database: each block is of the view that it is given, or else of the newest state, read once for all readers that
- * stand at the same place and want the same.
+ * Reads changes from a cursor, block by block, and never the same change twice. It holds no snapshot. Each block is read from
+ * the view that it is given, or else from the newest state, once for all readers with the same cursor and options.
  */
 import type { KeyRange, Page } from '../../storage/store.ts'
 import type { Database } from '../database.ts'

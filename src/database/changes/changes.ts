@@ -1,6 +1,6 @@
 /**
- * Changes as a feed shows them: a block of lines at a time, from a place in the order of sequences on. Lines are stored
- * ready, so that most blocks are copied together; documents are read only where they are shown or asked about.
+ * Changes as a feed shows them: blocks of lines from a sequence on. Lines are stored ready to be sent, so most blocks are
+ * copied. Documents are read only where they are shown or filtered.
  */
 import type { KeyRange } from '../../storage/store.ts'
 import type { DatabaseView } from '../database-view.ts'

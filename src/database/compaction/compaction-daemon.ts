@@ -1,6 +1,6 @@
 /**
- * Compacts databases and their indexes by the rules of the configuration: from time to time it looks at all of them, and
- * compacts those whose rule holds, one after the other. Without rules it does nothing. What is configured counts at once.
+ * Compacts databases and their indexes by the rules of the configuration. It checks all of them at an interval and compacts
+ * those whose rule holds, one after the other. Without rules it does nothing. Changed rules apply at once.
  */
 import type { Configuration, SettingChange } from '../../config/configuration.ts'
 import type { Clock } from '../../runtime/clock.ts'
@@ -113,7 +113,7 @@ export class CompactionDaemon {
       const rule = parseCompactionRule(text)
       if (rule) rules.set(name, rule)
       else if (changed === undefined || changed === name) {
-        log.error('A compaction rule is ignored, since it is malformed.', { database: name, rule: text })
+        log.error('A malformed compaction rule is ignored.', { database: name, rule: text })
       }
     }
     return rules
@@ -167,7 +167,7 @@ export class CompactionDaemon {
     const neededBytes = 2 * sizes.dataBytes
     const freeBytes = await this.#surroundings.freeBytes()
     if (freeBytes < neededBytes) {
-      log.warn('A file is not compacted, since there is too little room on the disk.', {
+      log.warn('A file was not compacted: there is too little disk space.', {
         ...about,
         neededBytes,
         freeBytes,
@@ -175,7 +175,7 @@ export class CompactionDaemon {
       return
     }
     if (this.#isClosed) return
-    log.info('A file is compacted by its rule.', { ...about, fragmentation: Math.floor(fragmentation) })
+    log.info('The compaction daemon compacts a file.', { ...about, fragmentation: Math.floor(fragmentation) })
     await this.#compact(file, rule)
   }
 

@@ -1,6 +1,6 @@
 /**
- * The rules of `compactions`: when a database and its indexes are compacted without anybody asking. Each is a list of pairs such as
- * `[{db_fragmentation, "70%"}, {from, "23:00"}, {to, "04:00"}]`; what a rule does not name is no condition.
+ * The rules of the section `compactions`: when a database and its indexes are compacted automatically. Each is a list of
+ * pairs such as `[{db_fragmentation, "70%"}, {from, "23:00"}, {to, "04:00"}]`. What a rule does not name is not a condition.
  */
 import { parseTerm, type Term } from '../../config/term-text.ts'
 

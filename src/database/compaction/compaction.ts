@@ -1,7 +1,7 @@
 /**
- * Compaction of a database: bodies of revisions that are no leaves go, long histories are cut to the limit, attachments
- * that nothing refers to are removed, and the store is written anew without the room they took. Readers and writers go on; a document is trimmed in the writer's
- * own queue, a few at a time, so that nothing is trimmed that was not read there.
+ * Compaction of a database. Bodies of revisions that are not leaves are removed, long histories are cut to the limit,
+ * attachments without references are removed, and the store is rewritten without the free space. Readers and writers
+ * continue. Documents are trimmed through the write queue, a few at a time.
  */
 import { droppedBodies, stem, withLeafBodiesOnly } from '../../document/tree/tree-pruning.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'

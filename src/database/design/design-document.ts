@@ -1,6 +1,6 @@
 /**
- * Design documents as those who call their functions need them: parsed, and as a program that can be told from every
- * other one. Kept in memory, up to a number of bytes, until the document changes.
+ * Design documents, parsed, for callers of their functions. They are cached, up to a number of bytes, until the document
+ * changes.
  */
 
 import { isDesignId } from '../../document/document-id.ts'

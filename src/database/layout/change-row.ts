@@ -1,5 +1,5 @@
 /**
- * What the index of changes holds of each: the line of the feed, ready to be sent, and what a reader needs beside it.
+ * The row of a change (`s`): the line of the changes feed, ready to be sent, and what readers need besides.
  *
  *   flags, body number of the winner, the line up to its winner, zero byte, the other leaves of the line
  */

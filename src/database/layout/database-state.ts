@@ -1,4 +1,4 @@
-/** The numbers of a database, written anew with each commit, so that they always fit what is stored beside them. */
+/** The counts and sequences of a database. They are written with each commit, so they always match its rows. */
 
 export interface DatabaseState {
   readonly updateSequence: number

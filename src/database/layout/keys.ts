@@ -1,4 +1,4 @@
-/** Where things lie in the store of a database: one byte that tells the kind, then what tells one from another. */
+/** The keys in the store of a database: one byte for the kind of row, then the id or number. */
 import assert from 'node:assert/strict'
 
 const DOCUMENT = 'd'

@@ -44,7 +44,7 @@ export async function wholeRecords(
     if (!record) return undefined
     if (record.tree) return wholeRecord(record, record.tree, false)
     const tree = trees[next++]
-    if (!tree) throw new Error(`The revision tree of '${ids[i]}' is not where its record says.`)
+    if (!tree) throw new Error(`The revision tree of '${ids[i]}' is missing.`)
     return wholeRecord(record, decodeTree(tree), true)
   })
 }
@@ -78,7 +78,7 @@ function wholeRecord(record: DocumentRecord, tree: RevisionTree, isTreeApart: bo
 export async function bodySizes(snapshot: Snapshot, bodies: readonly number[]): Promise<number[]> {
   const stored = await snapshot.getMany(bodies.map(bodyKey))
   return stored.map((bytes, i) => {
-    if (!bytes) throw new Error(`Body ${bodies[i]} is not where its tree says.`)
+    if (!bytes) throw new Error(`Body ${bodies[i]} is missing.`)
     return sizeOfBody(decodeBody(bytes))
   })
 }
@@ -152,7 +152,7 @@ async function inOneScan(
 async function oneByOne(snapshot: Snapshot, numbers: readonly number[]): Promise<BodyPlace[]> {
   const stored = await snapshot.getMany(numbers.map(bodyKey))
   return stored.map((block, i) => {
-    if (!block) throw new Error(`Body ${numbers[i]} is not where its document says.`)
+    if (!block) throw new Error(`Body ${numbers[i]} is missing.`)
     return { block, start: 0, end: block.length }
   })
 }

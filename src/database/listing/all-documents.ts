@@ -1,7 +1,7 @@
 /**
- * The list of all documents in the order of their ids, or a part of it. Where the part begins and how many documents
- * lie before it is asked of the rank tree, so skipping costs no more than starting. When its reader stalls the list goes
- * on, after the last document sent, from a newer state: what is there all the time is listed once.
+ * `_all_docs`, or a range of it, in the order of ids. The rank tree tells where the range begins and how many documents are
+ * before it, so `skip` is cheap. When the client stalls, the list continues after the last document sent from a newer state.
+ * A document that exists all the time is listed once.
  */
 import { rangeAfter } from '../../storage/rows/stored-key.ts'
 import type { KeyRange } from '../../storage/store.ts'

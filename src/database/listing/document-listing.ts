@@ -1,6 +1,6 @@
 /**
- * Reads the rows of a range of ids one block after the other, as bytes of the reply. Each block is of one state; when its
- * reader stalls between two of them it goes on, after the last document sent, from a newer state.
+ * Reads the rows of a range of ids block by block, as bytes of the reply. Each block is of one state. When the client stalls
+ * between two blocks, the listing continues after the last document sent from a newer state.
  */
 
 import { conflicts } from '../../document/revisions/winner.ts'

@@ -1,6 +1,6 @@
 /**
- * Rows of the list of all documents, written as bytes of the reply one after the other. What is stored is copied: no row
- * needs a text of its own, unless its id has to be escaped or its document has more to it than its body.
+ * Rows of `_all_docs`, written as bytes of the reply. Stored bytes are copied. A row becomes a string only where its id has to
+ * be escaped or its document has more members than its body.
  */
 
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'

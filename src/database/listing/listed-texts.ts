@@ -1,6 +1,6 @@
 /**
- * Rows of documents as texts, one by one: those that are asked for by their ids, and those with the contents of their
- * attachments, which are made while they are sent.
+ * Rows of documents as texts, one by one: those requested by `keys`, and those with the contents of attachments, which are
+ * rendered while they are sent.
  */
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { conflicts } from '../../document/revisions/winner.ts'

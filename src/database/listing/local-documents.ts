@@ -1,6 +1,6 @@
 /**
- * The list of local documents in the order of their ids, or a part of it. Nobody counts them, so what is skipped is read.
- * A reader that takes its time goes on, after the last one sent, from a newer state.
+ * `_local_docs`, or a range of it, in the order of ids. Local documents are not counted, so skipped ones are read. When the
+ * client stalls, the list continues after the last document sent from a newer state.
  */
 import { documentText } from '../../document/document-text.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'

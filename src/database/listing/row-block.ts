@@ -1,4 +1,4 @@
-/** Some rows of an answer, in their order, as whoever sends them takes them. */
+/** Some rows of an answer, in order, in the form in which they are sent. */
 
 /** Bytes that were put together for the answer, or JSON texts of the rows. */
 export type RowBlock = RowBytes | readonly PieceableText[]

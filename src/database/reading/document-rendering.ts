@@ -1,6 +1,6 @@
 /**
- * An opened document as JSON text, its attachments as stubs, with their contents, or with word that the contents
- * follow. Contents are streamed: a document with large attachments is never whole in memory.
+ * Renders an opened document as JSON text: attachments as stubs, inline, or marked as following. Contents are streamed: a
+ * document with large attachments is never whole in memory.
  */
 
 import { documentText, splitAroundBody, type TextOptions } from '../../document/document-text.ts'

@@ -1,4 +1,4 @@
-/** Streams packed and unpacked, as fast as they are read; who stops reading stops the work. */
+/** Compresses and decompresses streams at the pace of their reader. When the reader stops, so does the work. */
 import type { Duplex } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'

@@ -1,4 +1,4 @@
-/** Reads documents as a client asks for them: by id, revision or leaf, with as much of their history as is wanted. */
+/** Reads documents for a client: by id, revision or leaf, with as much history as requested. */
 
 import { isLocalId } from '../../document/document-id.ts'
 import { pathOfAncestry } from '../../document/document-text.ts'

@@ -1,6 +1,6 @@
 /**
- * Opens what is sent together with the contents of attachments. They are read later and piece by piece, as fast as the
- * client takes them: until then they are kept, whatever becomes of the documents and however often is compacted.
+ * Opens documents that are sent with the contents of their attachments. The contents are read later, at the pace of the
+ * client. Until then they are protected from compaction.
  */
 
 import type { Database } from '../database.ts'
@@ -32,5 +32,5 @@ export async function openKept<T>(
 }
 
 export function contentsMissing(): Error {
-  return new Error('The contents of attachments are not where their documents say.')
+  return new Error('The contents of attachments are missing.')
 }

@@ -1,4 +1,4 @@
-/** A document that was read for a client, before it becomes text. */
+/** A document that was read for a client, before it is rendered. */
 import type { DocumentParts } from '../../document/document-text.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import type { AttachmentRecord } from '../layout/stored-body.ts'

@@ -1,4 +1,4 @@
-/** Which revisions of documents are not here: what a replicator asks before it sends anything. */
+/** Which revisions of documents are missing here (`_revs_diff`): what a replicator asks before it sends documents. */
 import { RequestError } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'

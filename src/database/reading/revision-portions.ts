@@ -1,6 +1,6 @@
 /**
- * Revisions of a document, opened a portion at a time: a document may have thousands of leaves, and all of them together
- * need not fit into memory. Those found come first, then those that are not.
+ * Opens revisions of a document a portion at a time: a document may have thousands of leaves that do not fit into memory
+ * together. Revisions that were found come first, then the missing ones.
  */
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import type { Database } from '../database.ts'

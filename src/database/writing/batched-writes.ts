@@ -1,6 +1,6 @@
 /**
- * Writes that were accepted before they are done (`batch=ok`): collected for a moment and written together. Bounded: a
- * full batch is written at once. Nobody waits for the outcome, so what is refused goes to the log.
+ * Writes that were accepted before they are committed (`batch=ok`). They are collected for a moment and written together. A
+ * full batch is written at once. No client waits for the outcome, so refusals are logged.
  */
 import type { Log } from '../../runtime/log/log.ts'
 import type { Commit } from '../document-access.ts'

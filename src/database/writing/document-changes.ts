@@ -1,6 +1,6 @@
 /**
- * Collects what a commit does to documents as rows of the store: record, tree, change, rank and the database's numbers
- * always move together, and only here.
+ * Collects the row changes of a commit: record, tree, change, rank and the counts of the database always change together,
+ * and only here.
  */
 
 import { leavesBestFirst } from '../../document/revisions/winner.ts'

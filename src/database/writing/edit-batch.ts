@@ -1,6 +1,6 @@
 /**
- * Decides a batch of edits against one state of the database: which revisions there will be, and every row of the store
- * that changes with them. Reads all records in one go; writes nothing.
+ * Decides a batch of edits against one state of the database: the new revisions, and every row that changes with them. It
+ * reads all records in one go and writes nothing.
  */
 import assert from 'node:assert/strict'
 import { setImmediate as nextTurn } from 'node:timers/promises'

@@ -1,6 +1,6 @@
 /**
- * Purging: revisions go as if they had never been here, without a tombstone. What was purged is noted under the purge's
- * own sequence, so that indexes can catch up.
+ * Purging removes revisions without a tombstone, as if they had never existed. What was purged is recorded under a purge
+ * sequence, so that indexes can catch up.
  */
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { winner } from '../../document/revisions/winner.ts'

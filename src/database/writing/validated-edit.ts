@@ -1,6 +1,6 @@
 /**
- * What validation functions are told of an edit: the document as it is to be and the one that it follows. Read for many
- * edits in a few round trips; an edit that cannot succeed, or that needs no validation, is found out on the way.
+ * The input of validation functions for an edit: the new document and the one it follows. It is read for many edits in a few
+ * round trips. Edits that cannot succeed, or need no validation, are recognized on the way.
  */
 
 import { isDesignId } from '../../document/document-id.ts'

@@ -1,7 +1,7 @@
 /**
- * Writes of users, with the validation functions of the database before them. Functions run outside the write queue, so
- * that a slow one holds up its own request only; the writer looks whether what they were told still holds, and sends
- * edits back where it does not. Without functions a write goes straight to the queue.
+ * Writes of users, with validation. Validation functions run outside the write queue, so a slow one delays its own request
+ * only. The writer checks that what they were given still holds, and returns the edits for validation where it does not.
+ * Without validation functions a write goes straight to the queue.
  */
 import { conflict, RequestError } from '../../document/request-error.ts'
 import type { Functions, ValidatedWrite } from '../../functions/functions.ts'

@@ -1,7 +1,7 @@
 /**
- * The writer of one database. Edits that arrive while a commit is under way are decided and committed together, so one
- * fsync serves them all; an edit is answered when its commit is on disk. Work that must have the database to itself,
- * such as a purge, takes its turn in the same queue.
+ * The writer of one database. Edits that arrive while a commit is under way are decided and committed together, so one fsync
+ * serves them all. An edit is answered when its commit is on disk. Work that needs the database to itself, such as a purge,
+ * waits its turn in the same queue.
  */
 import assert from 'node:assert/strict'
 import { RequestError } from '../../document/request-error.ts'

@@ -1,6 +1,6 @@
 /**
- * A sandbox process: reads a frame, runs it, writes what came of it, and so on until the server is gone. It owns no file,
- * no socket and no clock; the server watches it and ends it.
+ * A sandbox process: reads a frame, runs it, writes the result, until the server closes the pipe. It has no files, sockets or
+ * timers. The server watches and ends it.
  */
 import assert from 'node:assert/strict'
 import { closeInheritedDescriptors } from '../../runtime/processes/inherited-descriptors.ts'

@@ -1,6 +1,6 @@
 /**
- * The library of isolates, from the file that the server found: looking for it by name would mean to read folders that
- * this process has no right to, where packages are links to other places.
+ * The library of isolates, loaded from the file that the server found. Resolving it by name would read folders that this
+ * process may not read, where packages are symbolic links.
  */
 import { createRequire } from 'node:module'
 

@@ -1,6 +1,6 @@
 /**
- * Rows that map functions gave, as text of the isolate, turned into the bytes of a `MappedBatch`: sort key, key, value, row
- * after row. Whether the text is what it should be is checked here, since user code had its hands on it.
+ * Turns the rows of map functions, text from the isolate, into the bytes of a `MappedBatch`: sort key, key and value of each
+ * row. The text is validated here, since user code could change it.
  */
 import { ByteSink } from '../../encoding/bytes/byte-sink.ts'
 import { type Collation, CollationEncoder } from '../../encoding/collation/collation-key.ts'

@@ -1,8 +1,7 @@
 /**
- * Whether map functions leave everything as it is: their document, and what they have emitted. Where that is certain, documents
- * need not be frozen and text is made of many rows at once, which takes half of the time. It is certain only for functions
- * that are made of nothing but the syntax, functions and methods that are listed here: none of these assigns to a member,
- * and none calls a function that is not known. All that is not listed counts as a change.
+ * Decides whether map functions leave their document and their emitted values unchanged. Where that is certain, documents
+ * need not be frozen and rows are serialized many at a time, which takes half of the time. It is certain only for functions
+ * that use nothing but the syntax, functions and methods listed here. Anything else counts as a change.
  */
 import type {
   AnyNode,

@@ -1,7 +1,4 @@
-/**
- * The parser of JavaScript, from the file that the server found: see `isolates.ts`. It is loaded when it is first needed;
- * a process that maps nothing can do without.
- */
+/** The JavaScript parser, loaded from the file that the server found when it is first needed (see `isolates.ts`). */
 import { createRequire } from 'node:module'
 import type { Parse } from './mutation.ts'
 

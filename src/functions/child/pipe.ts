@@ -1,7 +1,6 @@
 /**
- * The pipes of a sandbox process, read and written synchronously: it does one thing at a time, and a list function must be
- * able to wait for rows in the middle of its run. `process.stdin` and `process.stdout` stay untouched, since they would make
- * the pipes non-blocking.
+ * The pipes of a sandbox process, read and written synchronously: a list function must be able to wait for rows in the middle
+ * of its run. `process.stdin` and `process.stdout` are not touched, since they would make the pipes non-blocking.
  */
 import { readSync, writeSync, writevSync } from 'node:fs'
 import { type Frame, frameHeader, HEADER_BYTES } from '../sandbox/frame.ts'

@@ -1,6 +1,6 @@
 /**
- * User functions in a language of the operator's choice: processes that speak the query-server protocol. What they are
- * asked is as the interface of functions has it; what they answer is checked, never trusted.
+ * User functions in languages that the operator configured: processes that speak CouchDB's query-server protocol. Their
+ * answers are validated, never trusted.
  */
 
 import type { Run } from '../../runtime/fair-semaphore.ts'

@@ -1,4 +1,4 @@
-/** A list function that runs in a query server: it is given row after row, and has its process until it ends. */
+/** A list function in a query server. It gets row after row, and keeps its process until it ends. */
 import type { ListOutput, ListRun } from '../functions.ts'
 import type { TakenServer } from './query-server-pool.ts'
 import { readListEnd, readListOutput } from './query-server-replies.ts'

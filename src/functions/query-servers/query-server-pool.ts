@@ -1,6 +1,6 @@
 /**
- * The processes of one query server: as many as are needed at a time, up to a limit, kept while they are used now and
- * then. Who finds none free waits, and databases take turns.
+ * The processes of one query server: as many as are needed at a time, up to a limit, closed when they are idle for long. When
+ * none is free, callers wait; databases take turns.
  */
 import type { RequestError } from '../../document/request-error.ts'
 import { FairSemaphore, type Run } from '../../runtime/fair-semaphore.ts'

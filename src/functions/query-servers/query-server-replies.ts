@@ -1,4 +1,4 @@
-/** The replies of the query-server protocol, by command. What they hold keeps its text wherever it goes on as text. */
+/** The replies of the query-server protocol, by command. Values that are passed on as text keep their text. */
 import type { JsonReader } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { functionError } from '../function-error.ts'

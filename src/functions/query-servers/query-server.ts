@@ -1,7 +1,7 @@
 /**
- * One process of a query server: commands and replies of its protocol, one JSON value a line. It knows what the process
- * was taught, hands log lines on, and turns errors into what the client is told. Where a reply makes no sense the process
- * is ended, since nobody knows what it would say next.
+ * One process of a query server: commands and replies of its protocol, one JSON value a line. It remembers what the process
+ * was given, forwards log lines, and translates errors for the client. After a malformed reply the process is ended, since it
+ * may be out of step.
  */
 import { JsonReader, JsonTextError } from '../../encoding/json/json-text.ts'
 import type { Log } from '../../runtime/log/log.ts'
@@ -140,7 +140,7 @@ export function allOf<T>(outcomes: readonly PromiseSettledResult<T>[]): T[] {
 
 /** A reply that is not what the protocol has for the command. */
 export function unexpectedReply(): JsonTextError {
-  return new JsonTextError('The reply is not of the protocol', 0)
+  return new JsonTextError('The reply does not follow the protocol', 0)
 }
 
 export function readTrue(reply: JsonReader): void {

@@ -1,6 +1,6 @@
 /**
- * The query servers of the configuration, `language = command`. A command runs only as this start was given it: who may
- * change settings over HTTP can take a language away, and let its processes begin anew, but cannot choose what runs.
+ * The query servers of the configuration, `language = command`. Only commands known at the start run. Settings changed over
+ * HTTP can remove a language and restart its processes, but not choose a command.
  */
 import type { Configuration } from '../../config/configuration.ts'
 import type { Log } from '../../runtime/log/log.ts'
@@ -66,7 +66,9 @@ export class QueryServers {
     if (command === this.#configuration.startupSection(SECTION).get(language)) return command
     if (!this.#refused.has(language)) {
       this.#refused.add(language)
-      this.#log.warn('A command that was set at run time is not run.', { setting: `${SECTION}/${language}` })
+      this.#log.warn('A query server command that was set at run time is ignored.', {
+        setting: `${SECTION}/${language}`,
+      })
     }
     return undefined
   }

@@ -1,4 +1,4 @@
-/** The rule that results of reduce functions must be shorter than what they are made of. */
+/** The reduce limit: results of reduce functions must be shorter than their input. */
 import { RequestError } from '../../document/request-error.ts'
 
 const SHORTEST_OVERFLOW = 200

@@ -56,7 +56,7 @@ export function realmEmittedRows(host: RealmHost, { describe }: Failures): Emitt
 
   const overflow = (): never => {
     hasOverflowed = true
-    throw new RangeError('A document emits too much.')
+    throw new RangeError('Too much was emitted for one document.')
   }
 
   const check = (): void => {

@@ -1,6 +1,4 @@
-/**
- * Errors of the realm itself. User code cannot make one.
- */
+/** Errors of the realm itself. User code cannot make one. */
 export interface Failure extends Error {
   /** The identifier that the client gets. */
   readonly id: string

@@ -49,7 +49,7 @@ export function realmIndexFunctions(
   }
 
   const overflow = (): Outcome | undefined =>
-    rows.hasOverflowed ? thrown.error('os_process_error', 'A document emits too much.') : undefined
+    rows.hasOverflowed ? thrown.error('os_process_error', 'Too much was emitted for one document.') : undefined
 
   const mapFailure = (error: unknown, document: unknown): Outcome | undefined => {
     const fatal = overflow() ?? thrown.fatal(error)

@@ -1,6 +1,4 @@
-/**
- * `provides` and `registerType`: which of several functions answers a request, and with what media type.
- */
+/** `provides` and `registerType`: which of several functions answers a request, and with what media type. */
 import type { UserFunction } from './compiler.ts'
 import type { Failures } from './failure.ts'
 

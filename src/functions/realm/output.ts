@@ -1,6 +1,4 @@
-/**
- * The output of shows and lists while they run: `start`, `send` and `getRow`.
- */
+/** The output of shows and lists while they run: `start`, `send` and `getRow`. */
 
 import type { Failures } from './failure.ts'
 import { LIMITS, type RealmHost } from './interface.ts'
@@ -94,7 +92,7 @@ export function realmOutput(host: RealmHost, { failure }: Failures): Output {
       chunks += piece
       hasSent = true
       if (chunks.length <= (kind === 'show' ? shownCharacters : sentCharacters)) return
-      if (kind === 'show') throw failure('render_error', 'A function sends too much.')
+      if (kind === 'show') throw failure('render_error', 'A function sent too much.')
       receive(host.exchange(output({ isPaused: true, ended: false })))
     },
     getRow() {

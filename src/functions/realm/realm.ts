@@ -61,7 +61,7 @@ export function createRealm(log: RealmHost['log'], exchange: RealmHost['exchange
     emit: rows.emit,
     log(message: unknown): void {
       const line = typeof message === 'string' ? message : stringify(message)
-      if (!host.log(text(line))) throw new RangeError('A function logs too much.')
+      if (!host.log(text(line))) throw new RangeError('A function logged too much.')
     },
     sum(values: { readonly [name: string]: number }): unknown {
       let total = 0

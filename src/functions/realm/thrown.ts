@@ -1,6 +1,4 @@
-/**
- * What a thrown value means, by the kind of function that threw it: errors for the client.
- */
+/** What a thrown value means, by the kind of function that threw it: errors for the client. */
 
 import type { Failures } from './failure.ts'
 import { MARKS, type Outcome } from './interface.ts'

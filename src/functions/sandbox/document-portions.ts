@@ -1,6 +1,6 @@
 /**
- * Documents on their way to a map function: JSON arrays of about one size, each behind a header that tells how many documents
- * there are and how long the array is. Portions of that size cost an isolate least: their text lies where it is young.
+ * Documents for a map function: JSON arrays of about one size, each with a header for its document count and length. This size
+ * costs an isolate least, since the text stays in the young generation of its heap.
  */
 import { PORTION_HEADER_BYTES } from './frame.ts'
 

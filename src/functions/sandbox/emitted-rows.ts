@@ -1,4 +1,4 @@
-/** Rows as map functions emitted them, gathered into one batch: their sort keys are made here. */
+/** Collects emitted rows into one batch, and makes their sort keys. */
 import { type Collation, CollationEncoder } from '../../encoding/collation/collation-key.ts'
 import { MAPPED_FIELDS, type MappedBatch } from '../functions.ts'
 

@@ -1,6 +1,6 @@
 /**
- * What goes over the pipes between the server and a sandbox process: frames of a length, a kind, a number, and bytes. Who
- * gets one knows its kinds; nothing that comes from a sandbox is believed further than that.
+ * The frames between the server and a sandbox process: length, kind, number and payload. The receiver checks the kind, and
+ * trusts nothing else that comes from a sandbox.
  */
 
 /** What the server asks. */

@@ -1,4 +1,4 @@
-/** What a process that this one started takes of the machine, as far as the system tells. */
+/** The processor time and memory that a child process takes, as far as the system tells. */
 import { readFileSync } from 'node:fs'
 
 const PAGE_BYTES = 4096

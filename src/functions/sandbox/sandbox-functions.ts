@@ -1,6 +1,6 @@
 /**
- * `Functions` for JavaScript: calls become frames for sandbox processes, and what comes back becomes what the server works
- * with. A call whose process was killed by somebody else is done again; one that brought it down itself is not.
+ * `Functions` for JavaScript: calls become frames for sandbox processes, and replies become results. A call whose process was
+ * killed from outside is repeated. A call that brought its process down is not.
  */
 import { RequestError } from '../../document/request-error.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'

@@ -1,4 +1,4 @@
-/** A list function in its sandbox, between two pages of rows. It keeps the process until it ends or is given up. */
+/** A list function in its sandbox, between two pages of rows. It keeps the process until it ends or is cancelled. */
 
 import type { ListOutput, ListRun } from '../functions.ts'
 import { Request } from './frame.ts'

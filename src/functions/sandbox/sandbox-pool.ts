@@ -1,9 +1,8 @@
 /**
- * The sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. Who finds none free waits;
- * owners take turns, and some processes are kept for owners that have none. A program goes to a process that knows it
- * already, if there is one. Whose functions brought processes down gets fewer and new ones, and does not take those that
- * others use. A batch whose turn it is may be put behind another one of its program, so that the process need not wait
- * for the server in between.
+ * The pool of sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. When none is free,
+ * callers wait; owners take turns, and some processes are reserved for owners that have none. A program prefers a process that
+ * has loaded it. An owner whose functions brought processes down gets fewer, and new ones. A batch may be queued behind another
+ * one of its program, so that the process need not wait for the server between the two.
  */
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
@@ -360,7 +359,7 @@ function closed(): RequestError {
 }
 
 function cannotStart(): RequestError {
-  return new RequestError(500, 'os_process_error', 'No sandbox process can be started.')
+  return new RequestError(500, 'os_process_error', 'No sandbox process could be started.')
 }
 
 function tooMany(): RequestError {

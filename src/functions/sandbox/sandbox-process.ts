@@ -1,7 +1,7 @@
 /**
- * One sandbox process, seen from the server: it does one call at a time, and may have the next one at hand. The server owns
- * the time: a call that goes on without a sign for too long, or takes too much memory, costs the process its life. Whatever
- * ends it, its calls are told, and the one whose turn it was not yet is told that it had no part in it.
+ * One sandbox process, seen from the server. It runs one call at a time and may have the next one queued. The server enforces
+ * the limits: a call without progress for too long, or with too much memory, ends the process. Its calls fail then; a queued
+ * call that had not begun is reported as such, so that it can be repeated.
  */
 import type { ChildProcess } from 'node:child_process'
 import { constants, setPriority } from 'node:os'
@@ -91,7 +91,7 @@ export class SandboxProcess {
     this.#child = child
     this.exited = new Promise((resolve) => {
       child.once('error', (error) => {
-        log.error('A sandbox process cannot be started.', { error: String(error) })
+        log.error('A sandbox process could not be started.', { error: String(error) })
         this.#ended(1)
         resolve()
       })

@@ -1,4 +1,4 @@
-/** What an isolate is made of: the functions of one design document, index or view, and of nobody else. */
+/** What is loaded into an isolate: the functions of one design document, index or view. */
 
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { DesignProgram, MapProgram, ReduceProgram } from '../functions.ts'

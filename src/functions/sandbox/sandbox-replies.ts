@@ -1,4 +1,4 @@
-/** Reads what sandbox processes answer. User code had its hands on it, so it is checked before it is believed. */
+/** Parses the replies of sandbox processes. User code could change them, so they are validated. */
 import { RequestError } from '../../document/request-error.ts'
 import { functionError, reasonText } from '../function-error.ts'
 import { type FunctionResponse, type ListOutput, MAPPED_FIELDS, type MappedBatch } from '../functions.ts'
@@ -36,7 +36,7 @@ export function processError({ cause, status }: ProcessEnd): RequestError {
 }
 
 export function spoiled(): RequestError {
-  return new RequestError(500, 'os_process_error', 'A function spoiled its own result.')
+  return new RequestError(500, 'os_process_error', 'A function corrupted its own result.')
 }
 
 export function mappedBatch(body: Buffer): MappedBatch {

@@ -1,6 +1,6 @@
 /**
- * Sources without their types, kept beside what Node keeps of compiled modules. To strip them anew costs a process that has
- * just started more than all else that it does before its first call. A file that cannot be read or written costs time only.
+ * Caches sources without their types beside Node's compile cache. Stripping them would take a new process more time than all
+ * else before its first call. If the cache cannot be read or written, only time is lost.
  */
 import { hash } from 'node:crypto'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'

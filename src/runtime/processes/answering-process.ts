@@ -82,7 +82,7 @@ export class AnsweringProcess {
     if (this.#options.isAside?.(line)) {
       this.#asides++
       if (this.#asked.length === 0) return
-      if (this.#asides > MOST_ASIDES) this.#fail(processError('It talks and does not answer.'))
+      if (this.#asides > MOST_ASIDES) this.#fail(processError('It logs without end and does not answer.'))
       else this.#restartTimeout()
       return
     }

@@ -1,7 +1,7 @@
 /**
- * Which files of a folder are open, noted in the folder itself: after a process that fell, the next one knows which files
- * it may have fallen over. A note is one small append without a flush, since it has to outlive the process and not the
- * machine. A ledger that cannot be written is given up: nothing depends on it but what follows a fall.
+ * Records which files of a folder are open, in the folder itself. After a crash the next process knows which files may have
+ * caused it. A record is one small append without a flush: it has to survive the process, not the machine. If the ledger
+ * cannot be written it is abandoned; only the checks after a crash depend on it.
  */
 import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
 import { basename, join } from 'node:path'

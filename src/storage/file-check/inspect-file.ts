@@ -1,7 +1,7 @@
 /**
- * Looks at an LMDB file before the library maps it. The library trusts what it maps: a file that is too short, zeroed or of
- * another kind ends the process. What is looked at is what every opening relies on, the meta pages, the length and the
- * roots of the trees; to walk all pages takes as long as to read them.
+ * Inspects an LMDB file before the library maps it. The library trusts what it maps: a file that is too short, zeroed or of
+ * another kind ends the process. It checks what every open relies on: the meta pages, the length and the roots of the trees.
+ * Walking all pages would take as long as reading the file.
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 import { FileDamagedError } from '../storage-error.ts'

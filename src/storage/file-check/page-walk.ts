@@ -1,6 +1,6 @@
 /**
- * Walks the pages of an LMDB file that its trees lead to, without mapping the file, and says what is wrong with the first
- * one that the library must not meet: it would read beyond the page or beyond the file, and end the process.
+ * Walks the pages that the trees of an LMDB file lead to, without mapping the file, and reports the first one on which the
+ * library would read beyond the page or the file, and end the process.
  */
 import { readSync } from 'node:fs'
 import {

@@ -1,6 +1,6 @@
 /**
- * The folder that a server keeps its data in. It belongs to one process at a time, and says in which format it is
- * written, so that a release that does not know the format leaves it alone.
+ * The data folder of a server. It belongs to one process at a time. It records its format version, so that a release that
+ * does not know the format leaves it alone.
  */
 import { constants } from 'node:fs'
 import { access, readFile, rename, writeFile } from 'node:fs/promises'

@@ -1,4 +1,4 @@
-/** LMDB ends the process when it runs out of file descriptors while it opens a file: so they are counted before. */
+/** LMDB ends the process when it runs out of file descriptors while it opens a file. So they are counted before. */
 import { closeSync, openSync } from 'node:fs'
 import { devNull } from 'node:os'
 import { NoDescriptorsError } from '../storage-error.ts'

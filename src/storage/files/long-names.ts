@@ -1,7 +1,7 @@
 /**
- * The names of those stores of a folder that are too long for the name of a file. Files of such a store have a digest of the
- * name instead; the name itself is in `<digest>.name` beside them. It is on disk before the first file of the store gets its
- * name, and is removed after the last one: a crash in between leaves a name without a store, which the next start removes.
+ * The names of stores that are too long for a file name. Files of such a store are named by a digest; the name itself is in
+ * `<digest>.name` beside them. It is on disk before the first file of the store gets its name, and removed after the last
+ * one. A crash in between leaves a name without a store, which the next start removes.
  */
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

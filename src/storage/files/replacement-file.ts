@@ -1,7 +1,6 @@
 /**
- * The next file of a store that gets all of its rows anew. Page by page as long as they come in the order of their keys,
- * which is many times as fast; from the first one that does not, or whose key is too long to be stored as it is, they are
- * put by the library.
+ * The next file of a store that gets all of its rows anew. It is written page by page while rows come in key order, which is
+ * many times as fast. From the first row that is out of order, or whose key is too long, the library continues.
  */
 import { rm } from 'node:fs/promises'
 import type { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
@@ -88,6 +87,6 @@ async function explained<T>(write: () => Promise<T>): Promise<T> {
     return await write()
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)
-    throw new CommitFailedError(`The disk did not take a new file: ${reason}`, { cause: error })
+    throw new CommitFailedError(`A new file could not be written: ${reason}`, { cause: error })
   }
 }

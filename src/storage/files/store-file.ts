@@ -1,8 +1,7 @@
 /**
- * How stores lie in their folder: `<stem>.<generation>.mdb`. The stem is the escaped name of the store, or a digest of the
- * name where that would be too long (`long-names.ts`). A generation is given out once and never again, so a path always
- * means the same file; of two generations of a store the higher one counts, since a file gets its name only when it is
- * whole and on disk.
+ * File names of stores: `<stem>.<generation>.mdb`. The stem is the escaped name of the store, or a digest of a long one
+ * (`long-names.ts`). A generation is used once, so a path always means the same file. Of two generations of a store the higher
+ * one counts, since a file gets its name only when it is complete and on disk.
  */
 import { hash } from 'node:crypto'
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'

@@ -1,6 +1,6 @@
 /**
- * The next file of a store while it is being written. It gets its name when it is whole and on disk; before that it counts
- * for nothing, and what a crash leaves of it the next start removes.
+ * The next file of a store while it is being written. It gets its final name when it is complete and on disk. What a crash
+ * leaves of it is removed at the next start.
  */
 import { rm, stat, truncate } from 'node:fs/promises'
 import { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
@@ -33,7 +33,7 @@ export class UnfinishedFile implements AsyncDisposable {
       await rm(lockPath(unfinished), { force: true })
       if (error instanceof CommitFailedError) throw error
       const reason = error instanceof Error ? error.message : String(error)
-      throw new CommitFailedError(`The disk has no room for a new file: ${reason}`, { cause: error })
+      throw new CommitFailedError(`There is no disk space for a new file: ${reason}`, { cause: error })
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * Stores of an engine in another process. Which file is a store's is the engine's to say, and it keeps the file there for
- * as long as this process has a lease on the store. Files are closed as soon as nobody needs them, so that the lease can end.
+ * Stores of an engine in another process. The engine tells which file is a store's, and keeps that file in place while this
+ * process has a lease on the store. Files are closed as soon as they are not needed, so that the lease can end.
  */
 import type { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
 import { LmdbStore } from '../lmdb/lmdb-store.ts'
@@ -33,7 +33,7 @@ export class BorrowedStores {
     let held: LmdbEnvironment = this.#open.acquire(path)
     const store: LmdbStore = new LmdbStore(name, path, {
       open: this.#open,
-      nextPath: () => lender?.nextPath() ?? Promise.reject(new Error('The store is borrowed for reading.')),
+      nextPath: () => lender?.nextPath() ?? Promise.reject(new Error('The store is open for reading only.')),
       discard: async (old) => {
         const next = this.#open.acquire(store.path)
         this.#open.retire(old, () => {})

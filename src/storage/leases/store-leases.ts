@@ -1,7 +1,6 @@
 /**
- * Who outside of this process uses the stores of an engine: one registry for all of its files. A store that somebody has a
- * lease on keeps its file, and all earlier generations that the holder may still read. Whoever drops the store revokes
- * the leases and waits until all are released; no new ones are given out then.
+ * Leases of other processes on the stores of an engine. A store with a lease keeps its file, and all earlier generations that
+ * the holder may still read. Dropping a store revokes its leases and waits until all are released; no new ones are granted.
  */
 
 /** The store as the registry sees it. */

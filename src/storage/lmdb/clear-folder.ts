@@ -1,7 +1,7 @@
 /**
- * What a folder of stores holds at the start. A crash leaves files that never became stores, or are none any more: they
- * are removed before anything is opened. The folder must be nobody else's. What cannot be removed stays until the next start:
- * a file system that has become read-only keeps nobody from reading.
+ * Cleans up a folder of stores at the start. A crash leaves unfinished and outdated files: they are removed before any file is
+ * opened. The folder must not be in use by another process. What cannot be removed stays until the next start: a file system
+ * that has become read-only does not prevent reading.
  */
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Group commit: changes that arrive while a group is being written wait and go together into the next one, so one
- * flush serves them all. One group at a time, in order of arrival. Waiting is bounded by who may call, not here.
+ * Group commit: changes that arrive while a group is being written go together into the next one, so one flush serves them
+ * all. One group at a time, in order of arrival. The number of waiting commits is bounded by the callers.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { operationCount, valueBytes } from '../rows/packed-rows.ts'

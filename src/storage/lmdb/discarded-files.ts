@@ -78,7 +78,7 @@ export class DiscardedFiles {
       await flush(this.#folder)
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error)
-      throw new CommitFailedError(`The disk did not let go of a store: ${reason}`, { cause: error })
+      throw new CommitFailedError(`A store could not be removed: ${reason}`, { cause: error })
     }
     this.#open.retire(path, () => {
       // What cannot be removed now goes at the next start.

@@ -1,8 +1,8 @@
 /**
- * Writes a store anew into the next generation of its file, in key order and without garbage, while the store is read
- * and written. Rows are copied in small pieces, each from the newest state; a key that is written behind the copying
- * is noted and copied once more. Writers wait only for the last few keys and the change of files. Until the new file
- * has its name the old one is whole and counts; a crash leaves at worst a file that the next start removes.
+ * Rewrites a store into the next generation of its file, in key order and without free pages, while the store is read and
+ * written. Rows are copied in small pieces, each from the newest state. A key that is written behind the copy is recorded and
+ * copied again. Writers wait only for the last few keys and the switch of files. Until the new file has its name the old one
+ * counts; a crash leaves at worst a file that the next start removes.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { UnfinishedFile } from '../files/unfinished-file.ts'

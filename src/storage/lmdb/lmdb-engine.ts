@@ -1,6 +1,6 @@
 /**
- * Stores as LMDB files in one folder. Thousands of them: only those in use are open, and some idle ones. Dropping
- * takes the file out of the folder at once; its bytes go when the last reader lets go.
+ * Stores as LMDB files in one folder. There may be thousands: only those in use, and some idle ones, are open. Dropping a
+ * store removes its file from the folder at once; the bytes are freed when the last reader is done.
  */
 import assert from 'node:assert/strict'
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
@@ -341,7 +341,7 @@ export class LmdbEngine implements StorageEngine {
       await rm(unfinished, { force: true })
       if (isNameKept) await this.#names.release(name)
       const reason = error instanceof Error ? error.message : String(error)
-      throw new CommitFailedError(`The disk did not take the new store: ${reason}`, { cause: error })
+      throw new CommitFailedError(`A new store could not be written: ${reason}`, { cause: error })
     }
   }
 

@@ -368,7 +368,7 @@ export function reserveLock(path: string): void {
     if (error instanceof Error && Reflect.get(error, 'code') === 'EEXIST') return
     rmSync(path, { force: true })
     const reason = error instanceof Error ? error.message : String(error)
-    throw new CommitFailedError(`The disk has no room to open a store: ${reason}`, { cause: error })
+    throw new CommitFailedError(`There is no disk space to open a store: ${reason}`, { cause: error })
   }
 }
 

@@ -47,7 +47,7 @@ export class LmdbErrors {
     // Not all reads of the library say what they met: the next one of the same transaction does.
     if (!DAMAGE.has(code)) return error
     const message = error instanceof Error ? error.message : String(error)
-    return this.translate(new FileDamagedError(this.#path, `The library says: ${message}`, { cause: error }))
+    return this.translate(new FileDamagedError(this.#path, `LMDB reports: ${message}`, { cause: error }))
   }
 }
 
@@ -60,7 +60,7 @@ export function commitFailure(status: number): CommitFailedError {
     cause = error
   }
   const reason = cause instanceof Error ? cause.message : `error ${status}`
-  return new CommitFailedError(`The disk did not take the commit: ${reason}`, { cause })
+  return new CommitFailedError(`The commit could not be written: ${reason}`, { cause })
 }
 
 function codeOf(error: unknown): unknown {

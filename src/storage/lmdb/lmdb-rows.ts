@@ -159,7 +159,7 @@ export class LmdbCursor {
 
   #isAt(keySize: number): boolean {
     // With the number as its code, as errors of the library have it.
-    if (keySize < 0) throw Object.assign(new Error(`LMDB does not move: ${keySize}.`), { code: keySize })
+    if (keySize < 0) throw Object.assign(new Error(`An LMDB cursor failed with status ${keySize}.`), { code: keySize })
     this.#keySize = keySize
     return keySize > 0
   }

@@ -1,6 +1,6 @@
 /**
- * A frozen state of an LMDB file. LMDB answers synchronously, so a long read would stop the event loop: pages come at
- * once up to a number of rows, since most requests need no more, and then the next one lets everybody else go first.
+ * A snapshot of an LMDB file. LMDB reads synchronously, so a long read would block the event loop. Pages are returned at once
+ * up to a number of rows, since most requests need no more; then the next page yields to the event loop first.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isWhole, storedKey, storedRange, VERSION_KEY, versionOf, wholeValue } from '../rows/stored-key.ts'

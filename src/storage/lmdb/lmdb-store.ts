@@ -1,6 +1,6 @@
 /**
- * A store in an LMDB file. The file may be closed between uses and replaced by compaction: holders of the store
- * notice neither.
+ * A store in an LMDB file. The file may be closed between uses and replaced by compaction; holders of the store need not
+ * know.
  */
 import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'

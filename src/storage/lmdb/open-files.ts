@@ -1,6 +1,6 @@
 /**
- * The LMDB files that are open. Who uses one holds a lease; a file without users stays open for a while, up to a number
- * of idle ones, and the one that was idle longest is closed first. A file in use is never closed under its users.
+ * The open LMDB files. Users of a file hold a lease on it. Files without users stay open up to a number; the one idle longest
+ * is closed first. A file in use is never closed.
  */
 import assert from 'node:assert/strict'
 import type { FileLedger } from '../file-check/file-ledger.ts'

@@ -1,6 +1,6 @@
 /**
- * What a transaction writes, in the form in which the library's writing thread reads it: one instruction after the other in
- * blocks of memory. The library's own `put` makes four objects and a promise for each row, which costs more than the row.
+ * The writes of a transaction, in the form in which the writing thread of the library reads them: instructions in blocks of
+ * memory. The library's own `put` makes four objects and a promise for each row, which costs more than the row.
  */
 import { nativeAddon } from 'lmdb'
 import { packedKey, packedValue } from '../rows/packed-rows.ts'

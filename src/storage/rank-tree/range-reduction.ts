@@ -1,4 +1,4 @@
-/** What a range of rows has to be reduced from: reductions of nodes, which mostly are known, and the rows at its ends. */
+/** What a range of rows is reduced from: reductions of nodes, most of which are cached, and the rows at its ends. */
 import { compareBytes } from '../../encoding/bytes/byte-order.ts'
 import type { CountedNode, CountedRun, RowCounts } from './row-counts.ts'
 import type { ReducibleRow } from './tree-layout.ts'

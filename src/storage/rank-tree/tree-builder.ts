@@ -1,6 +1,6 @@
 /**
- * Makes the nodes for rows that come in key order, without reading any: for first builds, and to hold a tree against
- * what it ought to be. It keeps what has come since the last `drain` and one open group a level, never the whole.
+ * Makes the nodes for rows that come in key order, without reading any: for first builds, and to verify a tree. It keeps the
+ * nodes since the last `drain` and one open group a level.
  */
 import type { Put } from '../rows/row.ts'
 import { encodeNode, type Group, type Item, NO_VALUE, PlacedRow, SENTINEL, type TreeLayout } from './tree-layout.ts'

@@ -1,6 +1,6 @@
 /**
- * Rows that lie in one block, each with its key in front of its value. Hundreds of thousands of them are no load for the
- * garbage collector, as long as nobody makes a buffer for each.
+ * Rows in one block, each with its key before its value, and the changes of a commit. Hundreds of thousands of rows are no load
+ * for the garbage collector, as long as no buffer is made for each.
  */
 import assert from 'node:assert/strict'
 import { freeBytes } from '../../encoding/bytes/free-bytes.ts'

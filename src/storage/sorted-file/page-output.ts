@@ -1,4 +1,4 @@
-/** The pages of a file on their way to the disk: in the order of their numbers, many in one write, while others are made. */
+/** Writes the pages of a file in the order of their numbers, many in one write, while the next ones are made. */
 import type { FileHandle } from 'node:fs/promises'
 import { LMDB_PAGE_BYTES } from '../file-check/page-layout.ts'
 

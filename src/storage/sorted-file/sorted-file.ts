@@ -1,6 +1,6 @@
 /**
- * An LMDB file written page by page out of rows that come in the order of their keys: a small part of the work of putting
- * them one by one, since no page is looked for, split or written twice. Keys with different first bytes may come in turns.
+ * Writes an LMDB file page by page from rows in key order. That takes a small part of the time of single puts, since no page is
+ * searched, split or written twice. Keys with different first bytes may alternate.
  */
 import { type FileHandle, open } from 'node:fs/promises'
 import {

@@ -1,6 +1,6 @@
 /**
- * Builds an index from nothing: maps all documents, sorts their rows in runs and merges these, once and in key order, into
- * a new store, whose rank trees are made on the way. Until that is done readers see what there was before.
+ * Builds an index from scratch: maps all documents, sorts their rows in runs and merges the runs once, in key order, into a new
+ * store, with its rank trees. Until that is done readers see the previous state.
  */
 import { hash } from 'node:crypto'
 import { DatabaseView } from '../../database/database-view.ts'

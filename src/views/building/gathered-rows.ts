@@ -1,5 +1,5 @@
 /**
- * Rows of an index that wait to be sorted, as they will be stored, and which document made which. All lie in one block:
+ * Rows of an index that wait to be sorted, in their stored form, and the document that made each. All are in one block:
  * hundreds of thousands of them are no load for the garbage collector.
  */
 import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'

@@ -1,7 +1,6 @@
 /**
- * The order of many keys that lie in one block. Four bytes of each are looked at at a time, as one number, and the numbers
- * are shared out byte by byte; the next four only where those are the same. Comparing whole keys again and again takes many
- * times as long.
+ * Sorts many keys that are in one block: a radix sort on four bytes of each key at a time, and on the next four only where
+ * those are equal. Comparing whole keys takes many times as long.
  */
 
 const CHUNK_BYTES = 4

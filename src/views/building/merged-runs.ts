@@ -1,7 +1,4 @@
-/**
- * Sorted runs merged into one, in the order of their keys. A document may have changed between two runs: then what the
- * older one holds of it is left out.
- */
+/** Merges sorted runs in key order. If a document changed between two runs, its rows in the older run are left out. */
 import { compareKeys, PackedRowsWriter, packedKey, packedValue } from '../../storage/rows/packed-rows.ts'
 import type { PackedRows } from '../../storage/rows/row.ts'
 import { decodeDocumentRows, escapeId, idOfDocumentKey, rowKeyOf } from '../layout/index-layout.ts'

@@ -1,6 +1,6 @@
 /**
- * Sorted runs as files of one folder. A file gets its name, which tells the sequences it covers, when it is whole and on
- * disk.
+ * Sorted runs as files of one folder. The name of a file tells the sequences it covers; a file gets it when it is complete and
+ * on disk.
  *
  *   of each row: length of its key, length of its value, key, value
  */

@@ -1,6 +1,6 @@
 /**
- * Where a first build keeps the rows that it has sorted so far, run by run. A run tells which sequences of the database it
- * covers: what was kept before a crash need not be mapped again.
+ * Where a first build keeps its sorted runs. Each run tells which sequences of the database it covers, so that after a crash
+ * these need not be mapped again.
  */
 import type { PackedRows } from '../../storage/rows/row.ts'
 import type { GatheredRows } from './gathered-rows.ts'

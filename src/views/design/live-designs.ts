@@ -1,4 +1,4 @@
-/** What the design documents of a database say about views, those that are not deleted. */
+/** The view definitions of the design documents of a database that are not deleted. */
 import type { Database } from '../../database/database.ts'
 import { summarizeRecord } from '../../database/layout/document-record.ts'
 import { documentKey, idOfDocumentKey } from '../../database/layout/keys.ts'

@@ -1,6 +1,6 @@
 /**
- * What lies where in the store of an index. Rows of a view are in the order of their answer: sort key, document id,
- * number among the document's rows of that key. Their values hold the line of the reply, ready to be sent.
+ * The keys and values in the store of an index. Rows of a view are in the order of the reply: sort key, document id, ordinal
+ * among the document's rows of that key. Their values hold the line of the reply, ready to be sent.
  */
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'

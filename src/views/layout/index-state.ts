@@ -1,4 +1,6 @@
-/** The numbers of an index, committed together with the rows that they tell of, and what the index belongs to. */
+/**
+ * The state of an index: the sequences it has reached and what it belongs to. It is committed together with the rows.
+ */
 import { randomBytes } from 'node:crypto'
 import { SALT_BYTES } from '../../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../storage/store.ts'

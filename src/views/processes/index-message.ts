@@ -1,4 +1,4 @@
-/** What the server and the processes that work on its indexes tell each other. */
+/** The messages between the server and its index processes. */
 import { RequestError } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log/log.ts'

@@ -1,6 +1,6 @@
 /**
- * A process that works on indexes, so that the server need not, and so that a fault in native code costs no more than this
- * work. It ends when the channel to its server closes, and takes its sandbox processes with it.
+ * An index process. It keeps the load of building off the server, and a crash in native code costs only this work. It ends
+ * when the channel to its server closes, together with its sandbox processes.
  */
 import { flushCompileCache } from 'node:module'
 import { startSpareSandbox } from '../../functions/sandbox/sandbox-start.ts'

@@ -1,6 +1,6 @@
 /**
- * What an index process does: it opens the files that the server lends it, has sandbox processes of its own for user
- * functions, and reports how far it is. Runs inside of the process.
+ * The work inside an index process: it opens the files that the server lends it, has sandbox processes of its own for user
+ * functions, and reports progress.
  */
 import { DatabaseView } from '../../database/database-view.ts'
 import { IDENTITY_KEY } from '../../database/layout/keys.ts'

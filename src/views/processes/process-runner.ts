@@ -88,7 +88,7 @@ export class ProcessRunner implements IndexRunner {
       else if (this.#processes.size === 0)
         this.#start({ withSandbox: language !== SELECTOR_LANGUAGE }).prepare(language)
     } catch (error) {
-      this.#options.log.warn('No index process can be started ahead.', { error: String(error) })
+      this.#options.log.warn('No index process could be started ahead of its first job.', { error: String(error) })
     }
   }
 
@@ -235,5 +235,5 @@ async function counted(
 }
 
 function keepsFailing({ how }: ProcessEndedError): RequestError {
-  return new RequestError(500, 'os_process_error', `The process of the index ends again and again: ${how}.`)
+  return new RequestError(500, 'os_process_error', `The index process keeps ending: ${how}.`)
 }

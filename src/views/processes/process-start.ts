@@ -1,4 +1,4 @@
-/** Starts the program of an index process, and ends it with all that it has started. */
+/** Starts an index process, and ends it with all processes that it started. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { getCompileCacheDir } from 'node:module'
 import { setPriority } from 'node:os'

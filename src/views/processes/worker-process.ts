@@ -1,6 +1,6 @@
 /**
- * An index process as the server sees it: takes jobs, hands their messages on, and tells everybody when the process is
- * gone, however that came. Whoever does not answer in time is killed.
+ * An index process, seen from the server: takes jobs, passes their messages on, and reports when the process is gone. A process
+ * that does not answer in time is killed.
  */
 import type { ChildProcess } from 'node:child_process'
 import type { Log } from '../../runtime/log/log.ts'
@@ -209,7 +209,7 @@ export class WorkerProcess {
 
   #kill(reason: string): void {
     if (this.#isGone) return
-    this.#log.error('An index process is killed.', { pid: this.#child.pid, reason })
+    this.#log.error('An index process was killed.', { pid: this.#child.pid, reason })
     this.#child.kill('SIGKILL')
   }
 
@@ -235,7 +235,7 @@ export class WorkerProcess {
     try {
       await this.#leaseOn(index)?.moveTo(path)
     } catch (error) {
-      this.#log.error('An old file of an index stays.', { error: String(error) })
+      this.#log.error('An old index file could not be removed.', { error: String(error) })
     }
     this.send({ type: 'taken over', request })
   }

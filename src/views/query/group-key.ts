@@ -1,6 +1,6 @@
 /**
- * What rows of one group have in common: equal keys, or equal first elements of keys that are arrays. Equal means equal
- * values, which is more than collating equal: where a sort key stands for several values, the texts are compared.
+ * What the rows of a group have in common: equal keys, or equal first elements of array keys. Equal means equal values, which is
+ * more than collating equal: where a sort key stands for several values, the texts are compared.
  */
 import assert from 'node:assert/strict'
 import { type Collation, collationKey, rawCollationKey } from '../../encoding/collation/collation-key.ts'

@@ -1,4 +1,4 @@
-/** Ranges of keys as bytes: which rows of a view lie between two ends, whichever way they are read. */
+/** Ranges of keys as bytes: which rows of a view are between two keys, in either direction. */
 import { queryParseError } from '../../document/request-error.ts'
 import {
   type Collation,

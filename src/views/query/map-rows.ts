@@ -1,6 +1,6 @@
 /**
- * The rows of a view between bounds, or of several keys one after the other. Where they begin and how many lie before is
- * asked of the rank tree: skipping costs no more than starting there.
+ * The rows of a view in a range, or of several keys in turn. The rank tree tells where they begin and how many are before, so
+ * `skip` is cheap.
  */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { PlaceInAll } from '../../storage/rank-tree/rank-tree.ts'

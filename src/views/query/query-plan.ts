@@ -1,6 +1,6 @@
 /**
- * What a query asks of a view, decided before anything is read: its parameters, with the defaults that the design
- * document gives, checked for combinations that make no sense.
+ * The plan of a view query, made before anything is read: its parameters, with the defaults of the design document, checked for
+ * invalid combinations.
  */
 
 import { queryParseError } from '../../document/request-error.ts'

@@ -1,7 +1,7 @@
 /**
- * The rows of a reduced query: one of a whole range, or one a group. Groups that a page of the store holds are made of
- * its rows; of one that goes on beyond its page, however far, the rank tree tells what the rest of it reduces to. The rows
- * that are read for its end are where the next group begins, so a jump from group to group takes one read.
+ * The rows of a reduced query: one for the whole range, or one a group. Groups within a page of the store are made from its
+ * rows. For a group that continues beyond its page, the rank tree gives the reduction of the rest. The rows read at its end are
+ * where the next group begins, so a jump from group to group takes one read.
  */
 import assert from 'node:assert/strict'
 import type { RangePart, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'

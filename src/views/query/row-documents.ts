@@ -1,6 +1,6 @@
 /**
- * Rows with the documents that belong to them. Documents are read from the database as it is when their turn comes, so
- * they may be newer than the rows; few are in memory at a time, however large they are.
+ * Rows with their documents (`include_docs`). Documents are read from the database when their turn comes, so they may be newer
+ * than the rows. Few are in memory at a time.
  */
 import type { LastingView } from '../../database/database-view.ts'
 import { type DocumentRecord, decodeRecord } from '../../database/layout/document-record.ts'

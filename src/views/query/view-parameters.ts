@@ -1,6 +1,6 @@
 /**
- * The parameters of a view query: from the query string as texts, from a body and from the design document's options as
- * JSON values. They are taken one after the other, so that what comes later wins.
+ * The parameters of a view query: texts from the query string, JSON values from a body and from the options of the design
+ * document. Later ones win.
  */
 import { invalidJson, queryParseError, type RequestError } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'

@@ -1,4 +1,4 @@
-/** A query of a view: from what was asked for to the rows, over one state of the index. */
+/** A view query, from its parameters to its rows, over one state of the index. */
 import assert from 'node:assert/strict'
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'

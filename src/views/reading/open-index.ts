@@ -1,6 +1,4 @@
-/**
- * What a reader sees of an index: one published state of it, constant while it is held, and information about its file.
- */
+/** What a reader sees of an index: one published state, constant while it is held, and information about its file. */
 import type { Collation } from '../../encoding/collation/collation-key.ts'
 import type { RangePart, RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../storage/store.ts'

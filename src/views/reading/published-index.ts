@@ -189,7 +189,7 @@ class SameIndexSnapshot implements Snapshot {
     const { renewals } = this.#snapshot
     if (renewals !== this.#checked) {
       const state = await readState(this.#snapshot, this.#databaseUuid)
-      if (state?.salt !== this.#salt) throw new Error('The index was built anew while it was read.')
+      if (state?.salt !== this.#salt) throw new Error('The index was rebuilt while it was read.')
       this.#checked = renewals
     }
     return await read(this.#snapshot)

@@ -1,4 +1,4 @@
-/** A reduce function of the design document's own; a reduction is the JSON text that it gave. */
+/** A reduce function of a design document. Its reductions are the JSON text that it returned. */
 import type { Functions, ReduceInput, ReduceProgram } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { StoredRow } from '../layout/index-layout.ts'

@@ -1,4 +1,4 @@
-/** What a reduce function failed with when rows of its view were reduced. Views of other map functions know nothing of it. */
+/** The error of a reduce function over rows of its view. Views with other map functions are not affected. */
 import { RequestError } from '../../document/request-error.ts'
 
 export class ReductionError extends RequestError {}

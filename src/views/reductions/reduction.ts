@@ -1,6 +1,6 @@
 /**
- * A reduce function over the rows of a view. Reductions are bytes of its own form, kept in the nodes of the rank tree;
- * only the result of a query is JSON.
+ * A reduce function over the rows of a view. Reductions are bytes in a form of its own, kept in the nodes of the rank tree. Only
+ * the result of a query is JSON.
  */
 import type { StoredRow } from '../layout/index-layout.ts'
 

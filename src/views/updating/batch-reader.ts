@@ -1,6 +1,6 @@
 /**
- * Reads a database in batches of mapped documents, from a sequence on. The batch after the one that was asked for is read
- * and mapped ahead, so that functions work while rows are written; the documents of the one after that are read meanwhile.
+ * Reads a database in batches of mapped documents, from a sequence on. The next batch is read and mapped ahead, so that
+ * functions work while rows are written; the documents of the one after it are read meanwhile.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DatabaseView } from '../../database/database-view.ts'

@@ -1,6 +1,6 @@
 /**
- * Reads what changed in a database since a sequence, as an index wants it: in the order of sequences, each document as the
- * JSON text that its map functions see.
+ * Reads the changes of a database since a sequence for an index: in the order of sequences, each document as the JSON text that
+ * map functions get.
  */
 import type { DatabaseView } from '../../database/database-view.ts'
 import { type ChangePlaces, changePlaces } from '../../database/layout/change-row.ts'

@@ -1,4 +1,4 @@
-/** One commit of an index: rows, the nodes of their rank trees and the numbers of the index move together, or not at all. */
+/** One commit of an index: rows, nodes of the rank trees and the state of the index change together. */
 import assert from 'node:assert/strict'
 import type { Put } from '../../storage/rows/row.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'

@@ -1,4 +1,4 @@
-/** Where the work of indexes is done: in this process, or in others that reach the same stores. */
+/** Where indexes are updated: in this process, or in others that can open the same stores. */
 import type { Database } from '../../database/database.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Store } from '../../storage/store.ts'

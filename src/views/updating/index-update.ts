@@ -1,7 +1,6 @@
 /**
- * Brings an index to the state of its database: reads what changed, maps it, commits rows, reductions and progress
- * together. Every commit is a state that can be read; a crash resumes after the last one. Knows of no thread and no
- * engine.
+ * Brings an index up to date with its database: reads changes, maps them, and commits rows, reductions and progress together.
+ * Every commit is a state that can be read; after a crash the update resumes after the last one.
  */
 
 import type { DatabaseState } from '../../database/layout/database-state.ts'

@@ -1,6 +1,6 @@
 /**
- * Documents and the rows that their map functions emit. Many documents go in one call, several calls are under way at
- * once, and the results come in the order of the documents.
+ * Documents with the rows that their map functions emit. A call has many documents, several calls are under way at once, and
+ * results come in the order of the documents.
  */
 import { availableParallelism } from 'node:os'
 import { CollationEncoder } from '../../encoding/collation/collation-key.ts'

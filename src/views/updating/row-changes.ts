@@ -1,6 +1,6 @@
 /**
- * What a batch of documents does to the rows of an index: held against the rows that the documents made before, only what
- * differs is written. Documents come in the order of their changes; of one that comes twice the last word counts.
+ * The row changes of a batch of documents: new rows are compared with those that the documents made before, and only
+ * differences are written. Documents come in the order of their changes; the last change of a document counts.
  */
 
 import type { Put } from '../../storage/rows/row.ts'

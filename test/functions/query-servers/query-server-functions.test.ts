@@ -425,7 +425,7 @@ describe('a process that misbehaves', () => {
     const { functions } = start()
     const talking = program('function () { for (;;) log("x") }')
     await expect(functions.map(talking, documents({}), RUN)).rejects.toMatchObject(
-      processError('It talks and does not answer.'),
+      processError('It logs without end and does not answer.'),
     )
   })
 
