@@ -28,6 +28,8 @@ interface Place {
 }
 
 const DEEPEST_NESTING = 100
+/** As deep as what sort keys are made of. */
+const DEEPEST_VALUE = 900
 
 function conditionOf(value: unknown, place: Place): Condition {
   if (place.depth > DEEPEST_NESTING) {
@@ -129,7 +131,15 @@ function divisionOf(argument: unknown): readonly [number, number] {
 /** What comes out of parsed JSON is nothing else. */
 function jsonValue(value: unknown): JsonValue {
   if (value === undefined || !isJson(value)) throw new TypeError('A selector holds what is no JSON value.')
+  if (isDeeper(value, DEEPEST_VALUE)) {
+    throw selectorError('invalid_selector', `A value of a selector is nested deeper than ${DEEPEST_VALUE} levels.`)
+  }
   return value
+}
+
+function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((each) => isDeeper(each, levels - 1))
 }
 
 function isJson(value: unknown): value is JsonValue {

@@ -132,5 +132,9 @@ describe('a selector', () => {
     let selector: unknown = { a: 1 }
     for (let i = 0; i < 200; i++) selector = { $and: [selector] }
     expect(errorOf(selector).error).toBe('invalid_selector')
+    let value: unknown = 1
+    for (let i = 0; i < 2000; i++) value = [value]
+    expect(errorOf({ a: value }).error).toBe('invalid_selector')
+    expect(errorOf({ a: { $in: [value] } }).error).toBe('invalid_selector')
   })
 })

@@ -27,9 +27,9 @@ export function linearPattern(source: string): LinearPattern | undefined {
 
 const LONGEST_SOURCE = 2000
 const MOST_INSTRUCTIONS = 5000
-/** Of one text; about a tenth of a second. Longer texts have as many as an expression of some instructions needs. */
-const MOST_STEPS = 10_000_000
-const STEPS_A_CHARACTER = 16
+/** Of one text; some hundredths of a second. Longer texts have as many as an expression of some instructions needs. */
+const MOST_STEPS = 4_000_000
+const STEPS_A_CHARACTER = 8
 
 /** What most expressions are: some characters, and perhaps that they begin the text. */
 function literalPattern(node: PatternNode): LinearPattern | undefined {
