@@ -173,7 +173,11 @@ export class Databases {
 }
 
 function databaseExists(): RequestError {
-  return new RequestError(412, 'file_exists', 'The database could not be created, the file already exists.')
+  return new RequestError(
+    'precondition failed',
+    'file_exists',
+    'The database could not be created, the file already exists.',
+  )
 }
 
 const NAME = /^[a-z][a-z0-9_$()+/-]*$/
@@ -190,7 +194,7 @@ export function checkDatabaseName(name: string): void {
 
 function illegalDatabaseName(name: string): RequestError {
   return new RequestError(
-    400,
+    'invalid',
     'illegal_database_name',
     `Name: '${name}'. Only lowercase characters (a-z), digits (0-9), and any of the characters _, $, (, ), +, -, and / ` +
       'are allowed. Must begin with a letter.',
@@ -199,7 +203,7 @@ function illegalDatabaseName(name: string): RequestError {
 
 function tooLongDatabaseName(name: string): RequestError {
   return new RequestError(
-    400,
+    'invalid',
     'illegal_database_name',
     `Name: '${name.slice(0, 80)}…'. It has ${name.length} characters; at most ${CHARACTERS_LIMIT} are allowed.`,
   )

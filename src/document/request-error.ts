@@ -1,26 +1,41 @@
 /**
- * What a client gets when its request cannot be done: status, identifier and reason of the reply. Thrown anywhere, turned
- * into a reply in one place.
+ * Why a request cannot be done, in the terms of the database: a kind, the identifier that the interface has for it, and a
+ * reason. Thrown anywhere; what it becomes in HTTP is decided in `http/server/errors.ts`.
  */
+export type ErrorKind =
+  | 'invalid'
+  | 'unauthorized'
+  | 'forbidden'
+  | 'not found'
+  | 'not acceptable'
+  | 'conflict'
+  | 'precondition failed'
+  | 'too large'
+  | 'unsupported type'
+  | 'all or nothing'
+  | 'failed'
+  | 'not implemented'
+  | 'unavailable'
+
 export class RequestError extends Error {
-  override readonly name = 'RequestError'
-  readonly status: number
+  override readonly name: string = 'RequestError'
+  readonly kind: ErrorKind
   readonly error: string
   readonly reason: string
   /** The reason as the reply has it: functions of users may give any JSON value. */
-  readonly told: unknown
+  readonly reasonValue: unknown
 
-  constructor(status: number, error: string, reason: string, told: unknown = reason) {
-    super(`${status} ${error}: ${reason}`)
-    this.status = status
+  constructor(kind: ErrorKind, error: string, reason: string, reasonValue: unknown = reason) {
+    super(`${error}: ${reason}`)
+    this.kind = kind
     this.error = error
     this.reason = reason
-    this.told = told
+    this.reasonValue = reasonValue
   }
 }
 
 export function badRequest(reason: string): RequestError {
-  return new RequestError(400, 'bad_request', reason)
+  return new RequestError('invalid', 'bad_request', reason)
 }
 
 export function invalidJson(): RequestError {
@@ -29,31 +44,31 @@ export function invalidJson(): RequestError {
 
 /** Parameters of a query that cannot be meant. */
 export function queryParseError(reason: string): RequestError {
-  return new RequestError(400, 'query_parse_error', reason)
+  return new RequestError('invalid', 'query_parse_error', reason)
 }
 
 export function notFound(reason = 'missing'): RequestError {
-  return new RequestError(404, 'not_found', reason)
+  return new RequestError('not found', 'not_found', reason)
 }
 
 export function conflict(): RequestError {
-  return new RequestError(409, 'conflict', 'Document update conflict.')
+  return new RequestError('conflict', 'conflict', 'Document update conflict.')
 }
 
 export function missingStub(reason: string): RequestError {
-  return new RequestError(412, 'missing_stub', reason)
+  return new RequestError('precondition failed', 'missing_stub', reason)
 }
 
-/** The status is the one that the reference and its clients have for it, though the fault is the client's. */
+/** Counts as a failure of the server in the reference and for its clients, though the fault is the client's. */
 export function docValidation(reason: string): RequestError {
-  return new RequestError(500, 'doc_validation', reason)
+  return new RequestError('failed', 'doc_validation', reason)
 }
 
 export function tooLarge(): RequestError {
-  return new RequestError(413, 'too_large', 'the request entity is too large')
+  return new RequestError('too large', 'too_large', 'the request entity is too large')
 }
 
 /** More documents, attachments, keys or revisions in one request than are allowed. */
 export function tooManyItems(limit: number): RequestError {
-  return new RequestError(413, 'too_large', `The request has more than ${limit} items; send it in parts.`)
+  return new RequestError('too large', 'too_large', `The request has more than ${limit} items; send it in parts.`)
 }

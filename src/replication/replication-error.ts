@@ -1,31 +1,31 @@
 /** What a replication ends with when it cannot go on, as its caller is told. */
 import { RequestError } from '../document/request-error.ts'
 
-/** `status`: 404 for a database of this server, 500 for one of another. */
-export function databaseNotFound(shown: string, status: 404 | 500): RequestError {
-  return new RequestError(status, 'db_not_found', `could not open ${shown}`)
+/** `not found` for a database of this server, `failed` for one of another. */
+export function databaseNotFound(shown: string, kind: 'not found' | 'failed'): RequestError {
+  return new RequestError(kind, 'db_not_found', `could not open ${shown}`)
 }
 
 export function unauthorizedPeer(shown: string): RequestError {
-  return new RequestError(500, 'unauthorized', `unauthorized to access or create database ${shown}`)
+  return new RequestError('failed', 'unauthorized', `unauthorized to access or create database ${shown}`)
 }
 
 /** A failure without an identifier of its own. */
 export function replicationFailure(reason: string): RequestError {
-  return new RequestError(500, 'error', reason)
+  return new RequestError('failed', 'error', reason)
 }
 
 export function checkpointFailure(reason: string): RequestError {
-  return new RequestError(500, 'checkpoint_commit_failure', reason)
+  return new RequestError('failed', 'checkpoint_commit_failure', reason)
 }
 
 export function cancelled(): RequestError {
-  return new RequestError(500, 'cancelled', 'The replication was cancelled.')
+  return new RequestError('failed', 'cancelled', 'The replication was cancelled.')
 }
 
 /** A cancel of a replication that does not run. */
 export function noSuchReplication(id: string): RequestError {
-  return new RequestError(404, 'not found', `There is no replication ${id}.`)
+  return new RequestError('not found', 'not found', `There is no replication ${id}.`)
 }
 
 /** Any failure as one line for people: `db_not_found: could not open x`. */

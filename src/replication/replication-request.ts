@@ -96,7 +96,7 @@ function filterIn(value: Readonly<Record<string, unknown>>): ReplicationFilter |
 function functionFilter(filter: unknown, parameters: unknown): ReplicationFilter {
   const [, design, name] = (typeof filter === 'string' && /^(?:_design\/)?([^/]+)\/([^/]+)$/.exec(filter)) || []
   if (design === undefined || name === undefined) {
-    throw new RequestError(500, 'error', 'Invalid filter. Must match `ddocname/filtername`.')
+    throw new RequestError('failed', 'error', 'Invalid filter. Must match `ddocname/filtername`.')
   }
   return { kind: 'function', design, name, parameters: queryParameters(parameters) }
 }

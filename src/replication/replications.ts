@@ -80,7 +80,7 @@ export class Replications {
     const job = this.scheduler.job(fullId)
     if (!job) throw noSuchReplication(fullId)
     if (!isServerAdmin(user) && job.subject.user !== user.name) {
-      throw new RequestError(401, 'unauthorized', "Can't cancel a replication triggered by another user")
+      throw new RequestError('unauthorized', 'unauthorized', "Can't cancel a replication triggered by another user")
     }
     await this.scheduler.remove(job)
   }

@@ -35,7 +35,7 @@ export class FairSemaphore {
     if (this.#closed) throw this.#closed
     if (this.tryAcquire(owner)) return
     if (this.#waiting.size >= MOST_WAITING) {
-      throw new RequestError(503, 'service_unavailable', 'Too many function calls are waiting.')
+      throw new RequestError('unavailable', 'service_unavailable', 'Too many function calls are waiting.')
     }
     await new Promise<void>((resolve, reject) => {
       const giveUp = () => {

@@ -1,7 +1,7 @@
 /** What the main thread and the scan thread say to each other. Bytes are transferred, not copied. */
 import type { SentDocument } from '../document/document-fields.ts'
 import type { DocumentId } from '../document/document-id.ts'
-import { RequestError } from '../document/request-error.ts'
+import { type ErrorKind, RequestError } from '../document/request-error.ts'
 import { type BodyTerm, HashedBody } from '../document/revisions/new-revision.ts'
 import type { RevisionId, RevisionPath } from '../document/revisions/revision-id.ts'
 import { JsonTextError } from '../encoding/json/json-text-cursor.ts'
@@ -67,21 +67,21 @@ export type Cut =
 
 export type ScanFailure =
   | { readonly kind: 'json'; readonly message: string; readonly at: number }
-  | { readonly kind: 'refused'; readonly status: number; readonly error: string; readonly reason: string }
+  | { readonly kind: 'refused'; readonly errorKind: ErrorKind; readonly error: string; readonly reason: string }
   | { readonly kind: 'other'; readonly message: string }
 
 export function serializeError(error: unknown): ScanFailure {
   if (error instanceof JsonTextError) return { kind: 'json', message: error.message, at: error.at }
   if (error instanceof RequestError) {
-    const { status, error: identifier, reason } = error
-    return { kind: 'refused', status, error: identifier, reason }
+    const { kind: errorKind, error: identifier, reason } = error
+    return { kind: 'refused', errorKind, error: identifier, reason }
   }
   return { kind: 'other', message: String(error) }
 }
 
 export function parseError(failure: ScanFailure): Error {
   if (failure.kind === 'json') return new JsonTextError(failure.message, failure.at)
-  if (failure.kind === 'refused') return new RequestError(failure.status, failure.error, failure.reason)
+  if (failure.kind === 'refused') return new RequestError(failure.errorKind, failure.error, failure.reason)
   return new Error(failure.message)
 }
 

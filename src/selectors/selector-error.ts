@@ -5,7 +5,7 @@ import { RequestError } from '../document/request-error.ts'
 const SHOWN_CHARACTERS = 200
 
 export function selectorError(error: string, reason: string): RequestError {
-  return new RequestError(400, error, reason)
+  return new RequestError('invalid', error, reason)
 }
 
 export function badArgument(operator: string, argument: unknown): RequestError {

@@ -114,10 +114,10 @@ export async function outcomeOf(writing: ReturnType<Database['write']>): Promise
   try {
     const [outcome] = await writing
     if (outcome?.outcome === 'written') return 'written'
-    return `${outcome?.error.status} ${outcome?.error.reason}`
+    return `${outcome?.error.kind}: ${outcome?.error.reason}`
   } catch (error) {
     // Of edits that are refused together, why the first one is.
-    if (error instanceof AllOrNothingError) return `${error.refused[0]?.error.status} ${error.refused[0]?.error.reason}`
+    if (error instanceof AllOrNothingError) return `${error.refused[0]?.error.kind}: ${error.refused[0]?.error.reason}`
     return error instanceof Error ? error.message : String(error)
   }
 }

@@ -58,7 +58,7 @@ describe('what is refused', () => {
     [`{"_revisions":{"start":1,"ids":["${'g'.repeat(32)}"]}}`, "RevId isn't a valid hexadecimal"],
     ['{"_revisions":{"start":1,"ids":["b","a"]}}', '_revisions.start is less than the number of _revisions.ids.'],
   ])('%s: 500 %s', (text, reason) => {
-    expect(() => parse(text)).toThrow(expect.objectContaining({ status: 500, error: 'doc_validation', reason }))
+    expect(() => parse(text)).toThrow(expect.objectContaining({ kind: 'failed', error: 'doc_validation', reason }))
   })
 
   it.each([
@@ -75,7 +75,7 @@ describe('what is refused', () => {
     ['[{}]', 'Document must be a JSON object'],
     ['1', 'Document must be a JSON object'],
   ])('%s: 400 %s', (text, reason) => {
-    expect(() => parse(text)).toThrow(expect.objectContaining({ status: 400, error: 'bad_request', reason }))
+    expect(() => parse(text)).toThrow(expect.objectContaining({ kind: 'invalid', error: 'bad_request', reason }))
   })
 
   it('is first of all what is not JSON', () => {

@@ -97,7 +97,7 @@ describe('what one design document does to the language stays with it', () => {
         { n: 1 },
         { n: 2 },
       ).catch((error: unknown) => error)
-      if (!Array.isArray(rows)) expect(rows).toMatchObject({ status: 500 })
+      if (!Array.isArray(rows)) expect(rows).toMatchObject({ kind: 'failed' })
       const answer = await shown(functions, `function() { ${pollution}; return { json: [1] } }`).catch(
         (error: unknown) => error,
       )

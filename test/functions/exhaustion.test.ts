@@ -6,8 +6,8 @@ import { designOf, emittedBy, functionsOfTest, mapsOf, run, shown, testFunctions
 const functions = testFunctions({ timeoutMs: 800, processLimit: 8, isolateMemoryMb: 64, processMemoryMb: 400 })
 afterAll(() => functions.close())
 
-const timedOut = { status: 500, error: 'os_process_error', reason: 'OS process timed out.' }
-const ended = { status: 500, error: 'os_process_error' }
+const timedOut = { kind: 'failed', error: 'os_process_error', reason: 'OS process timed out.' }
+const ended = { kind: 'failed', error: 'os_process_error' }
 
 /** Calls of others while something goes wrong. */
 async function othersGoOn(trouble: Promise<unknown>, used: Functions = functions): Promise<void> {
@@ -119,7 +119,7 @@ describe('log', () => {
   it('does not go on for ever', async () => {
     functions.lines.length = 0
     await expect(shown(functions, 'function() { while (true) log("x".repeat(1000)) }')).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'render_error',
       reason: expect.stringContaining('logs too much'),
     })

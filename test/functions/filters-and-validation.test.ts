@@ -38,25 +38,25 @@ describe('a filter', () => {
   it('must be there', async () => {
     for (const source of [undefined, { nested: 'function() {}' }, 1]) {
       await expect(filter(source, [{}])).rejects.toMatchObject({
-        status: 404,
+        kind: 'not found',
         error: 'not_found',
         reason: 'missing json key: test',
       })
     }
     const inherited = functions.filter(designOf({ filters: {} }), 'constructor', ['{}'], '{}', run)
-    await expect(inherited).rejects.toMatchObject({ status: 404, reason: 'missing json key: constructor' })
+    await expect(inherited).rejects.toMatchObject({ kind: 'not found', reason: 'missing json key: constructor' })
   })
 
   it('may be a map function that emits', async () => {
     const design = designOf({ views: { v: { map: 'function(doc) { if (doc.a) emit(doc.a) }' } } })
     expect(await functions.filterByView(design, 'v', ['{"a":1}', '{}', '{"a":2}'], run)).toEqual([true, false, true])
     await expect(functions.filterByView(design, 'w', ['{}'], run)).rejects.toMatchObject({
-      status: 404,
+      kind: 'not found',
       reason: 'missing json key: w',
     })
     const throwing = designOf({ views: { v: { map: 'function(doc) { emit(1); throw new Error("x") }' } } })
     await expect(functions.filterByView(throwing, 'v', ['{}'], run)).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'Error',
       reason: 'x',
     })
@@ -80,7 +80,7 @@ describe('validation', () => {
     const others = { previous: { n: 1 }, user: { name: 'u' }, security: { admins: {} } }
     const [verdict] = await validate(source, write({ n: 2 }, others))
     expect(verdict).toMatchObject({
-      status: 403,
+      kind: 'forbidden',
       error: 'forbidden',
       told: [{ n: 2 }, { n: 1 }, 'u', {}, '_design/test'],
     })
@@ -118,11 +118,11 @@ describe('validation', () => {
 
   it('tells what went wrong in a module', async () => {
     const verdicts = await validate('function() { require("none") }', write({}))
-    expect(verdicts).toMatchObject([{ status: 500, error: 'invalid_require_path' }])
+    expect(verdicts).toMatchObject([{ kind: 'failed', error: 'invalid_require_path' }])
   })
 
   it('fails where the function does not compile, and passes all where there is none', async () => {
-    await expect(validate('function(', write({}))).rejects.toMatchObject({ status: 500, error: 'compilation_error' })
+    await expect(validate('function(', write({}))).rejects.toMatchObject({ kind: 'failed', error: 'compilation_error' })
     expect(await validate(undefined, write({}), write({}))).toEqual([undefined, undefined])
     expect(await validate(null, write({}))).toEqual([undefined])
   })

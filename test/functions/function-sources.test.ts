@@ -37,7 +37,7 @@ describe('what is no function', () => {
     ['statements without a function', 'var a = 1; a'],
   ])('is told apart: %s', async (_, source) => {
     await expect(compile(source)).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'compilation_error',
       reason: `Expression does not eval to a function. (${source})`,
     })
@@ -47,7 +47,7 @@ describe('what is no function', () => {
     'is a compilation error: %s',
     async (source) => {
       const error = await compile(source).catch((thrown: unknown) => thrown)
-      expect(error).toMatchObject({ status: 500, error: 'compilation_error' })
+      expect(error).toMatchObject({ kind: 'failed', error: 'compilation_error' })
       expect(String(error)).toContain(`(${source})`)
     },
   )
@@ -71,14 +71,18 @@ describe('what is no function', () => {
   it('is told of reduce functions, and nothing at all is none', async () => {
     const reduce = (source: string) => functions.rereduce({ language: 'javascript', source }, [['1']], run)
     await expect(reduce('function(')).rejects.toMatchObject({ error: 'compilation_error' })
-    await expect(reduce('')).rejects.toMatchObject({ status: 404, error: 'not_found', reason: 'missing function' })
+    await expect(reduce('')).rejects.toMatchObject({
+      kind: 'not found',
+      error: 'not_found',
+      reason: 'missing function',
+    })
   })
 })
 
 it('is in a language that there is', async () => {
   const program = { ...mapsOf('function(doc) {}'), language: 'klingon' }
   await expect(functions.map(program, [], run)).rejects.toMatchObject({
-    status: 500,
+    kind: 'failed',
     error: 'unknown_query_language',
     reason: 'klingon',
   })

@@ -81,7 +81,7 @@ it('may provide several types', async () => {
   expect(json.begun).toMatchObject({ chunks: [], response: { headers: { 'Content-Type': 'application/json' } } })
   expect(text(await json.rows(rows(1)))).toBe('{"key":1}')
   json.abandon()
-  await expect(list(source, {}, { headers: { Accept: 'image/png' } })).rejects.toMatchObject({ status: 406 })
+  await expect(list(source, {}, { headers: { Accept: 'image/png' } })).rejects.toMatchObject({ kind: 'not acceptable' })
 })
 
 it('hands over what it sends before it is too much, and keeps its rows meanwhile', async () => {
@@ -95,13 +95,13 @@ it('hands over what it sends before it is too much, and keeps its rows meanwhile
 })
 
 it('fails as shows do, at the start and later', async () => {
-  await expect(list('function() { throw ["error", "not_found", "x"] }')).rejects.toMatchObject({ status: 404 })
-  await expect(list('function() { null.x }')).rejects.toMatchObject({ status: 500, error: 'render_error' })
+  await expect(list('function() { throw ["error", "not_found", "x"] }')).rejects.toMatchObject({ kind: 'not found' })
+  await expect(list('function() { null.x }')).rejects.toMatchObject({ kind: 'failed', error: 'render_error' })
   await expect(list('function(')).rejects.toMatchObject({ error: 'compilation_error' })
   const late = await list('function() { send("x"); getRow(); throw { error: "late", reason: "too late" } }')
-  await expect(late.rows(rows(1))).rejects.toMatchObject({ status: 500, error: 'late', reason: 'too late' })
+  await expect(late.rows(rows(1))).rejects.toMatchObject({ kind: 'failed', error: 'late', reason: 'too late' })
   await expect(functions.list(designOf({}), 'x', { head: '{}', request: '{}' }, run)).rejects.toMatchObject({
-    status: 404,
+    kind: 'not found',
     reason: 'missing lists function x on design doc _design/test',
   })
 })

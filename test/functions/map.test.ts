@@ -125,7 +125,7 @@ describe('an exception', () => {
 
   it('stops the run when it is the text fatal_error', async () => {
     await expect(emittedBy(functions, mapsOf('function(doc) { throw "fatal_error" }'), {})).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'map_runtime_error',
       reason: "function raised 'fatal_error'",
     })
@@ -134,7 +134,7 @@ describe('an exception', () => {
   it('stops the run with an error of its choice when it is fatal', async () => {
     const source = 'function(doc) { throw ["fatal", "my_error", "my reason"] }'
     await expect(emittedBy(functions, mapsOf(source), {})).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'my_error',
       reason: 'my reason',
     })

@@ -72,7 +72,7 @@ describe('require', () => {
     ['/lib/a', 'invalid_require_path', 'Object has no property "". '],
   ])('of %s fails', async (path, error, reason) => {
     const failing = shownWith({ lib: { a: '', n: { o: 1 } } }, `return require(${JSON.stringify(path)})`)
-    await expect(failing).rejects.toMatchObject({ status: 500, error, reason: expect.stringContaining(reason) })
+    await expect(failing).rejects.toMatchObject({ kind: 'failed', error, reason: expect.stringContaining(reason) })
   })
 
   it('does not lead to the root from below', async () => {
@@ -91,7 +91,7 @@ describe('require', () => {
     ['needs what is not there', 'require("none")', 'Object has no property "none"'],
   ])('of a module that %s fails', async (_, source, detail) => {
     await expect(shownWith({ lib: { bad: source } }, 'return require("lib/bad")')).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'compilation_error',
       reason: expect.stringMatching(new RegExp(`^Module require\\('lib/bad'\\) raised error .*${detail}`)),
     })

@@ -35,7 +35,7 @@ describe('the answer is chosen by the Accept header', () => {
     if (accept === '') expect(await answer).toEqual(typed('text/html; charset=utf-8', 'as html'))
     else {
       await expect(answer).rejects.toMatchObject({
-        status: 406,
+        kind: 'not acceptable',
         error: 'not_acceptable',
         reason: `Content-Type ${accept} not supported, try one of: text/html; charset=utf-8, application/json, text/x-json`,
       })
@@ -58,12 +58,12 @@ describe('the answer is chosen by the format', () => {
 
   it('and is not there when it is not provided', async () => {
     await expect(shown(functions, provider('html'), formatted('json'))).rejects.toMatchObject({
-      status: 406,
+      kind: 'not acceptable',
       error: 'not_acceptable',
       reason: 'Content-Type json not supported, try one of: text/html; charset=utf-8',
     })
     await expect(shown(functions, provider('html'), formatted('unheard'))).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'render_error',
     })
   })
@@ -77,7 +77,7 @@ describe('registerType', () => {
     }`
     const request = { register: true, headers: { Accept: 'b/foo' } }
     expect(await shown(functions, source, { request })).toEqual(typed('b/foo', 'foo'))
-    await expect(shown(functions, source, accepting('b/foo'))).rejects.toMatchObject({ status: 406 })
+    await expect(shown(functions, source, accepting('b/foo'))).rejects.toMatchObject({ kind: 'not acceptable' })
   })
 })
 

@@ -46,12 +46,12 @@ describe('an exception', () => {
 
   it('may be fatal', async () => {
     await expect(rereduce('function() { throw "fatal_error" }', ['1'])).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'map_runtime_error',
       reason: "function raised 'fatal_error'",
     })
     await expect(rereduce('function() { throw ["fatal", "a", "b"] }', ['1'])).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'a',
       reason: 'b',
     })
@@ -75,7 +75,7 @@ describe('a result must shrink', () => {
         values.map((value) => JSON.stringify(value)),
       ),
     ).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'reduce_overflow_error',
       reason: `Reduce output must shrink more rapidly: Current output: '${output.slice(0, 100)}'... (first 100 of ${output.length} bytes)`,
     })

@@ -19,7 +19,7 @@ describe('a show', () => {
 
   it.each(['[]', '1', 'true'])('may not return %s', async (value) => {
     await expect(shown(functions, `function() { return ${value} }`)).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'render_error',
       reason: 'undefined response from show function',
     })
@@ -72,7 +72,7 @@ describe('a show', () => {
     ['null', 'function raised error: null \nstacktrace: '],
   ])('that throws %s fails with a render error', async (thrown, reason) => {
     await expect(shown(functions, `function() { throw ${thrown} }`)).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'render_error',
       reason: expect.stringContaining(reason),
     })
@@ -98,7 +98,7 @@ describe('a show', () => {
   it('that throws for a document that is not there says that', async () => {
     const source = 'function(doc) { return doc.title }'
     await expect(shown(functions, source, { document: null, request: { id: 'gone' } })).rejects.toMatchObject({
-      status: 404,
+      kind: 'not found',
       error: 'not_found',
       reason: 'document not found',
     })
@@ -111,7 +111,7 @@ describe('a show', () => {
     const call = { document: null, request: '{}' }
     for (const design of [designOf({}), designOf({ shows: {} }), designOf({ shows: { x: { y: 'function() {}' } } })]) {
       await expect(functions.show(design, 'x', call, run)).rejects.toMatchObject({
-        status: 404,
+        kind: 'not found',
         error: 'not_found',
         reason: 'missing shows function x on design doc _design/test',
       })
@@ -154,7 +154,7 @@ describe('an update', () => {
     'may not return %s',
     async (value) => {
       await expect(update(`function() { return ${value} }`)).rejects.toMatchObject({
-        status: 500,
+        kind: 'failed',
         error: 'render_error',
         reason: 'undefined response from update function',
       })
@@ -162,7 +162,9 @@ describe('an update', () => {
   )
 
   it('fails as shows do', async () => {
-    await expect(update('function() { throw ["error", "forbidden", "x"] }')).rejects.toMatchObject({ status: 403 })
+    await expect(update('function() { throw ["error", "forbidden", "x"] }')).rejects.toMatchObject({
+      kind: 'forbidden',
+    })
     await expect(update('function(doc) { doc.a.b = 1 }', null, { id: 'x' })).rejects.toMatchObject({
       error: 'render_error',
     })

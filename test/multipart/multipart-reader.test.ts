@@ -228,7 +228,7 @@ describe('the headers of a part', () => {
     'are refused when they are %j',
     async (block) => {
       const error = await refusal(headersOf(block))
-      expect([error.status, error.error]).toEqual([400, 'bad_request'])
+      expect([error.kind, error.error]).toEqual(['invalid', 'bad_request'])
     },
   )
 })
@@ -237,8 +237,8 @@ describe('a body that cannot be read', () => {
   it('is refused wherever it ends too early', async () => {
     for (let length = 0; length < TWO_PARTS.length; length++) {
       const error = await refusal(parts([TWO_PARTS.slice(0, length)]))
-      expect([error.status, error.error, error.reason], `${length} bytes`).toEqual([
-        400,
+      expect([error.kind, error.error, error.reason], `${length} bytes`).toEqual([
+        'invalid',
         'bad_request',
         'The multipart body ends before its closing boundary.',
       ])
@@ -256,7 +256,7 @@ describe('a body that cannot be read', () => {
     const limits = { headerBytes: 100, parts: 2 }
     expect(await parts([TWO_PARTS], 'B', limits)).toEqual(READ_OF_TWO_PARTS)
     const error = await refusal(parts([`--B\r\n\r\n1\r\n${TWO_PARTS}`], 'B', limits))
-    expect([error.status, error.reason]).toEqual([400, 'The multipart body has more than 2 parts.'])
+    expect([error.kind, error.reason]).toEqual(['invalid', 'The multipart body has more than 2 parts.'])
   })
 
   it('is refused when it has more than ten thousand parts', async () => {
@@ -270,7 +270,7 @@ describe('a body that cannot be read', () => {
     const body = (length: number) => [`--B\r\nA: ${'x'.repeat(length)}`, '\r\n\r\nabc\r\n--B--']
     expect(await parts(body(95), 'B', limits)).toHaveLength(1)
     const error = await refusal(parts(body(96), 'B', limits))
-    expect([error.status, error.error]).toEqual([400, 'bad_request'])
+    expect([error.kind, error.error]).toEqual(['invalid', 'bad_request'])
     expect(error.reason).toBe('The headers of a part of the multipart body are longer than 100 bytes.')
     const endless = (async function* () {
       yield Buffer.from('--B\r\nA: ')

@@ -38,6 +38,6 @@ describe('some fields of a document', () => {
     [[1], 'invalid_field', 'Invalid JSON for field spec: 1'],
     [[''], 'invalid_field_name', 'Invalid field name: '],
   ])('is refused: %j', (fields, error, reason) => {
-    expect(() => fieldProjection(fields)).toThrow(expect.objectContaining({ status: 400, error, reason }))
+    expect(() => fieldProjection(fields)).toThrow(expect.objectContaining({ kind: 'invalid', error, reason }))
   })
 })

@@ -125,7 +125,7 @@ describe('a selector', () => {
     [{ $and: {} }, 'bad_arg', 'Bad argument for operator $and: {}'],
     [{ $not: [] }, 'bad_arg', 'Bad argument for operator $not: []'],
   ])('is refused: %j', (selector, error, reason) => {
-    expect(errorOf(selector)).toMatchObject({ status: 400, error, reason })
+    expect(errorOf(selector)).toMatchObject({ kind: 'invalid', error, reason })
   })
 
   it('is refused when it is nested too deeply', () => {

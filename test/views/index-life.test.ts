@@ -105,7 +105,7 @@ describe.each([
     await keysOf(views, database)
     await databases.delete('db')
     expect(await indexEngine.list()).toEqual([])
-    await expect(keysOf(views, database)).rejects.toMatchObject({ status: 404, reason: 'no_db_file' })
+    await expect(keysOf(views, database)).rejects.toMatchObject({ kind: 'not found', reason: 'no_db_file' })
     const another = await filled(databases, 1)
     expect(await keysOf(views, another)).toEqual([0])
   })
@@ -156,11 +156,11 @@ describe('documents that are too much for a process at a time', () => {
     functions.beforeMap = async () => {
       throw outOfMemory()
     }
-    await expect(keysOf(views, database)).rejects.toMatchObject({ status: 500, error: 'os_process_error' })
+    await expect(keysOf(views, database)).rejects.toMatchObject({ kind: 'failed', error: 'os_process_error' })
   })
 
   function outOfMemory(): RequestError {
-    return new RequestError(500, 'os_process_error', '{exit_status,137}')
+    return new RequestError('failed', 'os_process_error', '{exit_status,137}')
   }
 })
 
@@ -211,12 +211,12 @@ describe('those who wait for an index', () => {
     const { databases, views, functions } = await memoryViews()
     const database = await filled(databases, 2)
     functions.beforeMap = async () => {
-      throw new RequestError(500, 'map_runtime_error', 'It failed.')
+      throw new RequestError('failed', 'map_runtime_error', 'It failed.')
     }
     const outcomes = await Promise.allSettled([keysOf(views, database), keysOf(views, database)])
     expect(outcomes).toMatchObject([
-      { status: 'rejected', reason: { status: 500, error: 'map_runtime_error' } },
-      { status: 'rejected', reason: { status: 500, error: 'map_runtime_error' } },
+      { status: 'rejected', reason: { kind: 'failed', error: 'map_runtime_error' } },
+      { status: 'rejected', reason: { kind: 'failed', error: 'map_runtime_error' } },
     ])
     functions.beforeMap = async () => {}
     expect(await keysOf(views, database)).toEqual([0, 1])
@@ -245,7 +245,7 @@ describe('those who wait for an index', () => {
     const waiting = keysOf(views, database)
     await expect.poll(async () => (await views.information(database, BY_N)).waitingClients).toBe(1)
     const deleting = databases.delete('db')
-    await expect(waiting).rejects.toMatchObject({ status: 404, error: 'not_found', reason: 'no_db_file' })
+    await expect(waiting).rejects.toMatchObject({ kind: 'not found', error: 'not_found', reason: 'no_db_file' })
     go()
     await deleting
     expect(await indexEngine.list()).toEqual([])

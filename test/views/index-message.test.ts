@@ -6,8 +6,8 @@ import { ReductionError } from '../../src/views/reductions/reduction-error.ts'
 
 describe('an error that goes from process to process', () => {
   it.each([
-    new RequestError(500, 'compilation_error', 'No function.'),
-    new ReductionError(500, 'reduce_overflow_error', 'Too long.'),
+    new RequestError('failed', 'compilation_error', 'No function.'),
+    new ReductionError('failed', 'reduce_overflow_error', 'Too long.'),
     new FileDamagedError('/folder/db.1.mdb', 'It is empty.'),
     new StoreGoneError('db'),
     new CommitFailedError('The disk did not take the commit.'),

@@ -35,7 +35,7 @@ describe('_sum', () => {
     [[{ a: 'text' }]],
   ])('refuses %j', async (values) => {
     await expect(reduced('_sum', valued(values))).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'invalid_value',
       reason: 'builtin _sum function requires map values to be numbers or lists of numbers',
     })
@@ -113,7 +113,7 @@ describe('builtin reductions', () => {
 
   it.each(['_top_0', '_top_101', '_top_x', '_bottom_', '_top_1.5'])('refuse %s', async (name) => {
     await expect(reduced(name, valued([1]))).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'invalid_value',
       reason: 'invalid rank reducer',
     })
@@ -121,11 +121,11 @@ describe('builtin reductions', () => {
 
   it('refuse names that nobody knows, and no name at all', async () => {
     await expect(reduced('_unknown', valued([1]))).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'invalid_value',
       reason: '`_unknown` is not a supported reduce function.',
     })
-    await expect(reduced('', valued([1]))).rejects.toMatchObject({ status: 404, reason: 'missing function' })
+    await expect(reduced('', valued([1]))).rejects.toMatchObject({ kind: 'not found', reason: 'missing function' })
   })
 
   it('count different keys, exactly while they are few and roughly when they are many', async () => {

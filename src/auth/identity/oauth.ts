@@ -163,5 +163,5 @@ function compare(a: string, b: string): number {
 }
 
 function refusal(error: string, reason: string): RequestError {
-  return new RequestError(400, error, reason)
+  return new RequestError('invalid', error, reason)
 }

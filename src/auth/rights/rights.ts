@@ -51,11 +51,11 @@ export function authorize(who: Who, user: UserContext, security: Security = NO_S
 }
 
 export function unauthorized(reason: string): RequestError {
-  return new RequestError(401, 'unauthorized', reason)
+  return new RequestError('unauthorized', 'unauthorized', reason)
 }
 
 export function forbidden(reason: string): RequestError {
-  return new RequestError(403, 'forbidden', reason)
+  return new RequestError('forbidden', 'forbidden', reason)
 }
 
 export function notDatabaseAdmin(): RequestError {

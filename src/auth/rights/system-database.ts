@@ -75,7 +75,7 @@ export class SystemDatabase {
       return await this.#databases.get(name)
     } catch (error) {
       // Deleted, and not yet back.
-      if (error instanceof RequestError && error.status === 404) return this.#prepared(name)
+      if (error instanceof RequestError && error.kind === 'not found') return this.#prepared(name)
       throw error
     }
   }
@@ -120,7 +120,7 @@ export class SystemDatabase {
       await this.#databases.create(name)
     } catch (error) {
       // There already.
-      if (!(error instanceof RequestError && error.status === 412)) throw error
+      if (!(error instanceof RequestError && error.kind === 'precondition failed')) throw error
     }
     const database = await this.#databases.get(name)
     await installDesign(database, this.#rules.design)
@@ -132,7 +132,7 @@ export class SystemDatabase {
 async function installDesign(database: Database, { id, validation }: SystemDatabaseRules['design']): Promise<void> {
   using view = database.view()
   const current = await openDocument(view, id).catch((error: unknown) => {
-    if (error instanceof RequestError && error.status === 404) return undefined
+    if (error instanceof RequestError && error.kind === 'not found') return undefined
     throw error
   })
   const members: Record<string, unknown> = current ? JSON.parse(current.parts.body.toString()) : {}
@@ -150,7 +150,7 @@ async function installDesign(database: Database, { id, validation }: SystemDatab
   }
   const [outcome] = await database.write([edit])
   // In a conflict somebody else was faster; the next start looks again.
-  if (outcome?.outcome === 'refused' && outcome.error.status !== 409) throw outcome.error
+  if (outcome?.outcome === 'refused' && outcome.error.kind !== 'conflict') throw outcome.error
 }
 
 /** An edit of a document that has revisions. */

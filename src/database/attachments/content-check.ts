@@ -85,7 +85,7 @@ export interface ContentLimit {
 }
 
 export function checkContentSize(bytes: number, limit: ContentLimit): void {
-  if (bytes > limit.bytes) throw new RequestError(413, 'attachment_too_large', limit.name)
+  if (bytes > limit.bytes) throw new RequestError('too large', 'attachment_too_large', limit.name)
 }
 
 /** The same content, refused as soon as it is larger. */

@@ -67,7 +67,11 @@ export class AllOrNothingError extends RequestError {
   readonly refused: readonly RefusedEdit[]
 
   constructor(refused: readonly RefusedEdit[]) {
-    super(417, 'expectation_failed', 'Some documents of the request are refused, so none of them is written.')
+    super(
+      'all or nothing',
+      'expectation_failed',
+      'Some documents of the request are refused, so none of them is written.',
+    )
     this.refused = refused
   }
 }

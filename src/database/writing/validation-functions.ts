@@ -210,5 +210,5 @@ function isOfProcess(error: unknown): boolean {
 }
 
 function asRequestError(error: Error): RequestError {
-  return error instanceof RequestError ? error : new RequestError(500, error.name, error.message)
+  return error instanceof RequestError ? error : new RequestError('failed', error.name, error.message)
 }

@@ -62,7 +62,11 @@ export class Validation {
       if (this.#parts.functions) prepareFunctions(this.#parts.functions, edits)
       return outcomes
     }
-    throw new RequestError(503, 'service_unavailable', 'Documents change faster than they are validated; try again.')
+    throw new RequestError(
+      'unavailable',
+      'service_unavailable',
+      'Documents change faster than they are validated; try again.',
+    )
   }
 
   async #try(edits: readonly DocumentEdit[], { user, enforced }: Writer): Promise<EditOutcome[] | 'outdated'> {

@@ -104,7 +104,7 @@ export class WriteQueue {
     if (edits.length === 0) return []
     const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) {
-      throw new RequestError(503, 'service_unavailable', 'Too many writes are waiting; try again later.')
+      throw new RequestError('unavailable', 'service_unavailable', 'Too many writes are waiting; try again later.')
     }
     this.#waitingBytes += bytes
     return new Promise((resolve, reject) => {
@@ -207,7 +207,7 @@ export class WriteQueue {
 /** The rows that a request changes are more than one commit takes: old bodies go too when a limit was lowered. */
 export class TooManyOperationsError extends RequestError {
   constructor() {
-    super(413, 'too_large', 'The request changes too much at once; send it in parts.')
+    super('too large', 'too_large', 'The request changes too much at once; send it in parts.')
   }
 }
 
@@ -276,5 +276,9 @@ async function held(batch: readonly WaitingEdits[], snapshot: Snapshot, state: D
 }
 
 function tooManyAtOnce(): RequestError {
-  return new RequestError(413, 'too_large', `More than ${BOUND_EDITS} documents cannot be written all or nothing.`)
+  return new RequestError(
+    'too large',
+    'too_large',
+    `More than ${BOUND_EDITS} documents cannot be written all or nothing.`,
+  )
 }

@@ -10,7 +10,7 @@ export function checkShrinking(result: string, inputLength: number): void {
   if (output.length <= SHORTEST_OVERFLOW || 2 * output.length <= inputLength) return
   const shown = `'${output.slice(0, SHOWN_CHARACTERS)}'... (first ${SHOWN_CHARACTERS} of ${output.length} bytes)`
   throw new RequestError(
-    500,
+    'failed',
     'reduce_overflow_error',
     `Reduce output must shrink more rapidly: Current output: ${shown}`,
   )

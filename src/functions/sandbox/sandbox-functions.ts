@@ -153,7 +153,7 @@ export class SandboxFunctions implements Functions {
     groups: readonly string[],
     run: Run,
   ): Promise<string[]> {
-    if (program.source === '') throw new RequestError(404, 'not_found', 'missing function')
+    if (program.source === '') throw new RequestError('not found', 'not_found', 'missing function')
     const reply = await this.#call(reduceProgram(program, run), operation, `[${groups}]`, run)
     const results = textParts(reply, groups.length)
     if (this.#settings().reduceLimit) {

@@ -355,13 +355,13 @@ export class SandboxPool {
 const FAULTS: ReadonlySet<EndCause> = new Set(['time', 'memory', 'protocol', 'itself'])
 
 function closed(): RequestError {
-  return new RequestError(500, 'os_process_error', 'The sandbox is closed.')
+  return new RequestError('failed', 'os_process_error', 'The sandbox is closed.')
 }
 
 function cannotStart(): RequestError {
-  return new RequestError(500, 'os_process_error', 'No sandbox process could be started.')
+  return new RequestError('failed', 'os_process_error', 'No sandbox process could be started.')
 }
 
 function tooMany(): RequestError {
-  return new RequestError(503, 'service_unavailable', 'Too many function calls are waiting.')
+  return new RequestError('unavailable', 'service_unavailable', 'Too many function calls are waiting.')
 }

@@ -1,5 +1,5 @@
 /** Parses the replies of sandbox processes. User code could change them, so they are validated. */
-import { RequestError } from '../../document/request-error.ts'
+import { RequestError, type ErrorKind } from '../../document/request-error.ts'
 import { functionError, reasonText } from '../function-error.ts'
 import { type FunctionResponse, type ListOutput, MAPPED_FIELDS, type MappedBatch } from '../functions.ts'
 import { type Frame, Reply } from './frame.ts'
@@ -32,11 +32,11 @@ export function outputOf(frame: Frame, sandbox: SandboxProcess): ListOutput {
 
 export function processError({ cause, status }: ProcessEnd): RequestError {
   const reason = cause === 'time' ? 'OS process timed out.' : `{exit_status,${status}}`
-  return new RequestError(500, 'os_process_error', reason)
+  return new RequestError('failed', 'os_process_error', reason)
 }
 
 export function spoiled(): RequestError {
-  return new RequestError(500, 'os_process_error', 'A function corrupted its own result.')
+  return new RequestError('failed', 'os_process_error', 'A function corrupted its own result.')
 }
 
 export function mappedBatch(body: Buffer): MappedBatch {
@@ -64,7 +64,7 @@ export function verdict(text: string): RequestError | undefined {
   const told = jsonIn(text)
   if (told === null) return undefined
   if (!isObject(told) || typeof told.id !== 'string') throw spoiled()
-  return new RequestError(refusalStatus(told.id), told.id, reasonText(told.reason), told.reason)
+  return new RequestError(refusalKind(told.id), told.id, reasonText(told.reason), told.reason)
 }
 
 export function responseIn(text: string): FunctionResponse {
@@ -83,9 +83,8 @@ function errorOf({ kind, body }: Frame, sandbox: SandboxProcess): RequestError {
   return functionError(told.id, told.reason)
 }
 
-function refusalStatus(id: string): number {
-  if (id === 'forbidden') return 403
-  return id === 'unauthorized' ? 401 : 500
+function refusalKind(id: string): ErrorKind {
+  return id === 'forbidden' || id === 'unauthorized' ? id : 'failed'
 }
 
 function jsonIn(text: string): unknown {

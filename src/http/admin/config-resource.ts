@@ -1,13 +1,15 @@
 /** `_config`: the settings of the server, read and changed while it runs. */
+
 import type { Configuration } from '../../config/configuration.ts'
 import { canonicalSection } from '../../config/setting-map.ts'
 import { SettingError } from '../../config/setting-rules.ts'
 import { parseTerm } from '../../config/term-text.ts'
-import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
+import { badRequest, notFound } from '../../document/request-error.ts'
 import { readJson } from '../bodies/request-body.ts'
-import { type Answer, json, MethodNotAllowedError } from '../server/answer.ts'
+import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError, MethodNotAllowedError } from '../server/errors.ts'
 
 const METHODS = 'GET,PUT,DELETE'
 
@@ -52,7 +54,7 @@ function settingOf({ segments }: Call, configuration: Configuration): { section:
   if (section === undefined || key === undefined || segments.length > 3) throw new MethodNotAllowedError(METHODS)
   const whitelist = configuration.get('httpd', 'config_whitelist')
   if (!isWhitelisted(whitelist, canonicalSection(section), key)) {
-    throw new RequestError(400, 'modification_not_allowed', 'This config variable is read-only')
+    throw new HttpError(400, 'modification_not_allowed', 'This config variable is read-only')
   }
   return { section: canonicalSection(section), key }
 }
@@ -71,7 +73,7 @@ async function changing<T>(change: () => Promise<T>): Promise<T> {
     return await change()
   } catch (error) {
     if (error instanceof SettingError) throw badRequest(error.message)
-    throw new RequestError(500, 'error', error instanceof Error ? error.message : String(error))
+    throw new HttpError(500, 'error', error instanceof Error ? error.message : String(error))
   }
 }
 

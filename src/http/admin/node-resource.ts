@@ -2,8 +2,10 @@
  * The server as clients of later releases of the family see it, who know clusters: a single node, called by its name or
  * `_local`. Its settings and its restart are those at the top.
  */
+
 import { notFound } from '../../document/request-error.ts'
-import { type Answer, json, jsonText, MethodNotAllowedError } from '../server/answer.ts'
+import { type Answer, json, jsonText } from '../server/answer.ts'
+import { MethodNotAllowedError } from '../server/errors.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { Rewritten } from '../server/route.ts'

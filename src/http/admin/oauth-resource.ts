@@ -2,10 +2,12 @@
  * `/_oauth`: the addresses that OAuth 1.0 asks a server to have. They check the signature and give the tokens that the
  * family has always given; users and tokens are bound to each other in the configuration, not here.
  */
+
 import { notFound } from '../../document/request-error.ts'
-import { type Answer, MethodNotAllowedError } from '../server/answer.ts'
+import type { Answer } from '../server/answer.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
+import { MethodNotAllowedError } from '../server/errors.ts'
 
 interface Address {
   /** Undefined for every method. */

@@ -2,12 +2,14 @@
  * Requests that another server answers: what follows the first segment of the path is asked of it, and its reply goes
  * back as it comes.
  */
+
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { badRequest, RequestError } from '../../document/request-error.ts'
+import { badRequest } from '../../document/request-error.ts'
 import { bodyPieces } from '../bodies/request-body.ts'
 import { type Answer, type Headers, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
+import { HttpError } from '../server/errors.ts'
 
 /** A server that says nothing for so long is not waited for. */
 const SILENCE_LIMIT_MS = 300_000
@@ -20,7 +22,7 @@ export async function forwardRequest(call: Call, target: string): Promise<Answer
   const base = baseOf(target)
   const via = call.header('via') ?? ''
   if (via.split(OWN_NAME).length > MOST_HOPS) {
-    throw new RequestError(508, 'loop_detected', 'The request goes in a circle.')
+    throw new HttpError(508, 'loop_detected', 'The request goes in a circle.')
   }
   const url = new URL(withoutLastSlashes(base.href) + restOf(call))
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest
@@ -41,7 +43,7 @@ export async function forwardRequest(call: Call, target: string): Promise<Answer
 function baseOf(target: string): URL {
   const base = URL.canParse(target) ? new URL(target) : undefined
   if (base?.protocol !== 'http:' && base?.protocol !== 'https:') {
-    throw new RequestError(500, 'error', 'The address of the proxied server is not valid.')
+    throw new HttpError(500, 'error', 'The address of the proxied server is not valid.')
   }
   return base
 }
@@ -64,7 +66,7 @@ async function exchanged(call: Call, outgoing: ClientRequest): Promise<IncomingM
       response.on('error', () => {})
       resolve(response)
     })
-    outgoing.on('error', (error) => reject(new RequestError(502, 'bad_gateway', error.message)))
+    outgoing.on('error', (error) => reject(new HttpError(502, 'bad_gateway', error.message)))
     outgoing.once('timeout', () => outgoing.destroy(new Error('The proxied server does not answer.')))
   })
   // Told where it is waited for.

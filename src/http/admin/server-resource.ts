@@ -3,12 +3,13 @@
  */
 
 import { canonicalSection } from '../../config/setting-map.ts'
-import { badRequest, queryParseError, RequestError } from '../../document/request-error.ts'
+import { badRequest, queryParseError } from '../../document/request-error.ts'
 import { randomUuid } from '../../runtime/uuids.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 
 export function serverInformation(_: Call, { configuration, version }: HttpContext): Answer {
   const vendor = Object.fromEntries(configuration.section('vendor'))
@@ -66,7 +67,7 @@ function nameParameter(call: Call, ...spellings: readonly string[]): string | un
 export function uuids(call: Call, { configuration, uuids }: HttpContext): Answer {
   const count = countOf(call)
   if (count > configuration.integer('uuids', 'max_count')) {
-    throw new RequestError(403, 'forbidden', 'count parameter too large')
+    throw new HttpError(403, 'forbidden', 'count parameter too large')
   }
   const headers = {
     'Cache-Control': 'must-revalidate, no-cache',
@@ -110,5 +111,5 @@ export function statistics(call: Call, { statistics }: HttpContext): Answer {
 /** `_plugins`: where servers of the family install code that somebody sends. This one does not. */
 export function installPlugin(call: Call): Answer {
   requireJsonType(call)
-  throw new RequestError(501, 'not_implemented', 'Plugins are not supported.')
+  throw new HttpError(501, 'not_implemented', 'Plugins are not supported.')
 }

@@ -1,4 +1,5 @@
 /** Attachments by their own addresses: read, in parts too, written and deleted. */
+
 import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
 import type { Database } from '../../database/database.ts'
 import { type AttachmentRecord, camePacked } from '../../database/layout/stored-body.ts'
@@ -7,7 +8,7 @@ import { openDocument, openRevision } from '../../database/reading/open-document
 import type { EditedAttachment, NewRevisionEdit } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
 import { parseDocumentId } from '../../document/document-id.ts'
-import { conflict, notFound, RequestError } from '../../document/request-error.ts'
+import { conflict, notFound, type RequestError } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { type ByteRange, byteRangesBody, newBoundary } from '../../multipart/multipart-writer.ts'
@@ -26,6 +27,7 @@ import { type Answer, type Headers, notModified, streamed } from '../server/answ
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 import { stageBody } from './attachment-upload.ts'
 
 export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
@@ -278,7 +280,7 @@ function parseRange(spec: string, length: number): ByteRange {
       ? { first: Math.max(0, length - Number(last)), last: length - 1 }
       : { first: Number(first), last: last === '' ? length - 1 : Math.min(Number(last), length - 1) }
   if (range.last < range.first) {
-    throw new RequestError(416, 'requested_range_not_satisfiable', 'Requested range not satisfiable')
+    throw new HttpError(416, 'requested_range_not_satisfiable', 'Requested range not satisfiable')
   }
   return range
 }

@@ -4,10 +4,10 @@ import { attachmentPolicy } from '../../database/attachments/attachment-policy.t
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import { checkContentSize } from '../../database/attachments/content-check.ts'
 import type { Database } from '../../database/database.ts'
-import { RequestError } from '../../document/request-error.ts'
 import { bodyPieces } from '../bodies/request-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 
 /** Streams the body into the store and checks it against its Content-MD5, in the head or after the end. */
 export async function stageBody(
@@ -36,7 +36,7 @@ export async function stageBody(
 /** A digest as stubs have it, `md5-…`; of other kinds nothing can be said. */
 export function checkDigest(digest: string | undefined, md5: string): void {
   if (digest?.startsWith('md5-') && digest !== `md5-${md5}`) {
-    throw new RequestError(400, 'content_md5_mismatch', 'Possible message corruption.')
+    throw new HttpError(400, 'content_md5_mismatch', 'Possible message corruption.')
   }
 }
 
@@ -48,5 +48,5 @@ function contentEncoding(call: Call): 'gzip' | undefined {
   const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
   if (encoding === 'gzip') return 'gzip'
   if (encoding === 'identity') return undefined
-  throw new RequestError(415, 'bad_content_type', 'Only gzip and identity content-encodings are supported')
+  throw new HttpError(415, 'bad_content_type', 'Only gzip and identity content-encodings are supported')
 }

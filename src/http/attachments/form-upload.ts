@@ -1,4 +1,5 @@
 /** `POST /{db}/{docid}`: what a form in a browser sends, and only one of this server's own pages. */
+
 import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
 import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
@@ -6,7 +7,7 @@ import type { Database } from '../../database/database.ts'
 import type { EditedAttachment } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
 import { isDesignId, isLocalId, parseDocumentId } from '../../document/document-id.ts'
-import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
+import { badRequest, notFound } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import {
   boundaryOf,
@@ -23,6 +24,7 @@ import type { Answer } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 import { writeWithAttachments } from './attachment-resource.ts'
 
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
@@ -55,7 +57,7 @@ function formBoundary(call: Call): string {
   const type = call.header('content-type') ?? ''
   const boundary = /^multipart\/form-data\s*;/i.test(type) ? boundaryOf(type) : undefined
   if (boundary === undefined) {
-    throw new RequestError(415, 'bad_content_type', 'Content-Type must be multipart/form-data')
+    throw new HttpError(415, 'bad_content_type', 'Content-Type must be multipart/form-data')
   }
   return boundary
 }

@@ -1,5 +1,6 @@
 /** The body of a request: read up to a limit, unpacked, and checked for what it must be. */
-import { badRequest, invalidJson, RequestError, tooLarge } from '../../document/request-error.ts'
+
+import { badRequest, invalidJson, tooLarge } from '../../document/request-error.ts'
 import { JsonTextError } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
@@ -7,6 +8,7 @@ import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import { type ReadingLimits, valueIn } from '../../scan/json-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 import { requestSettings } from '../server/request-settings.ts'
 import { unpackedBytes } from './unpacked-body.ts'
 
@@ -46,7 +48,7 @@ export function parsing<T>(parse: () => T): T {
 export function requireJsonType(call: Call): void {
   const [type = ''] = (call.header('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() !== 'application/json') {
-    throw new RequestError(415, 'bad_content_type', 'Content-Type must be application/json')
+    throw new HttpError(415, 'bad_content_type', 'Content-Type must be application/json')
   }
 }
 
@@ -55,7 +57,7 @@ export async function readBytes(call: Call, largest: number): Promise<Buffer> {
   const limit = Math.min(largest, call.largestBody)
   const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
   if (encoding !== 'identity' && encoding !== 'gzip') {
-    throw new RequestError(
+    throw new HttpError(
       415,
       'bad_content_type',
       `${call.header('content-encoding')} is not a supported content encoding.`,

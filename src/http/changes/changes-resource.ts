@@ -1,10 +1,10 @@
 /** `_changes`: what happened to the documents of a database, once, at the next change, or as it happens. */
 import { type ChangesQuery, ChangesReader } from '../../database/changes/changes-reader.ts'
 import type { Database } from '../../database/database.ts'
-import { entityTag } from '../../encoding/entity-tag.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
 import { functionBody } from '../design-functions/function-request.ts'
+import { entityTag } from '../negotiation/entity-tag.ts'
 import { type Answer, notModified, streamed } from '../server/answer.ts'
 import { authenticationOf, databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'

@@ -1,10 +1,12 @@
 /** Requests below a database that a program of `[external]` answers: it gets the request object, and gives the response. */
-import { RequestError } from '../../document/request-error.ts'
+
+import type { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Answer } from '../server/answer.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 import { functionBody, functionRequest } from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
 
@@ -21,11 +23,11 @@ export async function externalRequest(call: Call, context: HttpContext, program:
   const response = parsed(line)
   if (isObject(response)) return responseAnswer(response)
   handler.discard()
-  throw new RequestError(500, 'external_response_error', `Invalid data from external server: ${line.slice(0, 100)}`)
+  throw new HttpError(500, 'external_response_error', `Invalid data from external server: ${line.slice(0, 100)}`)
 }
 
 function serverError(reason: string): RequestError {
-  return new RequestError(404, 'external_server_error', reason)
+  return new HttpError(404, 'external_server_error', reason)
 }
 
 function parsed(line: string): unknown {

@@ -2,6 +2,7 @@
  * What a function of a design document is called with: the parts of its path, its document, and the request as an
  * object.
  */
+
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
@@ -9,13 +10,14 @@ import { stubText } from '../../database/reading/document-rendering.ts'
 import { openDocument } from '../../database/reading/open-document.ts'
 import { invalidJson, notFound, RequestError } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
-import { entityTag } from '../../encoding/entity-tag.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { readBytes } from '../bodies/request-body.ts'
 import { informationOf } from '../databases/database-resource.ts'
+import { entityTag } from '../negotiation/entity-tag.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 
 export interface RequestedFunction {
   /** The document that the path names, whether there is such a one or not; null where it names none. */
@@ -137,7 +139,7 @@ export function designId(call: Call): string {
 /** The name of the function; throws the given error where the path ends before it. */
 export function functionName(call: Call, error: 'show_error' | 'update_error'): string {
   const name = call.segments[4]
-  if (name === undefined) throw new RequestError(404, error, 'Invalid path.')
+  if (name === undefined) throw new HttpError(404, error, 'Invalid path.')
   return name
 }
 
@@ -166,7 +168,7 @@ export async function calledDocument(view: DatabaseView, id: string | null): Pro
     const document = await openDocument(view, id, { revisions: true, conflicts: true })
     return { text: stubText(document).toString(), revision: document.revision }
   } catch (error) {
-    if (error instanceof RequestError && error.status === 404) return NONE
+    if (error instanceof RequestError && error.kind === 'not found') return NONE
     throw error
   }
 }

@@ -2,12 +2,14 @@
  * The response object of a user function, or of an external program, as a reply. Whoever wrote the function decides what
  * the client gets, and yet cannot make two replies of one: what does not fit a head or a body is refused.
  */
-import { RequestError } from '../../document/request-error.ts'
+
+import type { RequestError } from '../../document/request-error.ts'
 import { decodeBase64 } from '../../encoding/json/base64-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { FunctionResponse } from '../../functions/functions.ts'
 import { isHeaderName, isHeaderValue } from '../../wire/request-head.ts'
 import type { Headers, WholeAnswer } from '../server/answer.ts'
+import { HttpError } from '../server/errors.ts'
 
 export interface ResponseDefaults {
   /** 200 unless given. */
@@ -146,5 +148,5 @@ const OWN_SPELLING = new Map(
 )
 
 function invalid(what: string): RequestError {
-  return new RequestError(500, 'external_response_error', `Invalid data from external server: ${what}`)
+  return new HttpError(500, 'external_response_error', `Invalid data from external server: ${what}`)
 }

@@ -2,6 +2,7 @@
  * `_list`: what a list function makes of rows, as a reply that is sent while it is made: rows are read as the client
  * reads their result.
  */
+
 import type { Database } from '../../database/database.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
 import { badRequest, invalidJson, queryParseError, RequestError } from '../../document/request-error.ts'
@@ -10,12 +11,14 @@ import type { FunctionResponse, ListOutput, ListRun } from '../../functions/func
 import type { FairSemaphore, Run } from '../../runtime/fair-semaphore.ts'
 import type { RowQuery } from '../../views/query/row-query.ts'
 import { contentPolicy } from '../negotiation/browser-policy.ts'
+import { entityTag } from '../negotiation/entity-tag.ts'
 import { openAllDocuments, planAllDocuments } from '../rows/all-docs-resource.ts'
 import { openRows } from '../rows/rows.ts'
 import { type Answer, type Headers, notModified, streamed } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError, statusOf } from '../server/errors.ts'
 import { designId, functionBody, functionRequest, functionTag, requireFunction } from './function-request.ts'
 import { responseHead } from './function-response.ts'
 
@@ -29,7 +32,7 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const listed = { database, design: other, view, body: keysIn(call, body) }
   using held = new DisposableStack()
   const rows = await placedRows(() => openListed(call, context, listed), context.listSlots, run, held)
-  const tag = functionTag(call, rows.tag, design.revision)
+  const tag = functionTag(call, entityTag(...rows.version), design.revision)
   if (call.hasTag(tag)) return notModified(tag)
   requireFunction(design, 'lists', name)
   const head = JSON.stringify(await rows.head())
@@ -72,7 +75,7 @@ interface ListPath {
 function listPath(call: Call): ListPath {
   const [name, second, third, ...more] = call.segments.slice(4)
   if (name === undefined || second === undefined || more.length > 0) {
-    throw new RequestError(404, 'list_error', 'Bad path.')
+    throw new HttpError(404, 'list_error', 'Bad path.')
   }
   if (third === undefined) return { name, viewDesign: designId(call), view: second }
   return { name, viewDesign: `_design/${second}`, view: third }
@@ -138,7 +141,7 @@ export async function listAnswer(listed: ListedRows): Promise<Answer> {
     const outputs = outputsOf(run, rows)
     const { text, response, error } = await beginning(outputs)
     const { status, headers } = responseHead(response, { fixed })
-    if (error) return streamed(once(errorText(error)), { status: error.status, headers, release })
+    if (error) return streamed(once(errorText(error)), { status: statusOf(error), headers, release })
     return streamed(texts(text, outputs, listed.signal), { status, headers, release })
   } catch (error) {
     release()
@@ -209,9 +212,10 @@ async function* texts(
 }
 
 /** The status is out: what went wrong is told at the end of the text. */
-function errorText({ status, error, told }: RequestError): string {
-  if (isObject(told) && typeof told.body === 'string' && Object.keys(told).length === 1) return told.body
-  return `\n${JSON.stringify({ code: status, error, reason: told })}\n`
+function errorText(failure: RequestError): string {
+  const { error, reasonValue: reason } = failure
+  if (isObject(reason) && typeof reason.body === 'string' && Object.keys(reason).length === 1) return reason.body
+  return `\n${JSON.stringify({ code: statusOf(failure), error, reason })}\n`
 }
 
 async function* once(text: string): AsyncGenerator<string> {

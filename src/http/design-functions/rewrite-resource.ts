@@ -1,9 +1,11 @@
 /** `_rewrite`: the rewrite rules of a design document, which one is for a request, and where it leads. */
-import { invalidJson, notFound, RequestError } from '../../document/request-error.ts'
+
+import { invalidJson, notFound, type RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 import { Rewritten } from '../server/route.ts'
 import { designId } from './function-request.ts'
 
@@ -46,9 +48,9 @@ export interface RewriteRequest {
 
 /** Reads all rules, since one that is wrong makes all of them useless. */
 export function parseRules(rules: unknown, { isSecure }: { readonly isSecure: boolean }): RewriteRule[] {
-  if (rules === undefined || rules === null) throw new RequestError(404, 'rewrite_error', 'Invalid path.')
+  if (rules === undefined || rules === null) throw new HttpError(404, 'rewrite_error', 'Invalid path.')
   if (!Array.isArray(rules)) {
-    throw new RequestError(400, 'rewrite_error', 'Rewrite rules are a String. They must be a JSON Array.')
+    throw new HttpError(400, 'rewrite_error', 'Rewrite rules are a String. They must be a JSON Array.')
   }
   return rules.filter(isObject).map((rule) => parseRule(rule, isSecure))
 }
@@ -70,7 +72,7 @@ const MOST_UPWARD = 2
 
 function parseRule(rule: Record<string, unknown>, isSecure: boolean): RewriteRule {
   const { from, to, method, query, formats } = rule
-  if (typeof to !== 'string') throw new RequestError(500, 'error', 'invalid_rewrite_target')
+  if (typeof to !== 'string') throw new HttpError(500, 'error', 'invalid_rewrite_target')
   const parsed = {
     method: typeof method === 'string' ? method : ANYTHING,
     from: segmentsOf(typeof from === 'string' ? from : ANYTHING),
@@ -79,7 +81,7 @@ function parseRule(rule: Record<string, unknown>, isSecure: boolean): RewriteRul
     formats: isObject(formats) ? formats : {},
   }
   if (isSecure && [parsed.from, parsed.to].some((path) => upwardIn(path) > MOST_UPWARD)) {
-    throw new RequestError(500, 'insecure_rewrite_rule', 'too many ../.. segments')
+    throw new HttpError(500, 'insecure_rewrite_rule', 'too many ../.. segments')
   }
   return parsed
 }
@@ -162,7 +164,7 @@ class Variables {
 }
 
 function tooLong(): RequestError {
-  return new RequestError(414, 'too_long', 'the request entity is too long')
+  return new HttpError(414, 'too_long', 'the request entity is too long')
 }
 
 /** Only the rule leads upwards: dots that came with the request are names like others. */

@@ -11,10 +11,11 @@ import { documentIn } from '../../scan/json-body.ts'
 import { checkDocumentSize } from '../documents/document-request.ts'
 import { editOf, stubParentOf } from '../documents/document-writing.ts'
 import { contentPolicy } from '../negotiation/browser-policy.ts'
-import { type Answer, type Headers, MethodNotAllowedError } from '../server/answer.ts'
+import type { Answer, Headers } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { MethodNotAllowedError } from '../server/errors.ts'
 import {
   calledDocument,
   designId,

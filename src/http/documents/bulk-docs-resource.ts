@@ -17,6 +17,7 @@ import { type Answer, json, jsonText } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { statusOf } from '../server/errors.ts'
 import { requestSettings } from '../server/request-settings.ts'
 import { checkDocumentSizes } from './document-request.ts'
 import { type EditMode, editOf, stubParentOf } from './document-writing.ts'
@@ -87,7 +88,7 @@ async function writtenAnswer(
     // Nothing is written, and only those that are refused are told of.
     return json(
       error.refused.map((each) => refusedEntry(each.edit, each.error)),
-      { status: error.status },
+      { status: statusOf(error) },
     )
   }
 }
@@ -104,7 +105,7 @@ function entryText(edit: DocumentEdit, outcome: EditOutcome): string {
 }
 
 /** Where a request may have several revisions of one document, it is told which one is meant. */
-function refusedEntry(edit: DocumentEdit, { error, told: reason }: RequestError) {
+function refusedEntry(edit: DocumentEdit, { error, reasonValue: reason }: RequestError) {
   const { id, kind } = edit
   if (kind === 'interactive' || kind === 'local') return { id, error, reason }
   return { id, rev: sentRevision(edit), error, reason }

@@ -1,4 +1,5 @@
 /** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
+
 import type { Database } from '../../database/database.ts'
 import { inlineText, stubText } from '../../database/reading/document-rendering.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
@@ -14,6 +15,7 @@ import { type Answer, enclosed, streamed } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { statusOf } from '../server/errors.ts'
 import { multipartSource, revisionList } from './document-reading.ts'
 
 export async function bulkGet(call: Call, context: HttpContext): Promise<Answer> {
@@ -144,7 +146,7 @@ async function* resultParts(reading: BulkReading, entries: readonly unknown[]): 
     using result = await readEntry(reading, entry)
     for await (const item of result.items()) {
       if ('error' in item) {
-        yield { kind: 'failure', json: JSON.stringify({ ...failureOf(item), status: item.error.status }) }
+        yield { kind: 'failure', json: JSON.stringify({ ...failureOf(item), status: statusOf(item.error) }) }
         continue
       }
       const source = multipartSource(reading.database, item)

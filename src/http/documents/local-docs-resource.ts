@@ -51,7 +51,7 @@ class LocalDocumentsQuery extends RowQuery {
   readonly #plan: QueryPlan
 
   constructor(view: LastingView, plan: QueryPlan) {
-    super('')
+    super([])
     this.#view = view
     this.#plan = plan
   }

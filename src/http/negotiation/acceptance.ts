@@ -1,5 +1,7 @@
 /** What a client accepts, as its headers say: media types and content codings. */
-import { badRequest, RequestError } from '../../document/request-error.ts'
+
+import { badRequest, type RequestError } from '../../document/request-error.ts'
+import { HttpError } from '../server/errors.ts'
 
 /** Whether the client names this kind of multipart: one that takes anything gets JSON. */
 export function acceptsMultipart(accept: string | undefined, subtype: 'mixed' | 'related'): boolean {
@@ -34,7 +36,7 @@ export function acceptedCodings(acceptEncoding: string | undefined): AcceptedCod
 }
 
 export function notAcceptable(): RequestError {
-  return new RequestError(406, 'not_acceptable', 'unsupported encoding')
+  return new HttpError(406, 'not_acceptable', 'unsupported encoding')
 }
 
 const CODING = /^\s*([!#$%&'*+.^_`|~0-9a-z-]+)\s*(?:;\s*q\s*=\s*([01](?:\.\d{0,3})?)\s*)?$/i

@@ -11,7 +11,6 @@ import type { DocumentsWanted } from '../../database/listing/document-listing.ts
 import { listKeys } from '../../database/listing/listed-texts.ts'
 import { DESIGN_IDS } from '../../document/document-id.ts'
 import { notFound } from '../../document/request-error.ts'
-import { entityTag } from '../../encoding/entity-tag.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import { planQuery, planText, type QueryPlan } from '../../views/query/query-plan.ts'
 import type { RowQueryHead } from '../../views/query/row-query.ts'
@@ -121,7 +120,7 @@ class AllDocuments extends RowQuery {
     state: DatabaseState,
     pin: Disposable,
   ) {
-    super(entityTag(database.uuid, state.updateSequence, planText(plan)))
+    super([database.uuid, state.updateSequence, planText(plan)])
     this.#database = database
     this.#view = view
     this.#plan = plan

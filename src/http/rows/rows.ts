@@ -2,6 +2,7 @@
  * Rows as a request asks for them and as a reply: of a view of a design document, by what the query string, the body
  * and the design document say.
  */
+
 import type { Database } from '../../database/database.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
 import { badRequest, queryParseError } from '../../document/request-error.ts'
@@ -13,6 +14,7 @@ import type { QueryPlan } from '../../views/query/query-plan.ts'
 import type { RowQuery } from '../../views/query/row-query.ts'
 import { type GivenParameter, isParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
 import { openView, planView } from '../../views/query/view-query.ts'
+import { entityTag } from '../negotiation/entity-tag.ts'
 import { type Answer, notModified, streamed } from '../server/answer.ts'
 import { type Call, CallClient } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
@@ -76,7 +78,7 @@ export function queryParameters(call: Call): GivenParameter[] {
 
 /** Takes the query over: it is released in every case. */
 export async function rowAnswer(call: Call, query: RowQuery): Promise<Answer> {
-  const { tag } = query
+  const tag = entityTag(...query.version)
   try {
     if (call.hasTag(tag)) {
       query.release()

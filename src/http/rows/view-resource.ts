@@ -1,14 +1,16 @@
 /** `_view`: the rows of a view, or of several queries of it at once; `_temp_view`, whose functions come with the request. */
+
 import type { Database } from '../../database/database.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
 import { viewDesign } from '../../views/design/view-design.ts'
 import { missingView, openView, planView } from '../../views/query/view-query.ts'
 import { readJson, readJsonObject, requireJsonType } from '../bodies/request-body.ts'
 import { designId } from '../design-functions/function-request.ts'
-import { type Answer, MethodNotAllowedError } from '../server/answer.ts'
+import type { Answer } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, CallClient } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { MethodNotAllowedError } from '../server/errors.ts'
 import {
   bodyParameters,
   checkedRange,

@@ -1,6 +1,6 @@
 /** `_find` and `_explain`: queries by selector. */
+import { HttpError } from '../server/errors.ts'
 import type { Database } from '../../database/database.ts'
-import { RequestError } from '../../document/request-error.ts'
 import { explanation } from '../../views/find/explain.ts'
 import { findGroups } from '../../views/find/find-groups.ts'
 import { choiceFor, planFind } from '../../views/find/find-plan.ts'
@@ -10,8 +10,7 @@ import { type FindRequest, readFindRequest } from '../../views/find/find-request
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json, streamed } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
-import type { Call } from '../server/call.ts'
-import { CallClient } from '../server/call.ts'
+import { type Call, CallClient } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 
 /** `POST /{db}/_find` */
@@ -62,7 +61,7 @@ async function countOf(query: FindQuery, { configuration }: HttpContext): Promis
   const reason =
     'The documents cannot be counted: the selector is no range of an index, and more than ' +
     `${mostRows} rows would have to be read. Create an index on the fields of the selector.`
-  throw new RequestError(400, 'no_usable_index', reason)
+  throw new HttpError(400, 'no_usable_index', reason)
 }
 
 /** Small replies go out in one piece. */

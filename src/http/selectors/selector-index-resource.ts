@@ -1,4 +1,5 @@
 /** `_index`: selector indexes are made, listed and removed. They are views of design documents. */
+import { HttpError } from '../server/errors.ts'
 import { attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
 import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
@@ -31,7 +32,7 @@ function listParameter(call: Call, name: string, least: number): number | undefi
   if (text === undefined) return undefined
   const value = Number(text)
   if (/^\d{1,15}$/.test(text) && value >= least) return value
-  throw new RequestError(500, 'invalid_list_index_params', 'Index parameter ranges: limit > 1, skip > 0')
+  throw new HttpError(500, 'invalid_list_index_params', 'Index parameter ranges: limit > 1, skip > 0')
 }
 
 /** `POST /{db}/_index` */
@@ -140,7 +141,7 @@ async function save(
     if (outcome?.outcome === 'written') return
     if (outcome?.error.status !== 409) throw outcome?.error ?? new Error('A write has no outcome.')
     const reason = 'Encountered a conflict while saving the design document.'
-    throw new RequestError(500, 'error_saving_ddoc', reason)
+    throw new HttpError(500, 'error_saving_ddoc', reason)
   } finally {
     edits.release()
   }

@@ -1,10 +1,12 @@
 /** What a handler answers, and how it is sent: the one place that writes replies. */
-import { RequestError } from '../../document/request-error.ts'
+
+import type { RequestError } from '../../document/request-error.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import { version } from '../../runtime/version.ts'
 import { headerLine } from '../../wire/reply.ts'
 import { type DirectOutput, sendFeed } from '../changes/feed-output.ts'
 import type { Call } from './call.ts'
+import { MethodNotAllowedError, statusOf } from './errors.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
@@ -77,26 +79,17 @@ export function redirect(status: number, location: string): Answer {
   return { kind: 'whole', status, headers: { Location: location }, body: '' }
 }
 
-/** Tells the methods that the path has. */
-export class MethodNotAllowedError extends RequestError {
-  readonly allow: string
-
-  constructor(allow: string, reason = `Only ${allow} allowed`) {
-    super(405, 'method_not_allowed', reason)
-    this.allow = allow
-  }
-}
-
 export function errorAnswer(error: RequestError): Answer {
-  return json({ error: error.error, reason: error.told }, { status: error.status, headers: errorHeaders(error) })
+  const status = statusOf(error)
+  return json({ error: error.error, reason: error.reasonValue }, { status, headers: errorHeaders(error, status) })
 }
 
 /** In seconds. What the server has too much of at a moment is soon over. */
 const RETRY_AFTER = '1'
 
-function errorHeaders(error: RequestError): Headers {
+function errorHeaders(error: RequestError, status: number): Headers {
   if (error instanceof MethodNotAllowedError) return { Allow: error.allow }
-  return error.status === 503 ? { 'Retry-After': RETRY_AFTER } : {}
+  return status === 503 ? { 'Retry-After': RETRY_AFTER } : {}
 }
 
 const NEWLINE = Buffer.from('\n')

@@ -2,31 +2,18 @@
  * What becomes of a request that a listener hands in. Routing, bodies, negotiation and errors are our own, since the
  * interface has rules for all of them. One request goes through here from its first line to its last byte.
  */
+
+import { HttpError, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
-import { BudgetExceededError } from '../../runtime/memory-budget.ts'
-import {
-  CommitFailedError,
-  FileDamagedError,
-  NoDescriptorsError,
-  StoreGoneError,
-  TooManyReadersError,
-} from '../../storage/storage-error.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
 import type { Reply } from '../../wire/reply.ts'
-import { BodyAbortedError, type Request } from '../../wire/request.ts'
+import type { Request } from '../../wire/request.ts'
 import { preflight, withCorsHeaders } from '../negotiation/browser-policy.ts'
 import { checkCallback, wrapped } from '../negotiation/jsonp.ts'
 import { virtualTarget } from '../negotiation/virtual-hosts.ts'
-import { type Answer, MethodNotAllowedError, sendStreamed, sendWhole } from './answer.ts'
-import {
-  authenticate,
-  authorizeOnDatabase,
-  authorizeOnServer,
-  refusal,
-  rewrittenCall,
-  withSession,
-} from './authentication.ts'
+import { type Answer, sendStreamed, sendWhole } from './answer.ts'
+import { authenticate, authorizeOnDatabase, authorizeOnServer, refusal, rewrittenCall, withSession } from './authentication.ts'
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
 import type { HttpContext } from './context.ts'
 import { logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
@@ -99,7 +86,7 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
     sender = known instanceof Promise ? await known : known
     return withSession(sender, await dispatch(call, sender, context))
   } catch (error) {
-    const answer = refusal(call, context.auth, toldWhile(call, error))
+    const answer = refusal(call, context.auth, answeredError(call, error))
     return sender ? withSession(sender, answer) : answer
   }
 }
@@ -142,12 +129,12 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
 function checkFraming(call: Call): void {
   const encoding = call.header('transfer-encoding')
   if (encoding === undefined || encoding.toLowerCase() === 'chunked') return
-  throw new RequestError(500, 'unknown_transfer_encoding', encoding)
+  throw new HttpError(500, 'unknown_transfer_encoding', encoding)
 }
 
 function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): void {
   if (requestedUrl.length > requestSettings(configuration).longestUrl) {
-    throw new RequestError(414, 'too_long', 'the request entity is too long')
+    throw new HttpError(414, 'too_long', 'the request entity is too long')
   }
 }
 
@@ -179,24 +166,8 @@ function count(call: Call, { counted }: Operation, { databases, counts }: AppCon
 /** Work that is cut off since the server ends did not fail. */
 const CUT_OFF = new Set(['unknown_error', 'os_process_error', 'client_gone'])
 
-function toldWhile({ reply }: Call, error: unknown): RequestError {
-  const answer = told(error)
+function answeredError({ reply }: Call, error: unknown): RequestError {
+  const answer = requestErrorOf(error)
   if (!reply.isShuttingDown || !CUT_OFF.has(answer.error)) return answer
-  return new RequestError(503, 'service_unavailable', 'The server is shutting down.')
-}
-
-/** What the client is told of a failure. */
-function told(error: unknown): RequestError {
-  if (error instanceof RequestError) return error
-  // The database was deleted while the request was under way.
-  if (error instanceof StoreGoneError) return notFound('no_db_file')
-  const reason = error instanceof Error ? error.message : String(error)
-  if (error instanceof CommitFailedError) return new RequestError(500, 'commit_failed', reason)
-  if (error instanceof FileDamagedError) return new RequestError(500, 'file_corrupted', reason)
-  // Nobody is there to be told, and nothing is wrong with the server.
-  if (error instanceof BodyAbortedError) return badRequest(reason)
-  if (error instanceof BudgetExceededError) return new RequestError(503, 'service_unavailable', reason)
-  if (error instanceof TooManyReadersError || error instanceof NoDescriptorsError)
-    return new RequestError(503, 'service_unavailable', reason)
-  return new RequestError(500, 'unknown_error', reason)
+  return new RequestError('unavailable', 'service_unavailable', 'The server is shutting down.')
 }

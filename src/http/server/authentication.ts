@@ -90,7 +90,7 @@ export function sessionHeaders(authenticated: AuthenticatedCall, answer: Answer)
 /** The reply to an error; one that lacks a login says how to log in. */
 export function refusal(call: Call, auth: Auth, error: RequestError): Answer {
   const answer = errorAnswer(error)
-  if (error.status !== 401) return answer
+  if (answer.status !== 401) return answer
   const { status, headers } = unauthorizedHeaders(call, auth, error)
   return { ...answer, status, headers: { ...answer.headers, ...headers } }
 }

@@ -2,6 +2,7 @@
  * One request as handlers see it: where it goes, what it asks for, who can be told. Parsed here and nowhere else, from
  * the raw path, since names may hold slashes and percent signs that a router must not touch.
  */
+
 import { isUtf8 } from 'node:buffer'
 import { isIP } from 'node:net'
 import type { Auth } from '../../auth/auth.ts'
@@ -10,11 +11,12 @@ import type { Authentication, HandlerName, Session } from '../../auth/identity/h
 import type { Dialect } from '../../config/dialect.ts'
 import type { Database } from '../../database/database.ts'
 import type { UserContext } from '../../database/user-context.ts'
-import { queryParseError, RequestError } from '../../document/request-error.ts'
+import { queryParseError } from '../../document/request-error.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import type { Reply } from '../../wire/reply.ts'
 import type { Request, SocketAddresses } from '../../wire/request.ts'
 import { namesJson } from '../negotiation/acceptance.ts'
+import { HttpError } from './errors.ts'
 
 /** The headers that a proxy tells with how its client reached it; the operator may name others. */
 export interface ForwardedNames {
@@ -315,4 +317,4 @@ export function clientSignal({ reply }: Call): AbortSignal {
 }
 
 /** One for all: making a new one each time would cost more than all else here. It is no failure of the server. */
-const GONE = new RequestError(499, 'client_gone', 'The client is gone.')
+const GONE = new HttpError(499, 'client_gone', 'The client is gone.')

@@ -95,7 +95,7 @@ export class Replicator {
     const edit: NewRevisionEdit = { kind: 'interactive', id, parent, deleted: false, body, term, attachments }
     const [outcome] = await database.write([edit])
     if (outcome?.outcome === 'written') return { ...document, revision: outcome.revision, body }
-    if (outcome?.error.status === 409) return undefined
+    if (outcome?.error.kind === 'conflict') return undefined
     throw outcome?.error ?? new Error('A write has no outcome.')
   }
 }

@@ -30,8 +30,8 @@ export async function openLocal(
     return await auth.openDatabase(name, user)
   } catch (error) {
     if (!(error instanceof RequestError)) throw error
-    if (error.status === 404) throw databaseNotFound(shown, 404)
-    throw error.status === 401 || error.status === 403 ? unauthorizedPeer(shown) : error
+    if (error.kind === 'not found') throw databaseNotFound(shown, 'not found')
+    throw error.kind === 'unauthorized' || error.kind === 'forbidden' ? unauthorizedPeer(shown) : error
   }
 }
 
@@ -46,7 +46,7 @@ export async function createLocal(
   try {
     await databases.create(name)
   } catch (error) {
-    if (!(error instanceof RequestError && error.status === 412)) throw error
+    if (!(error instanceof RequestError && error.kind === 'precondition failed')) throw error
   }
 }
 
@@ -89,7 +89,7 @@ export class LocalPeer implements Peer {
 
   /** Throws when the database was deleted: what is created under its name later is another one. */
   protected checkPresence(): void {
-    if (this.database.isDeleted) throw databaseNotFound(this.shown, 404)
+    if (this.database.isDeleted) throw databaseNotFound(this.shown, 'not found')
   }
 
   get #startTime(): string {

@@ -27,7 +27,7 @@ export class RemotePeer implements Peer {
 
   async information(): Promise<PeerInformation> {
     const value = await this.json({ method: 'GET', path: '' })
-    if (!isObject(value)) throw databaseNotFound(this.shown, 500)
+    if (!isObject(value)) throw databaseNotFound(this.shown, 'failed')
     const { update_seq, instance_start_time } = value
     return {
       updateSequence: isJsonValue(update_seq) ? update_seq : FIRST_SEQUENCE,
@@ -101,8 +101,8 @@ export class RemotePeer implements Peer {
     if (!(error instanceof HttpStatusError)) return error
     const { status } = error
     if (status === 401 || status === 403) return unauthorizedPeer(this.shown)
-    if (status === 404) return databaseNotFound(this.shown, 500)
-    return new RequestError(500, error.error, error.reason)
+    if (status === 404) return databaseNotFound(this.shown, 'failed')
+    return new RequestError('failed', error.error, error.reason)
   }
 
   /** Logs are written also when the replication was told to end. */

@@ -74,7 +74,7 @@ export class Checkpoints {
       logged.revision = await peer.writeLog(this.#id, log, logged.revision)
     } catch (error) {
       if (!(error instanceof RequestError)) throw error
-      const stored = error.status === 409 ? await peer.readLog(this.#id) : undefined
+      const stored = error.kind === 'conflict' ? await peer.readLog(this.#id) : undefined
       // The reply to an attempt was lost, not the attempt.
       if (!stored || !isWrittenAs(stored.members, log)) {
         const told = `Error updating the ${name} checkpoint document: ${error.reason}`

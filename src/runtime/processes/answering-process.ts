@@ -124,7 +124,7 @@ export class AnsweringProcess {
 const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export function processError(reason: string): RequestError {
-  return new RequestError(500, 'os_process_error', reason)
+  return new RequestError('failed', 'os_process_error', reason)
 }
 
 /** As the family writes it; the end by a signal has the status that a shell gives it. */

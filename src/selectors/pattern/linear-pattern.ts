@@ -182,7 +182,7 @@ function stepsFor({ length }: string): Steps {
 }
 
 function tooManySteps(): RequestError {
-  return new RequestError(400, 'bad_arg', 'Bad argument for operator $regex: it takes too long on a document.')
+  return new RequestError('invalid', 'bad_arg', 'Bad argument for operator $regex: it takes too long on a document.')
 }
 
 function holds(assertion: Assertion, text: string, at: number): boolean {

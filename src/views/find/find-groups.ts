@@ -32,7 +32,7 @@ export async function findGroups(
   groups: GroupRequest,
   client?: Client,
 ): Promise<FoundGroup[]> {
-  if (database.reading) throw new RequestError(400, 'bad_request', 'Documents of this database cannot be reduced.')
+  if (database.reading) throw new RequestError('invalid', 'bad_request', 'Documents of this database cannot be reduced.')
   for (const index of await candidates(database, request, groups)) {
     const { design, name } = index
     using opened = await views.openIndexOf(name, database, design, request.freshness, client)
@@ -77,7 +77,7 @@ function notReducible({ fields, reduce }: GroupRequest): RequestError {
     ...(reduce.field === undefined ? [] : [`sums up the field ${reduce.field}`]),
   ]
   return new RequestError(
-    400,
+    'invalid',
     'no_usable_index',
     `This cannot be told without reading documents: no index ${parts.join(', and ')}.`,
   )

@@ -79,7 +79,7 @@ function refusalOf(
   }
   if (index === undefined) {
     const reason = 'No index exists for this sort, try indexing by the sort fields.'
-    return new RequestError(400, 'no_usable_index', reason)
+    return new RequestError('invalid', 'no_usable_index', reason)
   }
   if (!allowFallback && !useIndex && index === 'all documents') {
     return invalidIndex('You must specify an index with the `use_index` parameter.')
@@ -88,7 +88,7 @@ function refusalOf(
 }
 
 export function invalidIndex(reason: string): RequestError {
-  return new RequestError(400, 'invalid_index', reason)
+  return new RequestError('invalid', 'invalid_index', reason)
 }
 
 function isNamed(index: IndexOrAll, { design, name }: NamedIndex): boolean {

@@ -39,7 +39,7 @@ export function readNewIndex(body: Readonly<Record<string, unknown>>): NewIndex 
 
 function checkType(type: unknown): void {
   if (typeof type !== 'string') throw selectorError('invalid_string', `Invalid string: ${shown(type)}`)
-  if (type === 'text' || type === 'nouveau') throw new RequestError(503, 'required index service unavailable', type)
+  if (type === 'text' || type === 'nouveau') throw new RequestError('unavailable', 'required index service unavailable', type)
   if (type !== 'json') throw invalidIndex(`Invalid type for index: ${shown(type)}`)
 }
 
@@ -70,7 +70,7 @@ function indexView(index: Readonly<Record<string, unknown>>): Readonly<Record<st
 
 function designId(ddoc: unknown, digest: string): string {
   const given = nameOf(ddoc) ?? digest
-  if (given === DESIGN) throw new RequestError(400, 'bad_request', 'A design document must have a name.')
+  if (given === DESIGN) throw new RequestError('invalid', 'bad_request', 'A design document must have a name.')
   return given.startsWith(DESIGN) ? given : DESIGN + given
 }
 

@@ -1,5 +1,5 @@
 /** The messages between the server and its index processes. */
-import { RequestError } from '../../document/request-error.ts'
+import { RequestError, type ErrorKind } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log/log.ts'
 import { CommitFailedError, FileDamagedError, StoreGoneError } from '../../storage/storage-error.ts'
@@ -76,16 +76,17 @@ export type ErrorMessage =
   | { readonly kind: 'disk' | 'other'; readonly message: string }
 
 interface RequestErrorMessage {
-  readonly status: number
+  readonly errorKind: ErrorKind
   readonly error: string
   readonly reason: string
-  readonly told: unknown
+  readonly reasonValue: unknown
 }
 
 export function encodeError(error: unknown): ErrorMessage {
   if (error instanceof RequestError) {
     const kind = error instanceof ReductionError ? 'reduction' : 'request'
-    return { kind, status: error.status, error: error.error, reason: error.reason, told: error.told }
+    const { kind: errorKind, error: identifier, reason, reasonValue } = error
+    return { kind, errorKind, error: identifier, reason, reasonValue }
   }
   if (error instanceof FileDamagedError) return { kind: 'damaged', path: error.path, problem: error.problem }
   if (error instanceof StoreGoneError) return { kind: 'gone', store: error.store }
@@ -94,8 +95,9 @@ export function encodeError(error: unknown): ErrorMessage {
 }
 
 export function decodeError(error: ErrorMessage): Error {
-  if (error.kind === 'request') return new RequestError(error.status, error.error, error.reason, error.told)
-  if (error.kind === 'reduction') return new ReductionError(error.status, error.error, error.reason, error.told)
+  if (error.kind === 'request') return new RequestError(error.errorKind, error.error, error.reason, error.reasonValue)
+  if (error.kind === 'reduction')
+    return new ReductionError(error.errorKind, error.error, error.reason, error.reasonValue)
   if (error.kind === 'damaged') return new FileDamagedError(error.path, error.problem)
   if (error.kind === 'gone') return new StoreGoneError(error.store)
   if (error.kind === 'disk') return new CommitFailedError(error.message)

@@ -16,13 +16,7 @@ import type { ViewDesign } from '../design/view-design.ts'
 import type { IndexPlace, IndexRunner } from '../updating/index-runner.ts'
 import type { UpdateProgress } from '../updating/update-request.ts'
 import type { IndexJob, ProcessSettings } from './index-message.ts'
-import {
-  type JobLeases,
-  type JobListener,
-  ProcessEndedError,
-  type WorkerOptions,
-  WorkerProcess,
-} from './worker-process.ts'
+import { type JobLeases, type JobListener, ProcessEndedError, type WorkerOptions, WorkerProcess } from './worker-process.ts'
 
 export interface ProcessRunnerOptions {
   readonly databases: LmdbEngine
@@ -235,5 +229,5 @@ async function counted(
 }
 
 function keepsFailing({ how }: ProcessEndedError): RequestError {
-  return new RequestError(500, 'os_process_error', `The index process keeps ending: ${how}.`)
+  return new RequestError('failed', 'os_process_error', `The index process keeps ending: ${how}.`)
 }

@@ -98,7 +98,7 @@ export class RowDocuments {
       const document = await (revision ? openRevision(this.#view, id, revision) : openDocument(this.#view, id))
       return document.deleted ? undefined : document
     } catch (error) {
-      if (error instanceof RequestError && error.status === 404) return undefined
+      if (error instanceof RequestError && error.kind === 'not found') return undefined
       throw error
     }
   }

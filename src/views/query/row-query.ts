@@ -7,12 +7,12 @@ import type { Page } from '../../storage/store.ts'
 import { lineStart, StoredRow } from '../layout/index-layout.ts'
 
 export abstract class RowQuery implements Disposable {
-  /** An `ETag`, quotes included: the same for as long as the answer is. Known before any row is read. */
-  readonly tag: string
+  /** What the answer depends on, of JSON values: the same for as long as the answer is. Known before any row is read. */
+  readonly version: readonly unknown[]
   #begun: Promise<BegunQuery> | undefined
 
-  constructor(tag: string) {
-    this.tag = tag
+  constructor(version: readonly unknown[]) {
+    this.version = version
   }
 
   /** What the answer says beside its rows. */

@@ -4,7 +4,6 @@ import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import type { RowBlock } from '../../database/listing/row-block.ts'
 import { notFound, type RequestError } from '../../document/request-error.ts'
-import { entityTag } from '../../encoding/entity-tag.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import type { Client, OpenIndex, OpenView } from '../reading/open-index.ts'
 import type { Views } from '../views.ts'
@@ -67,7 +66,9 @@ class ViewQuery extends RowQuery {
   readonly #documents: LastingView | undefined
 
   static open(parts: QueryParts): ViewQuery | Promise<ViewQuery> {
-    return parts.plan.includeDocs ? ViewQuery.#openDocuments(parts) : new ViewQuery(parts, undefined, tagOf(parts, []))
+    return parts.plan.includeDocs
+      ? ViewQuery.#openDocuments(parts)
+      : new ViewQuery(parts, undefined, versionOf(parts, []))
   }
 
   /** Documents can change without the rows: with them, the answer is that of one state of the database. */
@@ -75,7 +76,7 @@ class ViewQuery extends RowQuery {
     const documents = parts.database.lastingView()
     try {
       const { updateSequence, purgeSequence } = await documents.state()
-      return new ViewQuery(parts, documents, tagOf(parts, [updateSequence, purgeSequence]))
+      return new ViewQuery(parts, documents, versionOf(parts, [updateSequence, purgeSequence]))
     } catch (error) {
       documents.release()
       parts.index.release()
@@ -83,8 +84,8 @@ class ViewQuery extends RowQuery {
     }
   }
 
-  private constructor(parts: QueryParts, documents: LastingView | undefined, tag: string) {
-    super(tag)
+  private constructor(parts: QueryParts, documents: LastingView | undefined, version: readonly unknown[]) {
+    super(version)
     this.#parts = parts
     this.#documents = documents
   }
@@ -143,6 +144,6 @@ class ViewQuery extends RowQuery {
   }
 }
 
-function tagOf({ index, view, name, plan, database }: QueryParts, ofDocuments: readonly number[]): string {
-  return entityTag(database.uuid, index.signature, name, view.lastChange, view.lastPurge, planText(plan), ofDocuments)
+function versionOf({ index, view, name, plan, database }: QueryParts, ofDocuments: readonly number[]): unknown[] {
+  return [database.uuid, index.signature, name, view.lastChange, view.lastPurge, planText(plan), ofDocuments]
 }

@@ -35,7 +35,7 @@ function builtin(source: string): NativeReduction {
   if (source.startsWith('_last')) return last
   if (source.startsWith('_top_')) return ranking('top', source.slice('_top_'.length).trim())
   if (source.startsWith('_bottom_')) return ranking('bottom', source.slice('_bottom_'.length).trim())
-  throw new RequestError(500, 'invalid_value', `\`${source}\` is not a supported reduce function.`)
+  throw new RequestError('failed', 'invalid_value', `\`${source}\` is not a supported reduce function.`)
 }
 
 function failing(error: unknown): Reduction {

@@ -9,7 +9,7 @@ const LARGEST_RANKING = 100
 /** Takes what follows the name: how many values are wanted. */
 export function ranking(order: 'top' | 'bottom', size: string): NativeReduction {
   const limit = /^\d{1,3}$/.test(size) ? Number(size) : 0
-  if (limit < 1 || limit > LARGEST_RANKING) throw new RequestError(500, 'invalid_value', 'invalid rank reducer')
+  if (limit < 1 || limit > LARGEST_RANKING) throw new RequestError('failed', 'invalid_value', 'invalid rank reducer')
   const rank = (values: readonly JsonValue[]) => Buffer.from(JSON.stringify(ranked(values, order, limit)))
   return {
     reduce: (rows) => rank(rows.map(({ value }): JsonValue => JSON.parse(value.toString()))),

@@ -9,6 +9,6 @@ export async function reduced<T>(reductions: Promise<T>): Promise<T> {
     return await reductions
   } catch (error) {
     if (!(error instanceof RequestError)) throw error
-    throw new ReductionError(error.status, error.error, error.reason, error.told)
+    throw new ReductionError(error.kind, error.error, error.reason, error.reasonValue)
   }
 }

@@ -81,5 +81,5 @@ function notNumeric(): RequestError {
 }
 
 function invalid(reason: string): RequestError {
-  return new RequestError(500, 'invalid_value', reason)
+  return new RequestError('failed', 'invalid_value', reason)
 }

@@ -70,5 +70,5 @@ function compareBytes(a: string, b: string): number {
 
 function notSummable(): RequestError {
   const reason = 'builtin _sum function requires map values to be numbers or lists of numbers'
-  return new RequestError(500, 'invalid_value', reason)
+  return new RequestError('failed', 'invalid_value', reason)
 }

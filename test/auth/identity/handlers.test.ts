@@ -8,7 +8,7 @@ import { openDocument } from '../../../src/database/reading/open-document.ts'
 import { put, written } from '../../database/test-database.ts'
 import { ADMIN, basic, newUser, request, type Settings, startAuth, type TestAuth, user } from '../test-auth.ts'
 
-const WRONG = '401 unauthorized: Name or password is incorrect.'
+const WRONG = 'unauthorized: Name or password is incorrect.'
 
 async function withAdmin(auth: Record<string, string> = {}, others: Settings = {}): Promise<TestAuth> {
   const hash = await hashAdminPassword('top', { scheme: 'simple', iterations: 1 })
@@ -65,7 +65,7 @@ describe('without an administrator', () => {
 
   it('nobody is one where a user is required, or without the handler', async () => {
     const strict = await startAuth({ service_httpd_auth: { require_valid_user: 'true' } })
-    await expect(who(strict)).rejects.toThrow('401 unauthorized: Authentication required.')
+    await expect(who(strict)).rejects.toThrow('unauthorized: Authentication required.')
     const other = await startAuth({ httpd: { authentication_handlers: 'cookie' } })
     expect(await who(other)).toEqual([null, [], undefined])
   })
@@ -149,7 +149,7 @@ describe('Basic', () => {
     const members = { name: 'bob', type: 'user', roles: [] }
     await written(users.write([put('org.service.user:bob', members, { branching: true })]))
     await expect(who(test, basic('bob', 'pass'))).rejects.toThrow(
-      '401 unauthorized: User document conflicts must be resolved before the document is used for authentication purposes.',
+      'unauthorized: User document conflicts must be resolved before the document is used for authentication purposes.',
     )
     await written(users.write([put('org.service.user:root', { a: 1 }, { branching: true })]))
     await written(users.write([put('org.service.user:root', { a: 2 }, { branching: true })]))
@@ -160,12 +160,12 @@ describe('Basic', () => {
     const test = await withBob()
     await test.settings.set('service_httpd_auth', 'min_iterations', '11')
     await expect(who(test, basic('bob', 'pass'))).rejects.toThrow(
-      '403 forbidden: Iteration count is too low for this server',
+      'forbidden: Iteration count is too low for this server',
     )
     await test.settings.set('service_httpd_auth', 'min_iterations', '1')
     await test.settings.set('service_httpd_auth', 'max_iterations', '9')
     await expect(who(test, basic('bob', 'pass'))).rejects.toThrow(
-      '403 forbidden: Iteration count is too high for this server',
+      'forbidden: Iteration count is too high for this server',
     )
   })
 
@@ -307,7 +307,7 @@ describe('the cookie', () => {
   })
 
   it('is malformed when it is no cookie of ours', async () => {
-    await expect(who(await withBob(), { cookie: 'AuthSession=xyz' })).rejects.toThrow('400 bad_request: Malformed')
+    await expect(who(await withBob(), { cookie: 'AuthSession=xyz' })).rejects.toThrow('bad_request: Malformed')
   })
 
   it('counts before the password of the same request', async () => {
@@ -327,7 +327,7 @@ describe('where a user is required', () => {
   it('only a login is let through', async () => {
     const test = await withBob({ require_valid_user: 'true' })
     for (const url of ['/', '/_session', '/_utils/', '/db/_session']) {
-      await expect(who(test, {}, { url })).rejects.toThrow('401 unauthorized: Authentication required.')
+      await expect(who(test, {}, { url })).rejects.toThrow('unauthorized: Authentication required.')
     }
     await expect(who(test, {}, { url: '/_sessions', method: 'POST' })).rejects.toThrow('Authentication required.')
     expect(await who(test, {}, { url: '/_session?next=/', method: 'POST' })).toEqual([null, [], undefined])
@@ -400,7 +400,7 @@ describe('OAuth', () => {
   ])('refuses the pair %s and %s', async (key, token) => {
     const test = await withBob({}, CONFIGURED)
     await expect(who(test, signed(key, token, right), target)).rejects.toThrow(
-      '400 invalid_consumer_token_pair: Invalid consumer and token pair.',
+      'invalid_consumer_token_pair: Invalid consumer and token pair.',
     )
   })
 
@@ -417,7 +417,7 @@ describe('OAuth', () => {
     )
     await written(users.write([newUser('tom', 'pass', { oauth: { consumer_keys: { k1: 'q' }, tokens: { t1: 'q' } } })]))
     await expect(who(test, signed('k1', 't1', { consumer: 's1', token: 'z1' }), target)).rejects.toThrow(
-      '400 oauth_token_consumer_key_pair: Found multiple OAuth credentials',
+      'oauth_token_consumer_key_pair: Found multiple OAuth credentials',
     )
     const id = 'org.service.user:ann'
     await written(users.write([put(id, {}, { parent: first, deleted: true })]))

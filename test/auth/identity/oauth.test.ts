@@ -90,12 +90,12 @@ describe('a signed request', () => {
       request(header({ oauth_consumer_key: 'c', oauth_signature_method: 'RSA-SHA1', oauth_signature: 'x' })),
       FORWARDED,
     )
-    expect(() => signed && isRightlySigned(signed, SECRETS)).toThrow('400 invalid_signature')
+    expect(() => signed && isRightlySigned(signed, SECRETS)).toThrow('invalid_signature')
   })
 
   it('is refused in another version', () => {
     const sent = request(header({ oauth_version: '2.0' }))
-    expect(() => signedRequest(sent, FORWARDED)).toThrow('400 invalid_oauth_version: Invalid OAuth version.')
+    expect(() => signedRequest(sent, FORWARDED)).toThrow('invalid_oauth_version: Invalid OAuth version.')
   })
 
   it.each([

@@ -118,7 +118,7 @@ describe('the header of a cookie', () => {
         try {
           tokenOf(`AuthSession=${value}`)
         } catch (error) {
-          expect(error).toMatchObject({ status: 400, error: 'bad_request' })
+          expect(error).toMatchObject({ kind: 'invalid', error: 'bad_request' })
         }
       }),
     )

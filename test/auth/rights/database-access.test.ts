@@ -16,27 +16,27 @@ const SECURITY = { admins: { names: ['dora'] }, members: { names: ['mia'] } }
 describe('a database that is opened for a user', () => {
   it('is not there before anybody is asked who they are', async () => {
     const { auth } = await startAuth({ admins: { root: 'x' } })
-    await expect(auth.openDatabase('none', NOBODY)).rejects.toThrow('404 not_found: no_db_file')
-    await expect(auth.openDatabase('None', NOBODY)).rejects.toThrow('400 illegal_database_name')
+    await expect(auth.openDatabase('none', NOBODY)).rejects.toThrow('not_found: no_db_file')
+    await expect(auth.openDatabase('None', NOBODY)).rejects.toThrow('illegal_database_name')
   })
 
   it('turns strangers away', async () => {
     const open = await withDatabase(SECURITY)
     for (const asked of [NOBODY, user('eve')]) {
-      await expect(open(asked)).rejects.toThrow('401 unauthorized: You are not authorized to access this db.')
+      await expect(open(asked)).rejects.toThrow('unauthorized: You are not authorized to access this db.')
     }
   })
 
   it.each([
     ['administrators', ADMIN, ['written', 'written', 'written']],
     ['its own administrators', user('dora'), ['written', 'written', 'written']],
-    ['members', user('mia'), ['written', '401 You are not a db or server admin.', 'written']],
+    ['members', user('mia'), ['written', 'unauthorized: You are not a db or server admin.', 'written']],
   ])('takes documents of %s, each by itself', async (_, asked, expected) => {
     const open = await withDatabase(SECURITY)
     const database = await open(asked)
     const outcomes = await database.write([put('a', {}), put('_design/d', {}), put('b', {})])
     const told = outcomes.map((each) =>
-      each.outcome === 'written' ? 'written' : `${each.error.status} ${each.error.reason}`,
+      each.outcome === 'written' ? 'written' : `${each.error.kind}: ${each.error.reason}`,
     )
     expect(told).toEqual(expected)
   })

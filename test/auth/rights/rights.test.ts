@@ -12,9 +12,9 @@ const CLOSED = security({
 })
 const OPEN = parseSecurity(undefined)
 
-const SERVER = '401 unauthorized: You are not a server admin.'
-const DATABASE = '401 unauthorized: You are not a db or server admin.'
-const MEMBER = '401 unauthorized: You are not authorized to access this db.'
+const SERVER = 'unauthorized: You are not a server admin.'
+const DATABASE = 'unauthorized: You are not a db or server admin.'
+const MEMBER = 'unauthorized: You are not authorized to access this db.'
 
 function verdict(who: Who, asked: Parameters<typeof authorize>[1], rules = CLOSED): string {
   try {

@@ -15,7 +15,7 @@ import { ADMIN, NOBODY, newUser, outcomeOf, startAuth, type TestAuth, user } fro
 
 const BOB = 'org.service.user:bob'
 const USUAL_BOB = 'org.couchdb.user:bob'
-const MISSING = '404 not_found: missing'
+const MISSING = 'not_found: missing'
 
 interface Users extends TestAuth {
   /** The revision of bob. */
@@ -83,7 +83,7 @@ describe('the users database', () => {
     await test.settings.set('service_httpd_auth', 'authentication_db', 'people')
     expect(await test.databases.list()).toEqual(['_replicator', '_users', 'people'])
     const people = await test.auth.openDatabase('people', NOBODY)
-    expect(await outcomeOf(people.write([put('x', {})]))).toBe('403 doc.type must be user')
+    expect(await outcomeOf(people.write([put('x', {})]))).toBe('forbidden: doc.type must be user')
     const former = await test.auth.openDatabase('_users', NOBODY)
     expect(former.reading).toBeUndefined()
   })
@@ -143,7 +143,7 @@ describe('a password', () => {
     const hash = { password_scheme: 'pbkdf2', derived_key: 'ab'.repeat(20), salt: 's', iterations: 500_000_000 }
     const members = { name: 'ann', roles: [], type: 'user', ...hash }
     const id = 'org.service.user:ann'
-    expect(await writing(test, NOBODY, put(id, members))).toBe('403 Iteration count is too high for this server')
+    expect(await writing(test, NOBODY, put(id, members))).toBe('forbidden: Iteration count is too high for this server')
     expect(await writing(test, ADMIN, put(id, members))).toBe('written')
   })
 })
@@ -175,10 +175,10 @@ describe('writing', () => {
     const { parent } = { parent: test.revision }
     const asked = user('bob', 'staff')
     expect(await writing(test, asked, put(BOB, { ...bob, roles: ['staff', 'boss'] }, { parent }))).toBe(
-      '403 Only _admin may edit roles',
+      'forbidden: Only _admin may edit roles',
     )
     expect(await writing(test, asked, put(BOB, { ...bob, roles: [] }, { parent }))).toBe(
-      '403 Only _admin may edit roles',
+      'forbidden: Only _admin may edit roles',
     )
     expect(await writing(test, asked, put(BOB, { ...bob, nick: 'B' }, { parent }))).toBe('written')
   })
@@ -187,10 +187,12 @@ describe('writing', () => {
     const test = await startUsers()
     const parent = test.revision
     expect(await writing(test, NOBODY, put(BOB, bob, { parent }))).toBe(
-      '403 You may only update your own user document.',
+      'forbidden: You may only update your own user document.',
     )
-    expect(await writing(test, NOBODY, remove(BOB, parent))).toBe('403 Only admins may delete other user docs.')
-    expect(await writing(test, user('dora'), remove(BOB, parent))).toBe('403 Only admins may delete other user docs.')
+    expect(await writing(test, NOBODY, remove(BOB, parent))).toBe('forbidden: Only admins may delete other user docs.')
+    expect(await writing(test, user('dora'), remove(BOB, parent))).toBe(
+      'forbidden: Only admins may delete other user docs.',
+    )
     expect(await writing(test, user('dora'), put(BOB, { ...bob, roles: ['x'] }, { parent }))).toBe('written')
   })
 
@@ -205,7 +207,7 @@ describe('writing', () => {
   it('is a conflict for who creates a user that is there', async () => {
     const test = await startUsers()
     for (const asked of [NOBODY, user('bob'), ADMIN]) {
-      expect(await writing(test, asked, newUser('bob', 'mine'))).toBe('409 Document update conflict.')
+      expect(await writing(test, asked, newUser('bob', 'mine'))).toBe('conflict: Document update conflict.')
     }
   })
 
@@ -215,7 +217,9 @@ describe('writing', () => {
     ['administrators', ADMIN],
   ])('is a conflict for %s under the other spelling of an id', async (_, asked) => {
     const test = await startUsers()
-    expect(await writing(test, asked, put(USUAL_BOB, { ...bob, roles: [] }))).toBe('409 Document update conflict.')
+    expect(await writing(test, asked, put(USUAL_BOB, { ...bob, roles: [] }))).toBe(
+      'conflict: Document update conflict.',
+    )
   })
 
   it('gives one of two spellings at a time', async () => {
@@ -228,14 +232,14 @@ describe('writing', () => {
       writing(test, NOBODY, put('org.couchdb.user:tom', tom)),
       writing(test, NOBODY, put('org.service.user:tom', tom)),
     ])
-    expect(apart.sort()).toEqual(['409 Document update conflict.', 'written'])
+    expect(apart.sort()).toEqual(['conflict: Document update conflict.', 'written'])
   })
 
   it('takes both spellings by replication, from an administrator alone', async () => {
     const test = await startUsers()
     const edit = replicated(USUAL_BOB, { start: 1, hashes: ['cd'.repeat(16)] }, { ...bob, roles: [] })
-    expect(await writing(test, NOBODY, edit)).toBe('409 Document update conflict.')
-    expect(await writing(test, user('bob'), edit)).toBe('409 Document update conflict.')
+    expect(await writing(test, NOBODY, edit)).toBe('conflict: Document update conflict.')
+    expect(await writing(test, user('bob'), edit)).toBe('conflict: Document update conflict.')
     expect(await writing(test, ADMIN, edit)).toBe('written')
   })
 
@@ -245,7 +249,7 @@ describe('writing', () => {
     const branch = replicated(BOB, { start: 9, hashes: ['ee'.repeat(16)] }, mine)
     const branching = put(BOB, mine, { branching: true })
     for (const edit of [branch, branching, put(BOB, mine, { parent: `1-${'ab'.repeat(16)}` })]) {
-      expect(await writing(test, NOBODY, edit)).toBe('403 You may only update your own user document.')
+      expect(await writing(test, NOBODY, edit)).toBe('forbidden: You may only update your own user document.')
       expect(await writing(test, user('eve'), edit)).toBe(MISSING)
     }
   })
@@ -256,9 +260,9 @@ describe('writing', () => {
     const after = { ...bob, roles: [] }
     expect(await writing(test, ADMIN, put(BOB, after, { parent: test.revision }))).toBe('written')
     const back = replicated(BOB, { start: 3, hashes: ['ff'.repeat(16), 'aa'.repeat(16), hash] }, bob)
-    expect(await writing(test, user('bob'), back)).toBe('403 Only _admin may edit roles')
+    expect(await writing(test, user('bob'), back)).toBe('forbidden: Only _admin may edit roles')
     const branching = put(BOB, bob, { parent: test.revision, branching: true })
-    expect(await writing(test, user('bob'), branching)).toBe('403 Only _admin may edit roles')
+    expect(await writing(test, user('bob'), branching)).toBe('forbidden: Only _admin may edit roles')
   })
 
   it('decides each document of a request by itself', async () => {
@@ -275,7 +279,7 @@ describe('writing', () => {
 
   it('leaves local documents to administrators', async () => {
     const test = await startUsers()
-    const refused = '401 You are not a db or server admin.'
+    const refused = 'unauthorized: You are not a db or server admin.'
     for (const asked of [user('eve'), NOBODY]) {
       expect(await writing(test, asked, local('_local/x', { a: 1 }))).toBe(refused)
     }
@@ -309,7 +313,7 @@ describe('reading', () => {
     const test = await startUsers()
     await writing(test, ADMIN, remove(BOB, test.revision))
     expect(await reading(test, NOBODY, BOB)).toBe(MISSING)
-    expect(await reading(test, ADMIN, BOB)).toBe('404 not_found: deleted')
+    expect(await reading(test, ADMIN, BOB)).toBe('not_found: deleted')
   })
 
   it('shows everybody the public fields, and nothing else', async () => {
@@ -326,7 +330,7 @@ describe('reading', () => {
   it('shows design documents to administrators alone', async () => {
     const test = await startUsers({ public_fields: 'language' })
     expect(await reading(test, user('bob'), USERS_DESIGN_ID)).toBe(
-      '403 forbidden: Only administrators can view design docs in the users database.',
+      'forbidden: Only administrators can view design docs in the users database.',
     )
     expect(await reading(test, user('dora'), USERS_DESIGN_ID)).toMatchObject({ language: 'javascript' })
   })
@@ -334,10 +338,10 @@ describe('reading', () => {
   it('keeps lists, changes and functions for administrators', async () => {
     const test = await startUsers({ public_fields: 'nick' })
     const { reading: access } = await test.users(user('bob'))
-    expect(() => access?.check('list')).toThrow('403 forbidden: Only admins can access _all_docs of system databases.')
-    expect(() => access?.check('changes')).toThrow('401 unauthorized: You are not a db or server admin.')
+    expect(() => access?.check('list')).toThrow('forbidden: Only admins can access _all_docs of system databases.')
+    expect(() => access?.check('changes')).toThrow('unauthorized: You are not a db or server admin.')
     expect(() => access?.check('design action')).toThrow(
-      '403 forbidden: Only admins can access design document actions for system databases.',
+      'forbidden: Only admins can access design document actions for system databases.',
     )
     expect((await test.users(user('dora'))).reading).toBeUndefined()
   })
@@ -377,7 +381,7 @@ describe('the rules for user documents', () => {
 
   function reason(given: Parameters<typeof refusalOf>[0]): string | undefined {
     const refusal: RequestError | undefined = refusalOf(given)
-    if (refusal) expect([refusal.status, refusal.error]).toEqual([403, 'forbidden'])
+    if (refusal) expect([refusal.kind, refusal.error]).toEqual(['forbidden', 'forbidden'])
     return refusal?.reason
   }
 

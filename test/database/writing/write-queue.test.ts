@@ -106,7 +106,7 @@ describe('the writer of a database', () => {
     const revisions = await written(database.write(edits(false)))
     expect(revisions).toHaveLength(5001)
     expect(store.commits.length - before).toBe(3)
-    await expect(database.write(edits(true))).rejects.toMatchObject({ status: 413 })
+    await expect(database.write(edits(true))).rejects.toMatchObject({ kind: 'too large' })
     expect(await database.information()).toMatchObject({ documentCount: 5001, updateSequence: 5001 })
   })
 
@@ -164,7 +164,7 @@ describe('the writer of a database', () => {
       database.write([withChunks(put('large', {}), COMMIT_OPERATIONS_LIMIT)]),
       database.write([put('small', {})]),
     ])
-    expect(large).toMatchObject({ status: 'rejected', reason: { status: 413 } })
+    expect(large).toMatchObject({ status: 'rejected', reason: { kind: 'too large' } })
     expect(small.status).toBe('fulfilled')
   })
 
@@ -224,7 +224,7 @@ describe('the writer of a database', () => {
     const body = Buffer.from(JSON.stringify({ text: 'x'.repeat(60 * 1024 * 1024) }))
     const large = (id: string) => [{ ...put(id, {}), body }]
     const waiting = Array.from({ length: 8 }, (_, i) => database.write(large(`document ${i}`)))
-    await expect(database.write(large('too many'))).rejects.toMatchObject({ status: 503 })
+    await expect(database.write(large('too many'))).rejects.toMatchObject({ kind: 'unavailable' })
     gate.resolve(undefined)
     const outcomes: EditOutcome[] = (await Promise.all(waiting)).flat()
     expect(outcomes.every(({ outcome }) => outcome === 'written')).toBe(true)

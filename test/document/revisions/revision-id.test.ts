@@ -37,7 +37,7 @@ describe('reading a revision', () => {
     undefined,
   ])('refuses %j', (value) => {
     expect(() => parseRevision(value)).toThrow(
-      expect.objectContaining({ status: 400, error: 'bad_request', reason: 'Invalid rev format' }),
+      expect.objectContaining({ kind: 'invalid', error: 'bad_request', reason: 'Invalid rev format' }),
     )
   })
 })

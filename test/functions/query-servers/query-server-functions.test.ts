@@ -146,13 +146,13 @@ describe('map', () => {
     const functions = common()
     const before = await pidOf(functions)
     await expect(functions.map(program('no function'), documents({}), RUN)).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'compilation_error',
       reason: 'It is no function. (no function)',
     })
     const throwing = program('function (doc) { if (doc.bad) throw new TypeError("oh") }')
     await expect(functions.map(throwing, documents({}, { bad: true }, {}), RUN)).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'TypeError',
       reason: 'oh',
     })
@@ -212,7 +212,10 @@ describe('a design document', () => {
       error: 'render_error',
       reason: 'undefined response from show function',
     })
-    await expect(functions.show(shows, 'none', call, RUN)).rejects.toMatchObject({ status: 404, error: 'not_found' })
+    await expect(functions.show(shows, 'none', call, RUN)).rejects.toMatchObject({
+      kind: 'not found',
+      error: 'not_found',
+    })
   })
 
   it('updates, and keeps the digits of the document', async () => {
@@ -263,9 +266,9 @@ describe('a design document', () => {
     const writes = [{}, { error: 1 }, { forbidden: 1 }, { unauthorized: 1 }, {}].map(write)
     expect(await functions.validate(validation, writes, RUN)).toEqual([
       undefined,
-      expect.objectContaining({ status: 500, error: 'RangeError', reason: 'oh' }),
-      expect.objectContaining({ status: 403, error: 'forbidden', reason: '{"why":[null,"mia",1]}' }),
-      expect.objectContaining({ status: 401, error: 'unauthorized', reason: 'log in' }),
+      expect.objectContaining({ kind: 'failed', error: 'RangeError', reason: 'oh' }),
+      expect.objectContaining({ kind: 'forbidden', error: 'forbidden', reason: '{"why":[null,"mia",1]}' }),
+      expect.objectContaining({ kind: 'unauthorized', error: 'unauthorized', reason: 'log in' }),
       undefined,
     ])
   })
@@ -343,7 +346,7 @@ describe('a list', () => {
     settings.processLimit = 1
     const before = await pidOf(functions)
     const bad = await functions.list(design({ lists }), 'bad', call, RUN)
-    await expect(bad.rows(['{}'])).rejects.toMatchObject({ status: 403, error: 'forbidden', reason: 'no' })
+    await expect(bad.rows(['{}'])).rejects.toMatchObject({ kind: 'forbidden', error: 'forbidden', reason: 'no' })
     const after = await pidOf(functions)
     expect(after).not.toBe(before)
     const abandoned = await functions.list(design({ lists }), 'all', call, RUN)
@@ -357,7 +360,7 @@ describe('a list', () => {
     const list = await functions.list(design({ lists: { source } }), 'source', call, RUN)
     const rows = ['{"key":1}', '{"key":2}', '{"key":3}']
     expect(await list.rows(rows)).toEqual({ chunks: ['1'], response: undefined, isPaused: true, ended: false })
-    await expect(list.rows([])).rejects.toMatchObject({ status: 403, error: 'forbidden', reason: 'no' })
+    await expect(list.rows([])).rejects.toMatchObject({ kind: 'forbidden', error: 'forbidden', reason: 'no' })
   })
 
   it('waits for its turn', async () => {
@@ -376,7 +379,7 @@ describe('a list', () => {
 })
 
 describe('a process that misbehaves', () => {
-  const processError = (reason: unknown) => ({ status: 500, error: 'os_process_error', reason })
+  const processError = (reason: unknown) => ({ kind: 'failed', error: 'os_process_error', reason })
 
   it.each([
     ['exits', 'function () { process.exit(3) }', '{exit_status,3}'],
@@ -434,7 +437,7 @@ describe('a process that misbehaves', () => {
     const before = await pidOf(functions)
     const dying = program('function () { fatal("my_error", "my reason") }')
     await expect(functions.map(dying, documents({}), RUN)).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'my_error',
       reason: 'my reason',
     })

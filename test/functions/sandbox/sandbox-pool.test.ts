@@ -113,7 +113,7 @@ describe('a process that is killed from outside', () => {
     )
     for (const pid of sandboxPids()) if (!before.has(pid)) process.kill(pid, 'SIGKILL')
     await expect(list.rows(['{}'])).rejects.toMatchObject({
-      status: 500,
+      kind: 'failed',
       error: 'os_process_error',
       reason: '{exit_status,137}',
     })

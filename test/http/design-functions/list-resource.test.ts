@@ -123,7 +123,7 @@ describe('the reply of a list function', () => {
   })
 
   it('tells an error of the function in its text, with the status if that is not out', async () => {
-    const failure = new RequestError(403, 'forbidden', 'No.')
+    const failure = new RequestError('forbidden', 'forbidden', 'No.')
     const told = '\n{"code":403,"error":"forbidden","reason":"No."}\n'
     const early = await answerOf(new NotedRun({}, failure), blocks(['1'])).answer
     expect([early.status, await textOf(early)]).toEqual([403, told])

@@ -1,0 +1,66 @@
+/**
+ * Errors as replies: the one table that maps what can go wrong below to HTTP statuses and to the identifiers of the
+ * interface. Errors that only HTTP knows have their status themselves.
+ */
+import { badRequest, type ErrorKind, notFound, RequestError } from '../../document/request-error.ts'
+import { BudgetExceededError } from '../../runtime/memory-budget.ts'
+import { CommitFailedError, FileDamagedError, NoDescriptorsError, StoreGoneError, TooManyReadersError } from '../../storage/storage-error.ts'
+import { BodyAbortedError } from '../../wire/request.ts'
+
+const STATUSES: Readonly<Record<ErrorKind, number>> = {
+  invalid: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  'not found': 404,
+  'not acceptable': 406,
+  conflict: 409,
+  'precondition failed': 412,
+  'too large': 413,
+  'unsupported type': 415,
+  'all or nothing': 417,
+  failed: 500,
+  'not implemented': 501,
+  unavailable: 503,
+}
+
+/** An error of the protocol, with a status of its own. */
+export class HttpError extends RequestError {
+  override readonly name: string = 'HttpError'
+  readonly status: number
+
+  constructor(status: number, error: string, reason: string) {
+    super(status < 500 ? 'invalid' : 'failed', error, reason)
+    this.status = status
+  }
+}
+
+/** Names the methods that the path has. */
+export class MethodNotAllowedError extends HttpError {
+  override readonly name = 'MethodNotAllowedError'
+  readonly allow: string
+
+  constructor(allow: string, reason = `Only ${allow} allowed`) {
+    super(405, 'method_not_allowed', reason)
+    this.allow = allow
+  }
+}
+
+export function statusOf(error: RequestError): number {
+  return error instanceof HttpError ? error.status : STATUSES[error.kind]
+}
+
+/** Any error as one that can be answered. */
+export function requestErrorOf(error: unknown): RequestError {
+  if (error instanceof RequestError) return error
+  // The database was deleted while the request was under way.
+  if (error instanceof StoreGoneError) return notFound('no_db_file')
+  const reason = error instanceof Error ? error.message : String(error)
+  if (error instanceof CommitFailedError) return new RequestError('failed', 'commit_failed', reason)
+  if (error instanceof FileDamagedError) return new RequestError('failed', 'file_corrupted', reason)
+  // The client is gone, and nothing is wrong with the server.
+  if (error instanceof BodyAbortedError) return badRequest(reason)
+  const isBusy =
+    error instanceof BudgetExceededError || error instanceof TooManyReadersError || error instanceof NoDescriptorsError
+  if (isBusy) return new RequestError('unavailable', 'service_unavailable', reason)
+  return new RequestError('failed', 'unknown_error', reason)
+}
