@@ -1,7 +1,10 @@
 /**
- * What the listeners of one database share: one signal after each commit, and what was read for one of them while others
- * want the very same. So an update costs one reading however many follow it. A crowd is told in rounds with rests between
- * them: what is written meanwhile comes to everybody in one piece, and telling leaves time for everything else.
+ * What the subscribers of one database share: a notification after each commit, and the block of changes that was read for
+ * one of them while others want the very same. So an update costs one read however many follow it.
+ *
+ * Many subscribers are notified in rounds, with pauses between them: what is written meanwhile comes to everybody in one
+ * block, and notifying leaves time for everything else. Invariant: every subscriber is notified at least once after each
+ * commit, when `updateSequence` is that of the commit or a later one; a commit during a round is followed by another round.
  */
 import type { ChangeBlock } from './changes.ts'
 
@@ -17,22 +20,22 @@ export interface ReadingPlace {
   readonly left: number
 }
 
-/** Listeners that are told in one turn of the event loop. More are a crowd: they must not hold up everybody else. */
-const TOLD_A_TURN = 64
+/** Subscribers that are notified in one turn of the event loop. Where there are more, they are notified in rounds. */
+const NOTIFIED_PER_TURN = 64
 
-/** A rest is so many times as long as the round before it, so that telling takes a fifth of the time, up to a limit. */
-const REST_FACTOR = 4
-const LONGEST_REST_MS = 100
+/** A pause is so many times as long as the round before it: notifying takes a fifth of the time, down to a limit. */
+const PAUSE_FACTOR = 4
+const LONGEST_PAUSE_MS = 100
 
 export class ChangesHub {
   readonly #listeners = new Set<UpdateListener>()
   readonly #underWay = new Map<string, Promise<ChangeBlock>>()
   readonly #onFailure: (error: unknown) => void
   #round: Round | undefined
-  #isBehind = false
+  #isRoundDue = false
   #updateSequence = 0
 
-  /** `onFailure` hears of what a listener throws: the others, and whoever wrote, have no part in it. */
+  /** `onFailure` is called with what a listener throws: it must not affect the others, or the writer. */
   constructor(onFailure: (error: unknown) => void = () => {}) {
     this.#onFailure = onFailure
   }
@@ -42,7 +45,7 @@ export class ChangesHub {
     return this.#updateSequence
   }
 
-  /** Calls back soon after each commit, once for several where they come fast; returns how to stop that. */
+  /** Calls back soon after each commit, once for several where they come fast. Returns how to unsubscribe. */
   subscribe(listener: UpdateListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -53,10 +56,10 @@ export class ChangesHub {
     this.wake()
   }
 
-  /** Has everybody look for what is new. */
+  /** Notifies everybody. */
   wake(): void {
-    if (this.#round) this.#isBehind = true
-    else if (this.#listeners.size > TOLD_A_TURN) this.#tellCrowd()
+    if (this.#round) this.#isRoundDue = true
+    else if (this.#listeners.size > NOTIFIED_PER_TURN) this.#beginRound()
     else for (const listener of [...this.#listeners]) this.#call(listener)
   }
 
@@ -70,7 +73,7 @@ export class ChangesHub {
 
   /** What is being read at this place, or else what `read` reads. */
   shared(place: ReadingPlace, read: () => Promise<ChangeBlock>): Promise<ChangeBlock> {
-    // What was begun before the last commit does not have it: whoever was told of it must not wait for that.
+    // A read that began before the last commit does not have it: a subscriber notified of it must not wait for that read.
     const name = `${this.#updateSequence} ${place.cursor} ${place.left} ${place.sharedAs}`
     const underWay = this.#underWay.get(name)
     if (underWay) return underWay
@@ -92,43 +95,43 @@ export class ChangesHub {
     return block
   }
 
-  #tellCrowd(): void {
-    const round: Round = { listeners: [...this.#listeners], told: 0, begunMs: performance.now(), last: undefined }
+  #beginRound(): void {
+    const round: Round = { listeners: [...this.#listeners], notified: 0, begunMs: performance.now(), last: undefined }
     this.#round = round
     // One goes ahead: what it reads is at hand for those behind it.
-    this.#tellSome(round, 1)
+    this.#notifySome(round, 1)
   }
 
-  #tellSome(round: Round, some: number): void {
-    const end = Math.min(round.told + some, round.listeners.length)
-    // Those that left meanwhile do not mind.
-    while (round.told < end) {
-      const listener = round.listeners[round.told++]
+  #notifySome(round: Round, some: number): void {
+    const end = Math.min(round.notified + some, round.listeners.length)
+    // Those that unsubscribed meanwhile ignore it.
+    while (round.notified < end) {
+      const listener = round.listeners[round.notified++]
       if (listener) this.#call(listener)
     }
-    if (end === round.listeners.length) this.#rest(round)
-    else setImmediate(() => this.#tellSome(round, TOLD_A_TURN))
+    if (end === round.listeners.length) this.#pause(round)
+    else setImmediate(() => this.#notifySome(round, NOTIFIED_PER_TURN))
   }
 
-  #rest(round: Round): void {
+  #pause(round: Round): void {
     round.last = undefined
-    const restMs = Math.min(REST_FACTOR * (performance.now() - round.begunMs), LONGEST_REST_MS)
-    setTimeout(() => this.#goOn(), restMs).unref()
+    const pauseMs = Math.min(PAUSE_FACTOR * (performance.now() - round.begunMs), LONGEST_PAUSE_MS)
+    setTimeout(() => this.#resume(), pauseMs).unref()
   }
 
-  #goOn(): void {
+  #resume(): void {
     this.#round = undefined
-    if (!this.#isBehind) return
-    this.#isBehind = false
+    if (!this.#isRoundDue) return
+    this.#isRoundDue = false
     this.wake()
   }
 }
 
-/** A crowd is told, one portion after the other, and rests. */
+/** Subscribers are notified, one portion after the other; then there is a pause. */
 interface Round {
   readonly listeners: readonly UpdateListener[]
-  /** How many of them were told. */
-  told: number
+  /** How many of them were notified. */
+  notified: number
   readonly begunMs: number
   /** What was read last. */
   last: { readonly place: ReadingPlace; readonly block: ChangeBlock } | undefined

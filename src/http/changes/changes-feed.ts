@@ -1,14 +1,13 @@
 /**
- * The feeds of changes, as texts in the order in which they go out. One that follows the database reads from its cursor
- * to the end, lets go of everything, waits for news and goes on: what it gave once it never gives again.
+ * The feeds of changes, as texts in the order in which they are sent. A feed that follows the database reads from its
+ * cursor to the end, releases the snapshot, waits for an update and goes on behind its cursor.
  */
 import type { ChangeBlock } from '../../database/changes/changes.ts'
 import type { ChangesReader } from '../../database/changes/changes-reader.ts'
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import { type FeedText, HEARTBEAT } from './changes-text.ts'
-import type { DirectOutput } from './feed-output.ts'
-import type { FeedWaiter, Silence } from './feed-waiter.ts'
+import type { Feed, IdlePolicy } from './feed.ts'
 
 type Chunks = AsyncGenerator<string | Buffer>
 
@@ -41,12 +40,11 @@ export async function* presentChanges(
 
 export interface FollowingParts extends FeedParts {
   readonly database: Database
-  readonly waiter: FeedWaiter
-  readonly silence: Silence
+  readonly feed: Feed
+  readonly idle: IdlePolicy
   /** Undefined for a feed that goes on; others end with the first round that gives something. */
   readonly firstRound: Round | undefined
   readonly right: RightToRead
-  readonly direct: DirectOutput
 }
 
 /** What was there when somebody began to look. */
@@ -64,68 +62,68 @@ export interface RightToRead {
 
 /** The changes that are there, and those that come. */
 export async function* followedChanges(parts: FollowingParts): Chunks {
-  const { reader, text, waiter, database } = parts
+  const { reader, text, feed, database } = parts
   const lines = new Lines(text)
   if (text.opening !== '') yield text.opening
   let round = parts.firstRound
-  waiter.restart()
+  feed.restartIdleTime()
   for (let block: ChangeBlock | undefined = parts.first; block; block = await nextBlock(parts)) {
     if (block.rows > 0) {
       const joint = lines.add(block)
       if (joint) yield joint
       if (Buffer.isBuffer(block.text)) yield block.text
       else yield* block.text
-      waiter.restart()
+      feed.restartIdleTime()
     }
-    if (reader.isSatisfied || waiter.isOver) break
+    if (reader.isSatisfied || feed.isOver) break
     if (round && lines.count > 0 && (block.isEnd || reader.cursor >= round.lastSequence)) break
     if (block.isEnd) {
-      const isGoingOn = yield* quietUntilNews(parts)
-      if (!isGoingOn) break
+      const goesOn = yield* heartbeatsUntilUpdate(parts)
+      if (!goesOn) break
       round &&= { lastSequence: database.changes.updateSequence }
-    } else if (waiter.takeSilence()) {
-      // Many changes that do not pass are silence too.
-      if (!parts.silence.isFilled) break
+    } else if (feed.takeIdle()) {
+      // Many changes that do not pass the filter are idle time too.
+      if (!parts.idle.sendsHeartbeat) break
       yield HEARTBEAT
-      waiter.restart()
+      feed.restartIdleTime()
     }
   }
   yield text.closing(reader.cursor, await pendingOf(parts))
 }
 
 /** Undefined when the database is gone, or the client. */
-async function nextBlock({ reader, database, waiter }: FollowingParts): Promise<ChangeBlock | undefined> {
+async function nextBlock({ reader, database, feed }: FollowingParts): Promise<ChangeBlock | undefined> {
   try {
     return await reader.next()
   } catch (error) {
-    if (database.isDeleted || waiter.isOver) return undefined
+    if (database.isDeleted || feed.isOver) return undefined
     throw error
   }
 }
 
-async function pendingOf({ reader, database, waiter }: FollowingParts): Promise<number> {
+async function pendingOf({ reader, database, feed }: FollowingParts): Promise<number> {
   try {
     using view = database.view()
     return await reader.pendingIn(view)
   } catch (error) {
-    if (database.isDeleted || waiter.isOver) return 0
+    if (database.isDeleted || feed.isOver) return 0
     throw error
   }
 }
 
 /** Waits; false when it is time to end. */
-async function* quietUntilNews(parts: FollowingParts): AsyncGenerator<string, boolean> {
-  const { waiter, silence, database, reader } = parts
-  if (!silence.isFilled && silence.afterMs === 0) return false
+async function* heartbeatsUntilUpdate(parts: FollowingParts): AsyncGenerator<string, boolean> {
+  const { feed, idle, database, reader } = parts
+  if (!idle.sendsHeartbeat && idle.afterMs === 0) return false
   for (;;) {
-    // The patience of a client begins anew with each update, of whatever it is.
-    if (!silence.isFilled) waiter.restart()
-    const awaited = await waiter.wait(() => bringNews(parts))
-    if (awaited === 'end' || database.isDeleted) return false
-    if (awaited === 'silence') {
-      if (!silence.isFilled) return false
+    // The timeout of a client begins anew with each update, whatever it is of.
+    if (!idle.sendsHeartbeat) feed.restartIdleTime()
+    const what = await feed.wait(() => pushShared(parts))
+    if (what === 'end' || database.isDeleted) return false
+    if (what === 'idle') {
+      if (!idle.sendsHeartbeat) return false
       yield HEARTBEAT
-      waiter.restart()
+      feed.restartIdleTime()
     } else {
       if (parts.right.isDoubtful && !(await parts.right.holds())) return false
       if (database.changes.updateSequence > reader.cursor) return true
@@ -133,16 +131,16 @@ async function* quietUntilNews(parts: FollowingParts): AsyncGenerator<string, bo
   }
 }
 
-/** Sends what was read for another listener just now, where that is the next of this feed and does not end it. */
-function bringNews({ reader, waiter, database, right, firstRound, direct }: FollowingParts): boolean | Promise<void> {
+/** Pushes what was read for another feed just now, where that is what comes next in this one and does not end it. */
+function pushShared({ reader, feed, database, right, firstRound }: FollowingParts): boolean | Promise<void> {
   if (firstRound || right.isDoubtful || database.isDeleted) return false
   const block = reader.atHand()
   if (!block || block.rows === 0 || !Buffer.isBuffer(block.text)) return false
-  const sent = direct.send(block.text)
-  if (sent === false) return false
+  const pushed = feed.push(block.text)
+  if (pushed === false) return false
   reader.take(block)
-  waiter.restart()
-  return sent
+  feed.restartIdleTime()
+  return pushed
 }
 
 /** Counts the lines of a feed, and tells what stands between those of two blocks. */

@@ -1,18 +1,18 @@
 /** What a request wants of a feed of changes: its parameters, read and checked. Unknown ones are passed over. */
 import { badRequest } from '../../document/request-error.ts'
 import type { Call } from '../server/call.ts'
-import type { Feed } from './changes-text.ts'
-import type { Silence } from './feed-waiter.ts'
+import type { FeedKind } from './changes-text.ts'
+import type { IdlePolicy } from './feed.ts'
 
 export interface ChangesParameters {
-  readonly feed: Feed
+  readonly feed: FeedKind
   /** A sequence, or the newest one of now. */
   readonly since: number | 'now'
   readonly limit: number
   readonly descending: boolean
   readonly leaves: 'winner' | 'all'
   readonly documents: DocumentParameters | undefined
-  readonly silence: Silence
+  readonly idle: IdlePolicy
   /** Empty where all changes are wanted. */
   readonly filter: string
   readonly view: string | undefined
@@ -25,8 +25,8 @@ export interface DocumentParameters {
   readonly encodingInfo: boolean
 }
 
-/** `patienceMs` is the longest that a client may want to wait. */
-export function changesParameters(call: Call, patienceMs: number): ChangesParameters {
+/** `longestIdleMs` is the longest that a client may ask to wait. */
+export function changesParameters(call: Call, longestIdleMs: number): ChangesParameters {
   const parameters = lowerCased(call.parameters)
   const isOn = (name: string) => parameters.get(name)?.toLowerCase() === 'true'
   return {
@@ -38,14 +38,14 @@ export function changesParameters(call: Call, patienceMs: number): ChangesParame
     documents: isOn('include_docs')
       ? { conflicts: isOn('conflicts'), contents: isOn('attachments'), encodingInfo: isOn('att_encoding_info') }
       : undefined,
-    silence: silenceOf(parameters.get('timeout'), parameters.get('heartbeat'), patienceMs),
+    idle: idlePolicyOf(parameters.get('timeout'), parameters.get('heartbeat'), longestIdleMs),
     filter: parameters.get('filter') ?? '',
     view: parameters.get('view'),
     documentIds: parameters.get('doc_ids'),
   }
 }
 
-const FEEDS: ReadonlyMap<string, Feed> = new Map([
+const FEEDS: ReadonlyMap<string, FeedKind> = new Map([
   ['normal', 'normal'],
   ['longpoll', 'longpoll'],
   ['continuous', 'continuous'],
@@ -61,7 +61,7 @@ function lowerCased(parameters: ReadonlyMap<string, string>): ReadonlyMap<string
   return new Map([...parameters].map(([name, value]) => [name.toLowerCase(), value]))
 }
 
-function feedOf(text = 'normal'): Feed {
+function feedOf(text = 'normal'): FeedKind {
   const feed = FEEDS.get(text)
   if (!feed) throw badRequest('Supported `feed` types: normal, continuous, live, longpoll, eventsource')
   return feed
@@ -96,15 +96,15 @@ function leavesOf(style = 'main_only'): 'winner' | 'all' {
   return style === 'all_docs' ? 'all' : 'winner'
 }
 
-/** With a heartbeat a feed never ends of silence. */
-function silenceOf(timeout: string | undefined, heartbeat: string | undefined, patienceMs: number): Silence {
-  const timeoutMs = timeout === undefined ? patienceMs : countOf('timeout', timeout)
+/** With a heartbeat a feed never ends because it is idle. */
+function idlePolicyOf(timeout: string | undefined, heartbeat: string | undefined, longestIdleMs: number): IdlePolicy {
+  const timeoutMs = timeout === undefined ? longestIdleMs : countOf('timeout', timeout)
   if (heartbeat === undefined || heartbeat === 'false') {
-    return { afterMs: Math.min(timeoutMs, patienceMs), isFilled: false }
+    return { afterMs: Math.min(timeoutMs, longestIdleMs), sendsHeartbeat: false }
   }
   const heartbeatMs = heartbeat === 'true' ? HEARTBEAT_MS : countOf('heartbeat', heartbeat)
   if (heartbeatMs === 0) throw invalid('heartbeat')
-  return { afterMs: Math.max(1, Math.min(heartbeatMs, patienceMs)), isFilled: true }
+  return { afterMs: Math.max(1, Math.min(heartbeatMs, longestIdleMs)), sendsHeartbeat: true }
 }
 
 /** However large: some clients send the largest number of their language where they mean all. */

@@ -13,8 +13,7 @@ import { followedChanges, presentChanges, type RightToRead } from './changes-fee
 import { requestedFilter, shownFields } from './changes-filter.ts'
 import { type ChangesParameters, changesParameters } from './changes-query.ts'
 import { FEED_TEXTS } from './changes-text.ts'
-import { DirectOutput } from './feed-output.ts'
-import { FeedWaiter } from './feed-waiter.ts'
+import { Feed } from './feed.ts'
 
 export async function getChanges(call: Call, context: HttpContext): Promise<Answer> {
   return changes(call, context, undefined)
@@ -79,27 +78,26 @@ async function present(request: ChangesRequest): Promise<Answer> {
 
 async function following(request: ChangesRequest): Promise<Answer> {
   const { call, context, database, parameters } = request
-  const { feed, silence } = parameters
-  const text = FEED_TEXTS[feed]
-  const waiter = new FeedWaiter(call.reply, context.deadlines, silence)
-  // Before the first look: whatever comes after it is heard of.
-  const unsubscribe = database.changes.subscribe(() => waiter.news())
+  const { feed: kind, idle } = parameters
+  const text = FEED_TEXTS[kind]
+  const feed = new Feed(call.reply, context.deadlines, idle)
+  // Before the first read: whatever is committed after it notifies the feed.
+  const unsubscribe = database.changes.subscribe(() => feed.notify())
   const end = () => {
     unsubscribe()
-    waiter[Symbol.dispose]()
+    feed[Symbol.dispose]()
   }
   try {
     const updateSequence = await newestSequence(database)
     const reader = new ChangesReader(database, queryOf(request, updateSequence))
     const first = await reader.next()
-    const firstRound = feed === 'longpoll' ? { lastSequence: updateSequence } : undefined
+    const firstRound = kind === 'longpoll' ? { lastSequence: updateSequence } : undefined
     const right = rightToRead(call, database)
     const leave = countClient(request)
-    const direct = new DirectOutput()
-    return streamed(followedChanges({ reader, first, text, database, waiter, silence, firstRound, right, direct }), {
+    return streamed(followedChanges({ reader, first, text, database, feed, idle, firstRound, right }), {
       headers: text.headers,
       isFlushed: true,
-      direct,
+      feed,
       release: () => {
         end()
         leave()

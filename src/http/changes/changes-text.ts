@@ -2,7 +2,7 @@
 import type { LineFrame } from '../../database/changes/change-block-writer.ts'
 import type { Headers } from '../server/answer.ts'
 
-export type Feed = 'normal' | 'longpoll' | 'continuous' | 'eventsource'
+export type FeedKind = 'normal' | 'longpoll' | 'continuous' | 'eventsource'
 
 export interface FeedText {
   readonly headers: Headers
@@ -47,7 +47,7 @@ const EVENTS: FeedText = {
   closing: () => '\n',
 }
 
-export const FEED_TEXTS: Readonly<Record<Feed, FeedText>> = {
+export const FEED_TEXTS: Readonly<Record<FeedKind, FeedText>> = {
   normal: OBJECT,
   longpoll: OBJECT,
   continuous: LINES,

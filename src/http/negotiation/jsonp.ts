@@ -34,7 +34,7 @@ export function wrapped(call: Call, answer: Answer): Answer {
     }
     yield `${held.trimEnd()});\n`
   }
-  return { ...answer, headers, chunks: script(), direct: undefined }
+  return { ...answer, headers, chunks: script(), feed: undefined }
 }
 
 function callbackOf(call: Call): string | undefined {

@@ -4,7 +4,7 @@ import type { RequestError } from '../../document/request-error.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import { version } from '../../runtime/version.ts'
 import { headerLine } from '../../wire/reply.ts'
-import { type DirectOutput, sendFeed } from '../changes/feed-output.ts'
+import { type Feed, sendFeed } from '../changes/feed.ts'
 import type { Call } from './call.ts'
 import { MethodNotAllowedError, statusOf } from './errors.ts'
 
@@ -31,8 +31,8 @@ export interface StreamedAnswer {
   readonly isFile?: boolean
   /** The head goes out at once, though there may be nothing to say for a long time. */
   readonly isFlushed?: boolean
-  /** A way for texts beside the chunks, where these go out as they are. */
-  readonly direct?: DirectOutput | undefined
+  /** The feed that makes the chunks, where these are sent as they are: it may push texts beside them. */
+  readonly feed?: Feed | undefined
   /** Beside the others: those that are there several times. */
   readonly repeatedHeaders?: readonly (readonly [name: string, value: string])[] | undefined
   /** Lets go of what the chunks are made of; called in every case. */
@@ -48,7 +48,7 @@ interface AnswerOptions {
 
 interface StreamOptions extends AnswerOptions {
   readonly isFlushed?: boolean
-  readonly direct?: DirectOutput
+  readonly feed?: Feed
   readonly repeatedHeaders?: StreamedAnswer['repeatedHeaders']
   readonly release?: () => void
 }
@@ -66,9 +66,9 @@ export function jsonText(text: string | Buffer, { status = 200, headers = {} }: 
 /** A reply that is made while it is sent. */
 export function streamed(
   chunks: AsyncIterable<string | Buffer>,
-  { status = 200, headers = {}, isFlushed = false, direct, repeatedHeaders, release = () => {} }: StreamOptions = {},
+  { status = 200, headers = {}, isFlushed = false, feed, repeatedHeaders, release = () => {} }: StreamOptions = {},
 ): StreamedAnswer {
-  return { kind: 'streamed', status, headers, chunks, isFlushed, direct, repeatedHeaders, release }
+  return { kind: 'streamed', status, headers, chunks, isFlushed, feed, repeatedHeaders, release }
 }
 
 export function notModified(tag: string): Answer {
@@ -149,7 +149,7 @@ async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
     reply.end()
     return
   }
-  if (answer.isFlushed) return sendFeed(reply, answer.chunks, answer.direct)
+  if (answer.isFlushed) return sendFeed(reply, answer.chunks, answer.feed)
   const slice = new TimeSlice()
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the work of who makes the chunks.

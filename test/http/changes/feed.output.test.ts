@@ -3,13 +3,16 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { DirectOutput, sendFeed } from '../../../src/http/changes/feed-output.ts'
+import { Feed, sendFeed } from '../../../src/http/changes/feed.ts'
+import { Deadlines } from '../../../src/runtime/deadlines.ts'
 import { Connection } from '../../../src/wire/connection.ts'
 import { Reply } from '../../../src/wire/reply.ts'
 
-/** A feed that says nothing by itself until it is told to end. */
-async function openFeed(version: string): Promise<{ client: Socket; direct: DirectOutput; end: () => void }> {
-  const direct = new DirectOutput()
+const NEVER_IDLE = { afterMs: 60_000, sendsHeartbeat: true }
+
+/** A feed that sends nothing by itself until it ends. */
+async function openFeed(version: string): Promise<{ client: Socket; feed: Feed; end: () => void }> {
+  const { promise: opened, resolve: open } = Promise.withResolvers<Feed>()
   const { promise: ending, resolve: end } = Promise.withResolvers<void>()
   async function* texts() {
     yield 'first\n'
@@ -19,7 +22,10 @@ async function openFeed(version: string): Promise<{ client: Socket; direct: Dire
   const server = createServer((socket) => {
     new Connection(socket, (_, reply) => {
       reply.begin(200, '')
-      sendFeed(reply, texts(), direct)
+      const feed = new Feed(reply, new Deadlines(), NEVER_IDLE)
+      onTestFinished(() => feed[Symbol.dispose]())
+      sendFeed(reply, texts(), feed)
+      open(feed)
     })
   })
   onTestFinished(() => {
@@ -32,7 +38,7 @@ async function openFeed(version: string): Promise<{ client: Socket; direct: Dire
   })
   client.write(`GET / HTTP/${version}\r\nHost: x\r\nConnection: close\r\n\r\n`)
   await once(client, 'readable')
-  return { client, direct, end }
+  return { client, feed: await opened, end }
 }
 
 async function bodyOf(client: Socket): Promise<string> {
@@ -42,8 +48,8 @@ async function bodyOf(client: Socket): Promise<string> {
 
 describe('the output of a feed', () => {
   it('sends in order what comes beside the texts', async () => {
-    const { client, direct, end } = await openFeed('1.1')
-    expect(direct.send(Buffer.from('beside\n'))).toBe(true)
+    const { client, feed, end } = await openFeed('1.1')
+    expect(feed.push(Buffer.from('beside\n'))).toBe(true)
     end()
     expect(await bodyOf(client)).toBe('6\r\nfirst\n\r\n7\r\nbeside\n\r\n5\r\nlast\n\r\n0\r\n\r\n')
   })
@@ -92,19 +98,19 @@ describe('the output of a feed', () => {
   })
 
   it('has no chunks for a client that does not know them', async () => {
-    const { client, direct, end } = await openFeed('1.0')
-    expect(direct.send(Buffer.from('beside\n'))).toBe(true)
+    const { client, feed, end } = await openFeed('1.0')
+    expect(feed.push(Buffer.from('beside\n'))).toBe(true)
     end()
     expect(await bodyOf(client)).toBe('first\nbeside\nlast\n')
   })
 
   it('tells when the client must take what there is before there is more', async () => {
-    const { client, direct, end } = await openFeed('1.1')
+    const { client, feed, end } = await openFeed('1.1')
     const text = Buffer.alloc(1024 * 1024, 'x')
     let sent = 0
     let written: boolean | Promise<void> = true
     // More than the system keeps for a connection.
-    for (; written === true && sent < 64; sent++) written = direct.send(text)
+    for (; written === true && sent < 64; sent++) written = feed.push(text)
     expect(written).toBeInstanceOf(Promise)
     const whole = bodyOf(client)
     await written
@@ -113,10 +119,9 @@ describe('the output of a feed', () => {
     expect((await whole) === `6\r\nfirst\n\r\n${chunk.repeat(sent)}5\r\nlast\n\r\n0\r\n\r\n`).toBe(true)
   })
 
-  it('sends nothing to a client that is not there yet, or is gone', async () => {
-    expect(new DirectOutput().send(Buffer.from('x'))).toBe(false)
-    const { client, direct } = await openFeed('1.1')
+  it('sends nothing to a client that is gone', async () => {
+    const { client, feed } = await openFeed('1.1')
     client.destroy()
-    await expect.poll(() => direct.send(Buffer.from('x'))).toBe(false)
+    await expect.poll(() => feed.push(Buffer.from('x'))).toBe(false)
   })
 })
