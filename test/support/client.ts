@@ -330,7 +330,7 @@ export function expectConflict(reply: Reply): void {
 }
 
 /** Waits for something that the server does in its own time. */
-export async function until(condition: () => Promise<boolean>, limitMs = 5_000): Promise<void> {
+export async function until(condition: () => Promise<boolean>, limitMs = 30_000): Promise<void> {
   const deadline = Date.now() + limitMs
   while (!(await condition())) {
     if (Date.now() > deadline) throw new Error(`It did not come to pass within ${limitMs} ms.`)

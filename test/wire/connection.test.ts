@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RequestHandler } from '../../src/wire/connection.ts'
@@ -6,7 +5,7 @@ import { DEFAULT_LIMITS } from '../../src/wire/connection-limits.ts'
 import type { Reply } from '../../src/wire/reply.ts'
 import { BodyAbortedError } from '../../src/wire/request.ts'
 import { understoodAsNodeDoes } from './node-comparison.ts'
-import { wireServer } from './wire-server.ts'
+import { settled, turns, wireServer } from './wire-server.ts'
 
 const HEAD = 'Host: x\r\n'
 const LAST = `${HEAD}Connection: close\r\n\r\n`
@@ -25,9 +24,9 @@ function bodies(received: string): string[] {
 
 describe('requests of one connection', () => {
   it('are answered in their order, however the bytes are cut', async () => {
-    const { open } = await wireServer(async (request, reply) => {
+    const { open, arrived } = await wireServer(async (request, reply) => {
       // The later ones would be quicker.
-      await delay(request.url === '/0' ? 5 : 0)
+      await turns(request.url === '/0' ? 10 : 1)
       await echo(request, reply)
     })
     const sent = Buffer.from(
@@ -42,7 +41,7 @@ describe('requests of one connection', () => {
         const ends = [...places, sent.length].sort((a, b) => a - b)
         for (const [i, end] of ends.entries()) {
           connection.write(sent.subarray(ends[i - 1] ?? 0, end))
-          await delay(1)
+          await arrived(end)
         }
         expect(bodies(await connection.closed())).toEqual(['GET /0 ', 'PUT /1 abc', 'POST /2 def', 'GET /3 '])
       }),
@@ -54,15 +53,15 @@ describe('requests of one connection', () => {
 
   it('are not read on while a client does not take its replies', async () => {
     let answered = 0
-    const { open } = await wireServer((_, reply) => {
+    const { open, sockets } = await wireServer((_, reply) => {
       answered++
       reply.send(200, '', 'x'.repeat(1_000_000))
     })
     const connection = await open()
     connection.pause()
     connection.write(`GET / HTTP/1.1\r\n${HEAD}\r\n`.repeat(1000))
-    await expect.poll(() => answered).toBeGreaterThan(1)
-    await delay(100)
+    await expect.poll(() => answered > 1 && sockets[0]?.writableNeedDrain).toBe(true)
+    await settled(() => answered)
     expect(answered).toBeLessThan(100)
     connection.end()
   })
@@ -87,7 +86,7 @@ describe('what is no request', () => {
 
   it('is refused after the replies to what came before', async () => {
     const { open } = await wireServer(async (request, reply) => {
-      await delay(10)
+      await turns()
       await echo(request, reply)
     })
     const connection = await open()
@@ -98,12 +97,13 @@ describe('what is no request', () => {
 
   it('is found in a body while its request is under way', async () => {
     const failures: unknown[] = []
-    const { open } = await wireServer(({ body }) => {
+    const { open, arrived } = await wireServer(({ body }) => {
       body.collect(100).catch((error) => failures.push(error))
     })
     const connection = await open()
-    connection.write(`POST / HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n`)
-    await delay(5)
+    const begin = `POST / HTTP/1.1\r\n${HEAD}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n`
+    connection.write(begin)
+    await arrived(begin.length)
     connection.write('nonsense\r\n')
     expect(await connection.closed()).toMatch(/^HTTP\/1.1 400 /)
     expect(failures[0]).toBeInstanceOf(BodyAbortedError)
@@ -130,13 +130,14 @@ describe('a body', () => {
   })
 
   it.each([1_000, 256 * 1024 + 1])('of %i bytes that all came and nobody read is no hindrance', async (size) => {
-    const { open } = await wireServer(async ({ url, body }, reply) => {
+    const { open, arrived } = await wireServer(async ({ url, body }, reply) => {
       if (url === '/unread') await expect.poll(() => body.isComplete).toBe(true)
       reply.send(200, '', url)
     })
     const connection = await open()
-    connection.write(`PUT /unread HTTP/1.1\r\n${HEAD}Content-Length: ${size}\r\n\r\n`)
-    await delay(10)
+    const head = `PUT /unread HTTP/1.1\r\n${HEAD}Content-Length: ${size}\r\n\r\n`
+    connection.write(head)
+    await arrived(head.length)
     connection.write(Buffer.alloc(size))
     await connection.receives('/unread')
     connection.write(`GET /next HTTP/1.1\r\n${LAST}`)
@@ -146,7 +147,7 @@ describe('a body', () => {
   it('is not taken in faster than it is read', async () => {
     const { promise, resolve: readOn } = Promise.withResolvers<void>()
     let size = 0
-    const { open } = await wireServer(async ({ body }, reply) => {
+    const { open, sockets } = await wireServer(async ({ body }, reply) => {
       for await (const piece of body.read()) {
         size += piece.length
         await promise
@@ -156,17 +157,17 @@ describe('a body', () => {
     const connection = await open()
     const all = 40_000_000
     connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: ${all}\r\nConnection: close\r\n\r\n`)
-    const { rss } = process.memoryUsage()
     connection.write(Buffer.alloc(all))
-    await delay(100)
-    expect(process.memoryUsage().rss - rss).toBeLessThan(all * 1.5)
+    await expect.poll(() => sockets[0]?.isPaused()).toBe(true)
+    await settled(() => sockets[0]?.bytesRead ?? 0)
+    expect(sockets[0]?.bytesRead).toBeLessThan(all / 10)
     readOn()
     expect(bodies(await connection.closed())).toEqual([String(all)])
   })
 
   it('breaks off when its client goes', async () => {
     const { promise: failed, resolve: fail } = Promise.withResolvers<unknown>()
-    const { open } = await wireServer(async ({ body }) => {
+    const { open, arrived } = await wireServer(async ({ body }) => {
       try {
         for await (const _ of body.read());
       } catch (error) {
@@ -174,8 +175,9 @@ describe('a body', () => {
       }
     })
     const connection = await open()
-    connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: 10\r\n\r\nabc`)
-    await delay(5)
+    const begin = `PUT / HTTP/1.1\r\n${HEAD}Content-Length: 10\r\n\r\nabc`
+    connection.write(begin)
+    await arrived(begin.length)
     connection.end()
     expect(await failed).toBeInstanceOf(BodyAbortedError)
   })
@@ -284,11 +286,10 @@ describe('a connection', () => {
       'HTTP/1.1 408 Request Timeout',
     ],
   ])('%s, when it is silent for too long', async (_, sent, expected) => {
-    const { open, connections } = await wireServer(echo)
+    const { open, connections, arrived } = await wireServer(echo)
     const connection = await open()
     connection.write(sent)
-    await expect.poll(() => connections.length).toBe(1)
-    await delay(20)
+    await arrived(sent.length)
     connections[0]?.reapIfIdle(performance.now())
     connections[0]?.reapIfIdle(performance.now() + LONG_MS)
     expect((await connection.closed()).split('\r\n')[0]).toBe(expected)
@@ -299,13 +300,13 @@ describe('a connection', () => {
     ['comes slowly is read on', 100_000, DEFAULT_LIMITS, undefined],
     ['takes too long in all is told so', 100_000, { ...DEFAULT_LIMITS, bodyMs: 150_000 }, '408'],
   ])('whose body %s', async (_, sentBytes, limits, expected) => {
-    const { open, connections } = await wireServer(async ({ body }) => {
+    const { open, connections, arrived } = await wireServer(async ({ body }) => {
       await body.collect(1_000_000).catch(() => undefined)
     })
     const connection = await open()
-    connection.write(`PUT / HTTP/1.1\r\n${HEAD}Content-Length: 200000\r\n\r\n${'x'.repeat(sentBytes)}`)
-    await expect.poll(() => connections.length).toBe(1)
-    await delay(50)
+    const sent = `PUT / HTTP/1.1\r\n${HEAD}Content-Length: 200000\r\n\r\n${'x'.repeat(sentBytes)}`
+    connection.write(sent)
+    await arrived(sent.length)
     const now = performance.now()
     connections[0]?.reapIfIdle(now + 100_000, limits)
     connections[0]?.reapIfIdle(now + 200_000, limits)
@@ -315,7 +316,7 @@ describe('a connection', () => {
   })
 
   it('is not cut off while its client takes something, however slowly', async () => {
-    const { open, connections } = await wireServer(async (_, reply) => {
+    const { open, connections, sockets } = await wireServer(async (_, reply) => {
       reply.begin(200, '')
       for (let i = 0; i < 10; i++) if (!reply.write(Buffer.alloc(8_000_000))) await reply.drained()
       reply.end()
@@ -323,8 +324,7 @@ describe('a connection', () => {
     const connection = await open()
     connection.pause()
     connection.write(`GET / HTTP/1.1\r\n${LAST}`)
-    await expect.poll(() => connections.length).toBe(1)
-    await delay(50)
+    await expect.poll(() => sockets[0]?.writableNeedDrain).toBe(true)
     const [served] = connections
     let nowMs = performance.now()
     for (let taken = 0; taken < 3; taken++) {
@@ -337,7 +337,8 @@ describe('a connection', () => {
       served?.reapIfIdle(nowMs)
       expect(served?.isOpen).toBe(true)
     }
-    await delay(50)
+    // What is on its way has arrived then.
+    await settled(() => sockets[0]?.writableLength ?? 0)
     served?.reapIfIdle(nowMs)
     served?.reapIfIdle(nowMs + 301_000)
     connection.resume()
@@ -346,34 +347,36 @@ describe('a connection', () => {
 
   it('whose request takes long is left alone', async () => {
     const { promise, resolve: answer } = Promise.withResolvers<void>()
-    const { open, connections } = await wireServer(async (_, reply) => {
+    const { open, connections, arrived } = await wireServer(async (_, reply) => {
       await promise
       reply.send(200, '', 'there')
     })
     const connection = await open()
-    connection.write(`GET / HTTP/1.1\r\n${LAST}`)
-    await delay(20)
+    const request = `GET / HTTP/1.1\r\n${LAST}`
+    connection.write(request)
+    await arrived(request.length)
     connections[0]?.reapIfIdle(performance.now() + LONG_MS)
     answer()
     expect(await connection.closed()).toContain('there')
   })
 
-  it('that leaves finishes the request under way, and takes no more', async () => {
-    let leaves = 0
-    const { open, connections } = await wireServer((_, reply) => {
+  it('that closes finishes the request under way, and takes no more', async () => {
+    let shutdowns = 0
+    const { open, connections, arrived } = await wireServer((_, reply) => {
       reply.onShutdown(() => {
-        leaves++
+        shutdowns++
         reply.send(200, '', 'last')
       })
     })
     const idle = await open()
     const busy = await open()
-    busy.write(`GET / HTTP/1.1\r\n${HEAD}\r\nGET / HTTP/1.1\r\n${HEAD}\r\n`)
+    const requests = `GET / HTTP/1.1\r\n${HEAD}\r\nGET / HTTP/1.1\r\n${HEAD}\r\n`
+    busy.write(requests)
     await expect.poll(() => connections.length).toBe(2)
-    await delay(20)
+    await arrived(requests.length)
     for (const connection of connections) connection.closeWhenDone()
     expect(await idle.closed()).toBe('')
     expect(await busy.closed()).toMatch(/Connection: close\r\n[\s\S]*last$/)
-    expect([leaves, busy.statuses]).toEqual([1, ['200']])
+    expect([shutdowns, busy.statuses]).toEqual([1, ['200']])
   })
 })
