@@ -26,13 +26,13 @@ describe('a filter', () => {
   })
 
   it.each([
-    ['an error', 'throw new TypeError("no")', 500, 'TypeError', 'no'],
-    ['text', 'throw "so"', 500, 'unnamed_error', 'so'],
-    ['an identifier and a reason', 'throw ["error", "forbidden", "go"]', 403, 'forbidden', 'go'],
-    ['an object with them', 'throw { error: "my_error", reason: "mine" }', 500, 'my_error', 'mine'],
-    ['a fatal one', 'throw ["fatal", "my_error", "mine"]', 500, 'my_error', 'mine'],
-  ])('that throws %s fails', async (_, body, status, error, reason) => {
-    await expect(filter(`function() { ${body} }`, [{}])).rejects.toMatchObject({ status, error, reason })
+    ['an error', 'throw new TypeError("no")', 'failed', 'TypeError', 'no'],
+    ['text', 'throw "so"', 'failed', 'unnamed_error', 'so'],
+    ['an identifier and a reason', 'throw ["error", "forbidden", "go"]', 'forbidden', 'forbidden', 'go'],
+    ['an object with them', 'throw { error: "my_error", reason: "mine" }', 'failed', 'my_error', 'mine'],
+    ['a fatal one', 'throw ["fatal", "my_error", "mine"]', 'failed', 'my_error', 'mine'],
+  ])('that throws %s fails', async (_, body, kind, error, reason) => {
+    await expect(filter(`function() { ${body} }`, [{}])).rejects.toMatchObject({ kind, error, reason })
   })
 
   it('must be there', async () => {
@@ -82,10 +82,10 @@ describe('validation', () => {
     expect(verdict).toMatchObject({
       kind: 'forbidden',
       error: 'forbidden',
-      told: [{ n: 2 }, { n: 1 }, 'u', {}, '_design/test'],
+      reasonValue: [{ n: 2 }, { n: 1 }, 'u', {}, '_design/test'],
     })
     const [first] = await validate(source, write({ n: 2 }))
-    expect(first).toMatchObject({ told: [{ n: 2 }, null, null, null, '_design/test'] })
+    expect(first).toMatchObject({ reasonValue: [{ n: 2 }, null, null, null, '_design/test'] })
   })
 
   it('gives a verdict a write', async () => {
@@ -100,20 +100,20 @@ describe('validation', () => {
   })
 
   it.each([
-    ['{ forbidden: "x" }', 403, 'forbidden', 'x'],
-    ['{ forbidden: { a: [1] } }', 403, 'forbidden', { a: [1] }],
-    ['{ unauthorized: "x" }', 401, 'unauthorized', 'x'],
-    ['{ other: "x" }', 500, 'unknown_error', 'x'],
-    ['"text"', 500, 'unknown_error', 'text'],
-    ['{ forbidden: "x", more: 1 }', 500, 'unknown_error', '{"forbidden":"x","more":1}'],
-    ['{}', 500, 'unknown_error', '{}'],
-    ['[1, "a"]', 500, 'unknown_error', '[1,"a"]'],
-    ['17', 500, 'unknown_error', '17'],
-    ['undefined', 500, 'unknown_error', 'undefined'],
-    ['new TypeError("no")', 500, 'TypeError', 'no'],
-    ['new Error("no")', 500, 'Error', 'no'],
-  ])('refuses with %s', async (thrown, status, error, told) => {
-    expect(await validate(`function() { throw ${thrown} }`, write({}))).toMatchObject([{ status, error, told }])
+    ['{ forbidden: "x" }', 'forbidden', 'forbidden', 'x'],
+    ['{ forbidden: { a: [1] } }', 'forbidden', 'forbidden', { a: [1] }],
+    ['{ unauthorized: "x" }', 'unauthorized', 'unauthorized', 'x'],
+    ['{ other: "x" }', 'failed', 'unknown_error', 'x'],
+    ['"text"', 'failed', 'unknown_error', 'text'],
+    ['{ forbidden: "x", more: 1 }', 'failed', 'unknown_error', '{"forbidden":"x","more":1}'],
+    ['{}', 'failed', 'unknown_error', '{}'],
+    ['[1, "a"]', 'failed', 'unknown_error', '[1,"a"]'],
+    ['17', 'failed', 'unknown_error', '17'],
+    ['undefined', 'failed', 'unknown_error', 'undefined'],
+    ['new TypeError("no")', 'failed', 'TypeError', 'no'],
+    ['new Error("no")', 'failed', 'Error', 'no'],
+  ])('refuses with %s', async (thrown, kind, error, reasonValue) => {
+    expect(await validate(`function() { throw ${thrown} }`, write({}))).toMatchObject([{ kind, error, reasonValue }])
   })
 
   it('tells what went wrong in a module', async () => {

@@ -50,19 +50,19 @@ describe('a show', () => {
   })
 
   it.each([
-    ['["error", "bad_request", "r"]', 400, 'bad_request', 'r'],
-    ['["error", "query_parse_error", "r"]', 400, 'query_parse_error', 'r'],
-    ['["error", "unauthorized", "r"]', 401, 'unauthorized', 'r'],
-    ['["error", "forbidden", "r"]', 403, 'forbidden', 'r'],
-    ['["error", "not_found", "r"]', 404, 'not_found', 'r'],
-    ['["error", "not_acceptable", "r"]', 406, 'not_acceptable', 'r'],
-    ['["error", "missing_stub", "r"]', 412, 'missing_stub', 'r'],
-    ['["error", "bad_ctype", "r"]', 415, 'bad_content_type', 'r'],
-    ['["error", "mine", "r"]', 500, 'mine', 'r'],
-    ['["fatal", "not_found", "r"]', 404, 'not_found', 'r'],
-    ['{ error: "forbidden", reason: { body: "raw" } }', 403, 'forbidden', { body: 'raw' }],
-  ])('that throws %s fails with it', async (thrown, status, error, told) => {
-    await expect(shown(functions, `function() { throw ${thrown} }`)).rejects.toMatchObject({ status, error, told })
+    ['["error", "bad_request", "r"]', 'invalid', 'bad_request', 'r'],
+    ['["error", "query_parse_error", "r"]', 'invalid', 'query_parse_error', 'r'],
+    ['["error", "unauthorized", "r"]', 'unauthorized', 'unauthorized', 'r'],
+    ['["error", "forbidden", "r"]', 'forbidden', 'forbidden', 'r'],
+    ['["error", "not_found", "r"]', 'not found', 'not_found', 'r'],
+    ['["error", "not_acceptable", "r"]', 'not acceptable', 'not_acceptable', 'r'],
+    ['["error", "missing_stub", "r"]', 'precondition failed', 'missing_stub', 'r'],
+    ['["error", "bad_ctype", "r"]', 'unsupported type', 'bad_content_type', 'r'],
+    ['["error", "mine", "r"]', 'failed', 'mine', 'r'],
+    ['["fatal", "not_found", "r"]', 'not found', 'not_found', 'r'],
+    ['{ error: "forbidden", reason: { body: "raw" } }', 'forbidden', 'forbidden', { body: 'raw' }],
+  ])('that throws %s fails with it', async (thrown, kind, error, reasonValue) => {
+    await expect(shown(functions, `function() { throw ${thrown} }`)).rejects.toMatchObject({ kind, error, reasonValue })
   })
 
   it.each([

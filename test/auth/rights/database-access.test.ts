@@ -55,7 +55,7 @@ describe('a database that is opened for a user', () => {
     const open = await withDatabase({})
     const database = await open(NOBODY)
     await database.setSecurity(Buffer.from(JSON.stringify(SECURITY)))
-    await expect(open(NOBODY)).rejects.toThrow('401')
+    await expect(open(NOBODY)).rejects.toThrow('unauthorized')
   })
 
   it('is the same database for all: writes of one are seen by the other', async () => {

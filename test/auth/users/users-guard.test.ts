@@ -128,7 +128,7 @@ describe('a password', () => {
   it.each([[5], [true], [['x']], [{ a: 1 }], [false], [0]])('must be a text, and not %j', async (password) => {
     const test = await startUsers()
     const edit = put('org.service.user:ann', { name: 'ann', roles: [], type: 'user', password })
-    expect(await writing(test, NOBODY, edit)).toBe('400 Password value must be a string.')
+    expect(await writing(test, NOBODY, edit)).toBe('invalid: Password value must be a string.')
   })
 
   it('that is null says nothing', async () => {

@@ -274,15 +274,15 @@ describe('a design document', () => {
   })
 
   it.each([
-    ['bad_request', 400, 'bad_request'],
-    ['bad_ctype', 415, 'bad_content_type'],
-    ['not_acceptable', 406, 'not_acceptable'],
-    ['anything', 500, 'anything'],
-  ])('says %s with the status of it', async (id, status, error) => {
+    ['bad_request', 'invalid', 'bad_request'],
+    ['bad_ctype', 'unsupported type', 'bad_content_type'],
+    ['not_acceptable', 'not acceptable', 'not_acceptable'],
+    ['anything', 'failed', 'anything'],
+  ])('says %s with the kind of it', async (id, kind, error) => {
     const functions = common()
     const shows = design({ shows: { a: `function () { fail("${id}", "why") }` } })
     await expect(functions.show(shows, 'a', { document: null, request: '{}' }, RUN)).rejects.toMatchObject({
-      status,
+      kind,
       error,
       reason: 'why',
     })

@@ -43,7 +43,7 @@ describe('the response of a function', () => {
     [{ headers: { 'X-A': 'a\0' } }, '{"X-A":"a\\u0000"}'],
   ])('%j is refused', (response, told) => {
     expect(() => responseAnswer(response)).toThrow(
-      `500 external_response_error: Invalid data from external server: ${told}`,
+      `external_response_error: Invalid data from external server: ${told}`,
     )
   })
 

@@ -155,12 +155,12 @@ describe('rewrite rules', () => {
   })
 
   it.each([
-    [undefined, '404 rewrite_error: Invalid path.'],
-    ['function () {}', '400 rewrite_error: Rewrite rules are a String. They must be a JSON Array.'],
-    [[{ from: 'a', to: 'x' }, { from: 'b' }], '500 error: invalid_rewrite_target'],
-    [[{ from: 'a', to: '../../../x' }], '500 insecure_rewrite_rule: too many ../.. segments'],
-    [[{ from: 'a', to: '../x/../y/../z' }], '500 insecure_rewrite_rule: too many ../.. segments'],
-    [[{ from: '../../../a', to: 'x' }], '500 insecure_rewrite_rule: too many ../.. segments'],
+    [undefined, 'rewrite_error: Invalid path.'],
+    ['function () {}', 'rewrite_error: Rewrite rules are a String. They must be a JSON Array.'],
+    [[{ from: 'a', to: 'x' }, { from: 'b' }], 'error: invalid_rewrite_target'],
+    [[{ from: 'a', to: '../../../x' }], 'insecure_rewrite_rule: too many ../.. segments'],
+    [[{ from: 'a', to: '../x/../y/../z' }], 'insecure_rewrite_rule: too many ../.. segments'],
+    [[{ from: '../../../a', to: 'x' }], 'insecure_rewrite_rule: too many ../.. segments'],
   ])('%j are refused', (rules, message) => {
     expect(() => parse(rules)).toThrow(message)
   })
