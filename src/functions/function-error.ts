@@ -1,5 +1,5 @@
 /** What a client is told when a user function fails: the identifier and reason given by the function or its runtime. */
-import { RequestError, type ErrorKind } from '../document/request-error.ts'
+import { type ErrorKind, RequestError } from '../document/request-error.ts'
 
 /** Identifiers that stand for a fault of the request. All others are faults of the function. */
 const KINDS: Readonly<Record<string, ErrorKind>> = {

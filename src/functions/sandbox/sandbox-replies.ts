@@ -1,5 +1,5 @@
 /** Parses the replies of sandbox processes. User code could change them, so they are validated. */
-import { RequestError, type ErrorKind } from '../../document/request-error.ts'
+import { type ErrorKind, RequestError } from '../../document/request-error.ts'
 import { functionError, reasonText } from '../function-error.ts'
 import { type FunctionResponse, type ListOutput, MAPPED_FIELDS, type MappedBatch } from '../functions.ts'
 import { type Frame, Reply } from './frame.ts'

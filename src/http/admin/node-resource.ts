@@ -5,9 +5,9 @@
 
 import { notFound } from '../../document/request-error.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
-import { MethodNotAllowedError } from '../server/errors.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { MethodNotAllowedError } from '../server/errors.ts'
 import { Rewritten } from '../server/route.ts'
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts'
 

@@ -1,5 +1,5 @@
 /** `_find` and `_explain`: queries by selector. */
-import { HttpError } from '../server/errors.ts'
+
 import type { Database } from '../../database/database.ts'
 import { explanation } from '../../views/find/explain.ts'
 import { findGroups } from '../../views/find/find-groups.ts'
@@ -12,6 +12,7 @@ import { type Answer, json, streamed } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, CallClient } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError } from '../server/errors.ts'
 
 /** `POST /{db}/_find` */
 export async function find(call: Call, context: HttpContext): Promise<Answer> {

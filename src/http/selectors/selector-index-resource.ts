@@ -1,5 +1,5 @@
 /** `_index`: selector indexes are made, listed and removed. They are views of design documents. */
-import { HttpError } from '../server/errors.ts'
+
 import { attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
 import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
@@ -11,10 +11,11 @@ import { type NewIndex, readNewIndex, withIndex, withoutIndex } from '../../view
 import { ALL_DOCUMENTS_LISTING, indexListing, selectorIndexes } from '../../views/find/selector-indexes.ts'
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
 import { editOf, stubParentOf } from '../documents/document-writing.ts'
-import { type Answer, json, MethodNotAllowedError } from '../server/answer.ts'
+import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
+import { HttpError, MethodNotAllowedError } from '../server/errors.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -107,7 +108,7 @@ async function currentDesign(database: Database, id: string): Promise<Members | 
   try {
     return (await database.currentDesign(id)).members
   } catch (error) {
-    if (error instanceof RequestError && error.status === 404) return undefined
+    if (error instanceof RequestError && error.kind === 'not found') return undefined
     throw error
   }
 }
@@ -139,7 +140,7 @@ async function save(
   try {
     const [outcome] = await database.write([editOf(id, document, mode, edits, call.dialect)])
     if (outcome?.outcome === 'written') return
-    if (outcome?.error.status !== 409) throw outcome?.error ?? new Error('A write has no outcome.')
+    if (outcome?.error.kind !== 'conflict') throw outcome?.error ?? new Error('A write has no outcome.')
     const reason = 'Encountered a conflict while saving the design document.'
     throw new HttpError(500, 'error_saving_ddoc', reason)
   } finally {

@@ -3,7 +3,6 @@
  * interface has rules for all of them. One request goes through here from its first line to its last byte.
  */
 
-import { HttpError, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
@@ -13,9 +12,17 @@ import { preflight, withCorsHeaders } from '../negotiation/browser-policy.ts'
 import { checkCallback, wrapped } from '../negotiation/jsonp.ts'
 import { virtualTarget } from '../negotiation/virtual-hosts.ts'
 import { type Answer, sendStreamed, sendWhole } from './answer.ts'
-import { authenticate, authorizeOnDatabase, authorizeOnServer, refusal, rewrittenCall, withSession } from './authentication.ts'
+import {
+  authenticate,
+  authorizeOnDatabase,
+  authorizeOnServer,
+  refusal,
+  rewrittenCall,
+  withSession,
+} from './authentication.ts'
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { HttpError, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import { logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
 import { requestSettings } from './request-settings.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'

@@ -4,7 +4,13 @@
  */
 import { badRequest, type ErrorKind, notFound, RequestError } from '../../document/request-error.ts'
 import { BudgetExceededError } from '../../runtime/memory-budget.ts'
-import { CommitFailedError, FileDamagedError, NoDescriptorsError, StoreGoneError, TooManyReadersError } from '../../storage/storage-error.ts'
+import {
+  CommitFailedError,
+  FileDamagedError,
+  NoDescriptorsError,
+  StoreGoneError,
+  TooManyReadersError,
+} from '../../storage/storage-error.ts'
 import { BodyAbortedError } from '../../wire/request.ts'
 
 const STATUSES: Readonly<Record<ErrorKind, number>> = {

@@ -32,7 +32,8 @@ export async function findGroups(
   groups: GroupRequest,
   client?: Client,
 ): Promise<FoundGroup[]> {
-  if (database.reading) throw new RequestError('invalid', 'bad_request', 'Documents of this database cannot be reduced.')
+  if (database.reading)
+    throw new RequestError('invalid', 'bad_request', 'Documents of this database cannot be reduced.')
   for (const index of await candidates(database, request, groups)) {
     const { design, name } = index
     using opened = await views.openIndexOf(name, database, design, request.freshness, client)

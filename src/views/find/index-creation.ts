@@ -39,7 +39,8 @@ export function readNewIndex(body: Readonly<Record<string, unknown>>): NewIndex 
 
 function checkType(type: unknown): void {
   if (typeof type !== 'string') throw selectorError('invalid_string', `Invalid string: ${shown(type)}`)
-  if (type === 'text' || type === 'nouveau') throw new RequestError('unavailable', 'required index service unavailable', type)
+  if (type === 'text' || type === 'nouveau')
+    throw new RequestError('unavailable', 'required index service unavailable', type)
   if (type !== 'json') throw invalidIndex(`Invalid type for index: ${shown(type)}`)
 }
 

@@ -1,5 +1,5 @@
 /** The messages between the server and its index processes. */
-import { RequestError, type ErrorKind } from '../../document/request-error.ts'
+import { type ErrorKind, RequestError } from '../../document/request-error.ts'
 import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log/log.ts'
 import { CommitFailedError, FileDamagedError, StoreGoneError } from '../../storage/storage-error.ts'

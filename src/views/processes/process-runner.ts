@@ -16,7 +16,13 @@ import type { ViewDesign } from '../design/view-design.ts'
 import type { IndexPlace, IndexRunner } from '../updating/index-runner.ts'
 import type { UpdateProgress } from '../updating/update-request.ts'
 import type { IndexJob, ProcessSettings } from './index-message.ts'
-import { type JobLeases, type JobListener, ProcessEndedError, type WorkerOptions, WorkerProcess } from './worker-process.ts'
+import {
+  type JobLeases,
+  type JobListener,
+  ProcessEndedError,
+  type WorkerOptions,
+  WorkerProcess,
+} from './worker-process.ts'
 
 export interface ProcessRunnerOptions {
   readonly databases: LmdbEngine
