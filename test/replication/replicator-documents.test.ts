@@ -161,6 +161,22 @@ describe('a document of the replicator database', () => {
     expect(document).not.toHaveProperty('_replication_state_reason')
   })
 
+  it('waits for another server that cannot be reached, and tells no password', async () => {
+    const server = await Replicating.start()
+    const other = await startService()
+    await fetch(`${other.url}things`, { method: 'PUT' })
+    await fetch(`${other.url}things/a`, { method: 'PUT', body: '{}' })
+    const { host } = new URL(other.url)
+    await other.close()
+    const source = `http://mia:secret@${host}/things`
+    await server.save('job', { source, retries_per_request: 0 })
+    const document = await server.reaches('job', 'error')
+    expect(document.source).toBe(source)
+    const shown = [document._replication_state_reason, await server.scheduled('job'), await server.jobs()]
+    expect(JSON.stringify(shown)).not.toContain('secret')
+    expect(await server.scheduled('job')).toMatchObject({ source: `http://mia:*****@${host}/things` })
+  })
+
   it('is given up after so many failures, until it is changed', async () => {
     const settings = { replicator: { ...QUICK, max_replication_retry_count: '2' } }
     const server = await Replicating.start({ settings })
