@@ -298,6 +298,54 @@ describe('servers that can less', () => {
   })
 })
 
+describe('documents that cannot be stored here', () => {
+  const rev = `1-${'a'.repeat(32)}`
+  const deep = `${'['.repeat(1500)}${']'.repeat(1500)}`
+  const documents: Record<string, string> = {
+    fine: `{"_id":"fine","_rev":"${rev}","n":12345678901234567890}`,
+    deep: `{"_id":"deep","_rev":"${rev}","deep":${deep}}`,
+    unknown: `{"_id":"unknown","_rev":"${rev}","_unknown":1}`,
+  }
+
+  it('count as failures, and the others come over untouched', async () => {
+    const source = await open().database()
+    const target = await here().database()
+    const front = await FrontServer.start(open().url, (request, response) => {
+      const url = new URL(request.url ?? '', 'http://x')
+      const id = url.pathname.split('/')[2] ?? ''
+      const answer = (text: string) => {
+        response.writeHead(200, { 'content-type': 'application/json' }).end(text)
+        return true
+      }
+      if (id === '_changes') {
+        const results = Object.keys(documents).map((each, i) => ({ seq: i + 1, id: each, changes: [{ rev }] }))
+        return answer(JSON.stringify({ results, last_seq: 3 }))
+      }
+      if (id === '_bulk_get') {
+        const results = Object.entries(documents).map(([each, text]) => `{"id":"${each}","docs":[{"ok":${text}}]}`)
+        return answer(`{"results":[${results.join(',')}]}`)
+      }
+      const text = documents[id]
+      return text === undefined ? false : answer(`[{"ok":${text}}]`)
+    })
+    const reply = await replicate(here(), { source: `http://${front.host}/${source.name}`, target: target.name })
+    expect(reply.history[0]).toMatchObject({ docs_read: 3, docs_written: 1, doc_write_failures: 2 })
+    expect((await target.get('fine')).text).toBe(`${documents.fine}\n`)
+  })
+
+  it('are refused where they are larger than allowed', async () => {
+    const service = await startService({ settings: { service: { max_document_size: '1000' } } })
+    const client = new Client(service.url)
+    onTestFinished(() => client.close())
+    const source = await open().database()
+    await source.save('large', { text: 'x'.repeat(2000) })
+    await source.save('small', {})
+    const body = { source: source.url, target: 'copy', create_target: true }
+    const reply = await replicate(client, body)
+    expect(reply.history[0]).toMatchObject({ docs_read: 2, docs_written: 1, doc_write_failures: 1 })
+  })
+})
+
 /** A proxy that asks for no credentials. */
 async function socksProxy(): Promise<{ host: string; connections(): number }> {
   let connections = 0

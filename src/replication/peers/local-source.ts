@@ -24,6 +24,7 @@ import type { ReplicationFilter } from '../replication-request.ts'
 import { LocalPeer, type LocalServices } from './local-peer.ts'
 import { OpenedTransfer } from './opened-transfer.ts'
 import type { ChangeBatch, ChangedDocument, FeedOptions, SourcePeer, WantedDocument } from './peer.ts'
+import type { Sequence } from './sequence.ts'
 
 type FunctionFilter = Extract<ReplicationFilter, { kind: 'function' }>
 
@@ -47,7 +48,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
     try {
       const changeFilter = filter && (await this.#filter(filter))
       const reader = new ChangesReader(this.database, {
-        since: typeof since === 'number' ? since : 0,
+        since: ownSequence(since),
         descending: false,
         limit: Number.POSITIVE_INFINITY,
         leaves,
@@ -166,6 +167,12 @@ export class LocalSource extends LocalPeer implements SourcePeer {
 /** Lines that together are a list when brackets are put around them. */
 const LIST_FRAME: LineFrame = { before: Buffer.alloc(0), after: () => CLOSING_BRACE, between: Buffer.from(',') }
 const CLOSING_BRACE = Buffer.from('}')
+
+/** Sequences of other servers mean nothing here: the feed begins at the start. */
+function ownSequence(since: Sequence): number {
+  if (typeof since === 'number') return since
+  return typeof since === 'string' && /^\d{1,15}$/.test(since) ? Number(since) : 0
+}
 
 interface LocalChange extends ChangedDocument {
   readonly sequence: number

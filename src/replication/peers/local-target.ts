@@ -7,7 +7,7 @@ import type { Database } from '../../database/database.ts'
 import { revisionDifferences } from '../../database/reading/revision-differences.ts'
 import type { ReplicatedEdit } from '../../database/writing/edit.ts'
 import { isLocalId } from '../../document/document-id.ts'
-import { badRequest, RequestError } from '../../document/request-error.ts'
+import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import { TransientError } from '../client/retries.ts'
 import { LocalPeer, type LocalServices } from './local-peer.ts'
@@ -58,6 +58,7 @@ class LocalWriter implements DocumentWriter {
   readonly #configuration: Configuration
   readonly #listener: WriteListener
   readonly #checkPresence: () => void
+  readonly #largestDocument: number
   #pending: PendingEdit[] = []
   #pendingBytes = 0
 
@@ -66,6 +67,7 @@ class LocalWriter implements DocumentWriter {
     this.#configuration = configuration
     this.#listener = listener
     this.#checkPresence = checkPresence
+    this.#largestDocument = configuration.integer('service', 'max_document_size')
   }
 
   add(document: TransferredDocument): Promise<void> | undefined {
@@ -92,7 +94,9 @@ class LocalWriter implements DocumentWriter {
   #formOf(document: TransferredDocument): StoredForm | undefined {
     try {
       if (isLocalId(document.id)) throw badRequest('Local documents are not replicated.')
-      return document.stored()
+      const form = document.stored()
+      if (form.body.length > this.#largestDocument) throw tooLarge()
+      return form
     } catch (error) {
       this.#refuse(document, error)
       return undefined

@@ -1,13 +1,15 @@
 /** Revisions out of the reply of a remote source, one after the other: out of its parts, or out of one JSON text. */
 
 import { readDocument } from '../../document/document-fields.ts'
-import { RequestError } from '../../document/request-error.ts'
+import { badRequest, RequestError } from '../../document/request-error.ts'
 import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json/json-text.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
 import { boundaryOf, type Part, possibleFilenames, readParts } from '../../multipart/multipart-reader.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { HttpReply } from '../client/http-reply.ts'
 import { TransientError } from '../client/retries.ts'
 import { type FollowingContents, SentTransfer } from './sent-transfer.ts'
+import { UnreadTransfer } from './unread-transfer.ts'
 
 const LARGEST_DOCUMENT_BYTES = 256 * 1024 * 1024
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
@@ -19,7 +21,7 @@ export function isMultipart(reply: HttpReply): boolean {
 }
 
 /** Each is to be used before the next one is asked for. Parts that say why a revision is missing are left out. */
-export async function* revisionsInParts(reply: HttpReply): AsyncGenerator<SentTransfer> {
+export async function* revisionsInParts(reply: HttpReply): AsyncGenerator<ReceivedRevision> {
   const parts = readParts(reply.pieces(), boundaryIn(reply.contentType), MULTIPART_LIMITS)
   try {
     for (let part = await nextPart(parts); part; part = await nextPart(parts)) {
@@ -43,16 +45,21 @@ export async function* revisionsInParts(reply: HttpReply): AsyncGenerator<SentTr
   }
 }
 
+/** A revision as it came. */
+export type ReceivedRevision = SentTransfer | UnreadTransfer
+
 /**
  * The documents of a JSON reply: the values of all members `ok`, wherever the form of the reply has them. `_bulk_get` has
  * lists of results, `open_revs` one list.
  */
-export async function revisionsInJson(reply: HttpReply): Promise<SentTransfer[]> {
+export async function revisionsInJson(reply: HttpReply): Promise<ReceivedRevision[]> {
   const text = await reply.bytes(LARGEST_REPLY_BYTES)
   try {
     return await readAtOnce(text)
   } catch (error) {
-    if (error instanceof LongValueError) return readByThreads(text)
+    // One by one: those that take long are read by threads, and those that cannot be stored do not spoil the others.
+    if (error instanceof LongValueError || error instanceof RequestError) return readOneByOne(text)
+    if (error instanceof JsonTextError) return readLeniently(text, error)
     throw error
   }
 }
@@ -71,41 +78,90 @@ async function readAtOnce(text: Buffer): Promise<SentTransfer[]> {
   return found
 }
 
-async function readByThreads(text: Buffer): Promise<SentTransfer[]> {
+async function readOneByOne(text: Buffer): Promise<ReceivedRevision[]> {
   const found: Buffer[] = []
-  await readEntries(text, (reader) => found.push(reader.text()))
-  const transfers: SentTransfer[] = []
+  try {
+    await readEntries(text, (reader) => found.push(reader.text()))
+  } catch (error) {
+    if (error instanceof JsonTextError) return readLeniently(text, error)
+    throw error
+  }
+  const transfers: ReceivedRevision[] = []
   for (const each of found) transfers.push(await SentTransfer.read(each))
   return transfers
+}
+
+/** A reply that is JSON, though not within the limits of this server; else it was damaged on its way. */
+function readLeniently(text: Buffer, cause: JsonTextError): ReceivedRevision[] {
+  const value = lenientlyParsed(text)
+  const lists = isObject(value) && Array.isArray(value.results) ? value.results.map(docsOf) : [value]
+  const documents = lists.flatMap((list) => (Array.isArray(list) ? list.map(okOf) : []))
+  const refusal = badRequest(cause.message)
+  const unread = documents.flatMap((each) => (each === undefined ? [] : [JSON.stringify(each)]))
+  if (value === undefined || (unread.length === 0 && documents.length > 0)) {
+    throw new TransientError('A reply is not JSON.', { cause })
+  }
+  if (unread.length > 1) throw new MixedReplyError(cause)
+  return unread.flatMap((each) => UnreadTransfer.of(Buffer.from(each), refusal) ?? [])
+}
+
+/** One of several documents cannot be read: they are to be asked for by themselves. */
+export class MixedReplyError extends Error {
+  override readonly name = 'MixedReplyError'
+
+  constructor(cause: Error) {
+    super(cause.message, { cause })
+  }
+}
+
+function lenientlyParsed(text: Buffer): unknown {
+  try {
+    return JSON.parse(text.toString())
+  } catch {
+    return undefined
+  }
+}
+
+function docsOf(result: unknown): unknown {
+  return isObject(result) ? result.docs : undefined
+}
+
+function okOf(entry: unknown): unknown {
+  return isObject(entry) ? entry.ok : undefined
 }
 
 /** Calls back before each document, which has to be read then. */
 async function readEntries(text: Buffer, read: (reader: JsonReader) => void): Promise<void> {
   const slice = new TimeSlice()
-  try {
-    const reader = new JsonReader(text)
-    for (const list of listsIn(reader)) {
-      for (const _ of list.elements()) {
-        for (const member of reader.members()) if (member === 'ok') read(reader)
-        if (slice.isOver) await slice.pause()
-      }
+  const reader = new JsonReader(text)
+  for (const list of listsIn(reader)) {
+    for (const _ of list.elements()) {
+      for (const member of reader.members()) if (member === 'ok') read(reader)
+      if (slice.isOver) await slice.pause()
     }
-    reader.end()
-  } catch (cause) {
-    if (cause instanceof JsonTextError) throw new TransientError('A reply is not JSON.', { cause })
-    throw SentTransfer.told(cause)
   }
+  reader.end()
 }
 
 /** Stands before each list of documents. */
 function* listsIn(reader: JsonReader): Generator<JsonReader> {
-  if (reader.kind() === 'array') return yield reader
+  const kind = reader.kind()
+  if (kind === 'array') return yield reader
+  if (kind !== 'object') throw noResults()
+  let hasResults = false
   for (const name of reader.members()) {
     if (name !== 'results') continue
+    hasResults = true
     for (const _ of reader.elements()) {
       for (const member of reader.members()) if (member === 'docs') yield reader
     }
   }
+  if (!hasResults) throw noResults()
+}
+
+/** What says nothing of the revisions must not be taken for a reply without any: they would be lost. */
+function noResults(): TransientError {
+  return new TransientError('A reply has no results.')
 }
 
 /** Contents out of the parts that come after the document, in their order. */

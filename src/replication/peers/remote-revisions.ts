@@ -6,10 +6,16 @@ import type { HttpClient, HttpRequest } from '../client/http-client.ts'
 import { type HttpReply, HttpStatusError } from '../client/http-reply.ts'
 import { pause, type RetryPolicy, TransientError } from '../client/retries.ts'
 import type { WantedDocument } from './peer.ts'
-import { isMultipart, revisionsInJson, revisionsInParts } from './received-revisions.ts'
+import {
+  isMultipart,
+  MixedReplyError,
+  type ReceivedRevision,
+  revisionsInJson,
+  revisionsInParts,
+} from './received-revisions.ts'
 import { documentPath, escaped, JSON_BODY } from './remote-peer.ts'
-import type { SentTransfer } from './sent-transfer.ts'
 import type { TransferredDocument } from './transferred-document.ts'
+import { UnreadTransfer } from './unread-transfer.ts'
 
 export interface RevisionsContext {
   readonly client: HttpClient
@@ -19,7 +25,7 @@ export interface RevisionsContext {
   told(error: unknown): unknown
 }
 
-type Received = readonly (SentTransfer | WantedDocument)[]
+type Received = readonly (ReceivedRevision | WantedDocument)[]
 
 /** Documents that are asked for together. */
 const MOST_DOCUMENTS = 500
@@ -57,7 +63,7 @@ export class RemoteRevisions {
     const reply = await this.#openRevisions(wanted)
     if (isMultipart(reply)) return yield* revisionsInParts(reply)
     for (const document of await revisionsInJson(reply)) {
-      yield document.hasStubs
+      yield document.hasStubs && !(document instanceof UnreadTransfer)
         ? document.withFetched((id, revision, name) => this.#content(id, revision, name))
         : document
     }
@@ -73,7 +79,11 @@ export class RemoteRevisions {
     yield* this.#repeated(left, async function* (this: RemoteRevisions) {
       const reply = await this.#bulkGet([...left.values()], JSON_ONLY)
       if (!reply) return yield [...left.values()]
-      const documents = await revisionsInJson(reply)
+      const documents = await revisionsInJson(reply).catch(oneByOne)
+      if (!documents) {
+        left.clear()
+        return yield* this.#readParts(wanted)
+      }
       const bytes = documents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
       if (documents.length > 0) this.#averageBytes = (this.#averageBytes + (3 * bytes) / documents.length) / 4
       const stubbed = new Set(documents.filter(({ hasStubs }) => hasStubs).map(({ id }) => id))
@@ -194,6 +204,11 @@ const PARTS = 'multipart/mixed, multipart/related'
 /** A server reads at least so long a request line; below the second it is not worth while to try. */
 const LONGEST_URL = 7000
 const SHORTEST_URL = 200
+
+/** Undefined where one of the documents cannot be read along with the others. */
+function oneByOne(error: unknown): undefined {
+  if (!(error instanceof MixedReplyError)) throw error
+}
 
 function isUnimplemented(error: unknown): boolean {
   return error instanceof TransientError && error.cause instanceof HttpStatusError && error.cause.status === 501

@@ -14,7 +14,14 @@ export class RemoteTarget extends RemotePeer implements TargetPeer {
     try {
       await this.client.exchange({ method: 'PUT', path: '', signal: this.signal }, (reply) => reply.discard())
     } catch (error) {
-      if (!(error instanceof HttpStatusError && error.status === 412)) throw this.told(error)
+      if (!(error instanceof HttpStatusError)) throw error
+      if (error.status === 412) return
+      // Who may not create databases may still use one that is there.
+      const isThere = await this.information().then(
+        () => true,
+        () => false,
+      )
+      if (!isThere) throw this.told(error)
     }
   }
 

@@ -6,6 +6,7 @@ import { documentIn } from '../../scan/json-body.ts'
 import { TransientError } from '../client/retries.ts'
 import { type FetchContent, FetchedTransfer } from './fetched-transfer.ts'
 import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
+import { UnreadTransfer } from './unread-transfer.ts'
 
 export class SentTransfer implements TransferredDocument {
   readonly isRepeatable: boolean
@@ -17,23 +18,21 @@ export class SentTransfer implements TransferredDocument {
   readonly #document: SentDocument
 
   /** `contents` are those that follow; where they are left out there are none. */
-  static async read(text: Buffer, contents?: FollowingContents): Promise<SentTransfer> {
+  static async read(text: Buffer, contents?: FollowingContents): Promise<SentTransfer | UnreadTransfer> {
     try {
       return new SentTransfer(text, await documentIn(text), contents)
     } catch (error) {
-      throw SentTransfer.told(error)
+      if (!(error instanceof RequestError)) throw error
+      const unread = UnreadTransfer.of(text, error)
+      if (unread) return unread
+      // What is no document was damaged on its way.
+      throw new TransientError(`A document cannot be read: ${error.reason}`, { cause: error })
     }
   }
 
   /** One that was read out of a larger text. */
   static of(text: Buffer, document: SentDocument): SentTransfer {
     return new SentTransfer(text, document, undefined)
-  }
-
-  /** What cannot be read was damaged on its way. */
-  static told(cause: unknown): unknown {
-    if (!(cause instanceof RequestError) || cause.error !== 'bad_request') return cause
-    return new TransientError(`A document cannot be read: ${cause.reason}`, { cause })
   }
 
   private constructor(text: Buffer, document: SentDocument, contents: FollowingContents | undefined) {
