@@ -228,6 +228,26 @@ describe('on the way', () => {
   })
 })
 
+describe('a target that fails all the time', () => {
+  it.each(['_bulk_docs', 'more'])('ends the replication, and no document counts as refused: %s', async (path) => {
+    const source = await here().database()
+    await source.save('plain', {})
+    await source.put('more/b', Buffer.alloc(200_000, 3), { 'Content-Type': 'image/png' })
+    const target = await open().database()
+    const front = await FrontServer.start(open().url, ({ url = '' }, response) => {
+      if (!url.includes(path)) return false
+      response.writeHead(500).end('{"error":"x","reason":"y"}')
+      return true
+    })
+    const body = { source: source.name, target: `http://${front.host}/${target.name}`, retries_per_request: 1 }
+    expect((await post(here(), body)).status).toBe(500)
+    // Nothing that failed was recorded as done.
+    const direct = await replicate(here(), { ...body, target: target.url })
+    expect(direct.history[0]).toMatchObject({ doc_write_failures: 0 })
+    await expectSame(source, target)
+  })
+})
+
 describe('servers that can less', () => {
   it('have revisions fetched one by one where there is no _bulk_get', async () => {
     const source = await filled()

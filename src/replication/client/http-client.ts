@@ -7,6 +7,7 @@ import { Authorization } from './authorization.ts'
 import type { Credentials, Place } from './credentials.ts'
 import type { Agents } from './http-agents.ts'
 import { HttpReply, HttpStatusError, messageOf } from './http-reply.ts'
+import { isRefusal, Refusals } from './refusals.ts'
 import { type RetryPolicy, retried, TransientError } from './retries.ts'
 
 export interface ClientOptions {
@@ -58,10 +59,13 @@ export class HttpClient {
 
   /** Sends until a reply comes that is worth to be used, and was used without being cut off. */
   async exchange<T>(request: HttpRequest, use: (reply: HttpReply) => Promise<T>): Promise<T> {
+    const refusals = new Refusals(this.#options.retries)
     try {
-      return await retried(this.#options.retries, request.signal, async () => use(await this.send(request)))
+      return await retried(this.#options.retries, request.signal, () =>
+        refusals.counted(async () => use(await this.send(request))),
+      )
     } catch (error) {
-      throw error instanceof TransientError && error.cause instanceof HttpStatusError ? error.cause : error
+      throw refusals.areMeant && isRefusal(error) ? error.cause : error
     }
   }
 

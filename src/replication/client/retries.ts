@@ -21,14 +21,9 @@ export class TransientError extends Error {
   }
 }
 
-/** A write that was refused, though whoever asks was let in before: that may pass, or be meant. */
+/** The target refuses a write, though it let us in before: that may pass, or be meant. */
 export class RefusedWriteError extends TransientError {
-  readonly error: string
-
-  constructor(error: string, options: { cause: unknown; most: number | undefined }) {
-    super(error, { cause: options.cause, ...(options.most === undefined ? {} : { most: options.most }) })
-    this.error = error
-  }
+  override readonly name = 'RefusedWriteError'
 }
 
 const FIRST_PAUSE_MS = 250

@@ -3,6 +3,7 @@ import { isObject } from '../../encoding/json/json-value.ts'
 import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
 import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
 import { type HttpReply, HttpStatusError } from '../client/http-reply.ts'
+import { isRefusal } from '../client/refusals.ts'
 import { RefusedWriteError, TransientError } from '../client/retries.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
 import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
@@ -160,7 +161,7 @@ class RemoteWriter implements DocumentWriter {
       else await confirmed(await this.#client.send(request))
       this.#listener.written(1)
     } catch (error) {
-      if (isRefusal(error)) throw new RefusedWriteError(error.message, { cause: error.cause, most: error.most })
+      if (isRefusal(error)) throw new RefusedWriteError(error.message, { cause: error.cause })
       if (!(error instanceof HttpStatusError) || error.status === 404) throw this.#told(error)
       this.#refused(document, error.error, error.reason)
     } finally {
@@ -194,10 +195,6 @@ class RemoteWriter implements DocumentWriter {
     if (error === 'missing_stub') this.#listener.stubMissing(document)
     else this.#listener.failed(document, `${error}: ${reason}`)
   }
-}
-
-function isRefusal(error: unknown): error is TransientError {
-  return error instanceof TransientError && error.cause instanceof HttpStatusError && error.cause.status === 401
 }
 
 /** The peer refuses everything, and not what it was sent. */

@@ -2,6 +2,7 @@
  * Brings the changes of one batch to the target: asks which revisions it lacks, reads these, writes them. Resolves when
  * everything is on disk at the target or refused by it.
  */
+import { Refusals } from '../client/refusals.ts'
 import { RefusedWriteError, type RetryPolicy, retried, TransientError } from '../client/retries.ts'
 import type {
   ChangedDocument,
@@ -88,17 +89,19 @@ class BatchTransfer {
   async #stream(wanted: WantedDocument): Promise<void> {
     const { retries, signal } = this.#context
     const listener = this.#listener(wanted)
+    const refusals = new Refusals(retries)
     let last: TransferredDocument | undefined
     try {
       await retried(retries, signal, () =>
-        this.#streamOnce(wanted, listener, (document) => {
-          last = document
-        }),
+        refusals.counted(() =>
+          this.#streamOnce(wanted, listener, (document) => {
+            last = document
+          }),
+        ),
       )
     } catch (error) {
-      if (!(error instanceof RefusedWriteError) || !last) throw error
-      // It stayed refused: the target means this document.
-      listener.failed(last, error.error)
+      if (!(error instanceof RefusedWriteError) || !refusals.areMeant || !last) throw error
+      listener.failed(last, error.message)
     }
   }
 
