@@ -121,7 +121,7 @@ describe('log', () => {
     await expect(shown(functions, 'function() { while (true) log("x".repeat(1000)) }')).rejects.toMatchObject({
       kind: 'failed',
       error: 'render_error',
-      reason: expect.stringContaining('logs too much'),
+      reason: expect.stringContaining('logged too much'),
     })
     expect(functions.lines.join('').length).toBeLessThan(1.1 * 1024 * 1024)
     await expect(

@@ -10,7 +10,7 @@ describe('an error that goes from process to process', () => {
     new ReductionError('failed', 'reduce_overflow_error', 'Too long.'),
     new FileDamagedError('/folder/db.1.mdb', 'It is empty.'),
     new StoreGoneError('db'),
-    new CommitFailedError('The disk did not take the commit.'),
+    new CommitFailedError('The commit could not be written.'),
     new Error('Something else.'),
   ])('is the same at the other end: $name, $message', (error) => {
     // There and back: an abort is told to a process, which fails with it.

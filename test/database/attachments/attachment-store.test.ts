@@ -63,7 +63,7 @@ describe('the bytes of attachments', () => {
   it('can be stored again after a failure to read the store', async () => {
     const { database, store } = await memoryDatabase()
     const failing = vi.spyOn(store, 'snapshot').mockImplementation(() => {
-      throw new CommitFailedError('The disk has no room to open a store.')
+      throw new CommitFailedError('There is no disk space to open a store.')
     })
     const first = [database.attachments.stage(content(1)), database.attachments.stage(content(1))]
     for (const staging of first) await expect(staging).rejects.toThrow('no room')

@@ -100,7 +100,7 @@ describe('the compaction daemon', () => {
     disk.freeBytes = 399_999
     await daemon.check()
     expect(databases.compacted()).toEqual([])
-    expect(lines).toEqual([expect.stringMatching(/^warn .*too little room/)])
+    expect(lines).toEqual([expect.stringMatching(/^warn .*too little disk space/)])
     disk.freeBytes = 400_000
     await daemon.check()
     expect(databases.compacted()).toEqual(['a'])

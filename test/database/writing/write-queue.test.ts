@@ -115,7 +115,7 @@ describe('the writer of a database', () => {
     const [revision] = await written(database.write([put('before', {})]))
     store.before = async () => {
       store.before = async () => undefined
-      throw new CommitFailedError('The disk did not take the commit.')
+      throw new CommitFailedError('The commit could not be written.')
     }
     const failed = [
       database.write([put('a', {})]),
@@ -173,7 +173,7 @@ describe('the writer of a database', () => {
     const announced: number[] = []
     database.onUpdate((sequence) => announced.push(sequence))
     store.before = async () => {
-      throw new CommitFailedError('The disk did not take the commit.')
+      throw new CommitFailedError('The commit could not be written.')
     }
     await expect(database.write([put('a', {})])).rejects.toThrow(CommitFailedError)
     store.before = async () => undefined
@@ -185,7 +185,7 @@ describe('the writer of a database', () => {
     const { database, store } = await watched()
     store.before = async () => {
       store.before = async () => undefined
-      throw new CommitFailedError('The disk did not take the commit.')
+      throw new CommitFailedError('The commit could not be written.')
     }
     const limit = database.setRevisionLimit(5)
     const write = database.write([put('a', {})])
