@@ -68,7 +68,7 @@ function settingsOf(assignments: readonly string[]): Record<string, Record<strin
   for (const assignment of assignments) {
     const [, section, key, value] = /^([^/]+)\/([^=]+)=(.*)$/s.exec(assignment) ?? []
     if (section === undefined || key === undefined || value === undefined) {
-      throw new Error(`${assignment} is no setting: section/key=value is wanted.`)
+      throw new Error(`${assignment} is not a setting. Write it as section/key=value.`)
     }
     settings[section] = { ...settings[section], [key]: value }
   }
@@ -77,7 +77,7 @@ function settingsOf(assignments: readonly string[]): Record<string, Record<strin
 
 function portNumber(text: string): number {
   const port = Number(text)
-  if (!/^\d+$/.test(text) || port > 65535) throw new Error(`${text} is not a port: a number from 0 to 65535 is wanted.`)
+  if (!/^\d+$/.test(text) || port > 65535) throw new Error(`${text} is not a port. A port is a number from 0 to 65535.`)
   return port
 }
 

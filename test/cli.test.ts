@@ -94,7 +94,7 @@ describe('the settle command', () => {
     [['--port', 'x'], 'x is not a port'],
     [['--port', '70000'], '70000 is not a port'],
     [['--nonsense'], 'nonsense'],
-    [['--set', 'nonsense'], 'nonsense is no setting'],
+    [['--set', 'nonsense'], 'nonsense is not a setting'],
     [['--set', 'uuids/algorithm=mine', '--in-memory'], 'uuids/algorithm must be one of'],
     [['--bind', '192.0.2.1', '--in-memory', '--port', '0'], '192.0.2.1 is not an address of this machine'],
   ])('says in one line what is wrong with %j', async (args, message) => {

@@ -74,7 +74,7 @@ export class OsDaemon {
 
   #complain(line: string): void {
     const beginning = line.slice(0, 200)
-    this.#log.warn('An external program wrote a line that is no request.', { program: this.#name, line: beginning })
+    this.#log.warn('An external program wrote a line that is not a request.', { program: this.#name, line: beginning })
   }
 }
 

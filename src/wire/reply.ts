@@ -260,6 +260,20 @@ export function chunkOf(piece: Buffer): Buffer {
 
 const LINE_END = Buffer.from('\r\n')
 
+/** Headers that belong to one connection, and are not passed on to the next one. */
+export const HOP_BY_HOP_HEADERS: readonly string[] = [
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]
+
+/** Headers of a reply that only this server sets: how it is framed, when and by whom it was made. */
+export const OWN_REPLY_HEADERS: readonly string[] = [...HOP_BY_HOP_HEADERS, 'date', 'server']
+
 /** The line of a header. */
 export function headerLine(name: string, value: string): string {
   if (!isHeaderName(name) || !isHeaderValue(value))

@@ -1,5 +1,6 @@
 /** Parses the replies of sandbox processes. User code could change them, so they are validated. */
 import { type ErrorKind, RequestError } from '../../document/request-error.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
 import { functionError, reasonText } from '../function-error.ts'
 import { type FunctionResponse, type ListOutput, MAPPED_FIELDS, type MappedBatch } from '../functions.ts'
 import { type Frame, Reply } from './frame.ts'
@@ -93,8 +94,4 @@ function jsonIn(text: string): unknown {
   } catch {
     throw spoiled()
   }
-}
-
-function isObject(value: unknown): value is { readonly [member: string]: unknown } {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

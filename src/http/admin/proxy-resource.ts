@@ -6,6 +6,7 @@
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { badRequest } from '../../document/request-error.ts'
+import { HOP_BY_HOP_HEADERS, OWN_REPLY_HEADERS } from '../../wire/reply.ts'
 import { bodyPieces } from '../bodies/request-body.ts'
 import { type Answer, type Headers, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
@@ -81,22 +82,12 @@ async function exchanged(call: Call, outgoing: ClientRequest): Promise<IncomingM
   return answered
 }
 
-/** They are between two neighbours, and not for who comes after. */
-const OF_CONNECTION = new Set([
-  'connection',
-  'expect',
-  'host',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-])
+/** Headers of a request that are not passed on. */
+const NOT_FORWARDED = new Set([...HOP_BY_HOP_HEADERS, 'expect', 'host'])
 
 function forwardedHeaders(call: Call): Record<string, string> {
   const sent = Object.entries(call.request.headers).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined && !OF_CONNECTION.has(entry[0]),
+    (entry): entry is [string, string] => entry[1] !== undefined && !NOT_FORWARDED.has(entry[0]),
   )
   return {
     ...Object.fromEntries(sent),
@@ -106,13 +97,13 @@ function forwardedHeaders(call: Call): Record<string, string> {
   }
 }
 
-/** Every reply has these of this server. */
-const OUR_OWN = new Set(['date', 'server'])
+/** Headers of a reply that are not passed on. */
+const NOT_RETURNED = new Set([...OWN_REPLY_HEADERS, 'expect', 'host'])
 
 /** Places on that server are places below ours. */
 function repliedHeaders(call: Call, base: URL, { headers }: IncomingMessage): Headers {
   const kept = Object.entries(headers).flatMap(([name, value]): [string, string][] => {
-    if (typeof value !== 'string' || OF_CONNECTION.has(name) || OUR_OWN.has(name)) return []
+    if (typeof value !== 'string' || NOT_RETURNED.has(name)) return []
     return [[spelled(name), value]]
   })
   const all = Object.fromEntries(kept)

@@ -7,6 +7,7 @@ import type { RequestError } from '../../document/request-error.ts'
 import { decodeBase64 } from '../../encoding/json/base64-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { FunctionResponse } from '../../functions/functions.ts'
+import { OWN_REPLY_HEADERS } from '../../wire/reply.ts'
 import { isHeaderName, isHeaderValue } from '../../wire/request-head.ts'
 import type { Headers, WholeAnswer } from '../server/answer.ts'
 import { HttpError } from '../server/errors.ts'
@@ -78,19 +79,8 @@ function statusOf(code: unknown): number | undefined {
   return status
 }
 
-/** How a reply is framed, when and by whom it was made, is for the server to say. */
-const OF_SERVER = new Set([
-  'connection',
-  'content-length',
-  'date',
-  'keep-alive',
-  'proxy-connection',
-  'server',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-])
+/** Headers that functions cannot set. */
+const OF_SERVER = new Set([...OWN_REPLY_HEADERS, 'content-length'])
 
 function sentHeaders(headers: unknown): [name: string, value: string][] {
   if (headers === undefined || headers === null) return []
