@@ -5,9 +5,10 @@ import { defineConfig } from 'vite'
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url))
 
-export default defineConfig({
+export default defineConfig(({ command }) => ({
   root: here('.'),
-  base: './',
+  // While developing, everything that is not of the interface goes to a server at its usual address.
+  base: command === 'serve' ? '/_utils/' : './',
   plugins: [react()],
   resolve: {
     // The original puts <style> elements into the page, which the content policy forbids.
@@ -22,5 +23,5 @@ export default defineConfig({
     chunkSizeWarningLimit: 900,
     rolldownOptions: { input: { index: here('./index.html'), session: here('./session.html') } },
   },
-  server: { proxy: Object.fromEntries(['^/(?!_utils/).*'].map((path) => [path, 'http://127.0.0.1:5984'])) },
-})
+  server: { proxy: { '^/(?!_utils/)': 'http://127.0.0.1:5984' } },
+}))

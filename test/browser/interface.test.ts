@@ -144,7 +144,7 @@ describe('the administration interface', () => {
     await visit('#/db/db/conflicts')
     await button(page, 'Search for conflicts').click()
     await page.getByRole('row', { name: /doc/ }).click()
-    await page.getByLabel('Revision 2-0aaa, conflict').waitFor()
+    await page.getByRole('button', { name: /2-0aaa.*conflict/ }).waitFor()
     await button(page, 'Compare and resolve').click()
     await page.getByRole('dialog').locator('.cm-content').nth(1).waitFor()
     await button(page, 'Keep the left one').click()

@@ -41,7 +41,11 @@ export async function openInterface(
 ): Promise<OpenInterface> {
   const service = given ?? (await startService())
   const { url } = service
-  const context = await browser.newContext({ viewport: { width: 1280, height: 760 }, ...options })
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 760 },
+    reducedMotion: 'reduce',
+    ...options,
+  })
   onTestFinished(() => context.close())
   const page = await context.newPage()
   const problems: string[] = []

@@ -34,6 +34,7 @@ export function CodeEditor(properties: CodeEditorProperties) {
   const latest = useRef(properties)
   latest.current = properties
   const first = useRef({ value, hasFocus })
+  const told = useRef<string[]>([])
 
   useEffect(() => {
     const element = host.current
@@ -47,14 +48,22 @@ export function CodeEditor(properties: CodeEditorProperties) {
         extensions: [
           ...commonExtensions(language),
           EditorState.readOnly.of(isReadOnly),
-          EditorView.contentAttributes.of({ 'aria-label': label, role: 'textbox', 'aria-multiline': 'true' }),
+          EditorView.contentAttributes.of({
+            'aria-label': label,
+            role: 'textbox',
+            'aria-multiline': 'true',
+            tabindex: '0',
+          }),
           autocompletion({ override: [completeWords(() => latest.current.words ?? [])] }),
           keymap.of([
             { key: 'Mod-s', preventDefault: true, run: () => saved(latest.current.onSave) },
             { key: 'Mod-Enter', run: () => saved(latest.current.onSave) },
           ]),
           EditorView.updateListener.of((update) => {
-            if (update.docChanged) latest.current.onChange?.(update.state.doc.toString())
+            if (!update.docChanged) return
+            const text = update.state.doc.toString()
+            told.current.push(text)
+            latest.current.onChange?.(text)
           }),
         ],
       }),
@@ -64,11 +73,17 @@ export function CodeEditor(properties: CodeEditorProperties) {
     return () => editor.destroy()
   }, [language, isReadOnly, label])
 
-  // A value from outside replaces the text; what was typed came from here and is the same.
+  // A value from outside replaces the text. One that was told from here is an echo, maybe of a text that was changed again since.
   useEffect(() => {
     const editor = view.current
+    const echo = told.current.indexOf(value)
+    if (echo >= 0) {
+      told.current = told.current.slice(echo + 1)
+      return
+    }
     if (!editor || editor.state.doc.toString() === value) return
     editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: value } })
+    told.current = []
   }, [value])
 
   return <div className="editor-host" ref={host} data-editor />

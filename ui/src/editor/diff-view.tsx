@@ -29,7 +29,7 @@ export function DiffView({ before, after, beforeLabel, afterLabel, onChange }: D
     if (!element) return
     const root = element.shadowRoot ?? element.attachShadow({ mode: 'open' })
     const named = (label: string): Extension =>
-      EditorView.contentAttributes.of({ 'aria-label': label, role: 'textbox' })
+      EditorView.contentAttributes.of({ 'aria-label': label, role: 'textbox', tabindex: '0' })
     const fixed = [EditorState.readOnly.of(true)]
     const right: Extension[] = [
       ...commonExtensions('json'),

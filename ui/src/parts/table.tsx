@@ -12,6 +12,8 @@ export interface Column<Row> {
   readonly label: string
   readonly isNumber?: boolean
   readonly isMono?: boolean
+  /** Said to screen readers only. */
+  readonly isLabelHidden?: boolean
   /** Of a column that nobody resized yet; the others share what is left. */
   readonly width?: number
   readonly isHiddenOnPhone?: boolean
@@ -139,7 +141,7 @@ export function Table<Row>(properties: TableProperties<Row>) {
                     {sort?.column === column.id ? (sort.isDescending ? ' ↓' : ' ↑') : ''}
                   </button>
                 ) : (
-                  <span className="cut">{column.label}</span>
+                  <span className={column.isLabelHidden ? 'visually-hidden' : 'cut'}>{column.label}</span>
                 )}
                 <ColumnHandle onResize={(width) => setWidths({ ...widths, [column.id]: width })} />
               </th>

@@ -126,7 +126,8 @@ function columns(isAdmin: boolean, onDelete: (name: string) => void): Column<Lis
       ? [
           {
             id: 'actions',
-            label: '',
+            label: 'Actions',
+            isLabelHidden: true,
             width: 52,
             cell: ({ name }: ListedDatabase) => (
               // biome-ignore lint/a11y/noStaticElementInteractions: keeps the click from opening the row.

@@ -94,7 +94,7 @@ function TreePicture({ tree, onShow }: { tree: RevisionTree; onShow(rev: string)
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: who scrolls by keyboard must be able to get here.
     <div className="tree" tabIndex={0} role="group" aria-label="Revision tree">
-      <svg width={left + 420} height={ordered.length * ROW + 6} role="presentation">
+      <svg width={left + 400} height={ordered.length * ROW + 6} role="presentation">
         {ordered.map(({ rev, parent }) => {
           const from = at.get(rev)
           const to = parent === undefined ? undefined : at.get(parent)
@@ -121,24 +121,22 @@ function Node({ revision, place, left, onShow }: NodeProperties) {
   const { rev, kind } = revision
   const words = WORDS[kind]
   const isThere = kind !== 'missing'
-  const label = `Revision ${rev}${words === '' ? '' : `, ${words}`}`
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: it has a role where it can be opened.
     <g
       data-kind={kind}
       role={isThere ? 'button' : 'img'}
       tabIndex={isThere ? 0 : undefined}
-      aria-label={label}
       style={{ cursor: isThere ? 'pointer' : 'default' }}
       onClick={() => isThere && onShow(rev)}
       onKeyDown={({ key }) => isThere && key === 'Enter' && onShow(rev)}
     >
       <circle cx={place.x} cy={place.y} r={5} />
       <text x={left} y={place.y + 4}>
-        {rev.length > 30 ? `${rev.slice(0, 30)}…` : rev}
+        {rev.length > 40 ? `${rev.slice(0, 40)}…` : rev}
       </text>
       {words !== '' && (
-        <text className="tree-note" x={left + 240} y={place.y + 4}>
+        <text className="tree-note" x={left + 290} y={place.y + 4}>
           {words}
         </text>
       )}

@@ -117,7 +117,8 @@ export function UsersScreen() {
                   },
                   {
                     id: 'actions',
-                    label: '',
+                    label: 'Actions',
+                    isLabelHidden: true,
                     width: 52,
                     cell: (user) => (
                       // biome-ignore lint/a11y/noStaticElementInteractions: keeps the click from opening the row.
