@@ -8,6 +8,7 @@ import {
   scheduledDocuments,
 } from '../../replication/documents/scheduled-documents.ts'
 import type { Job } from '../../replication/scheduler/job.ts'
+import { timestampOf } from '../../replication/scheduler/job-history.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
@@ -40,9 +41,8 @@ function jobsAnswer(call: Call, { replications }: HttpContext, names: readonly s
   return json({ total_rows: jobs.length, offset, jobs: jobs.slice(offset, offset + limit).map(jobRow) })
 }
 
-function jobRow({ subject, progress, history, run }: Job): object {
+function jobRow({ subject, progress, history, run, addedMs }: Job): object {
   const { id, source, target, user, document } = subject
-  const started = history.events.findLast(({ type }) => type === 'added') ?? history.events.at(-1)
   return {
     database: document?.database ?? null,
     id,
@@ -54,7 +54,7 @@ function jobRow({ subject, progress, history, run }: Job): object {
     info: progress ?? null,
     history: history.events,
     node: NODE_NAME,
-    start_time: started?.timestamp ?? null,
+    start_time: timestampOf(addedMs),
   }
 }
 

@@ -72,6 +72,8 @@ export class Job {
   readonly #attempt: () => Attempt
   readonly #listeners = new Set<JobListener>()
   state: JobState = 'pending'
+  /** When the scheduler got it, in milliseconds since 1970. */
+  addedMs = 0
   /** Failures in a row. */
   errorCount = 0
   lastError: string | undefined

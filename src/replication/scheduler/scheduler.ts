@@ -53,6 +53,7 @@ export class Scheduler {
     if (this.#isClosed) throw new Error('The scheduler is closed.')
     if (this.#jobs.has(id)) throw new Error(`There is a job ${id} already.`)
     this.#jobs.set(id, job)
+    job.addedMs = this.#surroundings.clock.nowMs()
     job.history.add({ type: 'added', timestamp: this.#timestamp() })
     if (delayMs > 0) this.#enqueueAfter(job, delayMs)
     else this.#enqueue(job)
