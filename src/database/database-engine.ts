@@ -217,11 +217,11 @@ export class DatabaseEngine {
   }
 
   purge(request: PurgeRequest): Promise<Purged> {
-    return this.#queue.solo((snapshot, state) => planPurge(snapshot, state, request, this.ranks))
+    return this.#queue.exclusive((snapshot, state) => planPurge(snapshot, state, request, this.ranks))
   }
 
   setRevisionLimit(revisionLimit: number): Promise<void> {
-    return this.#queue.solo(async (_, state) => ({
+    return this.#queue.exclusive(async (_, state) => ({
       changes: {},
       state: { ...state, revisionLimit, updateSequence: state.updateSequence + 1 },
       result: undefined,
@@ -229,7 +229,7 @@ export class DatabaseEngine {
   }
 
   setPurgeLimit(purgeLimit: number): Promise<void> {
-    return this.#queue.solo(async (_, state) => ({
+    return this.#queue.exclusive(async (_, state) => ({
       changes: {},
       state: { ...state, purgeLimit, updateSequence: state.updateSequence + 1 },
       result: undefined,
@@ -237,7 +237,7 @@ export class DatabaseEngine {
   }
 
   async setSecurity(text: Buffer): Promise<void> {
-    await this.#queue.solo(async (_, state) => ({
+    await this.#queue.exclusive(async (_, state) => ({
       changes: { puts: [[SECURITY_KEY, text]] },
       state: { ...state, updateSequence: state.updateSequence + 1 },
       result: undefined,

@@ -20,7 +20,7 @@ import { PublishedIndex, RecentState } from './reading/published-index.ts'
 import type { IndexPlace, IndexRunner } from './updating/index-runner.ts'
 import type { UpdateProgress } from './updating/update-request.ts'
 
-export interface IndexSurroundings {
+export interface IndexServices {
   readonly runner: IndexRunner
   readonly functions: Functions
   readonly tasks: TaskRegistry
@@ -43,7 +43,7 @@ const NO_SALT = Buffer.alloc(SALT_BYTES).toString('hex')
 
 export class ViewIndex {
   readonly place: IndexPlace
-  readonly #surroundings: IndexSurroundings
+  readonly #services: IndexServices
   readonly #held: HeldStates
   readonly #waiting = new Set<Waiter>()
   readonly #ending = new AbortController()
@@ -59,9 +59,9 @@ export class ViewIndex {
   #compactedTo: IndexSizes | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
 
-  constructor(place: IndexPlace, surroundings: IndexSurroundings) {
+  constructor(place: IndexPlace, services: IndexServices) {
     this.place = place
-    this.#surroundings = surroundings
+    this.#services = services
     this.#held = new HeldStates(place.store)
     this.#state = new StateReader(place.database.uuid)
   }
@@ -207,7 +207,7 @@ export class ViewIndex {
   /** Kept from query to query: they learn where boundaries are. */
   #treesOf(salt: string): readonly ViewTree[] {
     const { design, database } = this.place
-    const { functions } = this.#surroundings
+    const { functions } = this.#services
     if (this.#trees?.salt !== salt) {
       this.#trees = { salt, trees: viewTrees(design, salt, functions, { owner: database.name }) }
     }
@@ -257,7 +257,7 @@ export class ViewIndex {
   }
 
   async #run(cancelled: AbortSignal): Promise<void> {
-    const { runner, tasks, log } = this.#surroundings
+    const { runner, tasks, log } = this.#services
     const { database, design } = this.place
     const about = { database: database.name, design_document: nameOf(design) }
     const changes = { changes_done: 0, total_changes: this.#changesToCome }
@@ -294,7 +294,7 @@ export class ViewIndex {
   }
 
   async #compact(signal: AbortSignal): Promise<void> {
-    const { runner, tasks, log } = this.#surroundings
+    const { runner, tasks, log } = this.#services
     const { database, design } = this.place
     const about = { database: database.name, design_document: nameOf(design) }
     const task = tasks.start({ type: 'view_compaction', ...about, changes_done: 0, total_changes: 0, progress: 0 })

@@ -15,14 +15,14 @@ import { liveDesigns } from './design/live-designs.ts'
 import { partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
 import type { Client, Freshness, IndexInformation, OpenIndex } from './reading/open-index.ts'
 import { ReductionError } from './reductions/reduction-error.ts'
-import { type IndexSurroundings, ViewIndex } from './view-index.ts'
+import { type IndexServices, ViewIndex } from './view-index.ts'
 
 const MOST_TRIES = 3
 
 /** When there are more, some are tried in one piece again. */
 const MOST_PARTED = 10_000
 
-export interface ViewsOptions extends IndexSurroundings {
+export interface ViewsOptions extends IndexServices {
   readonly databases: Databases
   /** Holds a store an index, and nothing else. */
   readonly engine: StorageEngine

@@ -34,7 +34,7 @@ interface CompactableSizes
   readonly isUpdating?: boolean
 }
 
-export interface CompactionSurroundings {
+export interface CompactionOptions {
   readonly configuration: Pick<Configuration, 'section' | 'integer' | 'onChange'>
   readonly databases: CompactableDatabases
   /** The indexes of a database that are there. */
@@ -46,7 +46,7 @@ export interface CompactionSurroundings {
 }
 
 export class CompactionDaemon {
-  readonly #surroundings: CompactionSurroundings
+  readonly #options: CompactionOptions
   readonly #forget: () => void
   #rules: ReadonlyMap<string, CompactionRule>
   #timer: NodeJS.Timeout | undefined
@@ -55,10 +55,10 @@ export class CompactionDaemon {
   #isClosed = false
 
   /** Looks for the first time after an interval: a start has enough to do. */
-  constructor(surroundings: CompactionSurroundings) {
-    this.#surroundings = surroundings
+  constructor(options: CompactionOptions) {
+    this.#options = options
     this.#rules = this.#readRules()
-    this.#forget = surroundings.configuration.onChange((change) => this.#follow(change))
+    this.#forget = options.configuration.onChange((change) => this.#follow(change))
     this.#wait()
   }
 
@@ -66,7 +66,7 @@ export class CompactionDaemon {
   check(): Promise<void> {
     this.#round ??= this.#checkAll()
       .catch((error: unknown) => {
-        this.#surroundings.log.error('The databases were not checked for compaction.', { error: String(error) })
+        this.#options.log.error('The databases were not checked for compaction.', { error: String(error) })
       })
       .finally(() => {
         this.#round = undefined
@@ -101,14 +101,14 @@ export class CompactionDaemon {
   }
 
   #intervalMs(): number {
-    const seconds = this.#surroundings.configuration.integer('compaction_daemon', 'check_interval')
+    const seconds = this.#options.configuration.integer('compaction_daemon', 'check_interval')
     return Math.min(seconds * 1000, LONGEST_TIMER_MS)
   }
 
   /** Complains only of a rule that is new, where one is named. */
   #readRules(changed?: string): Map<string, CompactionRule> {
     const rules = new Map<string, CompactionRule>()
-    const { configuration, log } = this.#surroundings
+    const { configuration, log } = this.#options
     for (const [name, text] of configuration.section('compactions')) {
       const rule = parseCompactionRule(text)
       if (rule) rules.set(name, rule)
@@ -120,7 +120,7 @@ export class CompactionDaemon {
   }
 
   async #checkAll(): Promise<void> {
-    const { databases, log } = this.#surroundings
+    const { databases, log } = this.#options
     for (const name of await databases.list()) {
       // Read for each database: a round may take hours, and rules change meanwhile.
       const rule = this.#rules.get(name) ?? this.#rules.get(DEFAULT_RULE)
@@ -136,7 +136,7 @@ export class CompactionDaemon {
   }
 
   async #checkOne(name: string, rule: CompactionRule): Promise<void> {
-    const database = await this.#surroundings.databases.get(name)
+    const database = await this.#options.databases.get(name)
     const checks = [
       () => this.#checkFile(database, rule.fragmentationPercent, rule, { database: name }),
       () => this.#checkIndexes(name, rule),
@@ -146,7 +146,7 @@ export class CompactionDaemon {
   }
 
   async #checkIndexes(name: string, rule: CompactionRule): Promise<void> {
-    for (const index of await this.#surroundings.indexesOf(name)) {
+    for (const index of await this.#options.indexesOf(name)) {
       if (this.#isClosed || !this.#isTimeOf(rule)) return
       const about = { database: name, design_document: index.id }
       await this.#checkFile(index, rule.indexFragmentationPercent, rule, about)
@@ -159,13 +159,13 @@ export class CompactionDaemon {
     rule: CompactionRule,
     about: Readonly<Record<string, string>>,
   ): Promise<void> {
-    const { log, configuration } = this.#surroundings
+    const { log, configuration } = this.#options
     const sizes = await file.information()
     const fragmentation = fragmentationPercent(sizes)
     if (sizes.isCompacting || sizes.isUpdating || fragmentation < percent || !hasChanged(sizes)) return
     if (sizes.fileBytes < configuration.integer('compaction_daemon', 'min_file_size')) return
     const neededBytes = 2 * sizes.dataBytes
-    const freeBytes = await this.#surroundings.freeBytes()
+    const freeBytes = await this.#options.freeBytes()
     if (freeBytes < neededBytes) {
       log.warn('A file was not compacted: there is too little disk space.', {
         ...about,
@@ -180,7 +180,7 @@ export class CompactionDaemon {
   }
 
   async #compact(file: Compactable, { window, isWindowStrict }: CompactionRule): Promise<void> {
-    const leftMs = window && isWindowStrict ? timeLeftMs(window, this.#surroundings.clock.nowMs()) : undefined
+    const leftMs = window && isWindowStrict ? timeLeftMs(window, this.#options.clock.nowMs()) : undefined
     const windowEnd = leftMs === undefined ? undefined : setTimeout(() => file.cancelCompaction(), leftMs)
     windowEnd?.unref()
     this.#compacting.add(file)
@@ -194,7 +194,7 @@ export class CompactionDaemon {
   }
 
   #isTimeOf({ window }: CompactionRule): boolean {
-    return !window || isInside(window, this.#surroundings.clock.nowMs())
+    return !window || isInside(window, this.#options.clock.nowMs())
   }
 }
 

@@ -13,7 +13,7 @@ import { recordHasAttachments, recordHasHistory } from '../layout/document-recor
 import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey, PURGES, purgeKey } from '../layout/keys.ts'
 import { readRecords } from '../layout/read-many.ts'
 import { DocumentChanges } from '../writing/document-changes.ts'
-import type { SoloPlan, WriteQueue } from '../writing/write-queue.ts'
+import type { ExclusivePlan, WriteQueue } from '../writing/write-queue.ts'
 
 /** Told how much of the work is done, in documents, and how many there were at the start. */
 export type CompactionProgress = (done: number, total: number) => void
@@ -45,11 +45,11 @@ export async function compactDatabase(
   })) {
     for (let rest: readonly string[] = ids; rest.length > 0; ) {
       signal.throwIfAborted()
-      const done = await queue.solo((snapshot, state) => planTrimming(snapshot, state, rest, ranks))
+      const done = await queue.exclusive((snapshot, state) => planTrimming(snapshot, state, rest, ranks))
       rest = rest.slice(done)
     }
   }
-  while (await queue.solo(planForgetting)) signal.throwIfAborted()
+  while (await queue.exclusive(planForgetting)) signal.throwIfAborted()
   await attachments.removeUnreferenced(() => referencedAttachments(store))
   await store.compact({
     signal,
@@ -79,7 +79,7 @@ async function* untrimmed(store: Store, onRows: (rows: number) => void): AsyncGe
 }
 
 /** Drops notes of purges that are older than the limit; resolves to whether there are more of them. */
-async function planForgetting(snapshot: Snapshot, state: DatabaseState): Promise<SoloPlan<boolean>> {
+async function planForgetting(snapshot: Snapshot, state: DatabaseState): Promise<ExclusivePlan<boolean>> {
   const kept = purgeKey(Math.max(0, state.purgeSequence - state.purgeLimit) + 1)
   const page = await snapshot.page({ from: PURGES.from, to: kept })
   const deletes = Array.from({ length: page.length }, (_, row) => Buffer.from(page.key(row)))
@@ -112,7 +112,7 @@ async function planTrimming(
   state: DatabaseState,
   ids: readonly string[],
   ranks: RankTree,
-): Promise<SoloPlan<number>> {
+): Promise<ExclusivePlan<number>> {
   const changes = new DocumentChanges()
   let done = 0
   for (const { id, record } of await readRecords(snapshot, ids)) {

@@ -13,7 +13,7 @@ import type { DatabaseState } from '../layout/database-state.ts'
 import { purgeKey } from '../layout/keys.ts'
 import { bodySizes, readRecords } from '../layout/read-many.ts'
 import { DocumentChanges, type WholeRecord } from './document-changes.ts'
-import type { SoloPlan } from './write-queue.ts'
+import type { ExclusivePlan } from './write-queue.ts'
 
 export type PurgeRequest = ReadonlyMap<string, readonly RevisionId[]>
 
@@ -28,7 +28,7 @@ export async function planPurge(
   before: DatabaseState,
   request: PurgeRequest,
   ranks: RankTree,
-): Promise<SoloPlan<Purged>> {
+): Promise<ExclusivePlan<Purged>> {
   const changes = new DocumentChanges()
   const purged = new Map<string, readonly RevisionId[]>()
   const purgeSequence = before.purgeSequence + 1

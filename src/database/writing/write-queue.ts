@@ -15,7 +15,7 @@ import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { planBatch } from './edit-batch.ts'
 
 /** What a turn with the database to itself came to. */
-export interface SoloPlan<T> {
+export interface ExclusivePlan<T> {
   readonly changes: Changes
   readonly state: DatabaseState
   readonly result: T
@@ -35,7 +35,7 @@ export type CommitListener = (state: DatabaseState, written: readonly string[] |
 export type StillHolds = (snapshot: Snapshot, state: DatabaseState) => boolean | Promise<boolean>
 
 /** Called with a state of the database; may be called again with a newer one. */
-export type Solo<T> = (snapshot: Snapshot, state: DatabaseState) => Promise<SoloPlan<T>>
+export type ExclusiveWork<T> = (snapshot: Snapshot, state: DatabaseState) => Promise<ExclusivePlan<T>>
 
 interface WaitingEdits {
   readonly kind: 'edits'
@@ -46,8 +46,8 @@ interface WaitingEdits {
   readonly reject: (error: unknown) => void
 }
 
-interface WaitingSolo {
-  readonly kind: 'solo'
+interface WaitingExclusive {
+  readonly kind: 'exclusive'
   readonly run: () => Promise<void>
 }
 
@@ -72,7 +72,7 @@ export class WriteQueue {
   readonly #ranks: RankTree
   readonly #onCommitted: CommitListener
   readonly #onReference: ReferenceListener
-  readonly #waiting: (WaitingEdits | WaitingSolo)[] = []
+  readonly #waiting: (WaitingEdits | WaitingExclusive)[] = []
   #waitingBytes = 0
   #running: Promise<void> | undefined
 
@@ -114,10 +114,10 @@ export class WriteQueue {
   }
 
   /** Runs alone: no other write is between the state it sees and its commit. */
-  async solo<T>(solo: Solo<T>): Promise<T> {
+  async exclusive<T>(work: ExclusiveWork<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const run = () => this.#commit(solo).then(resolve, reject)
-      this.#waiting.push({ kind: 'solo', run })
+      const run = () => this.#commit(work).then(resolve, reject)
+      this.#waiting.push({ kind: 'exclusive', run })
       this.#running ??= this.#run()
     })
   }
@@ -131,7 +131,7 @@ export class WriteQueue {
     // Requests that arrive in this turn of the event loop belong to the first batch.
     await Promise.resolve()
     for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
-      if (next.kind === 'solo') {
+      if (next.kind === 'exclusive') {
         this.#waiting.shift()
         await next.run()
       } else await this.#writeBatch(this.#nextBatch())
@@ -144,7 +144,7 @@ export class WriteQueue {
     let documents = 0
     let bytes = 0
     for (const next of this.#waiting) {
-      if (next.kind === 'solo') break
+      if (next.kind === 'exclusive') break
       documents += next.edits.length
       bytes += next.bytes
       if (batch.length > 0 && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) break
@@ -179,7 +179,7 @@ export class WriteQueue {
     }
   }
 
-  async #commit<T>(plan: Solo<T>): Promise<T> {
+  async #commit<T>(plan: ExclusiveWork<T>): Promise<T> {
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
       using snapshot = this.#store.snapshot()
       const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
