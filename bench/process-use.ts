@@ -1,5 +1,5 @@
 /** What a running process uses, read from the system. Linux only. */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 
 /** Clock ticks a second in /proc, on every Linux that Node runs on. */
 const TICKS_PER_SECOND = 100
@@ -22,4 +22,38 @@ export function processorSeconds(pid: number): number {
   const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+}
+
+/** The same of a process and of all that it started and that still run. */
+export function processorSecondsOfTree(pid: number): number {
+  const parents = new Map<number, number>()
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const parent = parentOf(Number(name))
+    if (parent !== undefined) parents.set(Number(name), parent)
+  }
+  const isOfTree = (each: number): boolean => {
+    if (each === pid) return true
+    const parent = parents.get(each)
+    return parent !== undefined && isOfTree(parent)
+  }
+  return [...parents.keys()].filter(isOfTree).reduce((sum, each) => sum + secondsIfRunning(each), 0)
+}
+
+function parentOf(pid: number): number | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1])
+  } catch {
+    return undefined
+  }
+}
+
+/** It may have ended meanwhile. */
+function secondsIfRunning(pid: number): number {
+  try {
+    return processorSeconds(pid)
+  } catch {
+    return 0
+  }
 }

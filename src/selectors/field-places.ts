@@ -4,7 +4,16 @@
  */
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import type { FieldPath } from './field-path.ts'
-import { endOfString, type FieldName, fieldName, isName, someElement, typeAt } from './value-text.ts'
+import {
+  endOfString,
+  type FieldName,
+  fieldName,
+  hasEscape,
+  isSameName,
+  someElement,
+  stringAt,
+  typeAt,
+} from './value-text.ts'
 
 /** Where there is no value: the field is missing, or its path goes through a value that cannot hold it. */
 export const MISSING = -1
@@ -110,11 +119,10 @@ export class FieldPlaces {
     for (;;) {
       const nameEnd = endOfString(text, at)
       const value = nameEnd + 2
-      for (const child of children) {
-        if (!isName(text, at, nameEnd, child.name)) continue
+      const child = namedChild(children, text, at, nameEnd)
+      if (child) {
         if (!this.#visit(child, value)) return false
         if (--left === 0) return true
-        break
       }
       at = endOfValue(text, value)
       if (text[at] !== COMMA) return true
@@ -152,6 +160,18 @@ export class FieldPlaces {
     if (node.slot >= 0) this.places[node.slot] = place
     for (const child of node.children) this.#mark(child, place)
   }
+}
+
+/** The name begins at a quote and ends before one. Few are written with escapes. */
+function namedChild(children: readonly PathNode[], text: Buffer, quoteAt: number, end: number): PathNode | undefined {
+  const start = quoteAt + 1
+  for (let i = 0; i < children.length; i++) {
+    const child = children[i]!
+    if (isSameName(text, start, end, child.name)) return child
+  }
+  if (!hasEscape(text, start, end)) return undefined
+  const name = stringAt(text, quoteAt)
+  return children.find((child) => child.name.unescaped === name)
 }
 
 function newNode(name: string): PathNode {

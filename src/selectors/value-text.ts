@@ -105,16 +105,11 @@ export function someMember(text: Buffer, start: number, test: (nameAt: number, v
   }
 }
 
-/** Whether the name that begins at a quote is this one, given as the bytes between its quotes. */
-export function isName(text: Buffer, nameAt: number, nameEnd: number, name: FieldName): boolean {
-  const { bytes, unescaped } = name
-  const start = nameAt + 1
-  if (nameEnd - start === bytes.length) {
-    let i = 0
-    while (i < bytes.length && text[start + i] === bytes[i]) i++
-    if (i === bytes.length) return true
-  }
-  return hasEscape(text, start, nameEnd) && stringAt(text, nameAt) === unescaped
+/** Whether the bytes of a name, without its quotes, are those of a field. Escapes are not undone. */
+export function isSameName(text: Buffer, start: number, end: number, { bytes }: FieldName): boolean {
+  if (end - start !== bytes.length) return false
+  for (let i = 0; i < bytes.length; i++) if (text[start + i] !== bytes[i]) return false
+  return true
 }
 
 /** A member name in both forms. */
@@ -128,8 +123,8 @@ export function fieldName(unescaped: string): FieldName {
   return { unescaped, bytes: Buffer.from(JSON.stringify(unescaped).slice(1, -1)) }
 }
 
-/** Most names are too short to be worth a call. */
-function hasEscape(text: Buffer, start: number, end: number): boolean {
+/** Whether a stretch of a text has a backslash. */
+export function hasEscape(text: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) if (text[at] === BACKSLASH) return true
   return false
 }

@@ -6,6 +6,7 @@ import { hash } from 'node:crypto'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { selectorError } from '../../selectors/selector-error.ts'
 import type { IndexOrAll } from './index-choice.ts'
+import type { SelectorIndex } from './selector-indexes.ts'
 
 export interface Bookmark {
   /** Stands for the index. */
@@ -36,8 +37,15 @@ export function bookmarkText({ index, key }: Bookmark): string {
 /** Stands for what the rows of the index are and how they are ordered. */
 export function indexMark(index: IndexOrAll): string {
   if (index === 'all documents') return '_all_docs'
-  return hash('md5', JSON.stringify([index.design.signature, index.name]))
+  const known = marks.get(index)
+  if (known !== undefined) return known
+  const mark = hash('md5', JSON.stringify([index.design.signature, index.name]))
+  marks.set(index, mark)
+  return mark
 }
+
+/** Every page of an answer needs one. */
+const marks = new WeakMap<SelectorIndex, string>()
 
 function parse(text: string): unknown {
   try {
