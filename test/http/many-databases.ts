@@ -1,4 +1,4 @@
-/** Asks for many databases in turn, of which few are kept open, and measures what memory the server has to itself. */
+/** Asks for many databases in turn, of which few are kept open, and measures the memory of the server. */
 import { MeasuredServer } from '../support/measured-server.ts'
 
 export interface ManyDatabases {
@@ -7,11 +7,18 @@ export interface ManyDatabases {
   readonly requests: number
 }
 
+/** After each tenth of the requests. */
+export interface MemoryOver {
+  /** By JavaScript: objects, and what they hold outside of their heap. */
+  readonly heldMegabytes: readonly number[]
+  /** By the whole process. */
+  readonly privateMegabytes: readonly number[]
+}
+
 const REPORTS = 10
 const AT_ONCE = 8
 
-/** Megabytes after each tenth of the requests. */
-export async function memoryOver({ databases, openAtMost, requests }: ManyDatabases): Promise<number[]> {
+export async function memoryOver({ databases, openAtMost, requests }: ManyDatabases): Promise<MemoryOver> {
   const server = await MeasuredServer.start({ service: { max_dbs_open: String(openAtMost) } })
   const { client } = server
   const inTurn = async (count: number, ask: (i: number) => Promise<unknown>) => {
@@ -25,13 +32,15 @@ export async function memoryOver({ databases, openAtMost, requests }: ManyDataba
     await client.request('PUT', `/db${i}`)
     await client.request('PUT', `/db${i}/doc`, { body: { i } })
   })
-  const megabytes: number[] = []
+  const heldMegabytes: number[] = []
+  const privateMegabytes: number[] = []
   for (let report = 0; report < REPORTS; report++) {
     await inTurn(requests / REPORTS, async (i) => {
       const { status } = await client.request('GET', `/db${(report * 7 + i) % databases}/doc`)
       if (status !== 200) throw new Error(`The status is ${status}.`)
     })
-    megabytes.push(await server.privateMegabytes())
+    heldMegabytes.push((await server.heldBytes()) / 2 ** 20)
+    privateMegabytes.push(await server.privateMegabytes())
   }
-  return megabytes
+  return { heldMegabytes, privateMegabytes }
 }

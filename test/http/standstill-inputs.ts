@@ -87,6 +87,14 @@ export function worstInputs({ bytes, items }: InputSize): WorstInput[] {
       status: 201,
     },
     {
+      name: 'many tiny inline attachments in _bulk_docs',
+      send: (db) => {
+        const document = `{"_attachments":{${tinyAttachments(90)}}}`
+        return post(db, '/_bulk_docs', `{"docs":[${repeated(document, (items / 100) * (document.length + 1))}]}`)
+      },
+      status: 201,
+    },
+    {
       name: 'many documents in _bulk_docs',
       send: (db) => post(db, '/_bulk_docs', `{"docs":[${ids.map((id) => `{"_id":"${id}","n":1}`).join()}]}`),
       status: 201,

@@ -235,14 +235,20 @@ export async function writeInPortions(
 /** Of as many edits and bytes as one commit takes. */
 function* portionsOf(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
   let first = 0
+  let count = 0
   let bytes = 0
   for (let next = 0; next < edits.length; next++) {
-    const { length } = edits[next]!.body
-    if (next > first && (next - first >= EDITS_A_COMMIT || bytes + length > BYTES_A_COMMIT)) {
+    const edit = edits[next]!
+    // Each attachment has rows of its own.
+    const weight = 1 + ('attachments' in edit ? (edit.attachments?.length ?? 0) : 0)
+    const { length } = edit.body
+    if (next > first && (count + weight > EDITS_A_COMMIT || bytes + length > BYTES_A_COMMIT)) {
       yield edits.slice(first, next)
       first = next
+      count = 0
       bytes = 0
     }
+    count += weight
     bytes += length
   }
   yield edits.slice(first)

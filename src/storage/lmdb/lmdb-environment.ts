@@ -27,6 +27,8 @@ declare module 'lmdb' {
     /** The bytes lie in a buffer that the next read fills again, where that is `isGlobal`. */
     getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): FastBytes | undefined
     lastSize: number
+    /** Called for a value that is larger than the buffer for all values: makes that larger, for good. */
+    _returnLargeBuffer(read: () => unknown): FastBytes
     readerCheck(): number
     /** Both of the newest state, without a read transaction. */
     readonly env: NativeEnvironment
@@ -46,6 +48,8 @@ declare module 'lmdb' {
 }
 
 type FastBytes = Buffer & { readonly isGlobal?: boolean }
+
+const NOT_READ: FastBytes = Buffer.alloc(0)
 
 /** A state that is being read, by one reader or by several who share it. */
 export class ReadTransaction {
@@ -90,6 +94,8 @@ export class LmdbEnvironment {
   readonly #isShared: boolean
   readonly #errors: LmdbErrors
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
+  /** Whether large values are left for another way to read them. */
+  #isReadingFast = false
   readonly #room: FileRoom
   #hasWritten = false
   /** The transaction under way, or the last one. */
@@ -104,6 +110,7 @@ export class LmdbEnvironment {
     this.#errors = new LmdbErrors(path, options.reports)
     this.#room = new FileRoom(path)
     this.#database = this.#guarded(() => this.#open(options))
+    this.#leaveLargeValues()
   }
 
   #open(options: EnvironmentOptions): RootDatabase<Uint8Array, Uint8Array> {
@@ -171,15 +178,24 @@ export class LmdbEnvironment {
 
   #get(transaction: ReadTransaction, storedKey: Uint8Array): Buffer | undefined {
     const options = { transaction: transaction.own }
+    this.#isReadingFast = true
     const bytes = this.#database.getBinaryFast(storedKey, options)
+    this.#isReadingFast = false
     if (bytes === undefined) return undefined
-    // Large ones may lie in the file itself, and have to be read in the way that copies them.
+    // A large one is copied once, into memory of its own.
     if (!bytes.isGlobal) return this.#database.getBinary(storedKey, options)
     const size = this.#database.lastSize
     // Out of the pool of small buffers: the library's own copy allocates memory of its own for each value.
     const copy = Buffer.allocUnsafe(size)
     bytes.copy(copy, 0, 0, size)
     return copy
+  }
+
+  /** A fast read would copy a large value into a buffer that is kept, and then again: it stops there instead. */
+  #leaveLargeValues(): void {
+    const database = this.#database
+    const readLarge = database._returnLargeBuffer
+    database._returnLargeBuffer = (read) => (this.#isReadingFast ? NOT_READ : readLarge.call(database, read))
   }
 
   page(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page {
