@@ -5,10 +5,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { setPriority } from 'node:os'
 import { dirname, join } from 'node:path'
 import { Writable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
+import { lowerPriority } from '../../runtime/processes/lower-priority.ts'
 import { endWithUs } from '../../runtime/processes/reaper.ts'
 import { SCRIPT_DESCRIPTOR, SCRIPT_LOADER, sandboxScript } from './sandbox-script.ts'
 
@@ -58,7 +58,7 @@ function spawnSandbox(): ChildProcess {
     cwd: '/',
     stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
   })
-  if (child.pid !== undefined) setPriority(child.pid, NICENESS)
+  if (child.pid !== undefined) lowerPriority(child.pid, NICENESS)
   endWithUs(child)
   const script = child.stdio[SCRIPT_DESCRIPTOR]
   // A process that could not be started reads nothing.

@@ -7,6 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { extname, join } from 'node:path'
 import type { Writable } from 'node:stream'
 import { processStart } from '../../storage/leases/process-identity.ts'
+import { lowerPriority } from './lower-priority.ts'
 
 /** Each entry is `<pid>:<what to kill>:<start>`. A process that was started at another time only has the same id. */
 const SCRIPT = `
@@ -41,6 +42,9 @@ done
 /** Without anybody to watch over, the reaper is kept for so long. */
 const IDLE_MS = 10_000
 
+/** It is started together with the process that it is for, which should come first. */
+const NICENESS = 5
+
 const launcherFile = join(import.meta.dirname, `closing-launcher${extname(import.meta.filename)}`)
 
 class Reaper {
@@ -74,6 +78,7 @@ class Reaper {
       detached: true,
     })
     this.#shell = shell
+    if (shell.pid !== undefined) lowerPriority(shell.pid, NICENESS)
     // Where it cannot be started, or is killed, the next process that is added gets a new one.
     const forget = () => {
       if (this.#shell === shell) this.#shell = undefined

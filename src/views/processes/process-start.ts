@@ -1,9 +1,9 @@
 /** Starts an index process, and ends it with all processes that it started. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { getCompileCacheDir } from 'node:module'
-import { setPriority } from 'node:os'
 import { dirname, extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { lowerPriority } from '../../runtime/processes/lower-priority.ts'
 import { endGroupWithUs } from '../../runtime/processes/reaper.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
@@ -30,20 +30,12 @@ export function startProcess({ withSandbox = false } = {}): ChildProcess {
     serialization: 'advanced',
     detached: true,
   })
-  if (child.pid !== undefined) lowerPriority(child.pid)
+  if (child.pid !== undefined) lowerPriority(child.pid, NICENESS)
   endGroupWithUs(child)
   child.unref()
   child.channel?.unref()
   if (child.stderr && 'unref' in child.stderr && typeof child.stderr.unref === 'function') child.stderr.unref()
   return child
-}
-
-function lowerPriority(pid: number): void {
-  try {
-    setPriority(pid, NICENESS)
-  } catch {
-    // It has ended, or the system does not allow it.
-  }
 }
 
 /** Its sandbox processes would notice its end, but not in the middle of an endless function. */
