@@ -2,45 +2,27 @@
  * The server as a library: puts the parts together and takes them apart again. Any number of services may live in one
  * process; nothing is shared between them.
  */
-import { statfs } from 'node:fs/promises'
 import { isAbsolute, resolve } from 'node:path'
-import { Auth } from './auth/auth.ts'
 import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords/passwords.ts'
 import { Configuration, type SettingChange } from './config/configuration.ts'
 import { withSetting } from './config/setting-map.ts'
 import { SettingError } from './config/setting-rules.ts'
 import { defaultSettings, environmentSettings } from './config/setting-sources.ts'
 import { parseTerm } from './config/term-text.ts'
-import { type DataFolders, type DataHome, memoryHome, type OpenData, openHome } from './data-home.ts'
-import { CompactionDaemon } from './database/compaction/compaction-daemon.ts'
-import { Databases } from './database/databases.ts'
-import { ExternalPrograms } from './external/external-programs.ts'
-import { createFunctions } from './functions/create-functions.ts'
-import { functionSettings } from './functions/function-settings.ts'
-import { QueryServers } from './functions/query-servers/query-servers.ts'
+import { type DataFolders, type DataHome, memoryHome, openHome } from './data-home.ts'
 import { InterfaceFiles } from './http/admin/interface-files.ts'
 import { unsharedSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/listeners.ts'
-import { createApp } from './http/server/app.ts'
-import { requestSettings } from './http/server/request-settings.ts'
-import { HttpAgents } from './replication/client/http-agents.ts'
-import { Replications } from './replication/replications.ts'
-import { systemClock } from './runtime/clock.ts'
-import { Deadlines } from './runtime/deadlines.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
-import { FairSemaphore } from './runtime/fair-semaphore.ts'
 import { silentLog } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
-import { MemoryBudget } from './runtime/memory-budget.ts'
 import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
-import { TaskRegistry } from './runtime/tasks.ts'
-import { randomUuid, type UuidSettings, Uuids } from './runtime/uuids.ts'
+import { randomUuid } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
 import { flagSettings, homeFolder, type ServiceOptions } from './service-options.ts'
+import { openParts, type ServiceParts, uuidSettings } from './service-parts.ts'
 import { UriFile } from './uri-file.ts'
-import { Views } from './views/views.ts'
-import type { RequestHandler } from './wire/connection.ts'
 
 export interface Service {
   /** Where the service is reached, such as `http://127.0.0.1:5984/`; known once it listens. */
@@ -98,15 +80,6 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
   }
 }
 
-/** What a restart makes anew. */
-interface Parts {
-  readonly data: OpenData
-  readonly databases: Databases
-  readonly uuids: Uuids
-  readonly handler: RequestHandler
-  close(): Promise<void>
-}
-
 class RunningService implements Service {
   readonly #configuration: Configuration
   readonly #home: DataHome
@@ -118,7 +91,7 @@ class RunningService implements Service {
   readonly #onFailure: (error: unknown) => void
   readonly #forget: (() => void)[]
   readonly #descriptorLimit = descriptorLimit()
-  #parts: Parts | undefined
+  #parts: ServiceParts | undefined
   #folders: DataFolders = { databases: '', indexes: '' }
   #url: string | undefined
   #closing: Promise<void> | undefined
@@ -192,102 +165,16 @@ class RunningService implements Service {
     this.#folders = folders
   }
 
-  async #openParts(folders: DataFolders): Promise<Parts> {
-    const configuration = this.#configuration
-    const { log } = this.#log
-    const data = await this.#home.open(folders, { idleFiles: this.#budget.idleFiles, log })
-    const tasks = new TaskRegistry(systemClock)
-    const languages = new QueryServers({ configuration, log })
-    const functions = createFunctions({
-      settings: () => functionSettings(configuration),
-      log,
-      languages,
-    })
-    const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions })
-    const runner = data.indexRunner({
-      functions,
-      settings: () => ({
-        functions: functionSettings(configuration),
-        sortBytes: configuration.integer('view_building', 'sort_memory'),
-      }),
-      isSandboxed: (language) => language === 'javascript' && !languages.find(language),
-      log,
-    })
-    const views = await Views.open({ databases, engine: data.indexEngine, functions, runner, tasks, log })
-    const stopFollowing = configuration.onChange(() => runner.settingsChanged())
-    const statistics = this.#statistics
-    const auth = new Auth({
-      settings: configuration,
-      databases,
-      clock: systemClock,
-      log,
-      onLookup: (isHit) => statistics.increment('service', isHit ? 'auth_cache_hits' : 'auth_cache_misses'),
-    })
-    await auth.start()
-    const uuids = new Uuids(systemClock, uuidSettings(configuration))
-    const agents = new HttpAgents()
-    const replications = new Replications({
-      auth,
-      databases,
-      functions,
-      configuration,
-      agents,
-      tasks,
-      clock: systemClock,
-      log,
-    })
-    await replications.start()
-    const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
-    const handler = createApp({
-      configuration,
-      databases,
-      functions,
-      // The other half is left for calls that are soon over.
-      listSlots: new FairSemaphore(() => Math.ceil(functionSettings(configuration).processLimit / 2)),
-      views,
-      auth,
-      uuids,
-      bodyMemory: new MemoryBudget(() => requestSettings(configuration).bodyMemory),
-      programs,
-      replications,
-      tasks,
-      log,
+  #openParts(folders: DataFolders): Promise<ServiceParts> {
+    return openParts(folders, {
+      configuration: this.#configuration,
+      home: this.#home,
       serverLog: this.#log,
       statistics: this.#statistics,
-      deadlines: new Deadlines(),
       interfaceFiles: this.#interfaceFiles,
-      version,
+      idleFiles: this.#budget.idleFiles,
       restart: () => this.#restartSoon(),
     })
-    const isOnDisk = this.#home.folder !== undefined
-    const compactionDaemon = new CompactionDaemon({
-      configuration,
-      databases,
-      indexesOf: (database) => views.indexesOf(database),
-      clock: systemClock,
-      log,
-      freeBytes: async () => (isOnDisk ? freeBytesAt(folders.databases) : Number.POSITIVE_INFINITY),
-    })
-    return {
-      data,
-      databases,
-      uuids,
-      handler,
-      close: async () => {
-        // Their last checkpoints are written while everything else is still there.
-        await replications.close()
-        await agents.close()
-        auth.close()
-        await programs.close()
-        await compactionDaemon.close()
-        stopFollowing()
-        await views.close()
-        // Writes that wait are validated on their way.
-        await databases.close()
-        await functions.close()
-        await data.close()
-      },
-    }
   }
 
   #plans(): ListenerPlans {
@@ -436,15 +323,8 @@ class RunningService implements Service {
   }
 }
 
-function openDatabases(parts: Parts | undefined): number {
+function openDatabases(parts: ServiceParts | undefined): number {
   return parts ? (parts.data.openDatabases() ?? parts.databases.openCount) : 0
-}
-
-function uuidSettings(configuration: Configuration): UuidSettings {
-  return {
-    algorithm: configuration.text('uuids', 'algorithm'),
-    utcSuffix: configuration.get('uuids', 'utc_id_suffix') ?? '',
-  }
 }
 
 function statisticsSettings(configuration: Configuration): StatisticsSettings {
@@ -460,9 +340,4 @@ function checkLogFile(path: string | undefined): void {
   if (path !== undefined && !/\.log$/.test(path)) {
     throw new SettingError('The setting log/file must be a name that ends in .log when it is changed at run time.')
   }
-}
-
-async function freeBytesAt(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder)
-  return bavail * bsize
 }

@@ -61,7 +61,7 @@ describe('the settle command', () => {
     await new Promise((resolve) => server.once('listening', resolve))
     const address = server.address()
     const port = typeof address === 'object' && address ? String(address.port) : ''
-    expect(await failure('--port', port, '--in-memory')).toContain(`Port ${port} of 127.0.0.1 is taken`)
+    expect(await failure('--port', port, '--in-memory')).toContain(`Port ${port} of 127.0.0.1 is in use`)
   })
 
   it('says in one line that the folder is in use', async () => {

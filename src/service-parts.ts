@@ -1,0 +1,159 @@
+/**
+ * The parts of a running service, put together in the order of the layers and closed in the opposite order. A restart closes
+ * them and makes them anew.
+ */
+import { statfs } from 'node:fs/promises'
+import { Auth } from './auth/auth.ts'
+import type { Configuration } from './config/configuration.ts'
+import type { DataFolders, DataHome, OpenData } from './data-home.ts'
+import { CompactionDaemon } from './database/compaction/compaction-daemon.ts'
+import { Databases } from './database/databases.ts'
+import { ExternalPrograms } from './external/external-programs.ts'
+import { createFunctions } from './functions/create-functions.ts'
+import { functionSettings } from './functions/function-settings.ts'
+import { QueryServers } from './functions/query-servers/query-servers.ts'
+import type { InterfaceFiles } from './http/admin/interface-files.ts'
+import { createApp } from './http/server/app.ts'
+import { requestSettings } from './http/server/request-settings.ts'
+import { HttpAgents } from './replication/client/http-agents.ts'
+import { Replications } from './replication/replications.ts'
+import { systemClock } from './runtime/clock.ts'
+import { Deadlines } from './runtime/deadlines.ts'
+import { FairSemaphore } from './runtime/fair-semaphore.ts'
+import type { ServerLog } from './runtime/log/server-log.ts'
+import { MemoryBudget } from './runtime/memory-budget.ts'
+import type { Statistics } from './runtime/statistics.ts'
+import { TaskRegistry } from './runtime/tasks.ts'
+import { type UuidSettings, Uuids } from './runtime/uuids.ts'
+import { version } from './runtime/version.ts'
+import { Views } from './views/views.ts'
+import type { RequestHandler } from './wire/connection.ts'
+
+export interface ServiceParts {
+  readonly data: OpenData
+  readonly databases: Databases
+  readonly uuids: Uuids
+  readonly handler: RequestHandler
+  close(): Promise<void>
+}
+
+export interface PartsSurroundings {
+  readonly configuration: Configuration
+  readonly home: DataHome
+  readonly serverLog: ServerLog
+  readonly statistics: Statistics
+  readonly interfaceFiles: InterfaceFiles
+  /** Files of databases that may stay open without users, and as many of indexes. */
+  readonly idleFiles: number
+  restart(): void
+}
+
+/** To be closed. */
+export async function openParts(folders: DataFolders, surroundings: PartsSurroundings): Promise<ServiceParts> {
+  const { configuration, home, serverLog, statistics, interfaceFiles, idleFiles, restart } = surroundings
+  const { log } = serverLog
+  const data = await home.open(folders, { idleFiles, log })
+  const tasks = new TaskRegistry(systemClock)
+  const languages = new QueryServers({ configuration, log })
+  const functions = createFunctions({
+    settings: () => functionSettings(configuration),
+    log,
+    languages,
+  })
+  const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions })
+  const runner = data.indexRunner({
+    functions,
+    settings: () => ({
+      functions: functionSettings(configuration),
+      sortBytes: configuration.integer('view_building', 'sort_memory'),
+    }),
+    isSandboxed: (language) => language === 'javascript' && !languages.find(language),
+    log,
+  })
+  const views = await Views.open({ databases, engine: data.indexEngine, functions, runner, tasks, log })
+  const stopFollowing = configuration.onChange(() => runner.settingsChanged())
+  const auth = new Auth({
+    settings: configuration,
+    databases,
+    clock: systemClock,
+    log,
+    onLookup: (isHit) => statistics.increment('service', isHit ? 'auth_cache_hits' : 'auth_cache_misses'),
+  })
+  await auth.start()
+  const uuids = new Uuids(systemClock, uuidSettings(configuration))
+  const agents = new HttpAgents()
+  const replications = new Replications({
+    auth,
+    databases,
+    functions,
+    configuration,
+    agents,
+    tasks,
+    clock: systemClock,
+    log,
+  })
+  await replications.start()
+  const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
+  const handler = createApp({
+    configuration,
+    databases,
+    functions,
+    // The other half is left for calls that are soon over.
+    listSlots: new FairSemaphore(() => Math.ceil(functionSettings(configuration).processLimit / 2)),
+    views,
+    auth,
+    uuids,
+    bodyMemory: new MemoryBudget(() => requestSettings(configuration).bodyMemory),
+    programs,
+    replications,
+    tasks,
+    log,
+    serverLog,
+    statistics,
+    deadlines: new Deadlines(),
+    interfaceFiles,
+    version,
+    restart,
+  })
+  const isOnDisk = home.folder !== undefined
+  const compactionDaemon = new CompactionDaemon({
+    configuration,
+    databases,
+    indexesOf: (database) => views.indexesOf(database),
+    clock: systemClock,
+    log,
+    freeBytes: async () => (isOnDisk ? freeBytesAt(folders.databases) : Number.POSITIVE_INFINITY),
+  })
+  return {
+    data,
+    databases,
+    uuids,
+    handler,
+    close: async () => {
+      // Their last checkpoints are written while everything else is still there.
+      await replications.close()
+      await agents.close()
+      auth.close()
+      await programs.close()
+      await compactionDaemon.close()
+      stopFollowing()
+      await views.close()
+      // Writes that wait are validated on their way.
+      await databases.close()
+      await functions.close()
+      await data.close()
+    },
+  }
+}
+
+export function uuidSettings(configuration: Configuration): UuidSettings {
+  return {
+    algorithm: configuration.text('uuids', 'algorithm'),
+    utcSuffix: configuration.get('uuids', 'utc_id_suffix') ?? '',
+  }
+}
+
+async function freeBytesAt(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder)
+  return bavail * bsize
+}
