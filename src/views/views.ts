@@ -14,7 +14,7 @@ import type { StorageEngine } from '../storage/store.ts'
 import { liveDesigns } from './design/live-designs.ts'
 import { partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
 import type { Client, Freshness, IndexInformation, OpenIndex } from './reading/open-index.ts'
-import { ReductionError } from './reductions/reduction-error.ts'
+import { ReductionError } from './reductions/reduction.ts'
 import { type IndexServices, ViewIndex } from './view-index.ts'
 
 const MOST_TRIES = 3

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { RequestError } from '../../src/document/request-error.ts'
 import { CommitFailedError, FileDamagedError, StoreGoneError } from '../../src/storage/storage-error.ts'
 import { decodeError, encodeError } from '../../src/views/processes/index-message.ts'
-import { ReductionError } from '../../src/views/reductions/reduction-error.ts'
+import { ReductionError } from '../../src/views/reductions/reduction.ts'
 
 describe('an error that goes from process to process', () => {
   it.each([

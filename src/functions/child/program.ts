@@ -2,10 +2,9 @@
 import type ivm from 'isolated-vm'
 import type { Collation } from '../../encoding/collation/collation-key.ts'
 import { MARKS, type Outcome, type RealmCall, type RealmHost } from '../realm/interface.ts'
-import { isolates } from './isolates.ts'
+import { isolates, parseScript } from './libraries.ts'
 import { MappedRows } from './mapped-rows.ts'
 import { changeNothing } from './mutation.ts'
-import { parseScript } from './parser.ts'
 
 /** As the server sends it. */
 export interface ProgramText {

@@ -4,7 +4,7 @@ import type { FunctionSettings } from '../../functions/function-settings.ts'
 import type { MessageLevel } from '../../runtime/log/log.ts'
 import { CommitFailedError, FileDamagedError, StoreGoneError } from '../../storage/storage-error.ts'
 import type { ViewDesign } from '../design/view-design.ts'
-import { ReductionError } from '../reductions/reduction-error.ts'
+import { ReductionError } from '../reductions/reduction.ts'
 import type { UpdateProgress } from '../updating/update-request.ts'
 
 /** What a process is told first. */

@@ -2,6 +2,8 @@
  * A reduce function over the rows of a view. Reductions are bytes in a form of its own, kept in the nodes of the rank tree. Only
  * the result of a query is JSON.
  */
+
+import { RequestError } from '../../document/request-error.ts'
 import type { StoredRow } from '../layout/index-layout.ts'
 
 export interface Reduction {
@@ -30,4 +32,17 @@ export function native(reduction: NativeReduction): Reduction {
 /** For reductions that are kept as the JSON text of their result. */
 export function textOf(reduction: Buffer): string {
   return reduction.toString()
+}
+
+/** The error of a reduce function over rows of its view. Views with other map functions are not affected. */
+export class ReductionError extends RequestError {}
+
+/** Resolves to what it is given; where that fails through a function, it is told from all other failures. */
+export async function reduced<T>(reductions: Promise<T>): Promise<T> {
+  try {
+    return await reductions
+  } catch (error) {
+    if (!(error instanceof RequestError)) throw error
+    throw new ReductionError(error.kind, error.error, error.reason, error.reasonValue)
+  }
 }

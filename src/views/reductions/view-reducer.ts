@@ -10,8 +10,7 @@ import type { RangePart, Reducer, ReducibleRow } from '../../storage/rank-tree/r
 import { PlacedRow } from '../../storage/rank-tree/tree-layout.ts'
 import { isExactAt, StoredRow } from '../layout/index-layout.ts'
 import type { ViewReduction } from '../reading/open-index.ts'
-import type { Reduction } from './reduction.ts'
-import { reduced } from './reduction-error.ts'
+import { type Reduction, reduced } from './reduction.ts'
 
 export class ViewReducer implements Reducer {
   readonly #reductions: readonly Reduction[]
