@@ -59,6 +59,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
       })
       for (;;) {
         news.take()
+        const before = reader.cursor
         const block = await this.#read(() => reader.next())
         const rows = Buffer.isBuffer(block.text) ? changesIn(block.text) : []
         for (let first = 0; first < rows.length; first += batchSize) {
@@ -66,7 +67,8 @@ export class LocalSource extends LocalPeer implements SourcePeer {
           const isLast = first + batchSize >= rows.length
           yield { changes: some, lastSequence: isLast ? reader.cursor : (some.at(-1)?.sequence ?? 0) }
         }
-        if (rows.length === 0) yield { changes: [], lastSequence: reader.cursor }
+        // Changes that do not pass are progress too.
+        if (rows.length === 0 && reader.cursor > before) yield { changes: [], lastSequence: reader.cursor }
         if (!block.isEnd) continue
         if (!continuous) return
         await news.given()

@@ -18,6 +18,7 @@ export class RemotePeer implements Peer {
   readonly shown: string
   protected readonly client: HttpClient
   protected readonly signal: AbortSignal
+  #lastSignal: AbortSignal | undefined
 
   constructor(shown: string, client: HttpClient, signal: AbortSignal) {
     this.shown = shown
@@ -107,7 +108,10 @@ export class RemotePeer implements Peer {
 
   /** Logs are written also when the replication was told to end. */
   #logSignal(): AbortSignal {
-    return this.signal.aborted ? AbortSignal.timeout(LAST_WORDS_MS) : this.signal
+    if (!this.signal.aborted) return this.signal
+    // One deadline for all that is left to be said.
+    this.#lastSignal ??= AbortSignal.timeout(LAST_WORDS_MS)
+    return this.#lastSignal
   }
 }
 
