@@ -20,8 +20,24 @@ export interface LocalServices {
   readonly configuration: Configuration
 }
 
-/** Opens the database. Throws what the caller of a replication is told where that is not possible. */
+/** A database as a user may use it. */
+export interface OpenedLocal {
+  readonly database: Database
+  /** The same as the user may use it now. */
+  reopen(): Promise<Database>
+}
+
 export async function openLocal(
+  address: LocalAddress,
+  user: UserContext,
+  services: LocalServices,
+): Promise<OpenedLocal> {
+  const reopen = () => openDatabase(address, user, services)
+  return { database: await reopen(), reopen }
+}
+
+/** Throws what the caller of a replication is told where that is not possible. */
+async function openDatabase(
   { name, shown }: LocalAddress,
   user: UserContext,
   { auth }: LocalServices,
@@ -53,11 +69,16 @@ export async function createLocal(
 /** What local sources and targets have in common. */
 export class LocalPeer implements Peer {
   readonly shown: string
-  protected readonly database: Database
+  protected database: Database
+  readonly #reopen: () => Promise<Database>
+  #securityChanges: number
 
-  constructor(shown: string, database: Database) {
+  /** `reopen` throws where the user may not use the database any more. */
+  constructor(shown: string, database: Database, reopen: () => Promise<Database>) {
     this.shown = shown
     this.database = database
+    this.#reopen = reopen
+    this.#securityChanges = database.securityChanges
   }
 
   async information(): Promise<PeerInformation> {
@@ -90,6 +111,14 @@ export class LocalPeer implements Peer {
   /** Throws when the database was deleted: what is created under its name later is another one. */
   protected checkPresence(): void {
     if (this.database.isDeleted) throw databaseNotFound(this.shown, 'not found')
+  }
+
+  /** Rights may be withdrawn, or become others, while a replication runs. */
+  protected async checkRights(): Promise<void> {
+    const { securityChanges } = this.database
+    if (securityChanges === this.#securityChanges) return
+    this.database = await this.#reopen()
+    this.#securityChanges = securityChanges
   }
 
   get #startTime(): string {

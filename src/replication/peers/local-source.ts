@@ -21,7 +21,8 @@ import type { Functions } from '../../functions/functions.ts'
 import { selectorMatcher } from '../../selectors/selector-matcher.ts'
 import { replicationFailure } from '../replication-error.ts'
 import type { ReplicationFilter } from '../replication-request.ts'
-import { LocalPeer, type LocalServices } from './local-peer.ts'
+import type { LocalAddress } from './address.ts'
+import { LocalPeer, type LocalServices, type OpenedLocal } from './local-peer.ts'
 import { OpenedTransfer } from './opened-transfer.ts'
 import type { ChangeBatch, ChangedDocument, FeedOptions, SourcePeer, WantedDocument } from './peer.ts'
 import type { Sequence } from './sequence.ts'
@@ -33,8 +34,14 @@ export class LocalSource extends LocalPeer implements SourcePeer {
   readonly #functions: Functions
   readonly #signal: AbortSignal
 
-  constructor(shown: string, database: Database, user: UserContext, { functions }: LocalServices, signal: AbortSignal) {
-    super(shown, database)
+  constructor(
+    { shown }: LocalAddress,
+    { database, reopen }: OpenedLocal,
+    user: UserContext,
+    { functions }: LocalServices,
+    signal: AbortSignal,
+  ) {
+    super(shown, database, reopen)
     this.#user = user
     this.#functions = functions
     this.#signal = signal
@@ -73,6 +80,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
         if (!continuous) return
         await news.given()
         this.checkPresence()
+        await this.checkRights()
       }
     } finally {
       unsubscribe()

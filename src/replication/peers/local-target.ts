@@ -10,15 +10,16 @@ import { isLocalId } from '../../document/document-id.ts'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
 import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import { TransientError } from '../client/retries.ts'
-import { LocalPeer, type LocalServices } from './local-peer.ts'
+import type { LocalAddress } from './address.ts'
+import { LocalPeer, type LocalServices, type OpenedLocal } from './local-peer.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
 import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
 
 export class LocalTarget extends LocalPeer implements TargetPeer {
   readonly #configuration: Configuration
 
-  constructor(shown: string, database: Database, { configuration }: LocalServices) {
-    super(shown, database)
+  constructor({ shown }: LocalAddress, { database, reopen }: OpenedLocal, { configuration }: LocalServices) {
+    super(shown, database, reopen)
     this.#configuration = configuration
   }
 
@@ -29,6 +30,7 @@ export class LocalTarget extends LocalPeer implements TargetPeer {
       asked.set(id, [...(asked.get(id) ?? []), ...revisions.map(parseRevision)])
     }
     this.checkPresence()
+    await this.checkRights()
     using view = this.database.view()
     const differences = await revisionDifferences(view, asked)
     return [...differences].map(([id, { missing, possibleAncestors }]) => ({

@@ -21,7 +21,7 @@ export async function openSource(
 ): Promise<SourcePeer> {
   const { source, user, options } = request
   if (source.kind === 'local') {
-    return new LocalSource(source.shown, await openLocal(source, user, services), user, services, signal)
+    return new LocalSource(source, await openLocal(source, user, services), user, services, signal)
   }
   const retries = retriesOf(request)
   const client = clientFor(source, request, services)
@@ -37,7 +37,7 @@ export async function openTarget(
   const { target, user, createTarget } = request
   if (target.kind === 'local') {
     if (createTarget) await createLocal(target, user, services)
-    return new LocalTarget(target.shown, await openLocal(target, user, services), services)
+    return new LocalTarget(target, await openLocal(target, user, services), services)
   }
   const peer = new RemoteTarget(target.shown, clientFor(target, request, services), signal)
   if (createTarget) await peer.create()
