@@ -5,7 +5,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
@@ -22,20 +22,37 @@ function build() {
   process.stderr.write('Building the administration interface (once)…\n')
   const node = join(root, 'node_modules', '.bin', process.platform === 'win32' ? 'node.cmd' : 'node')
   const vite = join(root, 'node_modules', 'vite', 'bin', 'vite.js')
-  const args = [vite, 'build', 'ui', '--logLevel', 'warn']
+  // Whole before it has its name: a server or a second build never sees half of it.
+  const unfinished = join(root, 'dist', `.ui-${process.pid}`)
+  const args = [vite, 'build', 'ui', '--logLevel', 'error', '--outDir', unfinished, '--emptyOutDir']
   const result = spawnSync(existsSync(node) ? node : process.execPath, args, {
     cwd: root,
+    // Whoever builds, tests included, builds what people get.
+    env: { ...process.env, NODE_ENV: 'production' },
     stdio: ['ignore', 2, 2],
     shell: process.platform === 'win32',
   })
   if (result.status !== 0) {
+    rmSync(unfinished, { recursive: true, force: true })
     rmSync(target, { recursive: true, force: true })
     process.stderr.write('The interface could not be built; see above.\n')
     // Who only wants the server gets it; who builds a package must know.
     process.exit(process.env.npm_lifecycle_event === 'prestart' ? 0 : 1)
   }
-  for (const file of filesBelow(target)) pack(file)
-  writeFileSync(stamp, wanted)
+  for (const file of filesBelow(unfinished)) pack(file)
+  writeFileSync(join(unfinished, '.stamp'), wanted)
+  replace(unfinished)
+}
+
+/** Who comes second has built the same. */
+function replace(unfinished) {
+  mkdirSync(dirname(target), { recursive: true })
+  rmSync(target, { recursive: true, force: true })
+  try {
+    renameSync(unfinished, target)
+  } catch {
+    rmSync(unfinished, { recursive: true, force: true })
+  }
 }
 
 /** Packed once here instead of at every start of a server. */

@@ -77,7 +77,7 @@ describe('every screen of the administration interface', () => {
       .waitFor()
   })
 
-  it('is loaded with less than 250 KB, and without the editor', async () => {
+  it('is loaded with less than 200 KB, and without the editor', async () => {
     const { page, url } = await openInterface(browser(), { hash: '#/databases' })
     await page.getByRole('heading', { name: 'Databases' }).waitFor()
     const entries: { name: string; encodedBodySize: number }[] = await page.evaluate(
@@ -89,6 +89,6 @@ describe('every screen of the administration interface', () => {
     const total = files.reduce((sum, { encodedBodySize }) => sum + encodedBodySize, document)
     expect(files.some(({ name }) => name.includes('editor'))).toBe(false)
     expect(total).toBeGreaterThan(50_000)
-    expect(total).toBeLessThan(250_000)
+    expect(total).toBeLessThan(200_000)
   })
 })

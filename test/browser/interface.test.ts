@@ -176,6 +176,25 @@ describe('the administration interface', () => {
     await page.getByRole('row', { name: '"a" 2' }).waitFor()
   })
 
+  it('asks by a selector, and makes the index that the query wants', async () => {
+    const { page, send, visit } = await openInterface(browser())
+    await send('PUT', 'db')
+    await send('POST', 'db/_bulk_docs', {
+      docs: [
+        { _id: 'small', size: 1 },
+        { _id: 'large', size: 9 },
+      ],
+    })
+    await visit('#/db/db/query')
+    await typeInEditor(page, '{"size": {"$gt": 5}}')
+    await button(page, 'Run query').click()
+    await page.getByRole('row', { name: /large/ }).waitFor()
+    expect(await page.getByRole('row', { name: /small/ }).count()).toBe(0)
+    await seen(page, 'No index fits: every document is looked at.')
+    await button(page, 'Create an index of size').click()
+    await seen(page, /^Served by the index/)
+  })
+
   it('follows changes as they happen, and holds them while paused', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')

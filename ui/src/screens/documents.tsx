@@ -294,7 +294,9 @@ function DocumentList(properties: DocumentListProperties) {
 /** The fields of the documents, those of most documents first. */
 function fieldsOf(documents: readonly ListedDocument[]): string[] {
   const counts = new Map<string, number>()
-  for (const { text } of documents) {
+  // Design documents have fields of their own, which say nothing about the others.
+  const ordinary = documents.filter(({ id }) => !id.startsWith('_design/'))
+  for (const { text } of ordinary.length > 0 ? ordinary : documents) {
     for (const { name } of text === undefined ? [] : topLevelMembers(text)) {
       if (!name.startsWith('_')) counts.set(name, (counts.get(name) ?? 0) + 1)
     }

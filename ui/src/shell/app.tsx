@@ -14,6 +14,7 @@ import { DatabasesScreen } from '../screens/databases.tsx'
 import { DocumentsScreen } from '../screens/documents.tsx'
 import { LogScreen } from '../screens/log.tsx'
 import { OverviewScreen } from '../screens/overview.tsx'
+import { PartsScreen } from '../screens/parts.tsx'
 import { QueryScreen } from '../screens/query.tsx'
 import { ReplicationScreen } from '../screens/replication.tsx'
 import { RightsScreen } from '../screens/rights.tsx'
@@ -38,7 +39,7 @@ export function App() {
   if (location.pathname.endsWith('/session.html')) {
     return <SignInPage reason={page.get('reason') ?? undefined} onDone={() => location.assign(returnPage(page))} />
   }
-  if (segments[0] === 'sign-in') return <SignInPage onDone={() => go(query.get('next') ?? '#/', { replace: true })} />
+  if (segments[0] === 'sign-in') return <SignInPage onDone={() => go(nextScreen(query), { replace: true })} />
   return (
     <>
       <div className="shell">
@@ -62,6 +63,12 @@ export function App() {
       <Toasts />
     </>
   )
+}
+
+/** Only screens of this interface. */
+function nextScreen(query: URLSearchParams): string {
+  const next = query.get('next') ?? ''
+  return next.startsWith('#/') ? next : '#/'
 }
 
 /** Only pages of this server. */
@@ -102,6 +109,8 @@ const SERVER_SCREENS: Readonly<Record<string, () => ReactNode>> = {
   users: () => <UsersScreen />,
   configuration: () => <ConfigurationScreen />,
   log: () => <LogScreen />,
+  // Left out of what is built.
+  ...(import.meta.env.DEV && { parts: () => <PartsScreen /> }),
 }
 
 /** The screens of a database, by the third. What follows is for the screen itself. */

@@ -10,6 +10,8 @@ import { OPEN_MENU } from './place.tsx'
 import { go, link, useRoute } from './route.ts'
 import { setTheme } from './theme.ts'
 
+const IS_MAC = /Mac|iP(hone|ad)/.test(navigator.userAgent)
+
 interface Part {
   readonly at: readonly string[]
   readonly label: string
@@ -64,7 +66,7 @@ export function SideBar({ onPalette }: { onPalette(): void }) {
           <button type="button" className="side-link" onClick={onPalette}>
             <Icon name="search" />
             Go to…
-            <kbd>⌘K</kbd>
+            <kbd>{IS_MAC ? '⌘K' : 'Ctrl K'}</kbd>
           </button>
           <Account />
         </div>
