@@ -9,6 +9,7 @@ import { type BodyPlace, bodyPlaces } from '../../database/layout/read-many.ts'
 import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
 import { stubText } from '../../database/reading/document-rendering.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
+import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { SelectorMatcher } from '../../selectors/selector-matcher.ts'
@@ -35,6 +36,8 @@ export class FoundDocuments {
   readonly #wanted: WantedDocuments
   readonly #record = new RecordReader()
   readonly #needsRevision: boolean
+  /** What of the document that is looked at is not in its text. */
+  readonly #members = new Map<string, Buffer>()
   /** How many were looked at. */
   examined = 0
 
@@ -109,7 +112,8 @@ export class FoundDocuments {
   }
 
   #besides(id: Buffer, record: RecordReader): Map<string, Buffer> {
-    const members = new Map([['_id', quoted(id)]])
+    const members = this.#members
+    members.set('_id', quoted(id))
     if (this.#needsRevision) members.set('_rev', this.#revision(record))
     return members
   }
@@ -145,21 +149,32 @@ export class FoundDocuments {
 const BEFORE_ID = Buffer.from('{"_id":')
 const BEFORE_REVISION = Buffer.from(',"_rev":')
 const EMPTY_BODY_BYTES = '{}'.length
-const COMMA = Buffer.from(',')
-const NOTHING = Buffer.alloc(0)
+const COMMA = 0x2c
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const DELETE = 0x7f
 
 function spliced(id: Buffer, revision: Buffer, { block, end }: BodyPlace, textAt: number): Buffer {
-  const comma = end - textAt > EMPTY_BODY_BYTES ? COMMA : NOTHING
-  return Buffer.concat([BEFORE_ID, id, BEFORE_REVISION, revision, comma, block.subarray(textAt + 1, end)])
+  const head = BEFORE_ID.length + id.length + BEFORE_REVISION.length + revision.length
+  const text = Buffer.allocUnsafe(head + 1 + end - textAt)
+  let at = copyBytes(text, 0, BEFORE_ID, 0, BEFORE_ID.length)
+  at = copyBytes(text, at, id, 0, id.length)
+  at = copyBytes(text, at, BEFORE_REVISION, 0, BEFORE_REVISION.length)
+  at = copyBytes(text, at, revision, 0, revision.length)
+  // The brace of the body gives way to a comma; an empty body leaves its closing brace alone.
+  if (end - textAt > EMPTY_BODY_BYTES) text[at++] = COMMA
+  return text.subarray(0, copyBytes(text, at, block, textAt + 1, end))
 }
 
 /** An id as JSON text. Most have nothing that must be escaped. */
 function quoted(id: Buffer): Buffer {
-  for (const byte of id)
-    if (byte < 0x20 || byte === 0x22 || byte === 0x5c || byte === 0x7f) return quoteBytes(id.toString())
   const text = Buffer.allocUnsafe(id.length + 2)
-  text[0] = 0x22
-  id.copy(text, 1)
-  text[id.length + 1] = 0x22
+  text[0] = QUOTE
+  for (let i = 0; i < id.length; i++) {
+    const byte = id[i]!
+    if (byte < 0x20 || byte === QUOTE || byte === BACKSLASH || byte === DELETE) return quoteBytes(id.toString())
+    text[i + 1] = byte
+  }
+  text[id.length + 1] = QUOTE
   return text
 }
