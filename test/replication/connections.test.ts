@@ -279,6 +279,24 @@ describe('servers that can less', () => {
     }
   })
 
+  it('have their feeds read to the end, however small their pages are', async () => {
+    const source = await open().database()
+    for (const id of ['a', 'b', 'c']) await source.save(id, {})
+    const { results } = (await source.get('_changes')).as<{ results: { seq: number }[] }>()
+    const target = await here().database()
+    const front = await FrontServer.start(open().url, ({ url = '' }, response) => {
+      const since = new URL(url, 'http://x').searchParams.get('since')
+      if (since === null) return false
+      const left = results.filter(({ seq }) => seq > Number(since))
+      const [first] = left
+      const page = { results: first ? [first] : [], last_seq: first?.seq ?? 3, pending: Math.max(0, left.length - 1) }
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(page))
+      return true
+    })
+    await replicate(here(), { source: `http://${front.host}/${source.name}`, target: target.name })
+    await expectSame(source, target)
+  })
+
   it('have their sequences passed on untouched', async () => {
     const source = await open().database()
     for (const id of ['a', 'b']) await source.save(id, {})

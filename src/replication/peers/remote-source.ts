@@ -114,7 +114,7 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     const changes = results.map(changeIn)
     const told = value.last_seq
     const lastSequence = isJsonValue(told) && told !== null ? told : (changes.at(-1)?.sequence ?? since)
-    return { changes, lastSequence, isEnd: changes.length < PAGE_ROWS }
+    return { changes, lastSequence, isEnd: isEnd(changes.length, value.pending) }
   }
 
   async *#followed(since: Sequence, options: FeedOptions): AsyncGenerator<ChangeBatch> {
@@ -172,6 +172,12 @@ interface FeedPage {
   readonly changes: readonly SequencedChange[]
   readonly lastSequence: Sequence
   readonly isEnd: boolean
+}
+
+/** Servers may give fewer changes than were asked for: those that say how many are left are believed. */
+function isEnd(rows: number, pending: unknown): boolean {
+  if (rows === 0) return true
+  return typeof pending === 'number' ? pending === 0 : rows < PAGE_ROWS
 }
 
 function changeIn(row: unknown): SequencedChange {
