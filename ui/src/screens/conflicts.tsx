@@ -1,5 +1,5 @@
 /** Every document of a database that has conflicts. The changes are gone through, not the documents. */
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { path, requestJson } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
 import { count, Progress, plural } from '../parts/figures.tsx'
@@ -33,7 +33,7 @@ interface DocumentsReply {
   readonly rows: readonly { readonly id?: string; readonly doc?: { readonly _conflicts?: readonly string[] } | null }[]
 }
 
-async function* scan(database: string): AsyncGenerator<Scan> {
+async function* scan(database: string, signal: AbortSignal): AsyncGenerator<Scan> {
   const { doc_count, doc_del_count } = await requestJson<{ doc_count: number; doc_del_count: number }>(path(database))
   const total = doc_count + doc_del_count
   let since: number | string = 0
@@ -42,6 +42,7 @@ async function* scan(database: string): AsyncGenerator<Scan> {
   while (found.length < MOST_FOUND) {
     const { results, last_seq }: ChangesReply = await requestJson(`${path(database)}/_changes`, {
       query: { style: 'all_docs', limit: PAGE, since },
+      signal,
     })
     // Several leaves may be deletions: only those that are not make a conflict.
     const keys = results.filter(({ changes, deleted }) => changes.length > 1 && !deleted).map(({ id }) => id)
@@ -49,6 +50,7 @@ async function* scan(database: string): AsyncGenerator<Scan> {
       const { rows }: DocumentsReply = await requestJson(`${path(database)}/_all_docs`, {
         method: 'POST',
         json: { keys },
+        signal,
         query: { include_docs: true, conflicts: true },
       })
       for (const { id, doc } of rows) {
@@ -66,12 +68,16 @@ async function* scan(database: string): AsyncGenerator<Scan> {
 export function ConflictsScreen({ database }: { database: string }) {
   const [state, setState] = useState<Scan>()
   const [isRunning, setRunning] = useState(false)
+  const abort = useRef<AbortController>(undefined)
+  useEffect(() => () => abort.current?.abort(), [])
   const run = async () => {
+    const controller = new AbortController()
+    abort.current = controller
     setRunning(true)
     try {
-      for await (const next of scan(database)) setState(next)
+      for await (const next of scan(database, controller.signal)) setState(next)
     } catch (error) {
-      toastError('The search broke off.', error)
+      if (!controller.signal.aborted) toastError('The search broke off.', error)
     } finally {
       setRunning(false)
     }
@@ -84,9 +90,13 @@ export function ConflictsScreen({ database }: { database: string }) {
           {state ? `${plural(state.found.length, 'document')} with conflicts; ${count(state.looked)} looked at` : ''}
         </span>
         <span className="tools-space" />
-        <Button kind="primary" disabled={isRunning} onClick={() => void run()}>
-          {state ? 'Search again' : 'Search for conflicts'}
-        </Button>
+        {isRunning ? (
+          <Button onClick={() => abort.current?.abort()}>Stop</Button>
+        ) : (
+          <Button kind="primary" onClick={() => void run()}>
+            {state ? 'Search again' : 'Search for conflicts'}
+          </Button>
+        )}
       </div>
       {isRunning && state && <Progress value={state.looked / Math.max(state.total, 1)} label="Documents looked at" />}
       {!state ? (
@@ -95,7 +105,7 @@ export function ConflictsScreen({ database }: { database: string }) {
           list of changes, some thousands at a time.
         </EmptyState>
       ) : state.found.length === 0 ? (
-        <EmptyState title={state.isOver ? 'No conflicts' : 'Searching…'}>
+        <EmptyState title={state.isOver ? 'No conflicts' : isRunning ? 'Searching…' : 'Stopped'}>
           {state.isOver ? 'Every document has one version.' : 'None so far.'}
         </EmptyState>
       ) : (

@@ -14,6 +14,10 @@ import { toast } from '../parts/toast.tsx'
 import { Place } from '../shell/place.tsx'
 import { go, link, useQueryValue } from '../shell/route.ts'
 
+/** Longer lists are read again when somebody looks at them. */
+const MOST_REFRESHED = 200
+const REFRESH_MS = 15_000
+
 const NUMBERS: Readonly<Record<string, (row: ListedDatabase) => number>> = {
   documents: ({ information }) => information?.doc_count ?? -1,
   deleted: ({ information }) => information?.doc_del_count ?? -1,
@@ -32,7 +36,7 @@ export function DatabasesScreen() {
     queryKey: ['databases', prefix, isAdmin, name],
     queryFn: () => listDatabases(prefix, isAdmin),
     placeholderData: keepPreviousData,
-    refetchInterval: 15_000,
+    refetchInterval: ({ state }) => ((state.data?.databases.length ?? 0) > MOST_REFRESHED ? false : REFRESH_MS),
   })
   const sort: Sort = { column: sortText.replace(/^-/, ''), isDescending: sortText.startsWith('-') }
   return (

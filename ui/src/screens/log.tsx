@@ -3,8 +3,9 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { requestText } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
-import { SearchField, Segments } from '../parts/field.tsx'
+import { Check, SearchField, Segments } from '../parts/field.tsx'
 import { plural } from '../parts/figures.tsx'
+import { useRemembered } from '../parts/remembered.ts'
 import { EmptyState, Loaded } from '../parts/states.tsx'
 import { Place } from '../shell/place.tsx'
 import { useQueryValue } from '../shell/route.ts'
@@ -28,6 +29,7 @@ export function LogScreen() {
   const level: Level = levelText === 'info' || levelText === 'warn' || levelText === 'error' ? levelText : 'all'
   const [search, setSearch] = useQueryValue('search')
   const [isPaused, setPaused] = useState(false)
+  const [hidesOwn, setHidesOwn] = useRemembered('log.hides-own', true)
   const query = useQuery({
     queryKey: ['log'],
     queryFn: () => requestText('_log', { query: { bytes: TAIL_BYTES }, headers: { Accept: 'text/plain' } }),
@@ -55,12 +57,17 @@ export function LogScreen() {
           ]}
           onChange={setLevel}
         />
+        <Check
+          label="Hide requests of this interface"
+          checked={hidesOwn}
+          onChange={({ target }) => setHidesOwn(target.checked)}
+        />
         <span className="tools-space" />
         <Button icon={isPaused ? 'play' : 'pause'} onClick={() => setPaused(!isPaused)}>
           {isPaused ? 'Resume' : 'Pause'}
         </Button>
       </div>
-      <Loaded query={query}>{(text) => <Lines lines={filtered(linesOf(text), level, search)} />}</Loaded>
+      <Loaded query={query}>{(text) => <Lines lines={filtered(linesOf(text), { level, search, hidesOwn })} />}</Loaded>
     </>
   )
 }
@@ -114,10 +121,20 @@ function linesOf(text: string): LogLine[] {
   })
 }
 
-function filtered(lines: readonly LogLine[], least: Level, search: string): LogLine[] {
+/** What it asks again and again by itself. */
+const OWN = / (GET|POST) \/(_log|_stats|_active_tasks|_session|_dbs_info|_scheduler|_utils)\b\S* 20\d$/
+
+interface LogFilter {
+  readonly level: Level
+  readonly search: string
+  readonly hidesOwn: boolean
+}
+
+function filtered(lines: readonly LogLine[], { level: least, search, hidesOwn }: LogFilter): LogLine[] {
   const from = least === 'all' ? 0 : LEVELS.indexOf(least)
   const words = search.toLowerCase()
   return lines
+    .filter(({ text }) => !hidesOwn || !OWN.test(text))
     .filter(({ level }) => from === 0 || LEVELS.indexOf(level) >= from)
     .filter(({ text }) => text.toLowerCase().includes(words))
     .slice(-MOST_LINES)
