@@ -279,6 +279,25 @@ describe('servers that can less', () => {
     }
   })
 
+  it('are asked again for what they could not send', async () => {
+    const source = await filled()
+    const target = await here().database()
+    const front = await FrontServer.start(open().url, ({ url = '' }, response) => {
+      if (!url.includes('_bulk_get')) return false
+      const trouble = (id: string, error: string) => ({ id, docs: [{ error: { id, rev: '1-x', error, reason: 'x' } }] })
+      const results = [
+        trouble('plain', 'timeout'),
+        trouble('with', 'internal_server_error'),
+        trouble('more', 'not_found'),
+      ]
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ results }))
+      return true
+    })
+    await replicate(here(), { source: `http://${front.host}/${source.name}`, target: target.name })
+    const statuses = await Promise.all(['plain', 'with', 'more'].map(async (id) => (await target.get(id)).status))
+    expect(statuses).toEqual([200, 200, 404])
+  })
+
   it('have their feeds read to the end, however small their pages are', async () => {
     const source = await open().database()
     for (const id of ['a', 'b', 'c']) await source.save(id, {})

@@ -21,12 +21,18 @@ export function isMultipart(reply: HttpReply): boolean {
 }
 
 /** Each is to be used before the next one is asked for. Parts that say why a revision is missing are left out. */
-export async function* revisionsInParts(reply: HttpReply): AsyncGenerator<ReceivedRevision> {
+export async function* revisionsInParts(
+  reply: HttpReply,
+  onTrouble: OnTrouble = () => {},
+): AsyncGenerator<ReceivedRevision> {
   const parts = readParts(reply.pieces(), boundaryIn(reply.contentType), MULTIPART_LIMITS)
   try {
     for (let part = await nextPart(parts); part; part = await nextPart(parts)) {
       const type = part.headers.get('content-type') ?? ''
-      if (/;\s*error="?true"?/i.test(type)) continue
+      if (/;\s*error="?true"?/i.test(type)) {
+        noteTrouble(lenientlyParsed(await collected(part.body)), onTrouble)
+        continue
+      }
       if (!/^multipart\//i.test(type)) {
         yield await SentTransfer.read(await collected(part.body))
         continue
@@ -45,6 +51,17 @@ export async function* revisionsInParts(reply: HttpReply): AsyncGenerator<Receiv
   }
 }
 
+/** Called with the id of a document that the source could not send, though it may be there. */
+export type OnTrouble = (id: string) => void
+
+/** What is not there, or not for us, is left out. Any other error says nothing of the revision: it is asked for again. */
+const FINAL_ERRORS = new Set(['not_found', 'missing', 'unauthorized', 'forbidden'])
+
+function noteTrouble(entry: unknown, onTrouble: OnTrouble): void {
+  if (!isObject(entry) || typeof entry.id !== 'string' || typeof entry.error !== 'string') return
+  if (!FINAL_ERRORS.has(entry.error)) onTrouble(entry.id)
+}
+
 /** A revision as it came. */
 export type ReceivedRevision = SentTransfer | UnreadTransfer
 
@@ -52,13 +69,13 @@ export type ReceivedRevision = SentTransfer | UnreadTransfer
  * The documents of a JSON reply: the values of all members `ok`, wherever the form of the reply has them. `_bulk_get` has
  * lists of results, `open_revs` one list.
  */
-export async function revisionsInJson(reply: HttpReply): Promise<ReceivedRevision[]> {
+export async function revisionsInJson(reply: HttpReply, onTrouble: OnTrouble = () => {}): Promise<ReceivedRevision[]> {
   const text = await reply.bytes(LARGEST_REPLY_BYTES)
   try {
-    return await readAtOnce(text)
+    return await readAtOnce(text, onTrouble)
   } catch (error) {
     // One by one: those that take long are read by threads, and those that cannot be stored do not spoil the others.
-    if (error instanceof LongValueError || error instanceof RequestError) return readOneByOne(text)
+    if (error instanceof LongValueError || error instanceof RequestError) return readOneByOne(text, onTrouble)
     if (error instanceof JsonTextError) return readLeniently(text, error)
     throw error
   }
@@ -68,9 +85,9 @@ export async function revisionsInJson(reply: HttpReply): Promise<ReceivedRevisio
 const SMALL_DOCUMENT_BYTES = 128 * 1024
 
 /** Throws `LongValueError` where one of the documents would take long. */
-async function readAtOnce(text: Buffer): Promise<SentTransfer[]> {
+async function readAtOnce(text: Buffer, onTrouble: OnTrouble): Promise<SentTransfer[]> {
   const found: SentTransfer[] = []
-  await readEntries(text, (reader) => {
+  await readEntries(text, onTrouble, (reader) => {
     const start = reader.position
     const document = reader.within(SMALL_DOCUMENT_BYTES, () => readDocument(reader))
     found.push(SentTransfer.of(text.subarray(start, reader.position), document))
@@ -78,10 +95,10 @@ async function readAtOnce(text: Buffer): Promise<SentTransfer[]> {
   return found
 }
 
-async function readOneByOne(text: Buffer): Promise<ReceivedRevision[]> {
+async function readOneByOne(text: Buffer, onTrouble: OnTrouble): Promise<ReceivedRevision[]> {
   const found: Buffer[] = []
   try {
-    await readEntries(text, (reader) => found.push(reader.text()))
+    await readEntries(text, onTrouble, (reader) => found.push(reader.text()))
   } catch (error) {
     if (error instanceof JsonTextError) return readLeniently(text, error)
     throw error
@@ -131,12 +148,15 @@ function okOf(entry: unknown): unknown {
 }
 
 /** Calls back before each document, which has to be read then. */
-async function readEntries(text: Buffer, read: (reader: JsonReader) => void): Promise<void> {
+async function readEntries(text: Buffer, onTrouble: OnTrouble, read: (reader: JsonReader) => void): Promise<void> {
   const slice = new TimeSlice()
   const reader = new JsonReader(text)
   for (const list of listsIn(reader)) {
     for (const _ of list.elements()) {
-      for (const member of reader.members()) if (member === 'ok') read(reader)
+      for (const member of reader.members()) {
+        if (member === 'ok') read(reader)
+        else if (member === 'error') noteTrouble(reader.value(), onTrouble)
+      }
       if (slice.isOver) await slice.pause()
     }
   }

@@ -77,9 +77,10 @@ export class RemoteRevisions {
   async *#readJson(wanted: readonly WantedDocument[]): AsyncGenerator<Received> {
     const left = new Map(wanted.map((each) => [each.id, each]))
     yield* this.#repeated(left, async function* (this: RemoteRevisions) {
+      const troubled = new Set<string>()
       const reply = await this.#bulkGet([...left.values()], JSON_ONLY)
       if (!reply) return yield [...left.values()]
-      const documents = await revisionsInJson(reply).catch(oneByOne)
+      const documents = await revisionsInJson(reply, (id) => troubled.add(id)).catch(oneByOne)
       if (!documents) {
         left.clear()
         return yield* this.#readParts(wanted)
@@ -89,6 +90,7 @@ export class RemoteRevisions {
       const stubbed = new Set(documents.filter(({ hasStubs }) => hasStubs).map(({ id }) => id))
       left.clear()
       yield stubbed.size === 0 ? documents : documents.filter(({ id }) => !stubbed.has(id))
+      yield wanted.filter(({ id }) => troubled.has(id))
       if (stubbed.size > 0) yield* this.#readParts(wanted.filter(({ id }) => stubbed.has(id)))
     })
   }
@@ -105,7 +107,8 @@ export class RemoteRevisions {
       }
       let last: string | undefined
       const stubbed = new Map<string, WantedDocument>()
-      for await (const document of revisionsInParts(reply)) {
+      const troubled = new Set<string>()
+      for await (const document of revisionsInParts(reply, (id) => troubled.add(id))) {
         if (last !== undefined && last !== document.id) left.delete(last)
         last = document.id
         const asked = left.get(document.id)
@@ -114,7 +117,7 @@ export class RemoteRevisions {
         else yield [document]
       }
       left.clear()
-      yield [...stubbed.values()]
+      yield [...stubbed.values(), ...wanted.filter(({ id }) => troubled.has(id) && !stubbed.has(id))]
     })
   }
 
