@@ -35,6 +35,7 @@ export class FoundDocuments {
   readonly #view: LastingView
   readonly #wanted: WantedDocuments
   readonly #record = new RecordReader()
+  readonly #needsId: boolean
   readonly #needsRevision: boolean
   /** What of the document that is looked at is not in its text. */
   readonly #members = new Map<string, Buffer>()
@@ -45,6 +46,7 @@ export class FoundDocuments {
     this.#view = view
     this.#wanted = wanted
     const members = [...wanted.matcher.members, ...(wanted.fields?.members ?? [])]
+    this.#needsId = members.includes('_id')
     this.#needsRevision = members.includes('_rev')
   }
 
@@ -87,23 +89,25 @@ export class FoundDocuments {
       if (portion.length === 0) continue
       const stored = await bodyPlaces(this.#view.snapshot, bodies)
       for (const [i, position] of portion.entries()) {
-        texts[position] = await this.#judged(places[position]!, stored[i]!)
+        const place = places[position]!
+        const body = stored[i]!
+        this.examined++
+        record.read(place.block, place.recordAt)
+        const textAt = this.#isPlain(record) ? plainTextAt(body.block, body.start) : undefined
+        // Nearly all are judged at once: to wait for each would cost more than to judge it.
+        texts[position] =
+          textAt === undefined ? await this.#judgedWhole(place, body) : this.#judgedPlain(place, body, textAt)
       }
     }
     return texts
   }
 
-  async #judged(place: DocumentPlace, body: BodyPlace): Promise<Buffer | undefined> {
-    this.examined++
-    const record = this.#record
-    record.read(place.block, place.recordAt)
-    const textAt = this.#isPlain(record) ? plainTextAt(body.block, body.start) : undefined
-    if (textAt === undefined) return this.#judgedWhole(place, body)
+  #judgedPlain({ id }: DocumentPlace, body: BodyPlace, textAt: number): Buffer | undefined {
     const { matcher, fields } = this.#wanted
-    const members = this.#besides(place.id, record)
+    const members = this.#besides(id, this.#record)
     if (!matcher.matchesBeside(members, body.block, textAt)) return undefined
     if (fields) return fields.projectBeside(members, body.block, textAt)
-    return spliced(members.get('_id')!, this.#revision(record), body, textAt)
+    return spliced(members.get('_id') ?? quoted(id), this.#revision(this.#record), body, textAt)
   }
 
   /** Whether there is nothing to say of a document beside its body and its attachments. */
@@ -113,7 +117,7 @@ export class FoundDocuments {
 
   #besides(id: Buffer, record: RecordReader): Map<string, Buffer> {
     const members = this.#members
-    members.set('_id', quoted(id))
+    if (this.#needsId) members.set('_id', quoted(id))
     if (this.#needsRevision) members.set('_rev', this.#revision(record))
     return members
   }
