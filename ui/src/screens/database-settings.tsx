@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useId, useRef, useState } from 'react'
 import { path, requestJson, requestText, sentenceOf } from '../api/client.ts'
 import { type DatabaseInformation, databaseInformation } from '../api/databases.ts'
+import { every } from '../api/polling.ts'
 import { useSession } from '../api/session.ts'
 import { exportLines, type ImportState, importLines } from '../api/transfer.ts'
 import { Button } from '../parts/button.tsx'
@@ -19,7 +20,7 @@ export function DatabaseSettingsScreen({ database }: { database: string }) {
   const query = useQuery({
     queryKey: ['database', database],
     queryFn: () => databaseInformation(database),
-    refetchInterval: 3_000,
+    refetchInterval: every(3_000),
   })
   return (
     <>

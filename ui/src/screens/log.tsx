@@ -2,6 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { requestText } from '../api/client.ts'
+import { every } from '../api/polling.ts'
 import { Button } from '../parts/button.tsx'
 import { Check, SearchField, Segments } from '../parts/field.tsx'
 import { plural } from '../parts/figures.tsx'
@@ -33,7 +34,7 @@ export function LogScreen() {
   const query = useQuery({
     queryKey: ['log'],
     queryFn: () => requestText('_log', { query: { bytes: TAIL_BYTES }, headers: { Accept: 'text/plain' } }),
-    refetchInterval: isPaused ? false : EVERY_MS,
+    refetchInterval: isPaused ? false : every(EVERY_MS),
     placeholderData: keepPreviousData,
   })
   return (
@@ -122,7 +123,7 @@ function linesOf(text: string): LogLine[] {
 }
 
 /** What it asks again and again by itself. */
-const OWN = / (GET|POST) \/(_log|_stats|_active_tasks|_session|_dbs_info|_scheduler|_utils)\b\S* 20\d$/
+const OWN = / (GET|POST) \/(_log|_stats|_active_tasks|_session|_dbs_info|_scheduler|_utils)\b\S* (20\d|304)$/
 
 interface LogFilter {
   readonly level: Level

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { requestJson } from '../api/client.ts'
 import { listDatabases } from '../api/databases.ts'
+import { every } from '../api/polling.ts'
 import { useSession } from '../api/session.ts'
 import { type ActiveTask, currentOf, readStatistics, readTasks, type Statistics } from '../api/statistics.ts'
 import { bytesText, count, Progress, RelativeTime, Sparkline } from '../parts/figures.tsx'
@@ -23,7 +24,7 @@ interface Sample {
 
 export function OverviewScreen() {
   const { isAdmin } = useSession()
-  const statistics = useQuery({ queryKey: ['statistics'], queryFn: readStatistics, refetchInterval: EVERY_MS })
+  const statistics = useQuery({ queryKey: ['statistics'], queryFn: readStatistics, refetchInterval: every(EVERY_MS) })
   const samples = useSamples(statistics.data, statistics.dataUpdatedAt)
   return (
     <>
@@ -162,7 +163,7 @@ function Fact({ label, value, href }: { label: string; value: string; href?: str
 }
 
 function Tasks() {
-  const query = useQuery({ queryKey: ['tasks'], queryFn: readTasks, refetchInterval: EVERY_MS })
+  const query = useQuery({ queryKey: ['tasks'], queryFn: readTasks, refetchInterval: every(EVERY_MS) })
   return (
     <section className="section">
       <h2>Tasks</h2>

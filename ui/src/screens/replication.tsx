@@ -1,6 +1,8 @@
 /** Replications: begin one, see how far each is and what failed, end it. */
+
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
+import { every } from '../api/polling.ts'
 import {
   cancelReplication,
   keepReplication,
@@ -23,7 +25,7 @@ import { listOf } from './users.tsx'
 export function ReplicationScreen() {
   const [isCreating, setCreating] = useState(false)
   const [opened, setOpened] = useState<string>()
-  const query = useQuery({ queryKey: ['replications'], queryFn: listReplications, refetchInterval: 3_000 })
+  const query = useQuery({ queryKey: ['replications'], queryFn: listReplications, refetchInterval: every(3_000) })
   const open = query.data?.find(({ key }) => key === opened)
   return (
     <>

@@ -3,6 +3,7 @@ import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { type FormEvent, useState } from 'react'
 import { path, requestText } from '../api/client.ts'
 import { type Design, type DesignFunction, indexInformation } from '../api/designs.ts'
+import { every } from '../api/polling.ts'
 import { queryView, sentenceOf, type ViewParameters, type ViewResult, type ViewRow } from '../api/view-query.ts'
 import { jsonError } from '../json/json-text.ts'
 import { Button } from '../parts/button.tsx'
@@ -255,7 +256,7 @@ function ResultFoot({ database, design, result }: ResultFootProperties) {
   const index = useQuery({
     queryKey: ['index', database, design],
     queryFn: () => indexInformation(database, design),
-    refetchInterval: 5_000,
+    refetchInterval: every(5_000),
   })
   const { view_index } = index.data ?? {}
   const size = view_index?.disk_size ?? view_index?.sizes?.file

@@ -2,6 +2,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { requestJson } from '../api/client.ts'
+import { every } from '../api/polling.ts'
 import { signOut, useSession, useSessionChange } from '../api/session.ts'
 import { Icon, type IconName } from '../parts/icon.tsx'
 import { ActionMenu } from '../parts/menu.tsx'
@@ -81,7 +82,7 @@ function Tasks() {
     queryKey: ['tasks'],
     queryFn: () => requestJson<unknown[]>('_active_tasks'),
     enabled: isAdmin,
-    refetchInterval: 5_000,
+    refetchInterval: every(5_000),
   })
   const amount = tasks.data?.length ?? 0
   if (amount === 0) return null
