@@ -160,7 +160,7 @@ describe('a program of os_daemons', () => {
     const { logged } = await loggingService({ settings: { os_daemons: { test: program.command }, test: { a: '1' } } })
     await program.left(['1'])
     expect(logged).toEqual(expect.arrayContaining(['info: plain', 'error: bad', 'debug: detail']))
-    expect(logged.filter((line) => line.includes('no request'))).toHaveLength(3)
+    expect(logged.filter((line) => line.includes('not a request'))).toHaveLength(3)
   })
 
   it.each([
