@@ -101,7 +101,11 @@ async function checkFiles(folder: string, names: readonly string[]): Promise<str
   const trash = await readdir(join(folder, '.trash'))
   const orphans = locks.filter((lock) => !stores.includes(lock.slice(0, -'-lock'.length)))
   return [
-    ...(stores.length === names.length ? [] : [`There are ${stores.length} files for ${names.length} stores: ${files.join()} for ${names.map(stemOf).join()}.`]),
+    ...(stores.length === names.length
+      ? []
+      : [
+          `There are ${stores.length} files for ${names.length} stores: ${files.join()} for ${names.map(stemOf).join()}.`,
+        ]),
     ...[...others, ...orphans, ...trash].map((file) => `The file ${file} was left lying about.`),
   ]
 }

@@ -129,7 +129,7 @@ describe('the server goes on', () => {
         expect(body).toMatchObject({ total_rows: DOCUMENTS + 1, rows: { length: DOCUMENTS + 1 } })
       }
     })
-    for (const [i] of FATAL.entries()) expect(complaints).toMatch(new RegExp(`index is removed.*index="index${i}/`))
+    for (const [i] of FATAL.entries()) expect(complaints).toMatch(new RegExp(`index was removed.*index="index${i}/`))
   }, 60_000)
 
   it('as if nothing had happened with databases of which one meta page is left', async () => {

@@ -39,15 +39,16 @@ interface Cell {
   readonly operation: Operation
 }
 
-/** HEAD goes wherever GET goes, and has its rights. Where a path takes every method, some of them stand for all. */
-function sentFor(method: string): string[] {
+/** HEAD goes wherever GET goes, and has its rights. Where a path takes every other method, some of them stand for all. */
+function sentFor(method: string, operations: Route['operations']): string[] {
   if (method === 'GET') return ['GET', 'HEAD']
-  return method === ANY_METHOD ? ['POST', 'PUT', 'DELETE', 'PATCH'] : [method]
+  if (method !== ANY_METHOD) return [method]
+  return ['POST', 'PUT', 'DELETE', 'PATCH'].filter((each) => !(each in operations))
 }
 
 const cells: Cell[] = routes.all().flatMap(({ path, operations }: Route) =>
   Object.entries(operations)
-    .flatMap(([method, operation]) => sentFor(method).map((each) => ({ each, operation })))
+    .flatMap(([method, operation]) => sentFor(method, operations).map((each) => ({ each, operation })))
     .map(({ each, operation }) => ({ name: `${each} ${path}`, path, method: each, operation })),
 )
 
