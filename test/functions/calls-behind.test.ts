@@ -71,11 +71,12 @@ describe('another process', () => {
   it('is started for one that is busy for longer', async () => {
     const pool = poolOfTest(4)
     const first = await pool.take({ owner: 'a' }, follows)
-    const later = performance.now() + 1000
-    const clock = vi.spyOn(performance, 'now').mockImplementation(() => later)
-    const taking = pool.take({ owner: 'a' }, follows)
-    clock.mockRestore()
-    const other = await taking
+    const now = performance.now.bind(performance)
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 1000)
+    onTestFinished(() => {
+      clock.mockRestore()
+    })
+    const other = await pool.take({ owner: 'a' }, follows)
     expect(other).not.toBe(first)
     expect(first.isRunning && other.isRunning).toBe(true)
   })

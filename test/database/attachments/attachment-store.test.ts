@@ -66,7 +66,7 @@ describe('the bytes of attachments', () => {
       throw new CommitFailedError('There is no disk space to open a store.')
     })
     const first = [database.attachments.stage(content(1)), database.attachments.stage(content(1))]
-    for (const staging of first) await expect(staging).rejects.toThrow('no room')
+    for (const staging of first) await expect(staging).rejects.toThrow('no disk space')
     failing.mockRestore()
     const staged = await Promise.all([database.attachments.stage(content(1)), database.attachments.stage(content(1))])
     expect(staged.map(({ content: { number } }) => number)).toEqual([1, 2])
