@@ -57,7 +57,8 @@ it('are all there, in their order, and what is missing after them', async () => 
 
 it('that are purged while they are sent are told to be missing', async () => {
   const database = await client().database()
-  const revisions = await conflicting(database, 40, BODY_BYTES)
+  // More than the buffers of the sockets take.
+  const revisions = await conflicting(database, 120, BODY_BYTES)
   const reader = reading(database, 'a?open_revs=all')
   await reader.take(MEBIBYTE)
   expect((await database.post('_purge', { a: revisions })).status).toBe(200)
