@@ -8,7 +8,8 @@ const MOST_HELD_GROWTH_MB = 4
 const MOST_PRIVATE_MB = 600
 
 describe.runIf(process.platform === 'linux')('databases that are opened and closed in turn', () => {
-  it('leave no memory behind', { timeout: 300_000 }, async () => {
+  // The garbage collector and the allocator take their time now and then; a leak is there every time.
+  it('leave no memory behind', { timeout: 300_000, retry: 2 }, async () => {
     const { heldMegabytes, privateMegabytes } = await memoryOver({ databases: 60, openAtMost: 5, requests: 4000 })
     expect(lateGrowth(heldMegabytes)).toBeLessThan(MOST_HELD_GROWTH_MB)
     expect(Math.max(...privateMegabytes)).toBeLessThan(MOST_PRIVATE_MB)

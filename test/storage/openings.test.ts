@@ -7,7 +7,8 @@ import { runOpenings } from './openings.ts'
 const MOST_GROWTH_MB = 20
 
 describe.runIf(process.platform === 'linux')('stores that are opened and closed in turn', () => {
-  it('leave no memory behind', { timeout: 180_000 }, async () => {
+  // The allocator takes its time now and then; a leak is there every time.
+  it('leave no memory behind', { timeout: 180_000, retry: 2 }, async () => {
     const megabytes = await runOpenings({ folder: await temporaryFolder(), stores: 30, openings: 6000 })
     expect(lateGrowth(megabytes)).toBeLessThan(MOST_GROWTH_MB)
   })
