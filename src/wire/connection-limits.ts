@@ -38,12 +38,14 @@ export class BodyProgress {
 }
 
 /**
- * Bytes written to a socket that the system has not taken yet. Node's own socket timeouts use the same number to tell a
- * slow client from a dead one; it has no public name. Where it is missing, nothing seems to move.
+ * Bytes of a socket that the system has taken. Node's own socket timeouts read the same two numbers to tell a slow client
+ * from a dead one; they have no public name. Where they are missing, what waits to be written stands for them.
  */
-export function unsentBytes(socket: Socket): number {
+export function sentBytes(socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle')
-  const size: unknown =
-    typeof handle === 'object' && handle !== null ? Reflect.get(handle, 'writeQueueSize') : undefined
-  return socket.writableLength + (typeof size === 'number' ? size : 0)
+  if (typeof handle !== 'object' || handle === null) return -socket.writableLength
+  const dispatched: unknown = Reflect.get(handle, 'bytesWritten')
+  const queued: unknown = Reflect.get(handle, 'writeQueueSize')
+  if (typeof dispatched !== 'number' || typeof queued !== 'number') return -socket.writableLength
+  return dispatched - queued
 }

@@ -5,7 +5,7 @@
 import type { Socket } from 'node:net'
 import { type Arrival, serveTogether } from './arrivals.ts'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
-import { BodyProgress, type ConnectionLimits, DEFAULT_LIMITS, unsentBytes } from './connection-limits.ts'
+import { BodyProgress, type ConnectionLimits, DEFAULT_LIMITS, sentBytes } from './connection-limits.ts'
 import { Reply, type ReplySink, refusalReply } from './reply.ts'
 import { type BodySource, IncomingBody, Request, type SocketAddresses } from './request.ts'
 import { afterEmptyLines, PartialHead, parseHead, Refusal, type RequestHead, tooLongHead } from './request-head.ts'
@@ -56,7 +56,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   /** The client has ended its side: it may still read, or be gone. */
   #isHalfClosed = false
   /** The send queue at the last check. */
-  #unsentBytes = 0
+  #sentBytes = 0
   /** When something was received or sent last; within a head, when that began. */
   #lastActivityMs = performance.now()
 
@@ -111,9 +111,9 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   /** A client that reads any of its reply, however little, is not idle. */
   #noteSent(nowMs: number): void {
     if (!this.#socket.writableNeedDrain) return
-    const unsent = unsentBytes(this.#socket)
-    if (unsent === this.#unsentBytes) return
-    this.#unsentBytes = unsent
+    const sent = sentBytes(this.#socket)
+    if (sent === this.#sentBytes) return
+    this.#sentBytes = sent
     this.#lastActivityMs = nowMs
   }
 
