@@ -20,9 +20,16 @@ const inMemoryToo = [
   'view-reduce',
 ].map((name) => `test/http/${name}.test.ts`)
 
+const blackBox = 'test/http/**/*.test.ts'
+
+/** Replaces a module, and so needs a process of its own. */
+const withMocks = 'test/http/login-work.test.ts'
+
 const common = {
   setupFiles: ['test/support/fixed-seed.ts'],
   pool: 'forks' as const,
+  // For what a busy machine does now and then; the report names the tests that needed it.
+  retry: long ? 0 : 1,
   testTimeout: long ? 3_600_000 : 60_000,
   hookTimeout: 60_000,
 }
@@ -33,8 +40,19 @@ export default defineConfig({
     projects: long
       ? [{ test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } }]
       : [
-          { test: { ...common, name: 'disk', include: ['test/**/*.test.ts'] } },
-          { test: { ...common, name: 'memory', include: inMemoryToo, env: { SETTLE_TEST_STORE: 'memory' } } },
+          { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox] } },
+          { test: { ...common, name: 'mocks', include: [withMocks] } },
+          // These only talk to servers, and share their processes: the modules are loaded once for all of them.
+          { test: { ...common, name: 'disk', include: [blackBox], exclude: [withMocks], isolate: false } },
+          {
+            test: {
+              ...common,
+              name: 'memory',
+              include: inMemoryToo,
+              isolate: false,
+              env: { SETTLE_TEST_STORE: 'memory' },
+            },
+          },
         ],
   },
 })
