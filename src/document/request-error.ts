@@ -14,7 +14,6 @@ export type ErrorKind =
   | 'unsupported type'
   | 'all or nothing'
   | 'failed'
-  | 'not implemented'
   | 'unavailable'
 
 export class RequestError extends Error {

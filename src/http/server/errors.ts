@@ -25,7 +25,6 @@ const STATUSES: Readonly<Record<ErrorKind, number>> = {
   'unsupported type': 415,
   'all or nothing': 417,
   failed: 500,
-  'not implemented': 501,
   unavailable: 503,
 }
 
