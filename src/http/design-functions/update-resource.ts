@@ -1,15 +1,11 @@
 /** `_update`: a function makes the new revision of a document out of the old one and the request. */
 
-import { dialectOf } from '../../config/dialect.ts'
-import { attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
-import { isLocalId } from '../../document/document-id.ts'
 import { badRequest } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { checkDocumentSize } from '../documents/document-request.ts'
-import { editOf, stubParentOf } from '../documents/document-writing.ts'
+import { withEdit, writeOne } from '../documents/document-writing.ts'
 import { contentPolicy } from '../negotiation/browser-policy.ts'
 import type { Answer, Headers } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
@@ -44,7 +40,7 @@ export async function updateDocument(call: Call, context: HttpContext): Promise<
   const fixed = contentPolicy(context.configuration, 'showlist')
   const answer = responseAnswer(response, { fixed })
   if (document === null) return answer
-  const written = await write(database, document, context)
+  const written = await write(call, context, database, document)
   return responseAnswer(response, { status: 201, usual: writtenHeaders(written), fixed })
 }
 
@@ -61,28 +57,13 @@ interface WrittenDocument {
 }
 
 /** Writes what the function gave, as its caller would. */
-async function write(database: Database, text: string, context: HttpContext): Promise<WrittenDocument> {
+async function write(call: Call, context: HttpContext, database: Database, text: string): Promise<WrittenDocument> {
   const document = await documentIn(Buffer.from(text))
   const { id } = document
   if (id === undefined) throw badRequest('Document id must not be empty')
   checkDocumentSize(document, context)
-  const mode = { parent: document.revision }
-  const edits = isLocalId(id)
-    ? NO_EDITS
-    : await attachmentEdits(
-        database,
-        id,
-        document.attachments,
-        stubParentOf(document, mode),
-        attachmentPolicy(context.configuration),
-      )
-  try {
-    const [outcome] = await database.write([editOf(id, document, mode, edits, dialectOf(context.configuration))])
-    if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
-    return { id, revision: outcome.revision }
-  } finally {
-    edits.release()
-  }
+  const sent = { id, document, mode: { parent: document.revision } }
+  return { id, revision: await withEdit(call, context, database, sent, (edit) => writeOne(database, edit)) }
 }
 
 function writtenHeaders({ id, revision }: WrittenDocument): Headers {

@@ -1,11 +1,10 @@
 /** `_bulk_docs`: many documents in one request, each with its own outcome. */
 
-import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
+import { NO_EDITS } from '../../database/attachments/attachment-edits.ts'
 import type { Database } from '../../database/database.ts'
 import { AllOrNothingError, type DocumentEdit, type EditOutcome } from '../../database/writing/edit.ts'
 import type { SentDocument } from '../../document/document-fields.ts'
-import { type DocumentId, isLocalId, parseDocumentId } from '../../document/document-id.ts'
+import { type DocumentId, parseDocumentId } from '../../document/document-id.ts'
 import { badRequest, type RequestError } from '../../document/request-error.ts'
 import { formatRevision } from '../../document/revisions/revision-id.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
@@ -20,7 +19,7 @@ import type { HttpContext } from '../server/context.ts'
 import { statusOf } from '../server/errors.ts'
 import { requestSettings } from '../server/request-settings.ts'
 import { checkDocumentSizes } from './document-request.ts'
-import { type EditMode, editOf, stubParentOf } from './document-writing.ts'
+import { type EditMode, editOf, hasAttachments, stagedAttachments } from './document-writing.ts'
 
 export async function bulkDocuments(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call)
@@ -35,7 +34,9 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
   try {
     for (const document of request.documents) {
       const { id, mode } = target(document, request, context)
-      const kept = hasAttachments(id, document) ? await attachmentsOf(database, id, document, mode, context) : NO_EDITS
+      const kept = hasAttachments(id, document)
+        ? await stagedAttachments(context, database, { id, document, mode })
+        : NO_EDITS
       edits.push(editOf(id, document, mode, kept, call.dialect))
       if (kept !== NO_EDITS) releases.push(kept.release)
       if (slice.isOver) await slice.pause()
@@ -57,21 +58,6 @@ function target(
   if (!newEdits && document.id === undefined) throw badRequest('Document id must not be empty')
   const id = document.id ?? parseDocumentId(uuids.next())
   return { id, mode: newEdits ? { parent: document.revision, branching: allOrNothing } : { replicated: true } }
-}
-
-function hasAttachments(id: DocumentId, { attachments }: SentDocument): boolean {
-  return attachments.length > 0 && !isLocalId(id)
-}
-
-function attachmentsOf(
-  database: Database,
-  id: DocumentId,
-  document: SentDocument,
-  mode: EditMode,
-  { configuration }: HttpContext,
-): Promise<AttachmentEdits> {
-  const parent = stubParentOf(document, mode)
-  return attachmentEdits(database, id, document.attachments, parent, attachmentPolicy(configuration))
 }
 
 async function writtenAnswer(

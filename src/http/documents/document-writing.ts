@@ -65,31 +65,8 @@ async function write(
 ): Promise<Answer> {
   const isReplicated = call.query('new_edits')?.toLowerCase() === 'false'
   const mode = isReplicated ? { replicated: true as const } : { parent: namedParent(call, document) }
-  const edits =
-    isLocalId(id) || document.attachments.length === 0
-      ? NO_EDITS
-      : await attachmentEdits(
-          database,
-          id,
-          document.attachments,
-          stubParentOf(document, mode),
-          attachmentPolicy(context.configuration),
-          followed,
-        )
-  return writeAndRelease(call, database, editOf(id, document, mode, edits, call.dialect), edits)
-}
-
-async function writeAndRelease(
-  call: Call,
-  database: Database,
-  edit: DocumentEdit,
-  edits: AttachmentEdits,
-): Promise<Answer> {
-  try {
-    return await writeAnswer(call, database, edit)
-  } finally {
-    edits.release()
-  }
+  const sent = { id, document, mode, followed }
+  return withEdit(call, context, database, sent, (edit) => writeAnswer(call, database, edit))
 }
 
 export async function deleteDocument(call: Call): Promise<Answer> {
@@ -143,7 +120,11 @@ export async function copyDocument(call: Call): Promise<Answer> {
     term,
     attachments,
   }
-  return await writeAndRelease(call, database, edit, edits)
+  try {
+    return await writeAnswer(call, database, edit)
+  } finally {
+    edits.release()
+  }
 }
 
 /** The same attachments for another revision: their bytes are shared. */
@@ -194,6 +175,46 @@ export type EditMode =
   /** A revision of another server, stored as it is. */
   | { readonly replicated: true }
 
+/** A document that was sent, and how it is to be written. */
+export interface SentEdit {
+  readonly id: DocumentId
+  readonly document: SentDocument
+  readonly mode: EditMode
+  /** Contents of attachments that came in parts of their own, by name. */
+  readonly followed?: ReceivedDocument['followed']
+}
+
+/** Stages the attachments of a sent document and hands its edit to `use`; what was staged is released after that. */
+export async function withEdit<Result>(
+  call: Call,
+  context: HttpContext,
+  database: Database,
+  sent: SentEdit,
+  use: (edit: DocumentEdit) => Promise<Result>,
+): Promise<Result> {
+  const { id, document, mode } = sent
+  const edits = hasAttachments(id, document) ? await stagedAttachments(context, database, sent) : NO_EDITS
+  try {
+    return await use(editOf(id, document, mode, edits, call.dialect))
+  } finally {
+    edits.release()
+  }
+}
+
+export function stagedAttachments(
+  { configuration }: HttpContext,
+  database: Database,
+  { id, document, mode, followed }: SentEdit,
+): Promise<AttachmentEdits> {
+  const parent = stubParentOf(document, mode)
+  return attachmentEdits(database, id, document.attachments, parent, attachmentPolicy(configuration), followed)
+}
+
+/** Local documents have none, whatever is sent. */
+export function hasAttachments(id: DocumentId, { attachments }: SentDocument): boolean {
+  return attachments.length > 0 && !isLocalId(id)
+}
+
 /** What the writer is asked for. */
 export function editOf(
   id: string,
@@ -220,7 +241,7 @@ function localParent(parent: RevisionId | undefined, dialect: Dialect): Revision
 }
 
 /** The revision whose attachments the stubs of a document stand for. */
-export function stubParentOf(document: SentDocument, mode: EditMode): StubParent {
+function stubParentOf(document: SentDocument, mode: EditMode): StubParent {
   if (mode.replicated) return { kind: 'replicated', path: replicatedPath(document) }
   return { kind: mode.branching ? 'branching' : 'interactive', parent: mode.parent }
 }
@@ -241,11 +262,16 @@ export async function writeAnswer(
     database.writeLater(edit)
     return json({ ok: true, id }, { status: 202, headers })
   }
-  const [outcome] = await database.write([edit])
-  if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
-  const { revision } = outcome
+  const revision = await writeOne(database, edit)
   return json(
     { ok: true, id, rev: revision },
     { status: created ? 201 : 200, headers: { ...headers, ETag: `"${revision}"` } },
   )
+}
+
+/** The revision that one edit made; throws why there is none. */
+export async function writeOne(database: Database, edit: DocumentEdit): Promise<RevisionId> {
+  const [outcome] = await database.write([edit])
+  if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
+  return outcome.revision
 }

@@ -1,7 +1,5 @@
 /** `_index`: selector indexes are made, listed and removed. They are views of design documents. */
 
-import { attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
 import { parseDocumentId } from '../../document/document-id.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
@@ -10,7 +8,7 @@ import { documentIn } from '../../scan/json-body.ts'
 import { type NewIndex, readNewIndex, withIndex, withoutIndex } from '../../views/find/index-creation.ts'
 import { ALL_DOCUMENTS_LISTING, indexListing, selectorIndexes } from '../../views/find/selector-indexes.ts'
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
-import { editOf, stubParentOf } from '../documents/document-writing.ts'
+import { withEdit, writeOne } from '../documents/document-writing.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
@@ -124,26 +122,14 @@ async function save(
 ): Promise<void> {
   const parent = current === undefined ? undefined : parseRevision(current._rev)
   const members = changed === 'empty' ? { _id: id, _rev: parent, _deleted: true } : { ...changed, _id: id }
-  const document = await documentIn(Buffer.from(JSON.stringify(members)), {}, parseDocumentId(id))
-  const mode = { parent }
-  const edits =
-    document.attachments.length === 0
-      ? NO_EDITS
-      : await attachmentEdits(
-          database,
-          id,
-          document.attachments,
-          stubParentOf(document, mode),
-          attachmentPolicy(context.configuration),
-          new Map(),
-        )
+  const documentId = parseDocumentId(id)
+  const document = await documentIn(Buffer.from(JSON.stringify(members)), {}, documentId)
   try {
-    const [outcome] = await database.write([editOf(id, document, mode, edits, call.dialect)])
-    if (outcome?.outcome === 'written') return
-    if (outcome?.error.kind !== 'conflict') throw outcome?.error ?? new Error('A write has no outcome.')
+    const sent = { id: documentId, document, mode: { parent } }
+    await withEdit(call, context, database, sent, (edit) => writeOne(database, edit))
+  } catch (error) {
+    if (!(error instanceof RequestError && error.kind === 'conflict')) throw error
     const reason = 'Encountered a conflict while saving the design document.'
     throw new HttpError(500, 'error_saving_ddoc', reason)
-  } finally {
-    edits.release()
   }
 }
