@@ -4,7 +4,7 @@
  */
 import { isAbsolute, resolve } from 'node:path'
 import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords/passwords.ts'
-import { Configuration, type SettingChange } from './config/configuration.ts'
+import { Configuration, type GuardedChange, type SettingChange } from './config/configuration.ts'
 import { withSetting } from './config/setting-map.ts'
 import { SettingError } from './config/setting-rules.ts'
 import { defaultSettings, environmentSettings } from './config/setting-sources.ts'
@@ -222,8 +222,8 @@ class RunningService implements Service {
   }
 
   /** Refuses what could be stored but not be followed. */
-  async #check({ section, key, value }: SettingChange): Promise<void> {
-    if (section === 'log' && key === 'file') checkLogFile(value)
+  async #check({ section, key, value, isFromFile = false }: GuardedChange): Promise<void> {
+    if (section === 'log' && key === 'file' && !isFromFile) checkLogFile(value)
     const isAddress = section === 'httpd' && (key === 'port' || key === 'bind_address')
     if (!isAddress || value === undefined || this.#url === undefined) return
     const host = key === 'bind_address' ? value : this.#configuration.text('httpd', 'bind_address')

@@ -6,7 +6,7 @@
 
 import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './setting-map.ts'
 import { checkSettingName, problemWith, SettingError } from './setting-rules.ts'
-import type { OperatorFiles, SettingStore } from './setting-sources.ts'
+import type { OperatorFile, OperatorFiles, SettingStore } from './setting-sources.ts'
 
 export interface ConfigurationSources {
   readonly defaults: SettingMap
@@ -36,8 +36,13 @@ export interface ChangeOptions {
 /** Called after a change; the change is answered when all have taken it over. Must not throw. */
 export type ChangeListener = (change: SettingChange) => void | Promise<void>
 
+export interface GuardedChange extends SettingChange {
+  /** Of the operator's own files, and of no request. */
+  readonly isFromFile?: boolean
+}
+
 /** Called before a change is made; throws `SettingError` where it would stop the server. */
-export type ChangeGuard = (change: SettingChange) => void | Promise<void>
+export type ChangeGuard = (change: GuardedChange) => void | Promise<void>
 
 export class Configuration {
   readonly #sources: ConfigurationSources
@@ -51,7 +56,7 @@ export class Configuration {
   #changed: SettingMap = new Map()
   /** What this process changed and did not store. */
   #passing: SettingMap = new Map()
-  #effective: ReadonlyMap<string, ReadonlyMap<string, string>> = new Map()
+  #effective: EffectiveSettings = new Map()
   #turn: Promise<unknown> = Promise.resolve()
 
   /** Throws `SettingError` when a setting is one that the server cannot work with. */
@@ -83,18 +88,38 @@ export class Configuration {
       this.#passing = layers.passing
       this.#effective = this.#merged(layers)
       if (!adminPasswords) return
-      for (const { path, settings } of operatorFiles) {
-        for (const [name, hash] of await this.#hashedAdmins(settings, adminPasswords)) {
-          await this.#saved(async () => files?.replace(path, ADMINS, name, hash))
-          this.#files = withSetting(this.#files, ADMINS, name, hash)
-        }
-      }
+      await this.#hashAdminsOf(operatorFiles, adminPasswords)
       this.#environment = await this.#withHashedAdmins(this.#environment, adminPasswords)
       this.#flags = await this.#withHashedAdmins(this.#flags, adminPasswords)
       const hashed = await this.#withHashedAdmins(this.#stored, adminPasswords)
       if (hashed !== this.#stored) await this.#saved(() => stored.save(hashed))
       this.#stored = hashed
       this.#effective = this.#merged()
+    })
+  }
+
+  /**
+   * Reads the operator's files again. What was changed at run time still counts above them. Nothing changes when it
+   * throws: `SettingError` where the files have a setting that the server cannot work with.
+   */
+  refresh(): Promise<void> {
+    return this.#inTurn(async () => {
+      const { files, adminPasswords } = this.#sources
+      const operatorFiles = (await files?.load()) ?? []
+      const layer = mergedLayer(operatorFiles.map((file) => file.settings))
+      const before = this.#effective
+      const after = this.#merged({ files: layer })
+      checkAll(after)
+      for (const change of differences(before, after)) {
+        for (const guard of this.#guards) await guard({ ...change, isFromFile: true })
+      }
+      this.#files = layer
+      this.#effective = after
+      if (adminPasswords) await this.#hashAdminsOf(operatorFiles, adminPasswords)
+      this.#effective = this.#merged()
+      for (const change of differences(before, this.#effective)) {
+        for (const listener of this.#listeners) await listener(change)
+      }
     })
   }
 
@@ -243,6 +268,16 @@ export class Configuration {
     return hashes
   }
 
+  /** Replaces the plain passwords in the operator's files, each in its line. */
+  async #hashAdminsOf(files: readonly OperatorFile[], passwords: AdminPasswords): Promise<void> {
+    for (const { path, settings } of files) {
+      for (const [name, hash] of await this.#hashedAdmins(settings, passwords)) {
+        await this.#saved(async () => this.#sources.files?.replace(path, ADMINS, name, hash))
+        this.#files = withSetting(this.#files, ADMINS, name, hash)
+      }
+    }
+  }
+
   async #withHashedAdmins(settings: SettingMap, passwords: AdminPasswords): Promise<SettingMap> {
     let result = settings
     for (const [name, hash] of await this.#hashedAdmins(settings, passwords)) {
@@ -278,7 +313,21 @@ function mergedLayer(files: readonly SettingMap[]): SettingMap {
   return merged
 }
 
-function checkAll(settings: ReadonlyMap<string, ReadonlyMap<string, string>>): void {
+type EffectiveSettings = ReadonlyMap<string, ReadonlyMap<string, string>>
+
+function differences(before: EffectiveSettings, after: EffectiveSettings): SettingChange[] {
+  const changes: SettingChange[] = []
+  for (const section of new Set([...before.keys(), ...after.keys()])) {
+    const keys = new Set([...(before.get(section)?.keys() ?? []), ...(after.get(section)?.keys() ?? [])])
+    for (const key of keys) {
+      const value = after.get(section)?.get(key)
+      if (value !== before.get(section)?.get(key)) changes.push({ section, key, value })
+    }
+  }
+  return changes
+}
+
+function checkAll(settings: EffectiveSettings): void {
   for (const [section, keys] of settings) {
     for (const [key, value] of keys) {
       const problem = problemWith(section, key, value)

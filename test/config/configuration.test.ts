@@ -170,6 +170,32 @@ describe('a configuration', () => {
     expect(heard).toHaveLength(2)
   })
 
+  it('reads the files of the operator again, all of them or nothing', async () => {
+    const folder = await temporaryFolder()
+    const write = (text: string) => writeFile(join(folder, 'local.ini'), text)
+    await write('[a]\nx = 1\ny = 1\nz = 1\n')
+    const each = await configuration('[a]\nz = 0', { files: new OperatorFiles(folder), adminPasswords })
+    await each.set('a', 'y', 'changed', { persist: false })
+    const heard: SettingChange[] = []
+    each.onChange((change) => {
+      heard.push(change)
+    })
+    await write('[a]\nx = 2\ny = 2\nnew = 2\n[admins]\nann = secret\n[service_httpd_auth]\niterations = 10\n')
+    await each.refresh()
+    expect(heard).toEqual([
+      { section: 'a', key: 'z', value: '0' },
+      { section: 'a', key: 'x', value: '2' },
+      { section: 'a', key: 'new', value: '2' },
+      { section: 'admins', key: 'ann', value: '-hashed-simplesecret' },
+      { section: 'service_httpd_auth', key: 'iterations', value: '10' },
+    ])
+    expect(each.get('a', 'y')).toBe('changed')
+    expect(await readFile(join(folder, 'local.ini'), 'utf8')).toContain('ann = -hashed-simplesecret')
+    await write('[a]\nx = 3\n[httpd]\nport = none\n')
+    await expect(each.refresh()).rejects.toThrow('httpd/port')
+    expect(each.get('a', 'x')).toBe('2')
+  })
+
   it('makes no change that a guard refuses', async () => {
     const each = await configuration('[a]\nx = 1')
     const stop = each.beforeChange(({ value }) => {

@@ -1,4 +1,4 @@
-import { mkdir, readFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { Client, expectRefusal, type Reply, rawRequest, until } from '../support/client.ts'
@@ -289,5 +289,27 @@ describe('a change', () => {
     await remove(client, '/couchdb/max_document_size')
     await remove(client, '/httpd/max_http_request_size')
     expect((await db.put('doc', { a: 1 })).status).toBe(201)
+  })
+})
+
+describe('POST /_node/_local/_config/_reload', () => {
+  const post = (client: Client) => client.request('POST', '/_node/_local/_config/_reload', { body: {} })
+
+  it('reads the files of the operator again', async () => {
+    const dir = await temporaryFolder()
+    const file = join(dir, 'local.ini')
+    const client = new Client((await startService({ dir })).url)
+    await writeFile(file, '[uuids]\nalgorithm = random\n[own]\nkey = value\n')
+    const reply = await post(client)
+    expect([reply.status, reply.text]).toEqual([200, '{"ok":true}\n'])
+    expect((await client.request('GET', '/_config/own/key')).json).toBe('value')
+    await writeFile(file, '[httpd]\nmax_connections = many\n[own]\nkey = other\n')
+    expect((await post(client)).status).toBe(400)
+    expect((await client.request('GET', '/_config/own/key')).json).toBe('value')
+  })
+
+  it('is a POST', async () => {
+    const reply = await (await server()).request('GET', '/_node/_local/_config/_reload')
+    expectRefusal(reply, 405, 'method_not_allowed', 'Only POST allowed')
   })
 })

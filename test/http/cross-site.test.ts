@@ -12,6 +12,7 @@ describe('a POST that is not JSON', () => {
     ['/_log', '{"level":"error","message":"forged"}'],
     ['/_restart', ''],
     ['/_node/_local/_restart', ''],
+    ['/_node/_local/_config/_reload', ''],
     ['/_plugins', '{}'],
     ['/DB', '{}'],
     ['/DB/_bulk_docs', '{"docs":[{}]}'],

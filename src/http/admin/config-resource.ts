@@ -5,7 +5,7 @@ import { canonicalSection } from '../../config/setting-map.ts'
 import { SettingError } from '../../config/setting-rules.ts'
 import { parseTerm } from '../../config/term-text.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'
-import { readJson } from '../bodies/request-body.ts'
+import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
@@ -46,6 +46,15 @@ export async function deleteSetting(call: Call, { configuration, log }: HttpCont
   const answer = json(known(before))
   log.info('A setting was removed.', { setting: `${section}/${key}` })
   return answer
+}
+
+/** `POST _node/{name}/_config/_reload`: the operator's files as they are now. */
+export async function reloadSettings(call: Call, { configuration, log }: HttpContext): Promise<Answer> {
+  if (call.method !== 'POST') throw new MethodNotAllowedError('POST')
+  requireJsonType(call)
+  await changing(() => configuration.refresh())
+  log.info('The files of settings were read again.')
+  return json({ ok: true })
 }
 
 /** The one setting that a change is for, if it may be changed. */

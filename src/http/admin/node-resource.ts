@@ -9,6 +9,7 @@ import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { MethodNotAllowedError } from '../server/errors.ts'
 import { Rewritten } from '../server/route.ts'
+import { reloadSettings } from './config-resource.ts'
 import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts'
 
 export const NODE_NAME = 'service@127.0.0.1'
@@ -19,10 +20,11 @@ export function membership(): Answer {
 }
 
 /** `_node/{name}/…` */
-export function nodeResource(call: Call, context: HttpContext): Answer | Rewritten {
-  const [, name, resource] = call.segments
+export function nodeResource(call: Call, context: HttpContext): Answer | Rewritten | Promise<Answer> {
+  const [, name, resource, part] = call.segments
   if (name === undefined) throw notFound('missing')
   if (name !== '_local' && name !== NODE_NAME) throw notFound(`no such node: ${name}`)
+  if (resource === '_config' && part === '_reload') return reloadSettings(call, context)
   if (resource === '_config' || resource === '_restart') return new Rewritten(belowNode(call))
   if (resource === '_prometheus') return metrics(call, context)
   const read = READ.get(resource)
