@@ -7,6 +7,7 @@ import { Auth } from './auth/auth.ts'
 import type { Configuration } from './config/configuration.ts'
 import type { DataFolders, DataHome, OpenData } from './data-home.ts'
 import { CompactionDaemon } from './database/compaction/compaction-daemon.ts'
+import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
 import { ExternalPrograms } from './external/external-programs.ts'
 import { createFunctions } from './functions/create-functions.ts'
@@ -61,6 +62,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     languages,
   })
   const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions })
+  const history = new DatabaseHistory(databases, () => configuration.integer('httpd', 'max_db_updates'))
   const runner = data.indexRunner({
     functions,
     settings: () => ({
@@ -97,6 +99,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   const handler = createApp({
     configuration,
     databases,
+    history,
     functions,
     // The other half is left for calls that are soon over.
     listSlots: new FairSemaphore(() => Math.ceil(functionSettings(configuration).processLimit / 2)),
@@ -138,6 +141,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
       await compactionDaemon.close()
       stopFollowing()
       await views.close()
+      history.close()
       // Writes that wait are validated on their way.
       await databases.close()
       await functions.close()

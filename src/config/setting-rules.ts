@@ -110,6 +110,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'httpd/max_body_memory': bytesOrShare,
   'httpd/max_connections': positive,
   'httpd/max_http_request_size': positive,
+  'httpd/max_db_updates': positive,
   'httpd/max_request_items': positive,
   'httpd/max_uri_length': positive,
   'httpd/min_body_rate': positive,

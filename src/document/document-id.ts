@@ -1,17 +1,17 @@
 /** Document ids: any text but the empty one; those that begin with an underscore belong to the server. */
-import { badRequest } from './request-error.ts'
+import { illegalDocumentId } from './request-error.ts'
 
 declare const brand: unique symbol
 export type DocumentId = string & { readonly [brand]: 'DocumentId' }
 
 /** Checks the id of a document that is to be written. Looking one up needs no check: it is just not found. */
 export function parseDocumentId(value: unknown): DocumentId {
-  if (value === '') throw badRequest('Document id must not be empty')
-  if (typeof value !== 'string') throw badRequest('Document id must be a string')
-  if (!value.isWellFormed()) throw badRequest('Document id must be valid UTF-8')
-  if (value === '_design/' || value === '_local/') throw badRequest(`Illegal document id \`${value}\``)
+  if (value === '') throw illegalDocumentId('Document id must not be empty')
+  if (typeof value !== 'string') throw illegalDocumentId('Document id must be a string')
+  if (!value.isWellFormed()) throw illegalDocumentId('Document id must be valid UTF-8')
+  if (value === '_design/' || value === '_local/') throw illegalDocumentId(`Illegal document id \`${value}\``)
   if (value.startsWith('_') && !value.startsWith('_design/') && !value.startsWith('_local/')) {
-    throw badRequest('Only reserved document ids may start with underscore.')
+    throw illegalDocumentId('Only reserved document ids may start with underscore.')
   }
   return value as DocumentId
 }

@@ -41,6 +41,11 @@ export function invalidJson(): RequestError {
   return badRequest('invalid_json')
 }
 
+/** An id that no document can have. Release 3 has an identifier for it; in dialect 1.6 it is a `bad_request`. */
+export function illegalDocumentId(reason: string): RequestError {
+  return new RequestError('invalid', 'illegal_docid', reason)
+}
+
 /** Parameters of a query that cannot be meant. */
 export function queryParseError(reason: string): RequestError {
   return new RequestError('invalid', 'query_parse_error', reason)

@@ -67,6 +67,11 @@ describe('what is refused', () => {
     ['{"_id":null}', 'Document id must be a string'],
     ['{"_id":"_x"}', 'Only reserved document ids may start with underscore.'],
     ['{"_id":"_design/"}', 'Illegal document id `_design/`'],
+  ])('%s: 400 illegal_docid %s', (text, reason) => {
+    expect(() => parse(text)).toThrow(expect.objectContaining({ kind: 'invalid', error: 'illegal_docid', reason }))
+  })
+
+  it.each([
     ['{"_rev":"1"}', 'Invalid rev format'],
     ['{"_rev":null}', 'Invalid rev format'],
     ['{"_attachments":{"_a":{}}}', "Attachment name can't start with '_'"],

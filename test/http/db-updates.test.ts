@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { Client, expectRefusal } from '../support/client.ts'
 import { FeedClient } from '../support/feed.ts'
 import { startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
 
 async function server(): Promise<Client> {
   return new Client((await startService()).url)
@@ -107,7 +108,7 @@ describe('GET /_db_updates', () => {
 
   it('refuses what cannot be meant', async () => {
     const client = await server()
-    const kinds = 'Supported `feed` types: longpoll, continuous, eventsource'
+    const kinds = 'Supported `feed` types: normal, longpoll, continuous, eventsource'
     expectRefusal(await client.request('GET', '/_db_updates?feed=x'), 400, 'bad_request', kinds)
     const reason = 'Invalid value for timeout'
     expectRefusal(await client.request('GET', '/_db_updates?timeout=x'), 400, 'bad_request', reason)
@@ -126,5 +127,123 @@ describe('GET /_db_updates', () => {
   it('answers HEAD without waiting', async () => {
     const client = await server()
     expect((await client.request('HEAD', '/_db_updates')).status).toBe(200)
+  })
+})
+
+interface Updates {
+  results: { db_name: string; type: string; seq: string }[]
+  last_seq: string
+}
+
+async function past(client: Client, query = ''): Promise<Updates> {
+  const reply = await client.request('GET', `/_db_updates?feed=normal${query}`)
+  expect(reply.status).toBe(200)
+  return ofUsers(reply.as<Updates>())
+}
+
+/** The events of users' databases. */
+function ofUsers({ results, last_seq }: Updates): Updates {
+  return { results: results.filter(({ db_name }) => !db_name.startsWith('_')), last_seq }
+}
+
+function shown({ results }: Updates): string[] {
+  return results.map(({ db_name, type }) => `${type} ${db_name}`)
+}
+
+describe('the history of databases', () => {
+  it('has the last event of each type, in order, and goes on behind any of them', async () => {
+    const client = await server()
+    await client.request('PUT', '/a')
+    await client.request('PUT', '/b')
+    await client.request('PUT', '/a/one', { body: {} })
+    await client.request('PUT', '/a/two', { body: {} })
+    await client.request('DELETE', '/b')
+    const all = await past(client)
+    expect(shown(all)).toEqual(['created a', 'created b', 'updated a', 'deleted b'])
+    expect(all.results.at(-1)?.seq).toBe(all.last_seq)
+    const behind = await past(client, `&since=${all.results[1]?.seq}`)
+    expect(behind).toEqual({ results: all.results.slice(2), last_seq: all.last_seq })
+    for (const since of [all.last_seq, 'now']) {
+      expect(await past(client, `&since=${since}`)).toEqual({ results: [], last_seq: all.last_seq })
+    }
+    expect(await past(client, '&since=0')).toEqual(all)
+    expect((await client.request('GET', '/_db_updates?feed=normal')).text).toContain(
+      '{"db_name":"_users","type":"created"',
+    )
+    await client.request('PUT', '/a/three', { body: {} })
+    expect(shown(await past(client, `&since=${all.last_seq}`))).toEqual(['updated a'])
+  })
+
+  it('is empty where there is no database, and can be gone on from all the same', async () => {
+    const client = await server()
+    const none = await past(client)
+    expect(none.results).toEqual([])
+    await client.request('PUT', '/a')
+    expect(shown(await past(client, `&since=${none.last_seq}`))).toEqual(['created a'])
+  })
+
+  it('begins after a restart with all databases, whatever a client saw before', async () => {
+    const dir = await temporaryFolder()
+    const first = await startService({ dir })
+    const before = new Client(first.url)
+    for (const name of ['a', 'b']) await before.request('PUT', `/${name}`)
+    await before.request('DELETE', '/a')
+    const { last_seq: since } = await past(before)
+    await first.close()
+    const client = new Client((await startService({ dir })).url)
+    for (const query of ['', `&since=${since}`, '&since=12-g1AAAA', '&since=x']) {
+      expect(shown(await past(client, query))).toEqual(['created b', 'updated b'])
+    }
+    const all = await past(client)
+    await client.request('PUT', '/b/doc', { body: {} })
+    expect(shown(await past(client, `&since=${all.last_seq}`))).toEqual(['updated b'])
+    expect(shown(await past(client))).toEqual(['created b', 'updated b'])
+  })
+
+  it('is bounded: who comes from before what is kept gets all databases', async () => {
+    const client = new Client((await startService({ settings: { httpd: { max_db_updates: '10' } } })).url)
+    const names = Array.from({ length: 12 }, (_, i) => `db${String(i).padStart(2, '0')}`)
+    await client.request('PUT', `/${names[0]}`)
+    const { last_seq: since } = await past(client)
+    for (const name of names.slice(1)) await client.request('PUT', `/${name}`)
+    const all = await past(client, `&since=${since}`)
+    expect(
+      shown(all)
+        .filter((each) => each.startsWith('created'))
+        .sort(),
+    ).toEqual(names.map((name) => `created ${name}`))
+    expect(shown(await past(client, `&since=${all.last_seq}`))).toEqual([])
+  })
+
+  it('is where feeds that wait may begin', async () => {
+    const client = await server()
+    await client.request('PUT', '/a')
+    await client.request('PUT', '/b')
+    const { results } = await past(client)
+    const [a, b] = results.map(({ seq }) => seq)
+    const poll = await follow(client, `?since=${a}`)
+    expect(await poll.ended()).toBe(`${JSON.stringify({ ok: true, type: 'created', db_name: 'b', seq: b })}\n`)
+    const feed = await follow(client, '?feed=continuous&since=0')
+    await feed.receives('"db_name":"b"')
+    await client.request('PUT', '/c')
+    await feed.receives('"db_name":"c"')
+    const names = feed.text.split('\n').map((line) => line && JSON.parse(line).db_name)
+    expect(names.filter((name) => !name.startsWith('_'))).toEqual(['a', 'b', 'c', ''])
+  })
+
+  it('is what dialect 3 shows without being asked', async () => {
+    const client = new Client((await startService({ dialect: '3' })).url)
+    await client.request('PUT', '/a')
+    const all = (await client.request('GET', '/_db_updates')).as<Updates>()
+    expect(shown(ofUsers(all))).toEqual(['created a'])
+    const poll = await follow(client, `?feed=longpoll&since=${all.last_seq}`)
+    await client.request('PUT', '/b')
+    const polled: Updates = JSON.parse(await poll.ended())
+    expect(shown(polled)).toEqual(['created b'])
+    const lines = await follow(client, '?feed=continuous&timeout=1&heartbeat=false')
+    const end = JSON.stringify({ last_seq: polled.last_seq })
+    expect((await lines.ended()).split('\n').slice(-2)).toEqual([end, ''])
+    const beating = await follow(client, '?feed=continuous&since=now&heartbeat=5')
+    await beating.receives('\n\n')
   })
 })

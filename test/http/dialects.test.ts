@@ -126,6 +126,52 @@ describe('dialects 1.6 and 3', () => {
     ])
   })
 
+  it('differ in the name of a bad id', async () => {
+    const replies = await both(async ({ send }) => {
+      const error = async (reply: Promise<Response>) => ((await (await reply).json()) as { error: string }).error
+      const bulk = { docs: [{ _id: '_x' }] }
+      const got = await send('POST', 'db/_bulk_get', { docs: [{ id: '_x' }] }, { Accept: 'application/json' })
+      const { results } = (await got.json()) as { results: { docs: { error: { error: string } }[] }[] }
+      return [
+        await error(send('PUT', 'db/_x', {})),
+        await error(send('POST', 'db', { _id: '' })),
+        await error(send('POST', 'db/_bulk_docs', bulk)),
+        results[0]?.docs[0]?.error.error,
+      ]
+    })
+    expect(replies).toEqual([Array(4).fill('bad_request'), Array(4).fill('illegal_docid')])
+  })
+
+  it('differ in what no changes are', async () => {
+    const replies = await both(async ({ send }) => {
+      for (const id of ['a', 'b', 'c']) await send('PUT', `db/${id}`, {})
+      const ask = async (query: string) => {
+        const reply = (await (await send('GET', `db/_changes?limit=0${query}`)).json()) as Record<string, unknown>
+        return { ...reply, results: (reply.results as unknown[]).length }
+      }
+      return [
+        await ask(''),
+        await ask('&since=2'),
+        await ask('&since=3&timeout=0'),
+        await ask('&feed=longpoll&since=1'),
+      ]
+    })
+    expect(replies).toEqual([
+      [
+        { results: 1, last_seq: 1, pending: 2 },
+        { results: 1, last_seq: 3, pending: 0 },
+        { results: 0, last_seq: 3, pending: 0 },
+        { results: 1, last_seq: 2, pending: 1 },
+      ],
+      [
+        { results: 0, last_seq: 0, pending: 3 },
+        { results: 0, last_seq: 2, pending: 1 },
+        { results: 0, last_seq: 3, pending: 0 },
+        { results: 0, last_seq: 1, pending: 2 },
+      ],
+    ])
+  })
+
   it('say that there is no such resource where a POST goes to a name of the server', async () => {
     const replies = await both(async ({ send }) => {
       const reply = await send('POST', 'db/_nosuch', {})

@@ -1,6 +1,7 @@
 import { request as httpRequest } from 'node:http'
 import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
+import { commit } from '../../src/runtime/commit.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -15,7 +16,10 @@ describe('GET /', () => {
     const { status, text } = await get(url)
     expect(status).toBe(200)
     expect(text.endsWith('}\n')).toBe(true)
-    const { uuid, ...rest } = JSON.parse(text)
+    const { uuid, git_sha, ...rest } = JSON.parse(text)
+    // Without a build or a checkout there is none.
+    if (commit !== undefined) expect(git_sha).toMatch(/^[0-9a-f]{9}$/)
+    expect(git_sha).toBe(commit)
     expect(uuid).toMatch(/^[0-9a-f]{32}$/)
     expect(rest).toEqual({
       service: 'Welcome',
@@ -24,7 +28,8 @@ describe('GET /', () => {
       features: ['scheduler'],
       vendor: { name: 'Settle', version: rest.version },
     })
-    expect(Object.keys(JSON.parse(text))).toEqual(['service', 'couchdb', 'uuid', 'version', 'features', 'vendor'])
+    const names = ['service', 'couchdb', 'uuid', 'version', ...(commit ? ['git_sha'] : []), 'features', 'vendor']
+    expect(Object.keys(JSON.parse(text))).toEqual(names)
   })
 
   it('keeps its uuid over a restart, and a new folder has another one', async () => {

@@ -305,11 +305,15 @@ describe('the index of a design document', () => {
       updater_running: false,
       waiting_clients: 0,
       waiting_commit: false,
+      sizes: { file: expect.any(Number), external: expect.any(Number), active: expect.any(Number) },
+      updates_pending: { minimum: 4, preferred: 4, total: 4 },
     })
     await query(db, 'map')
     await until(async () => (await info()).view_index.updater_running === false)
     const built = (await info()).view_index
     expect(built).toMatchObject({ update_seq: 4, signature: empty.view_index.signature })
+    const { disk_size: file, data_size: active } = built
+    expect(built).toMatchObject({ sizes: { file, active }, updates_pending: { minimum: 0, preferred: 0, total: 0 } })
     expect((await info()).view_index).toEqual(built)
     expectRefusal(await db.get('_design/none/_info'), 404, 'not_found', 'missing')
     expectRefusal(await db.post('_design/d/_info', {}), 405, 'method_not_allowed', 'Only GET allowed')

@@ -105,6 +105,7 @@ export class ChangesReader {
     const { filter, descending } = this.#query
     if (this.#isFirst && filter?.by === 'id') this.#named = await this.#lookUp(view, filter)
     const place = { sequence: this.#cursor, descending }
+    if (this.#left === 0) return { rows: 0, text: NO_TEXT, looked: this.#cursor, shown: undefined, isEnd: false }
     const named = this.#named
     if (!named) return readChanges(view, place, this.#left, this.#query)
     const behind = named.sequences.filter((each) => (descending ? each < this.#cursor : each > this.#cursor))
@@ -125,6 +126,8 @@ export class ChangesReader {
     return { sequences: found.sort((a, b) => order * (a - b)), updateSequence }
   }
 }
+
+const NO_TEXT = Buffer.alloc(0)
 
 interface NamedChanges {
   /** In the order in which they are wanted. */

@@ -4,6 +4,7 @@
 
 import { canonicalSection } from '../../config/setting-map.ts'
 import { badRequest, queryParseError } from '../../document/request-error.ts'
+import { commit } from '../../runtime/commit.ts'
 import { randomUuid } from '../../runtime/uuids.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
@@ -18,6 +19,7 @@ export function serverInformation(_: Call, { configuration, version }: HttpConte
     couchdb: 'Welcome',
     uuid: configuration.text('service', 'uuid'),
     version,
+    ...(commit !== undefined && { git_sha: commit }),
     features: FEATURES,
     ...(Object.keys(vendor).length > 0 && { vendor }),
   })

@@ -1,4 +1,5 @@
 /** What a request wants of a feed of changes: its parameters, read and checked. Unknown ones are passed over. */
+import type { Dialect } from '../../config/dialect.ts'
 import { badRequest } from '../../document/request-error.ts'
 import type { Call } from '../server/call.ts'
 import type { FeedKind } from './changes-text.ts'
@@ -32,7 +33,7 @@ export function changesParameters(call: Call, longestIdleMs: number): ChangesPar
   return {
     feed: feedOf(parameters.get('feed')),
     since: sinceOf(call, parameters),
-    limit: limitOf(parameters.get('limit')),
+    limit: limitOf(parameters.get('limit'), call.dialect),
     descending: isOn('descending'),
     leaves: leavesOf(parameters.get('style')),
     documents: isOn('include_docs')
@@ -86,9 +87,10 @@ function sequenceOf(name: string, text: string): number | 'now' {
   return foreign === undefined ? Math.max(0, Number(digits)) : 0
 }
 
-function limitOf(text: string | undefined): number {
+/** In dialect 1.6 zero acts like one; in dialect 3 it asks where the feed stands, and for no changes. */
+function limitOf(text: string | undefined, dialect: Dialect): number {
   if (text === undefined) return Number.POSITIVE_INFINITY
-  return Math.max(1, countOf('limit', text))
+  return Math.max(dialect === '3' ? 0 : 1, countOf('limit', text))
 }
 
 function leavesOf(style = 'main_only'): 'winner' | 'all' {

@@ -1,28 +1,159 @@
-/** `_db_updates`: which databases were created, updated and deleted, from the request on; there is no history. */
-import type { DatabaseEvent } from '../../database/database-engine.ts'
-import type { Databases } from '../../database/databases.ts'
+/**
+ * `_db_updates`: which databases were created, updated and deleted, once or as it happens. In dialect 1.6 a feed begins at
+ * the request unless `since` says otherwise, and its rows are those of the interface. In dialect 3 all of them begin at the
+ * start, and their rows have sequences.
+ */
+import { type DatabaseHistory, type HistoryEvent, START } from '../../database/database-history.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { type Answer, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { EVENT_HEADERS, HEARTBEAT } from './changes-text.ts'
+import { EVENT_HEADERS, type FeedKind, HEARTBEAT } from './changes-text.ts'
 import { Feed, type IdlePolicy } from './feed.ts'
 
-type FeedKind = 'longpoll' | 'continuous' | 'eventsource'
-
-export function databaseUpdates(call: Call, { databases, deadlines }: HttpContext): Answer {
+export function databaseUpdates(call: Call, context: HttpContext): Answer {
+  const { history, deadlines } = context
   const kind = kindOf(call)
   const idle = idlePolicyOf(call, kind)
+  const since = sinceOf(call, kind, context)
+  const text = textOf(call, kind, history)
+  if (kind === 'normal') return streamed(past({ history, since, text }))
   const feed = new Feed(call.reply, deadlines, idle)
-  const events = new PendingEvents(databases, () => feed.notify())
-  return streamed(updates(kind, events, feed, idle), {
+  const unsubscribe = history.subscribe(() => feed.notify())
+  return streamed(following({ history, since, text, feed, idle }), {
     headers: kind === 'eventsource' ? EVENT_HEADERS : {},
     isFlushed: true,
     release: () => {
-      events.close()
+      unsubscribe()
       feed[Symbol.dispose]()
     },
   })
+}
+
+/** How the events of a feed are written. */
+interface UpdatesText {
+  readonly opening: string
+  readonly between: string
+  event(event: HistoryEvent): string
+  closing(lastSequence: number): string
+  /** Whether the feed ends with the first event, with those that are there together, or not at all. */
+  readonly endsAfter: 'one' | 'some' | 'none'
+}
+
+function textOf(call: Call, kind: FeedKind, history: DatabaseHistory): UpdatesText {
+  const seq = (sequence: number) => history.sequenceText(sequence)
+  const row = ({ type, db, sequence }: HistoryEvent) => JSON.stringify({ db_name: db, type, seq: seq(sequence) })
+  const isNew = call.dialect === '3'
+  if (kind === 'normal' || (kind === 'longpoll' && isNew)) {
+    const closing = (last: number) => `\n],\n"last_seq":${JSON.stringify(seq(last))}}\n`
+    return { opening: '{"results":[\n', between: ',\n', event: row, closing, endsAfter: 'some' }
+  }
+  const hasSequences = call.query('since') !== undefined
+  const oldRow = ({ type, db, sequence }: HistoryEvent) =>
+    JSON.stringify({ ok: true, type, db_name: db, ...(hasSequences && { seq: seq(sequence) }) })
+  const line = isNew ? row : oldRow
+  const parts = { opening: '', between: '', endsAfter: kind === 'longpoll' ? 'one' : 'none' } as const
+  if (kind === 'eventsource') return { ...parts, event: (event) => `data: ${line(event)}\n\n`, closing: () => '\n' }
+  const closing = (last: number) => (isNew ? `${JSON.stringify({ last_seq: seq(last) })}\n` : '\n')
+  return { ...parts, event: (event) => `${line(event)}\n`, closing }
+}
+
+interface Past {
+  readonly history: DatabaseHistory
+  readonly since: number
+  readonly text: UpdatesText
+}
+
+/** What happened before the request. */
+async function* past({ history, since, text }: Past): AsyncGenerator<string> {
+  const { lastSequence } = history
+  const lines = new Lines(text)
+  yield text.opening
+  let cursor = since
+  do {
+    const { events, next } = await history.after(cursor)
+    yield* lines.of(events)
+    cursor = next
+  } while (cursor < lastSequence)
+  yield text.closing(cursor)
+}
+
+interface Following extends Past {
+  readonly feed: Feed
+  readonly idle: IdlePolicy
+}
+
+async function* following({ history, since, text, feed, idle }: Following): AsyncGenerator<string> {
+  const lines = new Lines(text)
+  if (text.opening !== '') yield text.opening
+  let cursor = since
+  for (;;) {
+    const { events, next } = await history.after(cursor)
+    if (text.endsAfter === 'one' && events[0]) {
+      yield text.event(events[0])
+      return
+    }
+    yield* lines.of(events)
+    cursor = next
+    if (cursor < history.lastSequence) continue
+    if (text.endsAfter === 'some' && !lines.isEmpty) break
+    if (!idle.sendsHeartbeat && idle.afterMs === 0) break
+    feed.restartIdleTime()
+    const what = await feed.wait()
+    if (what === 'end' || (what === 'idle' && !idle.sendsHeartbeat)) break
+    if (what === 'idle') yield HEARTBEAT
+  }
+  yield text.closing(cursor)
+}
+
+/** Events in one piece of a reply. */
+const PIECE_EVENTS = 500
+
+/** The lines of a feed, with what stands between them. */
+class Lines {
+  readonly #text: UpdatesText
+  #isEmpty = true
+
+  constructor(text: UpdatesText) {
+    this.#text = text
+  }
+
+  get isEmpty(): boolean {
+    return this.#isEmpty
+  }
+
+  *of(events: readonly HistoryEvent[]): Generator<string> {
+    const { between } = this.#text
+    for (let i = 0; i < events.length; i += PIECE_EVENTS) {
+      const lines = events.slice(i, i + PIECE_EVENTS).map((event) => this.#text.event(event))
+      yield (this.#isEmpty ? '' : between) + lines.join(between)
+      this.#isEmpty = false
+    }
+  }
+}
+
+const KINDS: ReadonlyMap<string, FeedKind> = new Map([
+  ['normal', 'normal'],
+  ['longpoll', 'longpoll'],
+  ['continuous', 'continuous'],
+  ['eventsource', 'eventsource'],
+])
+
+function kindOf(call: Call): FeedKind {
+  const kind = KINDS.get(call.query('feed') ?? (call.dialect === '3' ? 'normal' : 'longpoll'))
+  if (!kind) throw badRequest('Supported `feed` types: normal, longpoll, continuous, eventsource')
+  return kind
+}
+
+/** A sequence that is not of this run of the server, or gone, stands for the start: nothing is skipped in silence. */
+function sinceOf(call: Call, kind: FeedKind, { history, log }: HttpContext): number {
+  const text = call.query('since')
+  if (text === 'now') return history.lastSequence
+  if (text === undefined) return call.dialect === '3' || kind === 'normal' ? START : history.lastSequence
+  const sequence = text === '0' ? START : history.sequenceOf(text)
+  if (sequence !== undefined) return sequence
+  log.info('A sequence of _db_updates is not of this run of the server. The feed begins at the start.', { since: text })
+  return START
 }
 
 /** A number below this is meant as seconds, one from it on as milliseconds: clients of newer servers send those. */
@@ -33,69 +164,19 @@ const IDLE_MS = 60_000
 /** However long a client would wait: a deadline beyond that is as good as none. */
 const LONGEST_IDLE_MS = 24 * 3600 * 1000
 
-function kindOf(call: Call): FeedKind {
-  const kind = call.query('feed') ?? 'longpoll'
-  if (kind === 'longpoll' || kind === 'continuous' || kind === 'eventsource') return kind
-  throw badRequest('Supported `feed` types: longpoll, continuous, eventsource')
-}
-
 function idlePolicyOf(call: Call, kind: FeedKind): IdlePolicy {
-  const text = call.query('timeout')
-  if (text !== undefined && !/^\d{1,15}$/.test(text)) throw badRequest('Invalid value for timeout')
-  const given = Number(text ?? IDLE_MS)
-  const afterMs = given < LEAST_MILLISECONDS ? given * 1000 : given
-  const sendsHeartbeat = kind !== 'longpoll' && call.query('heartbeat')?.toLowerCase() !== 'false'
+  const heartbeat = call.query('heartbeat')?.toLowerCase()
+  const sendsHeartbeat = kind !== 'longpoll' && heartbeat !== 'false'
+  const timeoutMs = timeoutOf(call)
+  const isPeriod = call.dialect === '3' && heartbeat !== undefined && /^\d{1,15}$/.test(heartbeat)
+  const afterMs = sendsHeartbeat && isPeriod ? Number(heartbeat) : timeoutMs
   // A heartbeat without pause would be no feed but a flood.
   return { afterMs: Math.min(sendsHeartbeat ? Math.max(1, afterMs) : afterMs, LONGEST_IDLE_MS), sendsHeartbeat }
 }
 
-async function* updates(kind: FeedKind, events: PendingEvents, feed: Feed, idle: IdlePolicy): AsyncGenerator<string> {
-  for (;;) {
-    const event = events.next()
-    if (event) {
-      yield kind === 'eventsource' ? `data: ${event}\n\n` : `${event}\n`
-      if (kind === 'longpoll') return
-      continue
-    }
-    if (!idle.sendsHeartbeat && idle.afterMs === 0) break
-    feed.restartIdleTime()
-    const what = await feed.wait()
-    if (what === 'end' || (what === 'idle' && !idle.sendsHeartbeat)) break
-    if (what === 'idle') yield HEARTBEAT
-  }
-  yield '\n'
-}
-
-/** Events that a client has not got yet. Bounded: a client that is that far behind misses the rest. */
-const PENDING_LIMIT = 10_000
-
-class PendingEvents {
-  readonly #unsubscribe: () => void
-  readonly #onEvent: () => void
-  /** Texts, in order. */
-  readonly #pending = new Set<string>()
-
-  constructor(databases: Databases, onEvent: () => void) {
-    this.#onEvent = onEvent
-    this.#unsubscribe = databases.onEvent((event) => this.#add(event))
-  }
-
-  next(): string | undefined {
-    const [first] = this.#pending
-    if (first !== undefined) this.#pending.delete(first)
-    return first
-  }
-
-  close(): void {
-    this.#unsubscribe()
-  }
-
-  #add({ type, db }: DatabaseEvent): void {
-    if (type === 'compacted' || type === 'ddoc_updated') return
-    const text = JSON.stringify({ ok: true, type, db_name: db })
-    // Of an event that is pending already, the newer one counts: its place is behind what came between.
-    this.#pending.delete(text)
-    if (this.#pending.size < PENDING_LIMIT) this.#pending.add(text)
-    this.#onEvent()
-  }
+function timeoutOf(call: Call): number {
+  const text = call.query('timeout')
+  if (text !== undefined && !/^\d{1,15}$/.test(text)) throw badRequest('Invalid value for timeout')
+  const given = Number(text ?? IDLE_MS)
+  return given < LEAST_MILLISECONDS && call.dialect === '1.6' ? given * 1000 : given
 }

@@ -1,7 +1,7 @@
 /** `_update`: a function makes the new revision of a document out of the old one and the request. */
 
 import type { Database } from '../../database/database.ts'
-import { badRequest } from '../../document/request-error.ts'
+import { illegalDocumentId } from '../../document/request-error.ts'
 import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { checkDocumentSize } from '../documents/document-request.ts'
@@ -60,7 +60,7 @@ interface WrittenDocument {
 async function write(call: Call, context: HttpContext, database: Database, text: string): Promise<WrittenDocument> {
   const document = await documentIn(Buffer.from(text))
   const { id } = document
-  if (id === undefined) throw badRequest('Document id must not be empty')
+  if (id === undefined) throw illegalDocumentId('Document id must not be empty')
   checkDocumentSize(document, context)
   const sent = { id, document, mode: { parent: document.revision } }
   return { id, revision: await withEdit(call, context, database, sent, (edit) => writeOne(database, edit)) }

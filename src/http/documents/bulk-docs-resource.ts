@@ -5,7 +5,7 @@ import type { Database } from '../../database/database.ts'
 import { AllOrNothingError, type DocumentEdit, type EditOutcome } from '../../database/writing/edit.ts'
 import type { SentDocument } from '../../document/document-fields.ts'
 import { type DocumentId, parseDocumentId } from '../../document/document-id.ts'
-import { badRequest, type RequestError } from '../../document/request-error.ts'
+import { illegalDocumentId, type RequestError } from '../../document/request-error.ts'
 import { formatRevision } from '../../document/revisions/revision-id.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import { TimeSlice } from '../../runtime/time-slice.ts'
@@ -55,7 +55,7 @@ function target(
   { newEdits, allOrNothing }: BulkRequest,
   { uuids }: HttpContext,
 ): { readonly id: DocumentId; readonly mode: EditMode } {
-  if (!newEdits && document.id === undefined) throw badRequest('Document id must not be empty')
+  if (!newEdits && document.id === undefined) throw illegalDocumentId('Document id must not be empty')
   const id = document.id ?? parseDocumentId(uuids.next())
   return { id, mode: newEdits ? { parent: document.revision, branching: allOrNothing } : { replicated: true } }
 }

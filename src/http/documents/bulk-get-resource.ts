@@ -1,5 +1,6 @@
 /** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
 
+import type { Dialect } from '../../config/dialect.ts'
 import type { Database } from '../../database/database.ts'
 import { inlineText, stubText } from '../../database/reading/document-rendering.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
@@ -15,7 +16,7 @@ import { type Answer, enclosed, streamed } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { statusOf } from '../server/errors.ts'
+import { inDialect, statusOf } from '../server/errors.ts'
 import { multipartSource, revisionList } from './document-reading.ts'
 
 export async function bulkGet(call: Call, context: HttpContext): Promise<Answer> {
@@ -29,6 +30,7 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
   if (!Array.isArray(docs)) throw badRequest('`docs` parameter must be an array.')
   const reading: BulkReading = {
     database,
+    dialect: call.dialect,
     isMultipart: wantsMultipart(call),
     revisions: call.querySwitch('revs'),
     latest: call.querySwitch('latest'),
@@ -54,6 +56,7 @@ function wantsMultipart(call: Call): boolean {
 
 interface BulkReading {
   readonly database: Database
+  readonly dialect: Dialect
   readonly isMultipart: boolean
   readonly revisions: boolean
   readonly latest: boolean
@@ -82,7 +85,7 @@ async function readEntry(reading: BulkReading, entry: unknown): Promise<BulkResu
   try {
     return await readRevisions(reading, parseDocumentId(id), rev, entry.atts_since)
   } catch (error) {
-    if (error instanceof RequestError) return failed(id, rev ?? 'undefined', error)
+    if (error instanceof RequestError) return failed(id, rev ?? 'undefined', inDialect(error, reading.dialect))
     throw error
   }
 }

@@ -15,6 +15,9 @@ export async function indexInformation(call: Call, context: HttpContext): Promis
   const design = viewsOf(await database.design(view, designId(call)))
   view.release()
   const information = await context.views.information(database, design)
+  // Read last: it cannot be behind the index.
+  const { updateSequence } = await database.latestState()
+  const pending = updateSequence - information.updateSequence
   return json({
     name: call.segment(2),
     view_index: {
@@ -29,6 +32,9 @@ export async function indexInformation(call: Call, context: HttpContext): Promis
       waiting_clients: information.waitingClients,
       // Rows are on disk before anybody can see them.
       waiting_commit: false,
+      // Where clients of later releases look.
+      sizes: { file: information.fileBytes, external: information.dataBytes, active: information.dataBytes },
+      updates_pending: { minimum: pending, preferred: pending, total: pending },
     },
   })
 }

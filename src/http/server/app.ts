@@ -22,7 +22,7 @@ import {
 } from './authentication.ts'
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { HttpError, MethodNotAllowedError, requestErrorOf } from './errors.ts'
+import { HttpError, inDialect, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import { logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
 import { requestSettings } from './request-settings.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
@@ -173,8 +173,8 @@ function count(call: Call, { counted }: Operation, { databases, counts }: AppCon
 /** Work that is cut off since the server ends did not fail. */
 const CUT_OFF = new Set(['unknown_error', 'os_process_error', 'client_gone'])
 
-function answeredError({ reply }: Call, error: unknown): RequestError {
-  const answer = requestErrorOf(error)
+function answeredError({ reply, dialect }: Call, error: unknown): RequestError {
+  const answer = inDialect(requestErrorOf(error), dialect)
   if (!reply.isShuttingDown || !CUT_OFF.has(answer.error)) return answer
   return new RequestError('unavailable', 'service_unavailable', 'The server is shutting down.')
 }

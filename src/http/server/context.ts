@@ -1,6 +1,7 @@
 /** What handlers work on. */
 import type { Auth } from '../../auth/auth.ts'
 import type { Configuration } from '../../config/configuration.ts'
+import type { DatabaseHistory } from '../../database/database-history.ts'
 import type { Databases } from '../../database/databases.ts'
 import type { ExternalPrograms } from '../../external/external-programs.ts'
 import type { Functions } from '../../functions/functions.ts'
@@ -19,6 +20,8 @@ import type { InterfaceFiles } from '../admin/interface-files.ts'
 export interface HttpContext {
   readonly configuration: Configuration
   readonly databases: Databases
+  /** What happened to them. */
+  readonly history: DatabaseHistory
   readonly functions: Functions
   /** How many lists may be made at a time: each has a process to itself for as long as its client takes. */
   readonly listSlots: FairSemaphore

@@ -2,6 +2,7 @@
  * Errors as replies: the one table that maps what can go wrong below to HTTP statuses and to the identifiers of the
  * interface. Errors that only HTTP knows have their status themselves.
  */
+import type { Dialect } from '../../config/dialect.ts'
 import { badRequest, type ErrorKind, notFound, RequestError } from '../../document/request-error.ts'
 import { BudgetExceededError } from '../../runtime/memory-budget.ts'
 import {
@@ -52,6 +53,11 @@ export class MethodNotAllowedError extends HttpError {
 
 export function statusOf(error: RequestError): number {
   return error instanceof HttpError ? error.status : STATUSES[error.kind]
+}
+
+/** An error under the name that it has in this dialect. */
+export function inDialect(error: RequestError, dialect: Dialect): RequestError {
+  return dialect === '1.6' && error.error === 'illegal_docid' ? badRequest(error.reason) : error
 }
 
 /** Any error as one that can be answered. */
