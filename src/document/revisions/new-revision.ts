@@ -117,7 +117,7 @@ const TERM_MEMBERS = 5
 
 /** What comes before the body, the count of the list included: 5 in any case. */
 function beginTerm(parent: RevisionId | undefined, deleted: boolean): number {
-  term.reset()
+  term.clear()
   term.version()
   const list = term.openList()
   term.boolean(deleted)

@@ -1,27 +1,40 @@
-const initialCapacity = 256
-const largestKeptCapacity = 1024 * 1024
+import { freeBytes } from './free-bytes.ts'
 
 /**
- * A growing buffer that is written from front to back and used again and again, so that encoding a key allocates nothing
- * but the key itself. Hot loops reserve room once and then write to `bytes` directly.
+ * A growing buffer that is written from front to back and used again and again, so that encoding allocates nothing but
+ * what is copied out of it. Hot loops reserve room once and then write to `bytes` directly.
  */
 export class ByteSink {
-  bytes = new Uint8Array(initialCapacity)
+  bytes: Buffer
   length = 0
+  /** What it may grow to. */
+  mostBytes = Number.POSITIVE_INFINITY
+  /** The same bytes, for numbers. */
+  protected view: DataView
+  readonly #initialBytes: number
 
-  /** Starts anew. The room that one huge key needed is not kept for ever. */
+  constructor(initialBytes = 256) {
+    this.#initialBytes = initialBytes
+    this.bytes = Buffer.allocUnsafeSlow(initialBytes)
+    this.view = viewOf(this.bytes)
+  }
+
+  /** Starts over. The room that exceptionally large content took is given back. */
   clear(): void {
     this.length = 0
-    if (this.bytes.length > largestKeptCapacity) this.bytes = new Uint8Array(initialCapacity)
+    if (this.bytes.length > Math.max(KEPT_BYTES, this.#initialBytes)) this.#resize(this.#initialBytes)
   }
 
   /** Makes room for so many more bytes. May replace `bytes`: take it from the sink afterwards. */
-  reserve(extra: number): void {
-    const needed = this.length + extra
-    if (needed <= this.bytes.length) return
-    const grown = new Uint8Array(Math.max(needed, 2 * this.bytes.length))
-    grown.set(this.bytes.subarray(0, this.length))
-    this.bytes = grown
+  reserve(count: number): void {
+    if (this.length + count > this.bytes.length) this.grow(count)
+  }
+
+  /** The slow half of `reserve`. Subclasses have the other half themselves, so that it is compiled for them alone. */
+  protected grow(count: number): void {
+    const needed = this.length + count
+    if (needed > this.mostBytes) throw new SinkFullError()
+    this.#resize(2 * needed)
   }
 
   push(byte: number): void {
@@ -42,4 +55,25 @@ export class ByteSink {
     else for (let i = 0; i < copy.length; i++) copy[i] = this.bytes[start + i]!
     return copy
   }
+
+  #resize(sizeBytes: number): void {
+    const old = this.bytes
+    const bytes = Buffer.allocUnsafeSlow(sizeBytes)
+    old.copy(bytes, 0, 0, this.length)
+    this.bytes = bytes
+    this.view = viewOf(bytes)
+    if (old.length > KEPT_BYTES) freeBytes(old)
+  }
+}
+
+/** More was written than a sink may hold. */
+export class SinkFullError extends Error {
+  override readonly name = 'SinkFullError'
+}
+
+/** A sink that grew beyond this shrinks again when it starts over. */
+const KEPT_BYTES = 1024 * 1024
+
+function viewOf(bytes: Buffer): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

@@ -1,38 +1,22 @@
-import { freeBytes } from './free-bytes.ts'
+import { ByteSink } from './byte-sink.ts'
 
 /**
  * Writer of the Erlang external term format, as far as revision ids need it: they are the MD5 of a term, so two servers
- * give the same edit the same id only when every byte agrees. Grows as needed and is reused from term to term.
+ * give the same edit the same id only when every byte agrees.
  */
-export class TermWriter {
-  bytes: Buffer
-  length: number
-  /** What it may grow to; beyond it throws `LongTermError`. */
-  mostBytes = Number.POSITIVE_INFINITY
-  #view: DataView
-  readonly #initialSize: number
+export class TermWriter extends ByteSink {
   readonly #frontBytes: number
 
   /** The first bytes may be left free, so that the term can be put into another one where it lies. */
   constructor(initialSizeBytes = 64 * 1024, frontBytes = 0) {
-    this.#initialSize = initialSizeBytes
+    super(initialSizeBytes)
     this.#frontBytes = frontBytes
     this.length = frontBytes
-    this.bytes = Buffer.allocUnsafeSlow(initialSizeBytes)
-    this.#view = viewOf(this.bytes)
   }
 
-  /** Starts over. The room an exceptionally large term took is given back. */
-  reset(): void {
+  override clear(): void {
+    super.clear()
     this.length = this.#frontBytes
-    if (this.bytes.length > Math.max(KEPT_SIZE_BYTES, this.#initialSize)) this.#resize(this.#initialSize)
-  }
-
-  /** A copy of what was written since `start`. */
-  copy(start = 0): Buffer {
-    const copy = Buffer.allocUnsafe(this.length - start)
-    this.bytes.copy(copy, 0, start, this.length)
-    return copy
   }
 
   /** The byte that begins every top-level term; nested terms go without. */
@@ -58,7 +42,7 @@ export class TermWriter {
       this.length += 2
     } else if (value === (value | 0)) {
       this.bytes[this.length] = INTEGER
-      this.#view.setInt32(this.length + 1, value)
+      this.view.setInt32(this.length + 1, value)
       this.length += 5
     } else {
       this.bigInteger(BigInt(value))
@@ -85,7 +69,7 @@ export class TermWriter {
   float(value: number): void {
     this.#reserve(9)
     this.bytes[this.length] = NEW_FLOAT
-    this.#view.setFloat64(this.length + 1, value)
+    this.view.setFloat64(this.length + 1, value)
     this.length += 9
   }
 
@@ -141,7 +125,7 @@ export class TermWriter {
 
   /** Sets the count of a list that stays open. */
   countList(at: number, count: number): void {
-    this.#view.setUint32(at + 1, count)
+    this.view.setUint32(at + 1, count)
   }
 
   /**
@@ -155,7 +139,7 @@ export class TermWriter {
     }
     const bytes = this.bytes
     bytes[at] = BYTE_LIST
-    this.#view.setUint16(at + 1, count)
+    this.view.setUint16(at + 1, count)
     for (let index = 0; index < count; index++) bytes[at + 3 + index] = bytes[at + 6 + 2 * index]!
     this.length = at + 3 + count
   }
@@ -186,7 +170,7 @@ export class TermWriter {
   appendPlain(text: Buffer, view: DataView, start: number, end: number): number {
     this.#reserve(SHORT_TEXT_BYTES)
     const bytes = this.bytes
-    const bytesView = this.#view
+    const bytesView = this.view
     const limit = Math.min(end, start + SHORT_TEXT_BYTES)
     let at = start
     let to = this.length
@@ -241,30 +225,13 @@ export class TermWriter {
 
   #uint32(value: number): void {
     this.#reserve(4)
-    this.#view.setUint32(this.length, value)
+    this.view.setUint32(this.length, value)
     this.length += 4
   }
 
   #reserve(count: number): void {
-    const needed = this.length + count
-    if (needed <= this.bytes.length) return
-    if (needed > this.mostBytes) throw new LongTermError()
-    this.#resize(2 * needed)
+    if (this.length + count > this.bytes.length) this.grow(count)
   }
-
-  #resize(size: number): void {
-    const old = this.bytes
-    const bytes = Buffer.allocUnsafeSlow(size)
-    old.copy(bytes, 0, 0, this.length)
-    this.bytes = bytes
-    this.#view = viewOf(bytes)
-    if (old.length > KEPT_SIZE_BYTES) freeBytes(old)
-  }
-}
-
-/** A term is larger than it may be. */
-export class LongTermError extends Error {
-  override readonly name = 'LongTermError'
 }
 
 const SMALL_INTEGER = 97
@@ -284,9 +251,6 @@ const ATOM_FALSE = atom('false')
 
 /** Up to here a loop beats the call into the engine's own copy. */
 const SHORT_COPY_BYTES = 48
-
-/** A writer that grew beyond this shrinks again when it starts over. */
-const KEPT_SIZE_BYTES = 1024 * 1024
 
 /** Beyond so many bytes a text counts as long. */
 const SHORT_TEXT_BYTES = 64
@@ -321,8 +285,4 @@ function specialBits(word: number): number {
 
 function atom(name: string): Buffer {
   return Buffer.concat([Buffer.from([100, 0, name.length]), Buffer.from(name, 'latin1')])
-}
-
-function viewOf(bytes: Buffer): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

@@ -52,7 +52,7 @@ export class JsonCursor {
 
   /** Lets go of the text, which the scratch space would otherwise hold until the next scan. */
   release(): void {
-    output.reset(NOTHING, NOTHING_VIEW, 0)
+    output.begin(NOTHING, NOTHING_VIEW, 0)
   }
 
   protected byteAt(position: number): number {

@@ -1,24 +1,27 @@
-import { freeBytes } from '../bytes/free-bytes.ts'
+import { ByteSink } from '../bytes/byte-sink.ts'
+import { copyBytes } from '../bytes/short-bytes.ts'
 
 /**
  * The text a scan keeps. Most of it is the source unchanged, so it is copied in runs: a run goes on until something has
  * to be left out or replaced, and a compact document is one or two copies.
  */
-export class TextOutput {
-  bytes: Buffer = Buffer.allocUnsafeSlow(INITIAL_SIZE_BYTES)
-  length = 0
-  #view = viewOf(this.bytes)
-  #source: Buffer = this.bytes
-  #sourceView = this.#view
+export class TextOutput extends ByteSink {
+  #source: Buffer
+  #sourceView: DataView
   #runStart = 0
 
+  constructor() {
+    super(INITIAL_SIZE_BYTES)
+    this.#source = this.bytes
+    this.#sourceView = this.view
+  }
+
   /** Starts over, with a run that begins at `position` of `source`. */
-  reset(source: Buffer, sourceView: DataView, position: number): void {
-    this.length = 0
+  begin(source: Buffer, sourceView: DataView, position: number): void {
+    this.clear()
     this.#source = source
     this.#sourceView = sourceView
     this.#runStart = position
-    if (this.bytes.length > KEPT_SIZE_BYTES) this.#resize(INITIAL_SIZE_BYTES)
   }
 
   /** Takes over the source up to `position`; the next run begins there. */
@@ -53,8 +56,8 @@ export class TextOutput {
   copyTo(position: number, start = 0): Buffer {
     const kept = this.length - start
     const copy = Buffer.allocUnsafe(kept + position - this.#runStart)
-    copyBytes(this.bytes, start, this.length, copy, 0)
-    copyBytes(this.#source, this.#runStart, position, copy, kept)
+    copyBytes(copy, 0, this.bytes, start, this.length)
+    copyBytes(copy, kept, this.#source, this.#runStart, position)
     return copy
   }
 
@@ -62,37 +65,15 @@ export class TextOutput {
   #copyShort(start: number, end: number): void {
     let from = start
     let to = this.length
-    for (; from + 4 <= end; from += 4, to += 4) this.#view.setInt32(to, this.#sourceView.getInt32(from))
+    for (; from + 4 <= end; from += 4, to += 4) this.view.setInt32(to, this.#sourceView.getInt32(from))
     for (; from < end; from++, to++) this.bytes[to] = this.#source[from]!
   }
 
   #reserve(count: number): void {
-    if (this.length + count > this.bytes.length) this.#resize(2 * (this.length + count))
-  }
-
-  #resize(size: number): void {
-    const old = this.bytes
-    const bytes = Buffer.allocUnsafeSlow(size)
-    old.copy(bytes, 0, 0, this.length)
-    this.bytes = bytes
-    this.#view = viewOf(bytes)
-    if (old.length > KEPT_SIZE_BYTES) freeBytes(old)
+    if (this.length + count > this.bytes.length) this.grow(count)
   }
 }
 
 const INITIAL_SIZE_BYTES = 64 * 1024
-const KEPT_SIZE_BYTES = 1024 * 1024
 /** Up to here a loop beats the call into the engine's own copy. */
 const SHORT_COPY_BYTES = 40
-
-function copyBytes(source: Buffer, start: number, end: number, target: Buffer, targetStart: number): void {
-  if (end - start > SHORT_COPY_BYTES) {
-    source.copy(target, targetStart, start, end)
-  } else {
-    for (let from = start, to = targetStart; from < end; from++, to++) target[to] = source[from]!
-  }
-}
-
-function viewOf(bytes: Buffer): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-}

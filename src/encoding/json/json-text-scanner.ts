@@ -57,7 +57,7 @@ export const lastTerm = {
   },
 }
 
-/** What `scan` makes of texts while no term may grow beyond this: see `LongTermError`. */
+/** What `scan` makes of texts while no term may grow beyond this: see `SinkFullError`. */
 export function withLargestTerm<T>(mostBytes: number, scan: () => T): T {
   term.mostBytes = mostBytes
   try {
@@ -143,8 +143,8 @@ export class JsonScanner extends JsonCursor {
     this.next()
     this.isKeeping = true
     this.hasDuplicates = false
-    output.reset(this.text, this.view, this.position)
-    term.reset()
+    output.begin(this.text, this.view, this.position)
+    term.clear()
     names.reset()
   }
 

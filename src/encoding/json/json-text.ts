@@ -4,7 +4,7 @@
  * so that the documents of a bulk request are scanned once, and the caller may pause between any two of them.
  */
 import { isUtf8 } from 'node:buffer'
-import { LongTermError } from '../bytes/erlang-term.ts'
+import { SinkFullError } from '../bytes/byte-sink.ts'
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -209,7 +209,7 @@ function scanWithin(largestBytes: number, scanner: JsonScanner, scan: () => void
   try {
     withLargestTerm(TERM_GROWTH * largestBytes, scan)
   } catch (error) {
-    throw error instanceof LongTermError ? new LongDocumentError() : error
+    throw error instanceof SinkFullError ? new LongDocumentError() : error
   }
   if (scanner.textBytes > largestBytes) throw new LongDocumentError()
 }

@@ -41,7 +41,7 @@ describe('the term format', () => {
   it('gives back the room of a large term', () => {
     const term = new TermWriter(16)
     term.binary(Buffer.alloc(3_000_000))
-    term.reset()
+    term.clear()
     expect(term.bytes.length).toBe(16)
   })
 })
