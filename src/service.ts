@@ -14,6 +14,7 @@ import { InterfaceFiles } from './http/admin/interface-files.ts'
 import { unsharedSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/listeners.ts'
+import { hostsWithoutOriginCheck } from './http/negotiation/browser-policy.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
 import { silentLog } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
@@ -163,6 +164,7 @@ class RunningService implements Service {
     }
     this.#parts = await this.#openParts(folders)
     this.#folders = folders
+    this.#warnOfOpenOrigins()
   }
 
   #openParts(folders: DataFolders): Promise<ServiceParts> {
@@ -207,6 +209,17 @@ class RunningService implements Service {
     await this.#uriFile.write(this.#uriPath(), this.#listeners.urls)
   }
 
+  #warnOfOpenOrigins(): void {
+    const hosts = hostsWithoutOriginCheck(this.#configuration)
+    if (hosts.length === 0) return
+    this.#log.log.warn(
+      'Pages of any origin may act as the user who looks at them: cors/credentials_for_any_origin is on.',
+      {
+        hosts,
+      },
+    )
+  }
+
   #announceLimit(): void {
     const { connections } = this.#budget
     if (connections >= wantedConnections(this.#configuration)) return
@@ -241,6 +254,7 @@ class RunningService implements Service {
     const configuration = this.#configuration
     if (section === 'log') await this.#log.configure(configuration)
     if (section === 'uuids') this.#parts?.uuids.use(uuidSettings(configuration))
+    if (section.startsWith('cors') || key === 'enable_cors') this.#warnOfOpenOrigins()
     if (section === 'stats') this.#statistics.restart(statisticsSettings(configuration))
     if (section === 'service' && key === 'max_dbs_open') {
       this.#parts?.data.keepIdle(this.#budget.idleFiles)

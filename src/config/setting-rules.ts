@@ -94,6 +94,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'attachments/compression_level': between(0, 9),
   'compaction_daemon/check_interval': positive,
   'compaction_daemon/min_file_size': count,
+  'cors/credentials_for_any_origin': oneOf('true', 'false'),
   'cors/max_age': count,
   'csp/attachments_enable': oneOf('true', 'false'),
   'csp/attachments_header_value': headerText,

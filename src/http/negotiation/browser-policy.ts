@@ -83,8 +83,7 @@ function policyFor(call: Call, configuration: Configuration): Policy | undefined
   const setting = (key: string) => configuration.get(section, key) ?? configuration.get('cors', key)
   const origins = listed(setting('origins') ?? '')
   if (!origins.includes('*') && !origins.includes(origin)) return undefined
-  // Credentials for everybody would let any page act as whoever looks at it.
-  const isTrusted = setting('credentials') === 'true' && !origins.includes('*')
+  const isTrusted = setting('credentials') === 'true' && (!origins.includes('*') || isForAnyOrigin(setting))
   return {
     setting,
     headers: {
@@ -92,6 +91,22 @@ function policyFor(call: Call, configuration: Configuration): Policy | undefined
       ...(isTrusted && { 'Access-Control-Allow-Credentials': 'true' }),
     },
   }
+}
+
+/** Credentials for everybody let any page act as whoever looks at it: the operator must ask for it by a setting of its own. */
+function isForAnyOrigin(setting: Policy['setting']): boolean {
+  return setting('credentials_for_any_origin') === 'true'
+}
+
+/** The hosts that let every page act as whoever looks at it; `*` stands for those without settings of their own. */
+export function hostsWithoutOriginCheck(configuration: Configuration): string[] {
+  if (configuration.get('httpd', 'enable_cors') !== 'true') return []
+  return configuration.sections().flatMap((section) => {
+    if (section !== 'cors' && !section.startsWith('cors:')) return []
+    const setting = (key: string) => configuration.get(section, key) ?? configuration.get('cors', key)
+    const isOpen = setting('credentials') === 'true' && listed(setting('origins') ?? '').includes('*')
+    return isOpen && isForAnyOrigin(setting) ? [section === 'cors' ? '*' : section.slice('cors:'.length)] : []
+  })
 }
 
 function listed(text: string): string[] {

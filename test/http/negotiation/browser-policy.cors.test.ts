@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../../src/runtime/log/log.ts'
 import { Client, type Reply } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
 
@@ -145,5 +146,46 @@ describe('a preflight', () => {
     expect((await ask()).status).toBe(204)
     await client.request('PUT', '/_config/httpd/enable_cors', { body: '"false"' })
     expect((await ask()).status).toBe(405)
+  })
+})
+
+describe('credentials for any origin', () => {
+  const open = { origins: '*', credentials: 'true' }
+  const credentials = (reply: Reply) => reply.headers['access-control-allow-credentials']
+
+  it('are not given because of a star', async () => {
+    const client = await server(open)
+    const reply = await from(client, 'GET', '/')
+    expect([reply.headers['access-control-allow-origin'], credentials(reply)]).toEqual([ORIGIN, undefined])
+    expect(credentials(await from(client, 'OPTIONS', '/'))).toBeUndefined()
+  })
+
+  it('are given where the operator asks for just that, with a warning in the log', async () => {
+    const lines: string[] = []
+    const log = { ...silentLog, warn: (message: string) => lines.push(message) }
+    const settings = { httpd: { enable_cors: 'true' }, cors: { ...open, credentials_for_any_origin: 'true' } }
+    const client = new Client((await startService({ settings, log })).url)
+    expect(lines.filter((line) => line.includes('credentials_for_any_origin'))).toHaveLength(1)
+    for (const method of ['GET', 'OPTIONS']) {
+      const reply = await from(client, method, '/')
+      expect([reply.headers['access-control-allow-origin'], credentials(reply)]).toEqual([ORIGIN, 'true'])
+    }
+    await client.request('PUT', '/_config/cors/credentials_for_any_origin', { body: '"false"' })
+    expect(credentials(await from(client, 'GET', '/'))).toBeUndefined()
+    await client.request('PUT', '/_config/cors/credentials_for_any_origin', { body: '"true"' })
+    expect(lines.filter((line) => line.includes('credentials_for_any_origin'))).toHaveLength(2)
+  })
+
+  it('may be asked for of one host', async () => {
+    const own = { 'cors:open.example': { ...open, credentials_for_any_origin: 'true' } }
+    const client = await server(open, own)
+    expect(credentials(await from(client, 'GET', '/', { Host: 'open.example' }))).toBe('true')
+    expect(credentials(await from(client, 'GET', '/'))).toBeUndefined()
+  })
+
+  it('are asked for by true or false alone', async () => {
+    const client = await server(open)
+    const reply = await client.request('PUT', '/_config/cors/credentials_for_any_origin', { body: '"yes"' })
+    expect(reply.status).toBe(400)
   })
 })
