@@ -2,9 +2,9 @@
  * `npm run bench:selectors`: selector queries of this server beside those of pouchdb-server, on the same documents in one
  * run, and the build of an index beside that of a map view of our own that emits the same. Every answer is checked.
  */
-import { parseArgs } from 'node:util'
 import { BenchDatabase, expectStatus, member, parsed } from './bench-database.ts'
 import { median } from './comparison.ts'
+import { DOCUMENT_BYTES, DOCUMENTS, FIRST_NUMBER, IS_ALONE, ROUND_MS, ROUNDS, tell } from './filled-databases.ts'
 import { HttpConnection } from './http-connection.ts'
 import { drive, type Load } from './load.ts'
 import { machineFacts } from './machine.ts'
@@ -12,19 +12,6 @@ import { processorSecondsOfTree } from './process-use.ts'
 import { count, printTable } from './report.ts'
 import { type RunningServer, startPouchdbServer, startSettle } from './servers.ts'
 
-const { values: flags } = parseArgs({
-  options: {
-    documents: { type: 'string', default: '100000' },
-    seconds: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '3' },
-    alone: { type: 'boolean', default: false },
-  },
-})
-const DOCUMENTS = Number(flags.documents)
-const ROUND_MS = Number(flags.seconds) * 1000
-const ROUNDS = Number(flags.rounds)
-const DOCUMENT_BYTES = 360
-const FIRST_NUMBER = 1_000_000_000
 const PAGE = 25
 /** What the system counts processor time in. */
 const TICK_S = 0.01
@@ -41,7 +28,7 @@ interface Finding {
 
 async function main(): Promise<void> {
   const servers: RunningServer[] = [await startSettle()]
-  if (!flags.alone) servers.push(await startPouchdbServer())
+  if (!IS_ALONE) servers.push(await startPouchdbServer())
   const databases = servers.map(({ url }) => new BenchDatabase(url, 'selectors'))
   for (const [i, database] of databases.entries()) {
     tell(`${count(DOCUMENTS)} documents for ${servers[i]?.name}`)
@@ -60,10 +47,6 @@ async function main(): Promise<void> {
   console.log()
   for (const line of own) console.log(line)
   for (const fact of machineFacts()) console.log(fact)
-}
-
-function tell(text: string): void {
-  process.stderr.write(`${text}\n`)
 }
 
 interface Target {

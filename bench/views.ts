@@ -3,9 +3,9 @@
  * is built once on each, since that takes the peer minutes; all else is asked of the two in turns. Every answer is
  * checked.
  */
-import { parseArgs } from 'node:util'
 import { BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
 import { median, percentile } from './comparison.ts'
+import { DOCUMENT_BYTES, DOCUMENTS, FIRST_NUMBER, IS_ALONE, ROUND_MS, ROUNDS, tell } from './filled-databases.ts'
 import { HttpConnection } from './http-connection.ts'
 import { bareIsolateMs } from './limits.ts'
 import { drive, type Load } from './load.ts'
@@ -14,23 +14,10 @@ import { count, printTable } from './report.ts'
 import { documentId, documentMembers } from './sample-documents.ts'
 import { type RunningServer, startPouchdbServer, startSettle } from './servers.ts'
 
-const { values: flags } = parseArgs({
-  options: {
-    documents: { type: 'string', default: '100000' },
-    seconds: { type: 'string', default: '2' },
-    rounds: { type: 'string', default: '3' },
-    alone: { type: 'boolean', default: false },
-  },
-})
-const DOCUMENTS = Number(flags.documents)
-const ROUND_MS = Number(flags.seconds) * 1000
-const ROUNDS = Number(flags.rounds)
 const CHANGED = 1000
 const GROUPS = 10
 const MANY_GROUPS = 100
 const SHORT_ROWS = 10
-const DOCUMENT_BYTES = 360
-const FIRST_NUMBER = 1_000_000_000
 const BUILD_LIMIT = 2.5
 const DEEP_SKIP = Math.min(100_000, DOCUMENTS)
 
@@ -51,7 +38,7 @@ interface Finding {
 async function main(): Promise<void> {
   const facts = machineFacts()
   const servers: RunningServer[] = [await startSettle()]
-  if (!flags.alone) servers.push(await startPouchdbServer())
+  if (!IS_ALONE) servers.push(await startPouchdbServer())
   const databases = servers.map(({ url }) => new BenchDatabase(url, 'views'))
   for (const [i, database] of databases.entries()) {
     tell(`${count(DOCUMENTS)} documents for ${servers[i]?.name}`)
@@ -88,10 +75,6 @@ async function main(): Promise<void> {
   console.log()
   reportLimit(building, bareMs)
   for (const fact of facts) console.log(fact)
-}
-
-function tell(text: string): void {
-  process.stderr.write(`${text}\n`)
 }
 
 async function inTurns(

@@ -3,8 +3,9 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Client, until } from '../support/client.ts'
+import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 type Told = { kind: 'open' } | { kind: 'message'; data: string; lastEventId: string }
 

@@ -2,9 +2,9 @@
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { until } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 /** What the tests use of PouchDB, which comes without types. */
 interface Pouch {

@@ -5,8 +5,9 @@ import { DataFolder } from '../../src/storage/files/data-folder.ts'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { checkContents } from '../database/check-database.ts'
 import { DatabaseContents } from '../database/database-contents.ts'
-import { Client, type TestDatabase, until } from '../support/client.ts'
+import { Client, type TestDatabase } from '../support/client.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 import { ServerProcess } from './server-process.ts'
 
 const DOCUMENTS = 400

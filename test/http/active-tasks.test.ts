@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { Client, until } from '../support/client.ts'
+import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 describe('GET /_active_tasks', () => {
   it('lists what is going on while it goes on', async () => {

@@ -14,8 +14,9 @@ import {
   RELATED,
   related,
 } from '../support/attachments.ts'
-import { Client, expectRefusal, type Reply, serverOfFile, type TestDatabase, until } from '../support/client.ts'
+import { Client, expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile()
 

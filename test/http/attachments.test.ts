@@ -3,17 +3,10 @@ import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { attach, digestOf, entries, inline, md5, OCTETS } from '../support/attachments.ts'
-import {
-  Client,
-  expectConflict,
-  expectRefusal,
-  type Reply,
-  rawRequest,
-  serverOfFile,
-  until,
-} from '../support/client.ts'
+import { Client, expectConflict, expectRefusal, type Reply, rawRequest, serverOfFile } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile()
 

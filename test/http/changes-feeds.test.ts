@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { Client, serverOfFile, type TestDatabase, until } from '../support/client.ts'
+import { Client, serverOfFile, type TestDatabase } from '../support/client.ts'
 import { FeedClient } from '../support/feed.ts'
 import { MeasuredServer } from '../support/measured-server.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile()
 

@@ -1,7 +1,8 @@
 /** So many clients on the feed of one database that they are told in rounds: each gets what it would get alone. */
 import { describe, expect, it } from 'vitest'
-import { serverOfFile, type TestDatabase, until } from '../support/client.ts'
+import { serverOfFile, type TestDatabase } from '../support/client.ts'
 import { FeedClient } from '../support/feed.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile()
 

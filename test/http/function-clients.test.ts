@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { Client, rawRequest, serverOfFile, until } from '../support/client.ts'
+import { Client, rawRequest, serverOfFile } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile()
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { rawRequest, serverOfFile, until } from '../support/client.ts'
+import { rawRequest, serverOfFile } from '../support/client.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile({
   settings: { query_server_config: { os_process_limit: '2' } },

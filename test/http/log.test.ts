@@ -1,9 +1,10 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { Client, expectRefusal, until } from '../support/client.ts'
+import { Client, expectRefusal } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 async function server(settings: Record<string, Record<string, string>> = {}): Promise<Client> {
   return new Client((await startService({ settings })).url)

@@ -1,7 +1,8 @@
 /** What holds while many clients do things at once. */
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Client, serverOfFile, until } from '../support/client.ts'
+import { Client, serverOfFile } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile()
 

@@ -2,7 +2,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { type Client, rawRequest, serverOfFile, type TestDatabase, until } from '../support/client.ts'
+import { type Client, rawRequest, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { until } from '../support/until.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'settle-test-'))
 afterAll(() => rm(dir, { recursive: true, force: true }))

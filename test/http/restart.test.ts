@@ -2,9 +2,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { Service } from '../../src/service.ts'
-import { Client, expectRefusal, rawRequest, until } from '../support/client.ts'
+import { Client, expectRefusal, rawRequest } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 const JSON_TYPE = { headers: { 'Content-Type': 'application/json' } }
 

@@ -1,7 +1,8 @@
 import { connect } from 'node:net'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Client, expectRefusal, type Reply, type RequestOptions, until } from '../support/client.ts'
+import { Client, expectRefusal, type Reply, type RequestOptions } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const WRONG = 'Name or password is incorrect.'
 const FORM = { 'Content-Type': 'application/x-www-form-urlencoded' }

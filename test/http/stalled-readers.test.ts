@@ -3,10 +3,11 @@ import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { Client, expectRefusal, type TestDatabase, until } from '../support/client.ts'
+import { Client, expectRefusal, type TestDatabase } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { SlowReader, wholeBody } from '../support/slow-reader.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 const DOCUMENTS = 4000
 const DOCUMENT_BYTES = 5000

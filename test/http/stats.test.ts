@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { Client, expectRefusal, type RequestOptions, until } from '../support/client.ts'
+import { Client, expectRefusal, type RequestOptions } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 interface Statistic {
   description: string

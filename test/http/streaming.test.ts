@@ -8,10 +8,11 @@ import { bodyKey } from '../../src/database/layout/keys.ts'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { ServerProcess } from '../crash/server-process.ts'
 import { put, surroundings, written } from '../database/test-database.ts'
-import { Client, expectRefusal, type TestDatabase, until } from '../support/client.ts'
+import { Client, expectRefusal, type TestDatabase } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { SlowReader, wholeBody } from '../support/slow-reader.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 const DOCUMENTS = 30_000
 const DOCUMENT_BYTES = 1000

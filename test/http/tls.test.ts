@@ -1,9 +1,10 @@
 import { get } from 'node:https'
 import { describe, expect, it } from 'vitest'
 import { certificate } from '../support/certificate.ts'
-import { Client, until } from '../support/client.ts'
+import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 function status(url: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {

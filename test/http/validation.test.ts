@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { expectConflict, expectRefusal, type Reply, serverOfFile, type TestDatabase, until } from '../support/client.ts'
+import { expectConflict, expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { until } from '../support/until.ts'
 
 const client = serverOfFile()
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { rawRequest, serverOfFile, type TestDatabase, until } from '../support/client.ts'
+import { rawRequest, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { until } from '../support/until.ts'
 import { json } from '../support/views.ts'
 
 /** No function is ended for the time it takes: what ends, ends for another reason. */

@@ -1,6 +1,7 @@
 /** The addresses of views and their indexes: methods, what is missing, who may, and the form of replies. */
 import { describe, expect, it } from 'vitest'
-import { expectRefusal, serverOfFile, type TestDatabase, until } from '../support/client.ts'
+import { expectRefusal, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { until } from '../support/until.ts'
 import { answerOf, fill, idsOf, keysOf, putViews, query, valuesOf } from '../support/views.ts'
 
 const client = serverOfFile()

@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { ServerProcess } from '../crash/server-process.ts'
-import { Client, type TestDatabase, until } from '../support/client.ts'
+import { Client, type TestDatabase } from '../support/client.ts'
 import { SlowReader, wholeBody } from '../support/slow-reader.ts'
+import { until } from '../support/until.ts'
 import { answerOf, fill, putViews, query } from '../support/views.ts'
 
 const DOCUMENTS = 6_000

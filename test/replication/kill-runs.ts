@@ -2,7 +2,7 @@
 import { expect } from 'vitest'
 import { Random } from '../crash/random.ts'
 import { ServerProcess } from '../crash/server-process.ts'
-import { until } from '../support/client.ts'
+import { until } from '../support/until.ts'
 import { FaultProxy } from './fault-proxy.ts'
 import { OPTIONS } from './fault-runs.ts'
 import { RandomEdits } from './random-edits.ts'

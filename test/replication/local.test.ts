@@ -1,7 +1,8 @@
 /** Replication between databases of one server: what comes over, what the reply says, and what is refused. */
 import { describe, expect, it } from 'vitest'
-import { expectRefusal, serverOfFile, type TestDatabase, until } from '../support/client.ts'
-import { expectSame, post, replicate } from './peers.ts'
+import { expectRefusal, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { until } from '../support/until.ts'
+import { addDeletionAndConflict, expectSame, post, replicate } from './peers.ts'
 
 const server = serverOfFile()
 
@@ -13,17 +14,7 @@ describe('a one-shot replication', () => {
   it('brings documents, deletions, conflicts and attachments', async () => {
     const [source, target] = await pair()
     await source.save('plain', { digits: 12345678901234567890n.toString(), nested: { list: [1, 2.5] } })
-    const rev = await source.save('gone', { a: 1 })
-    await source.delete(`gone?rev=${rev}`)
-    await source.replicate(
-      { _id: 'conflict', _rev: '1-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', n: 1 },
-      { _id: 'conflict', _rev: '1-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', n: 2 },
-      {
-        _id: 'conflict',
-        _revisions: { start: 2, ids: ['cccccccccccccccccccccccccccccccc', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'] },
-        n: 3,
-      },
-    )
+    await addDeletionAndConflict(source)
     await source.put('with/a.txt', 'some text that is packed '.repeat(20), { 'Content-Type': 'text/plain' })
     await source.put('binary/b', Buffer.alloc(1_500_000, 7), { 'Content-Type': 'image/png' })
     await source.save('_design/d', { views: {} })

@@ -1,7 +1,8 @@
 /** Many continuous replications on one server: while nothing changes they cost next to nothing. */
 import { describe, expect, it } from 'vitest'
-import { Client, until } from '../support/client.ts'
+import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 const JOBS = 500
 

@@ -37,6 +37,20 @@ export async function replicate(client: Client, body: unknown): Promise<Replicat
   return reply.as<ReplicationReply>()
 }
 
+/** A document that was deleted, and one with two leaves. */
+export async function addDeletionAndConflict(database: TestDatabase): Promise<void> {
+  await database.saveAndRemove('gone', { a: 1 })
+  await database.replicate(
+    { _id: 'conflict', _rev: '1-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', n: 1 },
+    { _id: 'conflict', _rev: '1-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', n: 2 },
+    {
+      _id: 'conflict',
+      _revisions: { start: 2, ids: ['cccccccccccccccccccccccccccccccc', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'] },
+      n: 3,
+    },
+  )
+}
+
 /** All leaves of all documents with their histories and the bytes of their attachments. */
 export async function contents(database: TestDatabase): Promise<Map<string, unknown>> {
   const changes = await database.get('_changes?style=all_docs')

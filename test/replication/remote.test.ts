@@ -1,8 +1,9 @@
 /** Replication with another server, over HTTP: pull and push of everything that a document can have. */
 import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
-import { serverOfFile, type TestDatabase, until } from '../support/client.ts'
-import { expectSame, post, replicate } from './peers.ts'
+import { serverOfFile, type TestDatabase } from '../support/client.ts'
+import { until } from '../support/until.ts'
+import { addDeletionAndConflict, expectSame, post, replicate } from './peers.ts'
 
 const here = serverOfFile()
 const there = serverOfFile()
@@ -20,17 +21,7 @@ async function pair(direction: Direction) {
 async function fill(source: TestDatabase): Promise<void> {
   await source.save('plain', { nested: { list: [1, 2.5, null] }, text: 'ü\u0000"' })
   await source.put('digits', '{"n":123456789012345678901234567890,"0":1,"a":1.10}')
-  const rev = await source.save('gone', { a: 1 })
-  await source.delete(`gone?rev=${rev}`)
-  await source.replicate(
-    { _id: 'conflict', _rev: '1-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', n: 1 },
-    { _id: 'conflict', _rev: '1-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', n: 2 },
-    {
-      _id: 'conflict',
-      _revisions: { start: 2, ids: ['cccccccccccccccccccccccccccccccc', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb'] },
-      n: 3,
-    },
-  )
+  await addDeletionAndConflict(source)
   await source.put('small/a.txt', 'some text that is packed '.repeat(20), { 'Content-Type': 'text/plain' })
   const large = await source.put('large/b', randomBytes(1_500_000), { 'Content-Type': 'image/png' })
   await source.put(`large/c%20ü.txt?rev=${large.rev}`, 'text '.repeat(100_000), { 'Content-Type': 'text/plain' })

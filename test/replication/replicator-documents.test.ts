@@ -1,8 +1,9 @@
 /** Documents of the replicator database as jobs: what they do, what is written into them, and what stops them. */
 import { describe, expect, it } from 'vitest'
 import type { ServiceOptions } from '../../src/service.ts'
-import { Client, type Reply, type TestDatabase, until } from '../support/client.ts'
+import { Client, type Reply, type TestDatabase } from '../support/client.ts'
 import { startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 type Document = Record<string, unknown>
 

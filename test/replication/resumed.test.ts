@@ -2,8 +2,9 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createService } from '../../src/service.ts'
 import { ServerProcess } from '../crash/server-process.ts'
-import { Client, until } from '../support/client.ts'
+import { Client } from '../support/client.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 type Document = Record<string, unknown>
 

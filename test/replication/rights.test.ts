@@ -1,6 +1,7 @@
 /** With whose rights a replication uses the databases of its server, while it runs too. */
 import { expect, it } from 'vitest'
-import { type RequestOptions, serverOfFile, until } from '../support/client.ts'
+import { type RequestOptions, serverOfFile } from '../support/client.ts'
+import { until } from '../support/until.ts'
 
 const server = serverOfFile({
   settings: { admins: { root: 'pw' }, replicator: { startup_jitter: '0', checkpoint_interval: '50' } },

@@ -7,6 +7,7 @@ import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
 import { storagePlace } from './storage-place.ts'
+import { until } from './until.ts'
 
 export interface RequestOptions {
   /** A header that is undefined is left out, those that would be sent without asking too. */
@@ -327,15 +328,6 @@ export function expectRefusal(reply: Reply, status: number, error: string, reaso
 
 export function expectConflict(reply: Reply): void {
   expectRefusal(reply, 409, 'conflict', 'Document update conflict.')
-}
-
-/** Waits for something that the server does in its own time. */
-export async function until(condition: () => Promise<boolean>, limitMs = 30_000): Promise<void> {
-  const deadline = Date.now() + limitMs
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`It did not come to pass within ${limitMs} ms.`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
 
 function matches(text: string, pattern: RegExp | string): boolean {

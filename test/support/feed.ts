@@ -1,7 +1,8 @@
 /** A client of a reply that goes on: what came so far can be looked at, and waited for. */
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { expect, onTestFinished } from 'vitest'
-import { type Client, type RequestOptions, until } from './client.ts'
+import type { Client, RequestOptions } from './client.ts'
+import { until } from './until.ts'
 
 /** However busy the machine is, what comes has come by then. */
 const WAIT_MS = 30_000

@@ -1,7 +1,7 @@
 /** A client that takes what it wants when it wants: what it does not read waits on the server's side. */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { until } from './client.ts'
+import { until } from './until.ts'
 
 export class SlowReader {
   readonly #socket: Socket

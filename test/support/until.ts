@@ -1,8 +1,14 @@
-/** Waits for something that gives no signal: looks every few milliseconds, until it is there or the test is over. */
+/** Waits for something that gives no signal: looks every few milliseconds, until it is there or took too long. */
 import { setTimeout as pause } from 'node:timers/promises'
 
 const INTERVAL_MS = 5
+/** A little less than a test has, so that it says what it waited for. */
+const LIMIT_MS = 55_000
 
-export async function until(isThere: () => boolean): Promise<void> {
-  while (!isThere()) await pause(INTERVAL_MS)
+export async function until(isThere: () => boolean | Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
+  const deadline = Date.now() + limitMs
+  while (!(await isThere())) {
+    if (Date.now() > deadline) throw new Error(`It did not come to pass within ${limitMs} ms.`)
+    await pause(INTERVAL_MS)
+  }
 }

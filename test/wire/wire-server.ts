@@ -6,7 +6,8 @@ import { buffer } from 'node:stream/consumers'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { onTestFinished } from 'vitest'
 import { Connection, type RequestHandler } from '../../src/wire/connection.ts'
-import { RawConnection, until } from '../support/client.ts'
+import { RawConnection } from '../support/client.ts'
+import { until } from '../support/until.ts'
 
 export interface WireServer {
   readonly connections: readonly Connection[]

@@ -8,8 +8,8 @@ import {
 } from '../../../src/storage/snapshots/renewable-snapshot.ts'
 import { TooManyReadersError } from '../../../src/storage/storage-error.ts'
 import type { KeyRange, Snapshot, Store } from '../../../src/storage/store.ts'
-import { until } from '../../support/client.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { until } from '../../support/until.ts'
 
 /** More than an engine has slots for readers of different states. */
 const MANY = 1200
