@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Dialect } from '../../src/config/dialect.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
@@ -63,6 +64,8 @@ async function agree(one: Pouch, other: Pouch, count: number): Promise<void> {
 
 const POLL = { timeout: 20_000, interval: 50 }
 
+const DIALECTS: readonly Dialect[] = ['1.6', '3']
+
 describe('PouchDB in live sync', () => {
   it('brings documents, deletions and attachments both ways, while they are written', async () => {
     const { url } = await startService()
@@ -117,6 +120,26 @@ describe('PouchDB in live sync', () => {
     }
     for (const sync of syncs) sync.cancel()
     await Promise.all(syncs)
+  })
+
+  it.each(DIALECTS)('goes on when the server was away, in dialect %s', async (dialect) => {
+    const dir = await temporaryFolder()
+    const server = await startService({ dir, dialect })
+    const port = Number(new URL(server.url).port)
+    const [local, remote] = [await localDatabase(), new PouchDB(`${server.url}things`)]
+    const sync = local.sync(remote, { ...LIVE, back_off_function: () => 50 })
+    await local.put({ _id: 'before', n: 1 })
+    await agree(local, remote, 1)
+    await server.close()
+    const { rev } = await local.put({ _id: 'meanwhile', n: 1 })
+    await local.putAttachment('meanwhile', 'a.txt', rev, Buffer.from('made offline'), 'text/plain')
+    await startService({ dir, dialect, port })
+    await agree(local, remote, 2)
+    await remote.put({ _id: 'after', n: 1 })
+    await agree(local, remote, 3)
+    expect((await remote.getAttachment('meanwhile', 'a.txt')).toString()).toBe('made offline')
+    sync.cancel()
+    await sync
   })
 
   it('meets, on another server, who syncs with a database that is replicated from there and to there', async () => {
