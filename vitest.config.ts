@@ -20,6 +20,17 @@ const inMemoryToo = [
   'view-reduce',
 ].map((name) => `test/http/${name}.test.ts`)
 
+/** Clients that work with both dialects, and whose tests do not choose one. */
+const inBothDialects = [
+  'design-functions',
+  'logins',
+  'nano',
+  'pouchdb',
+  'pouchdb-changes',
+  'selector-queries',
+  'views',
+].map((name) => `test/clients/${name}.test.ts`)
+
 const blackBox = 'test/http/**/*.test.ts'
 
 /** Replaces a module, and so needs a process of its own. */
@@ -41,6 +52,9 @@ export default defineConfig({
       ? [{ test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } }]
       : [
           { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox] } },
+          {
+            test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
+          },
           { test: { ...common, name: 'mocks', include: [withMocks] } },
           // These only talk to servers, and share their processes: the modules are loaded once for all of them.
           { test: { ...common, name: 'disk', include: [blackBox], exclude: [withMocks], isolate: false } },

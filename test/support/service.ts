@@ -3,10 +3,13 @@ import { onTestFinished } from 'vitest'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
 import { storagePlace } from './storage-place.ts'
 
+/** Tests of clients run in the default dialect and in that of release 3. */
+const inDialect: ServiceOptions = process.env.SETTLE_TEST_DIALECT === '3' ? { dialect: '3' } : {}
+
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const place = await storagePlace(options)
   onTestFinished(place.remove)
-  const service = await createService({ port: 0, ...place.options, ...options })
+  const service = await createService({ port: 0, ...inDialect, ...place.options, ...options })
   onTestFinished(() => service.close())
   await service.listen()
   return service
