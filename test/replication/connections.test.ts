@@ -282,9 +282,10 @@ describe('servers that can less', () => {
   it('are asked again for what they could not send', async () => {
     const source = await filled()
     const target = await here().database()
+    const { _rev: rev } = (await source.get('more')).as<{ _rev: string }>()
     const front = await FrontServer.start(open().url, ({ url = '' }, response) => {
       if (!url.includes('_bulk_get')) return false
-      const trouble = (id: string, error: string) => ({ id, docs: [{ error: { id, rev: '1-x', error, reason: 'x' } }] })
+      const trouble = (id: string, error: string) => ({ id, docs: [{ error: { id, rev, error, reason: 'x' } }] })
       const results = [
         trouble('plain', 'timeout'),
         trouble('with', 'internal_server_error'),

@@ -18,11 +18,17 @@ export const MAX_GENERATION = 999_999_999_999_999
 
 /** Reads a revision from outside. Anything else is the client's error. */
 export function parseRevision(value: unknown): RevisionId {
+  const revision = readRevision(value)
+  if (revision === undefined) throw badRequest('Invalid rev format')
+  return revision
+}
+
+/** Undefined where the value is not a revision. */
+export function readRevision(value: unknown): RevisionId | undefined {
   if (isUsualRevision(value)) return value
   const parts = typeof value === 'string' ? /^([0-9]{1,15})-(.*)$/s.exec(value) : null
   const hash = normalHash(parts?.[2])
-  if (parts === null || hash === undefined) throw badRequest('Invalid rev format')
-  return formatRevision(Number(parts[1]), hash)
+  return parts === null || hash === undefined ? undefined : formatRevision(Number(parts[1]), hash)
 }
 
 /** Whether it is just as a server writes it: to take that apart and put it together again would take longer. */

@@ -8,7 +8,7 @@ import { revisionDifferences } from '../../database/reading/revision-differences
 import type { ReplicatedEdit } from '../../database/writing/edit.ts'
 import { isLocalId } from '../../document/document-id.ts'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
-import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
+import { type RevisionId, readRevision } from '../../document/revisions/revision-id.ts'
 import { TransientError } from '../client/retries.ts'
 import type { LocalAddress } from './address.ts'
 import { LocalPeer, type LocalServices, type OpenedLocal } from './local-peer.ts'
@@ -25,24 +25,40 @@ export class LocalTarget extends LocalPeer implements TargetPeer {
 
   async missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]> {
     const asked = new Map<string, RevisionId[]>()
+    const unreadable: WantedDocument[] = []
     for (const { id, revisions } of changes) {
-      // What no document here can be called is asked for, and refused when it is written.
-      asked.set(id, [...(asked.get(id) ?? []), ...revisions.map(parseRevision)])
+      const readable = revisions.flatMap((each) => readRevision(each) ?? [])
+      asked.set(id, readable)
+      if (readable.length === revisions.length) continue
+      // What no revision here can be called is asked for, and refused when it is written.
+      const others = revisions.filter((each) => readRevision(each) === undefined)
+      unreadable.push({ id, revisions: others, known: [] })
     }
     this.checkPresence()
     await this.checkRights()
     using view = this.database.view()
     const differences = await revisionDifferences(view, asked)
-    return [...differences].map(([id, { missing, possibleAncestors }]) => ({
+    const missing = [...differences].map(([id, difference]) => ({
       id,
-      revisions: missing,
-      known: possibleAncestors,
+      revisions: difference.missing,
+      known: difference.possibleAncestors,
     }))
+    return unreadable.length === 0 ? missing : withMore(missing, unreadable)
   }
 
   writer(listener: WriteListener): DocumentWriter {
     return new LocalWriter(this.database, this.#configuration, listener, () => this.checkPresence())
   }
+}
+
+/** Each document once. */
+function withMore(wanted: readonly WantedDocument[], more: readonly WantedDocument[]): WantedDocument[] {
+  const all = new Map(wanted.map((each) => [each.id, each]))
+  for (const each of more) {
+    const { revisions = [], known = [] } = all.get(each.id) ?? {}
+    all.set(each.id, { id: each.id, revisions: [...revisions, ...each.revisions], known })
+  }
+  return [...all.values()]
 }
 
 /** What is committed together. */

@@ -12,7 +12,6 @@ import { type FollowingContents, SentTransfer } from './sent-transfer.ts'
 import { UnreadTransfer } from './unread-transfer.ts'
 
 const LARGEST_DOCUMENT_BYTES = 256 * 1024 * 1024
-const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
 const MULTIPART_LIMITS = { headerBytes: 64 * 1024, parts: 1_000_000 }
 
 /** Whether the reply has a part for each revision, or else is JSON. */
@@ -21,16 +20,13 @@ export function isMultipart(reply: HttpReply): boolean {
 }
 
 /** Each is to be used before the next one is asked for. Parts that say why a revision is missing are left out. */
-export async function* revisionsInParts(
-  reply: HttpReply,
-  onTrouble: OnTrouble = () => {},
-): AsyncGenerator<ReceivedRevision> {
+export async function* revisionsInParts(reply: HttpReply, onMissing: OnMissing): AsyncGenerator<ReceivedRevision> {
   const parts = readParts(reply.pieces(), boundaryIn(reply.contentType), MULTIPART_LIMITS)
   try {
     for (let part = await nextPart(parts); part; part = await nextPart(parts)) {
       const type = part.headers.get('content-type') ?? ''
       if (/;\s*error="?true"?/i.test(type)) {
-        noteTrouble(lenientlyParsed(await collected(part.body)), onTrouble)
+        noteError(lenientlyParsed(await collected(part.body)), onMissing)
         continue
       }
       if (!/^multipart\//i.test(type)) {
@@ -51,15 +47,27 @@ export async function* revisionsInParts(
   }
 }
 
-/** Called with the id of a document that the source could not send, though it may be there. */
-export type OnTrouble = (id: string) => void
+/** Called with each revision that is not there, or not for us. */
+export type OnMissing = (missing: MissingRevision) => void
 
-/** What is not there, or not for us, is left out. Any other error says nothing of the revision: it is asked for again. */
-const FINAL_ERRORS = new Set(['not_found', 'missing', 'unauthorized', 'forbidden'])
+/** Members that the reply leaves out are undefined. */
+export interface MissingRevision {
+  readonly id: string | undefined
+  readonly revision: string | undefined
+}
 
-function noteTrouble(entry: unknown, onTrouble: OnTrouble): void {
-  if (!isObject(entry) || typeof entry.id !== 'string' || typeof entry.error !== 'string') return
-  if (!FINAL_ERRORS.has(entry.error)) onTrouble(entry.id)
+/** Any other error says nothing of the revision: it is asked for again. */
+const FINAL_ERRORS: readonly unknown[] = ['not_found', 'missing', 'unauthorized', 'forbidden']
+
+function noteError(entry: unknown, onMissing: OnMissing): void {
+  if (!isObject(entry)) return
+  const { id, rev, error, missing } = entry
+  if (typeof missing !== 'string' && !FINAL_ERRORS.includes(error)) return
+  onMissing({ id: textOf(id), revision: textOf(missing) ?? textOf(rev) })
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
 }
 
 /** A revision as it came. */
@@ -69,13 +77,17 @@ export type ReceivedRevision = SentTransfer | UnreadTransfer
  * The documents of a JSON reply: the values of all members `ok`, wherever the form of the reply has them. `_bulk_get` has
  * lists of results, `open_revs` one list.
  */
-export async function revisionsInJson(reply: HttpReply, onTrouble: OnTrouble = () => {}): Promise<ReceivedRevision[]> {
-  const text = await reply.bytes(LARGEST_REPLY_BYTES)
+export async function revisionsInJson(
+  reply: HttpReply,
+  limitBytes: number,
+  onMissing: OnMissing,
+): Promise<ReceivedRevision[]> {
+  const text = await reply.bytes(limitBytes)
   try {
-    return await readAtOnce(text, onTrouble)
+    return await readAtOnce(text, onMissing)
   } catch (error) {
     // One by one: those that take long are read by threads, and those that cannot be stored do not spoil the others.
-    if (error instanceof LongValueError || error instanceof RequestError) return readOneByOne(text, onTrouble)
+    if (error instanceof LongValueError || error instanceof RequestError) return readOneByOne(text, onMissing)
     if (error instanceof JsonTextError) return readLeniently(text, error)
     throw error
   }
@@ -85,9 +97,9 @@ export async function revisionsInJson(reply: HttpReply, onTrouble: OnTrouble = (
 const SMALL_DOCUMENT_BYTES = 128 * 1024
 
 /** Throws `LongValueError` where one of the documents would take long. */
-async function readAtOnce(text: Buffer, onTrouble: OnTrouble): Promise<SentTransfer[]> {
+async function readAtOnce(text: Buffer, onMissing: OnMissing): Promise<SentTransfer[]> {
   const found: SentTransfer[] = []
-  await readEntries(text, onTrouble, (reader) => {
+  await readEntries(text, onMissing, (reader) => {
     const start = reader.position
     const document = reader.within(SMALL_DOCUMENT_BYTES, () => readDocument(reader))
     found.push(SentTransfer.of(text.subarray(start, reader.position), document))
@@ -95,10 +107,10 @@ async function readAtOnce(text: Buffer, onTrouble: OnTrouble): Promise<SentTrans
   return found
 }
 
-async function readOneByOne(text: Buffer, onTrouble: OnTrouble): Promise<ReceivedRevision[]> {
+async function readOneByOne(text: Buffer, onMissing: OnMissing): Promise<ReceivedRevision[]> {
   const found: Buffer[] = []
   try {
-    await readEntries(text, onTrouble, (reader) => found.push(reader.text()))
+    await readEntries(text, onMissing, (reader) => found.push(reader.text()))
   } catch (error) {
     if (error instanceof JsonTextError) return readLeniently(text, error)
     throw error
@@ -148,14 +160,15 @@ function okOf(entry: unknown): unknown {
 }
 
 /** Calls back before each document, which has to be read then. */
-async function readEntries(text: Buffer, onTrouble: OnTrouble, read: (reader: JsonReader) => void): Promise<void> {
+async function readEntries(text: Buffer, onMissing: OnMissing, read: (reader: JsonReader) => void): Promise<void> {
   const slice = new TimeSlice()
   const reader = new JsonReader(text)
   for (const list of listsIn(reader)) {
     for (const _ of list.elements()) {
       for (const member of reader.members()) {
         if (member === 'ok') read(reader)
-        else if (member === 'error') noteTrouble(reader.value(), onTrouble)
+        else if (member === 'error') noteError(reader.value(), onMissing)
+        else if (member === 'missing') onMissing({ id: undefined, revision: textOf(reader.value()) })
       }
       if (slice.isOver) await slice.pause()
     }

@@ -3,8 +3,9 @@
  * cannot. Documents come as JSON; those with attachments come as parts, their contents as streams of any size.
  */
 import type { HttpClient, HttpRequest } from '../client/http-client.ts'
-import { type HttpReply, HttpStatusError } from '../client/http-reply.ts'
+import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
 import { pause, type RetryPolicy, TransientError } from '../client/retries.ts'
+import { OpenQuestions } from './open-questions.ts'
 import type { WantedDocument } from './peer.ts'
 import {
   isMultipart,
@@ -14,6 +15,7 @@ import {
   revisionsInParts,
 } from './received-revisions.ts'
 import { documentPath, escaped, JSON_BODY } from './remote-peer.ts'
+import { cutPortion } from './revision-portions.ts'
 import type { TransferredDocument } from './transferred-document.ts'
 import { UnreadTransfer } from './unread-transfer.ts'
 
@@ -27,11 +29,15 @@ export interface RevisionsContext {
 
 type Received = readonly (ReceivedRevision | WantedDocument)[]
 
-/** Documents that are asked for together. */
-const MOST_DOCUMENTS = 500
-const FIRST_DOCUMENTS = 100
+/** Revisions that are asked for together. */
+const MOST_REVISIONS = 500
+const FIRST_REVISIONS = 100
 /** A reply of JSON is read as a whole: it is to have so many bytes, going by those before it. */
 const REPLY_BYTES = 2 * 1024 * 1024
+/** When it has more than these its documents are asked for as parts, which come one after the other. */
+const MOST_REPLY_BYTES = 64 * 1024 * 1024
+/** Of a reply about one document, which cannot come in another way. */
+const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
 /** Documents of more bytes come as parts, one after the other. */
 const LARGE_DOCUMENT_BYTES = 32 * 1024
 
@@ -42,7 +48,7 @@ export class RemoteRevisions {
   /** Whether it sends them as parts: then contents are asked for too. */
   #sendsParts = false
   /** Of the documents that came as JSON so far. */
-  #averageBytes = REPLY_BYTES / FIRST_DOCUMENTS
+  #averageBytes = REPLY_BYTES / FIRST_REVISIONS
 
   constructor(context: RevisionsContext) {
     this.#context = context
@@ -50,99 +56,108 @@ export class RemoteRevisions {
 
   async *read(wanted: readonly WantedDocument[]): AsyncGenerator<Received> {
     if (this.#hasBulkGet === false) return yield wanted
-    for (let first = 0; first < wanted.length; ) {
+    for (let left = wanted; left.length > 0; ) {
       const isLarge = this.#averageBytes > LARGE_DOCUMENT_BYTES
-      const some = wanted.slice(first, first + (isLarge ? MOST_DOCUMENTS : this.#documentsAReply))
-      first += some.length
-      yield* isLarge ? this.#readParts(some) : this.#readJson(some)
+      const { portion, rest } = cutPortion(left, isLarge ? MOST_REVISIONS : this.#revisionsAReply)
+      left = rest
+      yield* isLarge ? this.#readParts(portion) : this.#readJson(portion)
     }
   }
 
   /** The revisions of one document, with all contents that the target does not have. */
   async *stream(wanted: WantedDocument): AsyncGenerator<TransferredDocument> {
-    const reply = await this.#openRevisions(wanted)
-    if (isMultipart(reply)) return yield* revisionsInParts(reply)
-    for (const document of await revisionsInJson(reply)) {
-      yield document.hasStubs && !(document instanceof UnreadTransfer)
-        ? document.withFetched((id, revision, name) => this.#content(id, revision, name))
-        : document
+    for (let { revisions } = wanted; revisions.length > 0; ) {
+      const { reply, asked } = await this.#openRevisions({ ...wanted, revisions })
+      revisions = revisions.slice(asked)
+      if (reply) yield* this.#answersIn(reply)
     }
   }
 
-  get #documentsAReply(): number {
-    return Math.max(1, Math.min(MOST_DOCUMENTS, Math.floor(REPLY_BYTES / this.#averageBytes)))
+  /** Throws where a reply says nothing at all: that is no answer. */
+  async *#answersIn(reply: HttpReply): AsyncGenerator<TransferredDocument> {
+    let answers = 0
+    const onMissing = () => answers++
+    const received = isMultipart(reply)
+      ? revisionsInParts(reply, onMissing)
+      : await revisionsInJson(reply, LARGEST_REPLY_BYTES, onMissing)
+    for await (const document of received) {
+      answers++
+      yield document.hasStubs && !isMultipart(reply) && !(document instanceof UnreadTransfer)
+        ? document.withFetched((id, revision, name) => this.#content(id, revision, name))
+        : document
+    }
+    if (answers === 0) throw new TransientError('A reply says nothing of the revisions.')
+  }
+
+  get #revisionsAReply(): number {
+    return Math.max(1, Math.min(MOST_REVISIONS, Math.floor(REPLY_BYTES / this.#averageBytes)))
   }
 
   /** Documents with attachments are asked for again, as parts. */
   async *#readJson(wanted: readonly WantedDocument[]): AsyncGenerator<Received> {
-    const left = new Map(wanted.map((each) => [each.id, each]))
-    yield* this.#repeated(left, async function* (this: RemoteRevisions) {
-      const troubled = new Set<string>()
-      const reply = await this.#bulkGet([...left.values()], JSON_ONLY)
-      if (!reply) return yield [...left.values()]
-      const documents = await revisionsInJson(reply, (id) => troubled.add(id)).catch(oneByOne)
-      if (!documents) {
-        left.clear()
+    const questions = new OpenQuestions(wanted)
+    yield* this.#repeated(questions, async function* (this: RemoteRevisions) {
+      const reply = await this.#bulkGet(questions.left, JSON_ONLY)
+      if (!reply) return yield questions.left
+      const received = await revisionsInJson(reply, MOST_REPLY_BYTES, (missing) => questions.missing(missing)).catch(
+        unfitForJson,
+      )
+      if (!received) {
+        this.#averageBytes = LARGE_DOCUMENT_BYTES + 1
         return yield* this.#readParts(wanted)
       }
+      const documents = received.filter((document) => questions.isNew(document))
       const bytes = documents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
       if (documents.length > 0) this.#averageBytes = (this.#averageBytes + (3 * bytes) / documents.length) / 4
       const stubbed = new Set(documents.filter(({ hasStubs }) => hasStubs).map(({ id }) => id))
-      left.clear()
       yield stubbed.size === 0 ? documents : documents.filter(({ id }) => !stubbed.has(id))
-      yield wanted.filter(({ id }) => troubled.has(id))
+      yield questions.left.filter(({ id }) => !stubbed.has(id))
       if (stubbed.size > 0) yield* this.#readParts(wanted.filter(({ id }) => stubbed.has(id)))
     })
   }
 
-  /** Documents come in the order in which they were asked for: one is whole when the next one begins. */
   async *#readParts(wanted: readonly WantedDocument[]): AsyncGenerator<Received> {
-    const left = new Map(wanted.map((each) => [each.id, each]))
-    yield* this.#repeated(left, async function* (this: RemoteRevisions) {
-      const reply = await this.#bulkGet([...left.values()], PARTS)
+    const questions = new OpenQuestions(wanted)
+    yield* this.#repeated(questions, async function* (this: RemoteRevisions) {
+      const reply = await this.#bulkGet(questions.left, PARTS)
       // Where there are no parts, contents are fetched for each document by itself.
       if (!reply || !isMultipart(reply)) {
         await reply?.discard()
-        return yield [...left.values()]
+        return yield questions.left
       }
-      let last: string | undefined
       const stubbed = new Map<string, WantedDocument>()
-      const troubled = new Set<string>()
-      for await (const document of revisionsInParts(reply, (id) => troubled.add(id))) {
-        if (last !== undefined && last !== document.id) left.delete(last)
-        last = document.id
-        const asked = left.get(document.id)
+      for await (const document of revisionsInParts(reply, (missing) => questions.missing(missing))) {
+        const asked = questions.asked(document.id)
         // Some servers send no contents, though the target has nothing that a stub could stand for.
         if (asked?.known.length === 0 && document.hasStubs) stubbed.set(document.id, asked)
-        else yield [document]
+        else if (questions.isNew(document)) yield [document]
       }
-      left.clear()
-      yield [...stubbed.values(), ...wanted.filter(({ id }) => troubled.has(id) && !stubbed.has(id))]
+      yield [...stubbed.values(), ...questions.left.filter(({ id }) => !stubbed.has(id))]
     })
   }
 
   /** What a broken reply did not bring is asked for again. */
   async *#repeated(
-    left: ReadonlyMap<string, WantedDocument>,
+    questions: OpenQuestions,
     attempt: (this: RemoteRevisions) => AsyncGenerator<Received>,
   ): AsyncGenerator<Received> {
     const { signal, retries, told } = this.#context
     for (let failures = 0; ; ) {
-      const before = left.size
+      const before = questions.size
       try {
         return yield* attempt.call(this)
       } catch (error) {
         signal.throwIfAborted()
         if (!(error instanceof TransientError)) throw told(error)
-        failures = left.size < before ? 1 : failures + 1
+        failures = questions.size < before ? 1 : failures + 1
         // A server that cannot do this at all fails each time: one at a time it may succeed.
-        if (failures > retries.retries) return yield [...left.values()]
+        if (failures > retries.retries) return yield questions.left
         await pause(failures, error.retryAfterMs, signal)
       }
     }
   }
 
-  /** Undefined where the server has no such resource. */
+  /** Undefined where the server has no such resource, or finds the request too large. */
   async #bulkGet(wanted: readonly WantedDocument[], accept: string): Promise<HttpReply | undefined> {
     const isJson = accept === JSON_ONLY
     const docs = wanted.flatMap(({ id, revisions, known }) =>
@@ -164,6 +179,7 @@ export class RemoteRevisions {
       if (!isJson) this.#sendsParts = isMultipart(reply)
       return reply
     } catch (error) {
+      if (error instanceof HttpStatusError && error.status === 413) return undefined
       const isMissing = error instanceof HttpStatusError || isUnimplemented(error)
       if (!isMissing || this.#hasBulkGet) throw error
       this.#hasBulkGet = false
@@ -171,24 +187,45 @@ export class RemoteRevisions {
     }
   }
 
-  /** The revisions that the target has go into the URL, as long as it may be. */
-  async #openRevisions({ id, revisions, known }: WantedDocument): Promise<HttpReply> {
+  /**
+   * Asks for as many of the revisions as the URL can hold. Those that the target has go into it too, as long as there is
+   * room for them. There is no reply where there is no such document.
+   */
+  async #openRevisions({ id, revisions, known }: WantedDocument): Promise<AskedRevisions> {
     const { client, signal, told } = this.#context
+    const path = documentPath(id)
     for (let limit = LONGEST_URL; ; limit = Math.floor(limit / 2)) {
-      const query = { revs: 'true', open_revs: JSON.stringify(revisions), latest: 'true' }
-      const since = fitting(known, limit - documentPath(id).length - encodeURIComponent(query.open_revs).length)
+      const wanted = fitting(revisions, limit - path.length, 1)
+      const query = { revs: 'true', open_revs: JSON.stringify(wanted), latest: 'true' }
+      const since = fitting(newestFirst(known), limit - path.length - encodeURIComponent(query.open_revs).length, 0)
       try {
-        return await client.send({
+        const reply = await client.send({
           method: 'GET',
-          path: documentPath(id),
+          path,
           query: since.length === 0 ? query : { ...query, atts_since: JSON.stringify(since) },
           headers: { accept: 'multipart/mixed' },
           signal,
         })
+        return { reply, asked: wanted.length }
       } catch (error) {
-        const isTooLong = error instanceof HttpStatusError && error.status === 414 && since.length > 0
-        if (!isTooLong || limit < SHORTEST_URL) throw told(error)
+        if (!(error instanceof HttpStatusError)) throw error
+        if (error.status === 404 && (await this.#hasDatabase())) return { reply: undefined, asked: wanted.length }
+        const isTooLong = error.status === 414
+        const canBeShorter = since.length > 0 || wanted.length > 1
+        if (!isTooLong || !canBeShorter || limit < SHORTEST_URL) throw told(error)
       }
+    }
+  }
+
+  /** Whether what is missing is a document, and not all of them. */
+  async #hasDatabase(): Promise<boolean> {
+    const { client, signal } = this.#context
+    try {
+      await client.exchange({ method: 'GET', path: '', signal }, (reply) => reply.discard())
+      return true
+    } catch (error) {
+      if (error instanceof HttpStatusError) return false
+      throw error
     }
   }
 
@@ -201,6 +238,12 @@ export class RemoteRevisions {
   }
 }
 
+interface AskedRevisions {
+  readonly reply: HttpReply | undefined
+  /** How many of them the reply is about. */
+  readonly asked: number
+}
+
 const JSON_ONLY = 'application/json'
 const PARTS = 'multipart/mixed, multipart/related'
 
@@ -208,24 +251,27 @@ const PARTS = 'multipart/mixed, multipart/related'
 const LONGEST_URL = 7000
 const SHORTEST_URL = 200
 
-/** Undefined where one of the documents cannot be read along with the others. */
-function oneByOne(error: unknown): undefined {
-  if (!(error instanceof MixedReplyError)) throw error
+/** Undefined where the documents have to be read one after the other. */
+function unfitForJson(error: unknown): undefined {
+  if (!(error instanceof MixedReplyError || error instanceof ReplyTooLargeError)) throw error
 }
 
 function isUnimplemented(error: unknown): boolean {
   return error instanceof TransientError && error.cause instanceof HttpStatusError && error.cause.status === 501
 }
 
-/** As many of the revisions as may stand in a URL, the newest first. */
-function fitting(known: readonly string[], limit: number): readonly string[] {
-  const newest = known.toSorted((a, b) => Number.parseInt(b, 10) - Number.parseInt(a, 10))
+function newestFirst(revisions: readonly string[]): string[] {
+  return revisions.toSorted((a, b) => Number.parseInt(b, 10) - Number.parseInt(a, 10))
+}
+
+/** As many of the revisions as so many characters of a URL can hold, and at least so many. */
+function fitting(revisions: readonly string[], limit: number, least: number): readonly string[] {
   let length = encodeURIComponent('[]').length
-  const some: string[] = []
-  for (const revision of newest) {
-    length += encodeURIComponent(`"${revision}",`).length
-    if (length > limit) break
-    some.push(revision)
+  let count = 0
+  for (const revision of revisions) {
+    length += encodeURIComponent(`"${revision}",`.toWellFormed()).length
+    if (length > limit && count >= least) break
+    count++
   }
-  return some
+  return revisions.slice(0, count)
 }

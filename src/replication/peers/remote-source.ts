@@ -9,7 +9,7 @@ import type { ReplicationFilter } from '../replication-request.ts'
 import type { ChangeBatch, ChangedDocument, FeedOptions, SourcePeer, WantedDocument } from './peer.ts'
 import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
 import { RemoteRevisions } from './remote-revisions.ts'
-import type { Sequence } from './sequence.ts'
+import { isSameSequence, type Sequence } from './sequence.ts'
 import type { TransferredDocument } from './transferred-document.ts'
 
 export interface RemoteSourceOptions {
@@ -114,7 +114,10 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     const changes = results.map(changeIn)
     const told = value.last_seq
     const lastSequence = isJsonValue(told) && told !== null ? told : (changes.at(-1)?.sequence ?? since)
-    return { changes, lastSequence, isEnd: isEnd(changes.length, value.pending) }
+    const isLast = isEnd(changes.length, value.pending)
+    // It would be read for ever.
+    if (!isLast && isSameSequence(lastSequence, since)) throw new TransientError('The feed does not advance.')
+    return { changes, lastSequence, isEnd: isLast }
   }
 
   async *#followed(since: Sequence, options: FeedOptions): AsyncGenerator<ChangeBatch> {
@@ -153,7 +156,8 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     lastSequence: Sequence,
     { filter, batchSize }: FeedOptions,
   ): Generator<ChangeBatch> {
-    const ids = this.#filtersHere && filter?.kind === 'documents' ? new Set(filter.ids) : undefined
+    // Some servers do not filter by ids, and do not say so.
+    const ids = filter?.kind === 'documents' ? new Set(filter.ids) : undefined
     for (let first = 0; first < changes.length; first += batchSize) {
       const some = changes.slice(first, first + batchSize)
       const isLast = first + batchSize >= changes.length
@@ -184,6 +188,10 @@ function changeIn(row: unknown): SequencedChange {
   if (!isObject(row) || typeof row.id !== 'string' || !Array.isArray(row.changes) || !isJsonValue(row.seq)) {
     throw new TransientError('A change of the feed cannot be read.')
   }
-  const revisions = row.changes.flatMap((each) => (isObject(each) && typeof each.rev === 'string' ? [each.rev] : []))
-  return { id: row.id, revisions, sequence: row.seq }
+  return { id: row.id, revisions: row.changes.map(revisionOf), sequence: row.seq }
+}
+
+function revisionOf(change: unknown): string {
+  if (isObject(change) && typeof change.rev === 'string') return change.rev
+  throw new TransientError('A change of the feed has no revision.')
 }

@@ -1,4 +1,5 @@
 /** A remote database as the target: revisions are sent many at a time, those with large attachments as streams. */
+import { type RevisionId, readRevision } from '../../document/revisions/revision-id.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
 import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
@@ -7,6 +8,7 @@ import { isRefusal } from '../client/refusals.ts'
 import { RefusedWriteError, TransientError } from '../client/retries.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
 import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
+import { portions, revisionsIn } from './revision-portions.ts'
 import type { TransferredDocument } from './transferred-document.ts'
 
 export class RemoteTarget extends RemotePeer implements TargetPeer {
@@ -27,18 +29,24 @@ export class RemoteTarget extends RemotePeer implements TargetPeer {
   }
 
   async missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]> {
-    const asked = new Map<string, string[]>()
-    for (const { id, revisions } of changes) asked.set(id, [...(asked.get(id) ?? []), ...revisions])
-    const body = JSON.stringify(Object.fromEntries(asked))
-    return this.exchange({ method: 'POST', path: '_revs_diff', headers: JSON_BODY, body }, async (reply) => {
-      const value = await reply.json()
-      if (!isObject(value)) throw new TransientError('The differences are not an object.')
-      return Object.entries(value).flatMap(([id, difference]): WantedDocument[] => {
-        if (!isObject(difference)) throw new TransientError('A difference is not an object.')
-        const revisions = texts(difference.missing)
-        return revisions.length === 0 ? [] : [{ id, revisions, known: texts(difference.possible_ancestors) }]
-      })
-    })
+    const found: WantedDocument[] = []
+    for (const some of portions(changes, REVISIONS_A_REQUEST)) found.push(...(await this.#missing(some)))
+    return found
+  }
+
+  /** A request that is too large for the server is sent again in halves. */
+  async #missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]> {
+    const body = JSON.stringify(Object.fromEntries(changes.map(({ id, revisions }) => [id, revisions])))
+    const request: HttpRequest = { method: 'POST', path: '_revs_diff', headers: JSON_BODY, body, signal: this.signal }
+    try {
+      return await this.client.exchange(request, async (reply) => differencesIn(await reply.json(), changes))
+    } catch (error) {
+      const count = revisionsIn(changes)
+      if (!(error instanceof HttpStatusError) || error.status !== 413 || count < 2) throw this.told(error)
+      const found: WantedDocument[] = []
+      for (const half of portions(changes, Math.ceil(count / 2))) found.push(...(await this.#missing(half)))
+      return found
+    }
   }
 
   writer(listener: WriteListener): DocumentWriter {
@@ -46,8 +54,30 @@ export class RemoteTarget extends RemotePeer implements TargetPeer {
   }
 }
 
-function texts(value: unknown): string[] {
-  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : []
+/** Revisions that the target is asked about together. */
+const REVISIONS_A_REQUEST = 20_000
+
+/** Only what was asked about: a target must not choose what it gets. */
+function differencesIn(value: unknown, asked: readonly ChangedDocument[]): WantedDocument[] {
+  if (!isObject(value)) throw new TransientError('The differences are not an object.')
+  return asked.flatMap(({ id, revisions }): WantedDocument[] => {
+    if (!Object.hasOwn(value, id)) return []
+    const difference = value[id]
+    if (!isObject(difference) || !Array.isArray(difference.missing)) {
+      throw new TransientError('A difference does not say what is missing.')
+    }
+    // Servers may write a revision in a form of their own.
+    const missing = new Set(difference.missing.map((each) => readRevision(each) ?? each))
+    const wanted = revisions.filter((each) => missing.has(readRevision(each) ?? each))
+    if (wanted.length < missing.size)
+      throw new TransientError('A difference names revisions that were not asked about.')
+    return wanted.length === 0 ? [] : [{ id, revisions: wanted, known: ancestorsIn(difference.possible_ancestors) }]
+  })
+}
+
+function ancestorsIn(value: unknown): RevisionId[] {
+  const listed: unknown[] = Array.isArray(value) ? value : []
+  return listed.flatMap((each) => readRevision(each) ?? [])
 }
 
 /** A bulk request is sent when it has so many bytes or documents. */
@@ -116,16 +146,8 @@ class RemoteWriter implements DocumentWriter {
   async #sendBulk(pending: readonly PendingText[]): Promise<void> {
     try {
       const failures = await this.#postBulk(pending)
-      let failed = 0
-      for (const { document } of pending) {
-        const failure = failures.find(
-          (each) => each.id === document.id && (each.rev ?? document.revision) === document.revision,
-        )
-        if (!failure) continue
-        failed++
-        this.#refused(document, failure.error, failure.reason)
-      }
-      if (failed < pending.length) this.#listener.written(pending.length - failed)
+      for (const [document, { error, reason }] of failures) this.#refused(document, error, reason)
+      if (failures.size < pending.length) this.#listener.written(pending.length - failures.size)
     } catch (error) {
       if (!(error instanceof HttpStatusError) || FATAL.has(error.status)) throw this.#told(error)
       if (pending.length > 1) {
@@ -136,7 +158,7 @@ class RemoteWriter implements DocumentWriter {
     }
   }
 
-  #postBulk(pending: readonly PendingText[]): Promise<Failure[]> {
+  #postBulk(pending: readonly PendingText[]): Promise<Map<TransferredDocument, Failure>> {
     const pieces: Buffer[] = [BULK_BEGIN]
     for (const [i, { text }] of pending.entries()) {
       if (i > 0) pieces.push(COMMA)
@@ -150,7 +172,7 @@ class RemoteWriter implements DocumentWriter {
       body: Buffer.concat(pieces),
       signal: this.#signal,
     }
-    return this.#client.exchange(request, async (reply) => failuresIn(await reply.json()))
+    return this.#client.exchange(request, async (reply) => failuresIn(await reply.json(), pending))
   }
 
   async #put(document: TransferredDocument): Promise<void> {
@@ -205,8 +227,6 @@ const BULK_END = Buffer.from(']}')
 const COMMA = Buffer.from(',')
 
 interface Failure {
-  readonly id: string
-  readonly rev: string | undefined
   readonly error: string
   readonly reason: string
 }
@@ -218,18 +238,25 @@ async function confirmed(reply: HttpReply): Promise<void> {
 }
 
 /** Servers list all documents, or only those that they refuse. */
-function failuresIn(value: unknown): Failure[] {
+function failuresIn(value: unknown, pending: readonly PendingText[]): Map<TransferredDocument, Failure> {
   if (!Array.isArray(value)) throw new TransientError('The outcome of a bulk request is not a list.')
-  return value.flatMap((entry): Failure[] => {
-    if (!isObject(entry) || entry.error === undefined) return []
+  const failures = new Map<TransferredDocument, Failure>()
+  for (const entry of value) {
+    if (!isObject(entry)) throw new TransientError('An outcome of a bulk request cannot be read.')
     const { id, rev, error, reason } = entry
-    return [
-      {
-        id: String(id),
-        rev: typeof rev === 'string' ? rev : undefined,
-        error: String(error),
-        reason: typeof reason === 'string' ? reason : JSON.stringify(reason ?? null),
-      },
-    ]
-  })
+    if (error === undefined) continue
+    const refused = pending.filter(({ document }) => id === document.id && isRevisionOf(document, rev))
+    if (refused.length === 0) throw new TransientError('A bulk request refuses a document that was not sent.')
+    const failure = {
+      error: String(error),
+      reason: typeof reason === 'string' ? reason : JSON.stringify(reason ?? null),
+    }
+    for (const { document } of refused) failures.set(document, failure)
+  }
+  return failures
+}
+
+/** Servers may leave out the revision: then all of them are meant. */
+function isRevisionOf({ revision }: TransferredDocument, told: unknown): boolean {
+  return typeof told !== 'string' || told === revision || readRevision(told) === revision
 }

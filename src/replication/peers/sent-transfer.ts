@@ -52,6 +52,12 @@ export class SentTransfer implements TransferredDocument {
     return this.#document.attachments.some((field) => entryIn(field).kind === 'stub')
   }
 
+  /** The revisions that it descends from, as far as it says. */
+  get ancestors(): readonly string[] {
+    const { start, hashes } = replicatedPath(this.#document)
+    return hashes.map((hash, i) => `${start - i}-${hash}`)
+  }
+
   /** The same with the contents of its stubs fetched one by one. */
   withFetched(fetch: FetchContent): FetchedTransfer {
     return new FetchedTransfer(this.#document, this.id, this.revision, fetch)

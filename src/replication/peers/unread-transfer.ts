@@ -33,6 +33,11 @@ export class UnreadTransfer implements TransferredDocument {
     return this.#text.length
   }
 
+  /** They were not read. */
+  get ancestors(): readonly string[] {
+    return []
+  }
+
   get hasStubs(): boolean {
     return false
   }

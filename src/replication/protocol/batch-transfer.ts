@@ -29,14 +29,24 @@ export interface TransferContext {
 
 export async function transferBatch(changes: readonly ChangedDocument[], context: TransferContext): Promise<void> {
   const { target, statistics } = context
-  // Documents without an id cannot be asked for.
-  const named = changes.filter(({ id }) => id !== '')
+  const named = distinct(changes)
   if (named.length === 0) return
   const wanted = await target.missing(named)
   for (const { revisions } of named) statistics.missingChecked += revisions.length
   for (const { revisions } of wanted) statistics.missingFound += revisions.length
   context.onProgress()
   if (wanted.length > 0) await new BatchTransfer(context).run(wanted)
+}
+
+/** Each document once, and each of its revisions. Documents without an id cannot be asked for. */
+function distinct(changes: readonly ChangedDocument[]): ChangedDocument[] {
+  const revisions = new Map<string, readonly string[]>()
+  for (const { id, revisions: more } of changes) {
+    if (id === '') continue
+    const known = revisions.get(id)
+    revisions.set(id, known || more.length > 1 ? [...new Set([...(known ?? []), ...more])] : more)
+  }
+  return [...revisions].map(([id, each]) => ({ id, revisions: each }))
 }
 
 /** Documents with large attachments that are fetched at the same time. */
