@@ -81,24 +81,25 @@ function jsonOf(value: JsonValue): Sequence {
 function filterIn(value: Readonly<Record<string, unknown>>): ReplicationFilter | undefined {
   const { filter, selector } = value
   const ids = value.doc_ids ?? undefined
+  const parameters = queryParameters(value.query_params)
   const given = [filter, selector, ids].filter((each) => each !== undefined && each !== null)
   if (given.length > 1 && selector !== undefined && selector !== null) {
     throw badRequest('`doc_ids`, `filter` and `selector` are mutually exclusive.')
   }
   // The function counts where both are given, as the id of the replication has it.
-  if (filter !== undefined && filter !== null) return functionFilter(filter, value.query_params)
+  if (filter !== undefined && filter !== null) return functionFilter(filter, parameters)
   if (ids !== undefined) return { kind: 'documents', ids: documentIds(ids) }
   if (selector === undefined || selector === null) return undefined
   if (!isObject(selector)) throw badRequest('The `selector` field must be an object.')
   return { kind: 'selector', selector: selector as JsonValue }
 }
 
-function functionFilter(filter: unknown, parameters: unknown): ReplicationFilter {
+function functionFilter(filter: unknown, parameters: Readonly<Record<string, string>>): ReplicationFilter {
   const [, design, name] = (typeof filter === 'string' && /^(?:_design\/)?([^/]+)\/([^/]+)$/.exec(filter)) || []
   if (design === undefined || name === undefined) {
     throw new RequestError('failed', 'error', 'Invalid filter. Must match `ddocname/filtername`.')
   }
-  return { kind: 'function', design, name, parameters: queryParameters(parameters) }
+  return { kind: 'function', design, name, parameters }
 }
 
 function queryParameters(value: unknown): Readonly<Record<string, string>> {

@@ -3,11 +3,11 @@
  * at once, and writes checkpoints. A run that fails can be begun anew; it goes on after its last checkpoint.
  */
 
-import type { JsonValue } from '../encoding/json/json-value.ts'
+import { isObject, type JsonValue } from '../encoding/json/json-value.ts'
 import type { Log } from '../runtime/log/log.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { openSource, openTarget } from './peers/open-peers.ts'
-import type { FeedOptions, Peer, SourcePeer, StoredLog, TargetPeer } from './peers/peer.ts'
+import type { FeedOptions, Peer, PeerInformation, SourcePeer, StoredLog, TargetPeer } from './peers/peer.ts'
 import { FIRST_SEQUENCE, isSameSequence, progressOf, type Sequence } from './peers/sequence.ts'
 import { type TransferContext, transferBatch } from './protocol/batch-transfer.ts'
 import { Checkpoints, type LoggedPeer } from './protocol/checkpoints.ts'
@@ -47,6 +47,8 @@ export interface ReplicationResult {
   readonly reply: Readonly<Record<string, JsonValue>>
   readonly progress: ReplicationProgress
 }
+
+const FIGURES = ['start_time', 'end_time', 'docs_read', 'docs_written', 'doc_write_failures'] as const
 
 export class Replication {
   readonly id: ReplicationId
@@ -96,8 +98,10 @@ export class Replication {
     try {
       either.throwIfAborted()
       const source = await openSource(this.request, this.#services, either)
+      // A source that is missing ends the replication before a target is created for it.
+      const sourceInformation = await source.information()
       const target = await openTarget(this.request, this.#services, either)
-      return await this.#run(source, target, either, ending)
+      return await this.#run({ source, target, sourceInformation }, either, ending)
     } finally {
       // Whatever is still under way at a peer is not wanted any more.
       ending.abort(new Error('The replication is over.'))
@@ -105,14 +109,13 @@ export class Replication {
   }
 
   async #run(
-    source: SourcePeer,
-    target: TargetPeer,
+    { source, target, sourceInformation }: OpenedPeers,
     signal: AbortSignal,
     ending: AbortController,
   ): Promise<ReplicationResult> {
     const { clock } = this.#services
     const { options, since } = this.request
-    const [sourceInformation, targetInformation] = await Promise.all([source.information(), target.information()])
+    const targetInformation = await target.information()
     const [sourceLog, targetLog] = options.useCheckpoints
       ? await Promise.all([source.readLog(this.id.base), target.readLog(this.id.base)])
       : []
@@ -202,18 +205,43 @@ export class Replication {
     const entry = historyEntry(session, through, this.#services.clock.nowMs())
     if (!useCheckpoints) return { use_checkpoints: false, history: [{ ...entry }] }
     const { last } = checkpoints
-    if (!last) return noChanges(ancestry, through)
+    if (!last) return this.#noChanges(ancestry, through)
     const { session_id, source_last_seq, replication_id_version, history } = last
     const log = { session_id, source_last_seq, replication_id_version }
-    if (this.request.filter?.kind !== 'documents') return { ...log, history }
-    const { start_time, end_time, docs_read, docs_written, doc_write_failures } = entry
-    return { ...log, start_time, end_time, docs_read, docs_written, doc_write_failures, history }
+    return { ...log, ...this.#figures({ ...entry }), history }
+  }
+
+  /** What the last session wrote, when this one had nothing to do. */
+  #noChanges({ history }: Ancestry, through: Sequence): Readonly<Record<string, JsonValue>> {
+    const [newest] = history
+    if (newest === undefined) return { no_changes: true, history: [] }
+    const entry = isObject(newest) ? newest : {}
+    return {
+      no_changes: true,
+      session_id: entry.session_id ?? null,
+      source_last_seq: through,
+      replication_id_version: REPLICATION_ID_VERSION,
+      ...this.#figures(entry),
+      history: [...history],
+    }
+  }
+
+  /** A reply to a replication of named documents says outside of its history what the newest session did. */
+  #figures(entry: Readonly<Record<string, JsonValue>>): Readonly<Record<string, JsonValue>> {
+    if (this.request.filter?.kind !== 'documents') return {}
+    return Object.fromEntries(FIGURES.flatMap((name) => (entry[name] === undefined ? [] : [[name, entry[name]]])))
   }
 
   #logRefusal({ shown }: Peer, id: string, revision: string, error: string): void {
     const log: Log = this.#services.log
     log.warn('A replicated document was refused.', { target: shown, id, revision, error })
   }
+}
+
+interface OpenedPeers {
+  readonly source: SourcePeer
+  readonly target: TargetPeer
+  readonly sourceInformation: PeerInformation
 }
 
 interface RunContext {
@@ -227,20 +255,6 @@ interface RunContext {
 
 function loggedPeer(peer: Peer, instanceStartTime: string | undefined, log: StoredLog | undefined): LoggedPeer {
   return { peer, instanceStartTime, revision: log?.revision }
-}
-
-/** What the last session wrote, when this one had nothing to do. */
-function noChanges({ history }: Ancestry, through: Sequence): Readonly<Record<string, JsonValue>> {
-  const [newest] = history
-  if (newest === undefined) return { no_changes: true, history: [] }
-  const session = typeof newest === 'object' && newest !== null && 'session_id' in newest ? newest.session_id : null
-  return {
-    no_changes: true,
-    session_id: session,
-    source_last_seq: through,
-    replication_id_version: REPLICATION_ID_VERSION,
-    history: [...history],
-  }
 }
 
 function isNewer(sequence: Sequence, than: Sequence): boolean {

@@ -123,6 +123,13 @@ describe('a one-shot replication', () => {
     expect(reply).toMatchObject({ docs_read: 2, docs_written: 2 })
     const { rows } = (await target.get('_all_docs')).as<{ rows: { id: string }[] }>()
     expect(rows.map(({ id }) => id)).toEqual(['a', 'c d'])
+    // What the last session did is told again, with all that a reply to named documents has.
+    const again = await replicate(server(), {
+      source: source.name,
+      target: target.name,
+      doc_ids: ['a', 'c d', 'missing'],
+    })
+    expect(again).toEqual({ ...reply, no_changes: true })
   })
 
   it('asks a filter of the source', async () => {
@@ -281,6 +288,12 @@ describe('what cannot be replicated', () => {
     )
     expectRefusal(
       await post(server(), { source: source.name, target: target.name, filter: 'd/f', query_params: { a: 1 } }),
+      400,
+      'bad_request',
+      'a value must be a string.',
+    )
+    expectRefusal(
+      await post(server(), { source: source.name, target: target.name, query_params: { a: 1 } }),
       400,
       'bad_request',
       'a value must be a string.',

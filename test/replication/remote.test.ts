@@ -111,6 +111,26 @@ describe.each<Direction>(['pull', 'push', 'between'])('%s', (direction) => {
 })
 
 describe('a peer that is not there', () => {
+  it.each<Direction>(['pull', 'push', 'between'])('creates no target where it is the source: %s', async (direction) => {
+    const { source, target, body } = await pair(direction)
+    await source.request('DELETE')
+    await target.request('DELETE')
+    const shown = direction === 'push' ? source.name : `${source.url}/`
+    for (const create_target of [false, true]) {
+      const reply = await post(here(), { ...body, create_target })
+      expect([reply.status, reply.json]).toEqual([
+        direction === 'push' ? 404 : 500,
+        { error: 'db_not_found', reason: `could not open ${shown}` },
+      ])
+    }
+    expect((await target.request('GET')).status).toBe(404)
+    const filtered = await post(here(), { ...body, filter: 'd/f' })
+    expect([filtered.status, filtered.json]).toEqual([
+      500,
+      { error: 'error', reason: `Could not open source database \`${shown}\`: could not open ${shown}` },
+    ])
+  })
+
   it('is told with its address, the password hidden', async () => {
     const target = await here().database()
     const { host } = there()

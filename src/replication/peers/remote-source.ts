@@ -79,7 +79,10 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
       const source = isObject(filters) && Object.hasOwn(filters, name) ? filters[name] : undefined
       if (typeof source === 'string') return source
     } catch (error) {
-      throw error instanceof HttpStatusError ? told(error.reason) : error
+      if (!(error instanceof HttpStatusError)) throw error
+      // Where the database itself is missing or closed to us, that is what the client is told.
+      await this.information()
+      throw told(error.reason)
     }
     throw told(`it has no filter \`${name}\``)
   }
