@@ -1,6 +1,6 @@
 /** The settings of authentication, read when they are needed: a change counts from the next request on. */
 import type { TokenSettings } from './identity/jwt.ts'
-import type { PasswordScheme } from './passwords/passwords.ts'
+import { digestNamed, type HashingOptions } from './passwords/passwords.ts'
 
 /** Where settings come from and go to. */
 export interface SettingSource {
@@ -115,9 +115,15 @@ export class AuthSettings {
   }
 
   /** How users' passwords are hashed from now on. */
-  get hashing(): { scheme: PasswordScheme; iterations: number } {
+  get hashing(): Required<HashingOptions> {
     const scheme = this.#text('password_scheme') === 'simple' ? 'simple' : 'pbkdf2'
-    return { scheme, iterations: Math.max(1, this.#number('iterations', 10)) }
+    const digest = digestNamed(this.#text('pbkdf2_prf') ?? '') ?? 'sha256'
+    return { scheme, digest, iterations: Math.max(1, this.#number('iterations', 600_000)) }
+  }
+
+  /** Passwords that may wait to be hashed or verified; who comes when there are more is told to come again. */
+  get mostWaitingLogins(): number {
+    return this.#number('max_waiting_logins', 200)
   }
 
   /** Iterations of hashes that are used for a login. */

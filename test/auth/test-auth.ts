@@ -12,6 +12,7 @@ import { type Log, silentLog } from '../../src/runtime/log/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
 import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { put } from '../database/test-database.ts'
+import { QUICK_ITERATIONS } from '../support/quick-hashes.ts'
 
 export type Settings = Record<string, Record<string, string>>
 
@@ -86,7 +87,10 @@ export function user(name: string, ...roles: string[]): UserContext {
 
 /** Authentication that has begun, over databases in memory. */
 export async function startAuth(given: Settings = {}, log: Log = silentLog): Promise<TestAuth> {
-  const settings = new TestSettings(given)
+  const settings = new TestSettings({
+    ...given,
+    service_httpd_auth: { iterations: QUICK_ITERATIONS, ...given.service_httpd_auth },
+  })
   const clock = new TestClock()
   const databases = new Databases(new MemoryEngine(), { clock, log, tasks: new TaskRegistry(clock) })
   const lookups: boolean[] = []

@@ -52,14 +52,25 @@ class Server {
 const cookieOf = (reply: Reply) => reply.headers['set-cookie']?.[0] ?? ''
 
 describe('a setting of authentication', () => {
-  it('password_scheme and iterations are those of new users', async () => {
+  it('password_scheme, pbkdf2_prf and iterations are those of new users', async () => {
     const server = await Server.start()
-    expect(await server.register('ann')).toMatchObject({ password_scheme: 'pbkdf2', iterations: 10 })
+    const key = (digits: number) => expect.stringMatching(new RegExp(`^[0-9a-f]{${digits}}$`))
+    const pbkdf2 = { password_scheme: 'pbkdf2', iterations: 10 }
+    const ann = await server.register('ann')
+    expect(ann).toMatchObject({ ...pbkdf2, pbkdf2_prf: 'sha256', derived_key: key(64), salt: key(32) })
+    await server.set('pbkdf2_prf', 'sha512')
+    expect(await server.register('dan')).toMatchObject({ ...pbkdf2, pbkdf2_prf: 'sha512', derived_key: key(128) })
+    await server.set('pbkdf2_prf', 'sha')
+    const old = await server.register('eli')
+    expect(old).toMatchObject({ ...pbkdf2, derived_key: key(40) })
+    expect(old).not.toHaveProperty('pbkdf2_prf')
+    const wrong = await server.asAdmin('PUT', `/_config/${SECTION}/pbkdf2_prf`, '"md5"')
+    expect(wrong.status).toBe(400)
     await server.set('iterations', '20')
     expect(await server.register('bob')).toMatchObject({ password_scheme: 'pbkdf2', iterations: 20 })
     await server.set('password_scheme', 'simple')
     expect(await server.register('cai')).toMatchObject({ password_scheme: 'simple', password_sha: expect.any(String) })
-    for (const name of ['ann', 'bob', 'cai']) expect((await server.login(name)).status).toBe(200)
+    for (const name of ['ann', 'bob', 'cai', 'dan', 'eli']) expect((await server.login(name)).status).toBe(200)
   })
 
   it('admin_password_scheme is that of new administrators', async () => {

@@ -29,7 +29,7 @@ const client = serverOfFile({
       root: `-hashed-${createHash('sha1').update(`right${SALT}`).digest('hex')},${SALT}`,
       'slow-root': `-pbkdf2-${slowKey(700, 20, 'sha1')},${SALT},700`,
     },
-    service_httpd_auth: { iterations: '5000', login_free_tries: '1000' },
+    service_httpd_auth: { iterations: '5000', pbkdf2_prf: 'sha512', login_free_tries: '1000' },
   },
 })
 
@@ -70,10 +70,13 @@ it('costs a wrong password the same work, whoever it is for', async () => {
   const names = ['old', 'simple', 'new', 'slower', 'foreign', 'without', 'root', 'slow-root', 'nobody', 'no such name']
   for (const way of ['basic', 'form'] as const) {
     for (const name of names) {
-      const { steps, sha1 = 0, sha256 = 0, ...others } = await cost(name, way)
-      expect({ name, steps, others }).toEqual({ name, steps: 3, others: {} })
+      const { steps, sha1 = 0, sha256 = 0, sha512 = 0, ...others } = await cost(name, way)
+      expect({ name, steps, others }).toEqual({ name, steps: 4, others: {} })
       // To a few iterations of thousands.
-      expect([Math.round(sha1 / 10) * 10, Math.round(sha256 / 10) * 10], name).toEqual([7000, 4000])
+      expect(
+        [sha1, sha256, sha512].map((each) => Math.round(each / 10) * 10),
+        name,
+      ).toEqual([7000, 4000, 5000])
     }
   }
 })
@@ -85,7 +88,7 @@ it('costs many who ask the same at a time the same, too', async () => {
     const headers = { Authorization: `Basic ${Buffer.from(`${name}:guess`).toString('base64')}` }
     await Promise.all(Array.from({ length: 20 }, () => client().request('GET', '/', { headers })))
     // They share the work where they come together; it is never one part of it alone.
-    steps.push(derived.steps % 3)
+    steps.push(derived.steps % 4)
   }
   expect(steps).toEqual([0, 0])
 })

@@ -7,6 +7,7 @@ import { ANY_METHOD, type Operation, type Route, type Who } from '../../src/http
 import { routes } from '../../src/http/server/routes.ts'
 import { createService, type Service } from '../../src/service.ts'
 import { Client, type Reply, type RequestOptions } from '../support/client.ts'
+import { withQuickHashes } from '../support/quick-hashes.ts'
 import { type StoragePlace, storagePlace } from '../support/storage-place.ts'
 
 const PEOPLE = ['server admin', 'database admin', 'member', 'user', 'nobody'] as const
@@ -81,7 +82,7 @@ describe('rights', () => {
 
   beforeAll(async () => {
     place = await storagePlace({})
-    service = await createService({ port: 0, ...place.options })
+    service = await createService({ port: 0, ...withQuickHashes(place.options) })
     client = new Client(await service.listen())
     const put = async (path: string, body: unknown) => {
       const reply = await client.request('PUT', path, { body })

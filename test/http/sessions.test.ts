@@ -366,6 +366,6 @@ describe('the users database', () => {
     const { ask, admin } = await start()
     const reply = await ask('GET', path, { headers: admin })
     expect(reply.text).not.toContain('päss')
-    expect(reply.json).toMatchObject({ password_scheme: 'pbkdf2', iterations: 10 })
+    expect(reply.json).toMatchObject({ password_scheme: 'pbkdf2', pbkdf2_prf: 'sha256', iterations: 10 })
   })
 })

@@ -6,6 +6,7 @@ import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:ht
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect } from 'vitest'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import { withQuickHashes } from './quick-hashes.ts'
 import { storagePlace } from './storage-place.ts'
 import { until } from './until.ts'
 
@@ -305,7 +306,7 @@ export function serverOfFile(options: ServiceOptions = {}): () => Client {
   beforeAll(async () => {
     const place = await storagePlace(options)
     removeFolder = place.remove
-    service = await createService({ port: 0, ...place.options, ...options })
+    service = await createService({ port: 0, ...place.options, ...withQuickHashes(options) })
     client = new Client(await service.listen())
   })
   afterAll(async () => {

@@ -1,6 +1,7 @@
 /** A service for one test, on a free port of this machine, gone when the test ends. */
 import { onTestFinished } from 'vitest'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import { withQuickHashes } from './quick-hashes.ts'
 import { storagePlace } from './storage-place.ts'
 
 /** Tests of clients run in the default dialect and in that of release 3. */
@@ -9,7 +10,7 @@ const inDialect: ServiceOptions = process.env.SETTLE_TEST_DIALECT === '3' ? { di
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const place = await storagePlace(options)
   onTestFinished(place.remove)
-  const service = await createService({ port: 0, ...inDialect, ...place.options, ...options })
+  const service = await createService({ port: 0, ...inDialect, ...place.options, ...withQuickHashes(options) })
   onTestFinished(() => service.close())
   await service.listen()
   return service

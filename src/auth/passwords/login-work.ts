@@ -4,6 +4,7 @@
  * administrators take, and the most of any user that was looked at. Whatever a name takes itself is filled up to the bars.
  */
 import { availableParallelism } from 'node:os'
+import { RequestError } from '../../document/request-error.ts'
 import type { AuthSettings } from '../auth-settings.ts'
 import { derivedKey, matches, type PasswordHash, parseAdminHash, workOf } from './passwords.ts'
 import { Turns } from './turns.ts'
@@ -34,6 +35,7 @@ export class LoginWork {
 
   /** Whether the password is right; undefined stands for a name that nobody has. A right one may take less time. */
   verify(plain: string, stored: PasswordHash | undefined): Promise<boolean> {
+    if (turns.waiting >= this.#settings.mostWaitingLogins) return Promise.reject(tooManyLogins())
     // All of it is one turn: who waits twice would be told from who waits once.
     return turns.run(async () => {
       if (stored) this.note(stored)
@@ -60,7 +62,7 @@ export class LoginWork {
   #readFixedWork(): Work {
     const { hashing, admins } = this.#settings
     const work = new Map<string, number>()
-    if (hashing.scheme === 'pbkdf2') raise(work, 'sha1', hashing.iterations)
+    if (hashing.scheme === 'pbkdf2') raise(work, hashing.digest, hashing.iterations)
     for (const text of admins.values()) {
       const stored = parseAdminHash(text)
       if (!stored) continue
@@ -69,6 +71,10 @@ export class LoginWork {
     }
     return work
   }
+}
+
+export function tooManyLogins(): RequestError {
+  return new RequestError('unavailable', 'service_unavailable', 'Too many passwords are waiting to be checked.')
 }
 
 /** A name that nobody has takes one step of its own, too. */

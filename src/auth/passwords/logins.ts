@@ -6,12 +6,13 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { AuthSettings } from '../auth-settings.ts'
 import { forbidden } from '../rights/rights.ts'
+import { RecentMap } from '../users/recent-map.ts'
 import type { UserDirectory } from '../users/user-directory.ts'
 import { isAdministrator, type UserDocument, type UserRecord } from '../users/user-documents.ts'
 import { withPasswordMembers } from '../users/user-edits.ts'
 import { LoginThrottle } from './login-throttle.ts'
 import { LoginWork } from './login-work.ts'
-import { hashUserPassword, type PasswordHash } from './passwords.ts'
+import { hashUserPassword, isWeakerThan, type PasswordHash, userPasswordHash } from './passwords.ts'
 import { VerifiedPasswords } from './verified-passwords.ts'
 
 export class Logins {
@@ -21,6 +22,11 @@ export class Logins {
   readonly #log: Log
   readonly #verified: VerifiedPasswords
   readonly #throttle: LoginThrottle
+  readonly #clock: Clock
+  /** Hashes that are being made anew. */
+  readonly #upgrades = new Map<string, Promise<PasswordHash | undefined>>()
+  /** When the hash of a user could last not be made anew. */
+  readonly #failures = new RecentMap<number>()
 
   constructor(
     settings: AuthSettings,
@@ -32,6 +38,7 @@ export class Logins {
     this.#directory = directory
     this.#users = users
     this.#log = log
+    this.#clock = clock
     this.#verified = new VerifiedPasswords(new LoginWork(settings))
     this.#throttle = new LoginThrottle(() => settings.throttle, clock)
   }
@@ -79,10 +86,11 @@ export class Logins {
     return this.#upgraded(record, stored, password)
   }
 
-  /** Whether the hash is a fast one that should give way; those of administrators are for the operator to change. */
-  #isOutdated(record: UserRecord, { scheme }: PasswordHash): boolean {
-    if (scheme !== 'simple' || record.document === undefined || isAdministrator(record)) return false
-    return this.#settings.hashing.scheme === 'pbkdf2'
+  /** Whether the hash is a weak one that should give way; those of administrators are for the operator to change. */
+  #isOutdated(record: UserRecord, stored: PasswordHash): boolean {
+    if (record.document === undefined || isAdministrator(record)) return false
+    if (!isWeakerThan(stored, this.#settings.hashing)) return false
+    return this.#clock.nowMs() - (this.#failures.get(record.name) ?? Number.NEGATIVE_INFINITY) > RETRY_AFTER_MS
   }
 
   #checkIterations(stored: PasswordHash): void {
@@ -92,28 +100,44 @@ export class Logins {
     if (stored.iterations > most) throw forbidden('Iteration count is too high for this server')
   }
 
-  /** A fast hash of old days gives way to a slow one, now that the password is known. */
-  async #upgraded(record: UserRecord, stored: PasswordHash, password: string): Promise<UserRecord> {
-    const { document } = record
+  /** A weak hash gives way to one as new ones are, now that the password is known. */
+  async #upgraded(record: UserRecord, stored: PasswordHash, password: string): Promise<UserRecord | undefined> {
+    const { name, document } = record
     if (!document || !this.#isOutdated(record, stored)) return record
+    // Clients with many connections all ask at once.
+    const question = `${document.revision} ${name}`
+    const upgrade = this.#upgrades.get(question) ?? this.#upgrade(question, document, password)
     try {
-      await this.#rewrite(document, password)
+      const written = await upgrade
+      if (written) this.#verified.remember(name, password, written)
       // Sessions are signed with the salt, so the new one must be known.
-      return (await this.#directory.find(record.name)) ?? record
+      const current = await this.#directory.find(name)
+      // At once, unless somebody else changed the document: the password may be another one by now.
+      const isRight = await this.#verified.verify(name, password, current?.password)
+      return isRight ? current : undefined
     } catch (error) {
-      this.#log.warn('A password could not be hashed anew.', { user: record.name, error: String(error) })
+      this.#failures.set(name, this.#clock.nowMs(), MOST_FAILURES)
+      this.#log.warn('A password could not be hashed anew.', { user: name, error: String(error) })
       return record
     }
   }
 
-  async #rewrite({ id, revision, body }: UserDocument, password: string): Promise<void> {
+  #upgrade(question: string, document: UserDocument, password: string): Promise<PasswordHash | undefined> {
+    const upgrade = this.#rewrite(document, password).finally(() => this.#upgrades.delete(question))
+    this.#upgrades.set(question, upgrade)
+    return upgrade
+  }
+
+  /** Undefined where somebody else has changed the document since: theirs stays. */
+  async #rewrite({ id, revision, body }: UserDocument, password: string): Promise<PasswordHash | undefined> {
     const database = await this.#users()
     using view = database.view()
     const { attachments: kept } = await openRevision(view, id, revision)
     view.release()
     const releases = await Promise.all(kept.map((each) => database.attachments.keep(each)))
     try {
-      const hashed = withPasswordMembers(body, await hashUserPassword(password, this.#settings.hashing))
+      const members = await hashUserPassword(password, this.#settings.hashing)
+      const hashed = withPasswordMembers(body, members)
       const attachments = kept.map((each) => ({ ...each, puts: [] }))
       const edit: NewRevisionEdit = {
         kind: 'interactive',
@@ -123,13 +147,19 @@ export class Logins {
         ...hashed,
         attachments,
       }
-      // Refused where somebody else has changed it: then there is nothing to do any more.
-      await database.write([edit])
+      const [outcome] = await database.write([edit])
+      if (outcome?.outcome === 'refused' && outcome.error.kind !== 'conflict') throw outcome.error
+      return outcome?.outcome === 'written' ? userPasswordHash(members) : undefined
     } finally {
       for (const release of releases) release?.()
     }
   }
 }
+
+/** A disk that is full now may not be later, but a slow hash for each request until then would be too much. */
+const RETRY_AFTER_MS = 60_000
+
+const MOST_FAILURES = 1_000
 
 /** A name and a password that somebody sent. */
 export interface Credentials {

@@ -14,7 +14,7 @@ export type PasswordScheme = 'simple' | 'pbkdf2'
 export interface HashingOptions {
   readonly scheme: PasswordScheme
   /** Of `pbkdf2`; SHA-1 unless given. */
-  readonly digest?: 'sha256'
+  readonly digest?: string
   readonly iterations: number
 }
 
@@ -73,16 +73,21 @@ export function parseAdminHash(text: string): PasswordHash | undefined {
 /** New hashes wait for each other, apart from logins. */
 const hashing = new Turns(Math.min(4, availableParallelism()))
 
+/** How many passwords wait to be hashed. */
+export function waitingHashes(): number {
+  return hashing.waiting
+}
+
 export async function hashUserPassword(
   plain: string,
-  { scheme, digest, iterations }: HashingOptions,
+  { scheme, digest = 'sha1', iterations }: HashingOptions,
 ): Promise<PasswordMembers> {
   const salt = randomUuid()
   if (scheme === 'simple') return { password_scheme: scheme, password_sha: sha(plain, salt).toString('hex'), salt }
-  const key = await hashing.run(() => derivedKey(plain, { salt, iterations, digest: digest ?? 'sha1' }))
+  const key = await hashing.run(() => derivedKey(plain, { salt, iterations, digest }))
   return {
     password_scheme: scheme,
-    ...(digest && { pbkdf2_prf: digest }),
+    ...(digest !== 'sha1' && { pbkdf2_prf: digest }),
     iterations,
     derived_key: key.toString('hex'),
     salt,
@@ -101,6 +106,18 @@ export function userPasswordHash(document: Readonly<Record<string, unknown>>): P
   if (scheme !== 'pbkdf2' || typeof derived_key !== 'string' || typeof prf !== 'string') return undefined
   if (typeof iterations !== 'number' || !Number.isSafeInteger(iterations) || iterations < 1) return undefined
   return slowHash(prf, derived_key, salt, iterations)
+}
+
+/** Whether new hashes take more work than this one. One of another digest than SHA-1 is left as it is. */
+export function isWeakerThan(stored: PasswordHash, { scheme, digest = 'sha1', iterations }: HashingOptions): boolean {
+  if (scheme === 'simple') return false
+  if (stored.scheme === 'simple') return true
+  return stored.digest === digest ? stored.iterations < iterations : stored.digest === 'sha1'
+}
+
+/** The digest that a document or a setting means by this name, as Node calls it. */
+export function digestNamed(prf: string): string | undefined {
+  return DIGESTS.get(prf)
 }
 
 /** Whether a password is that of the hash. One for nobody takes a step too, so that there are as many. */

@@ -8,6 +8,11 @@ export class Turns {
     this.#atOnce = atOnce
   }
 
+  /** How many wait for their turn. */
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running < this.#atOnce) this.#running++
     // Who ends hands its place on, so that nobody can slip in between.

@@ -13,7 +13,8 @@ import { isDesignId, isLocalId } from '../../document/document-id.ts'
 import { conflict, notFound, RequestError } from '../../document/request-error.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import { AUTH_SECTION, type AuthSettings, type ChangedSetting } from '../auth-settings.ts'
-import { userPasswordHash } from '../passwords/passwords.ts'
+import { tooManyLogins } from '../passwords/login-work.ts'
+import { userPasswordHash, waitingHashes } from '../passwords/passwords.ts'
 import { Turns } from '../passwords/turns.ts'
 import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
 import { type BodyEdit, commitAllowed, type Decision, SystemDatabase, textBefore } from '../rights/system-database.ts'
@@ -128,6 +129,8 @@ class UserWriting {
     if (edit.kind === 'local' || isDesignId(edit.id)) return edit
     const { password } = membersIn(edit.body)
     if (password === undefined || password === null) return edit
+    // Everybody may register: so many at a time that others are not kept waiting for long.
+    if (!this.#isAdmin && waitingHashes() >= this.#settings.mostWaitingLogins) return tooManyLogins()
     try {
       const { body, term } = await withHashedPassword(edit.body, password, this.#settings.hashing)
       return edit.kind === 'replicated' ? { ...edit, body } : { ...edit, body, term }

@@ -200,6 +200,7 @@ describe('Basic', () => {
     expect(after).toEqual({
       ...{ name: 'old', type: 'user', roles: ['r'], big: '12345678901234567890' },
       password_scheme: 'pbkdf2',
+      pbkdf2_prf: 'sha256',
       iterations: 10,
       derived_key: expect.any(String),
       salt: expect.not.stringMatching(/^salt$/),

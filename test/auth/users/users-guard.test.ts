@@ -101,8 +101,9 @@ describe('a password', () => {
     expect(await test.stored('org.service.user:ann')).toEqual({
       ...members,
       password_scheme: 'pbkdf2',
+      pbkdf2_prf: 'sha256',
       iterations: 10,
-      derived_key: expect.stringMatching(/^[0-9a-f]{40}$/),
+      derived_key: expect.stringMatching(/^[0-9a-f]{64}$/),
       salt: expect.stringMatching(/^[0-9a-f]{32}$/),
     })
   })
