@@ -1,6 +1,6 @@
 /** What whoever starts a service may say, and how that counts: as settings that win over all others. */
 import type { Dialect } from './config/dialect.ts'
-import { canonicalSection, type SettingMap, withSetting } from './config/setting-map.ts'
+import { canonicalSection, type SettingMap, withSetting } from './config/ini-text.ts'
 import type { ListeningSockets } from './http/listeners/listener.ts'
 import type { Log } from './runtime/log/log.ts'
 import type { TakeLease } from './storage/files/folder-lock.ts'

@@ -5,7 +5,7 @@
 import { isAbsolute, resolve } from 'node:path'
 import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords/passwords.ts'
 import { Configuration, type GuardedChange, type SettingChange } from './config/configuration.ts'
-import { withSetting } from './config/setting-map.ts'
+import { withSetting } from './config/ini-text.ts'
 import { SettingError } from './config/setting-rules.ts'
 import { defaultSettings, environmentSettings } from './config/setting-sources.ts'
 import { parseTerm } from './config/term-text.ts'

@@ -4,7 +4,7 @@
  * at once, and at the next start takes its place among the stored changes.
  */
 
-import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './setting-map.ts'
+import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './ini-text.ts'
 import { checkSettingName, problemWith, SettingError } from './setting-rules.ts'
 import type { OperatorFile, OperatorFiles, SettingStore } from './setting-sources.ts'
 

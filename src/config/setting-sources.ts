@@ -4,8 +4,7 @@
  */
 import { open, readdir, readFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { parseIni, replaceIniValue } from './ini-text.ts'
-import { canonicalSection, type SettingMap, withSetting } from './setting-map.ts'
+import { canonicalSection, parseIni, replaceIniValue, type SettingMap, withSetting } from './ini-text.ts'
 
 export interface SettingStore {
   load(): Promise<SettingMap>

@@ -3,7 +3,7 @@
  * There is one engine for each open database. `Database` is the view of it for one user.
  */
 import { randomBytes } from 'node:crypto'
-import { isDesignId } from '../document/document-id.ts'
+import { isDesignId } from '../document/ids.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
@@ -18,10 +18,18 @@ import { ChangesHub } from './changes/changes-hub.ts'
 import { Compactor, type DatabaseSizes } from './compaction/compactor.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design/design-document.ts'
-import type { ReadingAccess } from './document-access.ts'
-import { type DatabaseState, encodeState, INITIAL_STATE } from './layout/database-state.ts'
 import { weightOfRecord } from './layout/document-record.ts'
-import { DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY, STATE_KEY } from './layout/keys.ts'
+import {
+  type DatabaseState,
+  DOCUMENT_PREFIX,
+  encodeState,
+  IDENTITY_KEY,
+  INITIAL_STATE,
+  RANK_PREFIX,
+  SECURITY_KEY,
+  STATE_KEY,
+} from './layout/keys.ts'
+import type { ReadingAccess } from './user-context.ts'
 import { BatchedWrites } from './writing/batched-writes.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'

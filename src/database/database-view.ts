@@ -5,12 +5,21 @@ import type { RevisionTree } from '../document/tree/revision-tree.ts'
 import { decodeTree } from '../document/tree/tree-codec.ts'
 import type { RenewableSnapshot } from '../storage/snapshots/renewable-snapshot.ts'
 import type { Snapshot } from '../storage/store.ts'
-import type { ReadingAccess } from './document-access.ts'
-import { type DatabaseState, decodeState, INITIAL_STATE } from './layout/database-state.ts'
 import { type DocumentRecord, decodeLocal, decodeRecord, type LocalDocument } from './layout/document-record.ts'
-import { bodyKey, documentKey, localKey, SECURITY_KEY, STATE_KEY, treeKey } from './layout/keys.ts'
+import {
+  bodyKey,
+  type DatabaseState,
+  decodeState,
+  documentKey,
+  INITIAL_STATE,
+  localKey,
+  SECURITY_KEY,
+  STATE_KEY,
+  treeKey,
+} from './layout/keys.ts'
 import { type ReadRecord, readRecords } from './layout/read-many.ts'
 import { decodeBody, type StoredBody } from './layout/stored-body.ts'
+import type { ReadingAccess } from './user-context.ts'
 
 export class DatabaseView implements Disposable {
   readonly snapshot: Snapshot

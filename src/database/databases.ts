@@ -7,8 +7,7 @@ import type { StorageEngine } from '../storage/store.ts'
 import { Database } from './database.ts'
 import type { DatabaseEvent, DatabaseEventListener, DatabaseServices } from './database-engine.ts'
 import { DesignCache } from './design/design-document.ts'
-import type { DocumentAccess } from './document-access.ts'
-import type { UserContext } from './user-context.ts'
+import type { DocumentAccess, UserContext } from './user-context.ts'
 
 export class Databases {
   readonly #engine: StorageEngine

@@ -3,8 +3,8 @@
  * the same edit again when the document changed meanwhile.
  */
 import assert from 'node:assert'
+import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './ids.ts'
 import { newRevision, type RevisionContent } from './revisions/new-revision.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './revisions/revision-id.ts'
 import { winner } from './revisions/winner.ts'
 import type { Place, RevisionNode, StoredBody } from './tree/branch.ts'
 import type { RevisionLine } from './tree/revision-line.ts'

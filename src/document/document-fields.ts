@@ -11,21 +11,23 @@ import {
   type UseOfTerm,
 } from '../encoding/json/json-text.ts'
 import { isObject } from '../encoding/json/json-value.ts'
-import { type DocumentId, isLocalId, parseDocumentId } from './document-id.ts'
-import { badRequest, docValidation, tooLarge, tooManyItems } from './request-error.ts'
-import { type BodyTerm, type HashedBody, hashedBody } from './revisions/new-revision.ts'
 import {
+  type DocumentId,
   fitsHeader,
   formatRevision,
   generationOf,
   hashOf,
+  isLocalId,
   isUsualRevision,
   MAX_GENERATION,
   normalHash,
+  parseDocumentId,
   parseRevision,
   type RevisionId,
   type RevisionPath,
-} from './revisions/revision-id.ts'
+} from './ids.ts'
+import { badRequest, docValidation, tooLarge, tooManyItems } from './request-error.ts'
+import { type BodyTerm, type HashedBody, hashedBody } from './revisions/new-revision.ts'
 
 export interface DocumentFields {
   readonly id: DocumentId | undefined

@@ -3,7 +3,7 @@
  * is, never parsed.
  */
 import { membersOf, quoteText, spliceObject } from '../encoding/json/json-text-splice.ts'
-import type { RevisionId, RevisionPath } from './revisions/revision-id.ts'
+import type { RevisionId, RevisionPath } from './ids.ts'
 import type { RevisionNode } from './tree/branch.ts'
 
 export interface DocumentParts {

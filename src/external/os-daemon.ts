@@ -3,7 +3,7 @@
  * anew when one changes, and write into the log.
  */
 import type { Configuration, SettingChange } from '../config/configuration.ts'
-import { canonicalSection } from '../config/setting-map.ts'
+import { canonicalSection } from '../config/ini-text.ts'
 import { type Log, logLevelOf } from '../runtime/log/log.ts'
 import { KeptProcess, type KeptProcessOptions } from '../runtime/processes/kept-process.ts'
 

@@ -1,4 +1,5 @@
-/** The time, from one source, so that a test can be its own. */
+/** The time, from one source, so that a test can be its own; and slices of it for long work. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -10,4 +11,34 @@ export interface Clock {
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   nowUs: () => Math.round((performance.timeOrigin + performance.now()) * 1000),
+}
+
+/** Well below the 10 ms that a slice may take: a step may be long, and a busy machine makes it longer. */
+const SLICE_MS = 5
+/** Steps between two looks at the clock. */
+const STEPS_A_LOOK = 16
+
+/**
+ * Long work on the main thread in slices, so that everybody else has a turn in between. The clock is read rarely: a slice
+ * costs nothing where the work is short.
+ */
+export class TimeSlice {
+  #steps = 0
+  #begunMs = performance.now()
+
+  /** Asked after each small step: whether others should have their turn now. */
+  get isOver(): boolean {
+    return ++this.#steps % STEPS_A_LOOK === 0 && this.isOverNow
+  }
+
+  /** Asked after a step that may have been long. */
+  get isOverNow(): boolean {
+    return performance.now() - this.#begunMs >= SLICE_MS
+  }
+
+  /** Lets everybody else go first; the next slice begins then. */
+  async pause(): Promise<void> {
+    await nextTurn()
+    this.#begunMs = performance.now()
+  }
 }

@@ -2,7 +2,7 @@
  * Bytes that are put together in one buffer whose end is not known before. They are gathered in segments and joined at
  * the end, a little at a time: to copy hundreds of megabytes at once would keep everybody waiting.
  */
-import { TimeSlice } from './time-slice.ts'
+import { TimeSlice } from './clock.ts'
 
 const FIRST_BYTES = 16 * 1024
 /** Each segment is as large as all before it, up to here: it is copied within some milliseconds. */

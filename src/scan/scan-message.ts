@@ -1,9 +1,8 @@
 /** What the main thread and the scan thread say to each other. Bytes are transferred, not copied. */
 import type { SentDocument } from '../document/document-fields.ts'
-import type { DocumentId } from '../document/document-id.ts'
+import type { DocumentId, RevisionId, RevisionPath } from '../document/ids.ts'
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
 import { type BodyTerm, HashedBody } from '../document/revisions/new-revision.ts'
-import type { RevisionId, RevisionPath } from '../document/revisions/revision-id.ts'
 import { JsonTextError } from '../encoding/json/json-text-cursor.ts'
 import type { BulkSwitches } from './bulk-reading.ts'
 

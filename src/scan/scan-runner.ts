@@ -6,7 +6,7 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { tooLarge } from '../document/request-error.ts'
-import { freeBytes } from '../encoding/bytes/free-bytes.ts'
+import { freeBytes } from '../encoding/bytes/byte-sink.ts'
 import type { MemoryLease } from '../runtime/memory-budget.ts'
 import {
   type FromScanThread,

@@ -2,7 +2,7 @@
  * What one client of a server was promised, and so what its documents must be after a crash: the acknowledged steps,
  * all of them, and the one that was under way, wholly or not at all. Exact: every leaf of every document with its text.
  */
-import type { RevisionId } from '../../src/document/revisions/revision-id.ts'
+import type { RevisionId } from '../../src/document/ids.ts'
 import type { DatabaseContents } from '../database/database-contents.ts'
 
 export interface Leaf {

@@ -4,8 +4,8 @@
  * that each write must get, and keeps a ledger of what it was promised.
  */
 import { createHash } from 'node:crypto'
+import { formatRevision, generationOf, hashOf, type RevisionId } from '../../src/document/ids.ts'
 import { newRevision } from '../../src/document/revisions/new-revision.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId } from '../../src/document/revisions/revision-id.ts'
 import { scanDocument } from '../../src/encoding/json/json-text.ts'
 import type { Client, Reply } from '../support/client.ts'
 import type { Random } from './random.ts'

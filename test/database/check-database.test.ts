@@ -2,13 +2,15 @@ import { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
 import { decodeChange } from '../../src/database/layout/change-row.ts'
-import { type DatabaseState, decodeState, encodeState } from '../../src/database/layout/database-state.ts'
 import { decodeRecord } from '../../src/database/layout/document-record.ts'
 import {
   attachmentKey,
   bodyKey,
   changeKey,
+  type DatabaseState,
+  decodeState,
   documentKey,
+  encodeState,
   localKey,
   purgeKey,
   RANK_PREFIX,

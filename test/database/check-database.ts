@@ -4,9 +4,8 @@
  * database is whole.
  */
 import type { ChangeRow } from '../../src/database/layout/change-row.ts'
-import type { DatabaseState } from '../../src/database/layout/database-state.ts'
 import { type DocumentRecord, weightOfRecord } from '../../src/database/layout/document-record.ts'
-import { DOCUMENT_PREFIX, RANK_PREFIX } from '../../src/database/layout/keys.ts'
+import { type DatabaseState, DOCUMENT_PREFIX, RANK_PREFIX } from '../../src/database/layout/keys.ts'
 import { sizeOfBody } from '../../src/database/layout/stored-body.ts'
 import { leavesBestFirst, winner } from '../../src/document/revisions/winner.ts'
 import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'

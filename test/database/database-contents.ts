@@ -3,7 +3,6 @@
  * it: a row that cannot be understood is a fault, told in a sentence.
  */
 import { type ChangeRow, decodeChange } from '../../src/database/layout/change-row.ts'
-import { type DatabaseState, decodeState } from '../../src/database/layout/database-state.ts'
 import {
   type DocumentRecord,
   decodeLocal,
@@ -14,6 +13,8 @@ import {
   ATTACHMENT_PREFIX,
   bodyKey,
   changeKey,
+  type DatabaseState,
+  decodeState,
   documentKey,
   IDENTITY_KEY,
   idOfDocumentKey,

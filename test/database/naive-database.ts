@@ -3,8 +3,8 @@
  * with nothing in common with the real one but the way in which revision ids are made.
  */
 import type { DocumentEdit, LocalEdit } from '../../src/database/writing/edit.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId } from '../../src/document/ids.ts'
 import { newRevision } from '../../src/document/revisions/new-revision.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId } from '../../src/document/revisions/revision-id.ts'
 
 export interface NaiveRevision {
   parent: RevisionId | undefined

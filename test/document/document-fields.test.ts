@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { parseDocument, readDocument, replicatedPath } from '../../src/document/document-fields.ts'
-import { parseDocumentId } from '../../src/document/document-id.ts'
+import { parseDocumentId } from '../../src/document/ids.ts'
 import { JsonReader, JsonTextError } from '../../src/encoding/json/json-text.ts'
 
 describe('the fields of a document', () => {

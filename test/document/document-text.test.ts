@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { documentText, pathOfAncestry } from '../../src/document/document-text.ts'
-import { parseRevision } from '../../src/document/revisions/revision-id.ts'
+import { parseRevision } from '../../src/document/ids.ts'
 import { grow, pathOf } from './forest.ts'
 
 const tree = grow([

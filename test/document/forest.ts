@@ -1,7 +1,7 @@
 /** Made-up histories for the tests of revision trees, and what is compared of a tree. */
 import fc from 'fast-check'
 import { expect } from 'vitest'
-import { formatRevision, type RevisionId, type RevisionPath } from '../../src/document/revisions/revision-id.ts'
+import { formatRevision, type RevisionId, type RevisionPath } from '../../src/document/ids.ts'
 import { NO_PARENT, type StoredBody } from '../../src/document/tree/branch.ts'
 import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
 import { graft } from '../../src/document/tree/tree-growth.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { RevisionId, RevisionPath } from '../../src/document/revisions/revision-id.ts'
+import type { RevisionId, RevisionPath } from '../../src/document/ids.ts'
 import { leavesBestFirst, winner } from '../../src/document/revisions/winner.ts'
 import { RevisionTree } from '../../src/document/tree/revision-tree.ts'
 import { extendLeaf, graft } from '../../src/document/tree/tree-growth.ts'

@@ -1,8 +1,8 @@
 /** Bodies that are read by the scan thread mean what they mean when they are small. */
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
+import { parseRevision } from '../../src/document/ids.ts'
 import { newRevision } from '../../src/document/revisions/new-revision.ts'
-import { parseRevision } from '../../src/document/revisions/revision-id.ts'
 import { scanDocument } from '../../src/encoding/json/json-text.ts'
 import { Client, expectRefusal, serverOfFile } from '../support/client.ts'
 import { startService } from '../support/service.ts'

@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import { expect } from 'vitest'
 import type { Database } from '../../src/database/database.ts'
-import type { RevisionId } from '../../src/document/revisions/revision-id.ts'
+import type { RevisionId } from '../../src/document/ids.ts'
 import type { ViewDesign } from '../../src/views/design/view-design.ts'
 import type { Views } from '../../src/views/views.ts'
 import { put } from '../database/test-database.ts'

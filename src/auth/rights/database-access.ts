@@ -2,10 +2,9 @@
 
 import type { Database } from '../../database/database.ts'
 import type { Databases } from '../../database/databases.ts'
-import type { Commit, DocumentAccess } from '../../database/document-access.ts'
-import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
+import { type Commit, type DocumentAccess, isServerAdmin, type UserContext } from '../../database/user-context.ts'
 import { type DocumentEdit, type EditOutcome, refuseTogether } from '../../database/writing/edit.ts'
-import { isDesignId } from '../../document/document-id.ts'
+import { isDesignId } from '../../document/ids.ts'
 import {
   authorize,
   isDatabaseAdmin,

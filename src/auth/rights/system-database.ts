@@ -5,8 +5,8 @@
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { Databases, DocumentGuard } from '../../database/databases.ts'
-import type { Commit } from '../../database/document-access.ts'
 import { openDocument } from '../../database/reading/open-document.ts'
+import type { Commit } from '../../database/user-context.ts'
 import {
   type DocumentEdit,
   type EditOutcome,

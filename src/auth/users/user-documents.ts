@@ -1,7 +1,7 @@
 /** Users as documents of the users database: their ids, and how one is found by name. */
 import type { DatabaseView } from '../../database/database-view.ts'
 import { isServerAdmin as hasAdminRole, type UserContext } from '../../database/user-context.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { PasswordHash } from '../passwords/passwords.ts'
 

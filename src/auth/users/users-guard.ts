@@ -5,11 +5,17 @@
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { Databases, DocumentGuard } from '../../database/databases.ts'
-import type { Commit, DocumentAccess, Overview, ReadingAccess, WriteTarget } from '../../database/document-access.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
-import type { UserContext } from '../../database/user-context.ts'
+import type {
+  Commit,
+  DocumentAccess,
+  Overview,
+  ReadingAccess,
+  UserContext,
+  WriteTarget,
+} from '../../database/user-context.ts'
 import type { DocumentEdit, EditOutcome } from '../../database/writing/edit.ts'
-import { isDesignId, isLocalId } from '../../document/document-id.ts'
+import { isDesignId, isLocalId } from '../../document/ids.ts'
 import { conflict, notFound, RequestError } from '../../document/request-error.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import { AUTH_SECTION, type AuthSettings, type ChangedSetting } from '../auth-settings.ts'

@@ -3,12 +3,13 @@
  * document are stored; stubs refer to those of the parent revision.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Configuration } from '../../config/configuration.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'
+import type { RevisionId, RevisionPath } from '../../document/ids.ts'
 import { badRequest, conflict, missingStub, RequestError } from '../../document/request-error.ts'
-import type { RevisionId, RevisionPath } from '../../document/revisions/revision-id.ts'
 import type { RevisionNode } from '../../document/tree/branch.ts'
 import { decodeBase64 } from '../../encoding/json/base64-text.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { Database } from '../database.ts'
 import type { DatabaseView } from '../database-view.ts'
 import type { AttachmentRecord } from '../layout/stored-body.ts'
@@ -207,4 +208,28 @@ async function replicatedSource(
 
 async function attachmentsOf(view: DatabaseView, { body }: RevisionNode): Promise<readonly AttachmentRecord[]> {
   return (await view.body(body)).attachments
+}
+
+/** Which attachments are accepted and which are compressed, by the configuration. */
+export function attachmentPolicy(configuration: Configuration): AttachmentPolicy {
+  const level = configuration.integer('attachments', 'compression_level')
+  const types = configuration.text('attachments', 'compressible_types')
+  const largest = configuration.text('service', 'max_attachment_size')
+  return {
+    levelFor: (contentType) => (level >= 1 && level <= 9 && isListed(contentType, types) ? level : undefined),
+    limitFor: (name) => (largest === 'infinity' ? undefined : { name, bytes: Number(largest) }),
+  }
+}
+
+/** The list has wildcards; parameters of a type do not matter, nor does its case. */
+function isListed(contentType: string, types: string): boolean {
+  const type = contentType.split(';', 1)[0]!.trim().toLowerCase()
+  return types
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter((pattern) => pattern !== '')
+    .some((pattern) => {
+      const [before, after] = pattern.split('*', 2)
+      return after === undefined ? type === pattern : type.startsWith(before!) && type.endsWith(after)
+    })
 }

@@ -1,5 +1,5 @@
 /** Joins the lines of changes into a block, each framed as its feed needs it. */
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import {
   type DecodedChange,
   LINE_EXTRA_BYTES,

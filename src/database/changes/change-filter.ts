@@ -2,9 +2,9 @@
  * Applies the filter of a changes feed: by document id, by a function, or by a selector. Functions and selectors judge each
  * leaf that would be shown.
  */
-import { isDesignId } from '../../document/document-id.ts'
+
 import { pathOfAncestry } from '../../document/document-text.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import { isDesignId, type RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { DatabaseView } from '../database-view.ts'
 import type { DecodedChange } from '../layout/change-row.ts'

@@ -3,9 +3,8 @@
  * changes.
  */
 
-import { isDesignId } from '../../document/document-id.ts'
+import { isDesignId, type RevisionId } from '../../document/ids.ts'
 import { notFound } from '../../document/request-error.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { DesignProgram, Functions } from '../../functions/functions.ts'
 import type { DatabaseView } from '../database-view.ts'

@@ -3,9 +3,8 @@
  *
  *   flags, body number of the winner, the line up to its winner, zero byte, the other leaves of the line
  */
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
-import { copyShort, writeAscii, writeDecimal } from '../../encoding/bytes/short-bytes.ts'
-import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import type { RevisionId } from '../../document/ids.ts'
+import { copyShort, VarintReader, writeAscii, writeDecimal, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import type { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 import { CHANGE_KEY_BYTES, idOfDocumentKey, writeChangeKey } from './keys.ts'

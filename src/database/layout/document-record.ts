@@ -4,12 +4,18 @@
  *
  *   flags, sequence, body number and size of the winner, its generation and hash, the tree where it is short
  */
-import { formatRevision, generationOf, hashOf, type RevisionId } from '../../document/revisions/revision-id.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId } from '../../document/ids.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { decodeTree, encodeTree } from '../../document/tree/tree-codec.ts'
 import { plantRevision } from '../../document/tree/tree-growth.ts'
-import { copyShort, writeDecimal, writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
-import { NUMBER_BYTES, VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import {
+  copyShort,
+  NUMBER_BYTES,
+  VarintReader,
+  writeDecimal,
+  writeHexadecimal,
+  writeVarint,
+} from '../../encoding/bytes/short-bytes.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import type { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 

@@ -1,4 +1,7 @@
-/** The keys in the store of a database: one byte for the kind of row, then the id or number. */
+/**
+ * The keys in the store of a database, one byte for the kind of row, then the id or number; and the row of its counts and
+ * sequences, which is written with each commit and so always matches the others.
+ */
 import assert from 'node:assert/strict'
 
 const DOCUMENT = 'd'
@@ -131,4 +134,39 @@ function writeNumberedKey(target: Buffer, at: number, prefix: Buffer, number: nu
   target[at] = prefix[0]!
   target.writeUInt32BE(Math.floor(number / 0x1_0000_0000), at + 1)
   return target.writeUInt32BE(number >>> 0, at + 5)
+}
+
+/** The counts and sequences of a database. */
+export interface DatabaseState {
+  readonly updateSequence: number
+  /** Documents whose winner is live, and those whose winner is a tombstone. */
+  readonly documentCount: number
+  readonly deletedCount: number
+  readonly purgeSequence: number
+  /** The number that the next body gets. */
+  readonly nextBody: number
+  /** Bytes of the winners' bodies. */
+  readonly bodyBytes: number
+  readonly revisionLimit: number
+  /** How many of the last purges compaction keeps a note of. */
+  readonly purgeLimit: number
+}
+
+export const INITIAL_STATE: DatabaseState = {
+  updateSequence: 0,
+  documentCount: 0,
+  deletedCount: 0,
+  purgeSequence: 0,
+  nextBody: 1,
+  bodyBytes: 0,
+  revisionLimit: 1000,
+  purgeLimit: 1000,
+}
+
+export function encodeState(state: DatabaseState): Buffer {
+  return Buffer.from(JSON.stringify(state))
+}
+
+export function decodeState(bytes: Buffer): DatabaseState {
+  return { ...INITIAL_STATE, ...JSON.parse(bytes.toString()) }
 }

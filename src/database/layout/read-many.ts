@@ -4,7 +4,7 @@
  */
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { decodeTree } from '../../document/tree/tree-codec.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { KeyRange, Page, Snapshot } from '../../storage/store.ts'
 import type { WholeRecord } from '../writing/document-changes.ts'
 import { type DocumentRecord, decodeRecord } from './document-record.ts'

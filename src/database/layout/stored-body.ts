@@ -4,7 +4,7 @@
  *
  *   size of the attachment list, the attachment list, text
  */
-import { NUMBER_BYTES, VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import { NUMBER_BYTES, VarintReader, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 import type { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 import { BODY_KEY_BYTES, writeBodyKey } from './keys.ts'
 

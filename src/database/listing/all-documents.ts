@@ -9,9 +9,9 @@ import type { Database } from '../database.ts'
 import type { LastingView } from '../database-view.ts'
 import { afterPrefix, DOCUMENT_PREFIX } from '../layout/keys.ts'
 import { type DocumentsWanted, listedDocuments, listedRows } from './document-listing.ts'
+import type { RowBlocks } from './listed-rows.ts'
 import { listWithContents } from './listed-texts.ts'
 import { type IdBounds, idBounds, type ListedIds, LiveDocuments } from './listing-range.ts'
-import type { RowBlocks } from './row-block.ts'
 
 export interface AllDocumentsQuery extends ListedIds {
   readonly skip: number

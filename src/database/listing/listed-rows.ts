@@ -2,11 +2,9 @@
  * Rows of `_all_docs`, written as bytes of the reply. Stored bytes are copied. A row becomes a string only where its id has to
  * be escaped or its document has more members than its body.
  */
-
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
 import type { RecordReader } from '../layout/document-record.ts'
-import type { RowBytes } from './row-block.ts'
 
 export class ListedRows implements RowBytes {
   #bytes: Buffer
@@ -133,4 +131,25 @@ function needsEscapes(block: Buffer, start: number, end: number): boolean {
     if (byte < 0x20 || byte === QUOTE || byte === BACKSLASH) return true
   }
   return false
+}
+
+/** Bytes that were put together for the answer, or JSON texts of the rows. */
+export type RowBlock = RowBytes | readonly PieceableText[]
+
+/** A row in pieces is to be read before the next block is asked for. */
+export type RowBlocks = AsyncGenerator<RowBlock>
+
+/** A JSON text, whole or in pieces that are made while they are sent. */
+export type PieceableText = string | AsyncIterable<string | Buffer>
+
+/** Rows that lie in memory as the bytes of the answer. */
+export interface RowBytes {
+  readonly length: number
+  /** The JSON text of each row. */
+  texts(): string[]
+  /**
+   * All rows with a comma and a line break between them, and one in front where others went before. The rows cannot be
+   * read any more afterwards: they may have been joined where they lie.
+   */
+  takeJoined(options: { readonly afterOthers: boolean }): Buffer
 }

@@ -2,10 +2,10 @@
  * Rows of documents as texts, one by one: those requested by `keys`, and those with the contents of attachments, which are
  * rendered while they are sent.
  */
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import { rangeAfter } from '../../storage/rows/stored-key.ts'
 import type { KeyRange } from '../../storage/store.ts'
 import type { LastingView } from '../database-view.ts'
@@ -15,8 +15,8 @@ import { inlineText, stubText } from '../reading/document-rendering.ts'
 import { ATTEMPTS, contentsMissing } from '../reading/open-kept.ts'
 import type { OpenedDocument } from '../reading/opened-document.ts'
 import type { DocumentsWanted } from './document-listing.ts'
+import type { PieceableText, RowBlocks } from './listed-rows.ts'
 import type { LiveDocuments } from './listing-range.ts'
-import type { PieceableText, RowBlocks } from './row-block.ts'
 
 /** One row for each key, whether there is such a document or not. */
 export async function* listKeys(

@@ -1,12 +1,10 @@
 /** Reads documents for a client: by id, revision or leaf, with as much history as requested. */
 
-import { isLocalId } from '../../document/document-id.ts'
 import { pathOfAncestry } from '../../document/document-text.ts'
+import { isLocalId, type RevisionId } from '../../document/ids.ts'
 import { notFound } from '../../document/request-error.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { conflicts, deletedConflicts, leavesBestFirst } from '../../document/revisions/winner.ts'
-import type { RevisionNode } from '../../document/tree/branch.ts'
-import { compareLeaves } from '../../document/tree/branch.ts'
+import { compareLeaves, type RevisionNode } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { localRevision } from '../layout/document-record.ts'

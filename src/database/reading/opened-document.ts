@@ -1,6 +1,6 @@
 /** A document that was read for a client, before it is rendered. */
 import type { DocumentParts } from '../../document/document-text.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import type { AttachmentRecord } from '../layout/stored-body.ts'
 
 export interface OpenedDocument {

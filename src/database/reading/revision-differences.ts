@@ -1,8 +1,9 @@
 /** Which revisions of documents are missing here (`_revs_diff`): what a replicator asks before it sends documents. */
+
+import type { RevisionId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { openDocument } from './open-document.ts'
 

@@ -2,7 +2,7 @@
  * Opens revisions of a document a portion at a time: a document may have thousands of leaves that do not fit into memory
  * together. Revisions that were found come first, then the missing ones.
  */
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import type { Database } from '../database.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { wantedAttachments } from './document-rendering.ts'

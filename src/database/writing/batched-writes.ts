@@ -3,7 +3,7 @@
  * full batch is written at once. No client waits for the outcome, so refusals are logged.
  */
 import type { Log } from '../../runtime/log/log.ts'
-import type { Commit } from '../document-access.ts'
+import type { Commit } from '../user-context.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 
 const DELAY_MS = 500

@@ -5,15 +5,14 @@
 
 import { leavesBestFirst } from '../../document/revisions/winner.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
-import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { RankTree, RowChange } from '../../storage/rank-tree/rank-tree.ts'
 import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 import type { Put } from '../../storage/rows/row.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import { addChange, type NewChange } from '../layout/change-row.ts'
-import type { DatabaseState } from '../layout/database-state.ts'
 import { addRecord, type DocumentRecord } from '../layout/document-record.ts'
-import { bodyKey, changeKey, documentKey, treeKey } from '../layout/keys.ts'
+import { bodyKey, changeKey, type DatabaseState, documentKey, treeKey } from '../layout/keys.ts'
 import { addBody, type StoredBody, sizeOfBody } from '../layout/stored-body.ts'
 
 /** A record together with its tree, wherever that lies. */

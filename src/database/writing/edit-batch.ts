@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decide, type Edit, parentRevision, type Written } from '../../document/decide.ts'
+import { generationOf, type RevisionId } from '../../document/ids.ts'
 import { conflict, notFound } from '../../document/request-error.ts'
 import {
   type AttachmentContent,
@@ -13,14 +14,12 @@ import {
   hashRevision,
   type RevisionContent,
 } from '../../document/revisions/new-revision.ts'
-import { generationOf, type RevisionId } from '../../document/revisions/revision-id.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { operationCount } from '../../storage/rows/packed-rows.ts'
 import type { Changes, Snapshot } from '../../storage/store.ts'
-import type { DatabaseState } from '../layout/database-state.ts'
 import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from '../layout/document-record.ts'
-import { documentKey, localKey } from '../layout/keys.ts'
+import { type DatabaseState, documentKey, localKey } from '../layout/keys.ts'
 import { bodySizes, wholeRecords } from '../layout/read-many.ts'
 import { NO_ATTACHMENTS, type StoredBody } from '../layout/stored-body.ts'
 import { DocumentChanges, type ExpectedChanges, type WholeRecord } from './document-changes.ts'

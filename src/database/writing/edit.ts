@@ -2,9 +2,10 @@
  * What can be asked of the writer for one document, and its outcome. Edits that must be written together are refused
  * together: when one is refused none is written, and the error lists them.
  */
+
+import type { RevisionId, RevisionPath } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
 import type { BodyTerm } from '../../document/revisions/new-revision.ts'
-import type { RevisionId, RevisionPath } from '../../document/revisions/revision-id.ts'
 import type { Put } from '../../storage/rows/row.ts'
 import type { AttachmentRecord } from '../layout/stored-body.ts'
 

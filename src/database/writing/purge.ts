@@ -2,15 +2,14 @@
  * Purging removes revisions without a tombstone, as if they had never existed. What was purged is recorded under a purge
  * sequence, so that indexes can catch up.
  */
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import { winner } from '../../document/revisions/winner.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { droppedBodies, purge } from '../../document/tree/tree-pruning.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../storage/store.ts'
-import type { DatabaseState } from '../layout/database-state.ts'
-import { purgeKey } from '../layout/keys.ts'
+import { type DatabaseState, purgeKey } from '../layout/keys.ts'
 import { bodySizes, readRecords } from '../layout/read-many.ts'
 import { DocumentChanges, type WholeRecord } from './document-changes.ts'
 import type { ExclusivePlan } from './write-queue.ts'

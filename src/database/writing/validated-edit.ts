@@ -3,15 +3,15 @@
  * round trips. Edits that cannot succeed, or need no validation, are recognized on the way.
  */
 
-import { isDesignId } from '../../document/document-id.ts'
 import { pathOfAncestry } from '../../document/document-text.ts'
 import {
   formatRevision,
   generationOf,
   hashOf,
+  isDesignId,
   type RevisionId,
   type RevisionPath,
-} from '../../document/revisions/revision-id.ts'
+} from '../../document/ids.ts'
 import type { RevisionNode } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { membersOf, quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'

@@ -3,10 +3,9 @@
  * whatever order they came in.
  */
 
-import type { RevisionNode } from '../tree/branch.ts'
-import { compareLeaves } from '../tree/branch.ts'
+import type { RevisionId } from '../ids.ts'
+import { compareLeaves, type RevisionNode } from '../tree/branch.ts'
 import type { RevisionTree } from '../tree/revision-tree.ts'
-import type { RevisionId } from './revision-id.ts'
 
 /** The leaf that the document shows; a tombstone only when there is nothing else. */
 export function winner(tree: RevisionTree): RevisionNode {

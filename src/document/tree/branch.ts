@@ -1,5 +1,5 @@
 /** The parts of a revision tree: its branches, and where revisions are in them. */
-import { compareHashes, type RevisionId } from '../revisions/revision-id.ts'
+import { compareHashes, type RevisionId } from '../ids.ts'
 import type { HashList } from './hash-list.ts'
 
 export type RevisionStatus = 'live' | 'deleted' | 'missing'

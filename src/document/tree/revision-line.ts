@@ -4,8 +4,8 @@
  *
  *   format byte, start, count, hashes of 16 bytes and bodies, oldest first
  */
-import { NUMBER_BYTES } from '../../encoding/bytes/varint.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId } from '../revisions/revision-id.ts'
+import { NUMBER_BYTES } from '../../encoding/bytes/short-bytes.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId } from '../ids.ts'
 import type { RevisionNode, StoredBody } from './branch.ts'
 import { HASH_BYTES, HashList, isHexadecimal } from './hash-list.ts'
 import { DELETED, damagedTree, LIVE, MISSING, StoredTreeReader, StoredTreeWriter } from './stored-tree-bytes.ts'

@@ -4,7 +4,7 @@
  */
 
 import assert from 'node:assert'
-import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from '../revisions/revision-id.ts'
+import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from '../ids.ts'
 import {
   type Branch,
   BranchList,

@@ -3,8 +3,7 @@
  *
  *   body  the status in the two low bits of its first byte, the body number above them; without body: length of the run
  */
-import { writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
-import { writeVarint } from '../../encoding/bytes/varint.ts'
+import { writeHexadecimal, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 import type { StoredBody } from './branch.ts'
 
 export const MISSING = 0

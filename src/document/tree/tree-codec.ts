@@ -5,7 +5,7 @@
  *   tree    a line, as `revision-line.ts` has it, or format byte, number of branches, branches
  *   branch  parent + 1, start, count, bodies, hashes of 16 bytes, number of other hashes, those: index, size, text
  */
-import { NUMBER_BYTES } from '../../encoding/bytes/varint.ts'
+import { NUMBER_BYTES } from '../../encoding/bytes/short-bytes.ts'
 import { type Branch, leafGeneration, NO_PARENT } from './branch.ts'
 import { HASH_BYTES, HashList } from './hash-list.ts'
 import { LINE_FORMAT, RevisionLine } from './revision-line.ts'

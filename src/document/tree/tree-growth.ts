@@ -3,7 +3,7 @@
  * never overwritten, and what is known stays where it is.
  */
 
-import { generationOf, hashOf, type RevisionId, type RevisionPath } from '../revisions/revision-id.ts'
+import { generationOf, hashOf, type RevisionId, type RevisionPath } from '../ids.ts'
 import { type Branch, NO_PARENT, type Place, type StoredBody } from './branch.ts'
 import { HashList, isHexadecimal } from './hash-list.ts'
 import { RevisionLine } from './revision-line.ts'

@@ -3,7 +3,7 @@
  * compaction drops. Leaves stay, and with them the winner, unless they are purged.
  */
 import assert from 'node:assert'
-import { generationOf, hashOf, type RevisionId } from '../revisions/revision-id.ts'
+import { generationOf, hashOf, type RevisionId } from '../ids.ts'
 import { type Branch, leafGeneration, NO_PARENT } from './branch.ts'
 import { RevisionTree } from './revision-tree.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Writing a few bytes into a large block. Up to some dozens of them a loop beats the call into the engine's own copying
- * and encoding, which is what longer ones get.
+ * A few bytes at a time: copied, compared, and numbers and digits written among them. Up to some dozens of bytes a loop
+ * beats the call into the engine's own copying, comparing and encoding, which is what longer ones get.
  */
 
 /** Copies all bytes and returns how many they are. */
@@ -41,6 +41,55 @@ export function writeHexadecimal(target: Buffer, at: number, text: string, start
     target[to++] = (digitOf(text.charCodeAt(i)) << 4) | digitOf(text.charCodeAt(i + 1))
   }
   return to
+}
+
+/**
+ * The order of byte strings, that of their first difference, a beginning before what it begins: negative, zero or
+ * positive, as for sorting.
+ */
+export function compareBytes(a: Uint8Array, b: Uint8Array): number {
+  const size = Math.min(a.length, b.length)
+  if (size > LOOPED_BYTES) return Buffer.compare(a, b)
+  for (let i = 0; i < size; i++) {
+    const difference = a[i]! - b[i]!
+    if (difference !== 0) return difference
+  }
+  return a.length - b.length
+}
+
+/** What a number below 2^53 takes at most as a varint. */
+export const NUMBER_BYTES = 8
+
+/**
+ * A whole number in as few bytes as it needs: seven bits a byte, the lowest first, the high bit on all but the last. Writes
+ * it at the position and returns the one after it.
+ */
+export function writeVarint(target: Uint8Array, at: number, value: number): number {
+  let rest = value
+  let position = at
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) target[position++] = (rest % 0x80) + 0x80
+  target[position++] = rest
+  return position
+}
+
+export class VarintReader {
+  readonly #source: Uint8Array
+  at: number
+
+  constructor(source: Uint8Array, at: number) {
+    this.#source = source
+    this.at = at
+  }
+
+  number(): number {
+    let value = 0
+    for (let unit = 1; ; unit *= 0x80) {
+      const byte = this.#source[this.at++]
+      if (byte === undefined) throw new RangeError('A number is cut off.')
+      if (byte < 0x80) return value + byte * unit
+      value += (byte - 0x80) * unit
+    }
+  }
 }
 
 const LOOPED_BYTES = 64

@@ -1,7 +1,7 @@
 /** `_config`: the settings of the server, read and changed while it runs. */
 
 import type { Configuration } from '../../config/configuration.ts'
-import { canonicalSection } from '../../config/setting-map.ts'
+import { canonicalSection } from '../../config/ini-text.ts'
 import { SettingError } from '../../config/setting-rules.ts'
 import { parseTerm } from '../../config/term-text.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'

@@ -2,7 +2,7 @@
  * The resources of the server itself: what it is, which databases it has, ids on demand, statistics, tasks, restart.
  */
 
-import { canonicalSection } from '../../config/setting-map.ts'
+import { canonicalSection } from '../../config/ini-text.ts'
 import { badRequest, queryParseError } from '../../document/request-error.ts'
 import { commit } from '../../runtime/commit.ts'
 import { randomUuid } from '../../runtime/uuids.ts'

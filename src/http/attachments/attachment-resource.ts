@@ -7,9 +7,8 @@ import { unpacked, unpackedLength } from '../../database/reading/document-render
 import { openDocument, openRevision } from '../../database/reading/open-document.ts'
 import type { EditedAttachment, NewRevisionEdit } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
-import { parseDocumentId } from '../../document/document-id.ts'
+import { parseDocumentId, type RevisionId } from '../../document/ids.ts'
 import { conflict, notFound, type RequestError } from '../../document/request-error.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { type ByteRange, byteRangesBody, newBoundary } from '../../multipart/multipart-writer.ts'
 import {

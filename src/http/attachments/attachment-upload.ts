@@ -1,6 +1,6 @@
 /** The content of an attachment that is the whole body of a request. */
 
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
+import { attachmentPolicy } from '../../database/attachments/attachment-edits.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import { checkContentSize } from '../../database/attachments/content-check.ts'
 import type { Database } from '../../database/database.ts'

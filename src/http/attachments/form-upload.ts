@@ -1,14 +1,16 @@
 /** `POST /{db}/{docid}`: what a form in a browser sends, and only one of this server's own pages. */
 
-import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
+import {
+  attachmentPolicy,
+  checkedContentType,
+  DEFAULT_CONTENT_TYPE,
+} from '../../database/attachments/attachment-edits.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import type { Database } from '../../database/database.ts'
 import type { EditedAttachment } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
-import { isDesignId, isLocalId, parseDocumentId } from '../../document/document-id.ts'
+import { isDesignId, isLocalId, parseDocumentId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'
-import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import {
   boundaryOf,
   dispositionFilename,

@@ -1,6 +1,10 @@
 /** A document that comes as `multipart/related`: its JSON first, then the contents that it announces. */
-import { type AttachmentEntry, DEFAULT_CONTENT_TYPE, entryOf } from '../../database/attachments/attachment-edits.ts'
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
+import {
+  type AttachmentEntry,
+  attachmentPolicy,
+  DEFAULT_CONTENT_TYPE,
+  entryOf,
+} from '../../database/attachments/attachment-edits.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import type { Database } from '../../database/database.ts'
 import type { SentDocument } from '../../document/document-fields.ts'

@@ -1,5 +1,5 @@
 /** Long JSON texts, put together in slices so that others have their turn in between. */
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 
 /** So many entries become one text; more of them at once would be one long step at the end. */
 const ENTRIES_A_PIECE = 256

@@ -7,8 +7,7 @@ import { parsing, readBytes } from '../bodies/request-body.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
-import { requestSettings } from '../server/request-settings.ts'
+import { type HttpContext, requestSettings } from '../server/context.ts'
 
 export async function security(call: Call): Promise<Answer> {
   const database = await databaseOf(call)

@@ -1,8 +1,8 @@
 /** `_update`: a function makes the new revision of a document out of the old one and the request. */
 
 import type { Database } from '../../database/database.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import { illegalDocumentId } from '../../document/request-error.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { checkDocumentSize } from '../documents/document-request.ts'
 import { withEdit, writeOne } from '../documents/document-writing.ts'

@@ -20,9 +20,8 @@ import {
 import { openKept } from '../../database/reading/open-kept.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import { openRevisionPortions, type RevisionPortions } from '../../database/reading/revision-portions.ts'
-import { isLocalId } from '../../document/document-id.ts'
+import { isLocalId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest } from '../../document/request-error.ts'
-import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import {
   type MultipartSource,
   newBoundary,

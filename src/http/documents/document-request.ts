@@ -1,13 +1,11 @@
 /** What a request says of the document that it is for: its id, the revision it names, and the limit on its size. */
 
 import type { SentDocument } from '../../document/document-fields.ts'
-import { isDesignId, isLocalId } from '../../document/document-id.ts'
+import { isDesignId, isLocalId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest, tooLarge } from '../../document/request-error.ts'
-import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import { type Answer, redirect } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
-import { requestSettings } from '../server/request-settings.ts'
+import { type HttpContext, requestSettings } from '../server/context.ts'
 
 /** `/{db}/{docid}`, `/{db}/_design/{name}` or `/{db}/_local/{name}`. */
 export function documentIdOf(call: Call): string {

@@ -4,18 +4,17 @@ import type { Dialect } from '../../config/dialect.ts'
 import {
   type AttachmentEdits,
   attachmentEdits,
+  attachmentPolicy,
   NO_EDITS,
   type StubParent,
 } from '../../database/attachments/attachment-edits.ts'
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
 import type { Database } from '../../database/database.ts'
 import { openDocument, openRevision } from '../../database/reading/open-document.ts'
 import type { DocumentEdit } from '../../database/writing/edit.ts'
 import { replicatedPath, type SentDocument } from '../../document/document-fields.ts'
-import { type DocumentId, isLocalId, parseDocumentId } from '../../document/document-id.ts'
+import { type DocumentId, isLocalId, parseDocumentId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest, missingStub, notFound } from '../../document/request-error.ts'
 import { EMPTY_BODY_TERM } from '../../document/revisions/new-revision.ts'
-import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { isRelated, type ReceivedDocument, receiveRelated } from '../attachments/multipart-document.ts'

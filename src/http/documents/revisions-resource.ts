@@ -1,15 +1,14 @@
 /** Questions and orders about many revisions at once: which are missing, which are to be purged. */
 import { revisionDifferences } from '../../database/reading/revision-differences.ts'
+import { parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest, tooManyItems } from '../../document/request-error.ts'
-import { parseRevision, type RevisionId } from '../../document/revisions/revision-id.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import { joinedMembers } from '../bodies/joined-text.ts'
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, jsonText } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
-import { requestSettings } from '../server/request-settings.ts'
+import { type HttpContext, requestSettings } from '../server/context.ts'
 
 export async function missingRevisions(call: Call, context: HttpContext): Promise<Answer> {
   const differences = await askedDifferences(call, context)

@@ -5,8 +5,7 @@
 import type { Configuration } from '../../config/configuration.ts'
 import type { Answer, Headers } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
-import { requestSettings } from '../server/request-settings.ts'
+import { type HttpContext, requestSettings } from '../server/context.ts'
 
 const METHODS = 'GET, HEAD, POST, PUT, DELETE, TRACE, CONNECT, COPY, OPTIONS'
 const HEADERS =

@@ -5,23 +5,22 @@
 
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
-import type { DatabaseState } from '../../database/layout/database-state.ts'
+import type { DatabaseState } from '../../database/layout/keys.ts'
 import { type AllDocumentsQuery, countWithin, type IdRange, listRange } from '../../database/listing/all-documents.ts'
 import type { DocumentsWanted } from '../../database/listing/document-listing.ts'
 import { listKeys } from '../../database/listing/listed-texts.ts'
-import { DESIGN_IDS } from '../../document/document-id.ts'
+import { DESIGN_IDS } from '../../document/ids.ts'
 import { notFound } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import { planQuery, planText, type QueryPlan } from '../../views/query/query-plan.ts'
-import type { RowQueryHead } from '../../views/query/row-query.ts'
-import { type BegunQuery, RowQuery } from '../../views/query/row-query.ts'
+import { type BegunQuery, RowQuery, type RowQueryHead } from '../../views/query/row-query.ts'
 import { type GivenParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
 import { readJson } from '../bodies/request-body.ts'
 import type { Answer } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { bodyParameters, checkedRange, listedQueries, queriesAnswer, rowAnswer } from './rows.ts'
+import { bodyParameters, checkedRange, listedQueries, queriesAnswer, rowAnswer } from './view-resource.ts'
 
 export const getAllDocuments = getFrom(undefined)
 export const postAllDocuments = postFrom(undefined)

@@ -6,7 +6,7 @@ import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { viewsOf } from './rows.ts'
+import { viewsOf } from './view-resource.ts'
 
 /** `_design/{name}/_info` */
 export async function indexInformation(call: Call, context: HttpContext): Promise<Answer> {

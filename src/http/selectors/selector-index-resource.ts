@@ -1,9 +1,8 @@
 /** `_index`: selector indexes are made, listed and removed. They are views of design documents. */
 
 import type { Database } from '../../database/database.ts'
-import { parseDocumentId } from '../../document/document-id.ts'
+import { parseDocumentId, parseRevision } from '../../document/ids.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
-import { parseRevision } from '../../document/revisions/revision-id.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { type NewIndex, readNewIndex, withIndex, withoutIndex } from '../../views/find/index-creation.ts'
 import { ALL_DOCUMENTS_LISTING, indexListing, selectorIndexes } from '../../views/find/selector-indexes.ts'

@@ -1,7 +1,7 @@
 /** What a handler answers, and how it is sent: the one place that writes replies. */
 
 import type { RequestError } from '../../document/request-error.ts'
-import { TimeSlice } from '../../runtime/time-slice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import { version } from '../../runtime/version.ts'
 import { headerLine } from '../../wire/reply.ts'
 import { type Feed, sendFeed } from '../changes/feed.ts'

@@ -21,10 +21,9 @@ import {
   withSession,
 } from './authentication.ts'
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
-import type { HttpContext } from './context.ts'
+import { type HttpContext, requestSettings } from './context.ts'
 import { HttpError, inDialect, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import { logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
-import { requestSettings } from './request-settings.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { configuredRoute, routes } from './routes.ts'
 

@@ -1,6 +1,7 @@
-/** What handlers work on. */
+/** What handlers work on: the parts of the server, and what requests ask of the configuration. */
 import type { Auth } from '../../auth/auth.ts'
 import type { Configuration } from '../../config/configuration.ts'
+import { type Dialect, dialectOf } from '../../config/dialect.ts'
 import type { DatabaseHistory } from '../../database/database-history.ts'
 import type { Databases } from '../../database/databases.ts'
 import type { ExternalPrograms } from '../../external/external-programs.ts'
@@ -10,12 +11,13 @@ import type { Deadlines } from '../../runtime/deadlines.ts'
 import type { FairSemaphore } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { ServerLog } from '../../runtime/log/server-log.ts'
-import type { MemoryBudget } from '../../runtime/memory-budget.ts'
+import { availableMemory, type BudgetLimits, type MemoryBudget } from '../../runtime/memory-budget.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { UuidSource } from '../../runtime/uuids.ts'
 import type { Views } from '../../views/views.ts'
 import type { InterfaceFiles } from '../admin/interface-files.ts'
+import type { ForwardedNames } from './call.ts'
 
 export interface HttpContext {
   readonly configuration: Configuration
@@ -45,4 +47,76 @@ export interface HttpContext {
   readonly version: string
   /** Closes everything and opens it again, in its own time. */
   restart(): void
+}
+
+export interface RequestSettings {
+  readonly dialect: Dialect
+  readonly forwarded: ForwardedNames
+  readonly longestUrl: number
+  /** Of a body that is read whole, and of one document in it. */
+  readonly largestBody: number
+  readonly largestDocument: number
+  /** What bodies may take together, and how long one waits for its share. */
+  readonly bodyMemory: BudgetLimits
+  /** Documents, keys or revisions of one request. */
+  readonly mostItems: number
+  readonly allowsJsonp: boolean
+  readonly allowsCors: boolean
+  /** The policies of `[csp]` that are switched on. */
+  readonly contentPolicies: Readonly<Record<'attachments' | 'showlist' | 'utils', string | undefined>>
+  /** The rules of virtual hosts. */
+  readonly virtualHosts: ReadonlyMap<string, string>
+  /** Resources that virtual hosts leave alone. */
+  readonly globalHandlers: string
+  /** How often one request may be rewritten. */
+  readonly rewriteLimit: number
+}
+
+/** Read once for each state of the configuration. */
+export function requestSettings(configuration: Configuration): RequestSettings {
+  const { state } = configuration
+  if (last?.state !== state) last = { state, settings: readSettings(configuration) }
+  return last.settings
+}
+
+/** One process has one configuration, nearly always. */
+let last: { readonly state: object; readonly settings: RequestSettings } | undefined
+
+function readSettings(configuration: Configuration): RequestSettings {
+  const policies = configuration.section('csp')
+  const policy = (kind: string) =>
+    policies.get(`${kind}_enable`) === 'true' ? policies.get(`${kind}_header_value`) : undefined
+  const section = configuration.section('httpd')
+  const name = (key: string, usual: string) => section.get(key)?.toLowerCase() ?? usual
+  return {
+    dialect: dialectOf(configuration),
+    forwarded: {
+      host: name('x_forwarded_host', 'x-forwarded-host'),
+      ssl: name('x_forwarded_ssl', 'x-forwarded-ssl'),
+      proto: name('x_forwarded_proto', 'x-forwarded-proto'),
+    },
+    longestUrl: Number(section.get('max_uri_length') ?? Number.POSITIVE_INFINITY),
+    largestBody: configuration.integer('httpd', 'max_http_request_size'),
+    bodyMemory: {
+      limitBytes: bodyMemoryBytes(configuration.text('httpd', 'max_body_memory')),
+      waitMs: configuration.integer('httpd', 'body_memory_timeout'),
+    },
+    largestDocument: configuration.integer('service', 'max_document_size'),
+    mostItems: configuration.integer('httpd', 'max_request_items'),
+    allowsJsonp: section.get('allow_jsonp') === 'true',
+    allowsCors: section.get('enable_cors') === 'true',
+    contentPolicies: { attachments: policy('attachments'), showlist: policy('showlist'), utils: policy('utils') },
+    virtualHosts: configuration.section('vhosts'),
+    rewriteLimit: Number(section.get('rewrite_limit') ?? 100),
+    globalHandlers: section.get('vhost_global_handlers') ?? '',
+  }
+}
+
+/** However small the machine is, a few requests must fit. */
+const SMALLEST_SHARE_BYTES = 64 * 1024 * 1024
+
+/** Bytes, or a share of the memory. */
+function bodyMemoryBytes(text: string): number {
+  if (!text.endsWith('%')) return Number(text)
+  return Math.max(SMALLEST_SHARE_BYTES, (availableMemory() * Number(text.slice(0, -1))) / 100)
 }

@@ -5,7 +5,7 @@
 import type { Database } from '../../database/database.ts'
 import { decodeChange } from '../../database/layout/change-row.ts'
 import { afterPrefix, CHANGE_PREFIX, changeKey } from '../../database/layout/keys.ts'
-import { isDesignId } from '../../document/document-id.ts'
+import { isDesignId } from '../../document/ids.ts'
 import type { ReplicationDocument } from './replication-document.ts'
 
 export type DocumentChange =

@@ -5,7 +5,7 @@
 import { memberTexts } from '../../auth/users/user-edits.ts'
 import type { AttachmentRecord } from '../../database/layout/stored-body.ts'
 import type { UserContext } from '../../database/user-context.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import { spliceObject } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 

@@ -2,7 +2,7 @@
 import type { DatabaseView } from '../../database/database-view.ts'
 import { decodeRecord } from '../../database/layout/document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from '../../database/layout/keys.ts'
-import { isDesignId } from '../../document/document-id.ts'
+import { isDesignId } from '../../document/ids.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import { shownAddress } from '../peers/shown-address.ts'
 import type { Job } from '../scheduler/job.ts'

@@ -1,14 +1,17 @@
 /** A local database as the target: revisions go through its write queue, many in a commit, validated as the user's. */
 import type { Configuration } from '../../config/configuration.ts'
-import { type AttachmentEdits, attachmentEdits, NO_EDITS } from '../../database/attachments/attachment-edits.ts'
-import { attachmentPolicy } from '../../database/attachments/attachment-policy.ts'
+import {
+  type AttachmentEdits,
+  attachmentEdits,
+  attachmentPolicy,
+  NO_EDITS,
+} from '../../database/attachments/attachment-edits.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import type { Database } from '../../database/database.ts'
 import { revisionDifferences } from '../../database/reading/revision-differences.ts'
 import type { ReplicatedEdit } from '../../database/writing/edit.ts'
-import { isLocalId } from '../../document/document-id.ts'
+import { isLocalId, type RevisionId, readRevision } from '../../document/ids.ts'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
-import { type RevisionId, readRevision } from '../../document/revisions/revision-id.ts'
 import { TransientError } from '../client/retries.ts'
 import type { LocalAddress } from './address.ts'
 import { LocalPeer, type LocalServices, type OpenedLocal } from './local-peer.ts'

@@ -1,5 +1,5 @@
 /** A remote database as the target: revisions are sent many at a time, those with large attachments as streams. */
-import { type RevisionId, readRevision } from '../../document/revisions/revision-id.ts'
+import { type RevisionId, readRevision } from '../../document/ids.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
 import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'

@@ -4,7 +4,7 @@
  */
 import type { AttachmentContent } from '../../database/layout/stored-body.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'
-import type { RevisionPath } from '../../document/revisions/revision-id.ts'
+import type { RevisionPath } from '../../document/ids.ts'
 
 export interface TransferredDocument {
   readonly id: string

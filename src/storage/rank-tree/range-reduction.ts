@@ -1,8 +1,7 @@
 /** What a range of rows is reduced from: reductions of nodes, most of which are cached, and the rows at its ends. */
-import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { CountedNode, CountedRun, RowCounts } from './row-counts.ts'
-import type { ReducibleRow } from './tree-layout.ts'
-import { type Item, SENTINEL, weightOfAll } from './tree-layout.ts'
+import { type Item, type ReducibleRow, SENTINEL, weightOfAll } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
 /** What a range of rows reduces to, in key order: rows at its edges, reductions of what lies between. */

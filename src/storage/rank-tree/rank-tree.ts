@@ -9,15 +9,14 @@
  * byte.
  */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { Put } from '../rows/row.ts'
 import type { KeyRange, Snapshot } from '../store.ts'
 import { type RangePart, RangeReduction, type ReducedThrough } from './range-reduction.ts'
 import { KnownRuns, type PlaceInAll, RowCounts } from './row-counts.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
 import { TreeBuilder } from './tree-builder.ts'
-import type { ReducibleRow } from './tree-layout.ts'
-import { type Item, type ItemChange, NO_VALUE, SENTINEL, TreeLayout } from './tree-layout.ts'
+import { type Item, type ItemChange, NO_VALUE, type ReducibleRow, SENTINEL, TreeLayout } from './tree-layout.ts'
 import { BoundaryHints, TreeReader } from './tree-reader.ts'
 import { type NodeChanges, type Reducer, updateNodes } from './tree-update.ts'
 

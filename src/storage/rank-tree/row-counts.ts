@@ -3,7 +3,7 @@
  * the store does not change, so frequent counts read few nodes.
  */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { Snapshot } from '../store.ts'
 import { type Item, SENTINEL, type TreeLayout } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'

@@ -10,9 +10,8 @@
  * in few nodes up there, and where the hints do not know them, all nodes of an interval are read with one page.
  */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/bytes/byte-order.ts'
-import type { Run } from './tree-layout.ts'
-import { type Item, SENTINEL, type TreeLayout } from './tree-layout.ts'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
+import { type Item, type Run, SENTINEL, type TreeLayout } from './tree-layout.ts'
 import { firstFrom, inTurns, type Lookup, type TreeReader } from './tree-reader.ts'
 
 const FEW = 8

@@ -7,7 +7,7 @@
  * level L, so one code serves all levels.
  */
 import assert from 'node:assert/strict'
-import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import { VarintReader, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 import { CUT_KEY_BYTES } from '../rows/stored-key.ts'
 import type { KeyRange } from '../store.ts'
 import { SaltedHash } from './salted-hash.ts'

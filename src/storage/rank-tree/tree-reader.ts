@@ -3,10 +3,9 @@
  * other. A boundary at or before a key is found with a plain read where the hints are right, and with a page of one
  * row, read backwards, where they are not: that takes ten times as long.
  */
-import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import { type KeyRange, PAGE_ROWS, type Page, type Snapshot } from '../store.ts'
-import type { Run } from './tree-layout.ts'
-import { decodeNode, type Item, PlacedRow, SENTINEL, type TreeLayout, weightOfAll } from './tree-layout.ts'
+import { decodeNode, type Item, PlacedRow, type Run, SENTINEL, type TreeLayout, weightOfAll } from './tree-layout.ts'
 
 /** Pages asked for in one turn: a synchronous engine reads them all before anybody else goes on. */
 const PAGES_A_TURN = 64

@@ -4,7 +4,7 @@
  * boundaries is updated by a difference. Any other is cut and reduced again from its items.
  */
 import assert from 'node:assert/strict'
-import { compareBytes } from '../../encoding/bytes/byte-order.ts'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { Put } from '../rows/row.ts'
 import type { Span } from './touched-spans.ts'
 import {

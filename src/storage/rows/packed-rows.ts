@@ -3,7 +3,7 @@
  * for the garbage collector, as long as no buffer is made for each.
  */
 import assert from 'node:assert/strict'
-import { freeBytes } from '../../encoding/bytes/free-bytes.ts'
+import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import { type Changes, COMMIT_OPERATIONS_LIMIT } from '../store.ts'
 import type { PackedRows, Put } from './row.ts'
 

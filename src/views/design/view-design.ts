@@ -4,11 +4,15 @@
  * reductions from all other such definitions, so design documents that agree in it share one index.
  */
 import { hash } from 'node:crypto'
+import type { Database } from '../../database/database.ts'
+import { summarizeRecord } from '../../database/layout/document-record.ts'
+import { documentKey, idOfDocumentKey } from '../../database/layout/keys.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { type Collation, collationVersion } from '../../encoding/collation/collation-key.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { MapProgram } from '../../functions/functions.ts'
 import { definitionOfView, definitionText, SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
+import type { KeyRange, Page } from '../../storage/store.ts'
 
 export interface ViewDesign {
   /** `_design/name` */
@@ -193,4 +197,22 @@ function canonicalText(value: unknown): string {
     if (!isObject(member)) return member
     return Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0)))
   })
+}
+
+/** The view definitions of the design documents of a database that are not deleted. */
+export async function liveDesigns(database: Database): Promise<ViewDesign[]> {
+  const designs: ViewDesign[] = []
+  using view = database.view()
+  let rest: KeyRange | undefined = { from: documentKey('_design/'), to: documentKey('_design0') }
+  while (rest) {
+    const page: Page = await view.snapshot.page(rest)
+    for (let row = 0; row < page.length; row++) {
+      const { deleted, body } = summarizeRecord(page.value(row))
+      if (deleted) continue
+      const { text } = await view.body(body)
+      designs.push(parseViewDesign(idOfDocumentKey(page.key(row)), text.toString()))
+    }
+    rest = page.next
+  }
+  return designs
 }

@@ -2,8 +2,7 @@
  * The keys and values in the store of an index. Rows of a view are in the order of the reply: sort key, document id, ordinal
  * among the document's rows of that key. Their values hold the line of the reply, ready to be sent.
  */
-import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
-import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import { copyBytes, VarintReader, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 
 const DOCUMENT = 0x64
 const META = 0x6d

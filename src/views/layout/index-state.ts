@@ -2,10 +2,14 @@
  * The state of an index: the sequences it has reached and what it belongs to. It is committed together with the rows.
  */
 import { randomBytes } from 'node:crypto'
-import { SALT_BYTES } from '../../storage/rank-tree/rank-tree.ts'
+import type { Functions } from '../../functions/functions.ts'
+import type { Run } from '../../runtime/fair-semaphore.ts'
+import { RankTree, SALT_BYTES } from '../../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../storage/store.ts'
-import { indexFormat } from '../design/view-design.ts'
-import { STATE_KEY } from './index-layout.ts'
+import { indexFormat, type ViewDesign } from '../design/view-design.ts'
+import { namedReduction } from '../reductions/named-reduction.ts'
+import { ViewReducer } from '../reductions/view-reducer.ts'
+import { nodePrefix, rowPrefix, STATE_KEY } from './index-layout.ts'
 
 export interface IndexState {
   /** How rows are written; an index of another format is built anew. */
@@ -72,4 +76,27 @@ function decodeState(stored: Buffer, uuid: string): IndexState | undefined {
 
 export function encodeState(state: IndexState): Buffer {
   return Buffer.from(JSON.stringify(state))
+}
+
+/** The rank tree of a view: counts of its rows, and reductions where the design document has any. */
+export interface ViewTree {
+  readonly ranks: RankTree
+  /** Undefined where there is nothing to reduce. */
+  readonly reducer: ViewReducer | undefined
+}
+
+/** By the number of the view's rows. The salt is in hexadecimal digits. */
+export function viewTrees(design: ViewDesign, salt: string, functions: Functions, run: Run): ViewTree[] {
+  const saltBytes = Buffer.from(salt, 'hex')
+  return design.maps.map(({ reduces }, view) => {
+    const reductions = reduces.map((source) => namedReduction(source, design.language, functions, run))
+    const reducer = reductions.length > 0 ? new ViewReducer(reductions) : undefined
+    const ranks = new RankTree({
+      rowPrefix: rowPrefix(view),
+      nodePrefix: nodePrefix(view),
+      salt: saltBytes,
+      ...(reducer && { reducer }),
+    })
+    return { ranks, reducer }
+  })
 }

@@ -9,8 +9,15 @@ import { keysAlike, orderedPage } from '../../storage/snapshots/row-page.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, rowPrefix } from '../layout/index-layout.ts'
 import type { OpenView } from '../reading/open-index.ts'
-import { boundsOf, boundsOfKey, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
-import type { QueryPlan } from './query-plan.ts'
+import {
+  boundsOf,
+  boundsOfKey,
+  intersection,
+  isEmpty,
+  type KeyBounds,
+  type QueryPlan,
+  storeRange,
+} from './query-plan.ts'
 import { StoredRows } from './row-query.ts'
 
 /** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */

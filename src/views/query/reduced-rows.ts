@@ -12,8 +12,16 @@ import { endOfKey, ROW_PREFIX_BYTES } from '../layout/index-layout.ts'
 import type { OpenView, ViewReduction } from '../reading/open-index.ts'
 import { storedRow } from '../reductions/view-reducer.ts'
 import { GroupKey, type GroupLevel } from './group-key.ts'
-import { boundsOf, boundsOfKey, contains, intersection, isEmpty, type KeyBounds, storeRange } from './key-bounds.ts'
-import type { QueryPlan } from './query-plan.ts'
+import {
+  boundsOf,
+  boundsOfKey,
+  contains,
+  intersection,
+  isEmpty,
+  type KeyBounds,
+  type QueryPlan,
+  storeRange,
+} from './query-plan.ts'
 
 export class ReducedRows {
   readonly #view: OpenView

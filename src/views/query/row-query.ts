@@ -2,7 +2,7 @@
  * An answer made of rows, ready to be read: of a view, or of the list of all documents. It is of one state, and holds that
  * state until it is released. Its text is sent in pieces of some ten kilobytes, or in one piece where it is small.
  */
-import type { PieceableText, RowBlock, RowBytes } from '../../database/listing/row-block.ts'
+import type { PieceableText, RowBlock, RowBytes } from '../../database/listing/listed-rows.ts'
 import type { Page } from '../../storage/store.ts'
 import { lineStart, StoredRow } from '../layout/index-layout.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
-import type { RowBlock } from '../../database/listing/row-block.ts'
+import type { RowBlock } from '../../database/listing/listed-rows.ts'
 import { notFound, type RequestError } from '../../document/request-error.ts'
 import type { ViewDesign } from '../design/view-design.ts'
 import type { Client, OpenIndex, OpenView } from '../reading/open-index.ts'

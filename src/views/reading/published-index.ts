@@ -5,8 +5,7 @@
 import type { RenewableSnapshot } from '../../storage/snapshots/renewable-snapshot.ts'
 import type { KeyRange, Page, PageLimits, SharedSnapshot, Snapshot } from '../../storage/store.ts'
 import type { ViewDesign } from '../design/view-design.ts'
-import { type IndexState, readState } from '../layout/index-state.ts'
-import type { ViewTree } from '../layout/view-trees.ts'
+import { type IndexState, readState, type ViewTree } from '../layout/index-state.ts'
 import type { OpenIndex, OpenView } from './open-index.ts'
 
 /** Where snapshots go whose readers may take their time. */

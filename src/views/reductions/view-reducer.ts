@@ -5,7 +5,7 @@
  *   number of inexact rows, then of each reduction its length and its bytes
  */
 import assert from 'node:assert/strict'
-import { VarintReader, writeVarint } from '../../encoding/bytes/varint.ts'
+import { VarintReader, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 import type { RangePart, Reducer, ReducibleRow } from '../../storage/rank-tree/rank-tree.ts'
 import { PlacedRow } from '../../storage/rank-tree/tree-layout.ts'
 import { isExactAt, StoredRow } from '../layout/index-layout.ts'

@@ -8,7 +8,7 @@ import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../.
 import { type BodyPlace, bodyPlacesWithin } from '../../database/layout/read-many.ts'
 import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
 import { stubText } from '../../database/reading/document-rendering.ts'
-import type { RevisionId } from '../../document/revisions/revision-id.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import { conflicts, deletedConflicts } from '../../document/revisions/winner.ts'
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { KeyRange, Page, Snapshot } from '../../storage/store.ts'

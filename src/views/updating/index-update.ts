@@ -3,12 +3,10 @@
  * Every commit is a state that can be read; after a crash the update resumes after the last one.
  */
 
-import type { DatabaseState } from '../../database/layout/database-state.ts'
-import { purgeKey } from '../../database/layout/keys.ts'
+import { type DatabaseState, purgeKey } from '../../database/layout/keys.ts'
 import type { Store } from '../../storage/store.ts'
 import { buildIndex } from '../building/first-build.ts'
-import { type IndexState, newState, readState } from '../layout/index-state.ts'
-import { type ViewTree, viewTrees } from '../layout/view-trees.ts'
+import { type IndexState, newState, readState, type ViewTree, viewTrees } from '../layout/index-state.ts'
 import { BatchReader, type MappedBatch } from './batch-reader.ts'
 import { commitDocuments, type Reached, TooManyRowsError } from './index-commit.ts'
 import { documentsOf, type MappedDocument } from './mapped-documents.ts'

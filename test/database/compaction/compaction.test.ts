@@ -1,7 +1,14 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Database } from '../../../src/database/database.ts'
-import { decodeState, encodeState } from '../../../src/database/layout/database-state.ts'
-import { bodyKey, changeKey, documentKey, STATE_KEY, treeKey } from '../../../src/database/layout/keys.ts'
+import {
+  bodyKey,
+  changeKey,
+  decodeState,
+  documentKey,
+  encodeState,
+  STATE_KEY,
+  treeKey,
+} from '../../../src/database/layout/keys.ts'
 import { winner } from '../../../src/document/revisions/winner.ts'
 import { NO_PARENT } from '../../../src/document/tree/branch.ts'
 import { HashList } from '../../../src/document/tree/hash-list.ts'

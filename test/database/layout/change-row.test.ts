@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { changePlaces, decodeChange } from '../../../src/database/layout/change-row.ts'
-import { parseRevision } from '../../../src/document/revisions/revision-id.ts'
+import { parseRevision } from '../../../src/document/ids.ts'
 import { encodeChange } from '../encoded-rows.ts'
 
 const id = fc.oneof(

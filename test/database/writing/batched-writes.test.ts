@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BatchedWrites } from '../../../src/database/writing/batched-writes.ts'
 import type { DocumentEdit, EditOutcome } from '../../../src/database/writing/edit.ts'
+import { parseRevision } from '../../../src/document/ids.ts'
 import { conflict } from '../../../src/document/request-error.ts'
-import { parseRevision } from '../../../src/document/revisions/revision-id.ts'
 import { memoryDatabase, put } from '../test-database.ts'
 
 /** Stands in for the writer: notes what it is asked for, and answers as told. */

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Configuration } from '../../../src/config/configuration.ts'
-import { withSetting } from '../../../src/config/setting-map.ts'
+import { withSetting } from '../../../src/config/ini-text.ts'
 import { defaultSettings, SettingMemory } from '../../../src/config/setting-sources.ts'
 import type { Functions } from '../../../src/functions/functions.ts'
 import { QueryServers } from '../../../src/functions/query-servers/query-servers.ts'

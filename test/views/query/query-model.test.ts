@@ -1,7 +1,7 @@
 /** Queries over any rows against the slow and obvious way to answer them. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { RowBlock } from '../../../src/database/listing/row-block.ts'
+import type { RowBlock } from '../../../src/database/listing/listed-rows.ts'
 import type { JsonValue } from '../../../src/encoding/json/json-value.ts'
 import { MapRows } from '../../../src/views/query/map-rows.ts'
 import { planQuery } from '../../../src/views/query/query-plan.ts'

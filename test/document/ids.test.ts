@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { EMPTY_BODY_TERM, newRevision } from '../../../src/document/revisions/new-revision.ts'
-import { generationOf, hashOf, parseRevision, type RevisionId } from '../../../src/document/revisions/revision-id.ts'
-import { scanDocument } from '../../../src/encoding/json/json-text.ts'
+import { generationOf, hashOf, parseRevision, type RevisionId } from '../../src/document/ids.ts'
+import { EMPTY_BODY_TERM, newRevision } from '../../src/document/revisions/new-revision.ts'
+import { scanDocument } from '../../src/encoding/json/json-text.ts'
 
 describe('reading a revision', () => {
   it('takes generation and hash apart at the first dash', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { compareBytes } from '../../../src/encoding/bytes/byte-order.ts'
+import { compareBytes } from '../../../src/encoding/bytes/short-bytes.ts'
 
 describe('the order of bytes', () => {
   const bytes = fc.uint8Array({ maxLength: 100 })
