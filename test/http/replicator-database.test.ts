@@ -164,8 +164,14 @@ describe('credentials of a replication document', () => {
       url: 'http://mia:secret@there/b',
       auth: { basic: { password: 'secret' } },
       oauth: { token: 'secret' },
-      headers: { Authorization: 'Basic secret', Cookie: 'AuthSession=secret', 'X-Other': 'shown' },
+      headers: {
+        Authorization: 'Basic secret',
+        Cookie: 'AuthSession=secret',
+        'X-Api-Key': 'secret',
+        'X-Other': 'shown',
+      },
     },
+    proxy: 'http://mia:secret@proxy:3128',
     user_ctx: MIAS,
   }
 
@@ -182,6 +188,7 @@ describe('credentials of a replication document', () => {
     expect(document).toMatchObject({
       source: 'https://there:6984/a?x=1',
       target: { url: 'http://there/b', headers: { 'X-Other': 'shown' } },
+      proxy: 'http://proxy:3128',
       owner: 'mia',
     })
     for (const path of [`${id}?rev=${rev}`, `${id}?open_revs=all`, `${id}?revs=true`]) {
@@ -195,6 +202,36 @@ describe('credentials of a replication document', () => {
     const bulk = await as(name, 'POST', '/_replicator/_bulk_get', { docs: [{ id }] })
     expect(bulk.text).toContain('there')
     expect(bulk.text).not.toMatch(/cret/)
+  })
+})
+
+describe('passwords in the address of a replication', () => {
+  it.each([
+    ['http://mia:se@cret@there/a', 'http://there/a', 'http://mia:*****@there/a'],
+    ['http://mia@home:secret@there/a', 'http://there/a', 'http://mia@home:*****@there/a'],
+    ['http://mia:@:cret@there/a', 'http://there/a', 'http://mia:*****@there/a'],
+    ['http:/mia:secret@there/a', 'http:/there/a', 'http:/mia:*****@there/a'],
+    [' http://mia:secret@there/a', ' http://there/a', ' http://mia:*****@there/a'],
+    ['http://there:5984/a', 'http://there:5984/a', 'http://there:5984/a'],
+  ])('are hidden wherever they end: %s', async (source, forOthers, forAdmins) => {
+    const id = newId()
+    await save('mia', id, { source, target: 'b', user_ctx: MIAS })
+    expect(await read('eve', id)).toMatchObject({ source: forOthers })
+    const scheduled = await as('root', 'GET', `/_scheduler/docs/_replicator/${id}`)
+    expect(scheduled.json).toMatchObject({ source: forAdmins })
+  })
+
+  it('cannot be guessed with selectors', async () => {
+    const id = newId()
+    await save('mia', id, { source: 'http://mia:secret@there/guess', target: 'b', user_ctx: MIAS })
+    const found = async (pattern: string) => {
+      const body = { selector: { source: { $regex: pattern } } }
+      const reply = await as('eve', 'POST', '/_replicator/_changes?filter=_selector', body)
+      expect(reply.status, reply.text).toBe(200)
+      return reply.text.includes(id)
+    }
+    expect(await found('there/guess')).toBe(true)
+    expect(await found('mia:s')).toBe(false)
   })
 })
 

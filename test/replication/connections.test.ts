@@ -8,8 +8,10 @@ import { certificate } from '../support/certificate.ts'
 import { Client, serverOfFile, type TestDatabase } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 import { FrontServer } from './front-server.ts'
 import { expectSame, post, replicate } from './peers.ts'
+import { ScriptedPeer, status } from './scripted-peer.ts'
 
 const here = serverOfFile()
 const there = serverOfFile({ settings: { admins: { root: 'sec/ret:ü' } } })
@@ -166,6 +168,61 @@ describe('on the way', () => {
     })
     await replicate(here(), { source: `http://${moved.host}/${source.name}`, target: target.name })
     await expectSame(source, target)
+  })
+
+  it('redirects to another server are followed without credentials', async () => {
+    const source = await filled()
+    const elsewhere = await FrontServer.start(open().url)
+    const moved = await FrontServer.start(open().url, ({ url = '' }, response) => {
+      if (url.includes('_session') || url.startsWith('/_')) return false
+      response.writeHead(307, { location: `http://${elsewhere.host}${url}` }).end()
+      return true
+    })
+    const address = `${moved.host}/${source.name}`
+    const oauth = { consumer_key: 'c', consumer_secret: 's', token: 't', token_secret: 'u' }
+    const endpoints = [
+      `http://joe:secret@${address}`,
+      { url: `http://${address}`, auth: { oauth } },
+      { url: `http://${address}`, headers: { Authorization: 'Basic am9lOnNlY3JldA==', Cookie: 'AuthSession=x' } },
+    ]
+    for (const endpoint of endpoints) {
+      const target = await here().database()
+      await replicate(here(), { source: endpoint, target: target.name })
+      await expectSame(source, target)
+    }
+    expect(moved.seen.some(({ headers }) => headers.authorization !== undefined)).toBe(true)
+    for (const { headers } of elsewhere.seen) {
+      expect(headers).not.toHaveProperty('authorization')
+      expect(headers).not.toHaveProperty('cookie')
+    }
+  })
+
+  it('redirects in circles, and to what is no server, end the replication', async () => {
+    const target = await here().database()
+    for (const location of ['/db/', 'file:///etc/passwd', 'javascript:1', 'http://', '//[']) {
+      const peer = await ScriptedPeer.start(() => status(302, {}, { location }))
+      const reply = await post(here(), { source: peer.url, target: target.name })
+      expect(reply.status, reply.text).toBe(500)
+    }
+  })
+
+  it('many kinds of connections do not close those that are in use', async () => {
+    const source = await filled()
+    const target = await here().database()
+    const request = { source: source.url, target: target.name, continuous: true }
+    expect((await post(here(), request)).status).toBe(202)
+    await until(async () => (await target.get('plain')).status === 200, 15_000)
+    for (let i = 0; i < 40; i++) {
+      await replicate(here(), {
+        source: source.url,
+        target: 'others',
+        create_target: true,
+        connection_timeout: 20_000 + i,
+      })
+    }
+    await source.save('later', {})
+    await until(async () => (await target.get('later')).status === 200, 15_000)
+    expect((await post(here(), { ...request, cancel: true })).status).toBe(200)
   })
 
   it('packed replies are unpacked', async () => {

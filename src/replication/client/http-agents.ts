@@ -29,6 +29,10 @@ export class HttpAgents {
   /** By their options, those asked for last at the end. */
   readonly #agents = new Map<string, Agents>()
 
+  /**
+   * The connections of a kind. To be asked for before each request: those that were not are closed when there are too
+   * many kinds.
+   */
   for(options: AgentOptions): Agents {
     const key = JSON.stringify(options)
     const agents = this.#agents.get(key) ?? { requests: agentOf(options), feeds: agentOf(options, 'unbounded') }

@@ -15,7 +15,8 @@ export interface ClientOptions {
   readonly url: string
   readonly credentials: Credentials | undefined
   readonly headers: Readonly<Record<string, string>>
-  readonly agents: Agents
+  /** The connections to use now. */
+  agents(): Agents
   readonly retries: RetryPolicy
   readonly version: string
 }
@@ -101,7 +102,7 @@ export class HttpClient {
     let place: Place = { origin: own.origin, path: own.pathname + request.path, query: queryText(request.query) }
     let { method, body }: { method: string; body?: HttpRequest['body'] } = request
     for (let redirects = 0; ; redirects++) {
-      const isOwn = new URL(place.origin).hostname === own.hostname
+      const isOwn = isSameServer(new URL(place.origin), own)
       const headers = {
         accept: 'application/json',
         'accept-encoding': 'gzip',
@@ -126,13 +127,13 @@ export class HttpClient {
   }
 
   async #dispatch({ origin, path, query }: Place, sent: Sent): Promise<HttpReply> {
-    const { agents } = this.#options
     const { method, headers, body, signal, isFeed } = sent
+    const { requests, feeds } = this.#options.agents()
     const isStream = typeof body === 'object' && !Buffer.isBuffer(body)
     const length = isStream && body.length !== undefined ? { 'content-length': String(body.length) } : {}
     const stream = isStream ? Readable.from(body.chunks(), { objectMode: false }) : undefined
     try {
-      const response = await (isFeed ? agents.feeds : agents.requests).request({
+      const response = await (isFeed ? feeds : requests).request({
         origin,
         path: query === '' ? path : `${path}?${query}`,
         method,
@@ -155,12 +156,19 @@ export class HttpClient {
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
+/** Another port is another server. What was sent openly may be sent encrypted, not the other way round. */
+function isSameServer(place: URL, own: URL): boolean {
+  if (place.origin === own.origin) return true
+  return place.hostname === own.hostname && own.protocol === 'http:' && place.protocol === 'https:'
+}
+
 function queryText(query: Readonly<Record<string, string>> = {}): string {
   return new URLSearchParams(Object.entries(query)).toString().replaceAll('+', '%20')
 }
 
 function placeAt(location: string, { origin, path }: Place): Place {
-  const url = new URL(location, origin + path)
+  const url = URL.parse(location, origin + path)
+  if (!url || !['http:', 'https:'].includes(url.protocol)) throw new HttpStatusError(500, 'bad_redirect', path)
   return { origin: url.origin, path: url.pathname, query: url.search.slice(1) }
 }
 

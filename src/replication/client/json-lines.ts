@@ -1,4 +1,5 @@
 /** Lines of JSON out of a stream that may be cut anywhere: those that came together are given together. */
+import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import { TransientError } from './retries.ts'
 
 /** More than the line of any change has; one without an end would take all memory. */
@@ -6,21 +7,20 @@ const LONGEST_LINE_BYTES = 64 * 1024 * 1024
 const LINE_FEED = 0x0a
 
 export async function* jsonLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<unknown[]> {
-  let rest: Buffer[] = []
-  let restBytes = 0
+  // Copied together: a list of very small pieces would take many times their bytes.
+  const rest = new GrowingBuffer()
   for await (const piece of pieces) {
     const end = piece.lastIndexOf(LINE_FEED)
     if (end >= 0) {
-      const text = Buffer.concat([...rest, piece.subarray(0, end)]).toString()
+      const lines = piece.subarray(0, end)
+      const isWhole = rest.length === 0
+      if (!isWhole) rest.add(lines)
+      const text = (isWhole ? lines : await rest.take()).toString()
       const values = text.split('\n').flatMap((line) => (line.trim() === '' ? [] : [parsed(line)]))
-      rest = []
-      restBytes = 0
       if (values.length > 0) yield values
     }
-    const left = end < 0 ? piece : piece.subarray(end + 1)
-    if (left.length > 0) rest.push(left)
-    restBytes += left.length
-    if (restBytes > LONGEST_LINE_BYTES) throw new Error('A line of a feed is too long.')
+    rest.add(end < 0 ? piece : piece.subarray(end + 1))
+    if (rest.length > LONGEST_LINE_BYTES) throw new Error('A line of a feed is too long.')
   }
 }
 

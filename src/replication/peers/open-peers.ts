@@ -60,7 +60,7 @@ function clientFor(
     url,
     credentials,
     headers,
-    agents: agents.for(connections),
+    agents: () => agents.for(connections),
     retries: retriesOf(request),
     version,
   })

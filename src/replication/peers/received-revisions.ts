@@ -6,6 +6,7 @@ import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json/j
 import { isObject } from '../../encoding/json/json-value.ts'
 import { boundaryOf, type Part, possibleFilenames, readParts } from '../../multipart/multipart-reader.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
+import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import type { HttpReply } from '../client/http-reply.ts'
 import { TransientError } from '../client/retries.ts'
 import { type FollowingContents, SentTransfer } from './sent-transfer.ts'
@@ -244,12 +245,18 @@ function transient(cause: unknown): unknown {
 }
 
 async function collected(pieces: AsyncIterable<Buffer>): Promise<Buffer> {
-  const all: Buffer[] = []
-  let bytes = 0
+  // Most documents come in one piece. A list of very small pieces would take many times their bytes.
+  let only: Buffer | undefined
+  const all = new GrowingBuffer()
   for await (const piece of damagedToTransient(pieces)) {
-    all.push(piece)
-    bytes += piece.length
-    if (bytes > LARGEST_DOCUMENT_BYTES) throw new Error('A document is too large.')
+    if (all.length === 0 && only === undefined) {
+      only = piece
+      continue
+    }
+    if (only) all.add(only)
+    only = undefined
+    all.add(piece)
+    if (all.length > LARGEST_DOCUMENT_BYTES) throw new Error('A document is too large.')
   }
-  return all.length === 1 ? all[0]! : Buffer.concat(all)
+  return only ?? (await all.take())
 }

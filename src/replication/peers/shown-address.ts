@@ -1,10 +1,10 @@
 /** An address of a document as people may see it, whether or not anything can be replicated with it. */
+import { addressWithoutPassword } from '../../auth/replicator/address-credentials.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 
 /** The name or the URL, its password hidden; null where there is none. */
 export function shownAddress(address: unknown): string | null {
   const text = isObject(address) ? address.url : address
   if (typeof text !== 'string') return null
-  // A password may hold any character: it ends at the last at sign before the path, or anywhere.
-  return text.replace(/^([a-z][a-z0-9+.-]*:\/\/[^:/?#@]*):[^@]*@/i, '$1:*****@')
+  return addressWithoutPassword(text)
 }
