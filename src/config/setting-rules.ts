@@ -3,6 +3,7 @@
  * settings are taken as they are.
  */
 import { isIP } from 'node:net'
+import { isDatabaseName } from '../document/database-name.ts'
 import { listedHandlers, parseTerm } from './term-text.ts'
 
 /** The setting cannot be taken; the message is a sentence for whoever wanted it. */
@@ -53,6 +54,7 @@ const port: Rule = {
   wanted: 'a port, a number from 0 to 65535',
   holds: (value) => isInteger(value) && Number(value) <= 65535,
 }
+const databaseName: Rule = { wanted: 'the name of a database', holds: isDatabaseName }
 const address: Rule = { wanted: 'an IP address', holds: (value) => isIP(value) !== 0 }
 const term: Rule = {
   wanted: 'a list such as [{name, value}]',
@@ -132,6 +134,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'query_server_config/process_memory_limit': positive,
   'replicator/checkpoint_interval': positive,
   'replicator/connection_timeout': positive,
+  'replicator/db': databaseName,
   'replicator/health_threshold': count,
   'replicator/http_connections': positive,
   'replicator/interval': between(10, 86_400_000),
@@ -152,6 +155,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'httpd/dialect': oneOf('1.6', '3'),
   'service_httpd_auth/admin_password_scheme': oneOf('simple', 'pbkdf2'),
   'service_httpd_auth/auth_cache_size': count,
+  'service_httpd_auth/authentication_db': databaseName,
   'service_httpd_auth/iterations': positive,
   'service_httpd_auth/login_delay_limit_ms': count,
   'service_httpd_auth/login_delay_ms': count,

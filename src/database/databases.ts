@@ -1,6 +1,7 @@
 /**
  * The databases of a server, by name. A database is opened with its first use and then kept open: an idle one costs little.
  */
+import { DATABASE_NAME_LIMIT_CHARACTERS, isDatabaseName } from '../document/database-name.ts'
 import { notFound, RequestError } from '../document/request-error.ts'
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
@@ -179,16 +180,9 @@ function databaseExists(): RequestError {
   )
 }
 
-const NAME = /^[a-z][a-z0-9_$()+/-]*$/
-
-/** The databases of the server itself. */
-const SYSTEM_NAMES = new Set(['_users', '_replicator'])
-
-const CHARACTERS_LIMIT = 1_000
-
 export function checkDatabaseName(name: string): void {
-  if (name.length > CHARACTERS_LIMIT) throw tooLongDatabaseName(name)
-  if (!NAME.test(name) && !SYSTEM_NAMES.has(name)) throw illegalDatabaseName(name)
+  if (name.length > DATABASE_NAME_LIMIT_CHARACTERS) throw tooLongDatabaseName(name)
+  if (!isDatabaseName(name)) throw illegalDatabaseName(name)
 }
 
 function illegalDatabaseName(name: string): RequestError {
@@ -204,7 +198,7 @@ function tooLongDatabaseName(name: string): RequestError {
   return new RequestError(
     'invalid',
     'illegal_database_name',
-    `Name: '${name.slice(0, 80)}…'. It has ${name.length} characters; at most ${CHARACTERS_LIMIT} are allowed.`,
+    `Name: '${name.slice(0, 80)}…'. It has ${name.length} characters; at most ${DATABASE_NAME_LIMIT_CHARACTERS} are allowed.`,
   )
 }
 

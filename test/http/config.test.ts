@@ -111,6 +111,8 @@ describe('PUT and DELETE /_config', () => {
     ['/httpd/bind_address', 'nowhere'],
     ['/httpd/bind_address', '192.0.2.1'],
     ['/uuids/algorithm', 'nosuch'],
+    ['/couch_httpd_auth/authentication_db', 'Users'],
+    ['/replicator/db', '_jobs'],
     ['/stats/rate', '0'],
     ['/couchdb/max_document_size', 'much'],
     ['/log/file', '/tmp/.profile'],
