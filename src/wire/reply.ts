@@ -94,11 +94,13 @@ export class Reply {
   begin(status: number, head: string, sizeBytes?: number): void {
     if (this.#state === 'begun' || this.#state === 'ended') throw new Error('A reply was begun twice.')
     const isBare = status === 204 || status === 304
-    this.#framing = isBare || this.#isHeadOnly ? 'no body' : this.#framingFor(sizeBytes)
+    const framing = this.#framingFor(sizeBytes)
+    this.#framing = isBare || this.#isHeadOnly ? 'no body' : framing
     if (this.#framing === 'close' || !this.#sink.canKeepAlive) this.keepsAlive = false
     if (this.#framing === 'size') this.#remainingBytes = sizeBytes ?? 0
     const size = isBare || sizeBytes === undefined ? '' : `Content-Length: ${sizeBytes}\r\n`
-    const chunks = this.isChunked ? 'Transfer-Encoding: chunked\r\n' : ''
+    // HEAD says it too: it has the head of GET.
+    const chunks = framing === 'chunks' && !isBare ? 'Transfer-Encoding: chunked\r\n' : ''
     this.#head = `${statusLine(status)}${head}${dateLine()}${size}${chunks}${this.#connectionLine()}\r\n`
     if (this.#state === 'new') this.#state = 'begun'
   }
