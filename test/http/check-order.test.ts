@@ -10,6 +10,7 @@ const JSON_TYPE = { 'Content-Type': 'application/json' }
 
 beforeAll(async () => {
   await client().request('PUT', '/db', { headers: ADMIN })
+  await client().request('PUT', '/db/_design/there', { headers: ADMIN, body: '{}' })
 })
 
 function expectWrongType(reply: Reply): void {
@@ -31,8 +32,8 @@ describe('a request of the wrong type by somebody who may not send it', () => {
 
   it.each([
     ['/db/_compact', DATABASE_ADMIN],
-    ['/db/_compact/x', DATABASE_ADMIN],
-    ['/db/_design/x/_compact', DATABASE_ADMIN],
+    ['/db/_compact/there', DATABASE_ADMIN],
+    ['/db/_design/there/_compact', DATABASE_ADMIN],
     ['/db/_view_cleanup', DATABASE_ADMIN],
     ['/db/_purge', DATABASE_ADMIN],
     ['/_plugins', SERVER_ADMIN],
@@ -45,6 +46,13 @@ describe('a request of the wrong type by somebody who may not send it', () => {
 describe('a request of the wrong type to a database that is not there', () => {
   it('is told that there is none', async () => {
     expectRefusal(await client().request('POST', '/none/_temp_view'), 404, 'not_found', 'no_db_file')
+  })
+})
+
+describe('a request of the wrong type to a design document that is not there', () => {
+  it.each(['/db/_compact/x', '/db/_design/x/_compact'])('is told that there is none by %s', async (path) => {
+    expectRefusal(await client().request('POST', path, { headers: TEXT }), 404, 'not_found', 'missing')
+    expectRefusal(await client().request('POST', path, { headers: { ...ADMIN, ...TEXT } }), 404, 'not_found', 'missing')
   })
 })
 

@@ -1,5 +1,6 @@
 /** The indexes of views: what there is to know of one, and what is done to keep them small. */
 
+import type { DesignDocument } from '../../database/design/design-document.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
 import { designId } from '../design-functions/function-request.ts'
 import { type Answer, json } from '../server/answer.ts'
@@ -39,14 +40,17 @@ export async function indexInformation(call: Call, context: HttpContext): Promis
   })
 }
 
-/** `_compact/{name}` */
+/** `_compact/{name}` and `_design/{name}/_compact` */
 export async function compactIndex(call: Call, context: HttpContext): Promise<Answer> {
-  return compactIndexOf(call, context, `_design/${call.segment(2)}`)
+  const database = await databaseOf(call)
+  requireJsonType(call)
+  await context.views.compact(database, viewsOf(await compactedDesign(call)))
+  return json({ ok: true }, { status: 202 })
 }
 
-/** `_design/{name}/_compact` */
-export async function compactOwnIndex(call: Call, context: HttpContext): Promise<Answer> {
-  return compactIndexOf(call, context, designId(call))
+/** That there is no such design document is said before who may compact its index. */
+export async function requireCompactedDesign(call: Call): Promise<void> {
+  await compactedDesign(call)
 }
 
 export async function cleanUpIndexes(call: Call, context: HttpContext): Promise<Answer> {
@@ -56,12 +60,8 @@ export async function cleanUpIndexes(call: Call, context: HttpContext): Promise<
   return json({ ok: true }, { status: 202 })
 }
 
-async function compactIndexOf(call: Call, context: HttpContext, id: string): Promise<Answer> {
+async function compactedDesign(call: Call): Promise<DesignDocument> {
   const database = await databaseOf(call)
-  requireJsonType(call)
   using view = database.view()
-  const design = viewsOf(await database.design(view, id))
-  view.release()
-  await context.views.compact(database, design)
-  return json({ ok: true }, { status: 202 })
+  return await database.design(view, call.segment(1) === '_compact' ? `_design/${call.segment(2)}` : designId(call))
 }

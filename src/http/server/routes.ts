@@ -63,7 +63,7 @@ import {
   postDesignDocuments,
   postDesignDocumentsQueries,
 } from '../rows/all-docs-resource.ts'
-import { cleanUpIndexes, compactIndex, compactOwnIndex, indexInformation } from '../rows/index-resource.ts'
+import { cleanUpIndexes, compactIndex, indexInformation, requireCompactedDesign } from '../rows/index-resource.ts'
 import { getView, postTemporaryView, postView } from '../rows/view-resource.ts'
 import { explain, find } from '../selectors/find-resource.ts'
 import {
@@ -160,7 +160,7 @@ export const routes = new RouteTable([
   route('/{db}/_bulk_get', 'POST', { POST: member(bulkGet, 'database_reads') }),
   route('/{db}/_changes', 'GET,HEAD,POST', { GET: member(getChanges), POST: member(postChanges) }),
   route('/{db}/_compact', 'POST', { POST: databaseAdmin(compact) }),
-  route('/{db}/_compact/{name}', 'POST', { POST: databaseAdmin(compactIndex) }),
+  route('/{db}/_compact/{name}', 'POST', { POST: checked(requireCompactedDesign, databaseAdmin(compactIndex)) }),
   route('/{db}/_design_docs', 'GET,POST,HEAD', { GET: member(getDesignDocuments), POST: member(postDesignDocuments) }),
   route('/{db}/_design_docs/{name}', 'POST', { POST: member(postDesignDocumentsQueries) }),
   route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
@@ -198,7 +198,9 @@ export const routes = new RouteTable([
     PUT: databaseAdmin(ofDesign(putAttachment), 'database_writes'),
     DELETE: databaseAdmin(ofDesign(deleteAttachment), 'database_writes'),
   }),
-  route('/{db}/_design/{name}/_compact', 'POST', { POST: databaseAdmin(compactOwnIndex) }),
+  route('/{db}/_design/{name}/_compact', 'POST', {
+    POST: checked(requireCompactedDesign, databaseAdmin(compactIndex)),
+  }),
   route('/{db}/_design/{name}/_info', 'GET', { GET: member(indexInformation) }),
   route('/{db}/_design/{name}/_list', 'GET,POST,HEAD', {
     GET: member(listRows),
