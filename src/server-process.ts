@@ -4,6 +4,7 @@
  */
 import { enableCompileCache } from 'node:module'
 import { commandFlags, fail } from './command-flags.ts'
+import { optimizeEarly } from './runtime/early-optimization.ts'
 import { keepTickObject } from './runtime/tick-object.ts'
 
 /** Without its supervisor a server has less time to finish: the next one may be waiting for the folder. */
@@ -56,6 +57,7 @@ async function main(): Promise<void> {
 }
 
 keepTickObject()
+optimizeEarly()
 enableCompileCache()
 // It was for this process alone.
 delete process.env.NODE_COMPILE_CACHE
