@@ -150,6 +150,33 @@ describe('a one-shot replication', () => {
     expect((await target.get('a')).status).toBe(404)
   })
 
+  it('gives a filter of the source a request like that of a feed', async () => {
+    const [source, target] = await pair()
+    const { db_name } = await source.info()
+    const told = {
+      id: null,
+      method: 'GET',
+      path: [db_name, '_changes'],
+      query: { filter: 'd/of', kind: 'y' },
+      headers: [],
+      body: [],
+      peer: 'replicator',
+      form: [],
+      cookie: [],
+      userCtx: { db: db_name, name: null, roles: ['_admin'] },
+    }
+    await source.save('_design/d', {
+      filters: {
+        of: `function (doc, req) {
+          const { info, ...others } = req
+          return info.db_name === '${db_name}' && toJSON(others) === toJSON(${JSON.stringify(told)})
+        }`,
+      },
+    })
+    const body = { source: source.name, target: target.name, filter: 'd/of', query_params: { kind: 'y' } }
+    expect((await replicate(server(), body)).history[0]).toMatchObject({ docs_written: 1 })
+  })
+
   it('counts documents that the target refuses', async () => {
     const [source, target] = await pair()
     await target.save('_design/v', {

@@ -1,14 +1,11 @@
 /** A database as a whole: its creation, numbers and end, and what is done to all of it. */
-import type { Database } from '../../database/database.ts'
+import { informationMembers } from '../../database/information-members.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-
-/** The format in which databases are stored, as the family counts it. */
-const DISK_FORMAT_VERSION = 6
 
 export async function createDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
   const name = call.segment(0)
@@ -17,31 +14,7 @@ export async function createDatabase(call: Call, { databases }: HttpContext): Pr
 }
 
 export async function databaseInformation(call: Call): Promise<Answer> {
-  return json(await informationOf(await databaseOf(call)))
-}
-
-/** The numbers of a database, as clients and functions see them. */
-export async function informationOf(database: Database): Promise<Record<string, unknown>> {
-  const information = await database.information()
-  const { fileBytes, dataBytes } = information
-  return {
-    db_name: information.name,
-    doc_count: information.documentCount,
-    doc_del_count: information.deletedCount,
-    update_seq: information.updateSequence,
-    purge_seq: information.purgeSequence,
-    compact_running: information.isCompacting,
-    disk_size: fileBytes,
-    data_size: dataBytes,
-    instance_start_time: String(information.openedUs),
-    disk_format_version: DISK_FORMAT_VERSION,
-    // A commit is on disk before anybody can see it.
-    committed_update_seq: information.updateSequence,
-    // Where clients of later releases look for the same.
-    sizes: { file: fileBytes, external: dataBytes, active: dataBytes },
-    props: {},
-    cluster: { q: 1, n: 1, w: 1, r: 1 },
-  }
+  return json(await informationMembers(await databaseOf(call)))
 }
 
 /** Whoever means a document is told so, whether he may delete databases or not. */

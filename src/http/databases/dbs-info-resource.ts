@@ -1,4 +1,5 @@
 /** `_dbs_info`: the numbers of many databases in one request, sent while they are looked up. */
+import { informationMembers } from '../../database/information-members.ts'
 import { badRequest, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { FileDamagedError } from '../../storage/storage-error.ts'
@@ -8,7 +9,6 @@ import { type Answer, streamed } from '../server/answer.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { informationOf } from './database-resource.ts'
 
 const LARGEST_COUNT = 100
 
@@ -42,7 +42,7 @@ async function* entriesOf(call: Call, names: readonly unknown[]): AsyncGenerator
 async function entryOf(call: Call, name: unknown): Promise<object> {
   if (typeof name !== 'string') return NOT_FOUND
   try {
-    return { info: await informationOf(await authenticationOf(call).openDatabase(name)) }
+    return { info: await informationMembers(await authenticationOf(call).openDatabase(name)) }
   } catch (error) {
     if (error instanceof RequestError) return NOT_FOUND
     if (error instanceof FileDamagedError) return { error: 'file_corrupted', reason: error.message }

@@ -6,13 +6,13 @@
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
+import { informationMembers } from '../../database/information-members.ts'
 import { stubText } from '../../database/reading/document-rendering.ts'
 import { openDocument } from '../../database/reading/open-document.ts'
 import type { RevisionId } from '../../document/ids.ts'
 import { invalidJson, notFound, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { readBytes } from '../bodies/request-body.ts'
-import { informationOf } from '../databases/database-resource.ts'
 import { entityTag } from '../negotiation/entity-tag.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
@@ -35,7 +35,7 @@ export async function functionRequest(
 ): Promise<string> {
   const query = queryOf(call)
   using view = database.view()
-  const [info, security] = await Promise.all([informationOf(database), view.security()])
+  const [info, security] = await Promise.all([informationMembers(database), view.security()])
   const members = {
     info,
     id,

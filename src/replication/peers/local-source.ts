@@ -6,6 +6,7 @@ import { ChangesReader } from '../../database/changes/changes-reader.ts'
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
+import { informationMembers } from '../../database/information-members.ts'
 import { wantedAttachments } from '../../database/reading/document-rendering.ts'
 import { openRevisions } from '../../database/reading/open-document.ts'
 import { openKept } from '../../database/reading/open-kept.ts'
@@ -152,13 +153,30 @@ export class LocalSource extends LocalPeer implements SourcePeer {
   async #functionFilter(filter: FunctionFilter): Promise<DocumentFilter> {
     const design = await this.#design(filter)
     if (sourceIn(design, filter) === undefined) throw noFilter(this.shown, filter)
-    const { name, roles } = this.#user
-    const userCtx = { db: this.database.name, name, roles }
-    const request = JSON.stringify({ query: filter.parameters, userCtx })
+    const request = JSON.stringify(await this.#filterRequest(filter))
     const run = { owner: this.database.name, signal: this.#signal }
     return {
       by: 'document',
       passes: (documents) => this.#functions.filter(design.program, filter.name, documents, request, run),
+    }
+  }
+
+  /** There is no request: functions get what the family tells them instead. */
+  async #filterRequest({ design, name: filterName, parameters }: FunctionFilter): Promise<object> {
+    const { name, roles } = this.#user
+    const db = this.database.name
+    return {
+      info: await informationMembers(this.database),
+      id: null,
+      method: 'GET',
+      path: [db, '_changes'],
+      query: { filter: `${design}/${filterName}`, ...parameters },
+      headers: [],
+      body: [],
+      peer: 'replicator',
+      form: [],
+      cookie: [],
+      userCtx: { db, name, roles },
     }
   }
 
