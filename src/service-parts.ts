@@ -68,6 +68,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     settings: () => ({
       functions: functionSettings(configuration),
       sortBytes: configuration.integer('view_building', 'sort_memory'),
+      stopMs: configuration.integer('view_building', 'stop_timeout'),
     }),
     isSandboxed: (language) => language === 'javascript' && !languages.find(language),
     log,

@@ -175,4 +175,5 @@ const RULES: Readonly<Record<string, Rule>> = {
   'uuids/algorithm': oneOf('random', 'sequential', 'utc_random', 'utc_id'),
   'uuids/max_count': between(0, 1_000_000),
   'view_building/sort_memory': positive,
+  'view_building/stop_timeout': between(1, 3_600_000),
 }

@@ -14,7 +14,7 @@ describe('a power cut', () => {
   it('loses nothing that was acknowledged and leaves nothing half-written', { timeout: 120_000 }, async () => {
     const recorded = await recording({ commits: 12, writersPerStore: 6 })
     expect(await differencesFromReality(recorded)).toEqual([])
-    const { problems, acknowledgements } = await cutAndCheck(recorded, { cuts: 200 })
+    const { problems, acknowledgements } = await cutAndCheck(recorded, { cuts: 80 })
     expect(problems).toEqual([])
     expect(acknowledgements).toBeGreaterThan(100)
   })

@@ -6,15 +6,14 @@ import { ServerRounds } from './server-rounds.ts'
 describe('a server that is killed while clients write', () => {
   it('has kept all that it acknowledged, and nothing by halves', { timeout: 120_000 }, async () => {
     const rounds = new ServerRounds({ folder: await temporaryFolder() })
-    expect(await rounds.run(20)).toEqual([])
-    expect(rounds.acknowledged).toBeGreaterThan(500)
+    expect(await rounds.run(8)).toEqual([])
+    expect(rounds.acknowledged).toBeGreaterThan(100)
   })
 
   it('has kept it while its databases were compacted', { timeout: 120_000 }, async () => {
     const rounds = new ServerRounds({ folder: await temporaryFolder(), compacts: true })
-    expect(await rounds.run(12)).toEqual([])
-    expect(rounds.acknowledged).toBeGreaterThan(200)
-    expect(rounds.compactions).toBeGreaterThan(5)
+    expect(await rounds.run(5)).toEqual([])
+    while (rounds.acknowledged < 50 || rounds.compactions < 3) expect(await rounds.round()).toEqual([])
   })
 
   it('would be found out if it forgot a round', { timeout: 60_000 }, async () => {

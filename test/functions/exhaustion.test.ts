@@ -1,10 +1,13 @@
 /** Functions that take all they can get: each gets its error, and others go on unharmed meanwhile. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Functions } from '../../src/functions/functions.ts'
 import { designOf, emittedBy, functionsOfTest, mapsOf, run, shown, testFunctions } from './test-functions.ts'
 
 const functions = testFunctions({ timeoutMs: 800, processLimit: 8, isolateMemoryMb: 64, processMemoryMb: 400 })
-afterAll(() => functions.close())
+/** What fills up is full sooner. */
+const small = testFunctions({ timeoutMs: 800, processLimit: 8, isolateMemoryMb: 24, processMemoryMb: 400 })
+afterAll(() => Promise.all([functions.close(), small.close()]))
 
 const timedOut = { kind: 'failed', error: 'os_process_error', reason: 'OS process timed out.' }
 const ended = { kind: 'failed', error: 'os_process_error' }
@@ -20,6 +23,8 @@ async function othersGoOn(trouble: Promise<unknown>, used: Functions = functions
   do {
     const passed = await used.filter(design, 'even', ['{"n":1}', '{"n":2}'], '{}', { owner: 'other' })
     expect(passed).toEqual([false, true])
+    // Leaves the processors to the trouble.
+    await pause(20)
   } while (!isOver)
 }
 
@@ -47,11 +52,11 @@ describe('a call ends', () => {
     ['typed arrays at once', 'var a = []; for (var i = 0; i < 100; i++) a.push(new Float64Array(1e8).fill(i))'],
     ['functions', 'var a = []; while (true) a.push(new Function("return " + a.length)), a[a.length - 1]()'],
   ])('before memory does: %s', async (_, body) => {
-    const trouble = shown(functions, `function() { ${body} }`).then(
+    const trouble = shown(small, `function() { ${body} }`).then(
       () => 'answered',
       (error: { error: string }) => error.error,
     )
-    await othersGoOn(trouble)
+    await othersGoOn(trouble, small)
     // Some are refused by the language itself.
     expect(['os_process_error', 'render_error']).toContain(await trouble)
   })
@@ -102,8 +107,8 @@ describe('a map function', () => {
 
   it('that breaks its isolate ends alone', async () => {
     const source = 'function(doc) { var a = []; while (true) a.push({ a: a.length }) }'
-    await expect(emittedBy(functions, mapsOf(source), {})).rejects.toMatchObject(ended)
-    expect(await emittedBy(functions, mapsOf('function(doc) { emit(1) }'), {})).toEqual([[1, null]])
+    await expect(emittedBy(small, mapsOf(source), {})).rejects.toMatchObject(ended)
+    expect(await emittedBy(small, mapsOf('function(doc) { emit(1) }'), {})).toEqual([[1, null]])
   })
 })
 

@@ -10,6 +10,7 @@ import { certificate } from '../support/certificate.ts'
 import { Client, RawConnection, rawRequest } from '../support/client.ts'
 import { isRunning, SettleCommand } from '../support/settle-command.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 /** On a connection of its own, which must never be refused. */
@@ -31,7 +32,7 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     for (let round = 1; round <= 3; round++) {
       const before = await command.serverPid()
       process.kill(before, 'SIGKILL')
-      while (isRunning(before));
+      await until(() => !isRunning(before))
       expect(await statusOf(url)).toBe(200)
       expect(await command.serverPid(before)).not.toBe(before)
       expect(await (await fetch(`${url}${database.name}/doc`)).json()).toMatchObject({ a: 1 })
@@ -178,9 +179,9 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     const command = new SettleCommand(['--port', '0', '--dir', await temporaryFolder()])
     const url = await command.url
     const pid = await command.serverPid()
-    for (let round = 0; round < 5; round++) {
+    for (let round = 0; round < 3; round++) {
       expect((await fetch(`${url}_restart`, { method: 'POST', headers: JSON_TYPE })).status).toBe(202)
-      for (let i = 0; i < 20; i++) expect(await statusOf(url)).toBe(200)
+      for (let i = 0; i < 10; i++) expect(await statusOf(url)).toBe(200)
     }
     expect(await command.serverPid()).toBe(pid)
     expect(command.err).toBe('')

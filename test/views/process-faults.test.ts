@@ -82,7 +82,7 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
   })
 
   it('that hangs keeps neither a database from being deleted nor the server from ending', async () => {
-    const { server, client, folder } = await start()
+    const { server, client, folder } = await start('[view_building]\nstop_timeout = 500\n')
     await fill(client, SUMS)
     await client.request('GET', VIEW)
     await client.request('PUT', '/db/more', { body: { n: 1 } })
@@ -122,9 +122,9 @@ describe.runIf(process.platform === 'linux')('a function that does not end', { t
   })
 })
 
-async function start() {
+async function start(settings = '') {
   const folder = await temporaryFolder()
-  await writeFile(join(folder, 'local.ini'), '[service]\nos_process_timeout = 120000\n')
+  await writeFile(join(folder, 'local.ini'), `[service]\nos_process_timeout = 120000\n${settings}`)
   const server = new ServerProcess(folder)
   onTestFinished(() => server.kill())
   const client = new Client((await server.url()) ?? '')

@@ -1,7 +1,7 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import { Client, type Reply } from '../support/client.ts'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { Client, type Reply, serverOfFile } from '../support/client.ts'
 import { descendantsCalled } from '../support/descendants.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -23,8 +23,11 @@ interface IndexInformation {
 }
 
 describe('indexes that other processes work on', () => {
+  const server = serverOfFile()
+  afterEach(() => server().request('DELETE', '/db'))
+
   it('show every write that was acknowledged before they were asked', async () => {
-    const { client } = await start()
+    const client = server()
     await fill(client, 'db', 0, 1)
     let sum = 0
     for (let n = 1; n <= 20; n++) {
@@ -35,7 +38,7 @@ describe('indexes that other processes work on', () => {
   })
 
   it('are worked on side by side', async () => {
-    const { client } = await start()
+    const client = server()
     const names = ['one', 'two', 'three']
     for (const name of names) await fill(client, name, 0, 1200)
     expect(await Promise.all(names.map((name) => sumOf(client, name)))).toEqual(names.map(() => (1199 * 1200) / 2))
@@ -44,7 +47,7 @@ describe('indexes that other processes work on', () => {
   })
 
   it('go on while their database is compacted', async () => {
-    const { client } = await start()
+    const client = server()
     await fill(client, 'db', 0, 1500)
     await client.request('POST', '/db/_compact', { body: {} })
     expect(await sumOf(client, 'db')).toBe((1499 * 1500) / 2)
@@ -57,7 +60,7 @@ describe('indexes that other processes work on', () => {
   })
 
   it('are compacted, take less room, and go on', async () => {
-    const { client } = await start()
+    const client = server()
     await fill(client, 'db', 0, 1200)
     await sumOf(client, 'db')
     for (let first = 0; first < 1200; first += 400) {
@@ -77,7 +80,9 @@ describe('indexes that other processes work on', () => {
     await client.request('PUT', '/db/last', { body: { n: 1 } })
     expect(await sumOf(client, 'db')).toBe(sum + 1)
   })
+})
 
+describe('indexes and the processes that work on them', () => {
   it('are gone with their database, though it is deleted while they are being built', async () => {
     const { client, folder } = await start()
     await fill(client, 'db', 0, 5000)

@@ -21,6 +21,8 @@ export interface ProcessSettings {
   readonly functions: FunctionSettings
   /** How many bytes of rows a first build sorts at a time. */
   readonly sortBytes: number
+  /** What the end of a job, or of the process, may take once it is asked for. */
+  readonly stopMs: number
 }
 
 export type ToProcess =

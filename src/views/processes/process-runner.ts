@@ -206,10 +206,8 @@ export class ProcessRunner implements IndexRunner {
   }
 
   #start(options: WorkerOptions): WorkerProcess {
-    const { folder, settings, log } = this.#options
-    const beginning = { serverPid: process.pid, folder, settings: settings() }
     try {
-      const worker: WorkerProcess = new WorkerProcess(beginning, log, () => this.#processes.delete(worker), options)
+      const worker: WorkerProcess = new WorkerProcess(this.#options, () => this.#processes.delete(worker), options)
       this.#processes.add(worker)
       return worker
     } catch (error) {

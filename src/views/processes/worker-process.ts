@@ -12,7 +12,7 @@ import {
   encodeError,
   type FromProcess,
   type IndexJob,
-  type ProcessBeginning,
+  type ProcessSettings,
   type ToProcess,
 } from './index-message.ts'
 import { killGroup, startProcess } from './process-start.ts'
@@ -58,13 +58,18 @@ interface RunningJob extends JobListener {
 /** A process that had nothing to do for so long is ended. */
 const IDLE_MS = 60_000
 
-/** What the end of a job, or of the process, may take once it is asked for. */
-const GRACE_MS = 10_000
-
 /** A process with jobs that says nothing for so long is asked whether it lives, and killed if it does not answer. */
 const SILENCE_MS = 30_000
 
 const LAST_WORDS = 2000
+
+/** What it works on and by. */
+export interface WorkerPlace {
+  /** Where the indexes lie. */
+  readonly folder: string
+  readonly settings: () => ProcessSettings
+  readonly log: Log
+}
 
 export interface WorkerOptions {
   /** Whether it is kept for one index. */
@@ -78,6 +83,7 @@ export class WorkerProcess {
   readonly isReserved: boolean
   readonly #child: ChildProcess
   readonly #folder: string
+  readonly #settings: () => ProcessSettings
   readonly #log: Log
   readonly #onEnding: () => void
   readonly #jobs = new Map<number, RunningJob>()
@@ -91,13 +97,15 @@ export class WorkerProcess {
   #lastWords = ''
 
   /** Calls back when it can be given no more work. */
-  constructor(beginning: ProcessBeginning, log: Log, onEnding: () => void, options: WorkerOptions = {}) {
+  constructor(place: WorkerPlace, onEnding: () => void, options: WorkerOptions = {}) {
+    const { folder, settings, log } = place
     const { isReserved = false, withSandbox = false } = options
     this.isReserved = isReserved
+    this.#settings = settings
     this.#log = log
     this.#onEnding = onEnding
     this.#child = startProcess({ withSandbox })
-    this.#folder = beginning.folder
+    this.#folder = folder
     this.#exited = new Promise((resolve) => {
       this.#child.once('error', (error) => {
         // Otherwise it runs, and a signal did not reach it.
@@ -116,7 +124,7 @@ export class WorkerProcess {
     this.#child.stderr?.setEncoding('utf8').on('data', (words: string) => {
       this.#lastWords = (this.#lastWords + words).slice(-LAST_WORDS)
     })
-    this.send({ type: 'begin', ...beginning })
+    this.send({ type: 'begin', serverPid: process.pid, folder, settings: settings() })
   }
 
   /** How many jobs it has. */
@@ -151,7 +159,7 @@ export class WorkerProcess {
     const abort = () => {
       const error = reasons.find(({ aborted }) => aborted)?.reason
       this.send({ type: 'abort', job: number, error: encodeError(error) })
-      impatience ??= setTimeout(() => this.#kill('An aborted job does not end.'), GRACE_MS)
+      impatience ??= setTimeout(() => this.#kill('An aborted job does not end.'), this.#settings().stopMs)
     }
     const forget = () => {
       clearTimeout(impatience)
@@ -184,7 +192,7 @@ export class WorkerProcess {
     // Who waits for its end keeps the server alive until then.
     this.#child.ref()
     this.send({ type: 'close' })
-    const impatience = setTimeout(() => this.#kill('It does not close.'), GRACE_MS)
+    const impatience = setTimeout(() => this.#kill('It does not close.'), this.#settings().stopMs)
     await this.#exited
     clearTimeout(impatience)
   }
