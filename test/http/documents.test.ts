@@ -280,6 +280,24 @@ describe('new_edits=false', () => {
     expect((await db.info()).update_seq).toBe(0)
   })
 
+  it('takes the revision from the query or If-Match where the body has none', async () => {
+    const db = await client().database()
+    expect((await db.put('a?new_edits=false&rev=3-abc', { n: 1 })).rev).toBe('3-abc')
+    expect((await db.put('b?new_edits=false', { n: 1 }, { 'If-Match': '"3-abd"' })).rev).toBe('3-abd')
+    const history = { start: 3, ids: ['c', 'b'] }
+    await db.put('c?new_edits=false&rev=3-c', { _revisions: history })
+    expect((await db.get('c?revs=true')).as<{ _revisions: unknown }>()._revisions).toEqual(history)
+  })
+
+  it('refuses revisions that disagree', async () => {
+    const db = await client().database()
+    const inQuery = 'Document rev from request body and query string have different values'
+    expectRefusal(await db.put('a?new_edits=false&rev=3-abc', { _rev: '3-abd' }), 400, 'bad_request', inQuery)
+    const matched = await db.put('a?new_edits=false', { _rev: '3-abd' }, { 'If-Match': '"3-abc"' })
+    expectRefusal(matched, 400, 'bad_request', 'Document rev and etag have different values')
+    expect((await db.get('a')).status).toBe(404)
+  })
+
   it('has lower-case digits for those of a hash', async () => {
     const db = await client().database()
     const hash = 'ABCDEF0123456789ABCDEF0123456789'

@@ -62,9 +62,11 @@ async function write(
   id: DocumentId,
   { document, followed }: ReceivedDocument,
 ): Promise<Answer> {
+  const named = namedParent(call, document)
   const isReplicated = call.query('new_edits')?.toLowerCase() === 'false'
-  const mode = isReplicated ? { replicated: true as const } : { parent: namedParent(call, document) }
-  const sent = { id, document, mode, followed }
+  const sent = isReplicated
+    ? { id, document: { ...document, revision: named }, mode: { replicated: true as const }, followed }
+    : { id, document, mode: { parent: named }, followed }
   return withEdit(call, context, database, sent, (edit) => writeAnswer(call, database, edit))
 }
 
