@@ -74,6 +74,8 @@ export class WriteQueue {
   readonly #waiting: (WaitingEdits | WaitingExclusive)[] = []
   #waitingBytes = 0
   #running: Promise<void> | undefined
+  /** As the last commit from here left it. Whoever else commits to the store makes another version of it. */
+  #last: { readonly version: number; readonly state: DatabaseState } | undefined
 
   constructor(store: Store, ranks: RankTree, onCommitted: CommitListener, onReference: ReferenceListener = () => {}) {
     this.#store = store
@@ -181,8 +183,8 @@ export class WriteQueue {
   async #commit<T>(plan: ExclusiveWork<T>): Promise<T> {
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
       using snapshot = this.#store.snapshot()
-      const [version, stored] = await Promise.all([snapshot.version(), snapshot.get(STATE_KEY)])
-      const before = stored ? decodeState(stored) : INITIAL_STATE
+      const version = await snapshot.version()
+      const before = this.#last?.version === version ? this.#last.state : await readState(snapshot)
       const { changes, state, result, written, attachments } = await plan(snapshot, before)
       const operations = operationCount(changes)
       if (operations === 0 && state === before) return result
@@ -192,15 +194,21 @@ export class WriteQueue {
       // Before, and not after: a commit that fails may be on disk all the same.
       if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
-      const { outcome } = await this.#store.commit({ ...changes, puts, expected: version })
+      const committed = await this.#store.commit({ ...changes, puts, expected: version })
       if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
-      if (outcome === 'committed') {
+      if (committed.outcome === 'committed') {
+        this.#last = { version: committed.version, state }
         this.#onCommitted(state, written)
         return result
       }
     }
     assert.fail('Another writer is always faster.')
   }
+}
+
+async function readState(snapshot: Snapshot): Promise<DatabaseState> {
+  const stored = await snapshot.get(STATE_KEY)
+  return stored ? decodeState(stored) : INITIAL_STATE
 }
 
 /** The rows that a request changes are more than one commit takes: old bodies go too when a limit was lowered. */

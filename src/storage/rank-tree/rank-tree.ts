@@ -12,6 +12,7 @@ import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { Put } from '../rows/row.ts'
 import type { KeyRange, Snapshot } from '../store.ts'
+import { movedWeights, onlyMovesWeights } from './moved-weights.ts'
 import { type RangePart, RangeReduction, type ReducedThrough } from './range-reduction.ts'
 import { KnownRuns, type PlaceInAll, RowCounts } from './row-counts.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
@@ -89,7 +90,11 @@ export class RankTree {
     if (rows.length === 0) return { puts: [], deletes: [] }
     const reader = this.#reader(snapshot)
     const reducing = this.#reducer !== undefined
-    const spans = await TouchedSpans.find(reader, this.#layout, this.#touching(rows), { reducing })
+    const touching = this.#touching(rows)
+    const moved =
+      !reducing && onlyMovesWeights(touching) ? await movedWeights(reader, this.#layout, rows, touching) : undefined
+    if (moved) return { puts: moved, deletes: [] }
+    const spans = await TouchedSpans.find(reader, this.#layout, touching, { reducing })
     return updateNodes(this.#layout, this.#reducer, rows, spans)
   }
 

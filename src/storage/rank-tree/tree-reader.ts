@@ -60,6 +60,7 @@ export class TreeReader {
   /** An answer is undefined when its level is not there. */
   async find(lookups: readonly Lookup[]): Promise<(Item | undefined)[]> {
     const guesses = await this.guess(lookups)
+    if (areKnown(guesses)) return guesses
     const unknown = lookups.filter((_, i) => guesses[i] === 'unknown')
     const found = await inTurns(unknown, (lookup) => this.#search(lookup))
     let next = 0
@@ -232,6 +233,10 @@ export class TreeReader {
     }
     return nodes
   }
+}
+
+function areKnown(guesses: Guess[]): guesses is (Item | undefined)[] {
+  return !guesses.includes('unknown')
 }
 
 function keyOf({ key }: Item): Buffer {

@@ -208,6 +208,14 @@ describe('the writer of a database', () => {
     expect(await faultsOf(store)).toEqual([])
   })
 
+  it('goes on from what another writer left, not from what it left itself', async () => {
+    const { database, store } = await watched()
+    const other = await Database.open(store, surroundings())
+    for (let i = 0; i < 6; i++) await written((i % 3 === 0 ? other : database).write([put(`document-${i}`, {})]))
+    expect((await database.information()).updateSequence).toBe(6)
+    expect(await faultsOf(store)).toEqual([])
+  })
+
   it('gives up when it is always too slow, and says so', async () => {
     const { database, store } = await watched()
     store.before = async () => ({ outcome: 'stale', version: 0 })
