@@ -4,6 +4,8 @@
  * most.
  */
 
+import { Histogram } from './histogram.ts'
+
 export interface StatisticsSettings {
   /** The time between two samples. */
   readonly rateMs: number
@@ -94,6 +96,11 @@ export class Statistics {
     return { description, ...(this.#hasWindow(windowSeconds) ? meter.summary(windowSeconds) : NOTHING) }
   }
 
+  /** What was observed since the start, one by one; empty for what is counted. */
+  histogram(section: string, name: string): Histogram {
+    return this.#meters.get(section)?.get(name)?.histogram ?? new Histogram()
+  }
+
   /** Begins anew, from zero. */
   restart(settings: StatisticsSettings): void {
     this.stop()
@@ -129,9 +136,14 @@ class Meter implements Counter {
   #began = false
   #observedSum = 0
   #observedCount = 0
+  #histogram: Histogram | undefined
 
   constructor(samples: Samples) {
     this.#samples = samples
+  }
+
+  get histogram(): Histogram | undefined {
+    return this.#histogram
   }
 
   /** From zero, with samples of its own. */
@@ -141,6 +153,7 @@ class Meter implements Counter {
     this.#began = false
     this.#observedSum = 0
     this.#observedCount = 0
+    this.#histogram = undefined
   }
 
   add(by: number): void {
@@ -151,6 +164,8 @@ class Meter implements Counter {
   observe(value: number): void {
     this.#observedSum += value
     this.#observedCount++
+    this.#histogram ??= new Histogram()
+    this.#histogram.add(value)
   }
 
   sample(): void {

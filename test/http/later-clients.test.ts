@@ -92,11 +92,27 @@ describe('the only node', () => {
     expect(whole.json).toMatchObject({
       service: {
         database_reads: { value: expect.any(Number), type: 'counter', desc: expect.any(String) },
-        request_time: { value: { min: expect.any(Number), max: expect.any(Number) }, type: 'histogram' },
+        request_time: { value: { n: expect.any(Number), max: expect.any(Number) }, type: 'histogram' },
         httpd: { requests: { value: expect.any(Number), type: 'counter' } },
         httpd_request_methods: { GET: { value: expect.any(Number) } },
       },
     })
+    const time = await client().request('GET', '/_node/_local/_stats/couchdb/request_time/value')
+    expect(Object.keys(time.as<object>())).toEqual([
+      'n',
+      'min',
+      'max',
+      'arithmetic_mean',
+      'geometric_mean',
+      'harmonic_mean',
+      'median',
+      'variance',
+      'standard_deviation',
+      'skewness',
+      'kurtosis',
+      'percentile',
+      'histogram',
+    ])
     const read = async () =>
       (await client().request('GET', '/_node/_local/_stats/couchdb/database_reads')).as<{ value: number }>().value
     const before = await read()
@@ -174,8 +190,14 @@ describe('the cluster of one', () => {
     expect(reply.text).toMatch(/^# TYPE settle_httpd_requests_total counter\nsettle_httpd_requests_total \d+$/m)
     expect(reply.text).toMatch(/^settle_httpd_status_codes_total\{code="200"\} \d+$/m)
     expect(reply.text).toMatch(/^settle_resident_memory_bytes \d+$/m)
+    expect(reply.text).toMatch(/^# TYPE settle_request_duration_seconds histogram$/m)
+    const buckets = [...reply.text.matchAll(/^settle_request_duration_seconds_bucket\{le="([^"]+)"\} (\d+)$/gm)]
+    const counts = buckets.map(([, , count]) => Number(count))
+    expect(counts).toEqual(counts.toSorted((a, b) => a - b))
+    expect(buckets.at(-1)?.[1]).toBe('+Inf')
+    expect(reply.text).toContain(`settle_request_duration_seconds_count ${counts.at(-1)}\n`)
     for (const line of reply.text.trim().split('\n')) {
-      expect(line).toMatch(/^(# (HELP|TYPE) settle_\w+ .+|settle_\w+(\{\w+="\w+"\})? [\d.e+-]+)$/)
+      expect(line).toMatch(/^(# (HELP|TYPE) settle_\w+ .+|settle_\w+(\{\w+="[\w.+-]+"\})? [\d.e+-]+)$/)
     }
   })
 })

@@ -4,6 +4,7 @@
  */
 
 import { notFound } from '../../document/request-error.ts'
+import type { Statistic, Statistics } from '../../runtime/statistics.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
@@ -52,19 +53,16 @@ function nodeStatistics({ segments }: Call, { statistics }: HttpContext): unknow
   statistics.flush()
   const { service = {}, ...sections } = statistics.all(0)
   const shown = (section: typeof service) =>
-    Object.fromEntries(Object.entries(section).map(([name, statistic]) => [name, leafOf(name, statistic)]))
+    Object.fromEntries(Object.entries(section).map(([name, statistic]) => [name, leafOf(name, statistic, statistics)]))
   const nested = Object.fromEntries(Object.entries(sections).map(([name, section]) => [name, shown(section)]))
   let part: unknown = { service: { ...shown(service), ...nested } }
   for (const name of segments.slice(3)) part = memberOf(part, name)
   return part
 }
 
-type Statistic = ReturnType<HttpContext['statistics']['one']>
-
-function leafOf(name: string, { description: desc, current, mean, stddev, min, max }: Statistic): unknown {
+function leafOf(name: string, { description: desc, current }: Statistic, statistics: Statistics): unknown {
   if (name !== 'request_time') return { value: current ?? 0, type: 'counter', desc }
-  const value = { min, max, arithmetic_mean: mean, standard_deviation: stddev }
-  return { value, type: 'histogram', desc }
+  return { value: statistics.histogram('service', name).summary(), type: 'histogram', desc }
 }
 
 function memberOf(part: unknown, name: string): unknown {

@@ -1,4 +1,5 @@
 /** `_prometheus`: the statistics in the text format that Prometheus reads, and what the process takes. */
+import type { Histogram } from '../../runtime/histogram.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
 
 export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
@@ -34,6 +35,7 @@ export function prometheusText(statistics: Statistics): string {
       if (name === 'request_time') {
         lines.push(...single('request_time_mean_milliseconds', 'gauge', description, mean))
         lines.push(...single('request_time_max_milliseconds', 'gauge', description, max))
+        lines.push(...durations('request_duration_seconds', statistics.histogram(section, name)))
       } else if (GAUGES.has(name)) lines.push(...single(`${prefix}${name}`, 'gauge', description, current))
       else lines.push(...single(`${prefix}${name}_total`, 'counter', description, current))
     }
@@ -52,10 +54,23 @@ function processLines(): string[] {
   ]
 }
 
+/** A bound is four times the one before. */
+const BUCKETS_APART = 8
+
+function durations(name: string, histogram: Histogram): string[] {
+  const lines = heading(name, 'histogram', 'length of a request inside the server, in seconds')
+  for (const [boundMs, count] of histogram.cumulative(BUCKETS_APART)) {
+    lines.push(`settle_${name}_bucket{le="${Number((boundMs / 1000).toPrecision(6))}"} ${count}`)
+  }
+  lines.push(`settle_${name}_bucket{le="+Inf"} ${histogram.count}`)
+  lines.push(`settle_${name}_sum ${histogram.sum / 1000}`, `settle_${name}_count ${histogram.count}`)
+  return lines
+}
+
 function single(name: string, type: 'counter' | 'gauge', help: string, value: number | null): string[] {
   return [...heading(name, type, help), `settle_${name} ${value ?? 0}`]
 }
 
-function heading(name: string, type: 'counter' | 'gauge', help: string): string[] {
+function heading(name: string, type: 'counter' | 'gauge' | 'histogram', help: string): string[] {
   return [`# HELP settle_${name} ${help}`, `# TYPE settle_${name} ${type}`]
 }
