@@ -35,7 +35,6 @@ const DESIGN = viewDesign('_design/test', MEMBERS)
 /** So small that a first build takes many runs. */
 const SETTINGS = '[view_building]\nsort_memory = 60000\n'
 
-const DOCUMENTS = 4000
 const LONGEST_WAIT_MS = 20_000
 
 interface Task {
@@ -47,13 +46,16 @@ interface Task {
 export class ViewRounds {
   readonly #folder: string
   readonly #random: Random
+  readonly #documents: number
   /** What was in the middle of its work when it was killed, and what a build had kept by then. */
   readonly seen = { builds: 0, updates: 0, keptRuns: 0 }
   #number = 0
 
-  constructor(folder: string, random: Random) {
+  /** The more documents there are, the longer the work on their index takes, and the surer a kill meets it. */
+  constructor(folder: string, random: Random, documents = 4000) {
     this.#folder = folder
     this.#random = random
+    this.#documents = documents
   }
 
   /** A new database whose index is being built when the server is killed, some times; the problems that are found. */
@@ -63,7 +65,7 @@ export class ViewRounds {
     await this.#live(async (client) => {
       await client.request('PUT', `/${name}`)
       await client.request('PUT', `/${name}/_design/test`, { body: MEMBERS })
-      await this.#write(client, name, DOCUMENTS)
+      await this.#write(client, name, this.#documents)
     })
     const problems: string[] = []
     for (let kill = 0; kill < kills; kill++) {
@@ -81,7 +83,7 @@ export class ViewRounds {
     for (let kill = 0; kill < kills; kill++) {
       const killed = await this.#killWhileIndexing(name, async (client) => {
         await client.request('GET', `/${name}/_design/test/_view/plain?limit=0`)
-        await this.#write(client, name, DOCUMENTS / 2)
+        await this.#write(client, name, this.#documents / 2)
       })
       if (killed) this.seen.updates++
       problems.push(...(await this.#inspect(name, 'stale')))
@@ -142,7 +144,7 @@ export class ViewRounds {
     const n = this.#random.below(1000)
     const generation = 1 + this.#random.below(100)
     return {
-      _id: `doc${this.#random.below(DOCUMENTS)}`,
+      _id: `doc${this.#random.below(this.#documents)}`,
       _rev: `${generation}-${this.#random
         .below(2 ** 31)
         .toString(16)

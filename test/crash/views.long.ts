@@ -9,7 +9,7 @@ const ROUNDS = 5
 describe('an index whose server is killed dozens of times while it works on it', () => {
   it('is whole, and complete when it is asked for again', async () => {
     const random = new Random()
-    const rounds = new ViewRounds(await temporaryFolder(), random)
+    const rounds = new ViewRounds(await temporaryFolder(), random, 20_000)
     const seed = `seed ${random.seed}`
     for (let round = 0; round < ROUNDS; round++) {
       expect(await rounds.build(4), seed).toEqual([])
