@@ -108,7 +108,8 @@ describe('createService', () => {
     })
     const begun = performance.now()
     await service.close()
-    expect(performance.now() - begun).toBeLessThan(2000)
+    // Ten seconds are for those that have a request under way.
+    expect(performance.now() - begun).toBeLessThan(9000)
   })
 
   it('answers before it has read a body that it does not want', async () => {

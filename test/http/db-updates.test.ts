@@ -91,9 +91,8 @@ describe('GET /_db_updates', () => {
 
   it('takes a large timeout as milliseconds', async () => {
     const client = await server()
-    const begun = performance.now()
+    // So many seconds would outlast the test.
     expect(await (await follow(client, '?timeout=1000')).ended()).toBe('\n')
-    expect(performance.now() - begun).toBeLessThan(4_000)
   })
 
   it('ends when the server stops', async () => {

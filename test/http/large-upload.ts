@@ -10,7 +10,8 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 export interface LargeUpload {
   /** The most that the server ever had in memory, mapped files included. */
   readonly peakBytes: number
-  /** The longest that a small write to the same database took meanwhile. */
+  /** Small writes to the same database that were answered meanwhile, and the longest that one of them took. */
+  readonly writes: number
   readonly slowestWriteMs: number
 }
 
@@ -24,11 +25,13 @@ export async function uploadLarge(sizeBytes: number): Promise<LargeUpload> {
     const md5 = createHash('md5')
     let isUploading = true
     let slowestWriteMs = 0
+    let writes = 0
     const writing = (async () => {
       for (let i = 0; isUploading; i++) {
         const begun = performance.now()
         expect((await fetch(`${database}/small-${i}`, { method: 'PUT', body: '{}' })).status).toBe(201)
         slowestWriteMs = Math.max(slowestWriteMs, performance.now() - begun)
+        if (isUploading) writes++
       }
     })()
     const status = await put(`${database}/document/content`, pieces(sizeBytes, md5))
@@ -42,7 +45,7 @@ export async function uploadLarge(sizeBytes: number): Promise<LargeUpload> {
     expect(JSON.parse(stub)._attachments.content).toMatchObject({ digest: `md5-${digest}`, length: sizeBytes })
     expect(await downloadedMd5(`${database}/document/content`)).toBe(digest)
     expect(server.residentBytes).toBeLessThan(512 * 1024 * 1024)
-    return { peakBytes, slowestWriteMs }
+    return { peakBytes, writes, slowestWriteMs }
   } finally {
     await server.stop()
   }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { baseString, expectedSignature, isRightlySigned, signedRequest } from '../../../src/auth/identity/oauth.ts'
+import { threadMs } from '../../support/processor-time.ts'
 import { request } from '../test-auth.ts'
 
 const FORWARDED = { host: 'x-forwarded-host', ssl: 'x-forwarded-ssl', proto: 'x-forwarded-proto' }
@@ -116,9 +117,8 @@ describe('a signed request', () => {
 
   it.each(['a', ' ', ',', '"', '=', 'a="', ' ,', '\t='])('takes no long look at 60 KB of %j', (text) => {
     const authorization = `OAuth ${text.repeat(60_000 / text.length)}`
-    const begun = performance.now()
-    signedRequest(request({ authorization, host: text.repeat(1_000) }, { url: `/?${text.repeat(8_000)}` }), FORWARDED)
-    expect(performance.now() - begun).toBeLessThan(1_000)
+    const long = request({ authorization, host: text.repeat(1_000) }, { url: `/?${text.repeat(8_000)}` })
+    expect(threadMs(() => signedRequest(long, FORWARDED))).toBeLessThan(1_000)
   })
 })
 

@@ -8,6 +8,7 @@ import {
   rawCollationKey,
 } from '../../../src/encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../../src/encoding/json/json-value.ts'
+import { threadMs } from '../../support/processor-time.ts'
 import { CollationTexts } from '../collation-texts.ts'
 import { compareRawValues, compareValues } from '../naive-collation.ts'
 
@@ -193,10 +194,11 @@ describe('CollationEncoder', () => {
 
   it('takes time in proportion to the text, however its marks are arranged', () => {
     const marks = '\u0f71\u0f72\u0334\u0301'.repeat(25_000)
-    const start = performance.now()
-    collationKey(`\u0fb2${marks}`)
-    collationKey('\u0f71'.repeat(50_000) + '\u0f72'.repeat(50_000))
-    expect(performance.now() - start).toBeLessThan(5000)
+    const tookMs = threadMs(() => {
+      collationKey(`\u0fb2${marks}`)
+      collationKey('\u0f71'.repeat(50_000) + '\u0f72'.repeat(50_000))
+    })
+    expect(tookMs).toBeLessThan(5000)
   })
 
   it('says which version its keys are of', () => {

@@ -8,6 +8,7 @@ import {
   type SpecialMember,
   scanDocument,
 } from '../../../src/encoding/json/json-text.ts'
+import { threadMs } from '../../support/processor-time.ts'
 
 describe('a scanned document', () => {
   it('keeps member order, digits and content, and drops white space', () => {
@@ -89,9 +90,8 @@ describe('a scanned document', () => {
 
   it('does not take quadratic time for a large object', () => {
     const members = Array.from({ length: 200_000 }, (_, index) => `"${index}":0`)
-    const start = performance.now()
-    scanDocument(Buffer.from(`{${members.join(',')}}`))
-    expect(performance.now() - start).toBeLessThan(5_000)
+    const text = Buffer.from(`{${members.join(',')}}`)
+    expect(threadMs(() => scanDocument(text))).toBeLessThan(5_000)
   })
 
   it('grows its scratch space for large texts, and serves small ones after', () => {
