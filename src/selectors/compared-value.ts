@@ -6,6 +6,7 @@
 import { ByteSink } from '../encoding/bytes/byte-sink.ts'
 import { CollationEncoder } from '../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../encoding/json/json-value.ts'
+import { spend, WORK_A_COLLATED_BYTE } from './match-work.ts'
 import { BACKSLASH, isTrueAt, numberAt, QUOTE, stringAt, typeAt, type ValueType } from './value-text.ts'
 
 export type Order = 'collation' | 'bytes'
@@ -27,6 +28,7 @@ const encoder = new CollationEncoder('unicode', sink)
 export function sortKeyAt(text: Buffer, at: number): ByteSink {
   encoder.clear()
   encoder.appendText(text, at)
+  spend(sink.length * WORK_A_COLLATED_BYTE)
   return sink
 }
 

@@ -27,6 +27,8 @@ interface PathNode {
   /** The field that ends here, by its number; -1 where none does. */
   slot: number
   readonly children: PathNode[]
+  /** The same by their names. */
+  readonly childOf: Map<string, PathNode>
 }
 
 const COMMA = 0x2c
@@ -45,10 +47,11 @@ export class FieldPlaces {
   add({ segments }: FieldPath): number {
     let node = this.#root
     for (const segment of segments) {
-      let child = node.children.find(({ name }) => name.unescaped === segment)
+      let child = node.childOf.get(segment)
       if (!child) {
         child = newNode(segment)
         node.children.push(child)
+        node.childOf.set(segment, child)
       }
       node = child
     }
@@ -111,15 +114,15 @@ export class FieldPlaces {
     return true
   }
 
-  #members({ children }: PathNode, start: number, found = 0): boolean {
+  #members(node: PathNode, start: number, found = 0): boolean {
     const text = this.#text
-    let left = children.length - found
+    let left = node.children.length - found
     let at = start + 1
     if (left === 0 || text[at] === CLOSE_OBJECT) return true
     for (;;) {
       const nameEnd = endOfString(text, at)
       const value = nameEnd + 2
-      const child = namedChild(children, text, at, nameEnd)
+      const child = namedChild(node, text, at, nameEnd)
       if (child) {
         if (!this.#visit(child, value)) return false
         if (--left === 0) return true
@@ -132,18 +135,21 @@ export class FieldPlaces {
 
   #elements({ children }: PathNode, start: number): boolean {
     for (const child of children) this.#markBad(child)
-    const last = Math.max(...children.map(({ index }) => index))
+    // A number may be written with zeros in front of it.
+    const wanted = children.filter((child) => child.index >= 0).sort((a, b) => a.index - b.index)
+    let next = 0
     let index = 0
     let isAccepted = true
     someElement(this.#text, start, (at) => {
-      for (const child of children) {
-        if (child.index !== index) continue
+      for (; wanted[next]?.index === index; next++) {
+        const child = wanted[next]!
         this.#markMissing(child)
         if (this.#visit(child, at)) continue
         isAccepted = false
         return true
       }
-      return ++index > last
+      index++
+      return next === wanted.length
     })
     return isAccepted
   }
@@ -162,8 +168,12 @@ export class FieldPlaces {
   }
 }
 
+/** Up to so many names are compared one by one, where they lie. */
+const FEW_CHILDREN = 8
+
 /** The name begins at a quote and ends before one. Few are written with escapes. */
-function namedChild(children: readonly PathNode[], text: Buffer, quoteAt: number, end: number): PathNode | undefined {
+function namedChild({ children, childOf }: PathNode, text: Buffer, quoteAt: number, end: number): PathNode | undefined {
+  if (children.length > FEW_CHILDREN) return childOf.get(stringAt(text, quoteAt))
   const start = quoteAt + 1
   for (let i = 0; i < children.length; i++) {
     const child = children[i]!
@@ -176,5 +186,5 @@ function namedChild(children: readonly PathNode[], text: Buffer, quoteAt: number
 
 function newNode(name: string): PathNode {
   const isIndex = /^\d+$/.test(name) && name.length <= LONGEST_INDEX
-  return { name: fieldName(name), index: isIndex ? Number(name) : -1, slot: -1, children: [] }
+  return { name: fieldName(name), index: isIndex ? Number(name) : -1, slot: -1, children: [], childOf: new Map() }
 }

@@ -29,9 +29,15 @@ export function flatProjection(names: readonly string[]): FieldProjection {
   return new Projection(names, (name) => ({ name, segments: [name] }))
 }
 
+/** Each of them is looked for in each document. */
+const MOST_FIELDS = 5000
+
 function fieldNames(fields: unknown): string[] {
   if (!Array.isArray(fields)) {
     throw selectorError('invalid_fields', `Fields must be an array of strings, not: ${shown(fields)}`)
+  }
+  if (fields.length > MOST_FIELDS) {
+    throw selectorError('invalid_fields', `Fields must be an array of ${MOST_FIELDS} strings at most.`)
   }
   return fields.map((field: unknown) => {
     if (typeof field === 'string') return field
@@ -41,10 +47,16 @@ function fieldNames(fields: unknown): string[] {
 
 /** A member of the object that is made. */
 interface OutputNode {
-  readonly name: string
+  /** The name as JSON writes it, with the colon behind it. */
+  readonly label: Buffer
   /** The field that it is; undefined where it is only there for its members. */
   slot: number | undefined
-  readonly children: OutputNode[]
+  /** In the order of the list, by their names. */
+  readonly children: Map<string, OutputNode>
+}
+
+function newNode(name: string): OutputNode {
+  return { label: Buffer.from(`${JSON.stringify(name)}:`), slot: undefined, children: new Map() }
 }
 
 const NO_MEMBERS: ReadonlyMap<string, Buffer> = new Map()
@@ -52,7 +64,7 @@ const NO_MEMBERS: ReadonlyMap<string, Buffer> = new Map()
 class Projection implements FieldProjection {
   readonly names: readonly string[]
   readonly #places = new FieldPlaces()
-  readonly #root: OutputNode = { name: '', slot: undefined, children: [] }
+  readonly #root = newNode('')
 
   /** `sourceOf` tells where the value of a field lies. */
   constructor(names: readonly string[], sourceOf: (name: string) => FieldPath) {
@@ -71,46 +83,48 @@ class Projection implements FieldProjection {
   projectBeside(members: ReadonlyMap<string, Buffer>, text: Buffer, start: number): Buffer {
     this.#places.findBeside(members, text, start, () => true)
     const pieces: Buffer[] = []
-    this.#writeObject(this.#root, pieces)
+    if (!this.#writeObject(this.#root, pieces)) pieces.push(EMPTY_OBJECT)
     return Buffer.concat(pieces)
   }
 
   #add({ segments }: FieldPath, source: FieldPath): void {
     let node = this.#root
     for (const segment of segments) {
-      let child = node.children.find((each) => each.name === segment)
+      let child = node.children.get(segment)
       if (!child) {
-        child = { name: segment, slot: undefined, children: [] }
-        node.children.push(child)
+        child = newNode(segment)
+        node.children.set(segment, child)
       }
       node = child
     }
     node.slot = this.#places.add(source)
   }
 
-  #writeObject(node: OutputNode, pieces: Buffer[]): void {
-    let separator = '{'
-    for (const child of node.children) {
-      if (!this.#isThere(child)) continue
-      pieces.push(Buffer.from(`${separator}${JSON.stringify(child.name)}:`))
-      separator = ','
-      this.#writeNode(child, pieces)
+  /** Whether there is anything to write. */
+  #writeObject(node: OutputNode, pieces: Buffer[]): boolean {
+    let separator = OPEN_OBJECT
+    for (const child of node.children.values()) {
+      const before = pieces.length
+      pieces.push(separator, child.label)
+      if (this.#writeNode(child, pieces)) separator = COMMA
+      else pieces.length = before
     }
-    pieces.push(Buffer.from(separator === '{' ? '{}' : '}'))
+    if (separator === OPEN_OBJECT) return false
+    pieces.push(CLOSE_OBJECT)
+    return true
   }
 
   /** A value that is wanted as a whole has all that is wanted of it. */
-  #writeNode(node: OutputNode, pieces: Buffer[]): void {
+  #writeNode(node: OutputNode, pieces: Buffer[]): boolean {
     const at = node.slot === undefined ? -1 : this.#places.places[node.slot]!
-    if (at < 0) this.#writeObject(node, pieces)
-    else {
-      const text = this.#places.texts[node.slot!]!
-      pieces.push(text.subarray(at, endOfValue(text, at)))
-    }
-  }
-
-  #isThere({ slot, children }: OutputNode): boolean {
-    if (slot !== undefined && this.#places.places[slot]! >= 0) return true
-    return children.some((child) => this.#isThere(child))
+    if (at < 0) return this.#writeObject(node, pieces)
+    const text = this.#places.texts[node.slot!]!
+    pieces.push(text.subarray(at, endOfValue(text, at)))
+    return true
   }
 }
+
+const EMPTY_OBJECT = Buffer.from('{}')
+const OPEN_OBJECT = Buffer.from('{')
+const CLOSE_OBJECT = Buffer.from('}')
+const COMMA = Buffer.from(',')

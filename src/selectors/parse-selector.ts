@@ -17,7 +17,7 @@ export function parseSelector(selector: unknown): Condition {
   if (!isObject(selector)) {
     throw selectorError('invalid_selector_json', `Selector must be a JSON object, not: ${shown(selector)}`)
   }
-  return conditionOf(selector, { field: undefined, depth: 0 })
+  return conditionOf(selector, { field: undefined, depth: 0, count: { conditions: 0, patterns: 0 } })
 }
 
 /** What a condition is read for. */
@@ -25,9 +25,14 @@ interface Place {
   /** Undefined at the top of a selector, where a condition must name its field. */
   readonly field: FieldPath | undefined
   readonly depth: number
+  /** Of the whole selector, as far as it is read. */
+  readonly count: { conditions: number; patterns: number }
 }
 
 const DEEPEST_NESTING = 100
+/** Each of them is asked of each document. */
+const MOST_CONDITIONS = 2500
+const MOST_PATTERNS = 100
 /** As deep as what sort keys are made of. */
 const DEEPEST_VALUE = 900
 
@@ -35,16 +40,17 @@ function conditionOf(value: unknown, place: Place): Condition {
   if (place.depth > DEEPEST_NESTING) {
     throw selectorError('invalid_selector', `A selector is nested deeper than ${DEEPEST_NESTING} levels.`)
   }
-  if (!isObject(value)) return leaf(place.field, { operator: '$eq', argument: jsonValue(value) })
+  if (!isObject(value)) return leaf(place, { operator: '$eq', argument: jsonValue(value) })
   const members = Object.entries(value)
   if (members.length > 0) return conjunction(members.map(([name, argument]) => memberOf(name, argument, place)))
   // An empty object is a value where it belongs to a field, and no condition at all where a selector stands.
   const isSelector = place.field === undefined || place.field === OWN_VALUE
-  return isSelector ? { kind: 'everything' } : leaf(place.field, { operator: '$eq', argument: {} })
+  return isSelector ? { kind: 'everything' } : leaf(place, { operator: '$eq', argument: {} })
 }
 
-function memberOf(name: string, argument: unknown, { field, depth }: Place): Condition {
-  const inner = { field, depth: depth + 1 }
+function memberOf(name: string, argument: unknown, place: Place): Condition {
+  const { field } = place
+  const inner = { ...place, depth: place.depth + 1 }
   if (!name.startsWith('$')) {
     return conditionOf(argument, { ...inner, field: fieldPath(field ? nestedName(field, name) : name) })
   }
@@ -59,18 +65,21 @@ function memberOf(name: string, argument: unknown, { field, depth }: Place): Con
       if (!isObject(argument) || (!field && Object.keys(argument).length === 0)) throw badArgument(name, argument)
       return negated(conditionOf(argument, inner))
     default:
-      return leaf(field, testOf(name, argument, depth))
+      return leaf(place, testOf(name, argument, inner))
   }
 }
 
-function leaf(field: FieldPath | undefined, test: ValueTest): Condition {
+function leaf({ field, count }: Place, test: ValueTest): Condition {
   if (!field) throw missingFieldName()
+  if (++count.conditions > MOST_CONDITIONS) {
+    throw selectorError('invalid_selector', `A selector has more than ${MOST_CONDITIONS} conditions.`)
+  }
   return { kind: 'field', field, test }
 }
 
 const UNSUPPORTED = new Set(['$text', '$where', '$geoWithin', '$geoIntersects', '$near', '$nearSphere'])
 
-function testOf(operator: string, argument: unknown, depth: number): ValueTest {
+function testOf(operator: string, argument: unknown, inner: Place): ValueTest {
   switch (operator) {
     case '$lt':
     case '$lte':
@@ -99,13 +108,16 @@ function testOf(operator: string, argument: unknown, depth: number): ValueTest {
       return { operator, argument }
     case '$regex':
       if (typeof argument !== 'string') throw invalidOperator(operator)
+      if (++inner.count.patterns > MOST_PATTERNS) {
+        throw selectorError('invalid_selector', `A selector has more than ${MOST_PATTERNS} regular expressions.`)
+      }
       if (!linearPattern(argument)) throw badArgument(operator, argument)
       return { operator, argument }
     case '$elemMatch':
     case '$allMatch':
     case '$keyMapMatch':
       if (!isObject(argument)) throw badArgument(operator, argument)
-      return { operator, argument: conditionOf(argument, { field: OWN_VALUE, depth: depth + 1 }) }
+      return { operator, argument: conditionOf(argument, { ...inner, field: OWN_VALUE }) }
     default:
       throw UNSUPPORTED.has(operator) ? unsupportedOperator(operator) : invalidOperator(operator)
   }

@@ -4,6 +4,7 @@
  */
 import type { Condition, FieldCondition } from './condition.ts'
 import { FieldPlaces, MISSING } from './field-places.ts'
+import { beginDocument } from './match-work.ts'
 import { parseSelector } from './parse-selector.ts'
 import { type ReadyTest, readyTest } from './value-tests.ts'
 
@@ -22,7 +23,30 @@ export function selectorMatcher(selector: unknown): SelectorMatcher {
 }
 
 export function conditionMatcher(condition: Condition): SelectorMatcher {
-  return new Matcher(condition)
+  return new DocumentMatcher(condition)
+}
+
+/** What a document costs is counted anew for each. */
+class DocumentMatcher implements SelectorMatcher {
+  readonly #matcher: Matcher
+
+  constructor(condition: Condition) {
+    this.#matcher = new Matcher(condition)
+  }
+
+  get members(): readonly string[] {
+    return this.#matcher.members
+  }
+
+  matches(text: Buffer, start = 0): boolean {
+    beginDocument()
+    return this.#matcher.matches(text, start)
+  }
+
+  matchesBeside(members: ReadonlyMap<string, Buffer>, text: Buffer, start: number): boolean {
+    beginDocument()
+    return this.#matcher.matchesBeside(members, text, start)
+  }
 }
 
 type Evaluation = () => boolean
@@ -34,7 +58,7 @@ interface ReadyField {
   readonly passesMissing: boolean
 }
 
-class Matcher implements SelectorMatcher {
+class Matcher {
   readonly #places = new FieldPlaces()
   /** By the field: conditions that must hold whatever the others say. */
   readonly #required: ReadyField[][] = []
@@ -52,7 +76,7 @@ class Matcher implements SelectorMatcher {
     return this.#places.topNames
   }
 
-  matches(text: Buffer, start = 0): boolean {
+  matches(text: Buffer, start: number): boolean {
     return this.#places.find(text, start, this.#accept) && this.#rest()
   }
 

@@ -1,12 +1,14 @@
 /** The operators of selectors, each made ready once for many values that lie in JSON texts. */
 
+import { collationKey } from '../encoding/collation/collation-key.ts'
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import type { JsonValue } from '../encoding/json/json-value.ts'
 import { ComparedValue, type Order, sortKeyAt } from './compared-value.ts'
 import type { Condition, ValueTest } from './condition.ts'
+import { spend, WORK_A_COLLATED_BYTE } from './match-work.ts'
 import { linearPattern } from './pattern/linear-pattern.ts'
 import { badArgument } from './selector-error.ts'
-import { endOfString, someElement, someMember, stringAt, typeAt, valueAt } from './value-text.ts'
+import { numberAt, someElement, someMember, stringAt, typeAt, valueAt } from './value-text.ts'
 
 /** Whether the value that begins at a place of a text passes. */
 export type ReadyTest = (text: Buffer, at: number) => boolean
@@ -97,9 +99,11 @@ function oneOf(values: readonly JsonValue[], order: Order): ReadyTest {
     const ids = new Set(values.filter((value) => typeof value === 'string'))
     return (text, at) => typeAt(text, at) === 'string' && ids.has(stringAt(text, at))
   }
-  const compared = values.map((value) => new ComparedValue(value, order))
-  if (compared.length <= FEW_VALUES) return (text, at) => compared.some((value) => value.equals(text, at))
-  const keys = new Set(values.map((value) => keyText(Buffer.from(JSON.stringify(value)), 0)))
+  if (values.length <= FEW_VALUES) {
+    const compared = values.map((value) => new ComparedValue(value, order))
+    return (text, at) => compared.some((value) => value.equals(text, at))
+  }
+  const keys = new Set(values.map((value) => collationKey(value).toString('latin1')))
   return (text, at) => keys.has(keyText(text, at))
 }
 
@@ -134,23 +138,25 @@ function pattern(source: string): ReadyTest {
 /** Here values are equal where they are the same, not where they sort alike. */
 function holdingAll(values: readonly JsonValue[]): ReadyTest {
   if (values.length === 0) return () => false
-  const wanted = values.map((value) => JSON.stringify(value))
+  const wanted = new Set(values.map((value) => JSON.stringify(value)))
+  const types = new Set([...wanted].map((each) => typeAt(Buffer.from(each), 0)))
   const [first] = values
-  const whole = values.length === 1 && Array.isArray(first) ? wanted[0] : undefined
+  const whole = values.length === 1 && Array.isArray(first) ? JSON.stringify(first) : undefined
   return (text, at) => {
     if (typeAt(text, at) !== 'array') return false
-    const held = new Set<string>()
-    someElement(text, at, (element) => {
-      held.add(canonical(text, element))
-      return false
+    spend((endOfValue(text, at) - at) * WORK_A_COLLATED_BYTE)
+    const left = new Set(wanted)
+    const hasAll = someElement(text, at, (element) => {
+      if (types.has(typeAt(text, element))) left.delete(canonical(text, element))
+      return left.size === 0
     })
-    return wanted.every((each) => held.has(each)) || canonical(text, at) === whole
+    return hasAll || (whole !== undefined && canonical(text, at) === whole)
   }
 }
 
 /** However numbers and strings are written. */
 function canonical(text: Buffer, at: number): string {
-  return typeAt(text, at) === 'string' && !text.subarray(at, endOfString(text, at)).includes('\\')
-    ? JSON.stringify(stringAt(text, at))
-    : JSON.stringify(valueAt(text, at))
+  const type = typeAt(text, at)
+  if (type === 'number') return JSON.stringify(numberAt(text, at))
+  return JSON.stringify(type === 'string' ? stringAt(text, at) : valueAt(text, at))
 }

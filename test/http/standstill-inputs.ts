@@ -227,6 +227,37 @@ export function worstInputs({ bytes, items }: InputSize): WorstInput[] {
       status: 400,
     },
     {
+      name: 'an expression that branches at each character of many documents',
+      prepare: (db) => withTexts(db),
+      send: (db) => find(db, { text: { $regex: '(a|aa|aaa)*b' } }),
+      status: 200,
+    },
+    {
+      name: 'an expression that follows a thousand ways at a time',
+      prepare: (db) => withTexts(db),
+      send: (db) => find(db, { text: { $regex: `\\b${'a?'.repeat(900)}b` } }),
+      status: 400,
+    },
+    {
+      name: 'an expression in a feed',
+      prepare: (db) => withTexts(db),
+      send: (db) =>
+        db.post('_changes?filter=_selector', { selector: { text: { $regex: '((a|b)(a|aa|aaa){1,20})*b' } } }),
+      status: 200,
+    },
+    {
+      name: 'a selector that excludes thousands of values, with an index',
+      prepare: (db) => db.post('_index', { index: { fields: ['n'] } }),
+      send: (db) => find(db, { $nor: Array.from({ length: 2500 }, (_, n) => ({ n })) }),
+      status: 200,
+    },
+    {
+      name: 'a selector of thousands of fields on documents with thousands of members',
+      prepare: (db) => put(db, 'many-members', `{${members('m', 300_000)}}`),
+      send: (db) => find(db, { $or: Array.from({ length: 2500 }, (_, i) => ({ [`k${i}`]: 1 })) }),
+      status: 200,
+    },
+    {
       name: 'headers of blanks',
       send: (db) =>
         db.request('GET', '/', {
@@ -250,6 +281,15 @@ function put(db: TestDatabase, id: string, text: string): Promise<Reply> {
 function post(db: TestDatabase, path: string, text: string, headers: Record<string, string> = {}): Promise<Reply> {
   const { body, headers: usual } = packed(text)
   return db.request('POST', path, { body, headers: { ...usual, ...headers } })
+}
+
+function find(db: TestDatabase, selector: object): Promise<Reply> {
+  return post(db, '/_find', JSON.stringify({ selector, limit: 10 }))
+}
+
+function withTexts(db: TestDatabase): Promise<Reply> {
+  const text = 'a'.repeat(500)
+  return db.post('_bulk_docs', { docs: Array.from({ length: 600 }, (_, i) => ({ _id: `text ${i}`, text })) })
 }
 
 function packed(text: string) {

@@ -6,6 +6,7 @@
 import { pathOfAncestry } from '../../document/document-text.ts'
 import { isDesignId, type RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { DatabaseView } from '../database-view.ts'
 import type { DecodedChange } from '../layout/change-row.ts'
 import { stubText } from '../reading/document-rendering.ts'
@@ -109,8 +110,14 @@ async function verdictsOf(
   filter: DocumentFilter | SelectorFilter,
   texts: readonly Buffer[],
 ): Promise<readonly boolean[]> {
-  if (filter.by === 'text') return texts.map((text) => filter.passes(text))
-  return filter.passes(texts.map((text) => text.toString()))
+  if (filter.by === 'document') return filter.passes(texts.map((text) => text.toString()))
+  const slice = new TimeSlice()
+  const verdicts: boolean[] = []
+  for (const text of texts) {
+    verdicts.push(filter.passes(text))
+    if (slice.isOverNow) await slice.pause()
+  }
+  return verdicts
 }
 
 function portionOf(candidates: readonly Candidate[], first: number): readonly Candidate[] {

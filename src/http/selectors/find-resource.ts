@@ -1,6 +1,7 @@
 /** `_find` and `_explain`: queries by selector. */
 
 import type { Database } from '../../database/database.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
 import { explanation } from '../../views/find/explain.ts'
 import { findGroups } from '../../views/find/find-groups.ts'
 import { choiceFor, planFind } from '../../views/find/find-plan.ts'
@@ -22,7 +23,9 @@ export async function find(call: Call, context: HttpContext): Promise<Answer> {
   if (request.groups) {
     return json({ groups: await findGroups(database, context.views, request, request.groups, client) })
   }
+  const slice = new TimeSlice()
   const plan = await planFind(database, request)
+  if (slice.isOverNow) await slice.pause()
   const query = await FindQuery.open(database, context.views, plan, client)
   try {
     const count = request.count ? await countOf(query, context) : undefined
@@ -52,7 +55,10 @@ async function requestOf(
   database.reading?.check('list')
   const body = await readJsonObject(call, context)
   const limit = context.configuration.integer('mango', 'default_limit')
-  return { database, request: readFindRequest(body, { limit }) }
+  const slice = new TimeSlice()
+  const request = readFindRequest(body, { limit })
+  if (slice.isOverNow) await slice.pause()
+  return { database, request }
 }
 
 async function countOf(query: FindQuery, { configuration }: HttpContext): Promise<number> {

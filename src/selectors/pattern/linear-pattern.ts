@@ -1,10 +1,12 @@
 /**
  * Regular expressions that cannot run away: all ways to match are followed at the same time, one character after the other
- * (Thompson's construction), so the time is the length of the text times that of the expression. Only lookahead looks at
- * characters twice; all of it is bounded by a number of steps.
+ * (Thompson's construction), so the time is at most the length of the text times that of the expression. Where nothing but
+ * the beginning and the end of a text is looked around at, ways that were followed before are not followed again. Only
+ * lookahead looks at characters twice; all of it is bounded by what a document may cost.
  */
-import { RequestError } from '../../document/request-error.ts'
+import { spend, WORK_A_CHARACTER, WORK_A_STEP } from '../match-work.ts'
 import { isWordCharacter } from './character-sets.ts'
+import { type KnownState, KnownStates, MATCHED } from './known-states.ts'
 import { PatternError, parsePattern } from './pattern-parser.ts'
 import type { Assertion, CharacterSet, PatternNode } from './pattern-syntax.ts'
 
@@ -27,9 +29,6 @@ export function linearPattern(source: string): LinearPattern | undefined {
 
 const LONGEST_SOURCE = 2000
 const MOST_INSTRUCTIONS = 5000
-/** Of one text; some hundredths of a second. Longer texts have as many as an expression of some instructions needs. */
-const MOST_STEPS = 4_000_000
-const STEPS_A_CHARACTER = 8
 
 /** What most expressions are: some characters, and perhaps that they begin the text. */
 function literalPattern(node: PatternNode): LinearPattern | undefined {
@@ -42,7 +41,13 @@ function literalPattern(node: PatternNode): LinearPattern | undefined {
     if (each.kind !== 'character' || each.literal === undefined) return undefined
     literal += String.fromCodePoint(each.literal)
   }
-  return { test: (text) => (isAnchored ? text.startsWith(literal) : text.includes(literal)) }
+  return {
+    test(text) {
+      if (isAnchored) return text.startsWith(literal)
+      spend(text.length * WORK_A_CHARACTER)
+      return text.includes(literal)
+    },
+  }
 }
 
 type Instruction =
@@ -111,14 +116,12 @@ function emitRepeat(
   for (const split of splits) split.second = program.length
 }
 
-interface Steps {
-  left: number
-}
-
 class Machine implements LinearPattern {
   readonly #program: readonly Instruction[]
   /** The position at which an instruction was last reached, so that it is followed once at each. */
   readonly #reachedAt: Int32Array
+  /** Undefined where characters around a position decide. */
+  readonly #known: KnownStates | undefined
   #current: number[] = []
   #following: number[] = []
   readonly #pending: number[] = []
@@ -126,42 +129,90 @@ class Machine implements LinearPattern {
   constructor(program: readonly Instruction[]) {
     this.#program = program
     this.#reachedAt = new Int32Array(program.length)
+    this.#known = program.every(isOfTextAlone) ? new KnownStates() : undefined
   }
 
   test(text: string): boolean {
-    return this.#run(text, 0, { isAnchored: false, steps: stepsFor(text) })
+    this.#begin()
+    if (!this.#known) return this.#run(text, 0, { isAnchored: false })
+    if (this.#follow(text, 0, 0, this.#current)) return true
+    const at = this.#runKnown(text, this.#known)
+    return at === MATCHED || this.#run(text, at, { isAnchored: false })
   }
 
-  #run(text: string, start: number, { isAnchored, steps }: { isAnchored: boolean; steps: Steps }): boolean {
+  #begin(): void {
     this.#reachedAt.fill(-1)
-    steps.left -= this.#reachedAt.length >> 3
+    spend(this.#reachedAt.length)
     this.#current.length = 0
+  }
+
+  /**
+   * From the beginning of a text up to where its end could be seen. Answers the position; what is waited for there is what
+   * `#run` goes on with.
+   */
+  #runKnown(text: string, known: KnownStates): number | typeof MATCHED {
+    const end = text.endsWith('\n') ? text.length - 1 : text.length
+    let state = known.of(this.#current)
+    let at = 0
+    for (;;) {
+      const codePoint = text.codePointAt(at)
+      const next = at + (codePoint !== undefined && codePoint > 0xffff ? 2 : 1)
+      if (codePoint === undefined || next >= end) break
+      let following = state.after(codePoint)
+      if (following === undefined) {
+        following = this.#learned(state, codePoint, known)
+        known.learn(state, codePoint, following)
+      }
+      if (following === MATCHED) return MATCHED
+      state = following
+      at = next
+    }
+    spend(at * WORK_A_CHARACTER)
+    this.#begin()
+    this.#current.push(...state.places)
+    return at
+  }
+
+  #learned({ places }: KnownState, codePoint: number, known: KnownStates): KnownState | typeof MATCHED {
+    this.#begin()
+    for (const place of places) if (this.#advances(place, codePoint, INSIDE, 1, this.#current)) return MATCHED
+    spend(places.length * WORK_A_STEP)
+    return this.#follow(INSIDE, 1, 0, this.#current) ? MATCHED : known.of(this.#current)
+  }
+
+  /** What is waited for at the start is there already. */
+  #run(text: string, start: number, { isAnchored }: { isAnchored: boolean }): boolean {
     for (let at = start; ; ) {
-      if ((!isAnchored || at === start) && this.#follow(text, at, 0, this.#current, steps)) return true
+      if ((!isAnchored || at === start) && this.#follow(text, at, 0, this.#current)) return true
       if (at >= text.length || (isAnchored && this.#current.length === 0)) return false
       const codePoint = text.codePointAt(at)!
       const next = at + (codePoint > 0xffff ? 2 : 1)
       this.#following.length = 0
       for (const place of this.#current) {
-        const instruction = this.#program[place]!
-        if (instruction.kind !== 'character' || !instruction.set(codePoint)) continue
-        if (this.#follow(text, next, place + 1, this.#following, steps)) return true
+        if (this.#advances(place, codePoint, text, next, this.#following)) return true
       }
-      steps.left -= this.#current.length
+      spend(this.#current.length * WORK_A_STEP)
       ;[this.#current, this.#following] = [this.#following, this.#current]
       at = next
     }
   }
 
+  /** Whether the match is complete after a character that one instruction waits for. */
+  #advances(place: number, codePoint: number, text: string, next: number, waiting: number[]): boolean {
+    const instruction = this.#program[place]!
+    if (instruction.kind !== 'character' || !instruction.set(codePoint)) return false
+    return this.#follow(text, next, place + 1, waiting)
+  }
+
   /** Adds the characters that are waited for from here on; true where the match is complete. */
-  #follow(text: string, at: number, start: number, waiting: number[], steps: Steps): boolean {
+  #follow(text: string, at: number, start: number, waiting: number[]): boolean {
     const pending = this.#pending
     pending.length = 0
     pending.push(start)
     for (let place = pending.pop(); place !== undefined; place = pending.pop()) {
       if (this.#reachedAt[place] === at) continue
       this.#reachedAt[place] = at
-      if (--steps.left < 0) throw tooManySteps()
+      spend(WORK_A_STEP)
       const instruction = this.#program[place]!
       if (instruction.kind === 'match') return true
       if (instruction.kind === 'character') waiting.push(place)
@@ -169,20 +220,26 @@ class Machine implements LinearPattern {
       else if (instruction.kind === 'split') pending.push(instruction.second, instruction.first)
       else if (instruction.kind === 'assertion') {
         if (holds(instruction.assertion, text, at)) pending.push(place + 1)
-      } else if (instruction.machine.#run(text, at, { isAnchored: true, steps }) !== instruction.isNegative) {
-        pending.push(place + 1)
-      }
+      } else if (instruction.machine.#looksAhead(text, at) !== instruction.isNegative) pending.push(place + 1)
     }
     return false
   }
+
+  #looksAhead(text: string, at: number): boolean {
+    this.#begin()
+    return this.#run(text, at, { isAnchored: true })
+  }
 }
 
-function stepsFor({ length }: string): Steps {
-  return { left: Math.max(MOST_STEPS, STEPS_A_CHARACTER * length) }
-}
+/** A text at whose second position no assertion of beginnings and ends holds. */
+const INSIDE = 'text'
 
-function tooManySteps(): RequestError {
-  return new RequestError('invalid', 'bad_arg', 'Bad argument for operator $regex: it takes too long on a document.')
+/** Whether it looks around at the beginning and the end of a text at most. */
+function isOfTextAlone(instruction: Instruction): boolean {
+  if (instruction.kind === 'lookahead') return false
+  if (instruction.kind !== 'assertion') return true
+  const { assertion } = instruction
+  return assertion === 'text start' || assertion === 'text end' || assertion === 'last line end'
 }
 
 function holds(assertion: Assertion, text: string, at: number): boolean {

@@ -4,6 +4,7 @@
  */
 
 import { endOfValue } from '../../encoding/collation/plain-key-writer.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { Condition } from '../../selectors/condition.ts'
 import { type FieldProjection, flatProjection } from '../../selectors/field-projection.ts'
 import { conditionMatcher, type SelectorMatcher } from '../../selectors/selector-matcher.ts'
@@ -19,7 +20,7 @@ export function isCovered({ condition, fields, conflicts }: FindRequest, { colum
   return [...fieldsOf(condition), ...fields.names].every((name) => name === '_id' || columns.includes(name))
 }
 
-/** The text of a row's document as far as it is wanted; undefined where it does not match. */
+/** The texts of rows' documents as far as they are wanted; undefined where one does not match. */
 export class CoveredRows {
   readonly #matcher: SelectorMatcher
   readonly #fields: FieldProjection
@@ -31,7 +32,18 @@ export class CoveredRows {
     this.#names = columns.map((name) => Buffer.from(`,${JSON.stringify(name)}:`))
   }
 
-  textOf(row: StoredRow): Buffer | undefined {
+  /** Of each row, in their order. */
+  async ofRows(rows: readonly StoredRow[]): Promise<(Buffer | undefined)[]> {
+    const slice = new TimeSlice()
+    const texts: (Buffer | undefined)[] = []
+    for (const row of rows) {
+      texts.push(this.#textOf(row))
+      if (slice.isOverNow) await slice.pause()
+    }
+    return texts
+  }
+
+  #textOf(row: StoredRow): Buffer | undefined {
     const document = this.#flatDocument(row)
     return this.#matcher.matches(document) ? this.#fields.project(document) : undefined
   }

@@ -1,7 +1,6 @@
 /** What `_explain` tells of a query: how it would be answered, and why not otherwise. */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import { type Condition, conditionJson } from '../../selectors/condition.ts'
-import { sortJson } from '../../selectors/sort-fields.ts'
 import { NO_BOOKMARK } from './bookmark.ts'
 import { isCovered } from './covered-rows.ts'
 import { isIndex, planWith } from './find-plan.ts'
@@ -44,7 +43,7 @@ function options(request: FindRequest): JsonValue {
     bookmark: request.bookmarkText ?? NO_BOOKMARK,
     limit: request.limit,
     skip: request.skip,
-    sort: Object.assign({}, ...request.sort.map(sortJson)),
+    sort: Object.fromEntries(request.sort.map(({ name, direction }) => [name, direction])),
     fields: request.fields ? [...request.fields.names] : [],
     partition: '',
     r: request.r,

@@ -4,7 +4,7 @@ import { type Bookmark, indexMark, invalidBookmark } from './bookmark.ts'
 import { isCovered } from './covered-rows.ts'
 import type { FindRequest } from './find-request.ts'
 import { type Choice, chooseIndex, type IndexOrAll } from './index-choice.ts'
-import { type FindRange, idRanges, indexRanges } from './index-ranges.ts'
+import { type FindRange, idRanges, indexRanges, rangeBehind } from './index-ranges.ts'
 import { type SelectorIndex, selectorIndexes } from './selector-indexes.ts'
 
 export interface FindPlan {
@@ -65,21 +65,7 @@ function rangesIn({ condition }: FindRequest, index: IndexOrAll): FindRange[] {
 
 /** What of the ranges comes after the last row that was given. */
 function after(ranges: readonly FindRange[], { key }: Bookmark, reverse: boolean): FindRange[] {
-  const behind = Buffer.concat([key, Buffer.of(0)])
-  return ranges.flatMap((range) => {
-    const left = reverse ? { ...range, to: lesser(range.to, key) } : { ...range, from: greater(range.from, behind) }
-    if (Buffer.compare(left.from, left.to) >= 0) return []
-    // Keys that are too long for the store to order are gone on from by themselves.
-    return left.from === behind || left.to === key ? [{ ...left, after: key }] : [left]
-  })
-}
-
-function lesser(a: Buffer, b: Buffer): Buffer {
-  return Buffer.compare(a, b) <= 0 ? a : b
-}
-
-function greater(a: Buffer, b: Buffer): Buffer {
-  return Buffer.compare(a, b) >= 0 ? a : b
+  return ranges.flatMap((range) => rangeBehind(range, key, reverse) ?? [])
 }
 
 export function isIndex(index: IndexOrAll): index is SelectorIndex {

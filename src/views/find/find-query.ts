@@ -27,6 +27,7 @@ const MOST_ROWS = 512
 
 export class FindQuery implements Disposable {
   readonly #plan: FindPlan
+  readonly #client: Client | undefined
   readonly #source: FindSource
   readonly #index: OpenIndex | undefined
   readonly #view: LastingView | undefined
@@ -38,13 +39,13 @@ export class FindQuery implements Disposable {
   /** Waits, where it has to, until the index is as fresh as the query asks for. To be released. */
   static async open(database: Database, views: Views, plan: FindPlan, client?: Client): Promise<FindQuery> {
     database.reading?.check('list')
-    if (!isIndex(plan.index)) return new FindQuery(database, plan)
+    if (!isIndex(plan.index)) return new FindQuery(database, plan, client)
     const { design, name } = plan.index
     const index = await views.openIndexOf(name, database, design, plan.request.freshness, client)
     try {
       const view = index.view(name)
       if (!view) throw new Error(`The index '${name}' is not among the views of its design document.`)
-      return new FindQuery(database, plan, { index, view })
+      return new FindQuery(database, plan, client, { index, view })
     } catch (error) {
       index.release()
       throw error
@@ -54,9 +55,11 @@ export class FindQuery implements Disposable {
   private constructor(
     database: Database,
     plan: FindPlan,
+    client: Client | undefined,
     opened?: { readonly index: OpenIndex; readonly view: OpenView },
   ) {
     this.#plan = plan
+    this.#client = client
     this.#index = opened?.index
     const { condition, fields, conflicts } = plan.request
     if (opened && fields && isIndex(plan.index) && plan.isCovered && !database.reading) {
@@ -84,10 +87,10 @@ export class FindQuery implements Disposable {
       const rows = Math.min(MOST_ROWS, range.isExact ? wanted : Math.max(LEAST_ROWS, wanted))
       const { page, rest } = await this.#source.page(range, rows)
       if (rest) ranges.unshift(rest)
-      this.#keysExamined += page.length
+      this.#keysExamined += page.texts.length
       const found: Buffer[] = []
       let matches = 0
-      for (const [row, text] of (await page.texts()).entries()) {
+      for (const [row, text] of page.texts.entries()) {
         if (!text) continue
         matches++
         if (skip > 0) skip--
@@ -100,7 +103,9 @@ export class FindQuery implements Disposable {
       if (found.length > 0) yield found
       // A client that stalls holds no state: each page follows the one before in any of them.
       this.#index?.letStatePass()
-      if (2 * matches < page.length) rowsAMatch *= 2
+      if (2 * matches < page.texts.length) rowsAMatch *= 2
+      // What is found rarely is looked for long: not for a client that is gone.
+      if (ranges.length > 0 && this.#results < limit) this.#client?.signal.throwIfAborted()
     }
   }
 
@@ -159,8 +164,9 @@ export class FindQuery implements Disposable {
     let matches = 0
     for (let rest: FindRange | undefined = range; rest; ) {
       const read = await this.#source.page(rest, MOST_ROWS)
-      for (const text of await read.page.texts()) if (text) matches++
+      for (const text of read.page.texts) if (text) matches++
       rest = read.rest
+      if (rest) this.#client?.signal.throwIfAborted()
     }
     return matches
   }

@@ -12,15 +12,14 @@ import { ROW_PREFIX_BYTES, rowPrefix, StoredRow } from '../layout/index-layout.t
 import type { OpenView } from '../reading/open-index.ts'
 import type { CoveredRows } from './covered-rows.ts'
 import type { DocumentPlace, FoundDocuments } from './found-documents.ts'
-import type { FindRange } from './index-ranges.ts'
+import { type FindRange, rangeBehind } from './index-ranges.ts'
 
 /** Some rows of the source, in their order. */
 export interface FindPage {
-  readonly length: number
   /** The key of a row, to go on after it. */
   keyOf(row: number): Buffer
   /** The texts of the documents that match; undefined for each other row. */
-  texts(): Promise<readonly (Buffer | undefined)[]>
+  readonly texts: readonly (Buffer | undefined)[]
 }
 
 export interface FindSource {
@@ -56,21 +55,19 @@ export class IndexSource implements FindSource {
   async page(range: FindRange, rows: number): Promise<{ page: FindPage; rest: FindRange | undefined }> {
     const stored = storeRange(rowPrefix(this.#view.number), range, this.#reverse)
     const page = await orderedPage(this.#view.snapshot, stored, { rows, bytes: PAGE_BYTES })
-    return { page: this.#rows(page), rest: restOf(range, page.next, ROW_PREFIX_BYTES) }
+    const texts = await this.#texts(page)
+    const keyOf = (row: number) => Buffer.from(page.key(row).subarray(ROW_PREFIX_BYTES))
+    const rest =
+      texts.length < page.length
+        ? rangeBehind(range, keyOf(texts.length - 1), this.#reverse)
+        : restOf(range, page.next, ROW_PREFIX_BYTES)
+    return { page: { keyOf, texts }, rest }
   }
 
-  #rows(page: Page): FindPage {
+  #texts(page: Page): Promise<(Buffer | undefined)[]> {
     const documents = this.#documents
-    return {
-      length: page.length,
-      keyOf: (row) => Buffer.from(page.key(row).subarray(ROW_PREFIX_BYTES)),
-      texts: async () => {
-        const rows = Array.from({ length: page.length }, (_, row) => new StoredRow(page.value(row)))
-        return 'textOf' in documents
-          ? rows.map((row) => documents.textOf(row))
-          : documents.ofIds(rows.map(({ id }) => unquoted(id)))
-      },
-    }
+    const rows = Array.from({ length: page.length }, (_, row) => new StoredRow(page.value(row)))
+    return 'ofRows' in documents ? documents.ofRows(rows) : documents.ofIds(rows.map(({ id }) => unquoted(id)))
   }
 }
 
@@ -107,11 +104,12 @@ export class DocumentSource implements FindSource {
     const page = await orderedPage(this.#view.snapshot, stored, { rows, bytes: PAGE_BYTES })
     const places = this.#places(page)
     const texts = await this.#documents.ofRecords(places)
-    const next = places.length > 0 ? page.next : await this.#live.after(page)
-    return {
-      page: { length: places.length, keyOf: (row) => places[row]!.id, texts: async () => texts },
-      rest: restOf(range, next, DOCUMENT_PREFIX.length),
+    const found = { keyOf: (row: number) => places[row]!.id, texts }
+    if (texts.length < places.length) {
+      return { page: found, rest: rangeBehind(range, places[texts.length - 1]!.id, this.#reverse) }
     }
+    const next = places.length > 0 ? page.next : await this.#live.after(page)
+    return { page: found, rest: restOf(range, next, DOCUMENT_PREFIX.length) }
   }
 
   #places(page: Page): DocumentPlace[] {

@@ -11,6 +11,7 @@ import { stubText } from '../../database/reading/document-rendering.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
+import { TimeSlice } from '../../runtime/time-slice.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { SelectorMatcher } from '../../selectors/selector-matcher.ts'
 
@@ -30,6 +31,8 @@ export interface DocumentPlace {
 
 /** Documents are read together up to the one that reaches this. */
 const PORTION_BYTES = 256 * 1024
+/** So much of what matches is held before it is handed on. */
+const MOST_TEXT_BYTES = 1024 * 1024
 
 export class FoundDocuments {
   readonly #view: LastingView
@@ -50,11 +53,13 @@ export class FoundDocuments {
     this.#needsRevision = members.includes('_rev')
   }
 
-  /** Of documents with these ids: the text of each that is there and matches, in their order. */
+  /**
+   * Of documents with these ids: the text of each that is there and matches, in their order. Fewer where those so far are
+   * large: who wants the others asks for them afterwards.
+   */
   async ofIds(ids: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
     using _pin = this.#view.pin()
     const stored = await this.#view.snapshot.getMany(ids.map((id) => Buffer.concat([DOCUMENT_PREFIX, id])))
-    const found: (Buffer | undefined)[] = ids.map(() => undefined)
     const places: DocumentPlace[] = []
     const positions: number[] = []
     for (const [i, block] of stored.entries()) {
@@ -63,7 +68,8 @@ export class FoundDocuments {
       positions.push(i)
     }
     const texts = await this.#read(places)
-    for (const [i, position] of positions.entries()) found[position] = texts[i]
+    const found: (Buffer | undefined)[] = Array.from({ length: positions[texts.length] ?? ids.length }, () => undefined)
+    for (const [i, text] of texts.entries()) found[positions[i]!] = text
     return found
   }
 
@@ -73,9 +79,11 @@ export class FoundDocuments {
   }
 
   async #read(places: readonly DocumentPlace[]): Promise<(Buffer | undefined)[]> {
-    const texts: (Buffer | undefined)[] = places.map(() => undefined)
+    const texts: (Buffer | undefined)[] = []
     const record = this.#record
-    for (let first = 0; first < places.length; ) {
+    const slice = new TimeSlice()
+    let textBytes = 0
+    for (let first = 0; first < places.length && textBytes < MOST_TEXT_BYTES; texts.length = first) {
       const portion: number[] = []
       const bodies: number[] = []
       let bytes = 0
@@ -95,8 +103,11 @@ export class FoundDocuments {
         record.read(place.block, place.recordAt)
         const textAt = this.#isPlain(record) ? plainTextAt(body.block, body.start) : undefined
         // Nearly all are judged at once: to wait for each would cost more than to judge it.
-        texts[position] =
+        const text =
           textAt === undefined ? await this.#judgedWhole(place, body) : this.#judgedPlain(place, body, textAt)
+        texts[position] = text
+        textBytes += text?.length ?? 0
+        if (slice.isOverNow) await slice.pause()
       }
     }
     return texts

@@ -7,7 +7,7 @@ import { fieldPath } from '../../selectors/field-path.ts'
 import { definitionOfView, definitionText, SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import { parseSelector } from '../../selectors/parse-selector.ts'
 import { selectorError, shown } from '../../selectors/selector-error.ts'
-import { sortFields, sortJson } from '../../selectors/sort-fields.ts'
+import { sortFields } from '../../selectors/sort-fields.ts'
 import { missingKey } from './find-request.ts'
 import { invalidIndex } from './index-choice.ts'
 
@@ -62,7 +62,7 @@ function indexView(index: Readonly<Record<string, unknown>>): Readonly<Record<st
     throw selectorError('invalid_string', `Invalid string: ${shown(reduce)}`)
   }
   const map = {
-    fields: Object.assign({}, ...columns.map(sortJson)),
+    fields: Object.fromEntries(columns.map(({ name, direction }) => [name, direction])),
     ...(partial !== undefined && { partial_filter_selector: conditionJson(parseSelector(partial)) }),
     ...(reduce !== undefined && { reduce: fieldPath(reduce).name }),
   }
@@ -90,9 +90,13 @@ type Members = Readonly<Record<string, unknown>>
 
 /** The design document with the index in it; undefined where it is there already. */
 export function withIndex(document: Members | undefined, { name, view }: NewIndex): Members | undefined {
-  const { language = SELECTOR_LANGUAGE } = document ?? {}
+  // Without a language the functions of a design document are JavaScript.
+  const language = document ? document.language : SELECTOR_LANGUAGE
   if (language !== SELECTOR_LANGUAGE) {
-    throw selectorError('invalid_ddoc_lang', `Existing design doc has an invalid language: ${shown(language)}`)
+    throw selectorError(
+      'invalid_ddoc_lang',
+      `Existing design doc has an invalid language: ${shown(language ?? 'javascript')}`,
+    )
   }
   const views = document && isObject(document.views) ? document.views : {}
   if (isSame(Object.hasOwn(views, name) ? views[name] : undefined, view)) return undefined

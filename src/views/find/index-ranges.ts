@@ -4,7 +4,15 @@ import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { Condition } from '../../selectors/condition.ts'
 import { columnIntervals, idColumnIntervals } from './column-intervals.ts'
 import { idIntervals, ORDINARY_IDS } from './id-intervals.ts'
-import { EVERYTHING, type Interval, type Intervals, intersection, intervalsOf, isEverything } from './intervals.ts'
+import {
+  EVERYTHING,
+  type Interval,
+  type Intervals,
+  intersection,
+  intersectionOf,
+  intervalsOf,
+  isEverything,
+} from './intervals.ts'
 
 /** Rows from one key (inclusive) up to another (exclusive). */
 export interface FindRange {
@@ -27,7 +35,7 @@ const MOST_RANGES = 1000
 /** Of the rows of an index, in their order. None where nothing can match. */
 export function indexRanges(condition: Condition, columns: readonly string[]): FindRange[] {
   const conjuncts = conjunctsOf(condition)
-  const sets = columns.map((name) => conjuncts.map((each) => setOf(each, name)).reduce(intersection, [EVERYTHING]))
+  const sets = columns.map((name) => intersectionOf(conjuncts.map((each) => setOf(each, name))))
   const isCovered = conjuncts.every((each) => isOfOneColumn(each, columns))
   if (sets.some((set) => set.length === 0)) return []
   return rangesOf(sets, isCovered).sort((a, b) => Buffer.compare(a.from, b.from))
@@ -37,17 +45,34 @@ export function indexRanges(condition: Condition, columns: readonly string[]): F
 export function idRanges(condition: Condition): FindRange[] {
   const conjuncts = conjunctsOf(condition)
   const isCovered = conjuncts.every((each) => isOfOneColumn(each, ['_id']))
-  const set = conjuncts
+  const sets = conjuncts
     .filter((each) => fieldsOf(each).has('_id'))
     .map((each) => intervalsOf(each, '_id', idIntervals))
-    .reduce(intersection, ORDINARY_IDS)
-  return set.map(({ from, to, isExact, low, high }) => ({
+  return intersection(ORDINARY_IDS, intersectionOf(sets)).map(({ from, to, isExact, low, high }) => ({
     from,
     to,
     isExact: isExact && isCovered,
     low: [low],
     high: [high],
   }))
+}
+
+/** What of a range comes after the row of a key, in the direction of reading; undefined where nothing can. */
+export function rangeBehind(range: FindRange, key: Buffer, reverse: boolean): FindRange | undefined {
+  const behind = Buffer.concat([key, Buffer.of(0)])
+  const rest = { ...range, after: undefined, resume: undefined }
+  const left = reverse ? { ...rest, to: lesser(range.to, key) } : { ...rest, from: greater(range.from, behind) }
+  if (Buffer.compare(left.from, left.to) >= 0) return undefined
+  // Keys that are too long for the store to order are gone on from by themselves.
+  return left.from === behind || left.to === key ? { ...left, after: key } : left
+}
+
+function lesser(a: Buffer, b: Buffer): Buffer {
+  return Buffer.compare(a, b) <= 0 ? a : b
+}
+
+function greater(a: Buffer, b: Buffer): Buffer {
+  return Buffer.compare(a, b) >= 0 ? a : b
 }
 
 /** What must all hold. */

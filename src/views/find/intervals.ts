@@ -46,7 +46,7 @@ export function intervalsOf(condition: Condition, name: string, ofTest: TestInte
   if (condition.kind === 'field') return condition.field.name === name ? ofTest(condition.test) : [ANYTHING]
   const parts = condition.parts.map((part) => intervalsOf(part, name, ofTest))
   if (parts.length === 0) return [EVERYTHING]
-  return condition.kind === 'all' ? parts.reduce(intersection) : union(parts)
+  return condition.kind === 'all' ? intersectionOf(parts) : union(parts)
 }
 
 /** Whether nothing is said. */
@@ -75,6 +75,14 @@ export function intersection(a: Intervals, b: Intervals): Intervals {
     else j++
   }
   return result
+}
+
+/** Of many sets, the smaller ones first: one after the other each would be held against all that is left so far. */
+export function intersectionOf(sets: readonly Intervals[]): Intervals {
+  const [first = [EVERYTHING], second] = sets
+  if (!second) return first
+  const middle = sets.length >> 1
+  return intersection(intersectionOf(sets.slice(0, middle)), intersectionOf(sets.slice(middle)))
 }
 
 export function union(sets: readonly Intervals[]): Intervals {

@@ -3,6 +3,7 @@ import type { Database } from '../../database/database.ts'
 import { languageOf } from '../../database/design/design-document.ts'
 import { summarizeRecord } from '../../database/layout/document-record.ts'
 import { documentKey, idOfDocumentKey } from '../../database/layout/keys.ts'
+import { RequestError } from '../../document/request-error.ts'
 import { isObject, type JsonValue } from '../../encoding/json/json-value.ts'
 import { definitionOfView, type IndexDefinition, SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import { sortJson } from '../../selectors/sort-fields.ts'
@@ -44,8 +45,9 @@ async function read(database: Database): Promise<readonly SelectorIndex[]> {
 async function designOf(database: Database, id: string): Promise<Readonly<Record<string, unknown>> | undefined> {
   try {
     return (await database.currentDesign(id)).members
-  } catch {
-    return undefined
+  } catch (error) {
+    if (error instanceof RequestError && error.kind === 'not found') return undefined
+    throw error
   }
 }
 

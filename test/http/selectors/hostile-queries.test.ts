@@ -1,0 +1,83 @@
+/** Queries by selector that ask for too much, and indexes in places where they do not belong. */
+import { describe, expect, it } from 'vitest'
+import { serverOfFile, type TestDatabase } from '../../support/client.ts'
+
+const client = serverOfFile()
+
+async function errorOf(db: TestDatabase, query: object): Promise<string> {
+  const reply = await db.post('_find', query)
+  return `${reply.status} ${reply.as<{ error: string }>().error}`
+}
+
+describe('a query', () => {
+  it('is refused where it has too many conditions, expressions or fields', async () => {
+    const db = await client().database()
+    const conditions = Array.from({ length: 2501 }, (_, n) => ({ n }))
+    expect(await errorOf(db, { selector: { $or: conditions } })).toBe('400 invalid_selector')
+    const patterns = Array.from({ length: 101 }, (_, n) => ({ a: { $regex: `x${n}` } }))
+    expect(await errorOf(db, { selector: { $or: patterns } })).toBe('400 invalid_selector')
+    const fields = Array.from({ length: 5001 }, (_, n) => `f${n}`)
+    expect(await errorOf(db, { selector: {}, fields })).toBe('400 invalid_fields')
+    const reply = await db.post('_find', { selector: { $or: conditions.slice(1) } })
+    expect(reply.status).toBe(200)
+  })
+
+  it('is refused where one document takes too long', async () => {
+    const db = await client().database()
+    await db.request('PUT', '/long', { body: { a: 'a'.repeat(1_000_000) } })
+    expect(await errorOf(db, { selector: { a: { $regex: '(?=a*b)a' } } })).toBe('400 invalid_selector')
+    const many = Array.from({ length: 100 }, (_, n) => ({ a: { $regex: `a.${n}` } }))
+    expect(await errorOf(db, { selector: { $or: many } })).toBe('400 invalid_selector')
+    expect((await db.post('_find', { selector: { a: { $regex: '(a|aa)*b' } } })).json).toMatchObject({ docs: [] })
+  })
+
+  it('gives large documents in their order, from an index and without one', async () => {
+    const db = await client().database()
+    const filler = 'x'.repeat(300_000)
+    const numbers = Array.from({ length: 12 }, (_, n) => n)
+    for (const n of numbers) await db.request('PUT', `/d${String(n).padStart(2, '0')}`, { body: { n, filler } })
+    await db.post('_index', { index: { fields: ['n'] } })
+    const found = async (query: object): Promise<number[]> => {
+      const reply = await db.post('_find', { limit: 100, ...query })
+      expect(reply.status).toBe(200)
+      return reply.as<{ docs: { n: number }[] }>().docs.map(({ n }) => n)
+    }
+    const downwards = numbers.toReversed()
+    expect(await found({ selector: { n: { $gte: 0 } } })).toEqual(numbers)
+    expect(await found({ selector: { n: { $gte: 0 } }, sort: [{ n: 'desc' }] })).toEqual(downwards)
+    expect(await found({ selector: { _id: { $gt: '' } }, sort: ['_id'] })).toEqual(numbers)
+    expect(await found({ selector: { _id: { $gt: '' } }, sort: [{ _id: 'desc' }] })).toEqual(downwards)
+    expect(await found({ selector: { _id: { $gt: '' } }, sort: [{ _id: 'desc' }], skip: 5, limit: 4 })).toEqual(
+      downwards.slice(5, 9),
+    )
+  })
+})
+
+describe('an index', () => {
+  it('is not put into a design document whose functions are JavaScript', async () => {
+    const db = await client().database()
+    const views = { all: { map: 'function (doc) { emit(doc._id) }' } }
+    await db.request('PUT', '/_design/app', { body: { views } })
+    const reply = await db.post('_index', { index: { fields: ['a'] }, ddoc: 'app', name: 'n' })
+    expect([reply.status, reply.json]).toEqual([
+      400,
+      { error: 'invalid_ddoc_lang', reason: 'Existing design doc has an invalid language: javascript' },
+    ])
+    expect((await db.request('GET', '/_design/app/_view/all')).status).toBe(200)
+  })
+
+  it('may be of fields with the names of what every object has', async () => {
+    const db = await client().database()
+    for (const field of ['__proto__', 'constructor', 'toString']) {
+      const made = await db.post('_index', { index: { fields: [field] }, ddoc: 'odd', name: field })
+      expect(made.json).toMatchObject({ result: 'created' })
+    }
+    const { indexes } = (await db.request('GET', '/_index')).as<{ indexes: { def: { fields: object[] } }[] }>()
+    expect(indexes.map(({ def }) => JSON.stringify(def.fields)).sort()).toEqual([
+      '[{"__proto__":"asc"}]',
+      '[{"_id":"asc"}]',
+      '[{"constructor":"asc"}]',
+      '[{"toString":"asc"}]',
+    ])
+  })
+})
