@@ -76,9 +76,9 @@ export async function deleteIndexes(call: Call, context: HttpContext): Promise<A
   const fail: object[] = []
   for (const docid of docids) {
     const id = typeof docid === 'string' ? designId(docid) : ''
-    const isRemoved = id !== '' && (await removeDesign(call, database, context, id))
-    if (isRemoved) success.push({ id, ok: true })
-    else fail.push({ id: id === '' ? docid : id, error: 'not_found' })
+    const outcome = id === '' ? 'not_found' : await removeDesign(call, database, context, id)
+    if (outcome === 'removed') success.push({ id, ok: true })
+    else fail.push({ id: id === '' ? docid : id, error: outcome })
   }
   return json({ success, fail })
 }
@@ -89,12 +89,25 @@ export function refuseIndexPath(call: Call): never {
   throw notFound()
 }
 
-async function removeDesign(call: Call, database: Database, context: HttpContext, id: string): Promise<boolean> {
+/** One that is changed at the same time stops none of the others. */
+async function removeDesign(
+  call: Call,
+  database: Database,
+  context: HttpContext,
+  id: string,
+): Promise<'removed' | 'not_found' | typeof SAVING_CONFLICT> {
   const current = await currentDesign(database, id)
-  if (current?.language !== 'query') return false
-  await save(call, database, context, id, current, 'empty')
-  return true
+  if (current?.language !== 'query') return 'not_found'
+  try {
+    await save(call, database, context, id, current, 'empty')
+    return 'removed'
+  } catch (error) {
+    if (error instanceof HttpError && error.error === SAVING_CONFLICT) return SAVING_CONFLICT
+    throw error
+  }
 }
+
+const SAVING_CONFLICT = 'error_saving_ddoc'
 
 function designId(ddoc: string): string {
   return ddoc.startsWith('_design/') ? ddoc : `_design/${ddoc}`
@@ -129,6 +142,6 @@ async function save(
   } catch (error) {
     if (!(error instanceof RequestError && error.kind === 'conflict')) throw error
     const reason = 'Encountered a conflict while saving the design document.'
-    throw new HttpError(500, 'error_saving_ddoc', reason)
+    throw new HttpError(500, SAVING_CONFLICT, reason)
   }
 }

@@ -66,6 +66,17 @@ describe('an index', () => {
     expect((await db.request('GET', '/_design/app/_view/all')).status).toBe(200)
   })
 
+  it('is removed with others even where one of them is changed at the same time', async () => {
+    const db = await client().database()
+    const names = Array.from({ length: 8 }, (_, i) => `i${i}`)
+    for (let round = 0; round < 5; round++) {
+      for (const name of names) await db.post('_index', { index: { fields: [name] }, ddoc: name, name: 'n' })
+      const replies = await Promise.all([1, 2, 3].map(() => db.post('_index/_bulk_delete', { docids: names })))
+      expect(replies.map(({ status }) => status)).toEqual([200, 200, 200])
+      expect((await db.request('GET', '/_index')).json).toMatchObject({ total_rows: 1 })
+    }
+  })
+
   it('may be of fields with the names of what every object has', async () => {
     const db = await client().database()
     for (const field of ['__proto__', 'constructor', 'toString']) {
