@@ -3,10 +3,10 @@
  * leaf that would be shown.
  */
 
-import { TimeSlice } from '../../'
 import { pathOfAncestry } from '../../document/document-text.ts'
 import { isDesignId, type RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { DatabaseView } from '../database-view.ts'
 import type { DecodedChange } from '../layout/change-row.ts'
 import { stubText } from '../reading/document-rendering.ts'

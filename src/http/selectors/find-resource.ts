@@ -1,7 +1,7 @@
 /** `_find` and `_explain`: queries by selector. */
 
-import { TimeSlice } from '../../'
 import type { Database } from '../../database/database.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import { explanation } from '../../views/find/explain.ts'
 import { findGroups } from '../../views/find/find-groups.ts'
 import { choiceFor, planFind } from '../../views/find/find-plan.ts'

@@ -3,8 +3,8 @@
  * document is read.
  */
 
-import { TimeSlice } from '../../'
 import { endOfValue } from '../../encoding/collation/plain-key-writer.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { Condition } from '../../selectors/condition.ts'
 import { type FieldProjection, flatProjection } from '../../selectors/field-projection.ts'
 import { conditionMatcher, type SelectorMatcher } from '../../selectors/selector-matcher.ts'

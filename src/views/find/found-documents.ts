@@ -3,7 +3,6 @@
  * looked at where it is stored: nothing is made of it.
  */
 
-import { TimeSlice } from '../../'
 import type { LastingView } from '../../database/database-view.ts'
 import { RecordReader } from '../../database/layout/document-record.ts'
 import { DOCUMENT_PREFIX } from '../../database/layout/keys.ts'
@@ -13,6 +12,7 @@ import { stubText } from '../../database/reading/document-rendering.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { SelectorMatcher } from '../../selectors/selector-matcher.ts'
 
