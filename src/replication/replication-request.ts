@@ -6,6 +6,7 @@
 import type { UserContext } from '../database/user-context.ts'
 import { badRequest, RequestError } from '../document/request-error.ts'
 import { isJsonValue, isObject, type JsonValue } from '../encoding/json/json-value.ts'
+import { parseSelector } from '../selectors/parse-selector.ts'
 import { type Address, addressIn } from './peers/address.ts'
 import type { Sequence } from './peers/sequence.ts'
 import type { ReplicationOptions } from './replication-settings.ts'
@@ -46,13 +47,17 @@ export function parseReplicationRequest(
   defaults: ReplicationOptions,
 ): ReplicationRequest {
   if (!isObject(value)) throw badRequest('Request body must be a JSON object')
+  const source = addressIn(value.source, 'source')
+  const filter = filterIn(value)
+  // Another server may know other selectors.
+  if (source.kind === 'local' && filter?.kind === 'selector') parseSelector(filter.selector)
   return {
-    source: addressIn(value.source, 'source'),
+    source,
     target: addressIn(value.target, 'target'),
     user,
     continuous: isOn(value, 'continuous'),
     createTarget: isOn(value, 'create_target'),
-    filter: filterIn(value),
+    filter,
     winningRevisionsOnly: isOn(value, 'winning_revs_only'),
     since: value.since_seq === null || !isJsonValue(value.since_seq) ? undefined : jsonOf(value.since_seq),
     proxy: proxyIn(value.proxy),

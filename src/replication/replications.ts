@@ -99,7 +99,10 @@ export class Replications {
       const known = this.scheduler.job(id.full)
       if (!known) return this.#add(id, request)
       const { run } = known
-      if (run?.stopCause !== 'removed') return known
+      if (run?.stopCause !== 'removed') {
+        this.scheduler.retryNow(known)
+        return known
+      }
       // One that is being cancelled is over soon.
       await run.done
     }

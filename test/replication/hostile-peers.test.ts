@@ -96,6 +96,24 @@ describe('a source', () => {
     expect(reply.status, reply.text).toBe(500)
   }, 10_000)
 
+  it('whose pages are too large is asked for smaller ones', async () => {
+    const padding = 'x'.repeat(100_000)
+    const rows = Array.from({ length: 700 }, (_, i) => ({ ...change(i + 1, `d${i}`, REV), padding }))
+    const peer = await ScriptedPeer.start(({ path, query, body }) => {
+      if (path === '_bulk_get') {
+        const { docs } = JSON.parse(body) as { docs: { id: string }[] }
+        return { results: docs.map(({ id }) => ({ id, docs: [{ ok: document(id) }] })) }
+      }
+      if (path !== '_changes') return undefined
+      const since = Number(query.get('since'))
+      const results = rows.slice(since, since + Number(query.get('limit')))
+      return { results, last_seq: since + results.length }
+    })
+    const target = await here().database()
+    const { history } = await replicate(here(), { source: peer.url, target: target.name })
+    expect(history[0]).toMatchObject({ docs_written: 700, recorded_seq: 700 })
+  })
+
   const misshapen: unknown[] = [null, 5, 'x', [], [[[]]]]
   const resources = ['', '_changes', '_bulk_get', '_local/']
   it.each(resources)('that answers /db/%s with other JSON than it should fails the replication', async (path) => {

@@ -196,6 +196,16 @@ describe('a one-shot replication', () => {
     expect(reply.history[0]).toMatchObject({ start_last_seq: 1, docs_written: 1 })
   })
 
+  it.each([-5, 1.5, 1e300, 'x', [3], {}])(
+    'begins at the start where `since_seq` is no sequence: %j',
+    async (since_seq) => {
+      const [source, target] = [await server().database(), await server().database()]
+      await source.save('a', {})
+      await replicate(server(), { source: source.name, target: target.name, since_seq })
+      expect((await target.get('a')).status).toBe(200)
+    },
+  )
+
   it('leaves no log where checkpoints are off', async () => {
     const [source, target] = await pair()
     await source.save('a', {})

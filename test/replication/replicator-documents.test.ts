@@ -278,6 +278,21 @@ describe('a document of the replicator database', () => {
     expect(await server.jobs()).toEqual([])
   })
 
+  it('does not let an equal request wait for the next attempt', async () => {
+    const server = await Replicating.start({ settings: { replicator: { ...QUICK, retry_delay_ms: '600000' } } })
+    await server.source.request('DELETE')
+    // In open mode everybody is this user.
+    await server.save('failing', { user_ctx: { name: null, roles: ['_admin'] } })
+    await server.reaches('failing', 'error')
+    const body = { source: server.source.name, target: server.target.name }
+    const refused = await server.client.request('POST', '/_replicate', { body })
+    expect(refused.json).toMatchObject({ error: 'db_not_found' })
+    await server.source.request('PUT')
+    const reply = await server.client.request('POST', '/_replicate', { body })
+    expect(reply.json).toMatchObject({ ok: true })
+    await server.reaches('failing', 'completed')
+  })
+
   it('shares its replication with an equal request', async () => {
     const server = await Replicating.start()
     // In open mode everybody is this user.

@@ -48,7 +48,7 @@ export class HttpReply {
     return all.take()
   }
 
-  /** A reply that is no JSON was cut off, or damaged on its way. */
+  /** A reply that is no JSON was cut off, or damaged on its way. Its values may take twenty times the memory of its text. */
   async json(limitBytes = LARGEST_JSON_BYTES): Promise<unknown> {
     const bytes = await this.bytes(limitBytes)
     try {
@@ -104,7 +104,7 @@ export class ReplyTooLargeError extends Error {
   }
 }
 
-const LARGEST_JSON_BYTES = 256 * 1024 * 1024
+const LARGEST_JSON_BYTES = 32 * 1024 * 1024
 const LARGEST_ERROR_BYTES = 64 * 1024
 const DISCARDED_BYTES = 128 * 1024
 

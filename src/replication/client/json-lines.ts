@@ -3,7 +3,7 @@ import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import { TransientError } from './retries.ts'
 
 /** More than the line of any change has; one without an end would take all memory. */
-const LONGEST_LINE_BYTES = 64 * 1024 * 1024
+const LONGEST_LINE_BYTES = 32 * 1024 * 1024
 const LINE_FEED = 0x0a
 
 export async function* jsonLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<unknown[]> {

@@ -198,7 +198,7 @@ const CLOSING_BRACE = Buffer.from('}')
 
 /** Sequences of other servers mean nothing here: the feed begins at the start. */
 function ownSequence(since: Sequence): number {
-  if (typeof since === 'number') return since
+  if (typeof since === 'number') return Number.isSafeInteger(since) ? Math.max(0, since) : 0
   return typeof since === 'string' && /^\d{1,15}$/.test(since) ? Number(since) : 0
 }
 

@@ -12,6 +12,8 @@ import { TransientError } from '../client/retries.ts'
 import { type FollowingContents, SentTransfer } from './sent-transfer.ts'
 import { UnreadTransfer } from './unread-transfer.ts'
 
+/** What is not read by this server's own reader may take many times the memory of its text. */
+const LARGEST_LENIENT_BYTES = 32 * 1024 * 1024
 const LARGEST_DOCUMENT_BYTES = 256 * 1024 * 1024
 const MULTIPART_LIMITS = { headerBytes: 64 * 1024, parts: 1_000_000 }
 
@@ -145,6 +147,7 @@ export class MixedReplyError extends Error {
 }
 
 function lenientlyParsed(text: Buffer): unknown {
+  if (text.length > LARGEST_LENIENT_BYTES) return undefined
   try {
     return JSON.parse(text.toString())
   } catch {

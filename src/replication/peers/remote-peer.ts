@@ -11,6 +11,9 @@ import { FIRST_SEQUENCE } from './sequence.ts'
 /** How long a last checkpoint may take after the replication was told to end. */
 const LAST_WORDS_MS = 5000
 
+/** More than a log, or what a peer says of itself, has. */
+const SMALL_REPLY_BYTES = 4 * 1024 * 1024
+
 type Call = Omit<HttpRequest, 'signal'>
 
 /** What remote sources and targets have in common. */
@@ -39,7 +42,7 @@ export class RemotePeer implements Peer {
   async readLog(id: string): Promise<StoredLog | undefined> {
     const request = { method: 'GET' as const, path: `_local/${id}`, signal: this.#logSignal() }
     try {
-      const value = await this.client.exchange(request, (reply) => reply.json())
+      const value = await this.client.exchange(request, (reply) => reply.json(SMALL_REPLY_BYTES))
       if (!isObject(value)) throw new TransientError('A log is not an object.')
       const { _rev: revision, _id: _, ...members } = value
       return { revision: String(revision), members: members as Record<string, JsonValue> }
@@ -59,7 +62,7 @@ export class RemotePeer implements Peer {
       signal: this.#logSignal(),
     }
     try {
-      const value = await this.client.exchange(request, (reply) => reply.json())
+      const value = await this.client.exchange(request, (reply) => reply.json(SMALL_REPLY_BYTES))
       return isObject(value) && typeof value.rev === 'string' ? value.rev : ''
     } catch (error) {
       if (error instanceof HttpStatusError && error.status === 409) throw conflict()
@@ -75,7 +78,7 @@ export class RemotePeer implements Peer {
       signal: this.#logSignal(),
     }
     try {
-      const value = await this.client.exchange({ ...request, body: '' }, (reply) => reply.json())
+      const value = await this.client.exchange({ ...request, body: '' }, (reply) => reply.json(SMALL_REPLY_BYTES))
       const time = isObject(value) ? value.instance_start_time : undefined
       return typeof time === 'string' ? time : undefined
     } catch (error) {
@@ -86,7 +89,7 @@ export class RemotePeer implements Peer {
   }
 
   protected async json(call: Call): Promise<unknown> {
-    return this.exchange(call, (reply) => reply.json())
+    return this.exchange(call, (reply) => reply.json(SMALL_REPLY_BYTES))
   }
 
   protected async exchange<T>(call: Call, use: (reply: HttpReply) => Promise<T>): Promise<T> {

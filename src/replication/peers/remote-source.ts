@@ -1,7 +1,7 @@
 /** A remote database as the source. Its feed is read in pages, or followed line by line. */
 import { isJsonValue, isObject } from '../../encoding/json/json-value.ts'
 import type { HttpRequest } from '../client/http-client.ts'
-import { HttpStatusError } from '../client/http-reply.ts'
+import { HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
 import { jsonLines } from '../client/json-lines.ts'
 import { pause, type RetryPolicy, TransientError } from '../client/retries.ts'
 import { replicationFailure } from '../replication-error.ts'
@@ -17,7 +17,7 @@ export interface RemoteSourceOptions {
   readonly timeoutMs: number
 }
 
-/** Changes of a page of the feed. */
+/** Changes of a page of the feed, at first. */
 const PAGE_ROWS = 2000
 /** A heartbeat comes three times before silence is too long, and not all the time. */
 const LEAST_HEARTBEAT_MS = 1000
@@ -30,6 +30,7 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
   readonly #revisions: RemoteRevisions
   /** Set where the server does not filter by ids: its whole feed is read then. */
   #filtersHere = false
+  #pageRows = PAGE_ROWS
 
   constructor(...[shown, client, signal, options]: [...ConstructorParameters<typeof RemotePeer>, RemoteSourceOptions]) {
     super(shown, client, signal)
@@ -109,15 +110,27 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     }
   }
 
+  /** A page that is too large is asked for again with fewer rows, as are those after it. */
   async #page(since: Sequence, options: FeedOptions): Promise<FeedPage> {
-    const request = this.#feedRequest(since, options, { feed: 'normal', limit: String(PAGE_ROWS) })
+    for (;;) {
+      try {
+        return await this.#pageOf(this.#pageRows, since, options)
+      } catch (error) {
+        if (!(error instanceof ReplyTooLargeError) || this.#pageRows === 1) throw error
+        this.#pageRows = Math.ceil(this.#pageRows / 4)
+      }
+    }
+  }
+
+  async #pageOf(rows: number, since: Sequence, options: FeedOptions): Promise<FeedPage> {
+    const request = this.#feedRequest(since, options, { feed: 'normal', limit: String(rows) })
     const value = await (await this.client.send(request)).json()
     const results = isObject(value) ? value.results : undefined
     if (!isObject(value) || !Array.isArray(results)) throw new TransientError('A feed has no results.')
     const changes = results.map(changeIn)
     const told = value.last_seq
     const lastSequence = isJsonValue(told) && told !== null ? told : (changes.at(-1)?.sequence ?? since)
-    const isLast = isEnd(changes.length, value.pending)
+    const isLast = isEnd(changes.length, rows, value.pending)
     // It would be read for ever.
     if (!isLast && isSameSequence(lastSequence, since)) throw new TransientError('The feed does not advance.')
     return { changes, lastSequence, isEnd: isLast }
@@ -182,9 +195,9 @@ interface FeedPage {
 }
 
 /** Servers may give fewer changes than were asked for: those that say how many are left are believed. */
-function isEnd(rows: number, pending: unknown): boolean {
+function isEnd(rows: number, asked: number, pending: unknown): boolean {
   if (rows === 0) return true
-  return typeof pending === 'number' ? pending === 0 : rows < PAGE_ROWS
+  return typeof pending === 'number' ? pending === 0 : rows < asked
 }
 
 function changeIn(row: unknown): SequencedChange {

@@ -3,7 +3,7 @@ import { type RevisionId, readRevision } from '../../document/ids.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
 import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
-import { type HttpReply, HttpStatusError } from '../client/http-reply.ts'
+import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
 import { isRefusal } from '../client/refusals.ts'
 import { RefusedWriteError, TransientError } from '../client/retries.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
@@ -42,7 +42,9 @@ export class RemoteTarget extends RemotePeer implements TargetPeer {
       return await this.client.exchange(request, async (reply) => differencesIn(await reply.json(), changes))
     } catch (error) {
       const count = revisionsIn(changes)
-      if (!(error instanceof HttpStatusError) || error.status !== 413 || count < 2) throw this.told(error)
+      const isTooLarge =
+        error instanceof ReplyTooLargeError || (error instanceof HttpStatusError && error.status === 413)
+      if (!isTooLarge || count < 2) throw this.told(error)
       const found: WantedDocument[] = []
       for (const half of portions(changes, Math.ceil(count / 2))) found.push(...(await this.#missing(half)))
       return found

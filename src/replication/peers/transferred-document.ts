@@ -21,6 +21,7 @@ export interface TransferredDocument {
   text(): Buffer
   /** JSON with all contents inline; undefined where they are too large for that, or can be read only once. */
   inlineText(): Promise<Buffer> | undefined
+  /** Lets go of what is kept for it. May be called more than once. */
   release(): void
 }
 

@@ -152,9 +152,15 @@ class BatchTransfer {
   }
 
   #take(document: TransferredDocument, writer: DocumentWriter): Promise<void> | undefined {
-    this.#context.signal.throwIfAborted()
-    this.#context.statistics.docsRead++
-    return writer.add(document)
+    const { signal, statistics } = this.#context
+    if (signal.aborted) document.release()
+    signal.throwIfAborted()
+    statistics.docsRead++
+    // What it keeps from compaction would be kept for ever.
+    return writer.add(document)?.catch((error: unknown) => {
+      document.release()
+      throw error
+    })
   }
 
   #listener(streamed?: WantedDocument): WriteListener {

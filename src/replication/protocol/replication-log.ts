@@ -10,6 +10,8 @@ import type { SessionStatistics } from './session-statistics.ts'
 export const REPLICATION_ID_VERSION = 3
 
 const HISTORY_ENTRIES = 50
+/** Entries of a log that are looked at, whoever wrote it. */
+const MOST_ENTRIES = 500
 
 export interface HistoryEntry {
   readonly session_id: string
@@ -73,7 +75,7 @@ function commonEntry(source: readonly JsonValue[], target: readonly JsonValue[])
 }
 
 function historyIn({ history }: Readonly<Record<string, JsonValue>>): readonly JsonValue[] {
-  return Array.isArray(history) ? history : []
+  return Array.isArray(history) ? history.slice(0, MOST_ENTRIES) : []
 }
 
 function knownEntry(entry: JsonValue | undefined): KnownEntry | undefined {

@@ -59,6 +59,13 @@ export class Scheduler {
     else this.#enqueue(job)
   }
 
+  /** Somebody asks for a job that waits for its next attempt: it need not wait any longer. */
+  retryNow(job: Job): void {
+    if (job.waiting === undefined) return
+    clearTimeout(job.waiting)
+    this.#enqueue(job)
+  }
+
   /** Stops it and forgets it. Resolves when nothing of it runs: its id is free then. */
   async remove(job: Job): Promise<void> {
     const { run } = job
