@@ -150,6 +150,21 @@ describe('a one-shot replication', () => {
     expect((await target.get('a')).status).toBe(404)
   })
 
+  it.each<[what: string, fields: object]>([
+    ['no documents', { doc_ids: [] }],
+    ['documents that are missing', { doc_ids: ['missing'] }],
+    ['a filter that lets nothing pass', { filter: 'd/none' }],
+    ['a selector that nothing matches', { selector: { kind: 'z' } }],
+  ])('says that there is nothing new for %s, and does not read it again', async (_, fields) => {
+    const [source, target] = await pair()
+    await source.save('_design/d', { filters: { none: 'function () { return false }' } })
+    const body = { source: source.name, target: target.name, ...fields }
+    const first = await replicate(server(), body)
+    expect(first).toMatchObject({ ok: true, no_changes: true, source_last_seq: 1 })
+    expect(first.history).toMatchObject([{ missing_checked: 0, docs_read: 0, recorded_seq: 1 }])
+    expect(await replicate(server(), body)).toEqual(first)
+  })
+
   it('gives a filter of the source a request like that of a feed', async () => {
     const [source, target] = await pair()
     const { db_name } = await source.info()
@@ -308,6 +323,14 @@ describe('what cannot be replicated', () => {
       'db_not_found',
       'could not open missing',
     )
+    for (const name of ['/missing', 'Missing', '_missing']) {
+      const asSource = await post(server(), { source: name, target: target.name })
+      expectRefusal(asSource, 404, 'db_not_found', `could not open ${name}`)
+      const asTarget = await post(server(), { source: source.name, target: name })
+      expectRefusal(asTarget, 404, 'db_not_found', `could not open ${name}`)
+    }
+    const created = await post(server(), { source: source.name, target: 'Missing', create_target: true })
+    expect([created.status, created.as<{ error: string }>().error]).toEqual([400, 'illegal_database_name'])
     for (const body of [
       {},
       { source: source.name },

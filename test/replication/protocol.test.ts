@@ -163,7 +163,6 @@ describe('a request', () => {
 
   it('is refused where a field is wrong', () => {
     const wrong: object[] = [
-      { source: 'Upper', target: 'b' },
       { source: 'ftp://example.com/db', target: 'b' },
       { source: 'http://example.com/', target: 'b' },
       { source: { url: '' }, target: 'b' },

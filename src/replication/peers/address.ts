@@ -1,5 +1,4 @@
 /** Where a peer is: a database of this server by its name, or one of another server by its URL. */
-import { checkDatabaseName } from '../../database/databases.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { type Credentials, credentialsIn } from '../client/credentials.ts'
@@ -42,7 +41,6 @@ function addressOf(text: string, field: string, headers: Readonly<Record<string,
     const name = text.replace(/\/$/, '')
     if (name === '') throw badRequest(`The \`${field}\` field must not be empty.`)
     if (/^[a-z][a-z0-9+.-]*:\/\//i.test(name)) throw badRequest(`The \`${field}\` URL must begin with http or https.`)
-    checkDatabaseName(name)
     return { kind: 'local', name, shown: name }
   }
   const url = URL.parse(text)

@@ -46,7 +46,10 @@ async function openDatabase(
     return await auth.openDatabase(name, user)
   } catch (error) {
     if (!(error instanceof RequestError)) throw error
-    if (error.kind === 'not found') throw databaseNotFound(shown, 'not found')
+    // There is no database of a name that none can have.
+    if (error.kind === 'not found' || error.error === 'illegal_database_name') {
+      throw databaseNotFound(shown, 'not found')
+    }
     throw error.kind === 'unauthorized' || error.kind === 'forbidden' ? unauthorizedPeer(shown) : error
   }
 }
