@@ -131,6 +131,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'query_server_config/isolate_memory_limit': positive,
   'query_server_config/commit_freq': count,
   'query_server_config/os_process_limit': positive,
+  'query_server_config/partition_query_limit': positive,
   'query_server_config/process_memory_limit': positive,
   'replicator/checkpoint_interval': positive,
   'replicator/connection_timeout': positive,

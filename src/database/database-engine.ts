@@ -65,11 +65,25 @@ interface Identity {
   readonly uuid: string
   /** Decides which ids are boundaries in the rank tree. */
   readonly salt: Buffer
+  readonly isPartitioned: boolean
+}
+
+/** What a database is created with. */
+export interface DatabaseOptions {
+  /** Whether the ids of its documents are `partition:id`. */
+  readonly isPartitioned?: boolean
+}
+
+interface StoredIdentity {
+  readonly uuid: string
+  readonly salt: string
+  readonly partitioned?: boolean
 }
 
 export class DatabaseEngine {
   readonly name: string
   readonly uuid: string
+  readonly isPartitioned: boolean
   /** In microseconds since 1970. */
   readonly openedUs: number
   readonly ranks: RankTree
@@ -93,9 +107,17 @@ export class DatabaseEngine {
   #securityChanges = 0
 
   /** Writes what a new database begins with into an empty store. */
-  static async create(store: Store, services: DatabaseServices): Promise<DatabaseEngine> {
-    const identity = { uuid: randomUuid(), salt: randomBytes(SALT_BYTES) }
-    const stored = JSON.stringify({ uuid: identity.uuid, salt: identity.salt.toString('hex') })
+  static async create(
+    store: Store,
+    services: DatabaseServices,
+    { isPartitioned = false }: DatabaseOptions = {},
+  ): Promise<DatabaseEngine> {
+    const identity = { uuid: randomUuid(), salt: randomBytes(SALT_BYTES), isPartitioned }
+    const stored = JSON.stringify({
+      uuid: identity.uuid,
+      salt: identity.salt.toString('hex'),
+      ...(isPartitioned && { partitioned: true }),
+    })
     await store.commit({
       puts: [
         [IDENTITY_KEY, Buffer.from(stored)],
@@ -114,14 +136,15 @@ export class DatabaseEngine {
       // A crash between the creation of the store and its first commit: no client was told that it exists.
       return await DatabaseEngine.create(store, services)
     }
-    const { uuid, salt }: { uuid: string; salt: string } = JSON.parse(stored.toString())
-    return new DatabaseEngine(store, { uuid, salt: Buffer.from(salt, 'hex') }, services)
+    const { uuid, salt, partitioned = false }: StoredIdentity = JSON.parse(stored.toString())
+    return new DatabaseEngine(store, { uuid, salt: Buffer.from(salt, 'hex'), isPartitioned: partitioned }, services)
   }
 
-  private constructor(store: Store, { uuid, salt }: Identity, services: DatabaseServices) {
+  private constructor(store: Store, { uuid, salt, isPartitioned }: Identity, services: DatabaseServices) {
     const { name } = store
     this.name = name
     this.uuid = uuid
+    this.isPartitioned = isPartitioned
     this.openedUs = services.clock.nowUs()
     this.#store = store
     this.#services = services

@@ -2,22 +2,31 @@
  * A database as one user sees it: what is read is what the user may see, what is written is validated. Without a user it
  * is the database as the server itself uses it. The work is done by `DatabaseEngine`, which all users share.
  */
+import type { RequestError } from '../document/request-error.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Store } from '../storage/store.ts'
 import type { AttachmentStore } from './attachments/attachment-store.ts'
 import type { ChangesHub } from './changes/changes-hub.ts'
-import { DatabaseEngine, type DatabaseInformation, type DatabaseServices } from './database-engine.ts'
+import {
+  DatabaseEngine,
+  type DatabaseInformation,
+  type DatabaseOptions,
+  type DatabaseServices,
+} from './database-engine.ts'
 import type { DatabaseView, LastingView } from './database-view.ts'
 import type { DesignDocument } from './design/design-document.ts'
 import type { DatabaseState } from './layout/keys.ts'
 import type { DocumentAccess, ReadingAccess, UserContext, WriteTarget } from './user-context.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
+import { partitionRefusal } from './writing/partition-check.ts'
 import type { Purged, PurgeRequest } from './writing/purge.ts'
 
 export class Database {
   readonly name: string
   /** Differs from that of every other database, those that had its name included. */
   readonly uuid: string
+  /** Whether the ids of its documents are `partition:id`. */
+  readonly isPartitioned: boolean
   /** In microseconds since 1970. */
   readonly openedUs: number
   readonly ranks: RankTree
@@ -33,8 +42,8 @@ export class Database {
   #lastUsed: Database | undefined
 
   /** Makes a new database in an empty store. */
-  static async create(store: Store, services: DatabaseServices): Promise<Database> {
-    return new Database(await DatabaseEngine.create(store, services))
+  static async create(store: Store, services: DatabaseServices, options?: DatabaseOptions): Promise<Database> {
+    return new Database(await DatabaseEngine.create(store, services, options))
   }
 
   static async open(store: Store, services: DatabaseServices): Promise<Database> {
@@ -44,6 +53,7 @@ export class Database {
   private constructor(engine: DatabaseEngine, user?: UserContext, access?: DocumentAccess) {
     this.name = engine.name
     this.uuid = engine.uuid
+    this.isPartitioned = engine.isPartitioned
     this.openedUs = engine.openedUs
     this.ranks = engine.ranks
     this.attachments = engine.attachments
@@ -112,8 +122,8 @@ export class Database {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    if (this.#access) return this.#access.write(edits, (allowed) => this.#commit(allowed))
-    return this.#commit(edits)
+    const refusals = edits.map((edit) => partitionRefusal(edit, this.isPartitioned))
+    return refusals.every((each) => each === undefined) ? this.#write(edits) : this.#writeOthers(edits, refusals)
   }
 
   /** Takes an edit to be written soon, together with others; a failure is only logged. */
@@ -125,6 +135,11 @@ export class Database {
       for (const each of leases) each()
     }
     const { batched } = this.#engine
+    const refusal = partitionRefusal(edit, this.isPartitioned)
+    if (refusal) {
+      release()
+      throw refusal
+    }
     if (this.#access) batched.follow(edit, this.write([edit]), release)
     else batched.add(edit, (some) => this.#commit(some), release)
   }
@@ -188,6 +203,23 @@ export class Database {
   /** Flushes accepted writes and stops compaction. The store is closed by its engine. */
   close(): Promise<void> {
     return this.#engine.close()
+  }
+
+  #write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    if (this.#access) return this.#access.write(edits, (allowed) => this.#commit(allowed))
+    return this.#commit(edits)
+  }
+
+  /** A replicator is told which of its documents cannot be here; everybody else writes all of a request or nothing. */
+  async #writeOthers(
+    edits: readonly DocumentEdit[],
+    refusals: readonly (RequestError | undefined)[],
+  ): Promise<EditOutcome[]> {
+    const first = refusals.find((refusal, i) => refusal && edits[i]?.kind !== 'replicated')
+    if (first) throw first
+    const others = edits.filter((_, i) => !refusals[i])
+    const outcomes = (others.length > 0 ? await this.#write(others) : []).values()
+    return refusals.map((error) => (error ? { outcome: 'refused', error } : outcomes.next().value!))
   }
 
   #commit(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {

@@ -2,11 +2,11 @@
  * The databases of a server, by name. A database is opened with its first use and then kept open: an idle one costs little.
  */
 import { DATABASE_NAME_LIMIT_CHARACTERS, isDatabaseName } from '../document/database-name.ts'
-import { notFound, RequestError } from '../document/request-error.ts'
+import { badRequest, notFound, RequestError } from '../document/request-error.ts'
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { Database } from './database.ts'
-import type { DatabaseEvent, DatabaseEventListener, DatabaseServices } from './database-engine.ts'
+import type { DatabaseEvent, DatabaseEventListener, DatabaseOptions, DatabaseServices } from './database-engine.ts'
 import { DesignCache } from './design/design-document.ts'
 import type { DocumentAccess, UserContext } from './user-context.ts'
 
@@ -83,15 +83,16 @@ export class Databases {
     return this.#ready.get(name)
   }
 
-  async create(name: string): Promise<void> {
+  async create(name: string, options: DatabaseOptions = {}): Promise<void> {
     checkDatabaseName(name)
+    if (options.isPartitioned && name.startsWith('_')) throw badRequest('Cannot partition a system database')
     for (let deletion = this.#deleting.get(name); deletion; deletion = this.#deleting.get(name)) await deletion
     if (this.#open.has(name)) throw databaseExists()
     try {
       // Kept at once: who asks for it now waits until it is whole.
       await this.#keep(
         name,
-        this.#engine.create(name).then((store) => Database.create(store, this.#services)),
+        this.#engine.create(name).then((store) => Database.create(store, this.#services, options)),
       )
     } catch (error) {
       if (error instanceof StoreExistsError) throw databaseExists()

@@ -22,7 +22,7 @@ export async function informationMembers(database: Database): Promise<Record<str
     committed_update_seq: information.updateSequence,
     // Where clients of later releases look for the same.
     sizes: { file: fileBytes, external: dataBytes, active: dataBytes },
-    props: {},
+    props: database.isPartitioned ? { partitioned: true } : {},
     cluster: { q: 1, n: 1, w: 1, r: 1 },
   }
 }

@@ -142,8 +142,9 @@ export class Views {
   /** Who saves a design document with views will soon ask for one. */
   async #prepare(name: string, id: string): Promise<void> {
     try {
-      const { members } = await (await this.#options.databases.get(name)).currentDesign(id)
-      const design = viewDesign(id, members)
+      const database = await this.#options.databases.get(name)
+      const { members } = await database.currentDesign(id)
+      const design = viewDesign(id, members, database)
       if (design.maps.length > 0 && !this.#isClosed) this.#options.runner.prepare(design)
     } catch {
       // It is gone, or cannot be used: who asks for its views is told.

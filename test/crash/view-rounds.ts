@@ -30,7 +30,7 @@ const MEMBERS = {
   },
 }
 
-const DESIGN = viewDesign('_design/test', MEMBERS)
+const DESIGN = viewDesign('_design/test', MEMBERS, { isPartitioned: false })
 
 /** So small that a first build takes many runs. */
 const SETTINGS = '[view_building]\nsort_memory = 60000\n'

@@ -25,7 +25,7 @@ describe('GET /', () => {
       service: 'Welcome',
       couchdb: 'Welcome',
       version: expect.stringMatching(/^\d+\.\d+\.\d+$/),
-      features: ['scheduler'],
+      features: ['partitioned', 'scheduler'],
       vendor: { name: 'Settle', version: rest.version },
     })
     const names = ['service', 'couchdb', 'uuid', 'version', ...(commit ? ['git_sha'] : []), 'features', 'vendor']

@@ -15,7 +15,7 @@ const LIMIT_BYTES = 1_000_000
 
 /** Documents that each emitted one row with a large value. */
 function gathered(ids: readonly string[]): GatheredRows {
-  const rows = new GatheredRows()
+  const rows = new GatheredRows({ isPartitioned: false })
   for (const id of ids) rows.add(callOf(id))
   return rows
 }
@@ -46,7 +46,7 @@ describe('a first build of rows with large values', () => {
     ]
     let rows = 0
     let largest = 0
-    for await (const { length, bounds } of mergedRuns(runs)) {
+    for await (const { length, bounds } of mergedRuns(runs, { isPartitioned: false })) {
       rows += length
       let bytes = 0
       for (let row = 0; row < length; row++) bytes += bounds[3 * row + 2]! - bounds[3 * row]!

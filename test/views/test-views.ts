@@ -57,7 +57,7 @@ export async function viewsOn(
 
 /** A design document with these members. */
 export function design(members: Record<string, unknown>): ViewDesign {
-  return viewDesign('_design/test', members)
+  return viewDesign('_design/test', members, { isPartitioned: false })
 }
 
 export interface Row {

@@ -18,17 +18,18 @@ import type { DocumentsWanted } from './document-listing.ts'
 import type { PieceableText, RowBlocks } from './listed-rows.ts'
 import type { LiveDocuments } from './listing-range.ts'
 
-/** One row for each key, whether there is such a document or not. */
+/** One row for each key, whether there is such a document or not. Where some are not to be found, `isThere` tells which. */
 export async function* listKeys(
   view: LastingView,
   keys: readonly unknown[],
   documents: DocumentsWanted | undefined,
+  isThere: (key: unknown) => boolean = () => true,
 ): RowBlocks {
   let inVain = 0
   const slice = new TimeSlice()
   for (let first = 0; first < keys.length; ) {
     if (slice.isOverNow) await slice.pause()
-    const { found, renewals } = await findKeys(view, nextKeys(keys, first))
+    const { found, renewals } = await findKeys(view, nextKeys(keys, first), isThere)
     for (const portion of documents ? portions(found, ({ row }) => bytesOf(row)) : [found]) {
       const live = portion.map(({ row }) => row).filter(isLive)
       const texts = documents && (await openTexts(view, live, documents, renewals))
@@ -135,9 +136,10 @@ interface FoundKey {
 async function findKeys(
   view: LastingView,
   keys: readonly unknown[],
+  isThere: (key: unknown) => boolean,
 ): Promise<{ found: readonly FoundKey[]; renewals: number }> {
   using _pin = view.pin()
-  const ids = keys.filter((key) => typeof key === 'string')
+  const ids = keys.filter((key): key is string => typeof key === 'string' && isThere(key))
   const stored = await view.snapshot.getMany(ids.map(documentKey))
   const rows = new Map<unknown, FoundRow>()
   for (const [i, id] of ids.entries()) if (stored[i]) rows.set(id, { id, ...summarizeRecord(stored[i]) })

@@ -26,7 +26,7 @@ export function serverInformation(_: Call, { configuration, version }: HttpConte
 }
 
 /** Of those that clients of later releases look for. */
-const FEATURES = ['scheduler']
+const FEATURES = ['partitioned', 'scheduler']
 
 /** Says that the server works, to whoever watches over it. */
 export function up(): Answer {

@@ -9,8 +9,14 @@ import type { HttpContext } from '../server/context.ts'
 
 export async function createDatabase(call: Call, { databases }: HttpContext): Promise<Answer> {
   const name = call.segment(0)
-  await databases.create(name)
+  await databases.create(name, { isPartitioned: isPartitioned(call) })
   return json({ ok: true }, { status: 201, headers: { Location: call.location(name) } })
+}
+
+function isPartitioned(call: Call): boolean {
+  const text = call.query('partitioned') ?? 'false'
+  if (text !== 'true' && text !== 'false') throw badRequest('Invalid `partitioned` parameter')
+  return text === 'true'
 }
 
 export async function databaseInformation(call: Call): Promise<Answer> {

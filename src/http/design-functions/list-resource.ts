@@ -115,7 +115,9 @@ interface ListedView {
 async function openListed(call: Call, context: HttpContext, listed: ListedView): Promise<RowQuery> {
   const { database, view, body } = listed
   const isOfAll = view === '_all_docs' && call.segments.length === 6
-  return isOfAll ? openAllDocuments(database, planAllDocuments(call, body)) : openRows(call, context, listed)
+  if (!isOfAll) return openRows(call, context, listed)
+  const partitioning = database.isPartitioned ? 'either' : 'none'
+  return openAllDocuments(database, planAllDocuments(call, context, { partitioning, body }))
 }
 
 export interface ListedRows {

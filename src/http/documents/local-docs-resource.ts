@@ -13,25 +13,27 @@ import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 
-export function getLocalDocuments(call: Call): Promise<Answer> {
-  return localDocuments(call, undefined)
+export function getLocalDocuments(call: Call, context: HttpContext): Promise<Answer> {
+  return localDocuments(call, context, undefined)
 }
 
 export async function postLocalDocuments(call: Call, context: HttpContext): Promise<Answer> {
-  return localDocuments(call, await readJson(call, context))
+  return localDocuments(call, context, await readJson(call, context))
 }
 
 /** `_local_docs/queries` */
 export async function postLocalDocumentsQueries(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call)
   if (call.segment(2) !== 'queries') throw notFound('missing')
-  const plans = listedQueries(await readJson(call, context)).map((query) => planQueryOf(call, query))
+  const queries = listedQueries(await readJson(call, context))
+  const plans = queries.map((query) => planQueryOf(call, context, { partitioning: 'none', query }))
   return queriesAnswer(plans.map((plan) => () => openLocalDocuments(database, plan)))
 }
 
 /** Without a tag: the sequence of the database says nothing about local documents. */
-async function localDocuments(call: Call, body: unknown): Promise<Answer> {
-  const query = openLocalDocuments(await databaseOf(call), planAllDocuments(call, body))
+async function localDocuments(call: Call, context: HttpContext, body: unknown): Promise<Answer> {
+  const plan = planAllDocuments(call, context, { partitioning: 'none', body })
+  const query = openLocalDocuments(await databaseOf(call), plan)
   return streamed(query.chunks(), { release: () => query.release() })
 }
 

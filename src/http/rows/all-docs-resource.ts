@@ -10,9 +10,10 @@ import { type AllDocumentsQuery, countWithin, type IdRange, listRange } from '..
 import type { DocumentsWanted } from '../../database/listing/document-listing.ts'
 import { listKeys } from '../../database/listing/listed-texts.ts'
 import { DESIGN_IDS } from '../../document/ids.ts'
+import { partitionIds } from '../../document/partition.ts'
 import { notFound } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
-import { planQuery, planText, type QueryPlan } from '../../views/query/query-plan.ts'
+import { type Partitioning, planQuery, planText, type QueryPlan } from '../../views/query/query-plan.ts'
 import { type BegunQuery, RowQuery, type RowQueryHead } from '../../views/query/row-query.ts'
 import { type GivenParameter, jsonParameter, textParameter } from '../../views/query/view-parameters.ts'
 import { readJson } from '../bodies/request-body.ts'
@@ -20,7 +21,14 @@ import type { Answer } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { bodyParameters, checkedRange, listedQueries, queriesAnswer, rowAnswer } from './view-resource.ts'
+import {
+  bodyParameters,
+  checkedRange,
+  limitedInPartition,
+  listedQueries,
+  queriesAnswer,
+  rowAnswer,
+} from './view-resource.ts'
 
 export const getAllDocuments = getFrom(undefined)
 export const postAllDocuments = postFrom(undefined)
@@ -34,16 +42,18 @@ export const postDesignDocuments = postFrom(DESIGN_IDS)
 export const postDesignDocumentsQueries = postQueriesFrom(DESIGN_IDS)
 
 function getFrom(within: IdRange | undefined) {
-  return async (call: Call): Promise<Answer> => {
+  return async (call: Call, context: HttpContext): Promise<Answer> => {
     const database = await databaseOf(call)
-    return rowAnswer(call, await openAllDocuments(database, planAllDocuments(call), within))
+    const plan = planAllDocuments(call, context, { partitioning: partitioningOf(database, within) })
+    return rowAnswer(call, await openAllDocuments(database, plan, within))
   }
 }
 
 function postFrom(within: IdRange | undefined) {
   return async (call: Call, context: HttpContext): Promise<Answer> => {
     const database = await databaseOf(call)
-    const plan = planAllDocuments(call, await readJson(call, context))
+    const body = await readJson(call, context)
+    const plan = planAllDocuments(call, context, { partitioning: partitioningOf(database, within), body })
     return rowAnswer(call, await openAllDocuments(database, plan, within))
   }
 }
@@ -52,24 +62,47 @@ function postQueriesFrom(within: IdRange | undefined) {
   return async (call: Call, context: HttpContext): Promise<Answer> => {
     const database = await databaseOf(call)
     if (call.segment(2) !== 'queries') throw notFound('missing')
-    const plans = listedQueries(await readJson(call, context)).map((query) => planQueryOf(call, query))
+    const partitioning = partitioningOf(database, within)
+    const queries = listedQueries(await readJson(call, context))
+    const plans = queries.map((query) => planQueryOf(call, context, { partitioning, query }))
     return queriesAnswer(plans.map((plan) => () => openAllDocuments(database, plan, within)))
   }
 }
 
+/** Design documents are of no partition. */
+function partitioningOf({ isPartitioned }: Database, within: IdRange | undefined): Partitioning {
+  return isPartitioned && !within ? 'either' : 'none'
+}
+
+interface ListingRequest {
+  readonly partitioning: Partitioning
+  /** The parsed body of a POST; undefined where there is none. */
+  readonly body?: unknown
+}
+
 /** What the query string and the body say, the body's `keys` included. Throws what is wrong with them. */
-export function planAllDocuments(call: Call, body?: unknown): QueryPlan {
+export function planAllDocuments(call: Call, context: HttpContext, { partitioning, body }: ListingRequest): QueryPlan {
   const ofBody = body === undefined ? [] : bodyParameters(body)
-  return planOf(call, [...ofBody, ...allDocsParameters(call)])
+  return planOf(call, context, partitioning, [...ofBody, ...allDocsParameters(call)])
 }
 
 /** One of several queries; what the query string says counts for all of them. */
-export function planQueryOf(call: Call, query: unknown): QueryPlan {
-  return planOf(call, [...allDocsParameters(call), ...bodyParameters(query)])
+export function planQueryOf(
+  call: Call,
+  context: HttpContext,
+  { partitioning, query }: { readonly partitioning: Partitioning; readonly query: unknown },
+): QueryPlan {
+  return planOf(call, context, partitioning, [...allDocsParameters(call), ...bodyParameters(query)])
 }
 
-function planOf(call: Call, parameters: readonly GivenParameter[]): QueryPlan {
-  return checkedRange(call, planQuery(parameters, {}, { hasReduce: false }), 'raw')
+function planOf(
+  call: Call,
+  context: HttpContext,
+  partitioning: Partitioning,
+  parameters: readonly GivenParameter[],
+): QueryPlan {
+  const plan = planQuery(parameters, {}, { hasReduce: false, partitioning })
+  return checkedRange(call, limitedInPartition(plan, context), 'raw')
 }
 
 /** The parameters of the query string. Ids are JSON, or the plain texts that they are. */
@@ -97,7 +130,8 @@ export async function openAllDocuments(database: Database, plan: QueryPlan, with
   const pin = view.pin()
   try {
     view.reading?.check('list')
-    return new AllDocuments(database, view, { plan, within }, await view.state(), pin)
+    const listed = plan.partition === undefined ? within : partitionIds(plan.partition)
+    return new AllDocuments(database, view, { plan, within: listed }, await view.state(), pin)
   } catch (error) {
     view.release()
     throw error
@@ -142,10 +176,14 @@ class AllDocuments extends RowQuery {
   async #beginKeys(keys: readonly JsonValue[]): Promise<BegunQuery> {
     const { descending, skip, limit } = this.#plan
     const within = this.#within
-    const listed = within ? keys.filter((key) => isWithin(key, within)) : keys
+    const isOfPartition = this.#plan.partition !== undefined
+    const listed = within && !isOfPartition ? keys.filter((key) => isWithin(key, within)) : keys
     const chosen = (descending ? listed.toReversed() : listed).slice(skip, skip + limit)
     const head = await this.#headAt(chosen.length > 0 ? 0 : undefined)
-    return { head, blocks: () => listKeys(this.#view, chosen, documentsWanted(this.#database, this.#plan)) }
+    // Documents of other partitions are not found here.
+    const isThere = within && isOfPartition ? (key: unknown) => isWithin(key, within) : undefined
+    const documents = documentsWanted(this.#database, this.#plan)
+    return { head, blocks: () => listKeys(this.#view, chosen, documents, isThere) }
   }
 
   async #beginRange(): Promise<BegunQuery> {
@@ -164,7 +202,7 @@ class AllDocuments extends RowQuery {
   }
 }
 
-function isWithin(key: JsonValue, range: IdRange): boolean {
+function isWithin(key: unknown, range: IdRange): boolean {
   if (typeof key !== 'string') return false
   const id = Buffer.from(key)
   return Buffer.compare(id, Buffer.from(range.first)) >= 0 && Buffer.compare(id, Buffer.from(range.last)) < 0

@@ -13,7 +13,7 @@ import { viewsOf } from './view-resource.ts'
 export async function indexInformation(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call)
   using view = database.view()
-  const design = viewsOf(await database.design(view, designId(call)))
+  const design = viewsOf(database, await database.design(view, designId(call)))
   view.release()
   const information = await context.views.information(database, design)
   // Read last: it cannot be behind the index.
@@ -44,7 +44,7 @@ export async function indexInformation(call: Call, context: HttpContext): Promis
 export async function compactIndex(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call)
   requireJsonType(call)
-  await context.views.compact(database, viewsOf(await compactedDesign(call)))
+  await context.views.compact(database, viewsOf(database, await compactedDesign(call)))
   return json({ ok: true }, { status: 202 })
 }
 

@@ -32,11 +32,21 @@ export interface RequestedRows {
 /** What is wrong with the request is told before the index is brought up to date. To be released. */
 export function openRows(call: Call, context: HttpContext, requested: RequestedRows): RowQuery | Promise<RowQuery> {
   const { database, view: name, body } = requested
-  const design = viewsOf(requested.design)
+  const design = viewsOf(database, requested.design)
   const ofQuery = queryParameters(call)
   const given = body === undefined ? ofQuery : [...bodyParameters(body), ...ofQuery]
-  const plan = checkedRange(call, planView(design, name, given), collationOf(design, name))
+  const planned = limitedInPartition(planView(database, design, name, given), context)
+  const plan = checkedRange(call, planned, collationOf(design, name))
   return openView(context.views, { database, design, name, plan, client: new CallClient(call) })
+}
+
+/** Of a partition no more rows are given than the operator allows. */
+export function limitedInPartition(plan: QueryPlan, { configuration }: HttpContext): QueryPlan {
+  if (plan.partition === undefined) return plan
+  const most = configuration.integer('query_server_config', 'partition_query_limit')
+  if (plan.limit === Number.POSITIVE_INFINITY) return { ...plan, limit: most }
+  if (plan.limit > most) throw queryParseError(`Limit is too large, must not exceed ${most}`)
+  return plan
 }
 
 /** In dialect 3 a range whose end lies before its start is an error; in dialect 1.6 it has no rows. */
@@ -54,10 +64,10 @@ export function collationOf(design: ViewDesign, name: string): Collation {
 }
 
 /** What a design document says about views, found out once for as long as the document is kept. */
-export function viewsOf(design: DesignDocument): ViewDesign {
+export function viewsOf(database: Database, design: DesignDocument): ViewDesign {
   const known = viewDesigns.get(design)
   if (known) return known
-  const parsed = viewDesign(design.id, design.members)
+  const parsed = viewDesign(design.id, design.members, database)
   viewDesigns.set(design, parsed)
   return parsed
 }
@@ -171,11 +181,13 @@ export async function postTemporaryView(call: Call, context: HttpContext): Promi
   requireJsonType(call)
   const body = await readJsonObject(call, context)
   const { map, reduce, language, options } = body
-  const design = viewDesign('_temp_view', { language, options, views: { [TEMPORARY]: { map, reduce } } })
+  const members = { language, options, views: { [TEMPORARY]: { map, reduce } } }
+  // Its rows are of all partitions.
+  const design = viewDesign('_temp_view', members, { isPartitioned: false })
   // Here `reduce` is a function, and no parameter.
   const given = bodyParameters(body).filter(({ name }) => name !== 'reduce')
   const parameters = [...given, ...queryParameters(call)]
-  const plan = checkedRange(call, planView(design, TEMPORARY, parameters), collationOf(design, TEMPORARY))
+  const plan = checkedRange(call, planView(database, design, TEMPORARY, parameters), collationOf(design, TEMPORARY))
   const planned = { database, design, name: TEMPORARY, plan, client: new CallClient(call) }
   return rowAnswer(call, await openView(context.views, planned))
 }
@@ -188,13 +200,14 @@ async function postQueries(
   context: HttpContext,
   { database, design: document, body }: { database: Database; design: DesignDocument; body: unknown },
 ): Promise<Answer> {
-  const design = viewsOf(document)
+  const design = viewsOf(database, document)
   const name = viewName(call)
   const common = queryParameters(call)
   const collation = collationOf(design, name)
-  const plans = listedQueries(body).map((query) =>
-    checkedRange(call, planView(design, name, [...common, ...bodyParameters(query)]), collation),
-  )
+  const plans = listedQueries(body).map((query) => {
+    const plan = planView(database, design, name, [...common, ...bodyParameters(query)])
+    return checkedRange(call, limitedInPartition(plan, context), collation)
+  })
   const client = new CallClient(call)
   return queriesAnswer(plans.map((plan) => () => openView(context.views, { database, design, name, plan, client })))
 }

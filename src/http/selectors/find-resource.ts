@@ -56,7 +56,11 @@ async function requestOf(
   const body = await readJsonObject(call, context)
   const limit = context.configuration.integer('mango', 'default_limit')
   const slice = new TimeSlice()
-  const request = readFindRequest(body, { limit })
+  const request = readFindRequest(body, {
+    limit,
+    partition: call.query('partition'),
+    isPartitioned: database.isPartitioned,
+  })
   if (slice.isOverNow) await slice.pause()
   return { database, request }
 }

@@ -37,7 +37,7 @@ function listParameter(call: Call, name: string, least: number): number | undefi
 export async function createIndex(call: Call, context: HttpContext): Promise<Answer> {
   requireJsonType(call)
   const database = await databaseOf(call)
-  const index = readNewIndex(await readJsonObject(call, context))
+  const index = readNewIndex(await readJsonObject(call, context), database)
   parseDocumentId(index.design)
   const current = await currentDesign(database, index.design)
   const changed = withIndex(current, index)

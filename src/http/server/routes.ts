@@ -40,6 +40,7 @@ import {
   setRevisionLimit,
 } from '../databases/database-resource.ts'
 import { allDatabasesInformation, namedDatabasesInformation } from '../databases/dbs-info-resource.ts'
+import { partitionInformation, partitionRequest, refusePartitionRoot } from '../databases/partition-resource.ts'
 import { purgedInfos, purgeLimit, setPurgeLimit } from '../databases/purged-infos-resource.ts'
 import { readSecurity, security, setSecurity } from '../databases/security-resource.ts'
 import { shardOfDocument, shards, syncShards } from '../databases/shards-resource.ts'
@@ -172,6 +173,10 @@ export const routes = new RouteTable([
   route('/{db}/_local_docs', 'GET,POST,HEAD', { GET: member(getLocalDocuments), POST: member(postLocalDocuments) }),
   route('/{db}/_local_docs/{name}', 'POST', { POST: member(postLocalDocumentsQueries) }),
   route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
+  route('/{db}/_partition', 'GET', { [ANY_METHOD]: member(refusePartitionRoot) }),
+  route('/{db}/_partition/{name}', 'GET', { GET: member(partitionInformation) }),
+  // What follows the name says which methods there are.
+  route('/{db}/_partition/{name}/{name}', ANY_METHOD, { [ANY_METHOD]: member(partitionRequest) }),
   route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
   route('/{db}/_purged_infos', 'GET,HEAD', { GET: databaseAdmin(purgedInfos) }),
   route('/{db}/_purged_infos_limit', 'PUT,GET', { GET: member(purgeLimit), PUT: databaseAdmin(setPurgeLimit) }),

@@ -39,7 +39,7 @@ export async function buildIndex(request: UpdateRequest, options: BuildOptions):
   const { runs, reached } = gathered
   const begun = newState(source.uuid, design.maps.length, purgeSequence)
   const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run), run.signal)
-  await store.replace(rows.portions(mergedRuns(runs), () => finished(begun, reached, rows)))
+  await store.replace(rows.portions(mergedRuns(runs, design), () => finished(begun, reached, rows)))
   // A store in memory goes on with the very bytes that it was given.
   if (!store.keepsValues) gathered.last?.release()
   await request.runs.clear()
@@ -72,7 +72,7 @@ async function gather(
     reached = 0
   }
   for (let isLast = false; !isLast && reached < target; ) {
-    const rows = new GatheredRows()
+    const rows = new GatheredRows(request.design)
     const since = reached
     // One state for all of a run: no document comes twice in it.
     using view = source.view()

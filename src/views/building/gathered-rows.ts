@@ -9,7 +9,9 @@ import {
   documentRowsBytes,
   escapeId,
   largestRowBytes,
+  NO_SCOPE,
   rowKeyBytes,
+  scopeOfDocument,
   writeDocumentKey,
   writeDocumentRows,
   writeRow,
@@ -29,6 +31,11 @@ const FULL_ROWS = 2 ** 20
 
 export class GatheredRows {
   readonly #rows = new PackedRowsWriter(FIRST_BYTES, FIRST_ROWS, { isSole: true })
+  readonly #isPartitioned: boolean
+
+  constructor({ isPartitioned }: { readonly isPartitioned: boolean }) {
+    this.#isPartitioned = isPartitioned
+  }
 
   get bytes(): number {
     return this.#rows.end
@@ -72,9 +79,10 @@ export class GatheredRows {
     const keyEnd = writeDocumentKey(rows.block, rows.end, id)
     rows.close(keyEnd, writeDocumentRows(rows.block, keyEnd, emitted))
     const escapedId = escapeId(id)
+    const scope = this.#isPartitioned ? scopeOfDocument(escapedId) : NO_SCOPE
     for (const row of emitted) {
-      rows.reserve(rowKeyBytes(row, escapedId) + largestRowBytes(quotedId, row))
-      const valueAt = writeRowKey(rows.block, rows.end, row, escapedId)
+      rows.reserve(rowKeyBytes(row, escapedId, scope) + largestRowBytes(quotedId, row))
+      const valueAt = writeRowKey(rows.block, rows.end, row, escapedId, scope)
       rows.close(valueAt, writeRow(rows.block, valueAt, quotedId, row))
     }
   }

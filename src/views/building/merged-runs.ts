@@ -1,12 +1,22 @@
 /** Merges sorted runs in key order. If a document changed between two runs, its rows in the older run are left out. */
 import { compareKeys, PackedRowsWriter, packedKey, packedValue } from '../../storage/rows/packed-rows.ts'
 import type { PackedRows } from '../../storage/rows/row.ts'
-import { decodeDocumentRows, escapeId, idOfDocumentKey, rowKeyOf } from '../layout/index-layout.ts'
+import {
+  decodeDocumentRows,
+  escapeId,
+  idOfDocumentKey,
+  NO_SCOPE,
+  rowKeyOf,
+  scopeOfDocument,
+} from '../layout/index-layout.ts'
 import { PORTION_BYTES, PORTION_ROWS } from './gathered-rows.ts'
 import type { SortedRun } from './sorted-runs.ts'
 
 /** The runs are in the order in which they were made. */
-export async function* mergedRuns(runs: readonly SortedRun[]): AsyncGenerator<PackedRows> {
+export async function* mergedRuns(
+  runs: readonly SortedRun[],
+  { isPartitioned }: { readonly isPartitioned: boolean },
+): AsyncGenerator<PackedRows> {
   const [only] = runs
   if (only && runs.length === 1) {
     yield* only.portions()
@@ -16,7 +26,7 @@ export async function* mergedRuns(runs: readonly SortedRun[]): AsyncGenerator<Pa
   let portion = new PackedRowsWriter()
   for (let rows = nextRows(cursors); rows.length > 0; rows = nextRows(cursors)) {
     const newest = rows.at(-1)!
-    for (let older = 0; older < rows.length - 1; older++) rows[older]!.supersede()
+    for (let older = 0; older < rows.length - 1; older++) rows[older]!.supersede({ isPartitioned })
     if (!newest.isSuperseded()) portion.copy(newest.rows, newest.row)
     for (const cursor of rows) if (!cursor.step()) await cursor.refill()
     if (portion.length >= PORTION_ROWS || portion.end >= PORTION_BYTES) {
@@ -71,12 +81,13 @@ class Cursor {
   }
 
   /** The document at which it is, if it is at one, made other rows later: those of this run do not count. */
-  supersede(): void {
+  supersede({ isPartitioned }: { readonly isPartitioned: boolean }): void {
     const id = idOfDocumentKey(packedKey(this.rows, this.row))
     if (!id) return
     const escapedId = escapeId(id)
+    const scope = isPartitioned ? scopeOfDocument(escapedId) : NO_SCOPE
     for (const place of decodeDocumentRows(packedValue(this.rows, this.row))) {
-      this.#superseded.add(rowKeyOf(place, escapedId).toString('latin1'))
+      this.#superseded.add(rowKeyOf(place, escapedId, scope).toString('latin1'))
     }
   }
 

@@ -24,6 +24,8 @@ export interface ViewDesign {
   readonly library: string | undefined
   /** Whether map functions see `_local_seq`. */
   readonly localSequence: boolean
+  /** Whether rows lie together by the partition of their documents, and are asked for by it. */
+  readonly isPartitioned: boolean
   /** Whether design documents are mapped too. */
   readonly includeDesign: boolean
   /** The whole of `options`: some of its members are defaults of queries. */
@@ -48,16 +50,21 @@ export interface NamedView {
 }
 
 /** Takes a design document as it is stored. What is of the wrong type is passed over, as if it were not there. */
-export function parseViewDesign(id: string, text: string): ViewDesign {
+export function parseViewDesign(id: string, text: string, database: DesignPlace): ViewDesign {
   const parsed: unknown = JSON.parse(text)
-  return viewDesign(id, isObject(parsed) ? parsed : {})
+  return viewDesign(id, isObject(parsed) ? parsed : {}, database)
+}
+
+/** The database that a design document is of. */
+export interface DesignPlace {
+  readonly isPartitioned: boolean
 }
 
 /** The same, for a document that is parsed and does not change any more: what is found out is kept with it. */
-export function viewDesign(id: string, document: Readonly<Record<string, unknown>>): ViewDesign {
+export function viewDesign(id: string, document: Readonly<Record<string, unknown>>, database: DesignPlace): ViewDesign {
   const known = designs.get(document)
   if (known?.id === id) return known
-  const design = read(id, document)
+  const design = read(id, document, database)
   designs.set(document, design)
   return design
 }
@@ -67,9 +74,10 @@ const designs = new WeakMap<object, ViewDesign>()
 /** A view's number takes two bytes of every row; so many are beyond all reason already. */
 const MAPS_LIMIT = 10_000
 
-function read(id: string, document: Readonly<Record<string, unknown>>): ViewDesign {
+function read(id: string, document: Readonly<Record<string, unknown>>, database: DesignPlace): ViewDesign {
   const language = languageOf(document)
   const options = isObject(document.options) ? document.options : {}
+  const isPartitioned = database.isPartitioned && options.partitioned !== false
   const entries = isObject(document.views) ? document.views : {}
   const library = isObject(entries.lib) ? canonicalText(entries.lib) : undefined
   const isSelector = language === SELECTOR_LANGUAGE
@@ -78,9 +86,13 @@ function read(id: string, document: Readonly<Record<string, unknown>>): ViewDesi
   if (maps.length > MAPS_LIMIT) throw badRequest(`A design document has at most ${MAPS_LIMIT} different views.`)
   return {
     id,
-    signature: hash('md5', canonicalText({ language, options, library, sources })),
+    signature: hash(
+      'md5',
+      canonicalText({ language, options, library, sources, ...(isPartitioned && { isPartitioned }) }),
+    ),
     language,
     library,
+    isPartitioned,
     localSequence: !isSelector && options.local_seq === true,
     includeDesign: !isSelector && options.include_design === true,
     options,
@@ -210,7 +222,7 @@ export async function liveDesigns(database: Database): Promise<ViewDesign[]> {
       const { deleted, body } = summarizeRecord(page.value(row))
       if (deleted) continue
       const { text } = await view.body(body)
-      designs.push(parseViewDesign(idOfDocumentKey(page.key(row)), text.toString()))
+      designs.push(parseViewDesign(idOfDocumentKey(page.key(row)), text.toString(), database))
     }
     rest = page.next
   }

@@ -9,7 +9,7 @@ import { collationKey } from '../../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { RangePart } from '../../storage/rank-tree/rank-tree.ts'
 import { orderedPage } from '../../storage/snapshots/row-page.ts'
-import { rowPrefix, StoredRow } from '../layout/index-layout.ts'
+import { NO_SCOPE, rowPrefix, StoredRow, scopeOfPartition } from '../layout/index-layout.ts'
 import type { Client, OpenView } from '../reading/open-index.ts'
 import type { NumberFigures } from '../reductions/numbers.ts'
 import type { Views } from '../views.ts'
@@ -39,10 +39,14 @@ export async function findGroups(
     using opened = await views.openIndexOf(name, database, design, request.freshness, client)
     const view = opened.view(name)
     if (!view) throw new Error(`The index '${name}' is not among the views of its design document.`)
-    const ranges = await exactRanges(view, indexRanges(request.condition, index.columns))
-    if (ranges) return await new GroupedRows(view, index, groups).within(ranges, request)
+    const ranges = await exactRanges(view, indexRanges(request.condition, index.columns, request.partition))
+    if (ranges) return await new GroupedRows(view, index, groups, scopeOf(request)).within(ranges, request)
   }
   throw notReducible(groups)
+}
+
+function scopeOf({ partition }: FindRequest): Uint8Array {
+  return partition === undefined ? NO_SCOPE : scopeOfPartition(partition)
 }
 
 /** Indexes that have the order of the groups, the best first. */
@@ -94,12 +98,15 @@ interface OpenGroup {
 class GroupedRows {
   readonly #view: OpenView
   readonly #request: GroupRequest
+  /** What the keys of rows begin with. */
+  readonly #scope: Uint8Array
   /** The first column of the groups, and how many columns rows of one group have in common. */
   readonly #first: number
   readonly #level: number
 
-  constructor(view: OpenView, { columns }: SelectorIndex, request: GroupRequest) {
+  constructor(view: OpenView, { columns }: SelectorIndex, request: GroupRequest, scope: Uint8Array) {
     this.#view = view
+    this.#scope = scope
     this.#request = request
     const [first] = request.fields
     this.#first = first === undefined ? 0 : columns.indexOf(first)
@@ -143,7 +150,7 @@ class GroupedRows {
     const values: JsonValue[] = JSON.parse(new StoredRow(page.value(0)).key.toString())
     // Without the end of the array: rows with further columns begin with it.
     const common = collationKey(values.slice(0, this.#level)).subarray(0, -1)
-    const end = Buffer.concat([common, Buffer.of(0xff)])
+    const end = Buffer.concat([this.#scope, common, Buffer.of(0xff)])
     const isLast = Buffer.compare(end, range.to) >= 0
     return {
       key: values.slice(this.#first, this.#level),

@@ -58,9 +58,9 @@ export function planWith(request: FindRequest, choice: Choice, index: IndexOrAll
 }
 
 /** A selector of nothing but an empty list has no matches. */
-function rangesIn({ condition }: FindRequest, index: IndexOrAll): FindRange[] {
+function rangesIn({ condition, partition }: FindRequest, index: IndexOrAll): FindRange[] {
   if ((condition.kind === 'all' || condition.kind === 'any') && condition.parts.length === 0) return []
-  return index === 'all documents' ? idRanges(condition) : indexRanges(condition, index.columns)
+  return index === 'all documents' ? idRanges(condition, partition) : indexRanges(condition, index.columns, partition)
 }
 
 /** What of the ranges comes after the last row that was given. */

@@ -1,4 +1,5 @@
 /** What a query by selector asks for, read and checked. */
+import { checkPartition } from '../../document/partition.ts'
 import { badRequest, type RequestError } from '../../document/request-error.ts'
 import { isObject, type JsonValue } from '../../encoding/json/json-value.ts'
 import type { Condition } from '../../selectors/condition.ts'
@@ -12,6 +13,8 @@ import { type Bookmark, readBookmark } from './bookmark.ts'
 import type { NamedIndex } from './index-choice.ts'
 
 export interface FindRequest {
+  /** Documents of this partition alone. */
+  readonly partition: string | undefined
   readonly condition: Condition
   readonly limit: number
   readonly skip: number
@@ -45,8 +48,13 @@ export interface GroupRequest {
   }
 }
 
+/** What counts where the body says nothing, and where it is sent. */
 export interface FindDefaults {
   readonly limit: number
+  /** The partition of the path. */
+  readonly partition: string | undefined
+  /** Whether the database has partitions. */
+  readonly isPartitioned: boolean
 }
 
 const MEMBERS = new Set([
@@ -75,9 +83,8 @@ export function readFindRequest(body: Readonly<Record<string, unknown>>, default
     if (!MEMBERS.has(name)) throw selectorError('invalid_key', `Invalid key ${shown(name)} for this request.`)
   }
   if (body.selector === undefined) throw missingKey('selector')
-  const { partition = '' } = body
-  if (partition !== '') throw badRequest('`partition` is not supported on this db')
   return {
+    partition: partitionOf(body.partition, defaults),
     condition: parseSelector(body.selector),
     limit: count(body.limit, defaults.limit),
     skip: count(body.skip, 0),
@@ -95,6 +102,19 @@ export function readFindRequest(body: Readonly<Record<string, unknown>>, default
     count: flag(body.count, false),
     groups: groupRequest(body),
   }
+}
+
+/** The partition of the path or of the body; both must be the same. */
+function partitionOf(value: unknown = '', { partition, isPartitioned }: FindDefaults): string | undefined {
+  if (typeof value !== 'string') throw selectorError('invalid_string', `Invalid string: ${shown(value)}`)
+  if (partition !== undefined && value !== '' && value !== partition) {
+    throw badRequest('Conflicting value for `partition` in the body')
+  }
+  const name = partition ?? (value === '' ? undefined : value)
+  if (name === undefined) return undefined
+  if (!isPartitioned) throw badRequest('`partition` is not supported on this db')
+  checkPartition(name)
+  return name
 }
 
 export function missingKey(name: string): RequestError {

@@ -1,4 +1,5 @@
 /** The document ids that can pass a test, in the order of their bytes. */
+import { partitionIds } from '../../document/partition.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { ValueTest } from '../../selectors/condition.ts'
 import { ANYTHING, comparedIntervals, EVERYTHING, type Intervals, pointsOf, type ValueBytes } from './intervals.ts'
@@ -35,6 +36,11 @@ export const ORDINARY_IDS: Intervals = [
   { ...EVERYTHING, to: Buffer.from('_design/') },
   { ...EVERYTHING, from: Buffer.from('_design0') },
 ]
+
+export function idsOfPartition(partition: string): Intervals {
+  const { first, last } = partitionIds(partition)
+  return [{ ...EVERYTHING, from: Buffer.from(first), to: Buffer.from(last), low: first, high: last }]
+}
 
 function compared(operator: Parameters<typeof comparedIntervals>[0], id: string): Intervals {
   return comparedIntervals(operator, id, bytesOf(id))

@@ -9,6 +9,7 @@ import type { SelectorIndex } from './selector-indexes.ts'
 export type IndexOrAll = SelectorIndex | 'all documents'
 
 export type Reason =
+  | 'scope_mismatch'
   | 'is_partial'
   | 'field_mismatch'
   | 'sort_order_mismatch'
@@ -30,6 +31,7 @@ export interface NamedIndex {
 }
 
 export interface ChoiceRequest {
+  readonly partition: string | undefined
   readonly condition: Condition
   readonly sort: readonly SortField[]
   readonly useIndex: NamedIndex | undefined
@@ -97,8 +99,9 @@ function isNamed(index: IndexOrAll, { design, name }: NamedIndex): boolean {
 }
 
 /** Its columns must exist in every document that matches, and the order must be that of the sort. */
-function judge(index: SelectorIndex, { condition, sort, useIndex }: ChoiceRequest): Judged {
-  const { definition, columns } = index
+function judge(index: SelectorIndex, { condition, sort, useIndex, partition }: ChoiceRequest): Judged {
+  const { definition, columns, design } = index
+  if (design.isPartitioned !== (partition !== undefined)) return { index, problem: 'scope_mismatch' }
   const isAskedFor = useIndex !== undefined && isNamed(index, useIndex)
   if (definition.partialFilter !== undefined && !isAskedFor) return { index, problem: 'is_partial' }
   const sorted = new Set(sort.map(({ name }) => name))

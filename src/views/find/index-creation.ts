@@ -8,6 +8,7 @@ import { definitionOfView, definitionText, SELECTOR_LANGUAGE } from '../../selec
 import { parseSelector } from '../../selectors/parse-selector.ts'
 import { selectorError, shown } from '../../selectors/selector-error.ts'
 import { sortFields } from '../../selectors/sort-fields.ts'
+import type { DesignPlace } from '../design/view-design.ts'
 import { missingKey } from './find-request.ts'
 import { invalidIndex } from './index-choice.ts'
 
@@ -15,6 +16,8 @@ export interface NewIndex {
   /** `_design/name` */
   readonly design: string
   readonly name: string
+  /** Whether it is one by partition; undefined in a database without them. */
+  readonly isPartitioned: boolean | undefined
   /** The view of the design document. */
   readonly view: Readonly<Record<string, unknown>>
 }
@@ -23,18 +26,23 @@ const MEMBERS = new Set(['index', 'type', 'name', 'ddoc', 'w', 'partitioned'])
 const DESIGN = '_design/'
 
 /** The body of `POST _index`. Throws the error of the interface for what is wrong with it. */
-export function readNewIndex(body: Readonly<Record<string, unknown>>): NewIndex {
+export function readNewIndex(body: Readonly<Record<string, unknown>>, database: DesignPlace): NewIndex {
   for (const name of Object.keys(body)) {
     if (!MEMBERS.has(name)) throw selectorError('invalid_key', `Invalid key ${shown(name)} for this request.`)
   }
-  const { index, type = 'json', partitioned = false } = body
+  const { index, type = 'json', partitioned = database.isPartitioned } = body
   if (index === undefined) throw missingKey('index')
   checkType(type)
-  if (partitioned !== false) throw invalidIndex('Indexes of this database cannot be partitioned.')
+  if (typeof partitioned !== 'boolean') {
+    throw selectorError('invalid_boolean', `Invalid boolean value: ${shown(partitioned)}`)
+  }
+  if (partitioned && !database.isPartitioned) throw invalidIndex('Indexes of this database cannot be partitioned.')
   if (!isObject(index)) throw invalidIndex(`JSON indexes must be an object, not: ${shown(index)}`)
   const view = indexView(index)
-  const digest = hash('sha1', JSON.stringify(view))
-  return { design: designId(body.ddoc, digest), name: indexName(body.name, digest), view }
+  const isPartitioned = database.isPartitioned ? partitioned : undefined
+  // One of all partitions must not come into the design document of those by partition.
+  const digest = hash('sha1', JSON.stringify(isPartitioned === false ? [view, 'global'] : view))
+  return { design: designId(body.ddoc, digest), name: indexName(body.name, digest), isPartitioned, view }
 }
 
 function checkType(type: unknown): void {
@@ -89,7 +97,7 @@ function nameOf(value: unknown): string | undefined {
 type Members = Readonly<Record<string, unknown>>
 
 /** The design document with the index in it; undefined where it is there already. */
-export function withIndex(document: Members | undefined, { name, view }: NewIndex): Members | undefined {
+export function withIndex(document: Members | undefined, { name, view, isPartitioned }: NewIndex): Members | undefined {
   // Without a language the functions of a design document are JavaScript.
   const language = document ? document.language : SELECTOR_LANGUAGE
   if (language !== SELECTOR_LANGUAGE) {
@@ -98,9 +106,15 @@ export function withIndex(document: Members | undefined, { name, view }: NewInde
       `Existing design doc has an invalid language: ${shown(language ?? 'javascript')}`,
     )
   }
+  const options = document && isObject(document.options) ? document.options : {}
+  if (document && isPartitioned !== undefined && isPartitioned !== (options.partitioned !== false)) {
+    const reason = 'Requested partitioned option does not match existing value on design document'
+    throw selectorError('partitioned_option_mismatch', reason)
+  }
   const views = document && isObject(document.views) ? document.views : {}
   if (isSame(Object.hasOwn(views, name) ? views[name] : undefined, view)) return undefined
-  return { ...document, language, views: { ...views, [name]: view } }
+  const ofOptions = isPartitioned === undefined ? {} : { options: { ...options, partitioned: isPartitioned } }
+  return { ...document, language, ...ofOptions, views: { ...views, [name]: view } }
 }
 
 /** The design document without an index; `empty` where nothing else is left of it, undefined where it has no such index. */
@@ -110,9 +124,12 @@ export function withoutIndex(document: Members, name: string): Members | 'empty'
   if (!isObject(removed) || !definitionOfView(removed)) return undefined
   if (Object.keys(views).length > 0) return { ...document, views }
   const { views: _, ...others } = document
-  const isEmpty = Object.keys(others).every((member) => member.startsWith('_') || member === 'language')
+  const isEmpty = Object.keys(others).every((member) => member.startsWith('_') || EMPTY_MEMBERS.has(member))
   return isEmpty ? 'empty' : others
 }
+
+/** What a design document that has nothing else to say may have. */
+const EMPTY_MEMBERS = new Set(['language', 'options'])
 
 function isSame(a: unknown, b: Members): boolean {
   if (!isObject(a)) return false

@@ -2,8 +2,9 @@
 import { collationKey } from '../../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { Condition } from '../../selectors/condition.ts'
+import { scopeOfPartition } from '../layout/index-layout.ts'
 import { columnIntervals, idColumnIntervals } from './column-intervals.ts'
-import { idIntervals, ORDINARY_IDS } from './id-intervals.ts'
+import { idIntervals, idsOfPartition, ORDINARY_IDS } from './id-intervals.ts'
 import {
   EVERYTHING,
   type Interval,
@@ -32,23 +33,37 @@ export interface FindRange {
 /** More would cost more to begin than they save. */
 const MOST_RANGES = 1000
 
-/** Of the rows of an index, in their order. None where nothing can match. */
-export function indexRanges(condition: Condition, columns: readonly string[]): FindRange[] {
+/** Of the rows of an index, in their order. None where nothing can match. In an index by partition those of one. */
+export function indexRanges(
+  condition: Condition,
+  columns: readonly string[],
+  partition: string | undefined,
+): FindRange[] {
   const conjuncts = conjunctsOf(condition)
   const sets = columns.map((name) => intersectionOf(conjuncts.map((each) => setOf(each, name))))
   const isCovered = conjuncts.every((each) => isOfOneColumn(each, columns))
   if (sets.some((set) => set.length === 0)) return []
-  return rangesOf(sets, isCovered).sort((a, b) => Buffer.compare(a.from, b.from))
+  const ranges = rangesOf(sets, isCovered).sort((a, b) => Buffer.compare(a.from, b.from))
+  return partition === undefined ? ranges : withinScope(ranges, scopeOfPartition(partition))
 }
 
-/** Of the ids of documents. */
-export function idRanges(condition: Condition): FindRange[] {
+function withinScope(ranges: readonly FindRange[], scope: Buffer): FindRange[] {
+  return ranges.map((range) => ({
+    ...range,
+    from: Buffer.concat([scope, range.from]),
+    to: Buffer.concat([scope, range.to]),
+  }))
+}
+
+/** Of the ids of documents, or of those of a partition. */
+export function idRanges(condition: Condition, partition: string | undefined): FindRange[] {
   const conjuncts = conjunctsOf(condition)
   const isCovered = conjuncts.every((each) => isOfOneColumn(each, ['_id']))
   const sets = conjuncts
     .filter((each) => fieldsOf(each).has('_id'))
     .map((each) => intervalsOf(each, '_id', idIntervals))
-  return intersection(ORDINARY_IDS, intersectionOf(sets)).map(({ from, to, isExact, low, high }) => ({
+  const ids = partition === undefined ? ORDINARY_IDS : idsOfPartition(partition)
+  return intersection(ids, intersectionOf(sets)).map(({ from, to, isExact, low, high }) => ({
     from,
     to,
     isExact: isExact && isCovered,

@@ -8,7 +8,7 @@ import { isObject, type JsonValue } from '../../encoding/json/json-value.ts'
 import { definitionOfView, type IndexDefinition, SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import { sortJson } from '../../selectors/sort-fields.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
-import { type ViewDesign, viewDesign } from '../design/view-design.ts'
+import { type DesignPlace, type ViewDesign, viewDesign } from '../design/view-design.ts'
 
 export interface SelectorIndex {
   readonly design: ViewDesign
@@ -36,7 +36,7 @@ async function read(database: Database): Promise<readonly SelectorIndex[]> {
   const indexes: SelectorIndex[] = []
   for (const id of await designIds(database)) {
     const document = await designOf(database, id)
-    if (document && languageOf(document) === SELECTOR_LANGUAGE) indexes.push(...indexesIn(id, document))
+    if (document && languageOf(document) === SELECTOR_LANGUAGE) indexes.push(...indexesIn(id, document, database))
   }
   return indexes
 }
@@ -65,8 +65,12 @@ async function designIds(database: Database): Promise<string[]> {
   return ids
 }
 
-export function indexesIn(id: string, document: Readonly<Record<string, unknown>>): SelectorIndex[] {
-  const design = viewDesign(id, document)
+export function indexesIn(
+  id: string,
+  document: Readonly<Record<string, unknown>>,
+  database: DesignPlace,
+): SelectorIndex[] {
+  const design = viewDesign(id, document, database)
   const views = isObject(document.views) ? document.views : {}
   return [...design.views.keys()].flatMap((name) => {
     const view = views[name]
@@ -82,7 +86,7 @@ export function indexListing({ design, name, definition }: SelectorIndex): JsonV
     ddoc: design.id,
     name,
     type: 'json',
-    partitioned: false,
+    partitioned: design.isPartitioned,
     def: {
       fields: columns.map(sortJson),
       ...(partialFilter !== undefined && { partial_filter_selector: partialFilter }),

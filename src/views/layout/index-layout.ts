@@ -68,27 +68,55 @@ export function rowKey(view: number, sortKey: Buffer, escapedId: Uint8Array, num
   return rowKeyOf({ view, number, block: sortKey, sortKeyAt: 0, keyAt: sortKey.length }, escapedId)
 }
 
-export function rowKeyOf(place: RowPlace, escapedId: Uint8Array): Buffer {
-  const key = Buffer.allocUnsafe(rowKeyBytes(place, escapedId))
-  writeRowKey(key, 0, place, escapedId)
+/** The scope is that of the document's partition where rows lie by it. */
+export function rowKeyOf(place: RowPlace, escapedId: Uint8Array, scope: Uint8Array = NO_SCOPE): Buffer {
+  const key = Buffer.allocUnsafe(rowKeyBytes(place, escapedId, scope))
+  writeRowKey(key, 0, place, escapedId, scope)
   return key
 }
 
-export function rowKeyBytes({ sortKeyAt, keyAt }: RowPlace, escapedId: Uint8Array): number {
-  return ROW_PREFIX_BYTES + (keyAt - sortKeyAt) + escapedId.length + 5
+export function rowKeyBytes(
+  { sortKeyAt, keyAt }: RowPlace,
+  escapedId: Uint8Array,
+  scope: Uint8Array = NO_SCOPE,
+): number {
+  return ROW_PREFIX_BYTES + scope.length + (keyAt - sortKeyAt) + escapedId.length + 5
 }
 
 /** Writes the key at the position and returns where it ends. */
-export function writeRowKey(target: Buffer, position: number, place: RowPlace, escapedId: Uint8Array): number {
+export function writeRowKey(
+  target: Buffer,
+  position: number,
+  place: RowPlace,
+  escapedId: Uint8Array,
+  scope: Uint8Array = NO_SCOPE,
+): number {
   const { view, number, block, sortKeyAt, keyAt } = place
   target[position] = ROW
   target[position + 1] = view >> 8
   target[position + 2] = view & 0xff
-  let at = copyBytes(target, position + ROW_PREFIX_BYTES, block, sortKeyAt, keyAt)
+  const scopeEnd = copyBytes(target, position + ROW_PREFIX_BYTES, scope, 0, scope.length)
+  let at = copyBytes(target, scopeEnd, block, sortKeyAt, keyAt)
   at = copyBytes(target, at, escapedId, 0, escapedId.length)
   target[at] = END_OF_ID
   return target.writeUInt32BE(number, at + 1)
 }
+
+/**
+ * Where the rows of a partition lie: in an index by partition the keys of rows begin with this, before the sort key. No
+ * scope begins with another one.
+ */
+export function scopeOfPartition(partition: string): Buffer {
+  return Buffer.concat([idBytes(partition), END_OF_SCOPE])
+}
+
+/** The scope of a document's rows. Documents without a partition share one that nobody can ask for. */
+export function scopeOfDocument(escapedId: Uint8Array): Buffer {
+  const end = escapedId.indexOf(COLON)
+  return Buffer.concat([escapedId.subarray(0, Math.max(0, end)), END_OF_SCOPE])
+}
+
+export const NO_SCOPE = new Uint8Array(0)
 
 /** The number of the view that the row with a key at this place belongs to; undefined where the key is of something else. */
 export function viewOfRowKey(block: Buffer, keyAt: number): number | undefined {
@@ -234,7 +262,7 @@ export function lineStart(block: Uint8Array, rowStart: number): number {
   return at
 }
 
-/** The sort key out of the key of a row, given the id of its document. */
+/** The sort key out of the key of a row, with its scope, given the id of its document. */
 export function sortKeyOfRow(key: Buffer, id: string): Buffer {
   return key.subarray(0, key.length - idBytes(id).length - NUMBER_BYTES - 1)
 }
@@ -252,6 +280,9 @@ const NUMBER_BYTES = 4
 /** Ends an id; a zero byte within one is followed by `ESCAPED`. Numbers stay below 2^31, so none looks like that. */
 const END_OF_ID = 0x00
 const ESCAPED = 0xff
+/** What follows the zero is never `ESCAPED`, so this cannot be part of a name. */
+const END_OF_SCOPE = Buffer.of(END_OF_ID, 0x01)
+const COLON = 0x3a
 const BEYOND_ID = Buffer.of(END_OF_ID, ESCAPED)
 /** Above every byte of an id. */
 const BEYOND = Buffer.of(0xff)

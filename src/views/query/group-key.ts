@@ -8,6 +8,13 @@ import { type StoredRow, sortKeyOfRow } from '../layout/index-layout.ts'
 
 export type GroupLevel = number | 'exact'
 
+/** How the keys of rows are made. */
+export interface GroupedKeys {
+  readonly collation: Collation
+  /** Of the partition that the rows are of, where there is one. */
+  readonly scope: Buffer | undefined
+}
+
 export class GroupKey {
   /** The JSON text of the key of the whole group. */
   readonly text: Buffer
@@ -17,10 +24,10 @@ export class GroupKey {
   readonly #isExact: boolean
 
   /** Of the group that a row belongs to; `key` is the row's without the prefix of the view. */
-  constructor(level: GroupLevel, collation: Collation, key: Buffer, row: StoredRow) {
+  constructor(level: GroupLevel, { collation, scope }: GroupedKeys, key: Buffer, row: StoredRow) {
     const head = level === 'exact' ? WHOLE : headOf(row.key, level)
     this.text = head.kind === 'cut' ? Buffer.concat([row.key.subarray(0, head.length), CLOSE]) : row.key
-    this.prefix = head.kind === 'cut' ? openKey(this.text, collation) : wholeKey(key, row, head)
+    this.prefix = head.kind === 'cut' ? openKey(this.text, collation, scope) : wholeKey(key, row, head)
     this.#level = level
     this.#isExact = row.exact
     assert(startsWith(key, this.prefix), 'The sort key of a row is not that of its key.')
@@ -81,9 +88,10 @@ function endOfText(json: Buffer, start: number): number {
 }
 
 /** The sort key of an array without its end, so that longer ones begin with it. */
-function openKey(text: Buffer, collation: Collation): Buffer {
+function openKey(text: Buffer, collation: Collation, scope: Buffer | undefined): Buffer {
   const value = JSON.parse(text.toString())
-  return (collation === 'raw' ? rawCollationKey(value) : collationKey(value)).subarray(0, -1)
+  const key = (collation === 'raw' ? rawCollationKey(value) : collationKey(value)).subarray(0, -1)
+  return scope ? Buffer.concat([scope, key]) : key
 }
 
 function wholeKey(key: Buffer, row: StoredRow, { kind }: Head): Buffer {

@@ -12,6 +12,7 @@ import type { OpenView } from '../reading/open-index.ts'
 import {
   boundsOf,
   boundsOfKey,
+  boundsOfScope,
   intersection,
   isEmpty,
   type KeyBounds,
@@ -40,11 +41,27 @@ export class MapRows {
     this.#plan = plan
   }
 
-  place(): Promise<PlacedRows> {
+  async place(): Promise<PlacedRows> {
+    const { scope } = this.#plan
+    const placed = await this.#place()
+    return scope ? this.#withinScope(placed, scope) : placed
+  }
+
+  #place(): Promise<PlacedRows> {
     const { keys, skip } = this.#plan
     if (keys) return this.#placeKeys(keys)
     const bounds = boundsOf(this.#plan, this.#view.collation)
     return skip === 0 ? this.#placeRange(bounds) : this.#placeAfterSkipped(bounds)
+  }
+
+  /** As if the view had no rows but those of the partition. */
+  async #withinScope(placed: PlacedRows, scope: Buffer): Promise<PlacedRows> {
+    const { ranks, snapshot } = this.#view
+    const { from, to } = boundsOfScope(scope)
+    const before = await ranks.rank(snapshot, from)
+    const behind = await ranks.rank(snapshot, to)
+    const outside = this.#plan.descending ? placed.total - behind : before
+    return { ...placed, total: behind - before, offset: Math.max(0, placed.offset - outside) }
   }
 
   /** The first rows are read at once: often they are all. */

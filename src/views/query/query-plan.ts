@@ -2,6 +2,8 @@
  * The plan of a view query, made before anything is read: its parameters, with the defaults of the design document, checked for
  * invalid combinations; and the range of keys that it reads, as bytes, in either direction.
  */
+
+import { checkPartition } from '../../document/partition.ts'
 import { queryParseError } from '../../document/request-error.ts'
 import {
   type Collation,
@@ -11,7 +13,7 @@ import {
 } from '../../encoding/collation/collation-key.ts'
 import { digestOf, isJsonValue, type JsonValue } from '../../encoding/json/json-value.ts'
 import type { KeyRange } from '../../storage/store.ts'
-import { endOfId, endOfKey, rowPrefix, startOfId } from '../layout/index-layout.ts'
+import { endOfId, endOfKey, rowPrefix, scopeOfPartition, startOfId } from '../layout/index-layout.ts'
 import {
   type GivenParameter,
   isParameter,
@@ -24,19 +26,42 @@ export interface QueryPlan extends ViewParameters {
   /** Whether rows are reduced; they are then never sent themselves. */
   readonly isReduced: boolean
   readonly keys: readonly JsonValue[] | undefined
+  /** Where the rows of its partition lie, in an index by partition. */
+  readonly scope: Buffer | undefined
+}
+
+/** What partitions have to do with what is queried. */
+export type Partitioning =
+  /** The database has none. */
+  | 'none'
+  /** Its rows are of all partitions. */
+  | 'global'
+  /** Its rows lie by partition: one must be named. */
+  | 'by partition'
+  /** The list of all documents: one may be named. */
+  | 'either'
+
+export interface Queried {
+  readonly hasReduce: boolean
+  readonly partitioning: Partitioning
 }
 
 /** Defaults of the design document come first, so that what is given wins over them. */
 export function planQuery(
   given: readonly GivenParameter[],
   options: Readonly<Record<string, unknown>>,
-  { hasReduce }: { readonly hasReduce: boolean },
+  { hasReduce, partitioning }: Queried,
 ): QueryPlan {
   let defaults = defaultsOf(options)
   for (;;) {
     const parameters = readParameters([...defaults, ...given])
     const refusal = refusalOf(parameters, hasReduce)
-    if (!refusal) return { ...parameters, keys: keyList(parameters.keys), isReduced: isReduced(parameters, hasReduce) }
+    if (!refusal) {
+      const { partition } = parameters
+      checkPartitioning(partition, partitioning)
+      const scope = partition === undefined || partitioning !== 'by partition' ? undefined : scopeOfPartition(partition)
+      return { ...parameters, keys: keyList(parameters.keys), isReduced: isReduced(parameters, hasReduce), scope }
+    }
     const culprit = culpritOf(refusal, defaults)
     if (!culprit) throw queryParseError(refusal.reason)
     // A default never makes a request fail.
@@ -46,19 +71,19 @@ export function planQuery(
 
 /** All that the answer depends on, as one text. Every query has a tag made of it: a whole plan takes long to write. */
 export function planText(plan: QueryPlan): string {
-  const { startKey, startId, endKey, endId, keys } = plan
+  const { startKey, startId, endKey, endId, keys, partition } = plan
   const { inclusiveEnd, descending, skip, limit, reduce, groupLevel, updateSequence, freshness } = plan
   const { includeDocs, conflicts, attachments, encodingInfo } = plan
   const ofRange = `${inclusiveEnd} ${descending} ${skip} ${limit} ${reduce} ${groupLevel} ${updateSequence} ${freshness}`
   const ofDocuments = `${includeDocs} ${conflicts} ${attachments} ${encodingInfo}`
   const ofKeys = keys && (digestOf(keys) ?? keys)
-  return `${ofRange} ${ofDocuments} ${JSON.stringify({ startKey, startId, endKey, endId, keys: ofKeys })}`
+  return `${ofRange} ${ofDocuments} ${JSON.stringify({ startKey, startId, endKey, endId, keys: ofKeys, partition })}`
 }
 
 /** The members of the options that are parameters of the right type. */
 function defaultsOf(options: Readonly<Record<string, unknown>>): GivenParameter[] {
   return Object.entries(options).flatMap(([name, value]) => {
-    if (!isParameter(name) || !isJsonValue(value)) return []
+    if (!isParameter(name) || name === 'partition' || !isJsonValue(value)) return []
     const parameter = jsonParameter(name, value)
     return isReadable(parameter) ? [parameter] : []
   })
@@ -71,6 +96,16 @@ function isReadable(parameter: GivenParameter): boolean {
   } catch {
     return false
   }
+}
+
+function checkPartitioning(partition: string | undefined, partitioning: Partitioning): void {
+  if (partition === undefined) {
+    if (partitioning !== 'by partition') return
+    throw queryParseError('`partition` parameter is mandatory for queries to this view.')
+  }
+  if (partitioning === 'none') throw queryParseError('`partition` parameter is not supported on this db')
+  if (partitioning === 'global') throw queryParseError('`partition` parameter is not supported in this design doc')
+  checkPartition(partition)
 }
 
 interface Refusal {
@@ -139,18 +174,28 @@ export interface KeyEnds {
   readonly endId: string | undefined
   readonly inclusiveEnd: boolean
   readonly descending: boolean
+  /** Of the partition that rows must be of, where there is one. */
+  readonly scope: Buffer | undefined
 }
 
 /** An id counts only together with its key. */
 export function boundsOf(ends: KeyEnds, collation: Collation): KeyBounds {
-  const { startKey, endKey, descending } = ends
-  const startSortKey = startKey === undefined ? undefined : sortKeyOf(startKey, collation)
+  const { startKey, endKey, descending, scope } = ends
+  const startSortKey = startKey === undefined ? undefined : scopedKeyOf(startKey, collation, scope)
   // Whoever asks for one key gives it for both ends.
   const endSortKey =
-    endKey === startKey ? startSortKey : endKey === undefined ? undefined : sortKeyOf(endKey, collation)
+    endKey === startKey ? startSortKey : endKey === undefined ? undefined : scopedKeyOf(endKey, collation, scope)
   const start = startSortKey && startBound(startSortKey, ends)
   const end = endSortKey && endBound(endSortKey, ends)
-  return descending ? { from: end, to: start } : { from: start, to: end }
+  const [from, to] = descending ? [end, start] : [start, end]
+  if (!scope) return { from, to }
+  const whole = boundsOfScope(scope)
+  return { from: from ?? whole.from, to: to ?? whole.to }
+}
+
+/** All rows of a partition. */
+export function boundsOfScope(scope: Buffer): { readonly from: Buffer; readonly to: Buffer } {
+  return { from: scope, to: endOfKey(scope) }
 }
 
 /** The rows of one key: what else bounds the range stays. */
@@ -194,6 +239,11 @@ export function storeRange(
     to: to ? Buffer.concat([prefix, to]) : endOfKey(prefix),
     reverse,
   }
+}
+
+function scopedKeyOf(key: JsonValue, collation: Collation, scope: Buffer | undefined): Buffer {
+  const sortKey = sortKeyOf(key, collation)
+  return scope ? Buffer.concat([scope, sortKey]) : sortKey
 }
 
 function sortKeyOf(key: JsonValue, collation: Collation): Buffer {

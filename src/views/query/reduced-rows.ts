@@ -11,7 +11,7 @@ import type { Page } from '../../storage/store.ts'
 import { endOfKey, ROW_PREFIX_BYTES } from '../layout/index-layout.ts'
 import type { OpenView, ViewReduction } from '../reading/open-index.ts'
 import { storedRow } from '../reductions/view-reducer.ts'
-import { GroupKey, type GroupLevel } from './group-key.ts'
+import { type GroupedKeys, GroupKey, type GroupLevel } from './group-key.ts'
 import {
   boundsOf,
   boundsOfKey,
@@ -27,12 +27,14 @@ export class ReducedRows {
   readonly #view: OpenView
   readonly #plan: QueryPlan
   readonly #reduction: ViewReduction
+  readonly #keys: GroupedKeys
 
   constructor(view: OpenView, plan: QueryPlan) {
     assert(view.reduce, 'A view without a reduce function is not reduced.')
     this.#view = view
     this.#plan = plan
     this.#reduction = view.reduce
+    this.#keys = { collation: view.collation, scope: plan.scope }
   }
 
   /** The only row of the answer, or none, where the query is for the whole of a range; undefined where it is not. */
@@ -126,7 +128,7 @@ export class ReducedRows {
       const row = storedRow(each)
       if (!open?.key.has(each.key, row)) {
         if (open) closed.push(open)
-        open = new OpenGroup(new GroupKey(level, this.#view.collation, each.key, row))
+        open = new OpenGroup(new GroupKey(level, this.#keys, each.key, row))
       }
       open.add(each)
     }

@@ -29,6 +29,8 @@ export interface ViewParameters {
   encodingInfo: boolean
   updateSequence: boolean
   freshness: Freshness
+  /** Rows of documents of this partition alone. */
+  partition: string | undefined
 }
 
 /** One parameter as it was given. */
@@ -72,6 +74,7 @@ export function readParameters(given: readonly GivenParameter[]): ViewParameters
     encodingInfo: false,
     updateSequence: false,
     freshness: 'updated',
+    partition: undefined,
   }
   for (const { name, value } of given) READERS.get(name)?.(parameters, value)
   return parameters
@@ -209,12 +212,7 @@ const READERS = new Map<string, (parameters: ViewParameters, value: ParameterVal
       throw queryParseError('QS param `count` is not `limit`')
     },
   ],
-  [
-    'partition',
-    () => {
-      throw queryParseError('`partition` parameter is not supported on this db')
-    },
-  ],
+  ['partition', (parameters, value) => (parameters.partition = value.text())],
 ])
 
 const STALE: ReadonlyMap<JsonValue, Freshness> = new Map([

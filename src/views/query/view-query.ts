@@ -4,7 +4,7 @@ import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import type { RowBlock } from '../../database/listing/listed-rows.ts'
 import { notFound, type RequestError } from '../../document/request-error.ts'
-import type { ViewDesign } from '../design/view-design.ts'
+import type { DesignPlace, ViewDesign } from '../design/view-design.ts'
 import type { Client, OpenIndex, OpenView } from '../reading/open-index.ts'
 import type { Views } from '../views.ts'
 import { MapRows } from './map-rows.ts'
@@ -24,14 +24,20 @@ export interface PlannedQuery {
 }
 
 /** Tells what is wrong with a request, before anything is done for it. Of the parameters the later ones win. */
-export function planView(design: ViewDesign, name: string, parameters: readonly GivenParameter[]): QueryPlan {
+export function planView(
+  database: DesignPlace,
+  design: ViewDesign,
+  name: string,
+  parameters: readonly GivenParameter[],
+): QueryPlan {
   const named = design.views.get(name)
   if (!named) {
     // What cannot be read is told first.
     readParameters(parameters)
     throw missingView()
   }
-  return planQuery(parameters, design.options, { hasReduce: named.reduce !== undefined })
+  const partitioning = database.isPartitioned ? (design.isPartitioned ? 'by partition' : 'global') : 'none'
+  return planQuery(parameters, design.options, { hasReduce: named.reduce !== undefined, partitioning })
 }
 
 /** Waits, where it has to, until the index is as fresh as the query asks for. */

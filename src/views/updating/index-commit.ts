@@ -15,6 +15,12 @@ export interface Reached {
   readonly purge?: number
 }
 
+/** What the rows are to be put into. */
+export interface CommittedIndex {
+  readonly trees: readonly ViewTree[]
+  readonly isPartitioned: boolean
+}
+
 /** So many rows change in one commit that it would be refused. */
 export class TooManyRowsError extends Error {
   override readonly name = 'TooManyRowsError'
@@ -29,11 +35,11 @@ export async function commitDocuments(
   store: Store,
   snapshot: Snapshot,
   state: IndexState,
-  trees: readonly ViewTree[],
+  { trees, isPartitioned }: CommittedIndex,
   mapped: readonly MappedDocument[],
   reached: Reached,
 ): Promise<IndexState> {
-  const { rows, documentPuts, documentDeletes } = await planRows(snapshot, mapped)
+  const { rows, documentPuts, documentDeletes } = await planRows(snapshot, mapped, { isPartitioned })
   const puts: Put[] = [...documentPuts]
   const deletes: Buffer[] = [...documentDeletes]
   if (puts.length + deletes.length + rows.length > ROWS_LIMIT) throw new TooManyRowsError()

@@ -156,9 +156,10 @@ class IndexUpdate {
   }
 
   async #commit(state: IndexState, documents: readonly MappedDocument[], reached: Reached): Promise<IndexState> {
-    const { store } = this.#request
+    const { store, design } = this.#request
     using snapshot = store.snapshot()
-    return await commitDocuments(store, snapshot, state, this.#treesOf(state), documents, reached)
+    const index = { trees: this.#treesOf(state), isPartitioned: design.isPartitioned }
+    return await commitDocuments(store, snapshot, state, index, documents, reached)
   }
 
   #treesOf({ salt }: IndexState): readonly ViewTree[] {

@@ -11,7 +11,9 @@ import {
   encodeDocumentRows,
   encodeRowText,
   escapeId,
+  NO_SCOPE,
   rowKeyOf,
+  scopeOfDocument,
 } from '../layout/index-layout.ts'
 import type { MappedDocument } from './mapped-documents.ts'
 
@@ -32,7 +34,11 @@ export interface PlannedRows {
   readonly documentDeletes: readonly Buffer[]
 }
 
-export async function planRows(snapshot: Snapshot, mapped: readonly MappedDocument[]): Promise<PlannedRows> {
+export async function planRows(
+  snapshot: Snapshot,
+  mapped: readonly MappedDocument[],
+  index: { readonly isPartitioned: boolean },
+): Promise<PlannedRows> {
   const documents = lastOfEach(mapped)
   const keys = documents.map(({ document }) => documentKey(document.id))
   const stored = await snapshot.getMany(keys)
@@ -43,7 +49,7 @@ export async function planRows(snapshot: Snapshot, mapped: readonly MappedDocume
   for (const [i, document] of documents.entries()) {
     const before = stored[i]
     const after = encodeDocumentRows(document.rows)
-    compareRows(document, before, rows, kept)
+    compareRows(document, before, index, { changed: rows, kept })
     if (document.rows.length === 0) {
       if (before) documentDeletes.push(keys[i]!)
     } else if (!before?.equals(after)) documentPuts.push([keys[i]!, after])
@@ -59,17 +65,18 @@ const NOTHING = Buffer.alloc(0)
 function compareRows(
   { document, rows: emitted }: MappedDocument,
   stored: Buffer | undefined,
-  changed: RowChange[],
-  kept: RowChange[],
+  { isPartitioned }: { readonly isPartitioned: boolean },
+  { changed, kept }: { readonly changed: RowChange[]; readonly kept: RowChange[] },
 ): void {
   const id = escapeId(document.id)
+  const scope = isPartitioned ? scopeOfDocument(id) : NO_SCOPE
   const old = new Map<string, RowChange>()
   for (const place of stored ? decodeDocumentRows(stored) : []) {
-    const key = rowKeyOf(place, id)
+    const key = rowKeyOf(place, id, scope)
     old.set(key.toString('latin1'), { view: place.view, key, existed: true, value: undefined })
   }
   for (const row of emitted) {
-    const key = rowKeyOf(row, id)
+    const key = rowKeyOf(row, id, scope)
     const existed = old.delete(key.toString('latin1'))
     const list = existed ? kept : changed
     list.push({ view: row.view, key, existed, value: encodeRowText(document.quotedId, row) })

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { parseViewDesign, viewDesign } from '../../../src/views/design/view-design.ts'
+import { parseViewDesign, viewDesign as viewDesignIn } from '../../../src/views/design/view-design.ts'
 
 const MAP = 'function (doc) { emit(1) }'
+
+const GLOBAL = { isPartitioned: false }
+
+const viewDesign = (id: string, members: Record<string, unknown>) => viewDesignIn(id, members, GLOBAL)
 
 describe('the signature of views', () => {
   const base = { views: { a: { map: MAP, reduce: '_count' }, b: { map: MAP } }, options: { local_seq: true, x: 1 } }
@@ -81,7 +85,7 @@ describe('the views of a design document', () => {
     ]) {
       expect(viewDesign('_design/d', { views }).views.size).toBe(0)
     }
-    expect(parseViewDesign('_design/d', '[]').views.size).toBe(0)
+    expect(parseViewDesign('_design/d', '[]', GLOBAL).views.size).toBe(0)
   })
 
   it('may include the library, where that is a view itself', () => {
@@ -97,5 +101,5 @@ describe('the views of a design document', () => {
 })
 
 function signature(members: object): string {
-  return parseViewDesign('_design/d', JSON.stringify(members)).signature
+  return parseViewDesign('_design/d', JSON.stringify(members), GLOBAL).signature
 }

@@ -33,7 +33,7 @@ describe('the intervals of a condition', () => {
   it('lie in their order, without overlaps', () => {
     fc.assert(
       fc.property(smallSelector, (selector) => {
-        const ranges = indexRanges(parseSelector(selector), ['a', 'b'])
+        const ranges = indexRanges(parseSelector(selector), ['a', 'b'], undefined)
         for (const [i, { from, to }] of ranges.entries()) {
           expect(Buffer.compare(from, to)).toBeLessThan(0)
           if (i > 0) expect(Buffer.compare(ranges[i - 1]!.to, from)).toBeLessThanOrEqual(0)
@@ -57,6 +57,6 @@ describe('the intervals of a condition', () => {
   it('are few, however many values are listed', () => {
     const values = Array.from({ length: 5000 }, (_, i) => i)
     const selector = { a: { $in: values }, b: { $in: values } }
-    expect(indexRanges(parseSelector(selector), ['a', 'b']).length).toBeLessThanOrEqual(1000)
+    expect(indexRanges(parseSelector(selector), ['a', 'b'], undefined).length).toBeLessThanOrEqual(1000)
   })
 })

@@ -32,7 +32,7 @@ async function askAgain(rows: readonly NaiveRow[], queries: readonly NaiveParame
     const plan = planQuery(
       Object.entries(parameters).map(([name, value]) => jsonParameter(name, value)),
       {},
-      { hasReduce: true },
+      { hasReduce: true, partitioning: 'none' },
     )
     const before = engine.roundTrips.count
     const texts: string[] = []

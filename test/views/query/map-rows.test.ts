@@ -23,7 +23,7 @@ describe.each([true, false])('round trips on 30,000 rows, with a reduce function
   async function ask(parameters: NaiveParameters) {
     const view = await opening
     const given = Object.entries({ ...parameters, reduce: false }).map(([name, value]) => jsonParameter(name, value))
-    const plan = planQuery(given, {}, { hasReduce: isReduced })
+    const plan = planQuery(given, {}, { hasReduce: isReduced, partitioning: 'none' })
     const before = engine.roundTrips.count
     const { total, offset, blocks } = await new MapRows(view, plan).place()
     const ids: unknown[] = []

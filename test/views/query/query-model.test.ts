@@ -31,7 +31,7 @@ function rowsOf(keys: Keys): fc.Arbitrary<NaiveRow[]> {
 
 async function ask(view: OpenView, parameters: NaiveParameters): Promise<unknown> {
   const given = Object.entries(parameters).map(([name, value]) => jsonParameter(name, value))
-  const plan = planQuery(given, {}, { hasReduce: view.reduce !== undefined })
+  const plan = planQuery(given, {}, { hasReduce: view.reduce !== undefined, partitioning: 'none' })
   if (plan.isReduced) return whole({}, new ReducedRows(view, plan).blocks())
   const { total, offset, blocks } = await new MapRows(view, plan).place()
   const reply = await whole({ total_rows: total, offset }, blocks())
