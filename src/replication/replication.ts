@@ -8,7 +8,7 @@ import type { Log } from '../runtime/log/log.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { openSource, openTarget } from './peers/open-peers.ts'
 import type { FeedOptions, Peer, PeerInformation, SourcePeer, StoredLog, TargetPeer } from './peers/peer.ts'
-import { FIRST_SEQUENCE, isSameSequence, progressOf, type Sequence } from './peers/sequence.ts'
+import { FIRST_SEQUENCE, isSameSequence, progressOf, type Sequence, ThroughSequence } from './peers/sequence.ts'
 import { type TransferContext, transferBatch } from './protocol/batch-transfer.ts'
 import { Checkpoints, type LoggedPeer } from './protocol/checkpoints.ts'
 import {
@@ -18,9 +18,8 @@ import {
   historyEntry,
   REPLICATION_ID_VERSION,
   type Session,
+  SessionStatistics,
 } from './protocol/replication-log.ts'
-import { SessionStatistics } from './protocol/session-statistics.ts'
-import { ThroughSequence } from './protocol/through-sequence.ts'
 import type { ReplicationId } from './replication-id.ts'
 import type { ReplicationRequest } from './replication-request.ts'
 import type { ReplicationServices } from './replication-services.ts'

@@ -6,7 +6,7 @@ import { isObject, type JsonValue } from '../encoding/json/json-value.ts'
 import { conditionJson } from './condition.ts'
 import { fieldPath } from './field-path.ts'
 import { parseSelector } from './parse-selector.ts'
-import { type SortField, sortFields } from './sort-fields.ts'
+import { selectorError, shown } from './selector-error.ts'
 
 /** The language of design documents that hold selector indexes. */
 export const SELECTOR_LANGUAGE = 'query'
@@ -68,4 +68,36 @@ export interface RowDefinition {
 export function rowDefinitionIn(text: string): RowDefinition {
   const [columns, partialFilter, reducedField]: [string[], JsonValue, string | null] = JSON.parse(text)
   return { columns, partialFilter: partialFilter ?? undefined, reducedField: reducedField ?? undefined }
+}
+
+/** Fields with a direction, as `sort` and the definitions of indexes list them. */
+export type Direction = 'asc' | 'desc'
+
+export interface SortField {
+  readonly name: string
+  readonly direction: Direction
+}
+
+/** All have one direction. Throws the error of the interface for what is no such list. */
+export function sortFields(sort: unknown): SortField[] {
+  if (!Array.isArray(sort)) {
+    throw selectorError('invalid_sort_json', `Sort must be an array of sort specs, not: ${shown(sort)}`)
+  }
+  const fields = sort.map(sortField)
+  if (fields.some(({ direction }) => direction !== fields[0]?.direction)) {
+    throw selectorError('unsupported_mixed_sort', 'Sorts currently only support a single direction for all fields.')
+  }
+  return fields
+}
+
+function sortField(entry: unknown): SortField {
+  if (typeof entry === 'string' && entry !== '') return { name: entry, direction: 'asc' }
+  const members = isObject(entry) ? Object.entries(entry) : []
+  const [[name, direction] = []] = members
+  if (members.length === 1 && name && (direction === 'asc' || direction === 'desc')) return { name, direction }
+  throw selectorError('invalid_sort_field', `Invalid sort field: ${shown(entry)}`)
+}
+
+export function sortJson({ name, direction }: SortField): Readonly<Record<string, Direction>> {
+  return { [name]: direction }
 }

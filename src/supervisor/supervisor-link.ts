@@ -7,8 +7,13 @@ import type { Server } from 'node:net'
 import type { ListeningAddress, ListeningSockets } from '../http/listeners/listener.ts'
 import type { FolderLock } from '../storage/files/folder-lock.ts'
 import { DataFolderError } from '../storage/storage-error.ts'
-import { isSupervisorMessage, type ServerMessage, type ServerRequest, type SupervisorMessage } from './message.ts'
-import { socketHandle } from './socket-handle.ts'
+import {
+  isSupervisorMessage,
+  type ServerMessage,
+  type ServerRequest,
+  type SupervisorMessage,
+  socketHandle,
+} from './message.ts'
 
 interface Reply {
   readonly error?: string

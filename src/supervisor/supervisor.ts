@@ -7,7 +7,6 @@ import { type ChildProcess, type SendHandle, type Serializable, spawn } from 'no
 import { constants } from 'node:os'
 import type { KeptResources } from './kept-resources.ts'
 import { isServerMessage, type ServerMessage, type SupervisorMessage } from './message.ts'
-import { RestartDelay } from './restart-delay.ts'
 import type { ServerCommand } from './server-command.ts'
 
 export interface SupervisedServer {
@@ -177,4 +176,21 @@ function exitCodeOf(end: number | string): number {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+const FIRST_DELAY_MS = 100
+const LONGEST_DELAY_MS = 10_000
+/** A fall counts so long. */
+const MEMORY_MS = 60_000
+
+/** How long to wait before a server that fell is started again: not at all at first, longer when it falls often. */
+export class RestartDelay {
+  #falls: number[] = []
+
+  /** Called at each fall. */
+  nextMs(nowMs: number): number {
+    const recent = this.#falls.filter((fallMs) => nowMs - fallMs < MEMORY_MS)
+    this.#falls = [...recent, nowMs]
+    return recent.length === 0 ? 0 : Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (recent.length - 1))
+  }
 }

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import type { DocumentWriter, SourcePeer, TargetPeer } from '../../src/replication/peers/peer.ts'
 import type { TransferredDocument } from '../../src/replication/peers/transferred-document.ts'
 import { transferBatch } from '../../src/replication/protocol/batch-transfer.ts'
-import { SessionStatistics } from '../../src/replication/protocol/session-statistics.ts'
+import { SessionStatistics } from '../../src/replication/protocol/replication-log.ts'
 
 /** Transfers one document; gives how often it was released. */
 async function released(add: DocumentWriter['add'], controller = new AbortController()): Promise<number> {

@@ -4,10 +4,13 @@ import { describe, expect, it } from 'vitest'
 import type { JsonValue } from '../../src/encoding/json/json-value.ts'
 import { jsonLines } from '../../src/replication/client/json-lines.ts'
 import { retried, TransientError } from '../../src/replication/client/retries.ts'
-import { progressOf } from '../../src/replication/peers/sequence.ts'
-import { commonAncestry, historyEntry, logOf } from '../../src/replication/protocol/replication-log.ts'
-import { SessionStatistics } from '../../src/replication/protocol/session-statistics.ts'
-import { ThroughSequence } from '../../src/replication/protocol/through-sequence.ts'
+import { progressOf, ThroughSequence } from '../../src/replication/peers/sequence.ts'
+import {
+  commonAncestry,
+  historyEntry,
+  logOf,
+  SessionStatistics,
+} from '../../src/replication/protocol/replication-log.ts'
 import { replicationId } from '../../src/replication/replication-id.ts'
 import { parseReplicationRequest } from '../../src/replication/replication-request.ts'
 import type { ReplicationOptions } from '../../src/replication/replication-settings.ts'

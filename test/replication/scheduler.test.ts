@@ -1,10 +1,9 @@
 /** Which replications run when: slots, turns, back-off. The attempts are the test's own, and so is the time. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { ReplicationProgress, ReplicationResult } from '../../src/replication/replication.ts'
-import { backOffMs } from '../../src/replication/scheduler/back-off.ts'
 import { type Attempt, Job, type JobSubject } from '../../src/replication/scheduler/job.ts'
 import { Scheduler } from '../../src/replication/scheduler/scheduler.ts'
-import type { SchedulerSettings } from '../../src/replication/scheduler/scheduler-settings.ts'
+import { backOffMs, type SchedulerSettings } from '../../src/replication/scheduler/scheduler-settings.ts'
 import { silentLog } from '../../src/runtime/log/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
 

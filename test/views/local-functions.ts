@@ -1,7 +1,7 @@
 /** User functions run right here, without a sandbox: quick, and they count what is asked of them. */
 
 import type { Functions, MapProgram, ReduceInput, ReduceProgram } from '../../src/functions/functions.ts'
-import { EmittedRows } from '../../src/functions/sandbox/emitted-rows.ts'
+import { EmittedRows } from '../../src/functions/query-servers/query-server-replies.ts'
 
 type Emit = (key: unknown, value?: unknown) => void
 

@@ -12,6 +12,7 @@ import { isDesignId, isLocalId } from '../../document/ids.ts'
 import { conflict, RequestError } from '../../document/request-error.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { spliceObject } from '../../encoding/json/json-text-splice.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import { type AuthSettings, type ChangedSetting, REPLICATOR_SECTION } from '../auth-settings.ts'
 import { Turns } from '../passwords/turns.ts'
@@ -19,7 +20,7 @@ import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
 import { type BodyEdit, commitAllowed, type Decision, SystemDatabase, textBefore } from '../rights/system-database.ts'
 import { memberTexts } from '../users/user-edits.ts'
 import { isUsersName } from '../users/users-guard.ts'
-import { withoutCredentials } from './replication-credentials.ts'
+import { addressWithoutCredentials } from './address-credentials.ts'
 import {
   isReplicator,
   REPLICATOR_DESIGN_ID,
@@ -151,4 +152,35 @@ export function replicatorDatabase(databases: Databases, settings: AuthSettings,
 
 function isReplicatorName({ section, key }: ChangedSetting): boolean {
   return section === REPLICATOR_SECTION && key === 'db'
+}
+
+/** Of an endpoint: what is there to prove who one is. */
+const SECRET_MEMBERS = new Set(['auth', 'oauth'])
+const SECRET_HEADERS = /auth|cookie|key|password|secret|signature|token/i
+
+/** Members that hold addresses. */
+const ENDPOINTS = ['source', 'target', 'proxy', 'source_proxy', 'target_proxy']
+
+/**
+ * The text of a replication document without the passwords that it holds, for who is to see what is replicated but not how.
+ */
+function withoutCredentials(body: Buffer): Buffer {
+  const members: Record<string, unknown> = JSON.parse(body.toString())
+  const endpoints = ENDPOINTS.filter((name) => Object.hasOwn(members, name))
+  const rest = memberTexts(body, (name) => !endpoints.includes(name))
+  const shown = endpoints.map((name) => `"${name}":${JSON.stringify(endpointWithout(members[name]))}`)
+  return spliceObject([...shown, ...rest])
+}
+
+function endpointWithout(endpoint: unknown): unknown {
+  if (typeof endpoint === 'string') return addressWithoutCredentials(endpoint)
+  if (!isObject(endpoint)) return endpoint
+  const kept = Object.entries(endpoint).filter(([name]) => !SECRET_MEMBERS.has(name))
+  return Object.fromEntries(kept.map(([name, value]) => [name, memberWithout(name, value)]))
+}
+
+function memberWithout(name: string, value: unknown): unknown {
+  if (name === 'url' && typeof value === 'string') return addressWithoutCredentials(value)
+  if (name !== 'headers' || !isObject(value)) return value
+  return Object.fromEntries(Object.entries(value).filter(([header]) => !SECRET_HEADERS.test(header)))
 }

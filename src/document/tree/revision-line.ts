@@ -6,8 +6,7 @@
  */
 import { NUMBER_BYTES } from '../../encoding/bytes/short-bytes.ts'
 import { formatRevision, generationOf, hashOf, type RevisionId } from '../ids.ts'
-import type { RevisionNode, StoredBody } from './branch.ts'
-import { HASH_BYTES, HashList, isHexadecimal } from './hash-list.ts'
+import { HASH_BYTES, HashList, isHexadecimal, type RevisionNode, type StoredBody } from './branch.ts'
 import { DELETED, damagedTree, LIVE, MISSING, StoredTreeReader, StoredTreeWriter } from './stored-tree-bytes.ts'
 
 /** What the stored form begins with. */

@@ -4,8 +4,7 @@
  */
 
 import { generationOf, hashOf, type RevisionId, type RevisionPath } from '../ids.ts'
-import { type Branch, NO_PARENT, type Place, type StoredBody } from './branch.ts'
-import { HashList, isHexadecimal } from './hash-list.ts'
+import { type Branch, HashList, isHexadecimal, NO_PARENT, type Place, type StoredBody } from './branch.ts'
 import { RevisionLine } from './revision-line.ts'
 import { RevisionTree } from './revision-tree.ts'
 

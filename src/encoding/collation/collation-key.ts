@@ -4,10 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { ByteSink } from '../bytes/byte-sink.ts'
-import { writeMagnitude } from '../bytes/ordered-number.ts'
 import type { JsonValue } from '../json/json-value.ts'
 import { cldrVersion, ucaVersion } from './collation-data.ts'
-import { endOfValue, NOT_PLAIN, PlainKeyWriter, type TypeTags } from './plain-key-writer.ts'
+import { endOfValue, NOT_PLAIN, PlainKeyWriter, type TypeTags, writeMagnitude } from './plain-key-writer.ts'
 import { TextCollation } from './text-collation.ts'
 
 const encodingVersion = 1

@@ -19,11 +19,11 @@ import type {
   UpdateResult,
   ValidatedWrite,
 } from '../functions.ts'
-import { EmittedRows } from '../sandbox/emitted-rows.ts'
 import { allOf, QueryServer, type ReplyReading, type ResetSettings, readTrue } from './query-server.ts'
 import { QueryServerList } from './query-server-list.ts'
 import { type Preference, QueryServerPool } from './query-server-pool.ts'
 import {
+  EmittedRows,
   readListStart,
   readReduction,
   readResponse,

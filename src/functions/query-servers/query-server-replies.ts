@@ -1,9 +1,16 @@
 /** The replies of the query-server protocol, by command. Values that are passed on as text keep their text. */
+
+import { type Collation, CollationEncoder } from '../../encoding/collation/collation-key.ts'
 import type { JsonReader } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { functionError } from '../function-error.ts'
-import type { FunctionResponse, ListOutput, UpdateResult } from '../functions.ts'
-import type { EmittedRow } from '../sandbox/emitted-rows.ts'
+import {
+  type FunctionResponse,
+  type ListOutput,
+  MAPPED_FIELDS,
+  type MappedBatch,
+  type UpdateResult,
+} from '../functions.ts'
 import { unexpectedReply } from './query-server.ts'
 
 /** `[[[key, value], ...], ...]`: a list a map function. */
@@ -111,4 +118,44 @@ function readTexts(reply: JsonReader): Buffer[] {
   const texts: Buffer[] = []
   for (const _ of reply.elements()) texts.push(reply.text())
   return texts
+}
+
+/** JSON texts. */
+export interface EmittedRow {
+  readonly key: Buffer
+  readonly value: Buffer
+}
+
+const ENCODERS: Readonly<Record<Collation, CollationEncoder>> = {
+  unicode: new CollationEncoder('unicode'),
+  raw: new CollationEncoder('raw'),
+}
+
+/** Collects emitted rows into one batch, and makes their sort keys. */
+export class EmittedRows {
+  readonly #pieces: Buffer[] = []
+  readonly #fields: number[] = []
+  #bytes = 0
+
+  /** What one map function emitted for one document. */
+  add(document: number, map: number, rows: readonly EmittedRow[], collation: Collation): void {
+    const encoder = ENCODERS[collation]
+    for (const { key, value } of rows) {
+      const sortKey = encoder.encode(JSON.parse(key.toString()))
+      const keyAt = this.#bytes + sortKey.length
+      const valueAt = keyAt + key.length
+      const end = valueAt + value.length
+      this.#fields.push(document, map, encoder.exact ? 1 : 0, this.#bytes, keyAt, valueAt, end)
+      this.#pieces.push(sortKey, key, value)
+      this.#bytes = end
+    }
+  }
+
+  batch(): MappedBatch {
+    return {
+      rows: this.#fields.length / MAPPED_FIELDS,
+      block: Buffer.concat(this.#pieces, this.#bytes),
+      fields: Uint32Array.from(this.#fields),
+    }
+  }
 }

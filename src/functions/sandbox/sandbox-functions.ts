@@ -20,7 +20,6 @@ import type {
   UpdateResult,
   ValidatedWrite,
 } from '../functions.ts'
-import { checkShrinking } from '../query-servers/reduce-limit.ts'
 import { documentPortions } from './document-portions.ts'
 import { type Frame, OPERATIONS, type Operation, Request } from './frame.ts'
 import { SandboxList } from './sandbox-list.ts'
@@ -227,4 +226,22 @@ async function unlessAborted(
     signal.removeEventListener('abort', onAbort)
     signal.throwIfAborted()
   }
+}
+
+const SHORTEST_OVERFLOW = 200
+const SHOWN_CHARACTERS = 100
+
+/**
+ * The reduce limit: results of reduce functions must be shorter than their input, whose length is that of the command which
+ * would carry it, in characters.
+ */
+function checkShrinking(result: string, inputLength: number): void {
+  const output = `[${result}]`
+  if (output.length <= SHORTEST_OVERFLOW || 2 * output.length <= inputLength) return
+  const shown = `'${output.slice(0, SHOWN_CHARACTERS)}'... (first ${SHOWN_CHARACTERS} of ${output.length} bytes)`
+  throw new RequestError(
+    'failed',
+    'reduce_overflow_error',
+    `Reduce output must shrink more rapidly: Current output: ${shown}`,
+  )
 }

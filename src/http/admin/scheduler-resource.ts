@@ -7,8 +7,7 @@ import {
   scheduledDocument,
   scheduledDocuments,
 } from '../../replication/documents/scheduled-documents.ts'
-import type { Job } from '../../replication/scheduler/job.ts'
-import { timestampOf } from '../../replication/scheduler/job-history.ts'
+import { type Job, timestampOf } from '../../replication/scheduler/job.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'

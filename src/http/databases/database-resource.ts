@@ -1,6 +1,7 @@
 /** A database as a whole: its creation, numbers and end, and what is done to all of it. */
 import { informationMembers } from '../../database/information-members.ts'
 import { badRequest } from '../../document/request-error.ts'
+import { NODE_NAME } from '../admin/node-resource.ts'
 import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
@@ -66,4 +67,25 @@ export async function setRevisionLimit(call: Call, context: HttpContext): Promis
   if (limit <= 0) throw badRequest('Rev limit has to be greater than 0')
   await database.setRevisionLimit(limit)
   return json({ ok: true })
+}
+
+const WHOLE_RANGE = '00000000-ffffffff'
+
+/** `_shards`: the cluster that later clients ask about. It has one node, and a database is one shard. */
+export async function shards(call: Call): Promise<Answer> {
+  await databaseOf(call)
+  return json({ shards: { [WHOLE_RANGE]: [NODE_NAME] } })
+}
+
+/** `_shards/{docid}`: where a document is, or would be. */
+export async function shardOfDocument(call: Call): Promise<Answer> {
+  await databaseOf(call)
+  return json({ range: WHOLE_RANGE, nodes: [NODE_NAME] })
+}
+
+/** `_sync_shards`: a node is always in step with itself. */
+export async function syncShards(call: Call): Promise<Answer> {
+  requireJsonType(call)
+  await databaseOf(call)
+  return json({ ok: true }, { status: 202 })
 }

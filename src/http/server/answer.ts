@@ -1,5 +1,6 @@
 /** What a handler answers, and how it is sent: the one place that writes replies. */
 
+import { hash } from 'node:crypto'
 import type { RequestError } from '../../document/request-error.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
 import { version } from '../../runtime/version.ts'
@@ -164,4 +165,13 @@ async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
 /** A text of a reply between others, as one piece: each piece of a streamed reply costs a turn of its own. */
 export function enclosed(before: string, text: Buffer, after: string): Buffer {
   return Buffer.concat([Buffer.from(before), text, Buffer.from(after)])
+}
+
+/**
+ * The `ETag` of an answer that has no revision: a number that stands for all that the answer depends on.
+ * Quotes included: 128 bits with the digits and capital letters. The parts must be what JSON can say.
+ */
+export function entityTag(...parts: readonly unknown[]): string {
+  const digest = hash('md5', JSON.stringify(parts))
+  return `"${BigInt(`0x${digest}`).toString(36).toUpperCase()}"`
 }

@@ -38,12 +38,14 @@ import {
   refuseRevision,
   revisionLimit,
   setRevisionLimit,
+  shardOfDocument,
+  shards,
+  syncShards,
 } from '../databases/database-resource.ts'
 import { allDatabasesInformation, namedDatabasesInformation } from '../databases/dbs-info-resource.ts'
 import { partitionInformation, partitionRequest, refusePartitionRoot } from '../databases/partition-resource.ts'
 import { purgedInfos, purgeLimit, setPurgeLimit } from '../databases/purged-infos-resource.ts'
 import { readSecurity, security, setSecurity } from '../databases/security-resource.ts'
-import { shardOfDocument, shards, syncShards } from '../databases/shards-resource.ts'
 import { externalRequest } from '../design-functions/external-resource.ts'
 import { listRows } from '../design-functions/list-resource.ts'
 import { rewriteRequest } from '../design-functions/rewrite-resource.ts'

@@ -6,10 +6,9 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { ReplicationProgress } from '../replication.ts'
 import { cancelled } from '../replication-error.ts'
-import { backOffMs } from '../scheduler/back-off.ts'
 import { type Attempt, type DocumentPlace, Job, type JobSubject } from '../scheduler/job.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
-import type { SchedulerSettings } from '../scheduler/scheduler-settings.ts'
+import { backOffMs, type SchedulerSettings } from '../scheduler/scheduler-settings.ts'
 import {
   type Members,
   membersOf,

@@ -1,4 +1,6 @@
 /** Where a peer is: a database of this server by its name, or one of another server by its URL. */
+
+import { addressWithoutPassword } from '../../auth/replicator/address-credentials.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { type Credentials, credentialsIn } from '../client/credentials.ts'
@@ -74,4 +76,11 @@ function headersIn(value: unknown, field: string): Readonly<Record<string, strin
     headers.set(name.toLowerCase(), text)
   }
   return Object.fromEntries(headers)
+}
+
+/** An address of a document as people may see it: the name or the URL, its password hidden; null where there is none. */
+export function shownAddress(address: unknown): string | null {
+  const text = isObject(address) ? address.url : address
+  if (typeof text !== 'string') return null
+  return addressWithoutPassword(text)
 }

@@ -13,7 +13,7 @@ import type {
   WriteListener,
 } from '../peers/peer.ts'
 import type { TransferredDocument } from '../peers/transferred-document.ts'
-import type { SessionStatistics } from './session-statistics.ts'
+import type { SessionStatistics } from './replication-log.ts'
 
 export interface TransferContext {
   readonly source: SourcePeer

@@ -4,7 +4,6 @@
  */
 import { isObject, type JsonValue } from '../../encoding/json/json-value.ts'
 import { FIRST_SEQUENCE, type Sequence } from '../peers/sequence.ts'
-import type { SessionStatistics } from './session-statistics.ts'
 
 /** The version of replication ids that the interface reports. */
 export const REPLICATION_ID_VERSION = 3
@@ -127,4 +126,15 @@ export function logOf(entry: HistoryEntry, earlier: readonly JsonValue[]): Repli
 /** `Sun, 13 Oct 2013 11:58:00 GMT` */
 export function dateText(ms: number): string {
   return new Date(ms).toUTCString()
+}
+
+/** What one session of a replication did so far. */
+export class SessionStatistics {
+  /** Revisions that the target was asked about. */
+  missingChecked = 0
+  /** Those of them that it did not have. */
+  missingFound = 0
+  docsRead = 0
+  docsWritten = 0
+  docWriteFailures = 0
 }

@@ -7,11 +7,9 @@ import { FairQueue } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { ReplicationResult } from '../replication.ts'
-import { backOffMs } from './back-off.ts'
-import type { Job, JobRun } from './job.ts'
-import { timestampOf } from './job-history.ts'
+import { type Job, type JobRun, timestampOf } from './job.ts'
 import { ReplicationTask } from './replication-task.ts'
-import type { SchedulerSettings } from './scheduler-settings.ts'
+import { backOffMs, type SchedulerSettings } from './scheduler-settings.ts'
 
 export interface SchedulerSurroundings {
   readonly settings: () => SchedulerSettings

@@ -6,7 +6,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { extname, join } from 'node:path'
 import type { Writable } from 'node:stream'
-import { processStart } from '../../storage/leases/process-identity.ts'
+import { processStart } from '../../storage/leases/process-records.ts'
 import { lowerPriority } from './lower-priority.ts'
 
 /** Each entry is `<pid>:<what to kill>:<start>`. A process that was started at another time only has the same id. */

@@ -5,7 +5,7 @@
  * counts; a crash leaves at worst a file that the next start removes.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { UnfinishedFile } from '../files/unfinished-file.ts'
+import { UnfinishedFile } from '../files/replacement-file.ts'
 import { type StoredRange, storedKey, storedValue, VERSION_KEY } from '../rows/stored-key.ts'
 import type { KeyRange } from '../store.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'

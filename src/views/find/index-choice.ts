@@ -1,7 +1,7 @@
 /** Which index answers a query, and why the others do not. */
 import { RequestError } from '../../document/request-error.ts'
 import type { Condition, ValueTest } from '../../selectors/condition.ts'
-import type { SortField } from '../../selectors/sort-fields.ts'
+import type { SortField } from '../../selectors/index-definition.ts'
 import { conjunctsOf } from './index-ranges.ts'
 import type { SelectorIndex } from './selector-indexes.ts'
 

@@ -5,8 +5,12 @@ import { summarizeRecord } from '../../database/layout/document-record.ts'
 import { documentKey, idOfDocumentKey } from '../../database/layout/keys.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { isObject, type JsonValue } from '../../encoding/json/json-value.ts'
-import { definitionOfView, type IndexDefinition, SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
-import { sortJson } from '../../selectors/sort-fields.ts'
+import {
+  definitionOfView,
+  type IndexDefinition,
+  SELECTOR_LANGUAGE,
+  sortJson,
+} from '../../selectors/index-definition.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import { type DesignPlace, type ViewDesign, viewDesign } from '../design/view-design.ts'
 

@@ -1,13 +1,14 @@
 /** Finds what a `reduce` member asks for: one of the server's own reductions, told by how it begins, or a function. */
 import { notFound, RequestError } from '../../document/request-error.ts'
-import type { Functions } from '../../functions/functions.ts'
+import { collationKey } from '../../encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../encoding/json/json-value.ts'
+import type { Functions, ReduceInput, ReduceProgram } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import { SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
-import { custom } from './custom.ts'
+import type { StoredRow } from '../layout/index-layout.ts'
 import { distinctCount } from './distinct-count.ts'
 import { numbers } from './numbers.ts'
-import { type NativeReduction, native, type Reduction } from './reduction.ts'
-import { count, first, last, ranking } from './small-reductions.ts'
+import { type NativeReduction, native, type Reduction, textOf } from './reduction.ts'
 import { statistics } from './statistics.ts'
 import { sum } from './sum.ts'
 
@@ -42,4 +43,70 @@ function failing(error: unknown): Reduction {
     rereduce: () => Promise.reject(error),
     result: () => 'null',
   }
+}
+
+/** Small built-in reductions: `_count`, `_first` and `_last`, `_top_N` and `_bottom_N`. */
+export const count: NativeReduction = {
+  reduce: (rows) => Buffer.from(String(rows.length)),
+  rereduce: (reductions) => Buffer.from(String(reductions.reduce((sum, each) => sum + Number(textOf(each)), 0))),
+  result: textOf,
+}
+
+/** The value of the first, or last, row in the order of keys and ids. */
+export const first: NativeReduction = edge((list) => list[0])
+const last: NativeReduction = edge((list) => list.at(-1))
+
+function edge(choose: <T>(list: readonly T[]) => T | undefined): NativeReduction {
+  return {
+    reduce: (rows) => choose(rows)?.value ?? NULL,
+    rereduce: (reductions) => choose(reductions) ?? NULL,
+    result: textOf,
+  }
+}
+
+const NULL = Buffer.from('null')
+
+const LARGEST_RANKING = 100
+
+/** The N greatest, or least, different values in collation order. `size` is what follows the name. */
+function ranking(order: 'top' | 'bottom', size: string): NativeReduction {
+  const limit = /^\d{1,3}$/.test(size) ? Number(size) : 0
+  if (limit < 1 || limit > LARGEST_RANKING) throw new RequestError('failed', 'invalid_value', 'invalid rank reducer')
+  const rank = (values: readonly JsonValue[]) => Buffer.from(JSON.stringify(ranked(values, order, limit)))
+  return {
+    reduce: (rows) => rank(rows.map(({ value }): JsonValue => JSON.parse(value.toString()))),
+    rereduce: (reductions) => rank(reductions.flatMap((each): JsonValue[] => JSON.parse(textOf(each)))),
+    result: textOf,
+  }
+}
+
+function ranked(values: readonly JsonValue[], order: 'top' | 'bottom', limit: number): JsonValue[] {
+  const sign = order === 'top' ? -1 : 1
+  const keyed = values.map((value) => ({ value, key: collationKey(value) }))
+  keyed.sort((a, b) => sign * Buffer.compare(a.key, b.key))
+  const different = keyed.filter(({ key }, i) => i === 0 || !key.equals(keyed[i - 1]!.key))
+  return different.slice(0, limit).map(({ value }) => value)
+}
+
+/** A reduce function of a design document. Its reductions are the JSON text that it returned. */
+function custom(functions: Functions, program: ReduceProgram, run: Run): Reduction {
+  return {
+    reduce: async (groups) => {
+      const inputs = groups.map((rows) => rows.map(inputOf))
+      return (await functions.reduce(program, inputs, run)).map(asBytes)
+    },
+    rereduce: async (groups) => {
+      const inputs = groups.map((reductions) => reductions.map(textOf))
+      return (await functions.rereduce(program, inputs, run)).map(asBytes)
+    },
+    result: textOf,
+  }
+}
+
+function inputOf(row: StoredRow): ReduceInput {
+  return { key: row.key.toString(), id: JSON.parse(row.id.toString()), value: row.value.toString() }
+}
+
+function asBytes(text: string): Buffer {
+  return Buffer.from(text)
 }

@@ -10,8 +10,7 @@ import {
   treeKey,
 } from '../../../src/database/layout/keys.ts'
 import { winner } from '../../../src/document/revisions/winner.ts'
-import { NO_PARENT } from '../../../src/document/tree/branch.ts'
-import { HashList } from '../../../src/document/tree/hash-list.ts'
+import { HashList, NO_PARENT } from '../../../src/document/tree/branch.ts'
 import { RevisionTree } from '../../../src/document/tree/revision-tree.ts'
 import { silentLog } from '../../../src/runtime/log/log.ts'
 import { LmdbEngine } from '../../../src/storage/lmdb/lmdb-engine.ts'

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { NO_PARENT, type StoredBody } from '../../../src/document/tree/branch.ts'
-import { HashList } from '../../../src/document/tree/hash-list.ts'
+import { HashList, NO_PARENT, type StoredBody } from '../../../src/document/tree/branch.ts'
 import { RevisionLine } from '../../../src/document/tree/revision-line.ts'
 import { RevisionTree } from '../../../src/document/tree/revision-tree.ts'
 import { decodeTree, encodeTree } from '../../../src/document/tree/tree-codec.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { HashList } from '../../../src/document/tree/hash-list.ts'
+import { HashList } from '../../../src/document/tree/branch.ts'
 import { hexHash } from '../forest.ts'
 
 describe('a list of hashes', () => {
