@@ -42,11 +42,14 @@ export async function planBatch(
   requests: readonly (readonly DocumentEdit[])[],
   ranks: RankTree,
 ): Promise<BatchPlan> {
-  const [documents, locals] = await Promise.all([readDocuments(snapshot, requests), readLocals(snapshot, requests)])
+  const documents = await readDocuments(snapshot, requests)
+  const localIds = localIdsIn(requests)
+  const locals = localIds.size > 0 ? await readLocals(snapshot, localIds) : NO_LOCALS
   const batch = new EditBatch(state, documents, locals, expectedChanges(requests))
   const outcomes: EditOutcome[][] = []
   for (const request of requests) outcomes.push(await batch.apply(request))
-  await batch.measureWinners(snapshot)
+  const risen = batch.unmeasured()
+  if (risen.length > 0) await measure(snapshot, risen)
   const changes = await batch.changes()
   await changes.finish(snapshot, ranks)
   // Nothing decided, nothing written: a conflict costs no commit and wakes nobody.
@@ -135,15 +138,11 @@ class EditBatch {
     return this.#changed.map(({ id }) => id)
   }
 
-  /** A leaf that was there before and wins now is measured where it lies: a record knows the size of its winner only. */
-  async measureWinners(snapshot: Snapshot): Promise<void> {
-    const risen = this.#changed.flatMap(({ after }) => (after?.bodyBytes === UNMEASURED ? [after] : []))
-    if (risen.length === 0) return
-    const sizes = await bodySizes(
-      snapshot,
-      risen.map(({ body }) => body),
-    )
-    for (const [i, record] of risen.entries()) record.bodyBytes = sizes[i]!
+  /** Records whose winner was there before and wins now: a record knows the size of its winner only. */
+  unmeasured(): NewRecord[] {
+    const risen: NewRecord[] = []
+    for (const { after } of this.#changed) if (after?.bodyBytes === UNMEASURED) risen.push(after)
+    return risen
   }
 
   /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
@@ -301,15 +300,26 @@ async function readDocuments(
   return documents
 }
 
-async function readLocals(
-  snapshot: Snapshot,
-  requests: readonly (readonly DocumentEdit[])[],
-): Promise<Map<string, WorkingLocal>> {
+const NO_LOCALS: ReadonlyMap<string, WorkingLocal> = new Map()
+
+function localIdsIn(requests: readonly (readonly DocumentEdit[])[]): Set<string> {
   const ids = new Set<string>()
   for (const edits of requests) for (const { kind, id } of edits) if (kind === 'local') ids.add(id)
-  if (ids.size === 0) return new Map()
+  return ids
+}
+
+async function readLocals(snapshot: Snapshot, ids: ReadonlySet<string>): Promise<Map<string, WorkingLocal>> {
   const found = await snapshot.getMany([...ids].map(localKey))
   return new Map([...ids].map((id, i) => [id, { document: found[i] && decodeLocal(found[i]), isChanged: false }]))
+}
+
+/** Winners are measured where they lie. */
+async function measure(snapshot: Snapshot, records: readonly NewRecord[]): Promise<void> {
+  const sizes = await bodySizes(
+    snapshot,
+    records.map(({ body }) => body),
+  )
+  for (const [i, record] of records.entries()) record.bodyBytes = sizes[i]!
 }
 
 function expectedChanges(requests: readonly (readonly DocumentEdit[])[]): ExpectedChanges {

@@ -94,19 +94,14 @@ export class WriteQueue {
   }
 
   /** The same for one portion, unless something does not hold any more by then: nothing is written in that case. */
-  async writeIf(edits: readonly DocumentEdit[], stillHolds: StillHolds): Promise<EditOutcome[] | 'outdated'> {
+  writeIf(edits: readonly DocumentEdit[], stillHolds: StillHolds): Promise<EditOutcome[] | 'outdated'> {
     return this.#enqueue(edits, stillHolds)
   }
 
-  async #enqueue(
-    edits: readonly DocumentEdit[],
-    stillHolds: StillHolds | undefined,
-  ): Promise<EditOutcome[] | 'outdated'> {
-    if (edits.length === 0) return []
+  #enqueue(edits: readonly DocumentEdit[], stillHolds: StillHolds | undefined): Promise<EditOutcome[] | 'outdated'> {
+    if (edits.length === 0) return Promise.resolve([])
     const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
-    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) {
-      throw new RequestError('unavailable', 'service_unavailable', 'Too many writes are waiting; try again later.')
-    }
+    if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) return Promise.reject(tooManyWaiting())
     this.#waitingBytes += bytes
     return new Promise((resolve, reject) => {
       this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, resolve, reject })
@@ -135,7 +130,11 @@ export class WriteQueue {
       if (next.kind === 'exclusive') {
         this.#waiting.shift()
         await next.run()
-      } else await this.#writeBatch(this.#nextBatch())
+      } else {
+        const batch = this.#nextBatch()
+        await this.#writeTogether(batch)
+        for (const { bytes } of batch) this.#waitingBytes -= bytes
+      }
     }
     this.#running = undefined
   }
@@ -155,18 +154,15 @@ export class WriteQueue {
     return batch
   }
 
-  async #writeBatch(batch: readonly WaitingEdits[]): Promise<void> {
-    try {
-      await this.#writeTogether(batch)
-    } finally {
-      for (const { bytes } of batch) this.#waitingBytes -= bytes
-    }
-  }
-
+  /** Never throws: the callers are told. */
   async #writeTogether(batch: readonly WaitingEdits[]): Promise<void> {
     try {
       const outcomes = await this.#commit(async (snapshot, state) => {
-        const holding = await held(batch, snapshot, state)
+        const holding: boolean[] = []
+        for (const { stillHolds } of batch) {
+          const answer = stillHolds?.(snapshot, state) ?? true
+          holding.push(typeof answer === 'boolean' ? answer : await answer)
+        }
         const requests = batch.map(({ edits }, i) => (holding[i] ? edits : []))
         const plan = await planBatch(snapshot, state, requests, this.#ranks)
         return { ...plan, result: plan.outcomes.map((each, i) => (holding[i] ? each : 'outdated')) }
@@ -279,13 +275,8 @@ function areBound(edits: readonly DocumentEdit[]): boolean {
   return edits.some(({ kind }) => kind === 'branching')
 }
 
-async function held(batch: readonly WaitingEdits[], snapshot: Snapshot, state: DatabaseState): Promise<boolean[]> {
-  const holding: boolean[] = []
-  for (const { stillHolds } of batch) {
-    const answer = stillHolds?.(snapshot, state) ?? true
-    holding.push(typeof answer === 'boolean' ? answer : await answer)
-  }
-  return holding
+function tooManyWaiting(): RequestError {
+  return new RequestError('unavailable', 'service_unavailable', 'Too many writes are waiting; try again later.')
 }
 
 function tooManyAtOnce(): RequestError {

@@ -265,7 +265,8 @@ export class LmdbEnvironment {
     const instructions = new WriteInstructions(this.#database.db.dbi)
     try {
       write(instructions)
-      await this.#room.require(this.#estimate(instructions))
+      const growing = this.#room.require(this.#estimate(instructions))
+      if (growing) await growing
       this.#hasWritten = true
       const writing = this.#carryOut(instructions.finish())
       this.#writing = writing

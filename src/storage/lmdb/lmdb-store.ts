@@ -218,10 +218,8 @@ async function writeChanges(
   version: number,
 ): Promise<Uint8Array[]> {
   // Only a commit that stands alone has clears, so the state on disk is the one that they apply to.
-  const cleared = await storedKeysIn(
-    environment,
-    accepted.flatMap(({ clears = [] }) => clears),
-  )
+  const clears = accepted.flatMap(({ clears = [] }) => clears)
+  const cleared = clears.length > 0 ? await storedKeysIn(environment, clears) : []
   assert(cleared.length <= COMMIT_OPERATIONS_LIMIT, 'A commit clears too many rows.')
   await environment.write((target) => {
     for (const key of cleared) target.remove(key)
