@@ -78,20 +78,6 @@ describe('a map with limited room', () => {
     map.set('e', 1, 0)
     expect(map.size).toBe(0)
   })
-
-  it('drops what was used last, where it is told so', () => {
-    const map = new RecentMap<number>('newest')
-    for (const key of ['a', 'b', 'c']) map.set(key, 1, 3)
-    map.get('a')
-    map.set('d', 1, 3)
-    expect(['b', 'c', 'd', 'a'].map((key) => map.get(key) !== undefined)).toEqual([true, true, true, false])
-    map.delete('d')
-    map.set('e', 1, 3)
-    map.set('b', 2, 3)
-    expect([map.size, map.get('b'), map.get('c'), map.get('e')]).toEqual([3, 2, 1, 1])
-    map.set('f', 1, 1)
-    expect([map.size, map.get('f')]).toEqual([1, 1])
-  })
 })
 
 describe('turns', () => {

@@ -33,7 +33,7 @@ describe('feed=longpoll', () => {
   it('ends at once with what is there', async () => {
     const db = await filled('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=1')
-    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],"pending":0,\n"last_seq":2}\n\n`)
+    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
 
   it('begins its reply, and ends it with the next change', async () => {
@@ -42,7 +42,7 @@ describe('feed=longpoll', () => {
     await feed.receives('{"results":[\n')
     expect([feed.state, feed.text, feed.status]).toEqual(['open', '{"results":[\n', 200])
     await db.save('b', {})
-    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],"pending":0,\n"last_seq":2}\n\n`)
+    expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
 
   it('has all changes of one commit', async () => {
@@ -56,19 +56,19 @@ describe('feed=longpoll', () => {
   it('honours a limit', async () => {
     const db = await filled('a', 'b', 'c')
     const feed = await follow(db, 'feed=longpoll&limit=2')
-    expect(await feed.ended()).toContain('],"pending":1,\n"last_seq":2}')
+    expect(await feed.ended()).toContain('"last_seq":2,"pending":1}')
   })
 
   it('ends without rows when the time is over, and says how far it looked', async () => {
     const db = await filled('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=now&timeout=20')
-    expect(await feed.ended()).toBe('{"results":[\n\n],"pending":0,\n"last_seq":2}\n\n')
+    expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":2,"pending":0}\n\n')
   })
 
   it('does not wait at all for timeout=0', async () => {
     const db = await filled('a')
     const feed = await follow(db, 'feed=longpoll&since=1&timeout=0')
-    expect(await feed.ended()).toBe('{"results":[\n\n],"pending":0,\n"last_seq":1}\n\n')
+    expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":1,"pending":0}\n\n')
   })
 
   it('puts heartbeats between, and never ends of silence with them', async () => {
@@ -242,7 +242,7 @@ describe('feed=eventsource', () => {
 
 describe('a feed ends regularly', () => {
   it.each([
-    ['longpoll', '{"results":[\n\n],"pending":0,\n"last_seq":1}\n\n'],
+    ['longpoll', '{"results":[\n\n],\n"last_seq":1,"pending":0}\n\n'],
     ['continuous', '{"last_seq":1,"pending":0}\r\n\n'],
     ['eventsource', '\n'],
   ])('when its database is deleted (%s)', async (kind, expected) => {
@@ -264,7 +264,7 @@ describe('a feed ends regularly', () => {
     expect(performance.now() - begun).toBeLessThan(9_000)
     const texts = await Promise.all(feeds.map((feed) => feed.ended()))
     expect(texts).toEqual([
-      '{"results":[\n\n],"pending":0,\n"last_seq":0}\n\n',
+      '{"results":[\n\n],\n"last_seq":0,"pending":0}\n\n',
       '{"last_seq":0,"pending":0}\r\n\n',
       '\n',
     ])
@@ -360,7 +360,7 @@ describe('clients on feeds', () => {
     const feed = await follow(db, 'feed=longpoll&callback=f')
     await db.save('a', {})
     expect(await feed.ended()).toMatch(
-      /^\/\* Service \*\/f\(\{"results":\[\n\{"seq":1.*\n\],"pending":0,\n"last_seq":1\}\);\n$/,
+      /^\/\* Service \*\/f\(\{"results":\[\n\{"seq":1.*\n\],\n"last_seq":1,"pending":0\}\);\n$/,
     )
   })
 

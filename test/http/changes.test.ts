@@ -29,12 +29,12 @@ describe('the reply of _changes', () => {
   it('is framed a row a line', async () => {
     const db = await filled('a', 'b')
     const reply = await db.get('_changes')
-    expect(reply.text).toBe(`{"results":[\n${row(1, 'a')},\n${row(2, 'b')}\n],"pending":0,\n"last_seq":2}\n\n`)
+    expect(reply.text).toBe(`{"results":[\n${row(1, 'a')},\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
 
   it('is framed the same without rows', async () => {
     const db = await client().database()
-    expect((await db.get('_changes')).text).toBe('{"results":[\n\n],"pending":0,\n"last_seq":0}\n\n')
+    expect((await db.get('_changes')).text).toBe('{"results":[\n\n],\n"last_seq":0,"pending":0}\n\n')
   })
 
   it('says whether anything is pending, and never less than there is', async () => {

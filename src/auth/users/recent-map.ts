@@ -1,15 +1,7 @@
-/**
- * A map with room for so many entries. The one that was not used for the longest time makes room for a new one, or the
- * one that was used last: then a flood of new ones leaves those alone that are there.
- */
+/** A map with room for so many entries; the one that was not used for the longest time makes room for a new one. */
 export class RecentMap<Value> {
   readonly #entries = new Map<string, Value>()
-  readonly #evicted: 'oldest' | 'newest'
   #newest: string | undefined
-
-  constructor(evicted: 'oldest' | 'newest' = 'oldest') {
-    this.#evicted = evicted
-  }
 
   get size(): number {
     return this.#entries.size
@@ -26,10 +18,7 @@ export class RecentMap<Value> {
   }
 
   set(key: string, value: Value, room: number): void {
-    const isNew = !this.#entries.delete(key)
-    if (isNew && this.#evicted === 'newest' && this.#newest !== undefined && this.#entries.size >= room) {
-      this.#entries.delete(this.#newest)
-    }
+    this.#entries.delete(key)
     if (room > 0) this.#entries.set(key, value)
     this.#newest = key
     for (const oldest of this.#entries.keys()) {

@@ -28,8 +28,7 @@ export class UserDirectory implements StateSource {
   readonly #settings: AuthSettings
   readonly #users: UsersSource
   readonly #onLookup: (isHit: boolean) => void
-  /** As in the family, whoever was looked up last makes room: names that nobody has cannot drive out all others. */
-  readonly #cache = new RecentMap<Cached>('newest')
+  readonly #cache = new RecentMap<Cached>()
   /** The database that the cache is of, and how to stop hearing of its updates. */
   #followed: { readonly database: Database; readonly unsubscribe: () => void } | undefined
   /** Counts the updates, and the changes of the database. */

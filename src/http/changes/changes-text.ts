@@ -23,8 +23,7 @@ const OBJECT: FeedText = {
   headers: {},
   frame: { before: NOTHING, after: () => CLOSING_BRACE, between: Buffer.from(',\n') },
   opening: '{"results":[\n',
-  // The line of `last_seq` has nothing else: there are clients that compare it as text.
-  closing: (lastSequence, pending) => `\n],"pending":${pending},\n"last_seq":${lastSequence}}\n\n`,
+  closing: (lastSequence, pending) => `\n],\n"last_seq":${lastSequence},"pending":${pending}}\n\n`,
 }
 
 const LINES: FeedText = {
