@@ -279,7 +279,9 @@ describe('a document of the replicator database', () => {
   })
 
   it('does not let an equal request wait for the next attempt', async () => {
-    const server = await Replicating.start({ settings: { replicator: { ...QUICK, retry_delay_ms: '600000' } } })
+    const server = await Replicating.start({
+      settings: { replicator: { ...QUICK, retry_delay_ms: '600000', retry_delay_limit_ms: '600000' } },
+    })
     await server.source.request('DELETE')
     // In open mode everybody is this user.
     await server.save('failing', { user_ctx: { name: null, roles: ['_admin'] } })

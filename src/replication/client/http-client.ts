@@ -87,7 +87,8 @@ export class HttpClient {
     }
     const failure = await reply.failure()
     const { status } = reply
-    if (status >= 500 || status === 429 || status === 408) {
+    const isBusy = (status >= 500 && !REFUSALS.has(failure.error)) || status === 429 || status === 408
+    if (isBusy) {
       throw new TransientError(failure.message, { cause: failure, retryAfterMs: retryAfterMs(reply) })
     }
     if (status === 401 && this.#isEstablished) {
@@ -153,6 +154,9 @@ export class HttpClient {
     }
   }
 }
+
+/** What servers say with a status of 500, and mean what they were sent. */
+const REFUSALS = new Set(['doc_validation'])
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 

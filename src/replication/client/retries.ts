@@ -26,6 +26,18 @@ export class RefusedWriteError extends TransientError {
   override readonly name = 'RefusedWriteError'
 }
 
+/** Attempts to get a content that is not what was announced: one that stays so is damaged at the source. */
+const DAMAGED_RETRIES = 4
+
+/** A content has another length or digest than was announced: on its way, or at the source itself. */
+export class DamagedContentError extends TransientError {
+  override readonly name = 'DamagedContentError'
+
+  constructor(attachment: string) {
+    super(`The content of attachment ${attachment} is not what was announced.`, { most: DAMAGED_RETRIES })
+  }
+}
+
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 300_000
 /** A peer cannot ask for a longer pause. */

@@ -12,7 +12,7 @@ import { revisionDifferences } from '../../database/reading/revision-differences
 import type { ReplicatedEdit } from '../../database/writing/edit.ts'
 import { isLocalId, type RevisionId, readRevision } from '../../document/ids.ts'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
-import { TransientError } from '../client/retries.ts'
+import { DamagedContentError } from '../client/retries.ts'
 import type { LocalAddress } from './address.ts'
 import { LocalPeer, type LocalServices, type OpenedLocal } from './local-peer.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
@@ -199,18 +199,13 @@ class LocalWriter implements DocumentWriter {
     const isWhole = (length === undefined || length === received) && (!isMd5(digest) || digest === `md5-${md5}`)
     if (isWhole) return staged
     staged.release()
-    throw contentDamaged(name)
+    throw new DamagedContentError(name)
   }
 
   #refused(document: TransferredDocument, error: RequestError): void {
     if (error.error === 'missing_stub') this.#listener.stubMissing(document)
     else this.#listener.failed(document, `${error.error}: ${error.reason}`)
   }
-}
-
-/** Bytes came that are not those which were announced: they are fetched again. */
-function contentDamaged(attachment: string): TransientError {
-  return new TransientError(`The content of attachment ${attachment} is not what was announced.`)
 }
 
 function editOf(

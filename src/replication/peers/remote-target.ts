@@ -5,7 +5,7 @@ import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipa
 import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
 import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
 import { isRefusal } from '../client/refusals.ts'
-import { RefusedWriteError, TransientError } from '../client/retries.ts'
+import { DamagedContentError, RefusedWriteError, TransientError } from '../client/retries.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
 import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
 import { portions, revisionsIn } from './revision-portions.ts'
@@ -197,7 +197,8 @@ class RemoteWriter implements DocumentWriter {
     const boundary = newBoundary()
     const json = document.text()
     const attachments = document.attachments.map(({ name, contentType, encoding, length, content }) => {
-      return { name, contentType, encoding, length: length ?? 0, content }
+      const measured = () => (length === undefined ? content() : ofLength(content(), length, name))
+      return { name, contentType, encoding, length: length ?? 0, content: measured }
     })
     const isMeasured = document.attachments.every(({ length }) => length !== undefined)
     const source = { json, attachments }
@@ -219,6 +220,17 @@ class RemoteWriter implements DocumentWriter {
     if (error === 'missing_stub') this.#listener.stubMissing(document)
     else this.#listener.failed(document, `${error}: ${reason}`)
   }
+}
+
+/** Throws where a content has another length than was announced. */
+async function* ofLength(pieces: AsyncIterable<Buffer>, length: number, name: string): AsyncGenerator<Buffer> {
+  let left = length
+  for await (const piece of pieces) {
+    left -= piece.length
+    if (left < 0) throw new DamagedContentError(name)
+    yield piece
+  }
+  if (left > 0) throw new DamagedContentError(name)
 }
 
 /** The peer refuses everything, and not what it was sent. */

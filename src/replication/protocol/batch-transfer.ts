@@ -3,7 +3,7 @@
  * everything is on disk at the target or refused by it.
  */
 import { Refusals } from '../client/refusals.ts'
-import { RefusedWriteError, type RetryPolicy, retried, TransientError } from '../client/retries.ts'
+import { DamagedContentError, RefusedWriteError, type RetryPolicy, retried, TransientError } from '../client/retries.ts'
 import type {
   ChangedDocument,
   DocumentWriter,
@@ -110,9 +110,17 @@ class BatchTransfer {
         ),
       )
     } catch (error) {
-      if (!(error instanceof RefusedWriteError) || !refusals.areMeant || !last) throw error
+      const isRefused = error instanceof RefusedWriteError && refusals.areMeant
+      if (!isRefused && !(error instanceof DamagedContentError)) throw error
+      if (wanted.revisions.length > 1) return await this.#streamOneByOne(wanted)
+      if (!last) throw error
       listener.failed(last, error.message)
     }
+  }
+
+  /** One revision that is to blame does not keep the others back. */
+  async #streamOneByOne(wanted: WantedDocument): Promise<void> {
+    for (const revision of wanted.revisions) await this.#stream({ ...wanted, revisions: [revision] })
   }
 
   async #streamOnce(
