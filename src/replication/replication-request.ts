@@ -18,6 +18,8 @@ export interface ReplicationRequest {
   readonly user: UserContext
   readonly continuous: boolean
   readonly createTarget: boolean
+  /** Of the request that creates it: `q`, `n`, `partitioned`. */
+  readonly targetParameters: Readonly<Record<string, string>>
   readonly filter: ReplicationFilter | undefined
   /** Only winning revisions are replicated. */
   readonly winningRevisionsOnly: boolean
@@ -57,12 +59,19 @@ export function parseReplicationRequest(
     user,
     continuous: isOn(value, 'continuous'),
     createTarget: isOn(value, 'create_target'),
+    targetParameters: targetParametersIn(value.create_target_params),
     filter,
     winningRevisionsOnly: isOn(value, 'winning_revs_only'),
     since: value.since_seq === null || !isJsonValue(value.since_seq) ? undefined : jsonOf(value.since_seq),
     proxy: proxyIn(value.proxy),
     options: optionsIn(value, defaults),
   }
+}
+
+function targetParametersIn(value: unknown): Readonly<Record<string, string>> {
+  if (value === undefined || value === null) return {}
+  if (!isObject(value)) throw badRequest('The `create_target_params` field must be a JSON object.')
+  return Object.fromEntries(Object.entries(value).map(([name, given]) => [name, String(given)]))
 }
 
 /** The id that a cancel names, where it names one instead of the replication itself. */

@@ -78,6 +78,30 @@ describe("Cloudant's SDK", () => {
     expect(information).toMatchObject({ name: 'by', viewIndex: { language: 'javascript' } })
   })
 
+  it('works with partitions', async () => {
+    const client = await start()
+    const db = 'parts'
+    await client.putDatabase({ db, partitioned: true })
+    expect((await client.getDatabaseInformation({ db })).result.props).toMatchObject({ partitioned: true })
+    const docs = Array.from({ length: 6 }, (_, n) => ({ _id: `${n % 2 ? 'odd' : 'even'}:${n}`, n }))
+    await client.postBulkDocs({ db, bulkDocs: { docs } })
+    const designDocument = { views: { n: { map: 'function (doc) { emit(doc.n, doc.n) }', reduce: '_sum' } } }
+    await client.putDesignDocument({ db, ddoc: 'd', designDocument })
+    await client.postIndex({ db, index: { fields: [{ n: 'asc' }] }, type: 'json' })
+    const partitionKey = 'odd'
+    const { result: info } = await client.getPartitionInformation({ db, partitionKey })
+    expect(info).toMatchObject({ partition: 'odd', docCount: 3, docDelCount: 0, sizes: { active: expect.any(Number) } })
+    const { result: all } = await client.postPartitionAllDocs({ db, partitionKey })
+    expect(all.rows.map(({ id }) => id)).toEqual(['odd:1', 'odd:3', 'odd:5'])
+    const view = { db, partitionKey, ddoc: 'd', view: 'n' }
+    expect((await client.postPartitionView({ ...view, reduce: true })).result.rows).toEqual([{ key: null, value: 9 }])
+    const selector = { n: { $gt: 1 } }
+    const { result: found } = await client.postPartitionFind({ db, partitionKey, selector })
+    expect(found.docs.map(({ n }) => n)).toEqual([3, 5])
+    const { result: explained } = await client.postPartitionExplain({ db, partitionKey, selector })
+    expect(explained).toMatchObject({ partitioned: true, index: { type: 'json' } })
+  })
+
   it('follows changes: those that are there, and those that come', async () => {
     const client = await start()
     const docs = Array.from({ length: 2_500 }, (_, i) => ({ _id: `${i}` }))

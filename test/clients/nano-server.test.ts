@@ -127,6 +127,28 @@ describe.each(DIALECTS)('nano in dialect %s', (dialect) => {
     })
   })
 
+  it('works with partitions', async () => {
+    const server = nano(client().url.origin)
+    const name = `partitioned-${++databases}`
+    await server.db.create(name, { partitioned: true })
+    const db = server.use<Body>(name)
+    expect(await db.info()).toMatchObject({ props: { partitioned: true } })
+    await db.bulk({ docs: Array.from({ length: 10 }, (_, n) => ({ _id: `${n % 2 ? 'odd' : 'even'}:${n}`, n })) })
+    await server.use<object>(name).insert({ views: DESIGN.views }, '_design/d')
+    await db.createIndex({ index: { fields: ['n'] }, partitioned: true })
+    expect(await db.partitionInfo('odd')).toMatchObject({ partition: 'odd', doc_count: 5, doc_del_count: 0 })
+    const odd = ['odd:1', 'odd:3', 'odd:5', 'odd:7', 'odd:9']
+    expect((await db.partitionedList('odd')).rows.map(({ id }) => id)).toEqual(odd)
+    expect(await read(db.partitionedListAsStream('odd', { limit: 1 }))).toMatchObject({ total_rows: 5 })
+    const query = { selector: { n: { $gt: 4 } } }
+    expect((await db.partitionedFind('odd', query)).docs.map(({ n }) => n)).toEqual([5, 7, 9])
+    expect(await read(db.partitionedFindAsStream('odd', query))).toMatchObject({ docs: [{ n: 5 }, { n: 7 }, { n: 9 }] })
+    expect((await db.partitionedView('odd', 'd', 'by_n', { reduce: true })).rows).toEqual([{ key: null, value: 25 }])
+    expect(await read(db.partitionedViewAsStream('even', 'd', 'by_n', { reduce: true }))).toEqual({
+      rows: [{ key: null, value: 20 }],
+    })
+  })
+
   it('queries views', async () => {
     const { db } = await start(client(), 10)
     expect((await db.view('d', 'by_n', { reduce: false, startkey: 7 })).rows.map(({ key }) => key)).toEqual([7, 8, 9])

@@ -274,6 +274,25 @@ describe('a view of a partition', () => {
     }
   })
 
+  it('is that of its own partition, however long the name is', async () => {
+    const db = await partitioned()
+    // Longer than what the store keeps in order.
+    const names = ['a', 'b'].map((end) => 'x'.repeat(2500) + end)
+    await db.post('_bulk_docs', {
+      docs: names.flatMap((name) => Array.from({ length: 30 }, (_, i) => ({ _id: `${name}:${i}`, n: i }))),
+    })
+    await db.save('_design/v', VIEWS)
+    for (const name of names) {
+      const ids = Array.from({ length: 30 }, (_, i) => `${name}:${i}`)
+      const view = `_partition/${name}/_design/v/_view/n`
+      const rows = (await db.get(`${view}?reduce=false`)).as<{ total_rows: number; rows: { id: string }[] }>()
+      expect([rows.total_rows, rows.rows.map(({ id }) => id)]).toEqual([30, ids])
+      expect((await db.get(view)).json).toMatchObject({ rows: [{ value: 435 }] })
+      const listed = (await db.get(`_partition/${name}/_all_docs`)).as<{ total_rows: number; rows: { id: string }[] }>()
+      expect([listed.total_rows, listed.rows.map(({ id }) => id).sort()]).toEqual([30, ids.sort()])
+    }
+  })
+
   it('needs a partition, unless its design document is for all of them', async () => {
     const { whole } = await sideBySide()
     const needed = '`partition` parameter is mandatory for queries to this view.'

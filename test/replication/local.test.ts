@@ -379,4 +379,20 @@ describe('what cannot be replicated', () => {
     await replicate(server(), body)
     expect((await server().request('GET', `/${source.name}-copy/a`)).status).toBe(200)
   })
+
+  it('creates one with partitions when it is asked to, here and elsewhere', async () => {
+    const source = await server().database()
+    await source.save('a:1', {})
+    const create = { create_target: true, create_target_params: { partitioned: true, q: 4 } }
+    const here = `${source.name}-here`
+    const elsewhere = `${source.name}-elsewhere`
+    await replicate(server(), { source: source.name, target: here, ...create })
+    await replicate(server(), { source: source.name, target: `http://${server().host}/${elsewhere}`, ...create })
+    for (const name of [here, elsewhere]) {
+      const info = (await server().request('GET', `/${name}`)).json
+      expect(info).toMatchObject({ props: { partitioned: true }, doc_count: 1 })
+    }
+    const body = { source: source.name, target: here, create_target_params: 'x' }
+    expect((await server().request('POST', '/_replicate', { body })).status).toBe(400)
+  })
 })

@@ -2,6 +2,7 @@
 import type { Auth } from '../../auth/auth.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import type { Database } from '../../database/database.ts'
+import type { DatabaseOptions } from '../../database/database-engine.ts'
 import type { Databases } from '../../database/databases.ts'
 import { localRevision } from '../../database/layout/document-record.ts'
 import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
@@ -59,11 +60,12 @@ export async function createLocal(
   { name, shown }: LocalAddress,
   user: UserContext,
   { databases }: LocalServices,
+  options: DatabaseOptions,
 ): Promise<void> {
   if (databases.has(name)) return
   if (!isServerAdmin(user)) throw unauthorizedPeer(shown)
   try {
-    await databases.create(name)
+    await databases.create(name, options)
   } catch (error) {
     if (!(error instanceof RequestError && error.kind === 'precondition failed')) throw error
   }

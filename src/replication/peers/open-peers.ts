@@ -34,13 +34,14 @@ export async function openTarget(
   services: ReplicationServices,
   signal: AbortSignal,
 ): Promise<TargetPeer> {
-  const { target, user, createTarget } = request
+  const { target, user, createTarget, targetParameters } = request
   if (target.kind === 'local') {
-    if (createTarget) await createLocal(target, user, services)
+    if (createTarget)
+      await createLocal(target, user, services, { isPartitioned: targetParameters.partitioned === 'true' })
     return new LocalTarget(target, await openLocal(target, user, services), services)
   }
   const peer = new RemoteTarget(target.shown, clientFor(target, request, services), signal)
-  if (createTarget) await peer.create()
+  if (createTarget) await peer.create(targetParameters)
   return peer
 }
 

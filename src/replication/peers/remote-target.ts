@@ -13,9 +13,9 @@ import type { TransferredDocument } from './transferred-document.ts'
 
 export class RemoteTarget extends RemotePeer implements TargetPeer {
   /** Creates the database unless it is there. */
-  async create(): Promise<void> {
+  async create(query: Readonly<Record<string, string>>): Promise<void> {
     try {
-      await this.client.exchange({ method: 'PUT', path: '', signal: this.signal }, (reply) => reply.discard())
+      await this.client.exchange({ method: 'PUT', path: '', query, signal: this.signal }, (reply) => reply.discard())
     } catch (error) {
       if (!(error instanceof HttpStatusError)) throw error
       if (error.status === 412) return
