@@ -3,28 +3,23 @@
  * requests wait until the reply before them is sent, so the requests of a connection are handled in order.
  */
 import type { Socket } from 'node:net'
-import { type Arrival, serveTogether } from './arrivals.ts'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
 import { BodyProgress, type ConnectionLimits, DEFAULT_LIMITS, sentBytes } from './connection-limits.ts'
+import { type Arrival, InputBuffer, serveTogether } from './input.ts'
 import { Reply, type ReplySink, refusalReply } from './reply.ts'
 import { type BodySource, IncomingBody, Request, type SocketAddresses } from './request.ts'
-import { afterEmptyLines, PartialHead, parseHead, Refusal, type RequestHead, tooLongHead } from './request-head.ts'
+import { parseHead, Refusal, type RequestHead } from './request-head.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 
-const HEAD_LIMIT_BYTES = 64 * 1024
 /** Pipelined bytes that are buffered; beyond it the socket is paused. */
 const AHEAD_LIMIT_BYTES = 64 * 1024
 /** Bytes that are read within one turn of the event loop; beyond it the socket is paused. */
 const TURN_LIMIT_BYTES = 512 * 1024
-/** Buffers that are kept as they came; more of them are joined into one. */
-const PIECES_LIMIT = 64
 /** How long a handler that watches its client may take for one that has ended its side. */
 const HALF_CLOSED_MS = 1000
 /** How long a client that is still sending gets to read why it was refused. */
 const LINGERING_LIMIT_MS = 5_000
-
-const HEAD_END = Buffer.from('\r\n\r\n')
 
 export class Connection implements Arrival, ReplySink, BodySource, SocketAddresses {
   readonly remoteAddress: string | undefined
@@ -34,11 +29,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   /** `lingering`: the last reply is sent, and what still comes in is dropped. */
   #state: 'open' | 'lingering' | 'closed' = 'open'
   #isClosing = false
-  /** Received and not parsed yet: buffers as they came, none of them empty. */
-  #input: Buffer[] = []
-  #inputBytes = 0
-  /** A head that is not complete yet. */
-  #partialHead: PartialHead | undefined
+  readonly #input = new InputBuffer()
   /** The request that is not answered yet, and its reply. */
   #exchange:
     | { readonly body: IncomingBody; readonly reply: Reply; readonly progress: BodyProgress | undefined }
@@ -51,7 +42,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   #isStalled = false
   /** Paused, since more came in within one turn than is parsed at once. */
   #isFull = false
-  /** Queued in `arrivals.ts`. */
+  /** Queued in `input.ts`. */
   #hasArrived = false
   /** The client has ended its side: it may still read, or be gone. */
   #isHalfClosed = false
@@ -103,7 +94,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
       if (this.#isBodyTooSlow(nowMs, limits)) {
         this.#refuse(new Refusal(408, 'The request body was not sent in time.'))
       } else if (this.#socket.writableNeedDrain && silentMs > limits.silenceMs) this.#socket.destroy()
-    } else if (this.#isWithinHead && !this.#isStalled) {
+    } else if (this.#input.hasBegun && !this.#isStalled) {
       if (silentMs > limits.headMs) this.#refuse(new Refusal(408, 'The request head was not sent in time.'))
     } else if (silentMs > limits.silenceMs) this.#socket.destroy()
   }
@@ -171,7 +162,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   }
 
   done(): void {
-    const mayFollow = !this.#isHalfClosed || this.#inputBytes > 0
+    const mayFollow = !this.#isHalfClosed || this.#input.bytes > 0
     const isKeptAlive = this.#exchange?.reply.keepsAlive && this.canKeepAlive && mayFollow
     this.#exchange?.body.discard()
     this.#exchange = undefined
@@ -185,7 +176,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
         this.#isStalled = false
         this.#resumePipeline()
       })
-    } else if (this.#inputBytes > 0) setImmediate(() => this.#resumePipeline())
+    } else if (this.#input.bytes > 0) setImmediate(() => this.#resumePipeline())
   }
 
   destroy(): void {
@@ -217,22 +208,17 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     this.#advance()
   }
 
-  get #isWithinHead(): boolean {
-    return this.#partialHead !== undefined || this.#inputBytes > 0
-  }
-
   #receive(bytes: Buffer): void {
     if (!this.isOpen || bytes.length === 0) return
-    if (!this.#isWithinHead) this.#lastActivityMs = performance.now()
-    this.#input.push(bytes)
-    this.#inputBytes += bytes.length
+    if (!this.#input.hasBegun) this.#lastActivityMs = performance.now()
+    this.#input.add(bytes)
     // Within one turn the system may deliver more than should be buffered.
-    if (this.#inputBytes > TURN_LIMIT_BYTES && !this.#isFull) {
+    if (this.#input.bytes > TURN_LIMIT_BYTES && !this.#isFull) {
       this.#isFull = true
       this.#socket.pause()
     }
-    // Pipelined requests may come in very small pieces. Pieces of a body are passed on as they came.
-    if (this.#input.length > PIECES_LIMIT && !this.#decoder) this.#input = [Buffer.concat(this.#input)]
+    // Pieces of a body are passed on as they came.
+    if (!this.#decoder) this.#input.joinPieces()
     if (this.#hasArrived) return
     this.#hasArrived = true
     serveTogether(this)
@@ -240,12 +226,15 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   #advance(): void {
     try {
-      for (let piece = this.#input[0]; piece !== undefined && this.isOpen; piece = this.#input[0]) {
+      for (let piece = this.#input.first; piece !== undefined && this.isOpen; piece = this.#input.first) {
         if (this.#decoder) this.#receiveBody(piece, this.#decoder)
         else if (this.#exchange || this.#isStalled) {
-          if (this.#inputBytes > AHEAD_LIMIT_BYTES) this.#socket.pause()
+          if (this.#input.bytes > AHEAD_LIMIT_BYTES) this.#socket.pause()
           return
-        } else this.#receiveHead(piece)
+        } else {
+          const head = this.#input.takeHead()
+          if (head !== undefined) this.#begin(parseHead(head))
+        }
       }
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
@@ -255,49 +244,10 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   #receiveBody(piece: Buffer, decoder: BodyDecoder): void {
     const body = this.#exchange?.body
-    this.#consume(decoder.decode(piece, (content) => body?.push(content)))
+    this.#input.consume(decoder.decode(piece, (content) => body?.push(content)))
     if (!decoder.isDone) return
     this.#decoder = undefined
     body?.complete(decoder.trailers)
-  }
-
-  /** Drops bytes of the first piece. */
-  #consume(count: number): void {
-    const piece = this.#input[0]
-    if (piece === undefined) return
-    this.#inputBytes -= count
-    if (count === piece.length) this.#input.shift()
-    else this.#input[0] = piece.subarray(count)
-  }
-
-  #receiveHead(piece: Buffer): void {
-    if (this.#partialHead) {
-      this.#continueHead(this.#partialHead, piece)
-      return
-    }
-    const start = afterEmptyLines(piece)
-    const end = piece.indexOf(HEAD_END, start)
-    if (end >= 0) {
-      this.#consume(end + HEAD_END.length)
-      this.#begin(parseHead(checkedLength(piece.toString('latin1', start, end))))
-      return
-    }
-    if (start === piece.length) this.#consume(start)
-    else {
-      this.#partialHead = new PartialHead()
-      this.#continueHead(this.#partialHead, start === 0 ? piece : piece.subarray(start), start)
-    }
-  }
-
-  #continueHead(head: PartialHead, piece: Buffer, skipped = 0): void {
-    this.#consume(skipped + head.add(piece))
-    const text = head.text()
-    if (text === undefined) {
-      if (head.length > HEAD_LIMIT_BYTES) throw tooLongHead(head.beginning(HEAD_LIMIT_BYTES))
-      return
-    }
-    this.#partialHead = undefined
-    this.#begin(parseHead(checkedLength(text)))
   }
 
   #begin(head: RequestHead): void {
@@ -309,7 +259,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     if (framing !== 0) {
       this.#decoder = bodyDecoder(framing)
       // Bytes that came with the head are in the body before the handler asks for them.
-      const [ahead] = this.#input
+      const ahead = this.#input.first
       if (ahead !== undefined) this.#receiveBody(ahead, this.#decoder)
     }
     if (this.#isClosing) reply.shutDown()
@@ -341,7 +291,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   /** Closing at once would reset the connection of a client that is still sending, and lose the reply. */
   #linger(): void {
     this.#state = 'lingering'
-    this.#dropInput()
+    this.#input.clear()
     this.#lastActivityMs = performance.now()
     this.#socket.end()
     this.#socket.resume()
@@ -378,21 +328,10 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   #abortExchange(): void {
     const exchange = this.#exchange
     this.#exchange = undefined
-    this.#dropInput()
+    this.#input.clear()
     exchange?.body.abort()
     exchange?.reply.close()
   }
-
-  #dropInput(): void {
-    this.#input = []
-    this.#inputBytes = 0
-    this.#partialHead = undefined
-  }
-}
-
-function checkedLength(head: string): string {
-  if (head.length > HEAD_LIMIT_BYTES) throw tooLongHead(head.slice(0, HEAD_LIMIT_BYTES))
-  return head
 }
 
 function expectsContinue({ headers: { expect } }: RequestHead): boolean {
