@@ -15,7 +15,7 @@ import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers/query-servers.ts'
 import type { InterfaceFiles } from './http/admin/interface-files.ts'
 import { createApp } from './http/server/app.ts'
-import { requestSettings } from './http/server/context.ts'
+import { type DiskSpace, requestSettings } from './http/server/context.ts'
 import { HttpAgents } from './replication/client/http-agents.ts'
 import { Replications } from './replication/replications.ts'
 import { systemClock } from './runtime/clock.ts'
@@ -97,6 +97,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   })
   await replications.start()
   const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
+  const isOnDisk = home.folder !== undefined
   const handler = createApp({
     configuration,
     databases,
@@ -117,16 +118,16 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     deadlines: new Deadlines(),
     interfaceFiles,
     version,
+    disk: async () => (isOnDisk ? diskSpaceAt(folders.databases) : undefined),
     restart,
   })
-  const isOnDisk = home.folder !== undefined
   const compactionDaemon = new CompactionDaemon({
     configuration,
     databases,
     indexesOf: (database) => views.indexesOf(database),
     clock: systemClock,
     log,
-    freeBytes: async () => (isOnDisk ? freeBytesAt(folders.databases) : Number.POSITIVE_INFINITY),
+    freeBytes: async () => (isOnDisk ? (await diskSpaceAt(folders.databases)).freeBytes : Number.POSITIVE_INFINITY),
   })
   return {
     data,
@@ -158,7 +159,7 @@ export function uuidSettings(configuration: Configuration): UuidSettings {
   }
 }
 
-async function freeBytesAt(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder)
-  return bavail * bsize
+async function diskSpaceAt(folder: string): Promise<DiskSpace> {
+  const { bavail, blocks, bsize } = await statfs(folder)
+  return { freeBytes: bavail * bsize, totalBytes: blocks * bsize }
 }

@@ -44,6 +44,9 @@ export interface GuardedChange extends SettingChange {
 /** Called before a change is made; throws `SettingError` where it would stop the server. */
 export type ChangeGuard = (change: GuardedChange) => void | Promise<void>
 
+/** Where a value comes from, by the names that operators know. */
+export type SettingLayer = 'default' | 'file' | 'stored' | 'environment' | 'flag' | 'unsaved'
+
 export class Configuration {
   readonly #sources: ConfigurationSources
   readonly #listeners = new Set<ChangeListener>()
@@ -159,6 +162,21 @@ export class Configuration {
   startupSection(section: string): ReadonlyMap<string, string> {
     const layers = [this.#sources.defaults, this.#files, this.#environment, this.#flags]
     return mergedSettings(layers).get(canonicalSection(section)) ?? new Map()
+  }
+
+  /** The layer that the value of a setting comes from; undefined where it has none. */
+  layerOf(section: string, key: string): SettingLayer | undefined {
+    const name = canonicalSection(section)
+    if (this.get(name, key) === undefined) return undefined
+    const layers: readonly (readonly [SettingLayer, SettingMap])[] = [
+      ['unsaved', this.#passing],
+      ['stored', this.#changed],
+      ['flag', this.#flags],
+      ['environment', this.#environment],
+      ['stored', this.#stored],
+      ['file', this.#files],
+    ]
+    return layers.find(([, settings]) => settings.get(name)?.has(key))?.[0] ?? 'default'
   }
 
   /** The names of all sections that have a key. */

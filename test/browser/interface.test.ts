@@ -166,6 +166,15 @@ describe('the administration interface', () => {
     await typeInEditor(page, 'function (doc) { emit(doc.kind, 1) }')
     await page.getByLabel('Reduce').selectOption('_count')
     await page.getByRole('cell', { name: '"b"' }).waitFor()
+    await typeInEditor(
+      page,
+      'function (doc) { log("kind " + doc.kind); if (doc.kind === "b") throw new Error("no b") }',
+    )
+    const lines = page.getByRole('list', { name: 'What it logs and throws' })
+    await lines.getByText('kind a').first().waitFor()
+    await lines.getByText('Error: no b').waitFor()
+    await typeInEditor(page, 'function (doc) { emit(doc.kind, 1) }')
+    await page.getByRole('cell', { name: '"b"' }).waitFor()
     await button(page, 'Save function').click()
     await seen(page, 'by/kind saved.')
     await page.getByRole('tab', { name: 'Rows' }).click()
@@ -268,16 +277,19 @@ describe('the administration interface', () => {
   })
 
   it('changes a setting and takes it back, and shows the log', async () => {
-    const { page, send } = await openInterface(browser(), { hash: '#/configuration?search=log/level' })
+    const { page, send, visit } = await openInterface(browser(), { hash: '#/configuration?search=log/level' })
     await page.getByRole('row', { name: /log\/level/ }).click()
     await page.getByLabel('Value').fill('debug')
     await button(page, 'Save setting').click()
     await seen(page, 'log/level saved.')
+    await page.getByRole('row', { name: /log\/level.*run time/ }).waitFor()
     expect(await (await send('GET', '_config/log/level')).json()).toBe('debug')
     await page.getByRole('row', { name: /log\/level/ }).click()
     await button(page, 'Take back…').click()
     await button(page, 'Take back').click()
     await seen(page, 'log/level was taken back.')
+    await visit('#/configuration?search=uuids/algorithm')
+    await page.getByRole('row', { name: /uuids\/algorithm.*default/ }).waitFor()
     await page.keyboard.press('g')
     await page.keyboard.press('l')
     await seen(page, /A setting was changed/)
@@ -294,6 +306,17 @@ describe('the administration interface', () => {
     await button(page, 'Replicate now').click()
     await seen(page, 'Done: 1 document written.')
     expect((await send('GET', 'to/doc')).status).toBe(200)
+  })
+
+  it('shows how long requests take and how much disk is free, and says that a database is gone', async () => {
+    const { page, visit } = await openInterface(browser())
+    await seen(page, '95 % within')
+    await page.getByText(/^Of \d+ requests since the start/).waitFor()
+    await seen(page, /^[\d.,]+ .B of [\d.,]+ .B$/)
+    await visit('#/db/nowhere/documents')
+    await seen(page, 'There is no such database')
+    await button(page, 'Show all databases').click()
+    await page.getByRole('heading', { name: 'Databases' }).waitFor()
   })
 
   it('brings JSON lines in and out with their digits', async () => {

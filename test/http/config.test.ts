@@ -33,6 +33,19 @@ describe('GET /_config', () => {
     }
   })
 
+  it('says where each value comes from', async () => {
+    const client = await server({ log: { level: 'error' } })
+    await put(client, '/uuids/max_count', '500')
+    await put(client, '/uuids/algorithm', 'random', { 'X-Service-Persist': 'false' })
+    expect((await get(client, '?layers=true')).json).toMatchObject({
+      log: { level: 'flag' },
+      uuids: { max_count: 'stored', algorithm: 'unsaved' },
+      httpd: { dialect: 'default' },
+    })
+    await remove(client, '/uuids/max_count')
+    expect((await get(client, '?layers=true')).json).toMatchObject({ uuids: { algorithm: 'unsaved' } })
+  })
+
   it('has one section, or one value', async () => {
     const client = await server()
     expect((await get(client, '/uuids')).json).toEqual({ algorithm: 'sequential', max_count: '1000' })

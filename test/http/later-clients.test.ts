@@ -127,6 +127,7 @@ describe('the only node', () => {
     expect((await client().request('GET', '/_node/_local/_system')).json).toMatchObject({
       uptime: expect.any(Number),
       memory: { processes: expect.any(Number) },
+      disk: { free: expect.any(Number), total: expect.any(Number) },
     })
     expect((await client().request('GET', '/_node/_local/_versions')).json).toMatchObject({
       javascript_engine: { name: 'v8', version: process.versions.v8 },

@@ -3,7 +3,6 @@ import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
-import type { Service } from '../../src/service.ts'
 import { launchBrowser } from './browser.ts'
 import { startService } from './service.ts'
 
@@ -25,7 +24,6 @@ export function browserOfFile(): () => Browser {
 
 export interface OpenInterface {
   readonly page: Page
-  readonly service: Service
   /** `http://127.0.0.1:…/` */
   readonly url: string
   /** Goes to a screen, such as `#/databases`. */
@@ -37,10 +35,9 @@ export interface OpenInterface {
 /** Everything that the page complains about, or asks of anybody else, fails the test. */
 export async function openInterface(
   browser: Browser,
-  { hash = '#/', service: given, ...options }: BrowserContextOptions & { hash?: string; service?: Service } = {},
+  { hash = '#/', url: given, ...options }: BrowserContextOptions & { hash?: string; url?: string } = {},
 ): Promise<OpenInterface> {
-  const service = given ?? (await startService())
-  const { url } = service
+  const url = given ?? (await startService()).url
   const context = await browser.newContext({
     viewport: { width: 1280, height: 760 },
     reducedMotion: 'reduce',
@@ -65,7 +62,6 @@ export async function openInterface(
   await page.goto(`${url}_utils/${hash}`)
   return {
     page,
-    service,
     url,
     visit: async (to) => {
       await page.goto(`${url}_utils/${to}`)

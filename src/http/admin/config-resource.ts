@@ -1,6 +1,6 @@
 /** `_config`: the settings of the server, read and changed while it runs. */
 
-import type { Configuration } from '../../config/configuration.ts'
+import type { Configuration, SettingLayer } from '../../config/configuration.ts'
 import { canonicalSection } from '../../config/ini-text.ts'
 import { SettingError } from '../../config/setting-rules.ts'
 import { parseTerm } from '../../config/term-text.ts'
@@ -13,15 +13,24 @@ import { HttpError, MethodNotAllowedError } from '../server/errors.ts'
 
 const METHODS = 'GET,PUT,DELETE'
 
-export function readSettings({ segments }: Call, { configuration }: HttpContext): Answer {
+export function readSettings(call: Call, { configuration }: HttpContext): Answer {
+  const { segments } = call
   const [, section, key] = segments
   if (segments.length > 3) throw new MethodNotAllowedError(METHODS)
+  if (section === undefined && call.query('layers') === 'true') return json(layers(configuration))
   if (section === undefined) {
     const all = configuration.sections().map((name) => [name, Object.fromEntries(configuration.section(name))])
     return json(Object.fromEntries(all))
   }
   if (key === undefined) return json(Object.fromEntries(configuration.section(section)))
   return json(known(configuration.get(section, key)))
+}
+
+/** The layer that each value comes from. */
+function layers(configuration: Configuration): Record<string, Record<string, SettingLayer | undefined>> {
+  const ofSection = (name: string) =>
+    Object.fromEntries([...configuration.section(name).keys()].map((key) => [key, configuration.layerOf(name, key)]))
+  return Object.fromEntries(configuration.sections().map((name) => [name, ofSection(name)]))
 }
 
 export async function writeSetting(call: Call, context: HttpContext): Promise<Answer> {

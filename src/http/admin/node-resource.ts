@@ -31,7 +31,11 @@ export function nodeResource(call: Call, context: HttpContext): Answer | Rewritt
   const read = READ.get(resource)
   if (!read) throw notFound('missing')
   if (call.method !== 'GET' && call.method !== 'HEAD') throw new MethodNotAllowedError('GET')
-  return json(read(call, context))
+  return answered(read(call, context))
+}
+
+async function answered(value: unknown): Promise<Answer> {
+  return json(await value)
 }
 
 /** What comes after the name of the node, as it was sent. */
@@ -71,8 +75,9 @@ function memberOf(part: unknown, name: string): unknown {
   return Reflect.get(part, own)
 }
 
-function nodeSystem(): unknown {
+async function nodeSystem(_: Call, { disk }: HttpContext): Promise<unknown> {
   const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage()
+  const space = await disk()
   return {
     uptime: Math.floor(process.uptime()),
     memory: {
@@ -82,6 +87,7 @@ function nodeSystem(): unknown {
       heap_total: heapTotal,
       array_buffers: arrayBuffers,
     },
+    ...(space && { disk: { free: space.freeBytes, total: space.totalBytes } }),
   }
 }
 

@@ -45,8 +45,16 @@ export interface HttpContext {
   /** What is served at `/_utils/`. */
   readonly interfaceFiles: InterfaceFiles
   readonly version: string
+  /** Of the file system that databases are on; undefined where they are in memory. */
+  disk(): Promise<DiskSpace | undefined>
   /** Closes everything and opens it again, in its own time. */
   restart(): void
+}
+
+export interface DiskSpace {
+  /** What the server may use. */
+  readonly freeBytes: number
+  readonly totalBytes: number
 }
 
 export interface RequestSettings {

@@ -19,6 +19,36 @@ export function currentOf(statistics: Statistics, section: string, name: string)
   return statistics[section]?.[name]?.current ?? 0
 }
 
+/** Half, nineteen of twenty, and ninety-nine of a hundred requests took no longer than this. */
+export interface Latencies {
+  readonly requests: number
+  readonly halfMs: number
+  readonly mostMs: number
+  readonly nearlyAllMs: number
+}
+
+interface RequestTimes {
+  readonly value: { readonly n: number; readonly percentile: readonly (readonly [name: number, value: number])[] }
+}
+
+/** Since the server was started. */
+export async function readLatencies(): Promise<Latencies> {
+  const { value } = await requestJson<RequestTimes>('_node/_local/_stats/service/request_time')
+  const percentile = new Map(value.percentile)
+  const of = (name: number) => percentile.get(name) ?? 0
+  return { requests: value.n, halfMs: of(50), mostMs: of(95), nearlyAllMs: of(99) }
+}
+
+export interface System {
+  readonly uptime: number
+  /** Not there where databases are in memory. */
+  readonly disk?: { readonly free: number; readonly total: number }
+}
+
+export function readSystem(): Promise<System> {
+  return requestJson('_node/_local/_system')
+}
+
 export interface ActiveTask {
   readonly type: string
   readonly pid: string

@@ -69,6 +69,52 @@ export async function tryView(
   return resultOf(text, query.limit, performance.now() - begunMs)
 }
 
+/** What a map function logged, or threw, with one document. */
+export interface TrialLine {
+  readonly kind: 'log' | 'error'
+  readonly id: string
+  readonly text: string
+}
+
+const LINES_A_DOCUMENT = 20
+
+/**
+ * The lines of `log()`, and what is thrown. The function runs where it would, inside another one that takes both and emits
+ * them instead of its rows.
+ */
+export async function tryLog(
+  database: string,
+  source: string,
+  limit: number,
+  signal: AbortSignal,
+): Promise<readonly TrialLine[]> {
+  const text = await requestText(`${path(database)}/_temp_view`, {
+    method: 'POST',
+    json: { map: logging(source) },
+    query: { limit },
+    signal,
+    limitBytes: LIMIT_BYTES,
+  })
+  return resultOf(text, limit, 0).rows.map(({ id = '', key, value }) => ({
+    kind: key.includes('"error"') ? 'error' : 'log',
+    id,
+    text: stringOf(value) ?? value,
+  }))
+}
+
+function logging(source: string): string {
+  return `function (doc) {
+  var lines = []
+  var add = function (kind, text) { if (lines.length < ${LINES_A_DOCUMENT}) lines.push([kind, text]) }
+  var map = (function (emit, log) {
+    var own = ${source}
+    ;return own
+  })(function () {}, function (text) { add('log', typeof text === 'string' ? text : String(JSON.stringify(text))) })
+  try { map(doc) } catch (error) { add('error', error && error.message ? error.name + ': ' + error.message : String(error)) }
+  for (var i = 0; i < lines.length; i++) emit([lines[i][0], i], lines[i][1])
+}`
+}
+
 function resultOf(text: string, size: number, tookMs: number): ViewResult {
   const rows = arrayItems(memberText(text, 'rows') ?? '[]').map(
     (row, index): ViewRow => ({

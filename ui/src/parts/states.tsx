@@ -26,6 +26,7 @@ export function EmptyState({ title, children, actions }: EmptyProperties) {
 export function ErrorState({ error, onRetry }: { error: unknown; onRetry?: () => void }) {
   const { name } = useSession()
   const isRefused = error instanceof ApiError && (error.status === 401 || error.status === 403)
+  if (isMissingDatabase(error)) return <MissingDatabase />
   const request = error instanceof ApiError || error instanceof UnreachableError ? error.request : undefined
   return (
     <div className="empty" role="alert">
@@ -47,6 +48,21 @@ export function ErrorState({ error, onRetry }: { error: unknown; onRetry?: () =>
         {onRetry && <Button onClick={onRetry}>Try again</Button>}
       </div>
     </div>
+  )
+}
+
+/** Both of the family's words for it. */
+function isMissingDatabase(error: unknown): boolean {
+  if (!(error instanceof ApiError) || error.status !== 404) return false
+  return error.reason === 'no_db_file' || error.reason === 'Database does not exist.'
+}
+
+function MissingDatabase() {
+  const actions = <Button onClick={() => go(link(['databases']))}>Show all databases</Button>
+  return (
+    <EmptyState title="There is no such database" actions={actions}>
+      It may have been deleted, or it has another name.
+    </EmptyState>
   )
 }
 

@@ -1,4 +1,7 @@
-/** Short messages of what was done, announced to screen readers and gone after a while. Errors stay until closed. */
+/**
+ * Short messages of what was done, announced to screen readers and gone after a while. Errors stay until closed, or until
+ * something succeeds: an old failure beside a success would be believed.
+ */
 import { Toast as Primitive } from 'radix-ui'
 import { useSyncExternalStore } from 'react'
 import { sentenceOf } from '../api/client.ts'
@@ -24,11 +27,13 @@ function publish(next: readonly Message[]): void {
 }
 
 export function toast(text: string): void {
-  publish([...messages, { id: ++lastId, text, isError: false }])
+  publish([...messages.filter(({ isError }) => !isError), { id: ++lastId, text, isError: false }])
 }
 
 export function toastError(what: string, error: unknown): void {
-  publish([...messages, { id: ++lastId, text: `${what} ${sentenceOf(error)}`, isError: true }])
+  const text = `${what} ${sentenceOf(error)}`
+  // What fails again is told once more, and shown once.
+  publish([...messages.filter((message) => message.text !== text), { id: ++lastId, text, isError: true }])
 }
 
 export function Toasts() {

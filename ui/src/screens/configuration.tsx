@@ -15,6 +15,19 @@ import { useQueryValue } from '../shell/route.ts'
 
 type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>
 
+/** Where a value comes from; servers that do not tell give none. */
+type Layer = 'default' | 'file' | 'stored' | 'environment' | 'flag' | 'unsaved'
+type Layers = Readonly<Record<string, Readonly<Record<string, Layer>>>>
+
+const LAYERS: Readonly<Record<Layer, readonly [label: string, about: string]>> = {
+  default: ['default', 'As the release has it.'],
+  file: ['local file', 'From a file of the operator. A value that is saved here counts above it.'],
+  stored: ['run time', 'Saved here or over HTTP; kept over restarts.'],
+  environment: ['environment', 'From the environment of the server.'],
+  flag: ['start', 'From the command line, or from the program that started the server.'],
+  unsaved: ['until restart', 'Changed at run time, and not kept: the next start does not know it.'],
+}
+
 interface Setting {
   readonly section: string
   readonly key: string
@@ -22,6 +35,7 @@ interface Setting {
   /** Undefined where the release has none. */
   readonly usual: string | undefined
   readonly help: string
+  readonly layer: Layer | undefined
 }
 
 type Edited = { readonly setting: Setting | undefined } | undefined
@@ -30,7 +44,7 @@ export function ConfigurationScreen() {
   const [search, setSearch] = useQueryValue('search')
   const [changedOnly, setChangedOnly] = useQueryValue('changed')
   const [edited, setEdited] = useState<Edited>()
-  const query = useQuery({ queryKey: ['configuration'], queryFn: () => requestJson<Sections>('_config') })
+  const query = useQuery({ queryKey: ['configuration'], queryFn: readSettings })
   const usual = useMemo(() => parseDefaults(defaultsText), [])
   return (
     <>
@@ -53,8 +67,8 @@ export function ConfigurationScreen() {
         </Button>
       </div>
       <Loaded query={query}>
-        {(sections) => {
-          const settings = settingsOf(sections, usual).filter(
+        {(read) => {
+          const settings = settingsOf(read, usual).filter(
             (setting) => fits(setting, search) && (changedOnly !== '1' || isChanged(setting)),
           )
           if (settings.length === 0) return <EmptyState title="No such setting">Nothing fits the search.</EmptyState>
@@ -82,14 +96,9 @@ export function ConfigurationScreen() {
                   {
                     id: 'state',
                     label: 'From',
-                    width: 110,
+                    width: 120,
                     isHiddenOnPhone: true,
-                    cell: (setting) =>
-                      isChanged(setting) ? (
-                        <span className="badge badge-accent">changed</span>
-                      ) : (
-                        <span className="muted">default</span>
-                      ),
+                    cell: (setting) => <From setting={setting} />,
                   },
                   {
                     id: 'help',
@@ -109,15 +118,36 @@ export function ConfigurationScreen() {
   )
 }
 
+async function readSettings(): Promise<ReadSettings> {
+  const [sections, layers] = await Promise.all([
+    requestJson<Sections>('_config'),
+    requestJson<Layers>('_config?layers=true'),
+  ])
+  return { sections, layers }
+}
+
+interface ReadSettings {
+  readonly sections: Sections
+  readonly layers: Layers
+}
+
+function From({ setting }: { setting: Setting }) {
+  const [label, about] = LAYERS[setting.layer ?? 'default']
+  const isUsual = (setting.layer ?? 'default') === 'default'
+  return (
+    <span className={isUsual ? 'muted' : 'badge badge-accent'} title={about}>
+      {label}
+    </span>
+  )
+}
+
 function shown(section: string, value: string): string {
   return section === 'admins' ? '••••••' : value
 }
 
-function isChanged({ value, usual }: Setting): boolean {
-  return usual === undefined || normal(value) !== normal(usual)
+function isChanged({ layer }: Setting): boolean {
+  return layer !== undefined && layer !== 'default'
 }
-
-const normal = (text: string) => text.replace(/\s+/g, ' ').trim()
 
 function fits(setting: Setting, search: string): boolean {
   const words = search.toLowerCase()
@@ -165,6 +195,11 @@ function SettingDialog({ setting, onClose }: { setting: Setting | undefined; onC
       }}
     >
       {setting && setting.help !== '' && <p className="muted">{setting.help}</p>}
+      {setting?.layer !== undefined && (
+        <p className="muted">
+          Now: {LAYERS[setting.layer][0]}. {LAYERS[setting.layer][1]}
+        </p>
+      )}
       {!setting && (
         <div className="form-row">
           <Field label="Section" isMono autoFocus value={section} onChange={({ target }) => setSection(target.value)} />
@@ -179,7 +214,7 @@ function SettingDialog({ setting, onClose }: { setting: Setting | undefined; onC
         hint={setting?.usual === undefined ? undefined : `Default: ${setting.usual === '' ? 'empty' : setting.usual}`}
         onChange={({ target }) => setValue(target.value)}
       />
-      {setting && isChanged(setting) && (
+      {setting && (setting.layer === 'stored' || setting.layer === 'unsaved') && (
         <div>
           <Button kind="danger" onClick={() => setRemoving(true)}>
             Take back…
@@ -211,11 +246,12 @@ function parseDefaults(text: string): ReadonlyMap<string, Default> {
   return defaults
 }
 
-function settingsOf(sections: Sections, defaults: ReadonlyMap<string, Default>): Setting[] {
+function settingsOf({ sections, layers }: ReadSettings, defaults: ReadonlyMap<string, Default>): Setting[] {
   return Object.entries(sections).flatMap(([section, keys]) =>
     Object.entries(keys).map(([key, value]) => {
       const usual = defaults.get(`${section}/${key}`)
-      return { section, key, value, usual: usual?.value, help: usual?.help ?? '' }
+      const layer = layers[section]?.[key]
+      return { section, key, value, usual: usual?.value, help: usual?.help ?? '', layer }
     }),
   )
 }

@@ -4,7 +4,7 @@ import { useDeferredValue, useEffect, useState } from 'react'
 import { sentenceOf } from '../api/client.ts'
 import { databaseInformation } from '../api/databases.ts'
 import { type Design, type DesignFunction, saveDesign, sourceOf, withSource } from '../api/designs.ts'
-import { tryView } from '../api/view-query.ts'
+import { type TrialLine, tryLog, tryView } from '../api/view-query.ts'
 import { CodeEditor } from '../editor/lazy-editor.tsx'
 import { Button } from '../parts/button.tsx'
 import { Select } from '../parts/field.tsx'
@@ -23,6 +23,7 @@ const BUILT_IN = ['_sum', '_count', '_stats', '_approx_count_distinct']
 const TRIED_BY_ITSELF = 2_000
 const TYPING_MS = 500
 const TRIED_ROWS = 20
+const TRIED_LINES = 50
 
 export function FunctionEditor({ database, design, chosen }: FunctionEditorProperties) {
   const stored = sourceOf(design, chosen)
@@ -111,6 +112,14 @@ function Trial({ database, map, reduce }: { database: string; map: string; reduc
     retry: false,
     refetchOnWindowFocus: false,
   })
+  const lines = useQuery({
+    queryKey: ['trial log', database, JSON.parse(source).map],
+    queryFn: ({ signal }) => tryLog(database, JSON.parse(source).map, TRIED_LINES, signal),
+    // Only what can run at all can log something.
+    enabled: trial.isSuccess,
+    retry: false,
+    refetchOnWindowFocus: false,
+  })
   return (
     <section className="section">
       <div className="actions">
@@ -133,16 +142,35 @@ function Trial({ database, map, reduce }: { database: string; map: string; reduc
           <RowTable database={database} rows={trial.data.rows} name="trial" />
         </div>
       ) : (
-        <p className="muted">
-          {trial.data
-            ? 'No rows. When the function throws, the log tells.'
-            : isSmall || isWanted
-              ? 'Trying…'
-              : 'Not tried yet.'}
-        </p>
+        <p className="muted">{trial.data ? 'No rows.' : isSmall || isWanted ? 'Trying…' : 'Not tried yet.'}</p>
       )}
       {trial.data && trial.data.rows.length > 0 && <p className="muted">The first {TRIED_ROWS} rows at most.</p>}
+      {trial.isSuccess && lines.data && lines.data.length > 0 && <TrialLines lines={lines.data} />}
     </section>
+  )
+}
+
+/** What the function said with `log()`, and what it threw. */
+function TrialLines({ lines }: { lines: readonly TrialLine[] }) {
+  return (
+    <>
+      <h3>What it logs and throws</h3>
+      <ul className="trial-lines card" aria-label="What it logs and throws">
+        {lines.map(({ kind, id, text }, index) => (
+          // biome-ignore lint/suspicious/noArrayIndexKey: lines have no names, and are replaced together.
+          <li key={index}>
+            <span className={kind === 'error' ? 'badge badge-danger' : 'badge'}>
+              {kind === 'error' ? 'threw' : 'log'}
+            </span>
+            <span className="trial-line-text">{text}</span>
+            <span className="muted cut" title={id}>
+              {id}
+            </span>
+          </li>
+        ))}
+      </ul>
+      {lines.length === TRIED_LINES && <p className="muted">The first {TRIED_LINES} lines.</p>}
+    </>
   )
 }
 

@@ -5,13 +5,23 @@ import { requestJson } from '../api/client.ts'
 import { listDatabases } from '../api/databases.ts'
 import { every } from '../api/polling.ts'
 import { useSession } from '../api/session.ts'
-import { type ActiveTask, currentOf, readStatistics, readTasks, type Statistics } from '../api/statistics.ts'
-import { bytesText, count, Progress, RelativeTime, Sparkline } from '../parts/figures.tsx'
+import {
+  type ActiveTask,
+  currentOf,
+  type Latencies,
+  readLatencies,
+  readStatistics,
+  readSystem,
+  readTasks,
+  type Statistics,
+} from '../api/statistics.ts'
+import { bytesText, count, Progress, plural, RelativeTime, Sparkline } from '../parts/figures.tsx'
 import { Loaded } from '../parts/states.tsx'
 import { Place } from '../shell/place.tsx'
 import { link } from '../shell/route.ts'
 
 const EVERY_MS = 2_000
+const SYSTEM_EVERY_MS = 10_000
 /** Two minutes of them. */
 const MOST_SAMPLES = 60
 
@@ -46,6 +56,7 @@ export function OverviewScreen() {
             </div>
             <p className="muted">Each point is the mean of {EVERY_MS / 1000} seconds; this page itself asks too.</p>
           </section>
+          {isAdmin && <RequestTimes />}
           {isAdmin && <Tasks />}
           <Loaded query={statistics}>{(data) => <StatisticsTable statistics={data} />}</Loaded>
         </div>
@@ -149,7 +160,44 @@ function ServerFacts() {
         label="On disk"
         value={databases.data ? `${bytesText(total(({ information }) => information?.disk_size ?? 0))}${mark}` : '—'}
       />
+      {isAdmin && <FreeDisk />}
     </dl>
+  )
+}
+
+/** The share of the disk that is free, in words of warning where it is small. */
+const LITTLE_SPACE = 0.1
+
+function FreeDisk() {
+  const system = useQuery({ queryKey: ['system'], queryFn: readSystem, refetchInterval: every(SYSTEM_EVERY_MS) })
+  if (system.data && !system.data.disk) return <Fact label="Storage" value="memory" />
+  const disk = system.data?.disk
+  const isLittle = disk !== undefined && disk.free < disk.total * LITTLE_SPACE
+  return (
+    <Fact
+      label={isLittle ? 'Free disk: little is left' : 'Free disk'}
+      value={disk ? `${bytesText(disk.free)} of ${bytesText(disk.total)}` : '—'}
+    />
+  )
+}
+
+/** What the clients of the server wait. */
+function RequestTimes() {
+  const latencies = useQuery({ queryKey: ['latencies'], queryFn: readLatencies, refetchInterval: every(EVERY_MS) })
+  const value = (pick: (one: Latencies) => number) => (latencies.data ? milliseconds(pick(latencies.data)) : '—')
+  return (
+    <section className="section">
+      <h2>Time of a request</h2>
+      <dl className="facts">
+        <Fact label="Half of them within" value={value(({ halfMs }) => halfMs)} />
+        <Fact label="95 % within" value={value(({ mostMs }) => mostMs)} />
+        <Fact label="99 % within" value={value(({ nearlyAllMs }) => nearlyAllMs)} />
+      </dl>
+      <p className="muted">
+        Of {latencies.data ? plural(latencies.data.requests, 'request') : 'all requests'} since the start, inside the
+        server.
+      </p>
+    </section>
   )
 }
 
@@ -232,7 +280,8 @@ function StatisticsTable({ statistics }: { statistics: Statistics }) {
           </thead>
           <tbody>
             {rows
-              .filter(({ statistic }) => (statistic.current ?? 0) !== 0)
+              // Times are told above; their sum says nothing.
+              .filter(({ name, statistic }) => name !== 'request_time' && (statistic.current ?? 0) !== 0)
               .map(({ section, name, statistic }) => (
                 <tr key={`${section} ${name}`}>
                   <td title={`${section}/${name}`}>{statistic.description}</td>

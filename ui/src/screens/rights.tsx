@@ -183,7 +183,7 @@ function Answer({ may, words, not }: { may: boolean; words: string; not: string 
   return (
     <li className="attachment attachment-line" style={{ display: 'flex' }}>
       <Icon name={may ? 'check' : 'close'} />
-      {may ? words : not}
+      <span style={{ flex: 1, minWidth: 0 }}>{may ? words : not}</span>
     </li>
   )
 }

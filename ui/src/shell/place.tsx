@@ -1,5 +1,5 @@
 /** The bar that says where one is: a title, the tabs of a database, and the way to the menu on a phone. */
-import { type ReactNode, useEffect } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import { Button } from '../parts/button.tsx'
 import { link, useRoute } from './route.ts'
 
@@ -37,15 +37,22 @@ const TABS = [
 
 export function DatabasePlace({ database, children }: { database: string; children?: ReactNode }) {
   const { segments } = useRoute()
+  const tabs = useRef<HTMLElement>(null)
+  const current = segments[2]
+  // On a phone not all of them are in sight.
+  useEffect(() => {
+    if (current === undefined) return
+    tabs.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [current])
   return (
     <Place title={database}>
-      <nav className="tabs" aria-label="Parts of the database">
+      <nav ref={tabs} className="tabs" aria-label="Parts of the database">
         {TABS.map(([tab, label]) => (
           <a
             key={tab}
             className="tab"
             href={link(['db', database, tab])}
-            aria-current={segments[2] === tab ? 'page' : undefined}
+            aria-current={current === tab ? 'page' : undefined}
           >
             {label}
           </a>
