@@ -116,7 +116,8 @@ function functionFilter(filter: unknown, parameters: Readonly<Record<string, str
   return { kind: 'function', design, name, parameters }
 }
 
-function queryParameters(value: unknown): Readonly<Record<string, string>> {
+/** Throws where one of them is not a text. */
+export function queryParameters(value: unknown): Readonly<Record<string, string>> {
   if (value === undefined || value === null) return {}
   if (!isObject(value)) throw badRequest('The `query_params` field must be an object.')
   const parameters = new Map<string, string>()

@@ -126,6 +126,21 @@ describe('dialects 1.6 and 3', () => {
     ])
   })
 
+  it('differ in the status of a replication that is not specified', async () => {
+    const answers = await both(async ({ send }) => {
+      const replies = [await send('POST', '_replicate', { source: 'db' })]
+      replies.push(await send('POST', '_replicate', { source: 'db', target: 'db', query_params: { a: 1 } }))
+      return Promise.all(
+        replies.map(async (reply) => [reply.status, ((await reply.json()) as { error: string }).error]),
+      )
+    })
+    const inBoth = [400, 'bad_request']
+    expect(answers).toEqual([
+      [[500, 'bad_request'], inBoth],
+      [[400, 'bad_request'], inBoth],
+    ])
+  })
+
   it('differ in the name of a bad id', async () => {
     const replies = await both(async ({ send }) => {
       const error = async (reply: Promise<Response>) => ((await (await reply).json()) as { error: string }).error

@@ -331,14 +331,16 @@ describe('what cannot be replicated', () => {
     }
     const created = await post(server(), { source: source.name, target: 'Missing', create_target: true })
     expect([created.status, created.as<{ error: string }>().error]).toEqual([400, 'illegal_database_name'])
-    for (const body of [
-      {},
-      { source: source.name },
-      { source: 1, target: target.name },
-      [],
-      { source: '', target: 'a' },
-    ]) {
-      expect((await post(server(), body)).status).toBe(400)
+    expectRefusal(await post(server(), []), 400, 'bad_request', 'Request body must be a JSON object')
+    for (const [body, reason] of [
+      [{}, 'The `source` field must exist and be either a string or an object.'],
+      [{ source: source.name }, 'The `target` field must exist and be either a string or an object.'],
+      [{ source: 1, target: target.name }, 'The `source` field must exist and be either a string or an object.'],
+      [{ source: '', target: 'a' }, 'The `source` field must not be empty.'],
+      [{ source: 'a', target: 'b', continuous: 'yes' }, 'The `continuous` field must be a boolean.'],
+      [{ cancel: 1 }, 'The `cancel` field must be a boolean.'],
+    ] as const) {
+      expectRefusal(await post(server(), body), 500, 'bad_request', reason)
     }
     expectRefusal(
       await post(server(), { source: source.name, target: target.name, filter: 'nonsense' }),
@@ -393,6 +395,6 @@ describe('what cannot be replicated', () => {
       expect(info).toMatchObject({ props: { partitioned: true }, doc_count: 1 })
     }
     const body = { source: source.name, target: here, create_target_params: 'x' }
-    expect((await server().request('POST', '/_replicate', { body })).status).toBe(400)
+    expect((await server().request('POST', '/_replicate', { body })).status).toBe(500)
   })
 })

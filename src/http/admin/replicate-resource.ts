@@ -1,7 +1,7 @@
 /** `_replicate`: starts a replication and waits for it, has one run on, or ends one. */
-import { badRequest } from '../../document/request-error.ts'
+import { badRequest, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { cancelledId, isOn, parseReplicationRequest } from '../../replication/replication-request.ts'
+import { cancelledId, isOn, parseReplicationRequest, queryParameters } from '../../replication/replication-request.ts'
 import { defaultOptions } from '../../replication/replication-settings.ts'
 import { readJson } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
@@ -14,10 +14,11 @@ export async function replicate(call: Call, context: HttpContext): Promise<Answe
   if (!isObject(body)) throw badRequest('Request body must be a JSON object')
   const { user } = authenticationOf(call)
   const { replications, configuration } = context
-  const isCancel = isOn(body, 'cancel')
+  const isCancel = specified(call, () => isOn(body, 'cancel'))
   const named = isCancel ? cancelledId(body) : undefined
   if (named !== undefined) return cancelAnswer(context, named, call)
-  const request = parseReplicationRequest(body, user, defaultOptions(configuration))
+  queryParameters(body.query_params)
+  const request = specified(call, () => parseReplicationRequest(body, user, defaultOptions(configuration)))
   const id = await replications.identify(request)
   if (isCancel) return cancelAnswer(context, id.full, call)
   const { accepted, result } = await replications.run(id, request)
@@ -28,6 +29,16 @@ export async function replicate(call: Call, context: HttpContext): Promise<Answe
   }
   const { reply } = await result
   return json({ ok: true, ...reply })
+}
+
+/** A specification that is not valid is a 500 in the interface, and a 400 in release 3. */
+function specified<T>({ dialect }: Call, parse: () => T): T {
+  try {
+    return parse()
+  } catch (error) {
+    if (dialect === '3' || !(error instanceof RequestError) || error.kind !== 'invalid') throw error
+    throw new RequestError('failed', error.error, error.reason)
+  }
 }
 
 async function cancelAnswer({ replications }: HttpContext, fullId: string, call: Call): Promise<Answer> {
