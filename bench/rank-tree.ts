@@ -8,8 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LmdbEngine } from '../src/storage/lmdb/lmdb-engine.ts'
 import { RankTree, type Reducer, type RowChange } from '../src/storage/rank-tree/rank-tree.ts'
-import type { Put } from '../src/storage/rows/row.ts'
-import type { Store } from '../src/storage/store.ts'
+import type { Put, Store } from '../src/storage/store.ts'
 
 const ROWS = Number(process.argv[2] ?? 1_000_000)
 const ROWS_A_COMMIT = 50_000

@@ -8,8 +8,7 @@ import { join } from 'node:path'
 import { open } from 'lmdb'
 import { LMDB_PAGE_BYTES } from '../src/storage/file-check/page-layout.ts'
 import { LmdbEngine } from '../src/storage/lmdb/lmdb-engine.ts'
-import type { Put } from '../src/storage/rows/row.ts'
-import type { KeyRange, Page } from '../src/storage/store.ts'
+import type { KeyRange, Page, Put } from '../src/storage/store.ts'
 
 const ROUNDS = 7
 const ROUND_MS = 400

@@ -2,7 +2,6 @@
  * The interface of ordered stores: byte keys in memcmp order, snapshots, atomic and durable commits. Nothing above this folder
  * knows which engine it has. Every answer is a promise: one for a page, never one for a row.
  */
-import type { PackedRows, Put } from './rows/row.ts'
 
 /** Holds many named stores. A name is any text; the engine decides how it is kept. */
 export interface StorageEngine {
@@ -124,3 +123,13 @@ export const PAGE_BYTES = 64 * 1024
 
 /** Operations in one commit. Beyond it the caller must split its work: a commit is held in memory whole. */
 export const COMMIT_OPERATIONS_LIMIT = 250_000
+
+/** Many rows of a store in one block. */
+export interface PackedRows {
+  readonly length: number
+  readonly block: Buffer
+  /** Three offsets into the block for row i at 3i: its key begins, its value begins (the key ends), its value ends. */
+  readonly bounds: Uint32Array
+}
+
+export type Put = readonly [key: Uint8Array, value: Uint8Array]

@@ -3,8 +3,7 @@
  * follow from its name and n alone, so a store that holds anything else lost a commit, or holds half of one.
  */
 import { hash } from 'node:crypto'
-import type { Put } from '../../src/storage/rows/row.ts'
-import type { Changes } from '../../src/storage/store.ts'
+import type { Changes, Put } from '../../src/storage/store.ts'
 
 /** So many commits back, rows go again: those of odd commits one by one, the others when a clear comes by. */
 const KEPT_COMMITS = 12

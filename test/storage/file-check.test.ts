@@ -5,9 +5,8 @@ import { basename, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { inspectFile, inspectPages } from '../../src/storage/file-check/inspect-file.ts'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
-import type { Put } from '../../src/storage/rows/row.ts'
 import { FileDamagedError, StoreGoneError } from '../../src/storage/storage-error.ts'
-import type { Store } from '../../src/storage/store.ts'
+import type { Put, Store } from '../../src/storage/store.ts'
 import { damage, FATAL_DAMAGES, HARMLESS_DAMAGES, scrambleLeaves } from './damages.ts'
 
 let folder: string

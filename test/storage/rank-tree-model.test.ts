@@ -13,9 +13,8 @@ import {
   type Reducer,
   type RowChange,
 } from '../../src/storage/rank-tree/rank-tree.ts'
-import type { Put } from '../../src/storage/rows/row.ts'
 import { CUT_KEY_BYTES, storedKey } from '../../src/storage/rows/stored-key.ts'
-import type { Snapshot, StorageEngine, Store } from '../../src/storage/store.ts'
+import type { Put, Snapshot, StorageEngine, Store } from '../../src/storage/store.ts'
 import { asText, readAll } from './model.ts'
 
 const ROWS = Buffer.of(0x10, 0x07)

@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
-import type { Put } from '../../src/storage/rows/row.ts'
 import { FileDamagedError } from '../../src/storage/storage-error.ts'
+import type { Put } from '../../src/storage/store.ts'
 import { damage, scrambleLeaves } from './damages.ts'
 
 let folder: string

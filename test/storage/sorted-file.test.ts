@@ -7,8 +7,8 @@ import { LMDB_PAGE_BYTES } from '../../src/storage/file-check/page-layout.ts'
 import { LmdbEnvironment } from '../../src/storage/lmdb/lmdb-environment.ts'
 import type { WriteTarget } from '../../src/storage/lmdb/write-instructions.ts'
 import { packedRows } from '../../src/storage/rows/packed-rows.ts'
-import type { Put } from '../../src/storage/rows/row.ts'
 import { SortedFile } from '../../src/storage/sorted-file/sorted-file.ts'
+import type { Put } from '../../src/storage/store.ts'
 
 const KEY_LIMIT_BYTES = 2000
 

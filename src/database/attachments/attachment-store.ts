@@ -5,8 +5,7 @@
  * any more are removed by compaction.
  */
 import { createHash } from 'node:crypto'
-import type { Put } from '../../storage/rows/row.ts'
-import type { KeyRange, Store } from '../../storage/store.ts'
+import type { KeyRange, Put, Store } from '../../storage/store.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
 import type { AttachmentContent } from '../layout/stored-body.ts'
 import { gzipped } from '../reading/gzip.ts'

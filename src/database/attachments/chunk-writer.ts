@@ -2,8 +2,7 @@
  * Cuts a stream of bytes into the chunks of an attachment. Full chunks are committed some megabytes at a time; one commit is
  * under way while the next one fills. No revision refers to them yet.
  */
-import type { Put } from '../../storage/rows/row.ts'
-import type { Store } from '../../storage/store.ts'
+import type { Put, Store } from '../../storage/store.ts'
 import { attachmentKey } from '../layout/keys.ts'
 
 /** So many chunks make a commit. Each commit is a flush; each chunk is memory. What is less waits for the document's own commit. */

@@ -6,7 +6,7 @@
 import type { RevisionId, RevisionPath } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
 import type { BodyTerm } from '../../document/revisions/new-revision.ts'
-import type { Put } from '../../storage/rows/row.ts'
+import type { Put } from '../../storage/store.ts'
 import type { AttachmentRecord } from '../layout/stored-body.ts'
 
 /** A new revision made here. `branching` makes a branch where `interactive` finds a conflict. */

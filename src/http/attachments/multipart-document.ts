@@ -26,10 +26,6 @@ export interface ReceivedDocument {
 
 type Followed = Extract<AttachmentEntry, { kind: 'follows' }>
 
-export function isRelated(call: Call): boolean {
-  return /^multipart\/related\s*;/i.test(call.header('content-type') ?? '')
-}
-
 export async function receiveRelated(call: Call, context: HttpContext, database: Database): Promise<ReceivedDocument> {
   const boundary = boundaryOf(call.header('content-type') ?? '')
   if (boundary === undefined) throw badRequest('The Content-Type names no boundary.')

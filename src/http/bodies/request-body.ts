@@ -53,6 +53,11 @@ export function requireJsonType(call: Call): void {
   }
 }
 
+/** Whether the body is `multipart/related`. */
+export function isRelated(call: Call): boolean {
+  return /^multipart\/related\s*;/i.test(call.header('content-type') ?? '')
+}
+
 /** All of a body, unpacked; up to a limit. */
 export async function readBytes(call: Call, largest: number): Promise<Buffer> {
   const limit = Math.min(largest, call.largestBody)

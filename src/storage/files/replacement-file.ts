@@ -6,10 +6,10 @@ import { rm, stat, truncate } from 'node:fs/promises'
 import { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
 import { putPacked } from '../lmdb/write-instructions.ts'
 import { packedRows } from '../rows/packed-rows.ts'
-import type { PackedRows, Put } from '../rows/row.ts'
 import { CUT_KEY_BYTES } from '../rows/stored-key.ts'
 import { SortedFile } from '../sorted-file/sorted-file.ts'
 import { CommitFailedError } from '../storage-error.ts'
+import type { PackedRows, Put } from '../store.ts'
 import { lockPath, publish, unfinishedPath } from './store-file.ts'
 
 export class ReplacementFile implements AsyncDisposable {

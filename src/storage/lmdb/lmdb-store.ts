@@ -6,7 +6,6 @@ import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { checkChanges, unpacked } from '../rows/packed-rows.ts'
-import type { PackedRows, Put } from '../rows/row.ts'
 import { storedKey, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
 import { StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
@@ -14,6 +13,8 @@ import {
   COMMIT_OPERATIONS_LIMIT,
   type CommitOutcome,
   type CompactOptions,
+  type PackedRows,
+  type Put,
   type SharedSnapshot,
   type Store,
   type StoreSizes,

@@ -4,8 +4,8 @@
  */
 import { nativeAddon } from 'lmdb'
 import { packedKey, packedValue } from '../rows/packed-rows.ts'
-import type { PackedRows } from '../rows/row.ts'
 import { CUT_KEY_BYTES, storedKey, storedValue } from '../rows/stored-key.ts'
+import type { PackedRows } from '../store.ts'
 import { WriteCounter } from './file-room.ts'
 
 /*

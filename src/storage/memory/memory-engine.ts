@@ -5,7 +5,6 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { checkChanges, unpacked } from '../rows/packed-rows.ts'
-import type { PackedRows, Put } from '../rows/row.ts'
 import { isCut, isWhole, storedKey, storedRange, storedValue, wholeKey, wholeValue } from '../rows/stored-key.ts'
 import { PageBuilder } from '../snapshots/row-page.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
@@ -14,8 +13,10 @@ import {
   type CommitOutcome,
   type KeyRange,
   PAGE_ROWS,
+  type PackedRows,
   type Page,
   type PageLimits,
+  type Put,
   type SharedSnapshot,
   type StorageEngine,
   type Store,

@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
-import type { Put } from '../rows/row.ts'
+import type { Put } from '../store.ts'
 import type { TouchingChange } from './touched-spans.ts'
 import { encodeNode, type Item, type ItemChange, type TreeLayout } from './tree-layout.ts'
 import type { Lookup, TreeReader } from './tree-reader.ts'

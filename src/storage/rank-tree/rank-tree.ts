@@ -10,8 +10,7 @@
  */
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
-import type { Put } from '../rows/row.ts'
-import type { KeyRange, Snapshot } from '../store.ts'
+import type { KeyRange, Put, Snapshot } from '../store.ts'
 import { movedWeights, onlyMovesWeights } from './moved-weights.ts'
 import { type RangePart, RangeReduction, type ReducedThrough } from './range-reduction.ts'
 import { KnownRuns, type PlaceInAll, RowCounts } from './row-counts.ts'

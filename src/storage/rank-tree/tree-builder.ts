@@ -2,7 +2,7 @@
  * Makes the nodes for rows that come in key order, without reading any: for first builds, and to verify a tree. It keeps the
  * nodes since the last `drain` and one open group a level.
  */
-import type { Put } from '../rows/row.ts'
+import type { Put } from '../store.ts'
 import { encodeNode, type Group, type Item, NO_VALUE, PlacedRow, SENTINEL, type TreeLayout } from './tree-layout.ts'
 import { type Reducer, summarise } from './tree-update.ts'
 

@@ -5,7 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
-import type { Put } from '../rows/row.ts'
+import type { Put } from '../store.ts'
 import type { Span } from './touched-spans.ts'
 import {
   encodeNode,

@@ -4,8 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
-import { type Changes, COMMIT_OPERATIONS_LIMIT } from '../store.ts'
-import type { PackedRows, Put } from './row.ts'
+import { type Changes, COMMIT_OPERATIONS_LIMIT, type PackedRows, type Put } from '../store.ts'
 
 const FIRST_BYTES = 64 * 1024
 const FIRST_ROWS = 1024

@@ -8,7 +8,7 @@ import {
   PLACE_BYTES,
 } from '../file-check/page-layout.ts'
 import { PackedRowsWriter, packedKey } from '../rows/packed-rows.ts'
-import type { PackedRows } from '../rows/row.ts'
+import type { PackedRows } from '../store.ts'
 import { FIRST_TRANSACTION, FilledPage, LARGEST_NODE_BYTES, nodeBytes, writeOverflowHeader } from './lmdb-page.ts'
 import type { PageOutput } from './page-output.ts'
 

@@ -24,7 +24,7 @@ import {
   VERSION_AT,
 } from '../file-check/page-layout.ts'
 import { PackedRowsWriter } from '../rows/packed-rows.ts'
-import type { PackedRows } from '../rows/row.ts'
+import type { PackedRows } from '../store.ts'
 import { FIRST_TRANSACTION } from './lmdb-page.ts'
 import { PageOutput, writeWhole } from './page-output.ts'
 import { type PageTree, Strand, writeTree } from './page-tree.ts'

@@ -3,7 +3,7 @@
  * hundreds of thousands of them are no load for the garbage collector.
  */
 import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
-import type { PackedRows } from '../../storage/rows/row.ts'
+import type { PackedRows } from '../../storage/store.ts'
 import {
   documentKeyBytes,
   documentRowsBytes,

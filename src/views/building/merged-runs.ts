@@ -1,6 +1,6 @@
 /** Merges sorted runs in key order. If a document changed between two runs, its rows in the older run are left out. */
 import { compareKeys, PackedRowsWriter, packedKey, packedValue } from '../../storage/rows/packed-rows.ts'
-import type { PackedRows } from '../../storage/rows/row.ts'
+import type { PackedRows } from '../../storage/store.ts'
 import {
   decodeDocumentRows,
   escapeId,

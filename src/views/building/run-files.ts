@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { VarintReader, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 import { flush } from '../../storage/files/store-file.ts'
-import type { PackedRows } from '../../storage/rows/row.ts'
+import type { PackedRows } from '../../storage/store.ts'
 import type { GatheredRows } from './gathered-rows.ts'
 import type { SortedRun, SortedRuns } from './sorted-runs.ts'
 

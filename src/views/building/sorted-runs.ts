@@ -2,7 +2,7 @@
  * Where a first build keeps its sorted runs. Each run tells which sequences of the database it covers, so that after a crash
  * these need not be mapped again.
  */
-import type { PackedRows } from '../../storage/rows/row.ts'
+import type { PackedRows } from '../../storage/store.ts'
 import type { GatheredRows } from './gathered-rows.ts'
 
 /** Rows in the order of their keys, of documents whose last change lies after `since` and not after `through`. */

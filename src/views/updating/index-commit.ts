@@ -1,7 +1,6 @@
 /** One commit of an index: rows, nodes of the rank trees and the state of the index change together. */
 import assert from 'node:assert/strict'
-import type { Put } from '../../storage/rows/row.ts'
-import { COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'
+import { COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, type ViewState, type ViewTree } from '../layout/index-state.ts'
 import type { MappedDocument } from './mapped-documents.ts'

@@ -3,8 +3,7 @@
  * differences are written. Documents come in the order of their changes; the last change of a document counts.
  */
 
-import type { Put } from '../../storage/rows/row.ts'
-import type { Snapshot } from '../../storage/store.ts'
+import type { Put, Snapshot } from '../../storage/store.ts'
 import {
   decodeDocumentRows,
   documentKey,

@@ -3,9 +3,14 @@ import { Database } from '../../../src/database/database.ts'
 import type { EditOutcome, NewRevisionEdit } from '../../../src/database/writing/edit.ts'
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { operationCount } from '../../../src/storage/rows/packed-rows.ts'
-import type { Put } from '../../../src/storage/rows/row.ts'
 import { CommitFailedError } from '../../../src/storage/storage-error.ts'
-import { type Changes, COMMIT_OPERATIONS_LIMIT, type CommitOutcome, type Store } from '../../../src/storage/store.ts'
+import {
+  type Changes,
+  COMMIT_OPERATIONS_LIMIT,
+  type CommitOutcome,
+  type Put,
+  type Store,
+} from '../../../src/storage/store.ts'
 import { checkDatabase } from '../check-database.ts'
 import { local, put, surroundings, written } from '../test-database.ts'
 

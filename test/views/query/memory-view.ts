@@ -3,8 +3,7 @@ import assert from 'node:assert/strict'
 import { CollationEncoder } from '../../../src/encoding/collation/collation-key.ts'
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { RankTree, SALT_BYTES } from '../../../src/storage/rank-tree/rank-tree.ts'
-import type { Put } from '../../../src/storage/rows/row.ts'
-import type { StorageEngine } from '../../../src/storage/store.ts'
+import type { Put, StorageEngine } from '../../../src/storage/store.ts'
 import {
   encodeRow,
   escapeId,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import type { Database } from '../../../src/database/database.ts'
-import type { UserContext } from '../../../src/database/user-context.ts'
-import { put } from '../../database/test-database.ts'
-import { ADMIN, NOBODY, startAuth, user } from '../test-auth.ts'
+import type { Database } from '../../src/database/database.ts'
+import type { UserContext } from '../../src/database/user-context.ts'
+import { put } from '../database/test-database.ts'
+import { ADMIN, NOBODY, startAuth, user } from './test-auth.ts'
 
 async function withDatabase(security: unknown) {
   const { auth, databases } = await startAuth({ admins: { root: 'x' } })
