@@ -129,9 +129,11 @@ export class DatabaseHistory {
   #add({ type, db }: DatabaseEvent): void {
     if (type === 'compacted' || type === 'ddoc_updated') return
     const event = { type, db, sequence: ++this.#lastSequence }
+    const { size } = this.#latest
     this.#latest.set(keyOf(type, db), event)
     this.#events.push(event)
-    this.#tidy()
+    // Each commit comes here: mostly nothing is to be done.
+    if (this.#latest.size > size || this.#events.length > 2 * size + PORTION) this.#tidy()
     for (const listener of this.#listeners) listener()
   }
 

@@ -2,7 +2,6 @@
  * A database as one user sees it: what is read is what the user may see, what is written is validated. Without a user it
  * is the database as the server itself uses it. The work is done by `DatabaseEngine`, which all users share.
  */
-import type { RequestError } from '../document/request-error.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Store } from '../storage/store.ts'
 import type { AttachmentStore } from './attachments/attachment-store.ts'
@@ -122,8 +121,10 @@ export class Database {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    const refusals = edits.map((edit) => partitionRefusal(edit, this.isPartitioned))
-    return refusals.every((each) => each === undefined) ? this.#write(edits) : this.#writeOthers(edits, refusals)
+    for (const edit of edits) {
+      if (partitionRefusal(edit, this.isPartitioned)) return this.#writeOthers(edits)
+    }
+    return this.#write(edits)
   }
 
   /** Takes an edit to be written soon, together with others; a failure is only logged. */
@@ -211,10 +212,8 @@ export class Database {
   }
 
   /** A replicator is told which of its documents cannot be here; everybody else writes all of a request or nothing. */
-  async #writeOthers(
-    edits: readonly DocumentEdit[],
-    refusals: readonly (RequestError | undefined)[],
-  ): Promise<EditOutcome[]> {
+  async #writeOthers(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+    const refusals = edits.map((edit) => partitionRefusal(edit, this.isPartitioned))
     const first = refusals.find((refusal, i) => refusal && edits[i]?.kind !== 'replicated')
     if (first) throw first
     const others = edits.filter((_, i) => !refusals[i])

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { silentLog } from '../../src/runtime/log/log.ts'
 import { createService } from '../../src/service.ts'
 import { Client, expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
 import type { ChangesReply } from '../support/feed.ts'
@@ -156,6 +157,19 @@ describe('since', () => {
   ])('%s gives %s', async (query, expected) => {
     const db = await filled('a', 'b', 'c')
     expect(glance(await db.get(`_changes?${query}`))).toBe(expected)
+  })
+
+  it('that is of another server leaves a line in the log', async () => {
+    const lines: unknown[] = []
+    const log = { ...silentLog, info: (message: string, details?: object) => lines.push({ message, ...details }) }
+    const other = new Client((await startService({ log })).url)
+    const db = await other.database()
+    await db.get('_changes?since=2-g1AAAA')
+    await db.get('_changes?since=0')
+    const message = 'A sequence is of another server. The feed of changes begins at the start.'
+    expect(lines.filter((line) => JSON.stringify(line).includes(message))).toEqual([
+      { message, database: db.name, since: '2-g1AAAA' },
+    ])
   })
 
   it('is overruled by the header of a client that comes back', async () => {

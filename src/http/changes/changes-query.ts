@@ -9,6 +9,8 @@ export interface ChangesParameters {
   readonly feed: FeedKind
   /** A sequence, or the newest one of now. */
   readonly since: number | 'now'
+  /** A sequence of another server, which stands for the start. */
+  readonly foreignSince: string | undefined
   readonly limit: number
   readonly descending: boolean
   readonly leaves: 'winner' | 'all'
@@ -32,7 +34,7 @@ export function changesParameters(call: Call, longestIdleMs: number): ChangesPar
   const isOn = (name: string) => parameters.get(name)?.toLowerCase() === 'true'
   return {
     feed: feedOf(parameters.get('feed')),
-    since: sinceOf(call, parameters),
+    ...sinceOf(call, parameters),
     limit: limitOf(parameters.get('limit'), call.dialect),
     descending: isOn('descending'),
     leaves: leavesOf(parameters.get('style')),
@@ -69,22 +71,25 @@ function feedOf(text = 'normal'): FeedKind {
 }
 
 /** A client that comes back says where it stood; that wins over where it once began. */
-function sinceOf(call: Call, parameters: ReadonlyMap<string, string>): number | 'now' {
+function sinceOf(call: Call, parameters: ReadonlyMap<string, string>): Since {
   const [header] = [call.header('last-event-id')].filter((value) => value !== undefined && value !== '')
   if (header !== undefined) return sequenceOf('Last-Event-ID', header)
   const given = [...parameters].filter(([name]) => name === 'since' || name === 'last-event-id').at(-1)
-  return given ? sequenceOf(...given) : 0
+  return given ? sequenceOf(...given) : { since: 0, foreignSince: undefined }
 }
+
+type Since = Pick<ChangesParameters, 'since' | 'foreignSince'>
 
 /**
  * A number; as text in JSON it counts too. What other servers send, a number with more behind it, is no sequence of this
  * one: who comes with it sees everything.
  */
-function sequenceOf(name: string, text: string): number | 'now' {
-  if (text === 'now' || text === '"now"') return 'now'
+function sequenceOf(name: string, text: string): Since {
+  if (text === 'now' || text === '"now"') return { since: 'now', foreignSince: undefined }
   const [, digits, foreign] = /^"?(-?\d{1,15})(-[^"]*)?"?$/.exec(text) ?? []
   if (digits === undefined) throw invalid(name)
-  return foreign === undefined ? Math.max(0, Number(digits)) : 0
+  if (foreign !== undefined) return { since: 0, foreignSince: text }
+  return { since: Math.max(0, Number(digits)), foreignSince: undefined }
 }
 
 /** In dialect 1.6 zero acts like one; in dialect 3 it asks where the feed stands, and for no changes. */

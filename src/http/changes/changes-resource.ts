@@ -31,6 +31,10 @@ async function changes(call: Call, context: HttpContext, body: string | undefine
   database.reading?.check('changes')
   const patience = context.configuration.get('httpd', 'changes_timeout')
   const parameters = changesParameters(call, patience === undefined ? PATIENCE_MS : Number(patience))
+  if (parameters.foreignSince !== undefined) {
+    const details = { database: database.name, since: parameters.foreignSince }
+    context.log.info('A sequence is of another server. The feed of changes begins at the start.', details)
+  }
   const filter = await requestedFilter({ call, context, database, parameters, body })
   const fields = shownFields({ call, context, database, parameters, body })
   const request = { call, context, database, parameters, filter, fields, body }
