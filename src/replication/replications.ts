@@ -32,7 +32,7 @@ export class Replications {
   readonly #services: ReplicationServices
   readonly #replicator: Replicator
   readonly #forgetSettings: () => void
-  #isClosed = false
+  readonly #closing = new AbortController()
 
   constructor(services: ReplicationServices) {
     const { configuration, auth, tasks, clock, log } = services
@@ -87,7 +87,7 @@ export class Replications {
 
   /** Ends all of them, each after a last checkpoint. Documents stay as they are: the next start goes on with them. */
   async close(): Promise<void> {
-    this.#isClosed = true
+    this.#closing.abort(cancelled())
     this.#forgetSettings()
     await this.#replicator.close()
     await this.scheduler.close()
@@ -95,7 +95,7 @@ export class Replications {
 
   async #join(id: ReplicationId, request: ReplicationRequest): Promise<Job> {
     for (;;) {
-      if (this.#isClosed) throw cancelled()
+      if (this.#closing.signal.aborted) throw cancelled()
       const known = this.scheduler.job(id.full)
       if (!known) return this.#add(id, request)
       const { run } = known
@@ -136,7 +136,8 @@ export class Replications {
     const { filter, source } = request
     if (filter?.kind !== 'function') return undefined
     const ending = new AbortController()
-    const either = signal ? AbortSignal.any([signal, ending.signal]) : ending.signal
+    const given = signal ? [signal] : []
+    const either = AbortSignal.any([...given, this.#closing.signal, ending.signal])
     try {
       const peer = await openSource(request, this.#services, either)
       return await peer.filterSource(filter)

@@ -1,6 +1,7 @@
 /** Peers that answer what no server of the family would: by mistake, or in order to do harm. */
 import { describe, expect, it } from 'vitest'
 import { serverOfFile } from '../support/client.ts'
+import { until } from '../support/until.ts'
 import { post, replicate } from './peers.ts'
 import { change, revision, ScriptedPeer, text } from './scripted-peer.ts'
 
@@ -176,6 +177,25 @@ describe('a source', () => {
     const target = await here().database()
     const { history } = await replicate(here(), { source: peer.url, target: target.name })
     expect(history[0]).toMatchObject({ missing_found: 2, docs_read: 1, docs_written: 1, doc_write_failures: 0 })
+  })
+})
+
+describe('a peer that never answers', () => {
+  const places = ['_session', '', '_local/', '_changes', '_bulk_get', 'a']
+  it.each(places)('does not hold up who cancels the replication: /db/%s', async (place) => {
+    const peer = await ScriptedPeer.start(({ path }) => {
+      const isMeant = place === '_local/' ? path.startsWith(place) : path.replace(/^\//, '') === place
+      if (isMeant) return () => {}
+      if (path === '_changes') return { results: [change(1, 'a', REV)], last_seq: 1 }
+      return undefined
+    })
+    const target = await here().database()
+    const name = place === '_session' ? 'joe:pw@' : ''
+    const body = { source: `http://${name}${peer.host}/db`, target: target.name, connection_timeout: 3_600_000 }
+    const waiting = post(here(), body)
+    await until(() => Promise.resolve(peer.seen.some(({ path }) => path.replace(/^\//, '').startsWith(place))))
+    expect((await post(here(), { ...body, cancel: true })).status).toBe(200)
+    expect((await waiting).json).toMatchObject({ error: 'cancelled' })
   })
 })
 

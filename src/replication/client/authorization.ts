@@ -12,7 +12,12 @@ import {
 import type { HttpReply } from './http-reply.ts'
 
 /** Posts without authorization. */
-export type PlainPost = (place: Place, headers: Readonly<Record<string, string>>, body: string) => Promise<HttpReply>
+export type PlainPost = (
+  place: Place,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  signal: AbortSignal,
+) => Promise<HttpReply>
 
 export class Authorization {
   readonly #credentials: Credentials | undefined
@@ -31,12 +36,13 @@ export class Authorization {
     this.#post = post
   }
 
-  async headersFor(method: string, place: Place): Promise<Readonly<Record<string, string>>> {
+  /** The signal is that of the request: a session that is being begun for it ends with it. */
+  async headersFor(method: string, place: Place, signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
     const credentials = this.#credentials
     if (!credentials) return NONE
     if (credentials.kind === 'oauth')
       return { authorization: oauthAuthorization(credentials, method, place, Date.now()) }
-    if (this.#cookie === undefined && !this.#usesPassword) await this.#begin(credentials)
+    if (this.#cookie === undefined && !this.#usesPassword) await this.#begin(credentials, signal)
     if (this.#cookie !== undefined) return { cookie: `AuthSession=${this.#cookie}` }
     return { authorization: basicAuthorization(credentials) }
   }
@@ -53,17 +59,17 @@ export class Authorization {
     return hadSession
   }
 
-  #begin(credentials: PasswordCredentials): Promise<void> {
-    this.#login ??= this.#logIn(credentials).finally(() => {
+  #begin(credentials: PasswordCredentials, signal: AbortSignal): Promise<void> {
+    this.#login ??= this.#logIn(credentials, signal).finally(() => {
       this.#login = undefined
     })
     return this.#login
   }
 
-  async #logIn({ name, password }: PasswordCredentials): Promise<void> {
+  async #logIn({ name, password }: PasswordCredentials, signal: AbortSignal): Promise<void> {
     const headers = { 'content-type': 'application/json', accept: 'application/json' }
     const body = JSON.stringify({ name, password })
-    const reply = await this.#post(this.#sessions, headers, body)
+    const reply = await this.#post(this.#sessions, headers, body, signal)
     this.#cookie = reply.isSuccess ? sessionIn(reply) : undefined
     await reply.discard()
     // A server that is busy may have sessions all the same.

@@ -53,8 +53,8 @@ export class HttpClient {
   constructor(options: ClientOptions) {
     this.#url = options.url
     this.#options = options
-    this.#authorization = new Authorization(options.credentials, options.url, (place, headers, body) =>
-      this.#dispatch(place, { method: 'POST', headers, body, signal: undefined, isFeed: false }),
+    this.#authorization = new Authorization(options.credentials, options.url, (place, headers, body, signal) =>
+      this.#dispatch(place, { method: 'POST', headers, body, signal, isFeed: false }),
     )
   }
 
@@ -104,6 +104,7 @@ export class HttpClient {
     let { method, body }: { method: string; body?: HttpRequest['body'] } = request
     for (let redirects = 0; ; redirects++) {
       const isOwn = isSameServer(new URL(place.origin), own)
+      const { signal, isFeed = false } = request
       const headers = {
         accept: 'application/json',
         'accept-encoding': 'gzip',
@@ -111,9 +112,8 @@ export class HttpClient {
         // What lets in here is not for others.
         ...(isOwn ? this.#options.headers : {}),
         ...request.headers,
-        ...(isOwn ? await this.#authorization.headersFor(method, place) : {}),
+        ...(isOwn ? await this.#authorization.headersFor(method, place, signal) : {}),
       }
-      const { signal, isFeed = false } = request
       const reply = await this.#dispatch(place, { method, headers, body, signal, isFeed })
       const location = reply.header('location')
       if (!REDIRECTS.has(reply.status) || location === undefined) return reply
@@ -140,11 +140,11 @@ export class HttpClient {
         method,
         headers: { ...headers, ...length },
         body: isStream ? (stream ?? null) : (body ?? null),
-        ...(signal ? { signal } : {}),
+        signal,
       })
       return new HttpReply(response)
     } catch (cause) {
-      signal?.throwIfAborted()
+      signal.throwIfAborted()
       // What the content comes from broke off.
       if (cause instanceof TransientError) throw cause
       throw new TransientError(`${origin} cannot be reached: ${messageOf(cause)}`, { cause })
@@ -180,7 +180,7 @@ interface Sent {
   readonly method: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: HttpRequest['body'] | undefined
-  readonly signal: AbortSignal | undefined
+  readonly signal: AbortSignal
   readonly isFeed: boolean
 }
 
