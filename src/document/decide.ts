@@ -131,6 +131,10 @@ function merge(
   revisionLimit: number,
 ): Decision {
   const revision = formatRevision(path.start, path.hashes[0]!)
+  // Most documents that come from elsewhere are new here and have one revision: nothing is to be joined.
+  if (before === undefined && path.hashes.length === 1) {
+    return written(plantRevision(revision, body), revision, revisionLimit)
+  }
   const decision = written(graft(before, path, body, revisionLimit), revision, revisionLimit)
   const storesBody = decision.tree.find(revision)?.body === Math.abs(body)
   if (before !== undefined && !storesBody && isSame(before, decision.tree)) return { outcome: 'known', revision }

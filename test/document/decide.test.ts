@@ -5,6 +5,8 @@ import { parseRevision, type RevisionId } from '../../src/document/ids.ts'
 import { EMPTY_BODY_TERM } from '../../src/document/revisions/new-revision.ts'
 import { leavesBestFirst } from '../../src/document/revisions/winner.ts'
 import type { RevisionTree } from '../../src/document/tree/revision-tree.ts'
+import { encodeTree } from '../../src/document/tree/tree-codec.ts'
+import { graft } from '../../src/document/tree/tree-growth.ts'
 import { scanDocument } from '../../src/encoding/json/json-text.ts'
 import { arbitraryWholeHistories, edges, pathOf } from './forest.ts'
 
@@ -155,6 +157,19 @@ describe('a branching edit', () => {
 })
 
 describe('a replicated edit', () => {
+  it.each(['1-23202479633c2b380f79507a776743d5', '3-23202479633c2b380f79507a776743d5', '2-other'])(
+    'of one revision, %s, of a new document makes the tree that joining the path would make',
+    (revision) => {
+      for (const deleted of [false, true]) {
+        const edit: Edit = { kind: 'replicated', path: pathOf(revision), deleted, body: 7 }
+        const { tree, ...made } = written(decide(undefined, edit, LIMIT))
+        expect(encodeTree(tree)).toEqual(encodeTree(graft(undefined, pathOf(revision), deleted ? -7 : 7)))
+        expect(tree.ancestry(made.revision)).toEqual([made.winner])
+        expect(made).toMatchObject({ revision, storesBody: true, droppedBodies: [] })
+      }
+    },
+  )
+
   it('is stored as it is', () => {
     const { tree, winner, revision } = written(decide(undefined, replica('2-b 3-c', 7), LIMIT))
     expect(revision).toBe('3-c')

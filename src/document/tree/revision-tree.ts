@@ -249,6 +249,8 @@ export class RevisionTree {
 
   #parentOf(place: Place): Place | undefined {
     if (place.index > 0) return { branch: place.branch, index: place.index - 1 }
+    // A line has no parent, and need not become branches to know that.
+    if (this.#line) return undefined
     const { parent, start } = this.branch(place.branch)
     return parent === NO_PARENT ? undefined : { branch: parent, index: start - 1 - this.branch(parent).start }
   }

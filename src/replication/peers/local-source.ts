@@ -274,13 +274,18 @@ async function openGuarded(view: DatabaseView, [first]: readonly WantedDocument[
 
 /** The leaves that the revisions have become, each once. */
 function leavesOf(tree: RevisionTree, revisions: readonly string[]): Iterable<RevisionNode> {
+  const [first] = revisions
+  // Most have but one: there is nothing to be told apart.
+  if (first !== undefined && revisions.length === 1) return leavesWithBodies(tree, first)
   const leaves = new Map<RevisionId, RevisionNode>()
   for (const revision of revisions) {
-    for (const leaf of tree.leavesBelow(parseRevision(revision))) {
-      if (leaf.status !== 'missing') leaves.set(leaf.revision, leaf)
-    }
+    for (const leaf of leavesWithBodies(tree, revision)) leaves.set(leaf.revision, leaf)
   }
   return leaves.values()
+}
+
+function leavesWithBodies(tree: RevisionTree, revision: string): RevisionNode[] {
+  return tree.leavesBelow(parseRevision(revision)).filter(({ status }) => status !== 'missing')
 }
 
 function knownTo(wanted: readonly WantedDocument[], id: string): readonly RevisionId[] {
