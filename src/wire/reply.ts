@@ -284,10 +284,10 @@ export function headerLine(name: string, value: string): string {
 }
 
 /** All of the reply to bytes that are no request. What its client accepts is not known. */
-export function refusalReply({ status, error, message }: Refusal, headerLines: string): string {
+export function refusalReply({ status, error, message, headerLines: own }: Refusal, headerLines: string): string {
   const body = error === undefined ? '' : `${JSON.stringify({ error, reason: message })}\n`
   const type = body === '' ? '' : 'Cache-Control: must-revalidate\r\nContent-Type: text/plain;charset=utf-8\r\n'
-  const head = `${statusLine(status)}${headerLines}${dateLine()}${type}Connection: close\r\n`
+  const head = `${statusLine(status)}${headerLines}${dateLine()}${own}${type}Connection: close\r\n`
   return `${head}Content-Length: ${body.length}\r\n\r\n${body}`
 }
 

@@ -47,7 +47,7 @@ export function parseHead(text: string): RequestHead {
   const method = text.slice(0, Math.max(methodEnd, 0))
   const target = text.slice(methodEnd + 1, Math.max(targetEnd, 0))
   const version = text.slice(targetEnd + 1, end)
-  if (!KNOWN_METHODS.has(method)) throw malformed('The method is not known.')
+  if (!KNOWN_METHODS.has(method) && !isHeaderName(method)) throw malformed('The method is not valid.')
   if (target === '') throw malformed('The request target is empty.')
   if (target.includes(' ') || target.includes('\t')) throw malformed('The request target contains white space.')
   if (version !== 'HTTP/1.1' && version !== 'HTTP/1.0') throw malformed('The HTTP version is not supported.')
@@ -56,13 +56,16 @@ export function parseHead(text: string): RequestHead {
   if (!isOldVersion && headers.host === undefined) throw malformed('The Host header is missing.')
   if (headers.host !== undefined && !HOST.test(headers.host)) throw malformed('The Host header is not valid.')
   if (!target.startsWith('/')) readTarget(method, target, headers)
+  const framing = framingOf(headers, isOldVersion)
+  // A valid request, but with a method that no proxy need know: where its body ends is not guessed.
+  if (!KNOWN_METHODS.has(method)) throw unknownMethod()
   return {
     method,
     target: UNESCAPED.test(target) ? escaped(target) : target,
     headers,
     isHttp10: isOldVersion,
     keepsAlive: keepsAlive(headers.connection, isOldVersion),
-    framing: framingOf(headers, isOldVersion),
+    framing,
   }
 }
 
@@ -250,12 +253,23 @@ export class Refusal extends Error {
   readonly status: number
   /** The identifier of the error, where the reply has a body that explains it. */
   readonly error: string | undefined
+  /** Header lines that the status asks for. */
+  readonly headerLines: string
 
-  constructor(status: number, message: string, error?: string) {
+  constructor(status: number, message: string, error?: string, headerLines = '') {
     super(message)
     this.status = status
     this.error = error
+    this.headerLines = headerLines
   }
+}
+
+/** The methods of the interface: which path was meant makes no difference. */
+const METHODS_OF_INTERFACE = 'GET,HEAD,POST,PUT,DELETE,COPY'
+
+function unknownMethod(): Refusal {
+  const told = `Only ${METHODS_OF_INTERFACE} allowed`
+  return new Refusal(405, told, 'method_not_allowed', `Allow: ${METHODS_OF_INTERFACE}\r\n`)
 }
 
 export function malformed(message: string): Refusal {

@@ -46,4 +46,12 @@ describe('a method that a path does not have', () => {
     const reply = await db.head('_bulk_docs')
     expect([reply.status, reply.headers.allow, reply.text]).toEqual([405, 'POST', ''])
   })
+
+  it.each(['BREW', 'get', 'x-custom'])('is refused where nobody has it: %s', async (method) => {
+    const received = await client().exchange(`${method} / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc`)
+    expect(received).toMatch(/^HTTP\/1\.1 405 [\s\S]*\r\nConnection: close\r\n/)
+    expect(received).toContain('\r\nAllow: GET,HEAD,POST,PUT,DELETE,COPY\r\n')
+    const reason = 'Only GET,HEAD,POST,PUT,DELETE,COPY allowed'
+    expect(received.split('\r\n\r\n')[1]).toBe(`${JSON.stringify({ error: 'method_not_allowed', reason })}\n`)
+  })
 })
