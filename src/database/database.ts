@@ -2,6 +2,7 @@
  * A database as one user sees it: what is read is what the user may see, what is written is validated. Without a user it
  * is the database as the server itself uses it. The work is done by `DatabaseEngine`, which all users share.
  */
+import { checkPartitionedId } from '../document/partition.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Store } from '../storage/store.ts'
 import type { AttachmentStore } from './attachments/attachment-store.ts'
@@ -80,8 +81,9 @@ export class Database {
     return this.#access?.largestRequest
   }
 
-  /** Throws where its user may not write a document at all: to be asked before its body is read. */
+  /** Throws where nobody may write such a document, or its user may not: to be asked before its body is read. */
   checkTarget(id: string, what: WriteTarget): void {
+    if (this.isPartitioned) checkPartitionedId(id)
     this.#access?.checkTarget?.(id, what)
   }
 

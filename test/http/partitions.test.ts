@@ -71,6 +71,15 @@ describe('a partitioned database', () => {
     expect((await db.info()).doc_count).toBe(3)
   })
 
+  it('refuses an upload to such an id before its body comes', async () => {
+    const db = await partitioned()
+    const connection = await client().open()
+    const head = `PUT /${db.name}/none/file HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n`
+    connection.write(head)
+    expect(await connection.receives(FORM)).toContain('HTTP/1.1 400')
+    connection.end()
+  })
+
   it('lets no document take the id that the server would give it', async () => {
     const db = await partitioned()
     expectRefusal(await db.post('', {}), 400, 'bad_request', FORM)
