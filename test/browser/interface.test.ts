@@ -344,7 +344,7 @@ describe('the administration interface', () => {
     await page.getByRole('searchbox').fill('d')
     await seen(page, 'The server does not answer.')
     await page.context().setOffline(false)
-    await button(page, 'Try again').click()
+    await page.getByText('The server does not answer.').first().waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'db', exact: true }).waitFor()
   })
 

@@ -1,10 +1,9 @@
 /** Where the interface begins. */
-import { QueryCache, QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { ApiError } from './api/client.ts'
 import { App } from './shell/app.tsx'
-import { connection } from './shell/connection.tsx'
 import { applyTheme } from './shell/theme.ts'
 import './style/tokens.css'
 import './style/base.css'
@@ -16,7 +15,6 @@ applyTheme()
 
 /** What the server refused it will refuse again; what did not arrive may arrive later. */
 const queries = new QueryClient({
-  queryCache: new QueryCache({ onError: connection.failed, onSuccess: connection.succeeded }),
   defaultOptions: {
     // The server may be on this machine: being offline says nothing about it.
     mutations: { networkMode: 'always' },

@@ -7,6 +7,6 @@ const client = serverOfFile()
 
 describe('queries by selector', () => {
   it('agree with a plain evaluation of many', async () => {
-    await checkQueries(client(), { runs: 40, selectors: 40 })
+    await checkQueries(client(), { runs: 20, selectors: 40 })
   })
 })

@@ -100,6 +100,13 @@ export async function send(resource: string, options: RequestOptions = {}): Prom
   throw failure
 }
 
+/** Told after each request whether the server answered it. */
+let reportReachable: (isReachable: boolean) => void = () => {}
+
+export function onReachable(report: (isReachable: boolean) => void): void {
+  reportReachable = report
+}
+
 async function exchange(resource: string, options: RequestOptions): Promise<Response> {
   const { method = 'GET', query, signal } = options
   const headers: Record<string, string> = { Accept: 'application/json', ...options.headers }
@@ -107,7 +114,7 @@ async function exchange(resource: string, options: RequestOptions): Promise<Resp
   // The server wants the type also where there is nothing to say.
   if (body !== undefined || method === 'POST') headers['Content-Type'] ??= 'application/json'
   try {
-    return await fetch(urlOf(resource, query), {
+    const reply = await fetch(urlOf(resource, query), {
       method,
       headers,
       credentials: 'same-origin',
@@ -115,8 +122,11 @@ async function exchange(resource: string, options: RequestOptions): Promise<Resp
       ...(body !== undefined && { body }),
       ...(signal && { signal }),
     })
+    reportReachable(true)
+    return reply
   } catch (error) {
     if (signal?.aborted) throw error
+    reportReachable(false)
     throw new UnreachableError(describe(resource, options))
   }
 }

@@ -1,6 +1,12 @@
-/** Whether the server answers. What was read stays on the screen while it does not. */
-import { useSyncExternalStore } from 'react'
-import { UnreachableError } from '../api/client.ts'
+/**
+ * Whether the server answers. What was read stays on the screen while it does not. It is asked every second until it is
+ * back; then everything in sight is read again.
+ */
+import { useQueryClient } from '@tanstack/react-query'
+import { useEffect, useSyncExternalStore } from 'react'
+import { onReachable, requestText } from '../api/client.ts'
+
+const ASKED_EVERY_MS = 1_000
 
 let isLost = false
 const listeners = new Set<() => void>()
@@ -11,12 +17,10 @@ function set(next: boolean): void {
   for (const listener of listeners) listener()
 }
 
-export const connection = {
-  failed: (error: unknown) => set(error instanceof UnreachableError),
-  succeeded: () => set(false),
-}
+onReachable((isReachable) => set(!isReachable))
 
 export function ConnectionBanner() {
+  const queries = useQueryClient()
   const isShown = useSyncExternalStore(
     (listener) => {
       listeners.add(listener)
@@ -24,6 +28,16 @@ export function ConnectionBanner() {
     },
     () => isLost,
   )
+  useEffect(() => {
+    if (!isShown) return
+    const timer = setInterval(() => {
+      requestText('').then(
+        () => queries.invalidateQueries(),
+        () => undefined,
+      )
+    }, ASKED_EVERY_MS)
+    return () => clearInterval(timer)
+  }, [isShown, queries])
   if (!isShown) return null
   return (
     <div className="notice notice-danger banner" role="alert">
