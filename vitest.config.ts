@@ -32,6 +32,7 @@ const inBothDialects = [
 ].map((name) => `test/clients/${name}.test.ts`)
 
 const blackBox = 'test/http/**/*.test.ts'
+const inBrowser = 'test/browser/**/*.test.ts'
 
 /** Replaces a module, and so needs a process of its own. */
 const withMocks = 'test/http/login-work.test.ts'
@@ -45,25 +46,27 @@ const common = {
   hookTimeout: 60_000,
 }
 
+/** Where files share processes: modules are loaded once for all of them. For tests that only talk to servers. */
+const shared = { ...common, isolate: false }
+
 export default defineConfig({
   test: {
     maxWorkers: 2,
     projects: long
       ? [{ test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } }]
       : [
-          { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox] } },
+          { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox, inBrowser] } },
+          { test: { ...shared, name: 'browser', include: [inBrowser] } },
           {
             test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
           },
           { test: { ...common, name: 'mocks', include: [withMocks] } },
-          // These only talk to servers, and share their processes: the modules are loaded once for all of them.
-          { test: { ...common, name: 'disk', include: [blackBox], exclude: [withMocks], isolate: false } },
+          { test: { ...shared, name: 'disk', include: [blackBox], exclude: [withMocks] } },
           {
             test: {
-              ...common,
+              ...shared,
               name: 'memory',
               include: inMemoryToo,
-              isolate: false,
               env: { SETTLE_TEST_STORE: 'memory' },
             },
           },

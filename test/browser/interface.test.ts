@@ -336,7 +336,8 @@ describe('the administration interface', () => {
   })
 
   it('says that the server is gone, and goes on when it is back', async () => {
-    const { page, send, visit } = await openInterface(browser())
+    // Where no list of databases is read that would be shown for a while after this.
+    const { page, send, visit } = await openInterface(browser(), { hash: '#/users' })
     await send('PUT', 'db')
     await visit('#/databases')
     await page.getByRole('link', { name: 'db', exact: true }).waitFor()

@@ -30,13 +30,12 @@ export function ConnectionBanner() {
   )
   useEffect(() => {
     if (!isShown) return
-    const timer = setInterval(() => {
-      requestText('').then(
-        () => queries.invalidateQueries(),
-        () => undefined,
-      )
-    }, ASKED_EVERY_MS)
-    return () => clearInterval(timer)
+    const timer = setInterval(() => void requestText('').catch(() => undefined), ASKED_EVERY_MS)
+    return () => {
+      clearInterval(timer)
+      // Whichever request it was that was answered.
+      void queries.invalidateQueries()
+    }
   }, [isShown, queries])
   if (!isShown) return null
   return (
