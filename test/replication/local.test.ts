@@ -290,6 +290,19 @@ describe('a continuous replication', () => {
     expect((await post(server(), { ...body, cancel: true })).status).toBe(404)
   })
 
+  it('goes on beside a one-shot replication of the same databases, which writes the same log', async () => {
+    const [source, target] = await pair()
+    const body = { source: source.name, target: target.name }
+    const continuous = { ...body, continuous: true, checkpoint_interval: 1 }
+    expect((await post(server(), continuous)).status).toBe(202)
+    for (let i = 0; i < 20; i++) {
+      await source.save(`d${i}`, {})
+      await replicate(server(), body)
+      await until(async () => (await target.get(`d${i}`)).status === 200)
+    }
+    expect((await post(server(), { ...continuous, cancel: true })).status).toBe(200)
+  })
+
   it('is cancelled by its id', async () => {
     const [source, target] = await pair()
     const started = await post(server(), { source: source.name, target: target.name, continuous: true })

@@ -4,10 +4,10 @@
  */
 import { RequestError } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { Peer } from '../peers/peer.ts'
+import type { Peer, StoredLog } from '../peers/peer.ts'
 import { isSameSequence, type Sequence } from '../peers/sequence.ts'
 import { checkpointFailure } from '../replication-error.ts'
-import { historyEntry, logOf, type ReplicationLog, type Session } from './replication-log.ts'
+import { hasSession, historyEntry, logOf, type ReplicationLog, type Session, sessionOf } from './replication-log.ts'
 
 /** A peer, and what was known of it when the session began. */
 export interface LoggedPeer {
@@ -68,22 +68,46 @@ export class Checkpoints {
     throw checkpointFailure(`${who} out of sync. Try to increase max_dbs_open at ${where}.`)
   }
 
+  /**
+   * Another replication of the same databases may write the same log: a one-shot beside a continuous one. Each of them
+   * writes what is true, so that the last one counts.
+   */
   async #write(name: string, logged: LoggedPeer, log: ReplicationLog): Promise<void> {
     const { peer } = logged
-    try {
-      logged.revision = await peer.writeLog(this.#id, log, logged.revision)
-    } catch (error) {
-      if (!(error instanceof RequestError)) throw error
-      const stored = error.kind === 'conflict' ? await peer.readLog(this.#id) : undefined
-      // The reply to an attempt was lost, not the attempt.
-      if (!stored || !isWrittenAs(stored.members, log)) {
-        const told = `Error updating the ${name} checkpoint document: ${error.reason}`
-        throw checkpointFailure(told)
+    for (let conflicts = 0; ; conflicts++) {
+      try {
+        logged.revision = await peer.writeLog(this.#id, log, logged.revision)
+        return
+      } catch (error) {
+        if (!(error instanceof RequestError)) throw error
+        const isConflict = error.kind === 'conflict' && conflicts < MOST_CONFLICTS
+        const stored = isConflict ? await peer.readLog(this.#id) : undefined
+        if (!stored || !this.#isOfSameDatabase(stored.members, logged)) {
+          throw checkpointFailure(`Error updating the ${name} checkpoint document: ${error.reason}`)
+        }
+        logged.revision = stored.revision
+        // The reply to an attempt was lost, not the attempt.
+        if (isWrittenAs(stored.members, log)) return
       }
-      logged.revision = stored.revision
     }
   }
+
+  /**
+   * A database that was created anew lacks what this session has written: its log must not be written over. It knows
+   * neither this session nor one before it.
+   */
+  #isOfSameDatabase({ history }: StoredLog['members'], { instanceStartTime }: LoggedPeer): boolean {
+    if (instanceStartTime !== undefined && instanceStartTime !== UNTOLD_START_TIME) return true
+    const stored: readonly JsonValue[] = Array.isArray(history) ? history : []
+    return hasSession(stored, this.#session.id) || this.#earlier.some((each) => hasSession(stored, sessionOf(each)))
+  }
 }
+
+/** As often another replication may come in between. */
+const MOST_CONFLICTS = 5
+
+/** What some servers say of every database. */
+const UNTOLD_START_TIME = '0'
 
 async function isUnchanged({ peer, instanceStartTime }: LoggedPeer): Promise<boolean> {
   const now = await peer.flush()

@@ -83,8 +83,13 @@ function knownEntry(entry: JsonValue | undefined): KnownEntry | undefined {
   return { session_id: entry.session_id, recorded_seq: recorded }
 }
 
-function hasSession(history: readonly JsonValue[], session: string): boolean {
-  return history.some((entry) => knownEntry(entry)?.session_id === session)
+export function hasSession(history: readonly JsonValue[], session: string | undefined): boolean {
+  return session !== undefined && history.some((entry) => knownEntry(entry)?.session_id === session)
+}
+
+/** The session of an entry; undefined where it names none. */
+export function sessionOf(entry: JsonValue | undefined): string | undefined {
+  return knownEntry(entry)?.session_id
 }
 
 /** One run of a replication, as its history entry tells it. */
