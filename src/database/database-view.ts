@@ -17,7 +17,7 @@ import {
   STATE_KEY,
   treeKey,
 } from './layout/keys.ts'
-import { type ReadRecord, readRecords } from './layout/read-many.ts'
+import { bodyPlaces, type ReadRecord, readRecords } from './layout/read-many.ts'
 import { decodeBody, type StoredBody } from './layout/stored-body.ts'
 import type { ReadingAccess } from './user-context.ts'
 
@@ -67,11 +67,8 @@ export class DatabaseView implements Disposable {
   }
 
   async bodies(numbers: readonly number[]): Promise<StoredBody[]> {
-    const stored = await this.snapshot.getMany(numbers.map(bodyKey))
-    return stored.map((bytes, i) => {
-      if (!bytes) throw new Error(`Body ${numbers[i]} is missing.`)
-      return decodeBody(bytes)
-    })
+    const places = await bodyPlaces(this.snapshot, numbers)
+    return places.map(({ block, start, end }) => decodeBody(block.subarray(start, end)))
   }
 
   async local(id: string): Promise<LocalDocument | undefined> {

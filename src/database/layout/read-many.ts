@@ -92,6 +92,7 @@ export interface BodyPlace {
 
 /** In the order of the numbers. They are those of one state, and all there. */
 export async function bodyPlaces(snapshot: Snapshot, numbers: readonly number[]): Promise<readonly BodyPlace[]> {
+  if (numbers.length < SCANNED_BODIES) return oneByOne(snapshot, numbers)
   if (isFalling(numbers)) return (await bodyPlaces(snapshot, numbers.toReversed())).toReversed()
   return (await inOneScan(snapshot, numbers)) ?? oneByOne(snapshot, numbers)
 }
@@ -112,6 +113,8 @@ function isFalling(numbers: readonly number[]): boolean {
   return numbers.length > 1 && numbers[0]! > numbers.at(-1)!
 }
 
+/** Fewer are looked up: a scan takes longer to begin. */
+const SCANNED_BODIES = 8
 const SCAN_ROWS = 256
 const SCAN_BYTES = 256 * 1024
 

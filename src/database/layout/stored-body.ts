@@ -29,6 +29,7 @@ export function decodeBody(bytes: Buffer): StoredBody {
   const reader = new VarintReader(bytes, 0)
   const listedBytes = reader.number()
   const start = reader.at + listedBytes
+  if (listedBytes === 0) return { text: bytes.subarray(start), attachments: NO_ATTACHMENTS }
   return { text: bytes.subarray(start), attachments: decodeAttachments(bytes.subarray(reader.at, start)) }
 }
 
