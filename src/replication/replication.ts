@@ -206,9 +206,7 @@ export class Replication {
     const { last } = checkpoints
     if (!last) return this.#noChanges(ancestry, through)
     const { session_id, source_last_seq, replication_id_version, history } = last
-    // The feed went on, but nothing in it was for this replication.
-    const isIdle = session.statistics.missingChecked === 0
-    const log = { ...(isIdle && { no_changes: true }), session_id, source_last_seq, replication_id_version }
+    const log = { session_id, source_last_seq, replication_id_version }
     return { ...log, ...this.#figures({ ...entry }), history }
   }
 
