@@ -2,7 +2,9 @@
  * Turns the rows of map functions, text from the isolate, into the bytes of a `MappedBatch`: sort key, key and value of each
  * row. The text is validated here, since user code could change it.
  */
+
 import { ByteSink } from '../../encoding/bytes/byte-sink.ts'
+import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { type Collation, CollationEncoder } from '../../encoding/collation/collation-key.ts'
 import { endOfValue } from '../../encoding/collation/plain-key-writer.ts'
 import { MAPPED_FIELDS } from '../functions.ts'
@@ -125,8 +127,8 @@ export class MappedRows {
     const keyAt = block.length
     block.reserve(end - start)
     const { bytes } = block
-    const valueAt = copy(text, start + 1, keyEnd, bytes, keyAt)
-    block.length = copy(text, keyEnd + 1, end, bytes, valueAt)
+    const valueAt = copyBytes(bytes, keyAt, text, start + 1, keyEnd)
+    block.length = copyBytes(bytes, valueAt, text, keyEnd + 1, end)
     if ((this.#rows + 1) * MAPPED_FIELDS > this.#fields.length) this.#growFields()
     const fields = this.#fields
     let field = this.#rows++ * MAPPED_FIELDS
@@ -150,16 +152,6 @@ export class MappedRows {
 /** The value of most rows, whose end need not be looked for. */
 function isNull(text: Uint8Array, at: number): boolean {
   return text[at] === LETTER_N && text[at + 1] === LETTER_U && text[at + 2] === LETTER_L && text[at + 3] === LETTER_L
-}
-
-/** For so few bytes a loop is faster than what the system has. */
-const FEW_BYTES = 64
-
-/** Answers where the copy ends. */
-function copy(source: Uint8Array, start: number, end: number, target: Uint8Array, at: number): number {
-  if (end - start > FEW_BYTES) target.set(source.subarray(start, end), at)
-  else for (let from = start, to = at; from < end; from++, to++) target[to] = source[from]!
-  return at + end - start
 }
 
 const OPEN = 0x5b

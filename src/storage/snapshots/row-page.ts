@@ -2,7 +2,9 @@
  * Pages of rows: one block that holds the rows and their offsets. Also pages whose long keys are put in order: the store
  * sorts such keys by a digest.
  */
+
 import assert from 'node:assert/strict'
+import { copyShort } from '../../encoding/bytes/short-bytes.ts'
 import { isCut, ORDERED_KEY_BYTES, rangeAfter, type StoredRange, wholeKey, wholeValue } from '../rows/stored-key.ts'
 import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type Snapshot } from '../store.ts'
 
@@ -50,8 +52,8 @@ export class PageBuilder {
     }
     const kept = this.#keysOnly ? 0 : valueSize
     const at = this.#reserve(keySize + kept)
-    copy(keySource, keyStart, keySize, this.#block, at)
-    copy(valueSource, 0, kept, this.#block, at + keySize)
+    copyShort(keySource, this.#block, at, keyStart, keyStart + keySize)
+    copyShort(valueSource, this.#block, at + keySize, 0, kept)
     this.#close(at, keySize, kept)
   }
 
@@ -145,15 +147,6 @@ class BoundsPool {
 }
 
 const boundsPool = new BoundsPool()
-
-/** Short runs are copied by hand: a call into the runtime costs more than the bytes do. */
-function copy(source: Uint8Array, start: number, size: number, target: Buffer, at: number): void {
-  if (size > 48) {
-    target.set(source.subarray(start, start + size), at)
-    return
-  }
-  for (let i = 0; i < size; i++) target[at + i] = source[start + i]!
-}
 
 /** Rows one after the other in a block, each with its key in front of its value. */
 class BlockPage implements Page {
