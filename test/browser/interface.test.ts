@@ -360,6 +360,11 @@ describe('the administration interface', () => {
     await page.getByRole('row', { name: /onerror/ }).click()
     await page.locator('.cm-content').waitFor()
     expect(await page.title()).toBe('db · Settle')
+    await send('POST', 'db/_bulk_docs', { docs: [{ _id: '.' }, { _id: '..' }] })
+    for (const dots of ['.', '..']) {
+      await visit(`#/db/db/documents/${dots}`)
+      await seen(page, `A browser cannot ask for what is named “${dots}”.`)
+    }
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
   })
 

@@ -52,8 +52,16 @@ export interface RequestOptions {
   readonly limitBytes?: number
 }
 
-/** The path of a resource: each part is one segment, whatever is in it. */
+/**
+ * The path of a resource: each part is one segment, whatever is in it. Browsers resolve `.` and `..` in addresses, escaped
+ * or not: such a request would be for another resource, so it is not made.
+ */
 export function path(...segments: string[]): string {
+  const bad = segments.find((segment) => segment === '' || segment === '.' || segment === '..')
+  if (bad !== undefined) {
+    const reason = `A browser cannot ask for what is named “${bad}”. Other clients can.`
+    throw new ApiError(400, 'bad_request', reason, segments.join('/'))
+  }
   return segments.map(encodeURIComponent).join('/')
 }
 

@@ -269,7 +269,7 @@ function ResultFoot({ database, design, result }: ResultFootProperties) {
     }
   }
   const range =
-    total === undefined || offset === undefined
+    total === undefined || offset === undefined || rows.length === 0
       ? plural(rows.length, 'row')
       : `${count(offset + 1)}–${count(offset + rows.length)} of ${plural(total, 'row')}`
   return (

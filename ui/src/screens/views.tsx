@@ -152,7 +152,11 @@ function FunctionPane({ database, design, chosen }: FunctionPaneProperties) {
           </div>
         )}
       </div>
-      {tab === 'source' ? (
+      {tab === 'source' && design.language === 'query' ? (
+        <EmptyState title="An index for selector queries">
+          It is made of fields instead of a function. Queries use it by themselves; it is made anew under Query.
+        </EmptyState>
+      ) : tab === 'source' ? (
         <FunctionEditor key={design.rev} database={database} design={design} chosen={chosen} />
       ) : (
         <ViewResults database={database} design={design} chosen={chosen} />
