@@ -2,6 +2,7 @@
  * The rows that documents have in selector indexes. No function of a user is called for them: the values of the fields are
  * copied out of the documents' JSON text, in the process that builds the index.
  */
+import { RequestError } from '../document/request-error.ts'
 import { ByteSink } from '../encoding/bytes/byte-sink.ts'
 import { CollationEncoder } from '../encoding/collation/collation-key.ts'
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
@@ -65,7 +66,7 @@ class IndexReader {
     const { places } = this.#places
     this.#places.find(text, 0, ALWAYS)
     for (const column of this.#columns) if (places[column]! < 0) return
-    if (this.#filter && !this.#filter.matches(text)) return
+    if (this.#filter && !passes(this.#filter, text)) return
     const reducedAt = this.#reduced === undefined ? -1 : places[this.#reduced]!
     const valueAt = reducedAt >= 0 && typeAt(text, reducedAt) === 'number' ? reducedAt : -1
     rows.add(document, map, text, this.#columns, places, valueAt)
@@ -73,6 +74,16 @@ class IndexReader {
 }
 
 const ALWAYS = () => true
+
+/** A document that takes too long is left out, as one is that a map function throws on: others are in the index. */
+function passes(filter: SelectorMatcher, text: Buffer): boolean {
+  try {
+    return filter.matches(text)
+  } catch (error) {
+    if (error instanceof RequestError) return false
+    throw error
+  }
+}
 
 function asBuffer(bytes: Uint8Array): Buffer {
   return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)

@@ -77,6 +77,16 @@ describe('an index', () => {
     }
   })
 
+  it('leaves a document out that its filter takes too long on, and has the others', async () => {
+    const db = await client().database()
+    await db.request('PUT', '/long', { body: { a: 'a'.repeat(1_000_000) } })
+    await db.request('PUT', '/short', { body: { a: 'ab' } })
+    const index = { fields: ['a'], partial_filter_selector: { a: { $regex: '(?=a*b)a' } } }
+    await db.post('_index', { index, ddoc: 'partial', name: 'n' })
+    const query = { selector: { a: { $exists: true } }, use_index: 'partial', fields: ['_id'] }
+    expect((await db.post('_find', query)).json).toMatchObject({ docs: [{ _id: 'short' }] })
+  })
+
   it('may be of fields with the names of what every object has', async () => {
     const db = await client().database()
     for (const field of ['__proto__', 'constructor', 'toString']) {
