@@ -43,7 +43,8 @@ describe('the administration interface on 100,000 documents', () => {
     for (const [hash, text] of SCREENS) {
       await visit('#/sign-in')
       await page.getByRole('button', { name: 'Sign in' }).waitFor()
-      let repliedMs = 0
+      // What is known already is drawn before any reply.
+      let repliedMs = Number.POSITIVE_INFINITY
       const onReply = () => {
         repliedMs = performance.now()
       }
