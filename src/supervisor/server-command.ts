@@ -25,14 +25,14 @@ function serverScript(): string {
 
 /**
  * Enough threads for many stores that flush at once. Large blocks of memory taken from the system one by one, so that
- * they go back to it when a store is closed; and two pools for small ones, since one for each thread keeps what each has
- * freed. The operator's own settings are kept.
+ * they go back to it when a store is closed: the smallest of the lists that LMDB has for an open file takes 512 KiB. And
+ * two pools for small ones, since one for each thread keeps what each has freed. The operator's own settings are kept.
  */
 function serverEnvironment(): NodeJS.ProcessEnv {
   const cache = getCompileCacheDir()
   return {
     UV_THREADPOOL_SIZE: '32',
-    MALLOC_MMAP_THRESHOLD_: '1000000',
+    MALLOC_MMAP_THRESHOLD_: '500000',
     MALLOC_ARENA_MAX: '2',
     // The server reads what earlier ones compiled from its first file on.
     ...(cache !== undefined && { NODE_COMPILE_CACHE: cache }),

@@ -30,7 +30,7 @@ export async function runManyStores(folder: string, stores: number): Promise<Par
   const program = fileURLToPath(import.meta.url)
   const running = spawn(process.execPath, ['--expose-gc', program, folder, String(stores)], {
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '1000000' },
+    env: { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '500000' },
   })
   let output = ''
   running.stdout.setEncoding('utf8').on('data', (text: string) => {

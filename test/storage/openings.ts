@@ -24,7 +24,7 @@ export async function runOpenings({ folder, stores, openings }: OpeningsOptions)
   const program = fileURLToPath(import.meta.url)
   const running = spawn(process.execPath, ['--expose-gc', program, folder, String(stores), String(openings)], {
     stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '1000000', MALLOC_ARENA_MAX: '2' },
+    env: { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '500000', MALLOC_ARENA_MAX: '2' },
   })
   let output = ''
   running.stdout.setEncoding('utf8').on('data', (text: string) => {
