@@ -273,8 +273,14 @@ export const HOP_BY_HOP_HEADERS: readonly string[] = [
   'upgrade',
 ]
 
-/** Headers of a reply that only this server sets: how it is framed, when and by whom it was made. */
-export const OWN_REPLY_HEADERS: readonly string[] = [...HOP_BY_HOP_HEADERS, 'date', 'server']
+/** Headers of a reply that only this server sets: how it is framed, when, by whom and for which request it was made. */
+export const OWN_REPLY_HEADERS: readonly string[] = [
+  ...HOP_BY_HOP_HEADERS,
+  'date',
+  'server',
+  'x-couch-request-id',
+  'x-service-request-id',
+]
 
 /** The line of a header. */
 export function headerLine(name: string, value: string): string {

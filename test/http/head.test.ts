@@ -5,7 +5,7 @@ const client = serverOfFile()
 
 /** What the reply says of itself; what differs from one moment to the next left out. */
 function headOf({ status, headers }: Reply): unknown {
-  const { date: _, ...others } = headers
+  const { date: _, 'x-service-request-id': __, ...others } = headers
   return { status, others }
 }
 

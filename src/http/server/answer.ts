@@ -112,13 +112,18 @@ const HEADER_LIMIT_CHARACTERS = 7_000
 
 /** The lines of the headers. Those of the answer win. Its size is for the reply to tell. */
 function headOf(call: Call, { headers, status }: Answer): string {
-  let head = beginOfHead(call, headers, status)
+  let head = beginOfHead(call, headers, status) + requestIdLine(call)
   for (const name in headers) {
     const value = headers[name]!
     const isSent = name !== 'Content-Length' && (value.length <= HEADER_LIMIT_CHARACTERS || status >= 300)
     if (isSent) head += headerLine(name, value)
   }
   return head
+}
+
+/** Well-formed by itself: see `requestId`. */
+function requestIdLine({ dialect, requestId }: Call): string {
+  return `${dialect === '3' ? 'X-Couch-Request-ID: ' : 'X-Service-Request-ID: '}${requestId}\r\n`
 }
 
 function beginOfHead(call: Call, headers: Headers, status: number): string {

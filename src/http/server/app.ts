@@ -23,7 +23,8 @@ import {
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
 import { type HttpContext, requestSettings } from './context.ts'
 import { HttpError, inDialect, MethodNotAllowedError, requestErrorOf } from './errors.ts'
-import { logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
+import { requestId } from './request-id.ts'
+import { logAnswer, logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { configuredRoute, routes } from './routes.ts'
 
@@ -45,19 +46,28 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   counts.begin(method)
   const call = callFor(request, reply, url, configuration)
   if (request.hasBody) call.memory = context.bodyMemory.lease(request.body)
+  let status = 0
   try {
     const given = forBrowsers(call, context, await answer(call, context))
-    if (given.isFile !== true) counts.reply(given.status)
-    logRequest(call, context, given)
+    status = given.status
+    if (given.isFile !== true) counts.reply(status)
+    logAnswer(call, context, given)
     if (given.kind === 'whole') sendWhole(call, given)
     else await sendStreamed(call, given)
   } catch (error) {
     // The head is out: only a broken connection can tell the client that the rest is missing.
-    log.error('A reply was aborted.', { method: call.method, url: maskedUrl(url), error: String(error) })
+    log.error('A reply was aborted.', {
+      request_id: call.requestId,
+      method: call.method,
+      url: maskedUrl(url),
+      error: String(error),
+    })
     reply.destroy()
   }
   call.memory?.release()
-  counts.end(performance.now() - begunMs)
+  const tookMs = performance.now() - begunMs
+  counts.end(tookMs)
+  logRequest(call, context, { status, tookMs })
 }
 
 /** Names under which the server itself hands on where a request came from: nobody else may. */
@@ -72,11 +82,12 @@ function callFor(request: Request, reply: Reply, requestedUrl: string, configura
   for (const name of INTERNAL_HEADERS) {
     if (request.headers[name] !== undefined) delete request.headers[name]
   }
-  const { forwarded, dialect, globalHandlers, virtualHosts: rules } = requestSettings(configuration)
-  if (rules.size === 0) return new Call(request, reply, { url: requestedUrl, forwarded, dialect })
+  const { forwarded, dialect, globalHandlers, virtualHosts: rules, acceptsRequestIds } = requestSettings(configuration)
+  const id = requestId(request, { isAccepted: acceptsRequestIds })
+  if (rules.size === 0) return new Call(request, reply, { url: requestedUrl, requestId: id, forwarded, dialect })
   const url = virtualTarget(rules, globalHandlers, hostOf(request, forwarded), requestedUrl)
   if (url !== undefined) request.headers['x-service-vhost-path'] = requestedUrl
-  return new Call(request, reply, { url: url ?? requestedUrl, requestedUrl, forwarded, dialect })
+  return new Call(request, reply, { url: url ?? requestedUrl, requestedUrl, requestId: id, forwarded, dialect })
 }
 
 async function answer(call: Call, context: AppContext): Promise<Answer> {

@@ -36,6 +36,8 @@ export class Call {
   readonly path: string
   /** The target as it was sent. */
   readonly requestedUrl: string
+  /** In its reply and in the log. */
+  readonly requestId: string
   /** How the server speaks where releases of the family contradict each other. */
   readonly dialect: Dialect
   /** Who sent it, once that is known: see `authenticationOf`. */
@@ -49,11 +51,12 @@ export class Call {
   #segments: readonly string[] | undefined
   #query: URLSearchParams | undefined
 
-  constructor(request: Request, reply: Reply, { url, requestedUrl = url, forwarded, dialect }: CallTarget) {
+  constructor(request: Request, reply: Reply, { url, requestedUrl = url, requestId, forwarded, dialect }: CallTarget) {
     this.request = request
     this.reply = reply
     this.url = url
     this.requestedUrl = requestedUrl
+    this.requestId = requestId
     this.dialect = dialect
     this.#forwarded = forwarded
     this.method = methodOf(request)
@@ -72,8 +75,8 @@ export class Call {
 
   /** The same request, for another place on this server. */
   rewritten(url: string): Call {
-    const { request, reply, requestedUrl, dialect } = this
-    const call = new Call(request, reply, { url, requestedUrl, forwarded: this.#forwarded, dialect })
+    const { request, reply, requestedUrl, requestId, dialect } = this
+    const call = new Call(request, reply, { url, requestedUrl, requestId, forwarded: this.#forwarded, dialect })
     call.memory = this.memory
     return call
   }
@@ -191,6 +194,7 @@ export class Call {
 export interface CallTarget {
   readonly url: string
   readonly requestedUrl?: string
+  readonly requestId: string
   readonly forwarded: ForwardedNames
   readonly dialect: Dialect
 }

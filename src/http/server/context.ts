@@ -60,6 +60,8 @@ export interface DiskSpace {
 export interface RequestSettings {
   readonly dialect: Dialect
   readonly forwarded: ForwardedNames
+  /** Whether a proxy may choose the ids of requests. */
+  readonly acceptsRequestIds: boolean
   readonly longestUrl: number
   /** Of a body that is read whole, and of one document in it. */
   readonly largestBody: number
@@ -103,6 +105,7 @@ function readSettings(configuration: Configuration): RequestSettings {
       ssl: name('x_forwarded_ssl', 'x-forwarded-ssl'),
       proto: name('x_forwarded_proto', 'x-forwarded-proto'),
     },
+    acceptsRequestIds: section.get('accept_request_id') === 'true',
     longestUrl: Number(section.get('max_uri_length') ?? Number.POSITIVE_INFINITY),
     largestBody: configuration.integer('httpd', 'max_http_request_size'),
     bodyMemory: {

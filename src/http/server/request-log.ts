@@ -1,6 +1,7 @@
 /**
  * What is recorded of every request: a line in the log, more at the level `debug`, and counters. Secrets never get
- * there.
+ * there. A line of text is written when it is known what is answered, a line of JSON when the reply has been sent, since
+ * it says how long that took.
  */
 
 import type { Counter, Statistics } from '../../runtime/statistics.ts'
@@ -9,13 +10,39 @@ import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
 import type { Counted } from './route.ts'
 
-export function logRequest(call: Call, { log, serverLog }: HttpContext, answer: Answer): void {
-  if (serverLog.writes('debug')) log.debug('The headers of a request.', masked(call))
-  log.info(`${call.peer} - - ${call.request.method} ${maskedUrl(call.url)} ${answer.status}`)
+/** Before the reply is sent. */
+export function logAnswer(call: Call, { log, serverLog }: HttpContext, answer: Answer): void {
+  const { requestId } = call
+  if (serverLog.writes('debug')) log.debug('The headers of a request.', { ...masked(call), request_id: requestId })
+  if (serverLog.format === 'text') {
+    const { method } = call.request
+    log.info(`${call.peer} - - ${method} ${maskedUrl(call.url)} ${answer.status} request_id="${requestId}"`)
+  }
   if (answer.kind !== 'whole' || answer.status < 400) return
-  const details = { method: call.method, url: maskedUrl(call.url), body: answer.body.toString().trim() }
+  const body = answer.body.toString().trim()
+  const details = { request_id: requestId, method: call.method, url: maskedUrl(call.url), body }
   if (answer.status >= 500) log.error('A request failed.', details)
   else if (serverLog.writes('debug')) log.debug('A request was refused.', details)
+}
+
+/** After the reply is sent, or its connection lost. */
+export function logRequest(
+  call: Call,
+  { log, serverLog }: HttpContext,
+  { status, tookMs }: { readonly status: number; readonly tookMs: number },
+): void {
+  if (serverLog.format !== 'json') return
+  const { method } = call.request
+  const path = maskedUrl(call.url)
+  log.info(`${method} ${path} ${status}`, {
+    request_id: call.requestId,
+    method,
+    path,
+    status,
+    duration_ms: Math.round(tookMs * 1000) / 1000,
+    user: call.authenticated?.user.name ?? null,
+    peer: call.peer,
+  })
 }
 
 const SECRET_HEADER = /authori[sz]ation|cookie|token|secret|password/i

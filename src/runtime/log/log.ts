@@ -1,4 +1,8 @@
-/** What happens, told to the operator in readable lines: time, level, process, message, and details as `name=value`. */
+/**
+ * What happens, told to the operator. As text a line is readable: time, level, process, message, and details as
+ * `name=value`. As JSON it is for programs: see `jsonLine`.
+ */
+import { jsonLine } from './json-line.ts'
 
 export interface Log {
   debug(message: string, details?: object): void
@@ -10,13 +14,16 @@ export interface Log {
 export type MessageLevel = keyof Log
 export type LogLevel = MessageLevel | 'none'
 
+export type LogFormat = 'text' | 'json'
+
 export interface LineSink {
   write(line: string): void
 }
 
-/** Writes what is at its level or above it; the level may change at any time. */
+/** Writes what is at its level or above it. Level and format may change at any time. */
 export class LineLog implements Log {
   level: LogLevel
+  format: LogFormat = 'text'
   readonly #sink: LineSink
   readonly #dated: boolean
 
@@ -48,10 +55,16 @@ export class LineLog implements Log {
 
   write(level: MessageLevel, message: string, details?: object): void {
     if (!this.writes(level)) return
+    this.#sink.write(this.line(level, message, details))
+  }
+
+  /** A message in the format of this log. */
+  line(level: MessageLevel, message: string, details?: object): string {
+    if (this.format === 'json') return jsonLine(level, message, details)
     const text = details ? `${message}${detailText(details)}` : message
     // One message is one line, whatever a client put into it.
     const line = LINE_BREAK.test(text) ? text.replace(LINE_BREAKS, escaped) : text
-    this.#sink.write(`${this.#dated ? datedMark(level) : mark(level)}${line}\n`)
+    return `${this.#dated ? datedMark(level) : mark(level)}${line}\n`
   }
 }
 

@@ -1,12 +1,12 @@
 /**
- * The log of a server. Its level, its file and the limits of that follow the configuration while it runs. Lines are
+ * The log of a server. Its level, its format, its file and the limits of that follow the configuration while it runs. Lines are
  * kept so that they can be read again: in a file that is rotated when it is full, or in memory.
  */
 
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Configuration } from '../../config/configuration.ts'
-import { joinedLog, LineLog, type LineSink, type Log, logLevelOf, type MessageLevel } from './log.ts'
+import { joinedLog, LineLog, type LineSink, type Log, type LogFormat, logLevelOf, type MessageLevel } from './log.ts'
 
 export class ServerLog {
   /** For everybody who has something to tell. */
@@ -34,9 +34,15 @@ export class ServerLog {
     return this.#lines.writes(level)
   }
 
+  get format(): LogFormat {
+    return this.#lines.format
+  }
+
   /** Takes over what the configuration says. A file that cannot be opened leaves the one before in use. */
   async configure(configuration: Configuration): Promise<void> {
     this.#lines.level = logLevelOf(configuration.text('log', 'level'))
+    this.#lines.format = configuration.get('log', 'format') === 'json' ? 'json' : 'text'
+    if (this.#operator instanceof LineLog) this.#operator.format = this.#lines.format
     const limits = {
       fileBytes: configuration.integer('log', 'max_file_size'),
       olderFiles: configuration.integer('log', 'max_files'),
@@ -61,9 +67,10 @@ export class ServerLog {
 
   async #moveTo(path: string, limits: LogFileLimits): Promise<void> {
     try {
-      const file = await LogFile.open(path, limits, (reason) =>
-        this.#operator.error('The log cannot be written.', { file: path, error: reason }),
-      )
+      const file = await LogFile.open(path, limits, {
+        onFailure: (reason) => this.#operator.error('The log cannot be written.', { file: path, error: reason }),
+        lossLine: (lines) => this.#lines.line('warn', 'Lines of the log were lost.', { lines }),
+      })
       const before = this.#store
       this.#store = file
       await before.close()
@@ -87,6 +94,13 @@ export interface LogFileLimits {
   readonly olderFiles: number
 }
 
+/** What a log file has to say of itself. */
+export interface LogFileNotices {
+  onFailure(reason: string): void
+  /** The line that stands for others that were lost. */
+  lossLine(lines: number): string
+}
+
 /** Lines wait so long for a disk that does not take them; then they are lost, and counted. */
 const WAITING_LIMIT_CHARACTERS = 8 * 1024 * 1024
 
@@ -95,7 +109,7 @@ const GATHERING_MS = 50
 export class LogFile implements LogStore {
   readonly path: string
   limits: LogFileLimits
-  readonly #onFailure: (reason: string) => void
+  readonly #notices: LogFileNotices
   #waiting: string[] = []
   #waitingCharacters = 0
   #lost = 0
@@ -106,17 +120,17 @@ export class LogFile implements LogStore {
   #hurry: () => void = () => {}
 
   /** Throws when the file cannot be opened for appending. */
-  static async open(path: string, limits: LogFileLimits, onFailure: (reason: string) => void): Promise<LogFile> {
-    const log = new LogFile(path, limits, onFailure)
+  static async open(path: string, limits: LogFileLimits, notices: LogFileNotices): Promise<LogFile> {
+    const log = new LogFile(path, limits, notices)
     await mkdir(dirname(path), { recursive: true })
     await log.#open()
     return log
   }
 
-  private constructor(path: string, limits: LogFileLimits, onFailure: (reason: string) => void) {
+  private constructor(path: string, limits: LogFileLimits, notices: LogFileNotices) {
     this.path = path
     this.limits = limits
-    this.#onFailure = onFailure
+    this.#notices = notices
   }
 
   write(line: string): void {
@@ -163,7 +177,7 @@ export class LogFile implements LogStore {
   async #drain(): Promise<void> {
     await this.#gather()
     const lines = this.#waiting
-    if (this.#lost > 0) lines.push(`[warn] [${process.pid}] ${this.#lost} lines of the log were lost.\n`)
+    if (this.#lost > 0) lines.push(this.#notices.lossLine(this.#lost))
     this.#waiting = []
     this.#waitingCharacters = 0
     this.#lost = 0
@@ -192,7 +206,7 @@ export class LogFile implements LogStore {
       this.#failed = false
     } catch (error) {
       // Told once: a disk that is full stays so for many lines.
-      if (!this.#failed) this.#onFailure(error instanceof Error ? error.message : String(error))
+      if (!this.#failed) this.#notices.onFailure(error instanceof Error ? error.message : String(error))
       this.#failed = true
     }
   }

@@ -10,7 +10,7 @@ const DESIGN = {
     own: `function() { return { body: 'x', headers: {
       'content-security-policy': "default-src *", 'x-content-type-options': 'none' } } }`,
     head: `function() { return { body: 'x', headers: {
-      Date: 'yesterday', date: 'today', SERVER: 'mine', Server: 'another', 'Content-Length': '99', Connection: 'close',
+      'X-Service-Request-ID': 'mine', Date: 'yesterday', date: 'today', SERVER: 'mine', Server: 'another', 'Content-Length': '99', Connection: 'close',
       'transfer-encoding': 'gzip', 'Keep-Alive': 'x', Upgrade: 'h2c', trailer: 'A', 'cache-control': 'no-store',
       'content-type': 'a/b', vary: 'Cookie', etag: '"mine"', 'access-control-allow-credentials': 'true' } } }`,
   },

@@ -30,6 +30,28 @@ describe('a log', () => {
     expect(lines).toEqual([`[info] [${process.pid}] a\\u000ab\\u000d\\u2028[error] forged\n`])
   })
 
+  it('writes an object a line in the format json, whatever a message or a detail has in it', () => {
+    const lines: string[] = []
+    const log = new LineLog('info', { write: (line) => void lines.push(line) })
+    log.format = 'json'
+    log.warn('a\n{"level":"error"}\u2028', { name: 'x\ny', level: 'mine', message: 'too' })
+    log.debug('not this')
+    log.format = 'text'
+    log.info('text again')
+    expect(lines).toHaveLength(2)
+    expect(lines[0]).toMatch(/^[^\n\u2028]+\n$/)
+    expect(JSON.parse(lines[0] ?? '')).toEqual({
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
+      level: 'warn',
+      process: process.pid,
+      message: 'a\n{"level":"error"}\u2028',
+      name: 'x\ny',
+      detail_level: 'mine',
+      detail_message: 'too',
+    })
+    expect(lines[1]).toMatch(/text again\n$/)
+  })
+
   it('knows the words of the configuration', () => {
     expect(['debug', 'info', 'warn', 'warning', 'error', 'none', 'toString'].map(logLevelOf)).toEqual([
       'debug',
@@ -43,11 +65,13 @@ describe('a log', () => {
   })
 })
 
+const NOTICES = { onFailure: () => undefined, lossLine: (lines: number) => `${lines} lost\n` }
+
 describe('a log file', () => {
   it('is appended to, read from its end, and begun anew when it is full', async () => {
     const folder = await temporaryFolder()
     const path = join(folder, 'deep', 'a.log')
-    const file = await LogFile.open(path, { fileBytes: 100, olderFiles: 2 }, () => undefined)
+    const file = await LogFile.open(path, { fileBytes: 100, olderFiles: 2 }, NOTICES)
     file.write('first\n')
     expect((await file.tail(3, 1)).toString()).toBe('rst')
     expect((await file.tail(1000, 0)).toString()).toBe('first\n')
@@ -61,7 +85,7 @@ describe('a log file', () => {
     for (const name of await readdir(join(folder, 'deep'))) {
       expect((await stat(join(folder, 'deep', name))).size).toBeLessThan(130)
     }
-    const again = await LogFile.open(path, { fileBytes: 1000, olderFiles: 2 }, () => undefined)
+    const again = await LogFile.open(path, { fileBytes: 1000, olderFiles: 2 }, NOTICES)
     again.write('last\n')
     await again.close()
     expect(await readFile(path, 'utf8')).toMatch(/last\n$/)
