@@ -1,18 +1,19 @@
 /** The administration interface while its server is stopped and started again, and with a server of dialect 3. */
-import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { browserOfFile, editorText, openInterface, typeInEditor } from '../support/interface.ts'
+import {
+  browserOfFile,
+  button,
+  createFirstAdministrator,
+  editorText,
+  openInterface,
+  seen,
+  typeInEditor,
+} from '../support/interface.ts'
 import { startService } from '../support/service.ts'
 import { SettleCommand } from '../support/settle-command.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const browser = browserOfFile()
-
-async function seen(page: Page, text: string | RegExp): Promise<void> {
-  await page.getByText(text).first().waitFor({ timeout: 30_000 })
-}
-
-const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name })
 
 describe('the administration interface', () => {
   it('goes on where it was when its server was stopped and is started again', { timeout: 120_000 }, async () => {
@@ -45,11 +46,7 @@ describe('the administration interface', () => {
   it('works with a server of dialect 3', async () => {
     const { url } = await startService({ dialect: '3' })
     const { page, send, visit } = await openInterface(browser(), { url })
-    await button(page, 'Create the first administrator').click()
-    await page.getByLabel('Password', { exact: true }).fill('secret-one')
-    await page.getByLabel('Password again').fill('secret-one')
-    await button(page, 'Create and sign in').click()
-    await seen(page, 'admin is now the administrator of this server.')
+    await createFirstAdministrator(page)
     await visit('#/databases')
     await button(page, 'New database').click()
     await page.getByLabel('Name', { exact: true }).fill('db')

@@ -1,17 +1,18 @@
 /** The administration interface as people use it: each test is a story in a real browser, against a real server. */
-import type { Page } from 'playwright-core'
 import { describe, expect, it } from 'vitest'
-import { browserOfFile, editorText, openInterface, typeInEditor } from '../support/interface.ts'
+import {
+  browserOfFile,
+  button,
+  createFirstAdministrator,
+  editorText,
+  openInterface,
+  seen,
+  typeInEditor,
+} from '../support/interface.ts'
 
 const browser = browserOfFile()
 
 const DIGITS = '{"_id":"digits","amount":12345678901234567890,"ratio":1.10,"note":"old"}'
-
-async function seen(page: Page, text: string | RegExp): Promise<void> {
-  await page.getByText(text).first().waitFor({ timeout: 15_000 })
-}
-
-const button = (page: Page, name: string | RegExp) => page.getByRole('button', { name })
 
 describe('the administration interface', () => {
   it('creates, finds and deletes a database, and asks for its name before', async () => {
@@ -177,7 +178,8 @@ describe('the administration interface', () => {
     await page.getByRole('cell', { name: '"b"' }).waitFor()
     await button(page, 'Save function').click()
     await seen(page, 'by/kind saved.')
-    await page.getByRole('tab', { name: 'Rows' }).click()
+    await page.getByRole('tab', { name: 'Source' }).press('ArrowLeft')
+    await expect.poll(() => page.getByRole('tab', { name: 'Rows' }).getAttribute('aria-selected')).toBe('true')
     await button(page, 'Parameters').click()
     await page.getByLabel('group', { exact: true }).check()
     await button(page, 'Run').click()
@@ -223,11 +225,7 @@ describe('the administration interface', () => {
   it('makes the first administrator, users and rights; a member is told what lacks', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
-    await button(page, 'Create the first administrator').click()
-    await page.getByLabel('Password', { exact: true }).fill('secret-one')
-    await page.getByLabel('Password again').fill('secret-one')
-    await button(page, 'Create and sign in').click()
-    await seen(page, 'admin is now the administrator of this server.')
+    await createFirstAdministrator(page)
     expect((await send('PUT', 'other')).status).toBe(401)
     await visit('#/users')
     await button(page, 'New user').click()

@@ -1,24 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { EMPTY } from '../support/first-revisions.ts'
+import type { Listing } from '../support/listing.ts'
 
 const client = serverOfFile()
-
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
-
-interface Row {
-  id?: string
-  key: unknown
-  value?: { rev: string; deleted?: true }
-  doc?: unknown
-  error?: string
-}
-
-interface Listing {
-  total_rows: number
-  offset?: number
-  update_seq?: number
-  rows: Row[]
-}
 
 async function filled(...ids: string[]): Promise<TestDatabase> {
   const db = await client().database()

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { expectRefusal, serverOfFile } from '../support/client.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 
 const client = serverOfFile()
 
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
 const CONFLICT = { error: 'conflict', reason: 'Document update conflict.' }
 
 interface Entry {

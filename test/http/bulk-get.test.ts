@@ -11,13 +11,12 @@ import {
   partsOfReply,
 } from '../support/attachments.ts'
 import { expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 
 const client = serverOfFile()
 
 const JSON_ACCEPTED = { Accept: 'application/json' }
 const NEVER = '7-00000000000000000000000000000000'
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
-
 interface Item {
   ok?: DocumentWithAttachments & { _revisions?: unknown; _deleted?: true; n?: number }
   error?: { id: string | null; rev: string | null; error: string; reason: string }

@@ -1,19 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { Client, serverOfFile, type TestDatabase } from '../support/client.ts'
 import { FeedClient } from '../support/feed.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 import { MeasuredServer } from '../support/measured-server.ts'
 import { startService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
 const client = serverOfFile()
-
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
-
-async function filled(...ids: string[]): Promise<TestDatabase> {
-  const db = await client().database()
-  for (const id of ids) await db.save(id, {})
-  return db
-}
 
 function follow(db: TestDatabase, query: string, headers: Record<string, string> = {}): Promise<FeedClient> {
   return FeedClient.open(db.client, `/${db.name}/_changes?${query}`, { headers })
@@ -31,13 +24,13 @@ async function clientsCounted(server: Client): Promise<number> {
 
 describe('feed=longpoll', () => {
   it('ends at once with what is there', async () => {
-    const db = await filled('a', 'b')
+    const db = await client().databaseWith('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=1')
     expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
 
   it('begins its reply, and ends it with the next change', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=longpoll&since=1')
     await feed.receives('{"results":[\n')
     expect([feed.state, feed.text, feed.status]).toEqual(['open', '{"results":[\n', 200])
@@ -54,19 +47,19 @@ describe('feed=longpoll', () => {
   })
 
   it('honours a limit', async () => {
-    const db = await filled('a', 'b', 'c')
+    const db = await client().databaseWith('a', 'b', 'c')
     const feed = await follow(db, 'feed=longpoll&limit=2')
     expect(await feed.ended()).toContain('"last_seq":2,"pending":1}')
   })
 
   it('ends without rows when the time is over, and says how far it looked', async () => {
-    const db = await filled('a', 'b')
+    const db = await client().databaseWith('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=now&timeout=20')
     expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":2,"pending":0}\n\n')
   })
 
   it('does not wait at all for timeout=0', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=longpoll&since=1&timeout=0')
     expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":1,"pending":0}\n\n')
   })
@@ -89,7 +82,7 @@ describe('feed=longpoll', () => {
   })
 
   it('begins at the end when it is to go backwards', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=longpoll&descending=true')
     await feed.receives('{"results":[\n')
     await db.save('b', {})
@@ -100,7 +93,7 @@ describe('feed=longpoll', () => {
 
 describe('feed=continuous', () => {
   it('has a row a line, ended by CRLF, and goes on', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=continuous')
     await feed.receives(`${row(1, 'a')}\r\n`)
     await db.save('b', {})
@@ -109,7 +102,7 @@ describe('feed=continuous', () => {
   })
 
   it('is also called live', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     await (await follow(db, 'feed=live')).receives(`${row(1, 'a')}\r\n`)
   })
 
@@ -121,7 +114,7 @@ describe('feed=continuous', () => {
   })
 
   it('ends with its last sequence when the time is over', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=continuous&timeout=20')
     expect(await feed.ended()).toBe(`${row(1, 'a')}\r\n{"last_seq":1,"pending":0}\r\n\n`)
   })
@@ -161,7 +154,7 @@ describe('feed=continuous', () => {
   })
 
   it('ends at its limit, with what was there and what came', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=continuous&limit=2')
     await feed.hears('a')
     await db.save('b', {})
@@ -199,7 +192,7 @@ describe('feed=continuous', () => {
   })
 
   it('waits without chunks for clients of HTTP/1.0', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const connection = await client().open()
     connection.write(`GET /${db.name}/_changes?feed=continuous&timeout=50 HTTP/1.0\r\nHost: x\r\n\r\n`)
     const reply = await connection.closed()
@@ -208,7 +201,7 @@ describe('feed=continuous', () => {
   })
 
   it('waits its turn behind other replies of the connection', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const connection = await client().open()
     const get = (path: string) => `GET /${db.name}${path} HTTP/1.1\r\nHost: x\r\n\r\n`
     connection.write(get('/a') + get('/_changes?feed=continuous&timeout=50') + get('/a'))
@@ -221,7 +214,7 @@ describe('feed=continuous', () => {
 
 describe('feed=eventsource', () => {
   it('frames changes as events, each with its sequence', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=eventsource')
     await db.save('b', {})
     await feed.receives(`data: ${row(1, 'a')}\nid: 1\n\ndata: ${row(2, 'b')}\nid: 2\n\n`)
@@ -229,7 +222,7 @@ describe('feed=eventsource', () => {
   })
 
   it('goes on where the client was', async () => {
-    const db = await filled('a', 'b', 'c')
+    const db = await client().databaseWith('a', 'b', 'c')
     await (await follow(db, 'feed=eventsource&since=0', { 'Last-Event-ID': '2' })).hears('c')
   })
 
@@ -246,7 +239,7 @@ describe('a feed ends regularly', () => {
     ['continuous', '{"last_seq":1,"pending":0}\r\n\n'],
     ['eventsource', '\n'],
   ])('when its database is deleted (%s)', async (kind, expected) => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const feed = await follow(db, `feed=${kind}&since=now&heartbeat=10000`)
     await db.request('DELETE')
     expect(await feed.ended()).toBe(expected)

@@ -1,19 +1,12 @@
 import { describe, expect, it } from 'vitest'
 import { silentLog } from '../../src/runtime/log/log.ts'
 import { createService } from '../../src/service.ts'
-import { Client, expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { Client, expectRefusal, type Reply, serverOfFile } from '../support/client.ts'
 import type { ChangesReply } from '../support/feed.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 import { startService } from '../support/service.ts'
 
 const client = serverOfFile()
-
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
-
-async function filled(...ids: string[]): Promise<TestDatabase> {
-  const db = await client().database()
-  for (const id of ids) await db.save(id, {})
-  return db
-}
 
 function row(seq: number, id: string): string {
   return `{"seq":${seq},"id":"${id}","changes":[{"rev":"${EMPTY}"}]}`
@@ -28,7 +21,7 @@ function glance(reply: Reply): string {
 
 describe('the reply of _changes', () => {
   it('is framed a row a line', async () => {
-    const db = await filled('a', 'b')
+    const db = await client().databaseWith('a', 'b')
     const reply = await db.get('_changes')
     expect(reply.text).toBe(`{"results":[\n${row(1, 'a')},\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
   })
@@ -39,7 +32,7 @@ describe('the reply of _changes', () => {
   })
 
   it('says whether anything is pending, and never less than there is', async () => {
-    const db = await filled('a', 'b', 'c')
+    const db = await client().databaseWith('a', 'b', 'c')
     await db.save('a', { _rev: EMPTY })
     const pending = async (query: string) => (await db.get(`_changes?${query}`)).as<{ pending: number }>().pending
     // Sequence 1 is no row any more: b, c and a are 2, 3 and 4.
@@ -56,7 +49,7 @@ describe('the reply of _changes', () => {
   })
 
   it('comes in chunks, as the type that the client accepts', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const plain = await db.get('_changes')
     expect(plain.headers).toMatchObject({
       'content-type': 'text/plain;charset=utf-8',
@@ -68,7 +61,7 @@ describe('the reply of _changes', () => {
   })
 
   it('has each document once, where it changed last', async () => {
-    const db = await filled('a', 'b')
+    const db = await client().databaseWith('a', 'b')
     const rev = await db.save('a', { _rev: EMPTY })
     expect((await db.get('_changes')).as<ChangesReply>().results).toEqual([
       { seq: 2, id: 'b', changes: [{ rev: EMPTY }] },
@@ -85,7 +78,7 @@ describe('the reply of _changes', () => {
   })
 
   it('has no local documents', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     await db.save('_local/x', {})
     expect(glance(await db.get('_changes'))).toBe('1:a → 1')
   })
@@ -109,7 +102,7 @@ describe('the reply of _changes', () => {
   })
 
   it('has a tag until something changes', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const first = await db.get('_changes')
     const { etag } = first.headers
     expect(etag).toMatch(/^"[0-9A-Z]+"$/)
@@ -121,7 +114,7 @@ describe('the reply of _changes', () => {
   })
 
   it('is for HEAD too, which waits for nothing', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     for (const query of ['', '?feed=longpoll&since=now', '?feed=continuous', '?feed=eventsource']) {
       const reply = await db.head(`_changes${query}`)
       expect([reply.status, reply.text]).toEqual([200, ''])
@@ -155,7 +148,7 @@ describe('since', () => {
     ['last-event-id=2&since=1', '2:b 3:c → 3'],
     ['since=1&since=2', '3:c → 3'],
   ])('%s gives %s', async (query, expected) => {
-    const db = await filled('a', 'b', 'c')
+    const db = await client().databaseWith('a', 'b', 'c')
     expect(glance(await db.get(`_changes?${query}`))).toBe(expected)
   })
 
@@ -173,7 +166,7 @@ describe('since', () => {
   })
 
   it('is overruled by the header of a client that comes back', async () => {
-    const db = await filled('a', 'b', 'c')
+    const db = await client().databaseWith('a', 'b', 'c')
     expect(glance(await db.get('_changes?since=0', { 'Last-Event-ID': '2' }))).toBe('3:c → 3')
     expect(glance(await db.get('_changes?since=1', { 'Last-Event-ID': '' }))).toBe('2:b 3:c → 3')
   })
@@ -191,7 +184,7 @@ describe('limit and descending', () => {
     ['descending=true&since=2&limit=2', '3:c 2:b → 2'],
     ['descending=false', '1:a 2:b 3:c → 3'],
   ])('%s gives %s', async (query, expected) => {
-    const db = await filled('a', 'b', 'c')
+    const db = await client().databaseWith('a', 'b', 'c')
     expect(glance(await db.get(`_changes?${query}`))).toBe(expected)
   })
 
@@ -315,7 +308,7 @@ describe('parameters that cannot be meant', () => {
   })
 
   it('others are passed over', async () => {
-    const db = await filled('a')
+    const db = await client().databaseWith('a')
     const query = 'x=y&update_seq=true&seq_interval=5&include_docs=maybe&heartbeat=false&r=1'
     expect(glance(await db.get(`_changes?${query}`))).toBe('1:a → 1')
   })
@@ -323,7 +316,7 @@ describe('parameters that cannot be meant', () => {
 
 describe('POST _changes', () => {
   it('is the same as GET', async () => {
-    const db = await filled('a', 'b')
+    const db = await client().databaseWith('a', 'b')
     expect((await db.post('_changes?since=1', {})).text).toBe((await db.get('_changes?since=1')).text)
     expect((await db.post('_changes', '')).text).toBe((await db.get('_changes')).text)
   })

@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { Client, expectRefusal, serverOfFile, TestDatabase } from '../support/client.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const client = serverOfFile()
-
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
 
 describe('_revs_limit', () => {
   it('is 1000 until it is set', async () => {

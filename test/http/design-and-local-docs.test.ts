@@ -1,6 +1,7 @@
 /** `_design_docs` and `_local_docs`: what `_all_docs` lists with all else, and what it does not list. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client, expectRefusal, type Reply, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 import { startService } from '../support/service.ts'
 
 const client = serverOfFile()
@@ -11,7 +12,6 @@ interface Listing {
   rows: { id?: string; key: unknown; value?: unknown; doc?: unknown; error?: string }[]
 }
 
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
 const IDS = ['A', '_design/a', '_design/b', '_design/c', 'b', 'c']
 
 async function filled(): Promise<TestDatabase> {

@@ -1,11 +1,11 @@
 /** Whatever a client sends, it gets a reply that says what is wrong, and the data stays as it was. */
 import { describe, expect, it } from 'vitest'
 import { Client, type RequestOptions, serverOfFile, type TestDatabase } from '../support/client.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 import { startService } from '../support/service.ts'
 
 const client = serverOfFile()
 
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
 const JSON_TYPE = { 'Content-Type': 'application/json' }
 
 async function filled(from: Client = client()): Promise<TestDatabase> {

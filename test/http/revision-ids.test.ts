@@ -1,11 +1,9 @@
 /** Revision ids are those of every other server of the family: the same edit gives the same revision everywhere. */
 import { describe, expect, it } from 'vitest'
 import { serverOfFile } from '../support/client.ts'
-import { FIRST_REVISIONS } from '../support/first-revisions.ts'
+import { EMPTY, FIRST_REVISIONS } from '../support/first-revisions.ts'
 
 const client = serverOfFile()
-
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
 
 describe('the first revision', () => {
   it.each(FIRST_REVISIONS)('of %s is %s', async (body, rev) => {

@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { expectRefusal, serverOfFile } from '../support/client.ts'
+import { EMPTY } from '../support/first-revisions.ts'
 
 const client = serverOfFile()
-
-const EMPTY = '1-967a00dff5e02add41819138abb3284d'
 
 describe.each(['_missing_revs', '_revs_diff', '_purge'])('%s', (resource) => {
   it.each([

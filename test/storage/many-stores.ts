@@ -3,13 +3,11 @@
  * what it reads and reports after each part what it took. Run: node --expose-gc many-stores.ts <folder> <stores>
  */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { allDbs } from 'lmdb'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
+import { reportOf } from './reporting-process.ts'
 
 export interface Part {
   readonly part: string
@@ -26,19 +24,8 @@ export const IDLE_FILES = 50
 const AT_ONCE = 20
 
 /** Runs the process as the server is run, and gives what it reports. */
-export async function runManyStores(folder: string, stores: number): Promise<Part[]> {
-  const program = fileURLToPath(import.meta.url)
-  const running = spawn(process.execPath, ['--expose-gc', program, folder, String(stores)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '500000' },
-  })
-  let output = ''
-  running.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text
-  })
-  const [code] = await once(running, 'close')
-  assert.equal(code, 0, 'The process ended well.')
-  return JSON.parse(output)
+export function runManyStores(folder: string, stores: number): Promise<Part[]> {
+  return reportOf(import.meta.url, [folder, stores])
 }
 
 async function work(folder: string, count: number): Promise<Part[]> {

@@ -3,12 +3,11 @@
  * itself, time and again. Run: node --expose-gc openings.ts <folder> <stores> <openings>
  */
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { privateMegabytes } from '../support/private-memory.ts'
+import { reportOf } from './reporting-process.ts'
 
 export interface OpeningsOptions {
   readonly folder: string
@@ -20,19 +19,8 @@ export interface OpeningsOptions {
 const REPORTS = 10
 
 /** Megabytes after each tenth of the openings. Runs the process as the server is run. */
-export async function runOpenings({ folder, stores, openings }: OpeningsOptions): Promise<number[]> {
-  const program = fileURLToPath(import.meta.url)
-  const running = spawn(process.execPath, ['--expose-gc', program, folder, String(stores), String(openings)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-    env: { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '500000', MALLOC_ARENA_MAX: '2' },
-  })
-  let output = ''
-  running.stdout.setEncoding('utf8').on('data', (text: string) => {
-    output += text
-  })
-  const [code] = await once(running, 'close')
-  assert.equal(code, 0, 'The process ended well.')
-  return JSON.parse(output)
+export function runOpenings({ folder, stores, openings }: OpeningsOptions): Promise<number[]> {
+  return reportOf(import.meta.url, [folder, stores, openings], { MALLOC_ARENA_MAX: '2' })
 }
 
 async function work({ folder, stores, openings }: OpeningsOptions): Promise<number[]> {

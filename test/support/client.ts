@@ -123,6 +123,13 @@ export class Client {
     return database
   }
 
+  /** A new database with empty documents of these ids, in this order. */
+  async databaseWith(...ids: string[]): Promise<TestDatabase> {
+    const database = await this.database()
+    for (const id of ids) await database.save(id, {})
+    return database
+  }
+
   open(): Promise<RawConnection> {
     return RawConnection.open(this.url)
   }

@@ -1,7 +1,7 @@
 /** The administration interface in a browser, against a server of its own. Built once, by the command that `npm start` runs. */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core'
+import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 import { launchBrowser } from './browser.ts'
 import { startService } from './service.ts'
@@ -89,4 +89,24 @@ export async function typeInEditor(page: Page, text: string): Promise<void> {
   // Typed over coloured text, Chromium itself would try to keep the colour by an inline style.
   await page.keyboard.press('Delete')
   await page.keyboard.insertText(text)
+}
+
+/** However busy the machine is, what a page shows it shows by then. */
+const SHOWN_MS = 30_000
+
+export async function seen(page: Page, text: string | RegExp): Promise<void> {
+  await page.getByText(text).first().waitFor({ timeout: SHOWN_MS })
+}
+
+export function button(page: Page, name: string | RegExp): Locator {
+  return page.getByRole('button', { name })
+}
+
+/** `admin` with the password `secret-one`, who is then signed in. */
+export async function createFirstAdministrator(page: Page): Promise<void> {
+  await button(page, 'Create the first administrator').click()
+  await page.getByLabel('Password', { exact: true }).fill('secret-one')
+  await page.getByLabel('Password again').fill('secret-one')
+  await button(page, 'Create and sign in').click()
+  await seen(page, 'admin is now the administrator of this server.')
 }

@@ -9,6 +9,7 @@ import { Field } from '../parts/field.tsx'
 import { bytesText, plural } from '../parts/figures.tsx'
 import { ActionMenu } from '../parts/menu.tsx'
 import { EmptyState, ErrorState, Skeleton } from '../parts/states.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { toast } from '../parts/toast.tsx'
 import { go, link, useQueryValue } from '../shell/route.ts'
 import { AttachmentsTab } from './document-attachments.tsx'
@@ -164,20 +165,7 @@ function DocumentTabs({ database, document, onClose, onReload }: DocumentTabsPro
         />
       </PaneHead>
       <div className="pane-tools">
-        <div className="tabs" role="tablist" aria-label="Parts of the document">
-          {tabs.map(([name, label]) => (
-            <button
-              key={name}
-              type="button"
-              role="tab"
-              className="tab"
-              aria-selected={tab === name}
-              onClick={() => setTab(name)}
-            >
-              {label}
-            </button>
-          ))}
-        </div>
+        <Tabs label="Parts of the document" tabs={tabs} chosen={tab} onChoose={setTab} />
         <span className="tools-space" />
         <span className="mono muted cut" title={rev}>
           {shortRevision(rev)}

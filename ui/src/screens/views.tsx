@@ -4,6 +4,7 @@ import { useState } from 'react'
 import { type Design, type DesignFunction, listDesigns } from '../api/designs.ts'
 import { Button } from '../parts/button.tsx'
 import { EmptyState, Loaded } from '../parts/states.tsx'
+import { Tabs } from '../parts/tabs.tsx'
 import { DatabasePlace } from '../shell/place.tsx'
 import { link, useQueryValue } from '../shell/route.ts'
 import { FunctionEditor } from './function-editor.tsx'
@@ -114,6 +115,11 @@ function FunctionList({ database, designs, chosen, chosenDesign }: FunctionListP
   )
 }
 
+const VIEW_TABS = [
+  ['rows', 'Rows'],
+  ['source', 'Source'],
+] as const
+
 interface FunctionPaneProperties {
   readonly database: string
   readonly design: Design
@@ -129,28 +135,7 @@ function FunctionPane({ database, design, chosen }: FunctionPaneProperties) {
         <h2 className="cut mono" style={{ flex: 1 }}>
           {design.name}/{chosen.name}
         </h2>
-        {isView && (
-          <div className="tabs" role="tablist" aria-label="Parts of the view">
-            <button
-              type="button"
-              role="tab"
-              className="tab"
-              aria-selected={tab === 'rows'}
-              onClick={() => setTab('rows')}
-            >
-              Rows
-            </button>
-            <button
-              type="button"
-              role="tab"
-              className="tab"
-              aria-selected={tab === 'source'}
-              onClick={() => setTab('source')}
-            >
-              Source
-            </button>
-          </div>
-        )}
+        {isView && <Tabs label="Parts of the view" tabs={VIEW_TABS} chosen={tab} onChoose={setTab} />}
       </div>
       {tab === 'source' && design.language === 'query' ? (
         <EmptyState title="An index for selector queries">
