@@ -122,9 +122,10 @@ describe('the id of a request', () => {
     }
   })
 
-  it('is in the lines of a text log too', async () => {
-    const client = new Client((await startService({})).url)
-    const id = idOf(await client.request('GET', '/_up?here'))
+  it('is in the lines of a text log too, in dialect 3', async () => {
+    const client = new Client((await startService({ dialect: '3' })).url)
+    const { headers } = await client.request('GET', '/_up?here')
+    const id = headers['x-couch-request-id']
     expect((await client.request('GET', '/_log?bytes=10000')).text).toContain(`/_up?here 200 request_id="${id}"\n`)
   })
 })

@@ -15,8 +15,9 @@ export function logAnswer(call: Call, { log, serverLog }: HttpContext, answer: A
   const { requestId } = call
   if (serverLog.writes('debug')) log.debug('The headers of a request.', { ...masked(call), request_id: requestId })
   if (serverLog.format === 'text') {
-    const { method } = call.request
-    log.info(`${call.peer} - - ${method} ${maskedUrl(call.url)} ${answer.status} request_id="${requestId}"`)
+    const line = `${call.peer} - - ${call.request.method} ${maskedUrl(call.url)} ${answer.status}`
+    // The interface says how the line ends; release 3 has the id in it.
+    log.info(call.dialect === '3' ? `${line} request_id="${requestId}"` : line)
   }
   if (answer.kind !== 'whole' || answer.status < 400) return
   const body = answer.body.toString().trim()
