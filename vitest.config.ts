@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { RetriedTests } from './test/support/retried-tests.ts'
 
 const long = process.env.SETTLE_LONG === '1'
 
@@ -52,6 +53,7 @@ const shared = { ...common, isolate: false }
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    reporters: ['default', new RetriedTests()],
     projects: long
       ? [{ test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } }]
       : [

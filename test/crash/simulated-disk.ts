@@ -169,10 +169,13 @@ export class SimulatedDisk {
     return this.#unflushed.filter(({ done, namings }) => done && namings.some((naming) => naming.folder === folder))
   }
 
+  /** Flushes overlap: what one that ended first has settled, with later changes of the same names, is not settled again. */
   settle(changes: readonly NameChange[]): void {
-    for (const { namings } of changes)
-      for (const { folder, name, meaning } of namings) set(folder.durable, name, meaning)
     const settled = new Set(changes)
+    for (const change of this.#unflushed) {
+      if (!settled.has(change)) continue
+      for (const { folder, name, meaning } of change.namings) set(folder.durable, name, meaning)
+    }
     this.#unflushed = this.#unflushed.filter((change) => !settled.has(change))
   }
 

@@ -13,7 +13,8 @@ interface Task {
   readonly expected: ExpectedStores
 }
 
-const PATIENCE_MS = 30_000
+/** Only a process that hangs takes so long. */
+const PATIENCE_MS = 300_000
 
 export class Verifier {
   #process: ChildProcess | undefined
