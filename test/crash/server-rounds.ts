@@ -8,6 +8,7 @@ import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import { checkContents } from '../database/check-database.ts'
 import { DatabaseContents } from '../database/database-contents.ts'
 import { Client, type DatabaseInformation } from '../support/client.ts'
+import { withinLimit } from '../support/step-limit.ts'
 import { Random } from './random.ts'
 import { listingProblems } from './server-listing.ts'
 import { ServerProcess } from './server-process.ts'
@@ -56,7 +57,7 @@ export class ServerRounds {
   /** The problems of the first round that has any. */
   async run(rounds: number): Promise<string[]> {
     for (let round = 1; round <= rounds; round++) {
-      const problems = await this.round()
+      const problems = await withinLimit(`Round ${round}, seed ${this.#random.seed},`, this.round())
       if (problems.length > 0) {
         return [`Round ${round}, seed ${this.#random.seed}:`, ...problems.slice(0, PROBLEMS_TOLD)]
       }

@@ -158,7 +158,8 @@ export class ViewRounds {
 
   async #keptRuns(name: string): Promise<number> {
     const engine = await LmdbEngine.open({ folder: join(this.#folder, 'view_indexes') })
-    const folder = engine.scratchFolder(indexStoreName(name, DESIGN.signature))
+    const store = indexStoreName(name, DESIGN.signature)
+    const folder = engine.has(store) ? engine.scratchFolder(store) : ''
     await engine.close()
     const files = await readdir(folder).catch(() => [])
     return files.filter((file) => file.endsWith('.run')).length

@@ -7,12 +7,12 @@ import { join } from 'node:path'
 import { DataFolder } from '../../src/storage/files/data-folder.ts'
 import { stemOf } from '../../src/storage/files/store-file.ts'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
-import type { Changes, CommitOutcome, StorageEngine, Store } from '../../src/storage/store.ts'
+import type { Changes, CommitOutcome, Put, StorageEngine, Store } from '../../src/storage/store.ts'
 import { acknowledge } from './acknowledgements.ts'
 import { storesFolder } from './check-folder.ts'
 import { commitsOfLife, writerOfLife } from './expectations.ts'
 import { unflushedStore } from './unflushed-store.ts'
-import { commitOf, headKey } from './workload.ts'
+import { commitOf, headKey, stateAfter } from './workload.ts'
 
 export interface WriterOptions {
   readonly folder: string
@@ -98,6 +98,21 @@ async function commitAndTell(store: Store, writer: string, n: number, broken: Wr
   if (broken !== 'early') acknowledge({ kind: 'committed', name, writer, n, version })
 }
 
+/** The same as the nth commit, but that the store is written anew. Rows out of order are written in another way. */
+async function replaceAndTell(store: Store, writer: string, n: number, order: 'sorted' | 'unsorted'): Promise<void> {
+  const rows = [...stateAfter(writer, n)].map(([key, value]) => [Buffer.from(key), value] as const)
+  rows.sort(([a], [b]) => Buffer.compare(a, b))
+  if (order === 'unsorted') rows.reverse()
+  await store.replace(inTwoPortions(rows))
+  acknowledge({ kind: 'committed', name: store.name, writer, n, version: n })
+}
+
+async function* inTwoPortions(rows: readonly Put[]): AsyncGenerator<readonly Put[]> {
+  const half = rows.length >> 1
+  yield rows.slice(0, half)
+  yield rows.slice(half)
+}
+
 async function commitInHalves(store: Store, { puts = [], ...rest }: Changes): Promise<CommitOutcome> {
   const half = puts.length >> 1
   await store.commit({ ...rest, puts: puts.slice(0, half) })
@@ -115,7 +130,11 @@ async function liveAndDie(
   for (let life = firstLife; writing(); life++) {
     const store = await engine.create(name)
     acknowledge({ kind: 'created', name, life })
-    for (let n = 1; n <= commitsOfLife(life); n++) await commitAndTell(store, writerOfLife(name, life), n, broken)
+    const last = commitsOfLife(life)
+    const writer = writerOfLife(name, life)
+    for (let n = 1; n < last; n++) await commitAndTell(store, writer, n, broken)
+    if (life % 2 === 0 && !broken) await replaceAndTell(store, writer, last, life % 4 === 0 ? 'sorted' : 'unsorted')
+    else await commitAndTell(store, writer, last, broken)
     await engine.drop(name)
     acknowledge({ kind: 'dropped', name, life })
   }

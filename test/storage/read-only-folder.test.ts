@@ -18,7 +18,10 @@ it.runIf(canMount)('a folder that has become read-only is opened with all that a
   await engine.close()
   await writeFile(join(folder, 'c.9.mdb.new'), '')
   await writeFile(join(folder, '.trash', 'd.8.mdb'), '')
-  await mkdir(join(folder, '.scratch', 'd'), { recursive: true })
+  await mkdir(join(folder, '.scratch', 'd.1'), { recursive: true })
+  await writeFile(join(folder, `~${'0'.repeat(64)}.name`), 'e\n')
+  await writeFile(join(folder, `~${'1'.repeat(64)}.name.new`), '')
+  await writeFile(join(folder, 'f.7.mdb.set-aside'), 'It was damaged.\n')
   const script = join(import.meta.dirname, 'read-only-folder.ts')
   const { status, stdout, stderr } = spawnSync(
     'unshare',

@@ -6,6 +6,7 @@
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isDigest, nameOfStem, stemOf } from './store-file.ts'
+import { unlessReadOnly } from './unless-read-only.ts'
 
 const ENDING = '.name'
 const UNFINISHED_ENDING = '.name.new'
@@ -31,7 +32,7 @@ export class LongNames {
       const stem = fileName.replace(/\.name(\.new)?$/, '')
       if (stem === fileName || !isDigest(stem)) continue
       if (fileName.endsWith(ENDING) && stems.has(stem)) await names.#read(stem)
-      else await rm(join(folder, fileName), { force: true })
+      else await unlessReadOnly(() => rm(join(folder, fileName), { force: true }))
     }
     return names
   }
@@ -82,8 +83,8 @@ export class LongNames {
       await writeFile(unfinished, `${known.name}\n`)
       await flush(unfinished)
       await rename(unfinished, join(this.#folder, stem + ENDING))
-      known.isOnDisk = true
       await flush(this.#folder)
+      known.isOnDisk = true
     } catch (error) {
       await rm(unfinished, { force: true })
       throw error
@@ -93,7 +94,8 @@ export class LongNames {
   async #remove(stem: string, known: LongName): Promise<void> {
     if (known.users > 0) return
     try {
-      if (known.isOnDisk) await rm(join(this.#folder, stem + ENDING), { force: true })
+      // Also where it was not flushed: it has its name then.
+      await rm(join(this.#folder, stem + ENDING), { force: true })
     } catch {
       // The next start removes it.
       return

@@ -4,9 +4,10 @@
  * that has become read-only does not prevent reading.
  */
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { inspectFile } from '../file-check/inspect-file.ts'
 import { lockPath, parseStoreFileName, type StoreFile, storePath } from '../files/store-file.ts'
+import { unlessReadOnly } from '../files/unless-read-only.ts'
 
 /** Files that are on their way out, until their last reader is done. */
 export const TRASH = '.trash'
@@ -17,7 +18,7 @@ export const SCRATCH = '.scratch'
 /** Removes what is no store any more, or never became one; returns the files that count. */
 export async function clearUp(folder: string): Promise<StoreFile[]> {
   await unlessReadOnly(async () => {
-    await rm(join(folder, TRASH), { recursive: true })
+    await rm(join(folder, TRASH), { recursive: true, force: true })
     await mkdir(join(folder, TRASH))
   })
   const newest = new Map<string, StoreFile>()
@@ -60,17 +61,6 @@ export async function clearUp(folder: string): Promise<StoreFile[]> {
   return [...newest.values()]
 }
 
-const READ_ONLY_CODES = new Set(['EROFS', 'EACCES', 'EPERM'])
-
-async function unlessReadOnly(work: () => Promise<void>): Promise<void> {
-  try {
-    await work()
-  } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    if (!READ_ONLY_CODES.has(code)) throw error
-  }
-}
-
 function isSound(folder: string, file: StoreFile | undefined): boolean {
   try {
     if (file) inspectFile(storePath(folder, file))
@@ -80,12 +70,26 @@ function isSound(folder: string, file: StoreFile | undefined): boolean {
   }
 }
 
-/** Removes the scratch files of stores that are gone. */
+/** Where scratch files are that are meant for the next generation of a store's file. */
+export function scratchPath(folder: string, path: string): string {
+  return join(folder, SCRATCH, basename(path, '.mdb'))
+}
+
+/** Removes scratch files, except those of these store files: others are of stores that are gone, or were written anew since. */
 export async function clearScratch(folder: string, files: readonly StoreFile[]): Promise<void> {
-  const known = new Set(files.map(({ stem }) => stem))
+  const kept = new Set(files.map((file) => basename(scratchPath(folder, storePath(folder, file)))))
+  await removeScratch(folder, (name) => !kept.has(name))
+}
+
+/** Removes the scratch files of a store, of whichever generation. */
+export async function removeScratchOf(folder: string, stem: string): Promise<void> {
+  await removeScratch(folder, (name) => parseStoreFileName(`${name}.mdb`)?.stem === stem)
+}
+
+async function removeScratch(folder: string, isRemoved: (name: string) => boolean): Promise<void> {
   const scratch = join(folder, SCRATCH)
   for (const name of await readdir(scratch).catch(() => [])) {
-    if (!known.has(name)) await unlessReadOnly(() => rm(join(scratch, name), { recursive: true, force: true }))
+    if (isRemoved(name)) await unlessReadOnly(() => rm(join(scratch, name), { recursive: true, force: true }))
   }
 }
 

@@ -8,6 +8,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FileLedger } from '../file-check/file-ledger.ts'
 import { inspectFile, inspectPages } from '../file-check/inspect-file.ts'
 import { ASIDE_ENDING, asidePath } from '../files/store-file.ts'
+import { unlessReadOnly } from '../files/unless-read-only.ts'
 import { FileDamagedError } from '../storage-error.ts'
 import type { FileReports } from './lmdb-errors.ts'
 import type { LmdbStore } from './lmdb-store.ts'
@@ -53,7 +54,7 @@ export class FileInspection {
       if (!fileName.endsWith(ASIDE_ENDING)) continue
       const path = join(folder, fileName.slice(0, -ASIDE_ENDING.length))
       // The store was dropped, or written anew, while the note could not be removed.
-      if (storeOf(path)?.path !== path) await rm(asidePath(path), { force: true })
+      if (storeOf(path)?.path !== path) await unlessReadOnly(() => rm(asidePath(path), { force: true }))
       else open.refuse(asideError(path, (await readFile(asidePath(path), 'utf8')).trim()))
     }
   }

@@ -3,7 +3,7 @@
  * store removes its file from the folder at once; the bytes are freed when the last reader is done.
  */
 import assert from 'node:assert/strict'
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { FileLedger } from '../file-check/file-ledger.ts'
 import { LongNames } from '../files/long-names.ts'
@@ -28,7 +28,7 @@ import {
   StoreMissingError,
 } from '../storage-error.ts'
 import type { StorageEngine, Store } from '../store.ts'
-import { clearScratch, clearUp, SCRATCH, TRASH } from './clear-folder.ts'
+import { clearScratch, clearUp, removeScratchOf, scratchPath, TRASH } from './clear-folder.ts'
 import { DiscardedFiles, fileExists } from './discarded-files.ts'
 import { FileInspection, onceForEach } from './file-inspection.ts'
 import { LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
@@ -88,7 +88,6 @@ export class LmdbEngine implements StorageEngine {
   static async open(options: LmdbEngineOptions): Promise<LmdbEngine> {
     const { folder } = options
     await makeFolder(folder)
-    await mkdir(join(folder, TRASH), { recursive: true })
     const files = await clearUp(folder)
     await clearScratch(folder, files)
     const names = await LongNames.read(folder, new Set(files.map(({ stem }) => stem)))
@@ -183,7 +182,7 @@ export class LmdbEngine implements StorageEngine {
       throw error
     }
     await this.#names.release(name)
-    await rm(this.scratchFolder(name), { recursive: true, force: true })
+    await removeScratchOf(this.#folder, stemOf(name))
   }
 
   /**
@@ -199,9 +198,12 @@ export class LmdbEngine implements StorageEngine {
     return this.#leasesOf(store).lend()
   }
 
-  /** For files of a store's own that are no part of it. It goes when the store is dropped, and need not be there. */
+  /**
+   * For what a store is to be written anew from. It need not be there. It goes when the store is dropped, and at the next start
+   * when the store was written anew.
+   */
   scratchFolder(name: string): string {
-    return join(this.#folder, SCRATCH, stemOf(name))
+    return scratchPath(this.#folder, this.#known(name).path)
   }
 
   async close(): Promise<void> {

@@ -46,7 +46,7 @@ export class LocalRunner implements IndexRunner {
     this.#sorting = sorting
   }
 
-  update(
+  async update(
     { database, store, design }: IndexPlace,
     signal: AbortSignal,
     onProgress: (progress: UpdateProgress) => void,

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { stemOf } from '../../../src/storage/files/store-file.ts'
 import { LmdbEngine, type LmdbEngineOptions } from '../../../src/storage/lmdb/lmdb-engine.ts'
@@ -126,12 +126,15 @@ describe('a store whose name is too long for the name of a file', () => {
     const engine = await LmdbEngine.open({ folder })
     await engine.create(LONG)
     const scratch = engine.scratchFolder(LONG)
-    expect(scratch).not.toBe(engine.scratchFolder(NAMES[1]!))
+    await engine.create(NAMES[1]!)
+    const other = engine.scratchFolder(NAMES[1]!)
+    expect(scratch).not.toBe(other)
     await mkdir(scratch, { recursive: true })
-    await mkdir(engine.scratchFolder(NAMES[1]!), { recursive: true })
+    await engine.drop(NAMES[1]!)
+    await mkdir(other)
     await engine.close()
     const again = await open({ folder })
-    expect(await readdir(join(folder, '.scratch'))).toEqual([stemOf(LONG)])
+    expect(await readdir(join(folder, '.scratch'))).toEqual([basename(scratch)])
     await again.drop(LONG)
     expect(await readdir(join(folder, '.scratch'))).toEqual([])
   })

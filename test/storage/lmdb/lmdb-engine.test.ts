@@ -1,10 +1,10 @@
-import { mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
 import { LmdbEngine, type LmdbEngineOptions } from '../../../src/storage/lmdb/lmdb-engine.ts'
 import { StoreNameError } from '../../../src/storage/storage-error.ts'
-import type { Store } from '../../../src/storage/store.ts'
+import type { Put, Store } from '../../../src/storage/store.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { describeEngine } from '../conformance.ts'
 import { readAll } from '../model.ts'
@@ -22,6 +22,10 @@ async function open(options: LmdbEngineOptions): Promise<LmdbEngine> {
   const engine = await LmdbEngine.open(options)
   onTestFinished(() => engine.close())
   return engine
+}
+
+async function* rowsOf(puts: readonly Put[]): AsyncGenerator<readonly Put[]> {
+  yield puts
 }
 
 const bytes = (text: string) => Buffer.from(text)
@@ -93,6 +97,32 @@ describe('the folder of the LMDB engine', () => {
     const files = (await readdir(folder)).filter((name) => !name.endsWith('-lock') && name !== '.open-files')
     expect(files.filter((name) => name !== '.trash')).toHaveLength(1)
     expect(await readdir(join(folder, '.trash'))).toEqual([])
+  })
+
+  it('keeps what a store is written anew from until it is written, and no longer', async () => {
+    const folder = await temporaryFolder()
+    const begin = async (engine: LmdbEngine, name: string) => {
+      const scratch = engine.scratchFolder(name)
+      await mkdir(scratch, { recursive: true })
+      await writeFile(join(scratch, '0-9.run'), '')
+      return basename(scratch)
+    }
+    const engine = await LmdbEngine.open({ folder })
+    for (const name of ['unfinished', 'written', 'compacted', 'dropped']) await engine.create(name)
+    const unfinished = await begin(engine, 'unfinished')
+    for (const name of ['written', 'compacted', 'dropped']) await begin(engine, name)
+    // As a process that dies right after it: nobody removes the scratch files.
+    await (await engine.open('written')).replace(rowsOf([]))
+    await (await engine.open('compacted')).compact()
+    const again = await begin(engine, 'compacted')
+    await (await engine.open('dropped')).compact()
+    await begin(engine, 'dropped')
+    await engine.drop('dropped')
+    const scratchOfDropped = (await readdir(join(folder, '.scratch'))).filter((name) => name.startsWith('dropped'))
+    expect(scratchOfDropped).toEqual([])
+    await engine.close()
+    await open({ folder })
+    expect((await readdir(join(folder, '.scratch'))).sort()).toEqual([again, unfinished].sort())
   })
 
   it('gives the bytes of a dropped store back when its last reader is gone', async () => {
