@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path'
 import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
 import type { Functions } from './functions/functions.ts'
 import type { Log } from './runtime/log/log.ts'
+import type { Metrics } from './runtime/metrics.ts'
 import { DataFolder, type DataFolderOptions } from './storage/files/data-folder.ts'
 import type { TakeLease } from './storage/files/folder-lock.ts'
 import { makeFolder } from './storage/files/store-file.ts'
@@ -40,6 +41,7 @@ export interface RunnerOptions {
   /** Whether functions of this language run in the sandbox. */
   readonly isSandboxed: (language: string) => boolean
   readonly log: Log
+  readonly metrics?: Metrics
 }
 
 export interface DataFolders {

@@ -9,11 +9,14 @@ import type { DataFolders, DataHome, OpenData } from './data-home.ts'
 import { CompactionDaemon } from './database/compaction/compaction-daemon.ts'
 import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
+import { WriteMetrics } from './database/writing/write-metrics.ts'
 import { ExternalPrograms } from './external/external-programs.ts'
 import { createFunctions } from './functions/create-functions.ts'
 import { functionSettings } from './functions/function-settings.ts'
 import { QueryServers } from './functions/query-servers/query-servers.ts'
+import { Health } from './http/admin/health.ts'
 import type { InterfaceFiles } from './http/admin/interface-files.ts'
+import { FeedCounts } from './http/changes/feed-counts.ts'
 import { createApp } from './http/server/app.ts'
 import { type DiskSpace, requestSettings } from './http/server/context.ts'
 import { HttpAgents } from './replication/client/http-agents.ts'
@@ -23,6 +26,7 @@ import { Deadlines } from './runtime/deadlines.ts'
 import { FairSemaphore } from './runtime/fair-semaphore.ts'
 import type { ServerLog } from './runtime/log/server-log.ts'
 import { MemoryBudget } from './runtime/memory-budget.ts'
+import type { Metrics } from './runtime/metrics.ts'
 import type { Statistics } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { type UuidSettings, Uuids } from './runtime/uuids.ts'
@@ -43,6 +47,7 @@ export interface PartsSurroundings {
   readonly home: DataHome
   readonly serverLog: ServerLog
   readonly statistics: Statistics
+  readonly metrics: Metrics
   readonly interfaceFiles: InterfaceFiles
   /** Files of databases that may stay open without users, and as many of indexes. */
   readonly idleFiles: number
@@ -51,17 +56,19 @@ export interface PartsSurroundings {
 
 /** To be closed. */
 export async function openParts(folders: DataFolders, surroundings: PartsSurroundings): Promise<ServiceParts> {
-  const { configuration, home, serverLog, statistics, interfaceFiles, idleFiles, restart } = surroundings
+  const { configuration, home, serverLog, statistics, metrics, interfaceFiles, idleFiles, restart } = surroundings
   const { log } = serverLog
   const data = await home.open(folders, { idleFiles, log })
-  const tasks = new TaskRegistry(systemClock)
+  const tasks = new TaskRegistry(systemClock, metrics)
   const languages = new QueryServers({ configuration, log })
   const functions = createFunctions({
     settings: () => functionSettings(configuration),
     log,
+    metrics,
     languages,
   })
-  const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions })
+  const writes = new WriteMetrics(metrics)
+  const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions, writes })
   const history = new DatabaseHistory(databases, () => configuration.integer('httpd', 'max_db_updates'))
   const runner = data.indexRunner({
     functions,
@@ -72,8 +79,9 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     }),
     isSandboxed: (language) => language === 'javascript' && !languages.find(language),
     log,
+    metrics,
   })
-  const views = await Views.open({ databases, engine: data.indexEngine, functions, runner, tasks, log })
+  const views = await Views.open({ databases, engine: data.indexEngine, functions, runner, tasks, log, metrics })
   const stopFollowing = configuration.onChange(() => runner.settingsChanged())
   const auth = new Auth({
     settings: configuration,
@@ -92,12 +100,20 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     configuration,
     agents,
     tasks,
+    metrics,
     clock: systemClock,
     log,
   })
   await replications.start()
   const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
   const isOnDisk = home.folder !== undefined
+  const bodyMemory = new MemoryBudget(() => requestSettings(configuration).bodyMemory)
+  metrics.gauge('settle_body_memory_bytes', 'memory that bodies of requests take', () => bodyMemory.heldBytes)
+  metrics.gauge(
+    'settle_body_memory_waiting',
+    'requests that wait for memory for their bodies',
+    () => bodyMemory.waiting,
+  )
   const handler = createApp({
     configuration,
     databases,
@@ -108,13 +124,16 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     views,
     auth,
     uuids,
-    bodyMemory: new MemoryBudget(() => requestSettings(configuration).bodyMemory),
+    bodyMemory,
     programs,
     replications,
     tasks,
     log,
     serverLog,
     statistics,
+    metrics,
+    feeds: new FeedCounts(metrics),
+    health: new Health({ configuration, writes, folder: isOnDisk ? folders.databases : undefined }),
     deadlines: new Deadlines(),
     interfaceFiles,
     version,

@@ -18,6 +18,7 @@ import { hostsWithoutOriginCheck } from './http/negotiation/browser-policy.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
 import { silentLog } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
+import { Metrics } from './runtime/metrics.ts'
 import { Statistics, type StatisticsSettings } from './runtime/statistics.ts'
 import { randomUuid } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
@@ -86,6 +87,7 @@ class RunningService implements Service {
   readonly #home: DataHome
   readonly #log: ServerLog
   readonly #statistics: Statistics
+  readonly #metrics = new Metrics()
   readonly #listeners: Listeners
   readonly #uriFile: UriFile
   readonly #interfaceFiles: InterfaceFiles
@@ -130,6 +132,10 @@ class RunningService implements Service {
     this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? unsharedSockets, () =>
       connectionLimits(configuration),
     )
+    this.#metrics.gauge('settle_connections', 'connections of clients that are open', () => this.#listeners.connections)
+    this.#metrics.total('couchdb_couch_log_requests_total', 'messages in the log by level', () =>
+      Object.entries(log.counts).map(([level, count]) => [{ level }, count] as const),
+    )
     this.#uriFile = new UriFile(log.log)
     this.#interfaceFiles = new InterfaceFiles(options.interfaceDir)
     this.#forget = [
@@ -173,6 +179,7 @@ class RunningService implements Service {
       home: this.#home,
       serverLog: this.#log,
       statistics: this.#statistics,
+      metrics: this.#metrics,
       interfaceFiles: this.#interfaceFiles,
       idleFiles: this.#budget.idleFiles,
       restart: () => this.#restartSoon(),

@@ -35,6 +35,7 @@ import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'
 import { Validation, type Writer } from './writing/validation.ts'
 import { Validators } from './writing/validation-functions.ts'
+import type { WriteMetrics } from './writing/write-metrics.ts'
 import { WriteQueue } from './writing/write-queue.ts'
 
 /** What databases use of the server. */
@@ -48,6 +49,7 @@ export interface DatabaseServices {
   readonly functions?: Functions
   /** Shared by all databases. */
   readonly designs?: DesignCache
+  readonly writes?: WriteMetrics
 }
 
 export interface DatabaseInformation extends DatabaseState {
@@ -157,12 +159,11 @@ export class DatabaseEngine {
     })
     this.attachments = new AttachmentStore(store)
     this.changes = new ChangesHub((error) => this.#logFailedListener(error))
-    this.#queue = new WriteQueue(
-      store,
-      this.ranks,
-      (state, written) => this.#committed(state, written),
-      (numbers) => this.attachments.refer(numbers),
-    )
+    this.#queue = new WriteQueue(store, this.ranks, {
+      onCommitted: (state, written) => this.#committed(state, written),
+      onReference: (numbers) => this.attachments.refer(numbers),
+      metrics: services.writes,
+    })
     this.batched = new BatchedWrites(services.log)
     const view = () => this.view()
     this.#designs = services.designs ?? new DesignCache()

@@ -5,6 +5,7 @@
 
 import type { Run } from '../runtime/fair-semaphore.ts'
 import type { Log } from '../runtime/log/log.ts'
+import type { Metrics } from '../runtime/metrics.ts'
 import { SELECTOR_LANGUAGE } from '../selectors/index-definition.ts'
 import { unknownLanguage } from './function-error.ts'
 import type { FunctionSettings } from './function-settings.ts'
@@ -25,6 +26,7 @@ export interface FunctionsOptions {
   /** Read at each call. */
   readonly settings: () => FunctionSettings
   readonly log: Log
+  readonly metrics?: Metrics
   /** None but JavaScript unless given. */
   readonly languages?: Languages
 }
@@ -47,8 +49,8 @@ class LanguageFunctions implements Functions {
   readonly #languages: Languages | undefined
   readonly #selectorRows = new SelectorRows()
 
-  constructor({ settings, log, languages }: FunctionsOptions) {
-    this.#sandbox = new SandboxFunctions({ settings, log })
+  constructor({ settings, log, metrics, languages }: FunctionsOptions) {
+    this.#sandbox = new SandboxFunctions({ settings, log, metrics })
     this.#languages = languages
   }
 

@@ -1,6 +1,7 @@
 /** What replications need of the server. */
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
+import type { Metrics } from '../runtime/metrics.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
 import type { HttpAgents } from './client/http-agents.ts'
 import type { LocalServices } from './peers/local-peer.ts'
@@ -9,6 +10,7 @@ export interface ReplicationServices extends LocalServices {
   /** Connections to other servers. */
   readonly agents: HttpAgents
   readonly tasks: TaskRegistry
+  readonly metrics?: Metrics
   readonly clock: Clock
   readonly log: Log
 }

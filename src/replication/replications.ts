@@ -35,10 +35,10 @@ export class Replications {
   readonly #closing = new AbortController()
 
   constructor(services: ReplicationServices) {
-    const { configuration, auth, tasks, clock, log } = services
+    const { configuration, auth, tasks, clock, log, metrics } = services
     const settings = () => schedulerSettings(configuration)
     this.#services = services
-    this.scheduler = new Scheduler({ settings, tasks, clock, log, reasonOf })
+    this.scheduler = new Scheduler({ settings, tasks, clock, log, metrics, reasonOf })
     this.#replicator = new Replicator({
       scheduler: this.scheduler,
       system: auth.replicator,

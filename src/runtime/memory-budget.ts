@@ -58,6 +58,11 @@ export class MemoryBudget {
     return this.#heldBytes
   }
 
+  /** Requests that wait for their share. */
+  get waiting(): number {
+    return this.#waiters.length
+  }
+
   /** Of nothing yet. To be released. Who holds it for a slow client may lose the client to others who wait. */
   lease(sender?: Sender): MemoryLease {
     return new MemoryLease(this, this.#leases++, sender)

@@ -1,6 +1,7 @@
 /** Long work that is going on, for whoever wants to watch it. A task is listed from its start to its end. */
 import type { JsonValue } from '../encoding/json/json-value.ts'
 import type { Clock } from './clock.ts'
+import { Metrics } from './metrics.ts'
 
 export type TaskFields = Readonly<Record<string, JsonValue>>
 
@@ -35,18 +36,25 @@ export interface Task {
   end(): void
 }
 
+export const TASK_TYPES = ['database_compaction', 'indexer', 'replication', 'view_compaction'] as const
+
 export class TaskRegistry {
   readonly #clock: Clock
+  readonly #metrics: Metrics
   readonly #running = new Map<string, TaskFields>()
   #started = 0
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, metrics: Metrics = new Metrics()) {
     this.#clock = clock
+    this.#metrics = metrics
+    metrics.gauge('settle_tasks_running', 'compactions, index updates and replications under way', () => this.#counts())
+    for (const type of TASK_TYPES) this.#durations(type)
   }
 
   start(fields: TaskStart): Task {
     const pid = `<0.${++this.#started}.0>`
     const now = this.#seconds()
+    const beganMs = performance.now()
     this.#running.set(pid, { ...fields, started_on: now, updated_on: now })
     return {
       pid,
@@ -55,7 +63,7 @@ export class TaskRegistry {
         if (known) this.#running.set(pid, { ...known, ...changed, updated_on: this.#seconds() })
       },
       end: () => {
-        this.#running.delete(pid)
+        if (this.#running.delete(pid)) this.#durations(fields.type).observe(performance.now() - beganMs)
       },
     }
   }
@@ -66,6 +74,16 @@ export class TaskRegistry {
       const told = { ...fields, task: subjectOf(fields), status: statusOf(fields) }
       return Object.fromEntries([['pid', pid], ...Object.entries(told).sort(([a], [b]) => (a < b ? -1 : 1))])
     })
+  }
+
+  #durations(type: string) {
+    const help = 'time that compactions, index updates and runs of replications took that have ended'
+    return this.#metrics.histogram('settle_task_duration_seconds', help, { type })
+  }
+
+  #counts(): [{ type: string }, number][] {
+    const running = [...this.#running.values()]
+    return TASK_TYPES.map((type) => [{ type }, running.filter((task) => task.type === type).length])
   }
 
   #seconds(): number {

@@ -56,6 +56,8 @@ export class ViewIndex {
   #compacting: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
   /** The sizes right after the last compaction, if there was one. */
   #compactedTo: IndexSizes | undefined
+  /** What it had reached when it was last read. */
+  #lastSequence: number | undefined
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
 
   constructor(place: IndexPlace, services: IndexServices) {
@@ -80,6 +82,13 @@ export class ViewIndex {
   /** Of the design document that it was opened for. */
   get id(): string {
     return this.place.design.id
+  }
+
+  /** Changes of the database that it does not have, as far as is known without reading; undefined before its first use. */
+  get lag(): number | undefined {
+    const latest = this.place.database.knownState
+    if (!latest || this.#lastSequence === undefined) return undefined
+    return Math.max(0, latest.updateSequence - this.#lastSequence)
   }
 
   get isUpdating(): boolean {
@@ -190,6 +199,7 @@ export class ViewIndex {
       // Everybody who comes soon counts in it.
       await snapshot.version()
       this.#ending.signal.throwIfAborted()
+      this.#lastSequence = state?.updateSequence ?? 0
       if (state) this.#recent.keep({ snapshot: snapshot.share(), state })
       return this.#publishedAs(snapshot, state)
     } catch (error) {

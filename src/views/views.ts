@@ -8,6 +8,7 @@ import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
 import { isDesignId } from '../document/ids.ts'
 import { notFound } from '../document/request-error.ts'
+import type { Metrics } from '../runtime/metrics.ts'
 import { isFileOf } from '../storage/files/store-file.ts'
 import { FileDamagedError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
@@ -25,12 +26,15 @@ export interface ViewsOptions extends IndexServices {
   readonly databases: Databases
   /** Holds a store an index, and nothing else. */
   readonly engine: StorageEngine
+  readonly metrics?: Metrics
 }
 
 export class Views {
   readonly #options: ViewsOptions
   /** By the database's uuid and the signature. */
   readonly #indexes = new Map<string, Promise<ViewIndex>>()
+  /** Those that are open, for whoever measures. Dropped ones are passed over. */
+  readonly #opened = new Set<ViewIndex>()
   /** Those that were asked for, without the name and the signature that they are found by. */
   readonly #known = new WeakMap<ViewDesign, ViewIndex>()
   /** Databases whose indexes are being removed. */
@@ -52,7 +56,16 @@ export class Views {
 
   private constructor(options: ViewsOptions) {
     this.#options = options
-    const { databases } = options
+    const { databases, metrics } = options
+    metrics?.gauge('settle_indexes_open', 'indexes that were used since the start', () => this.#lags().length)
+    metrics?.gauge('settle_index_lag_changes', 'changes that open indexes do not have yet, of all together', () =>
+      this.#lags().reduce((sum, lag) => sum + lag, 0),
+    )
+    metrics?.gauge(
+      'settle_index_lag_changes_max',
+      'changes that the open index furthest behind does not have yet',
+      () => this.#lags().reduce((most, lag) => Math.max(most, lag), 0),
+    )
     this.#forget = [
       databases.onDeleted((name) => this.#removeAll(name)),
       databases.onEvent((event) => {
@@ -220,7 +233,17 @@ export class Views {
     const store = engine.has(name) ? await engine.open(name) : await engine.create(name)
     const index = new ViewIndex({ database, design, store }, this.#options)
     if (!isDesignId(design.id)) index.forsake()
+    this.#opened.add(index)
     return index
+  }
+
+  #lags(): number[] {
+    const lags: number[] = []
+    for (const index of this.#opened) {
+      if (index.place.store.dropped) this.#opened.delete(index)
+      else if (index.lag !== undefined) lags.push(index.lag)
+    }
+    return lags
   }
 
   /** One that somebody waits for goes when it was served, which who cleans up does not wait for. */

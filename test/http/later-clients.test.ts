@@ -184,21 +184,4 @@ describe('the cluster of one', () => {
     expect((await db.post('_sync_shards', {})).status).toBe(202)
     expect((await client().request('GET', '/nosuch/_shards')).status).toBe(404)
   })
-
-  it('tells Prometheus what it counts', async () => {
-    const reply = await client().request('GET', '/_node/_local/_prometheus')
-    expect(reply.headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
-    expect(reply.text).toMatch(/^# TYPE settle_httpd_requests_total counter\nsettle_httpd_requests_total \d+$/m)
-    expect(reply.text).toMatch(/^settle_httpd_status_codes_total\{code="200"\} \d+$/m)
-    expect(reply.text).toMatch(/^settle_resident_memory_bytes \d+$/m)
-    expect(reply.text).toMatch(/^# TYPE settle_request_duration_seconds histogram$/m)
-    const buckets = [...reply.text.matchAll(/^settle_request_duration_seconds_bucket\{le="([^"]+)"\} (\d+)$/gm)]
-    const counts = buckets.map(([, , count]) => Number(count))
-    expect(counts).toEqual(counts.toSorted((a, b) => a - b))
-    expect(buckets.at(-1)?.[1]).toBe('+Inf')
-    expect(reply.text).toContain(`settle_request_duration_seconds_count ${counts.at(-1)}\n`)
-    for (const line of reply.text.trim().split('\n')) {
-      expect(line).toMatch(/^(# (HELP|TYPE) settle_\w+ .+|settle_\w+(\{\w+="[\w.+-]+"\})? [\d.e+-]+)$/)
-    }
-  })
 })

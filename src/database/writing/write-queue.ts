@@ -12,6 +12,7 @@ import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from
 import { type DatabaseState, decodeState, encodeState, INITIAL_STATE, STATE_KEY } from '../layout/keys.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
 import { planBatch } from './edit-batch.ts'
+import { WriteMetrics } from './write-metrics.ts'
 
 /** What a turn with the database to itself came to. */
 export interface ExclusivePlan<T> {
@@ -66,9 +67,17 @@ const WAITING_BYTES = 512 * 1024 * 1024
 
 const STALE_RETRIES = 10
 
+export interface WriteQueueOptions {
+  readonly onCommitted: CommitListener
+  readonly onReference?: ReferenceListener
+  /** Those of all databases. */
+  readonly metrics?: WriteMetrics | undefined
+}
+
 export class WriteQueue {
   readonly #store: Store
   readonly #ranks: RankTree
+  readonly #metrics: WriteMetrics
   readonly #onCommitted: CommitListener
   readonly #onReference: ReferenceListener
   readonly #waiting: (WaitingEdits | WaitingExclusive)[] = []
@@ -77,11 +86,12 @@ export class WriteQueue {
   /** As the last commit from here left it. Whoever else commits to the store makes another version of it. */
   #last: { readonly version: number; readonly state: DatabaseState } | undefined
 
-  constructor(store: Store, ranks: RankTree, onCommitted: CommitListener, onReference: ReferenceListener = () => {}) {
+  constructor(store: Store, ranks: RankTree, { onCommitted, onReference = () => {}, metrics }: WriteQueueOptions) {
     this.#store = store
     this.#ranks = ranks
     this.#onCommitted = onCommitted
     this.#onReference = onReference
+    this.#metrics = metrics ?? new WriteMetrics()
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
@@ -103,6 +113,8 @@ export class WriteQueue {
     const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) return Promise.reject(tooManyWaiting())
     this.#waitingBytes += bytes
+    this.#metrics.waiting++
+    this.#metrics.waitingBytes += bytes
     return new Promise((resolve, reject) => {
       this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, resolve, reject })
       this.#running ??= this.#run()
@@ -133,10 +145,16 @@ export class WriteQueue {
       } else {
         const batch = this.#nextBatch()
         await this.#writeTogether(batch)
-        for (const { bytes } of batch) this.#waitingBytes -= bytes
+        for (const { bytes } of batch) this.#done(bytes)
       }
     }
     this.#running = undefined
+  }
+
+  #done(bytes: number): void {
+    this.#waitingBytes -= bytes
+    this.#metrics.waiting--
+    this.#metrics.waitingBytes -= bytes
   }
 
   #nextBatch(): WaitingEdits[] {
@@ -178,6 +196,7 @@ export class WriteQueue {
 
   async #commit<T>(plan: ExclusiveWork<T>): Promise<T> {
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
+      const beganMs = performance.now()
       using snapshot = this.#store.snapshot()
       const version = await snapshot.version()
       const before = this.#last?.version === version ? this.#last.state : await readState(snapshot)
@@ -190,10 +209,15 @@ export class WriteQueue {
       // Before, and not after: a commit that fails may be on disk all the same.
       if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
-      const committed = await this.#store.commit({ ...changes, puts, expected: version })
+      const flushBeganMs = performance.now()
+      const committed = await this.#store.commit({ ...changes, puts, expected: version }).catch((error: unknown) => {
+        if (!this.#store.dropped) this.#metrics.failed(error)
+        throw error
+      })
       if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
       if (committed.outcome === 'committed') {
         this.#last = { version: committed.version, state }
+        this.#metrics.committed(written?.length ?? 0, beganMs, flushBeganMs)
         this.#onCommitted(state, written)
         return result
       }

@@ -5,6 +5,7 @@
 import { RequestError } from '../../document/request-error.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
+import type { Metrics } from '../../runtime/metrics.ts'
 import type { FunctionSettings } from '../function-settings.ts'
 import type {
   DesignProgram,
@@ -41,6 +42,7 @@ import {
 export interface SandboxOptions {
   readonly settings: () => FunctionSettings
   readonly log: Log
+  readonly metrics?: Metrics | undefined
 }
 
 /** How often a call is begun when its process is killed from outside. */
@@ -55,9 +57,9 @@ export class SandboxFunctions implements Functions {
   /** For documents on their way. */
   readonly #rooms: Buffer[] = []
 
-  constructor({ settings, log }: SandboxOptions) {
+  constructor({ settings, log, metrics }: SandboxOptions) {
     this.#settings = settings
-    this.#pool = new SandboxPool({ log, limit: () => settings().processLimit })
+    this.#pool = new SandboxPool({ log, metrics, limit: () => settings().processLimit })
   }
 
   async map(program: MapProgram, documents: readonly Uint8Array[], run: Run): Promise<MappedBatch> {

@@ -8,12 +8,14 @@ import { availableParallelism } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
 import { FairQueue, mayTakeSlot, mayTakeSlotAsSuspect, type Run } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
+import { type MetricCounter, Metrics } from '../../runtime/metrics.ts'
 import { type EndCause, MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
 
 export interface SandboxPoolOptions {
   readonly log: Log
   /** How many there may be now. */
   readonly limit: () => number
+  readonly metrics?: Metrics | undefined
 }
 
 export interface Wish {
@@ -86,8 +88,27 @@ export class SandboxPool {
   #watchMs = 0
   #isClosed = false
 
+  readonly #starts: MetricCounter
+  readonly #faults: ReadonlyMap<EndCause, MetricCounter>
+
   constructor(options: SandboxPoolOptions) {
     this.#options = options
+    const { metrics = new Metrics() } = options
+    this.#starts = metrics.counter('settle_sandbox_starts_total', 'sandbox processes that were started')
+    const help = 'sandbox processes that a function brought down, by cause'
+    this.#faults = new Map(
+      [...FAULTS].map((cause) => [cause, metrics.counter('settle_sandbox_faults_total', help, { cause })]),
+    )
+    metrics.gauge('settle_sandbox_processes', 'sandbox processes of the server', () => [
+      [{ state: 'busy' }, this.#busy.size],
+      [{ state: 'idle' }, this.#idle.size],
+      [{ state: 'starting' }, this.#starting.size],
+    ])
+    metrics.gauge(
+      'settle_function_calls_waiting',
+      'calls of functions that wait for a process',
+      () => this.#waiting.size,
+    )
   }
 
   /** A process that is to be given back, whatever becomes of it. Rejects with the signal's reason when that comes first. */
@@ -150,7 +171,10 @@ export class SandboxPool {
   #free(sandbox: SandboxProcess, { owner, programKey, since }: Use): void {
     this.#busy.delete(sandbox)
     const now = performance.now()
-    if (sandbox.cause && FAULTS.has(sandbox.cause)) this.#blamed.set(owner, now + BLAME_MS)
+    if (sandbox.cause && FAULTS.has(sandbox.cause)) {
+      this.#blamed.set(owner, now + BLAME_MS)
+      this.#faults.get(sandbox.cause)?.add()
+    }
     if (sandbox.cause || sandbox.isLast) this.#quick.delete(owner)
     else this.#quick.set(owner, now + QUICK_MS)
     sandbox.release()
@@ -273,6 +297,7 @@ export class SandboxPool {
 
   #start(): void {
     const sandbox = new SandboxProcess(this.#options.log)
+    this.#starts.add()
     sandbox.hold()
     this.#starting.add(sandbox)
     sandbox.started.then((hasStarted) => {

@@ -43,9 +43,9 @@ function belowNode({ url }: Call): string {
   return url.replace(/^https?:\/\/[^/?]*/i, '').replace(/^\/+[^/]+\/+[^/]+/, '')
 }
 
-function metrics({ method }: Call, { statistics }: HttpContext): Answer {
+async function metrics({ method }: Call, context: HttpContext): Promise<Answer> {
   if (method !== 'GET' && method !== 'HEAD') throw new MethodNotAllowedError('GET')
-  return jsonText(prometheusText(statistics), { headers: { 'Content-Type': PROMETHEUS_TYPE } })
+  return jsonText(await prometheusText(context), { headers: { 'Content-Type': PROMETHEUS_TYPE } })
 }
 
 function nodeName(): unknown {

@@ -1,76 +1,77 @@
-/** `_prometheus`: the statistics in the text format that Prometheus reads, and what the process takes. */
+/**
+ * `_prometheus`: statistics and metrics in the text format that Prometheus reads. What release 3 of the family measures
+ * has the name that it has there, so that dashboards made for it work; what is our own begins with `settle_`.
+ */
 import type { Histogram } from '../../runtime/histogram.ts'
+import { heading, sample } from '../../runtime/metrics.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
+import type { HttpContext } from '../server/context.ts'
 
 export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
 /** Sections whose members are values of one label. */
-const LABELS: ReadonlyMap<string, { readonly metric: string; readonly label: string; readonly help: string }> = new Map(
-  [
-    [
-      'httpd_request_methods',
-      { metric: 'httpd_request_methods_total', label: 'method', help: 'number of HTTP requests' },
-    ],
-    ['httpd_status_codes', { metric: 'httpd_status_codes_total', label: 'code', help: 'number of HTTP responses' }],
-  ],
-)
+const LABELS: ReadonlyMap<string, { readonly label: string; readonly help: string }> = new Map([
+  ['httpd_request_methods', { label: 'method', help: 'number of HTTP requests by method' }],
+  ['httpd_status_codes', { label: 'code', help: 'number of HTTP responses by status code' }],
+])
 
 /** Those that go down too. */
 const GAUGES: ReadonlySet<string> = new Set(['open_databases', 'open_os_files', 'clients_requesting_changes'])
 
-export function prometheusText(statistics: Statistics): string {
+export async function prometheusText({ statistics, metrics, disk }: HttpContext): Promise<string> {
+  const space = await disk()
+  const lines = [...statisticLines(statistics), ...metrics.lines(), ...processLines()]
+  if (space) {
+    lines.push(...single('settle_disk_free_bytes', 'gauge', 'room that the server may use', space.freeBytes))
+    lines.push(...single('settle_disk_size_bytes', 'gauge', 'size of the file system of databases', space.totalBytes))
+  }
+  return `${lines.join('\n')}\n`
+}
+
+function* statisticLines(statistics: Statistics): Generator<string> {
   statistics.flush()
-  const lines: string[] = []
   for (const [section, members] of Object.entries(statistics.all(0))) {
     const labelled = LABELS.get(section)
     if (labelled) {
-      lines.push(...heading(labelled.metric, 'counter', labelled.help))
+      yield* heading(`couchdb_${section}`, 'counter', labelled.help)
       for (const [name, { current }] of Object.entries(members)) {
-        lines.push(`settle_${labelled.metric}{${labelled.label}="${name}"} ${current ?? 0}`)
+        yield sample(`couchdb_${section}`, { [labelled.label]: name }, current ?? 0)
       }
       continue
     }
-    for (const [name, { description, current, mean, max }] of Object.entries(members)) {
-      const prefix = section === 'service' ? '' : `${section}_`
-      if (name === 'request_time') {
-        lines.push(...single('request_time_mean_milliseconds', 'gauge', description, mean))
-        lines.push(...single('request_time_max_milliseconds', 'gauge', description, max))
-        lines.push(...durations('request_duration_seconds', statistics.histogram(section, name)))
-      } else if (GAUGES.has(name)) lines.push(...single(`${prefix}${name}`, 'gauge', description, current))
-      else lines.push(...single(`${prefix}${name}_total`, 'counter', description, current))
+    for (const [name, { description, current }] of Object.entries(members)) {
+      const full = section === 'service' ? `couchdb_${name}` : `couchdb_${section}_${name}`
+      if (name === 'request_time') yield* summary('couchdb_request_time_seconds', statistics.histogram(section, name))
+      else if (GAUGES.has(name)) yield* single(full, 'gauge', description, current)
+      else yield* single(`${full}_total`, 'counter', description, current)
     }
   }
-  return `${[...lines, ...processLines()].join('\n')}\n`
 }
 
-function processLines(): string[] {
-  const { rss, heapUsed } = process.memoryUsage()
+/** A quantile as release 3 names it, and where it is in the list of a histogram. */
+const QUANTILES = ['0.5', '0.75', '0.9', '0.95', '0.99', '0.999']
+
+function* summary(name: string, histogram: Histogram): Generator<string> {
+  yield* heading(name, 'summary', 'length of a request inside the server')
+  const { percentile } = histogram.summary()
+  for (const [i, quantile] of QUANTILES.entries()) yield sample(name, { quantile }, (percentile[i]?.[1] ?? 0) / 1000)
+  yield sample(`${name}_sum`, {}, histogram.sum / 1000)
+  yield sample(`${name}_count`, {}, histogram.count)
+}
+
+function* processLines(): Generator<string> {
+  const { rss, heapUsed, external } = process.memoryUsage()
   const { user, system } = process.cpuUsage()
-  return [
-    ...single('uptime_seconds', 'gauge', 'seconds since the server was started', Math.floor(process.uptime())),
-    ...single('resident_memory_bytes', 'gauge', 'resident memory of the server process', rss),
-    ...single('heap_used_bytes', 'gauge', 'JavaScript heap in use', heapUsed),
-    ...single('cpu_seconds_total', 'counter', 'processor time of the server process', (user + system) / 1e6),
-  ]
+  const { active } = performance.eventLoopUtilization()
+  yield* single('couchdb_uptime_seconds', 'gauge', 'seconds since the server was started', Math.floor(process.uptime()))
+  yield* single('settle_resident_memory_bytes', 'gauge', 'resident memory, mapped pages of files included', rss)
+  yield* single('settle_heap_used_bytes', 'gauge', 'JavaScript heap in use', heapUsed)
+  yield* single('settle_external_memory_bytes', 'gauge', 'memory of buffers beside the heap', external)
+  yield* single('settle_cpu_seconds_total', 'counter', 'processor time of the server process', (user + system) / 1e6)
+  yield* single('settle_event_loop_active_seconds_total', 'counter', 'time that the event loop worked', active / 1000)
 }
 
-/** A bound is four times the one before. */
-const BUCKETS_APART = 8
-
-function durations(name: string, histogram: Histogram): string[] {
-  const lines = heading(name, 'histogram', 'length of a request inside the server, in seconds')
-  for (const [boundMs, count] of histogram.cumulative(BUCKETS_APART)) {
-    lines.push(`settle_${name}_bucket{le="${Number((boundMs / 1000).toPrecision(6))}"} ${count}`)
-  }
-  lines.push(`settle_${name}_bucket{le="+Inf"} ${histogram.count}`)
-  lines.push(`settle_${name}_sum ${histogram.sum / 1000}`, `settle_${name}_count ${histogram.count}`)
-  return lines
-}
-
-function single(name: string, type: 'counter' | 'gauge', help: string, value: number | null): string[] {
-  return [...heading(name, type, help), `settle_${name} ${value ?? 0}`]
-}
-
-function heading(name: string, type: 'counter' | 'gauge' | 'histogram', help: string): string[] {
-  return [`# HELP settle_${name} ${help}`, `# TYPE settle_${name} ${type}`]
+function* single(name: string, type: 'counter' | 'gauge', help: string, value: number | null): Generator<string> {
+  yield* heading(name, type, help)
+  yield sample(name, {}, value ?? 0)
 }

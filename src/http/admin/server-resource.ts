@@ -28,9 +28,11 @@ export function serverInformation(_: Call, { configuration, version }: HttpConte
 /** Of those that clients of later releases look for. */
 const FEATURES = ['partitioned', 'scheduler']
 
-/** Says that the server works, to whoever watches over it. */
-export function up(): Answer {
-  return json({ status: 'ok', seeds: {} })
+/** Says whether the server works, to whoever watches over it. */
+export async function up(_: Call, { health }: HttpContext): Promise<Answer> {
+  const state = await health.status()
+  if (state.status === 'ok') return json({ ...state, seeds: {} })
+  return json(state, { status: state.status === 'not_writable' ? 503 : 404 })
 }
 
 export async function allDatabases(call: Call, context: HttpContext): Promise<Answer> {

@@ -86,7 +86,9 @@ async function following(request: ChangesRequest): Promise<Answer> {
   const feed = new Feed(call.reply, context.deadlines, idle)
   // Before the first read: whatever is committed after it notifies the feed.
   const unsubscribe = database.changes.subscribe(() => feed.notify())
+  const leaveFeeds = context.feeds.enter(kind)
   const end = () => {
+    leaveFeeds()
     unsubscribe()
     feed[Symbol.dispose]()
   }

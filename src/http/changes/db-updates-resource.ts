@@ -12,18 +12,20 @@ import { EVENT_HEADERS, type FeedKind, HEARTBEAT } from './changes-text.ts'
 import { Feed, type IdlePolicy } from './feed.ts'
 
 export function databaseUpdates(call: Call, context: HttpContext): Answer {
-  const { history, deadlines } = context
+  const { history, deadlines, feeds } = context
   const kind = kindOf(call)
   const idle = idlePolicyOf(call, kind)
   const since = sinceOf(call, kind, context)
   const text = textOf(call, kind, history)
   if (kind === 'normal') return streamed(past({ history, since, text }))
   const feed = new Feed(call.reply, deadlines, idle)
+  const leave = feeds.enter(kind)
   const unsubscribe = history.subscribe(() => feed.notify())
   return streamed(following({ history, since, text, feed, idle }), {
     headers: kind === 'eventsource' ? EVENT_HEADERS : {},
     isFlushed: true,
     release: () => {
+      leave()
       unsubscribe()
       feed[Symbol.dispose]()
     },

@@ -214,6 +214,10 @@ export class OpenConnections {
   #served = 0
   #refused = 0
 
+  get count(): number {
+    return this.#served
+  }
+
   /** What to do with a new connection. */
   admit(socket: Socket, limit: number): Admission {
     if (this.#served < limit) {

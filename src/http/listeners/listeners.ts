@@ -46,6 +46,11 @@ export class Listeners {
     return [this.#plain, this.#secure].flatMap((listener) => (listener ? [listener.url] : []))
   }
 
+  /** Connections that are open. */
+  get connections(): number {
+    return this.#open.count
+  }
+
   /** The real ports of now. */
   get ports(): ListenerPorts {
     return { plain: this.#plain?.port, secure: this.#secure?.port }

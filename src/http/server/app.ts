@@ -29,7 +29,7 @@ import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { configuredRoute, routes } from './routes.ts'
 
 export function createApp(context: HttpContext): RequestHandler {
-  const app: AppContext = { ...context, counts: new RequestStatistics(context.statistics) }
+  const app: AppContext = { ...context, counts: new RequestStatistics(context.statistics, context.metrics) }
   return (request, reply) => {
     handle(request, reply, app)
   }
@@ -66,7 +66,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   }
   call.memory?.release()
   const tookMs = performance.now() - begunMs
-  counts.end(tookMs)
+  counts.end(method, tookMs)
   logRequest(call, context, { status, tookMs })
 }
 

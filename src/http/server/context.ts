@@ -12,11 +12,14 @@ import type { FairSemaphore } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { ServerLog } from '../../runtime/log/server-log.ts'
 import { availableMemory, type BudgetLimits, type MemoryBudget } from '../../runtime/memory-budget.ts'
+import type { Metrics } from '../../runtime/metrics.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { UuidSource } from '../../runtime/uuids.ts'
 import type { Views } from '../../views/views.ts'
+import type { Health } from '../admin/health.ts'
 import type { InterfaceFiles } from '../admin/interface-files.ts'
+import type { FeedCounts } from '../changes/feed-counts.ts'
 import type { ForwardedNames } from './call.ts'
 
 export interface HttpContext {
@@ -40,6 +43,9 @@ export interface HttpContext {
   /** The log as something that can be read. */
   readonly serverLog: ServerLog
   readonly statistics: Statistics
+  readonly metrics: Metrics
+  readonly feeds: FeedCounts
+  readonly health: Health
   /** Of those who wait for something to happen. */
   readonly deadlines: Deadlines
   /** What is served at `/_utils/`. */

@@ -4,6 +4,7 @@
  * it says how long that took.
  */
 
+import type { DurationHistogram, Metrics } from '../../runtime/metrics.ts'
 import type { Counter, Statistics } from '../../runtime/statistics.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
@@ -118,8 +119,18 @@ export class RequestStatistics {
   readonly #methods: CounterMap<string>
   readonly #statuses: CounterMap<number>
   readonly #counted: CounterMap<Counted>
+  readonly #durations: Readonly<Record<string, DurationHistogram>>
+  readonly #otherDurations: DurationHistogram
+  #inProgress = 0
 
-  constructor(statistics: Statistics) {
+  constructor(statistics: Statistics, metrics: Metrics) {
+    const durations = (method: string) => {
+      const help = 'length of a request inside the server, from its head to the end of its reply'
+      return metrics.histogram('settle_request_duration_seconds', help, { method })
+    }
+    this.#durations = Object.fromEntries(MEASURED_METHODS.map((method) => [method, durations(method)]))
+    this.#otherDurations = durations('other')
+    metrics.gauge('settle_requests_in_progress', 'requests under way, feeds included', () => this.#inProgress)
     this.#requests = statistics.counter('httpd', 'requests')
     this.#time = statistics.counter('service', 'request_time')
     this.#methods = new CounterMap((method) => statistics.counter('httpd_request_methods', method))
@@ -130,6 +141,7 @@ export class RequestStatistics {
   }
 
   begin(method: string): void {
+    this.#inProgress++
     this.#methods.get(method).add(1)
   }
 
@@ -141,11 +153,16 @@ export class RequestStatistics {
     this.#statuses.get(status).add(1)
   }
 
-  end(tookMs: number): void {
+  end(method: string, tookMs: number): void {
+    this.#inProgress--
+    const durations = this.#durations[method] ?? this.#otherDurations
+    durations.observe(tookMs)
     this.#requests.add(1)
     this.#time.observe(tookMs)
   }
 }
+
+const MEASURED_METHODS = ['COPY', 'DELETE', 'GET', 'HEAD', 'POST', 'PUT']
 
 /** Methods and statuses are few: those that the parser knows, and three digits. */
 class CounterMap<Name> {

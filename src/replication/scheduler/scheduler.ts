@@ -5,17 +5,21 @@
 import type { Clock } from '../../runtime/clock.ts'
 import { FairQueue } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
+import type { Metrics } from '../../runtime/metrics.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
-import type { ReplicationResult } from '../replication.ts'
-import { type Job, type JobRun, timestampOf } from './job.ts'
+import type { ReplicationProgress, ReplicationResult } from '../replication.ts'
+import { type Job, type JobRun, type JobState, timestampOf } from './job.ts'
 import { ReplicationTask } from './replication-task.ts'
 import { backOffMs, type SchedulerSettings } from './scheduler-settings.ts'
+
+const FIGURES = ['docs_read', 'docs_written', 'doc_write_failures'] as const
 
 export interface SchedulerSurroundings {
   readonly settings: () => SchedulerSettings
   readonly tasks: TaskRegistry
   readonly clock: Clock
   readonly log: Log
+  readonly metrics?: Metrics | undefined
   readonly random?: () => number
   /** The text of an error for people, without passwords. */
   reasonOf(error: unknown): string
@@ -28,11 +32,14 @@ export class Scheduler {
   /** Those that have run longest come first. */
   readonly #running = new Map<Job, JobRun>()
   readonly #onRemoved = new Set<(id: string) => void>()
+  /** What the runs that have ended did. */
+  readonly #done = { docs_read: 0, docs_written: 0, doc_write_failures: 0 }
   #turnTimer: NodeJS.Timeout | undefined
   #isClosed = false
 
   constructor(surroundings: SchedulerSurroundings) {
     this.#surroundings = surroundings
+    if (surroundings.metrics) this.#measure(surroundings.metrics)
   }
 
   /** In the order in which they were added. */
@@ -95,6 +102,34 @@ export class Scheduler {
     this.#isClosed = true
     clearTimeout(this.#turnTimer)
     await Promise.all(this.jobs.map((job) => this.remove(job)))
+  }
+
+  #measure(metrics: Metrics): void {
+    const jobs = (state: JobState) => this.jobs.filter((job) => job.state === state).length
+    metrics.gauge('couchdb_couch_replicator_jobs_running', 'replications that run', () => jobs('running'))
+    metrics.gauge('couchdb_couch_replicator_jobs_pending', 'replications that wait for a slot', () => jobs('pending'))
+    metrics.gauge('couchdb_couch_replicator_jobs_crashed', 'replications that failed and are tried again', () =>
+      jobs('crashing'),
+    )
+    metrics.gauge('couchdb_couch_replicator_jobs_total', 'replications that the scheduler has', () => this.#jobs.size)
+    metrics.gauge(
+      'settle_replication_changes_pending',
+      'changes of sources that running replications have not seen',
+      () => this.#sumOfRuns((progress) => progress.changes_pending ?? 0),
+    )
+    for (const [name, help] of [
+      ['docs_read', 'documents that replications read'],
+      ['docs_written', 'documents that replications wrote'],
+      ['doc_write_failures', 'documents that targets of replications refused'],
+    ] as const) {
+      metrics.total(`settle_replication_${name}_total`, help, () => {
+        return this.#done[name] + this.#sumOfRuns((progress) => progress[name])
+      })
+    }
+  }
+
+  #sumOfRuns(figure: (progress: ReplicationProgress) => number): number {
+    return [...this.#running.values()].reduce((sum, { attempt }) => sum + figure(attempt.progress()), 0)
   }
 
   #forget(job: Job): void {
@@ -176,6 +211,8 @@ export class Scheduler {
     run.attempt.onStarted = undefined
     task.end()
     this.#running.delete(job)
+    const progress = run.attempt.progress()
+    for (const name of FIGURES) this.#done[name] += progress[name]
     this.#settle(job, run, outcome)
     job.end()
     if (!this.#isClosed) this.#fillSlots()

@@ -24,6 +24,8 @@ export interface LineSink {
 export class LineLog implements Log {
   level: LogLevel
   format: LogFormat = 'text'
+  /** Messages that were written. */
+  readonly counts: Record<MessageLevel, number> = { debug: 0, info: 0, warn: 0, error: 0 }
   readonly #sink: LineSink
   readonly #dated: boolean
 
@@ -55,6 +57,7 @@ export class LineLog implements Log {
 
   write(level: MessageLevel, message: string, details?: object): void {
     if (!this.writes(level)) return
+    this.counts[level]++
     this.#sink.write(this.line(level, message, details))
   }
 

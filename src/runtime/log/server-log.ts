@@ -34,6 +34,11 @@ export class ServerLog {
     return this.#lines.writes(level)
   }
 
+  /** Messages that were written, by level. */
+  get counts(): Readonly<Record<MessageLevel, number>> {
+    return this.#lines.counts
+  }
+
   get format(): LogFormat {
     return this.#lines.format
   }

@@ -10,6 +10,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { RequestError } from '../../document/request-error.ts'
 import { FairSemaphore } from '../../runtime/fair-semaphore.ts'
 import type { Log } from '../../runtime/log/log.ts'
+import type { Metrics } from '../../runtime/metrics.ts'
 import { SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import type { LmdbEngine } from '../../storage/lmdb/lmdb-engine.ts'
 import type { ViewDesign } from '../design/view-design.ts'
@@ -35,6 +36,7 @@ export interface ProcessRunnerOptions {
   readonly isSandboxed: (language: string) => boolean
   /** For all other languages. */
   readonly local: IndexRunner
+  readonly metrics?: Metrics | undefined
 }
 
 /** Jobs that a process takes turns with; of more, some wait. */
@@ -63,6 +65,10 @@ export class ProcessRunner implements IndexRunner {
 
   constructor(options: ProcessRunnerOptions) {
     this.#options = options
+    options.metrics?.gauge('settle_index_processes', 'processes that work on indexes', () => this.#processes.size)
+    options.metrics?.gauge('settle_index_jobs', 'updates and compactions of indexes that index processes have', () =>
+      [...this.#remoteJobs.values()].reduce((sum, jobs) => sum + jobs, 0),
+    )
   }
 
   update(place: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void> {

@@ -1,0 +1,154 @@
+/**
+ * What the server measures for monitoring, in the model of Prometheus: counters that only grow, gauges that are read
+ * when somebody asks, and histograms of durations. To count costs an addition, to observe a duration an addition and a
+ * logarithm; names and labels are looked up once, when a metric is registered.
+ */
+
+export type Labels = Readonly<Record<string, string>>
+
+/** Goes up only. */
+export class MetricCounter {
+  #value = 0
+
+  get value(): number {
+    return this.#value
+  }
+
+  add(by = 1): void {
+    this.#value += by
+  }
+}
+
+/** The upper bound of the first bucket, in seconds: each of the others is twice the one before. */
+const FIRST_BOUND = 0.000_125
+const BUCKETS = 20
+
+/** Durations, counted in buckets from an eighth of a millisecond to a minute. */
+export class DurationHistogram {
+  readonly #buckets = new Float64Array(BUCKETS + 1)
+  #sumMs = 0
+  #count = 0
+
+  get count(): number {
+    return this.#count
+  }
+
+  get sumSeconds(): number {
+    return this.#sumMs / 1000
+  }
+
+  observe(tookMs: number): void {
+    const ratio = tookMs / (FIRST_BOUND * 1000)
+    const bucket = ratio <= 1 ? 0 : Math.ceil(Math.log2(ratio))
+    this.#buckets[Math.min(bucket, BUCKETS)]! += 1
+    this.#sumMs += tookMs
+    this.#count++
+  }
+
+  /** How many durations are not above each bound. */
+  *cumulative(): Generator<readonly [boundSeconds: number, count: number]> {
+    let count = 0
+    for (let bucket = 0; bucket < BUCKETS; bucket++) {
+      count += this.#buckets[bucket] ?? 0
+      yield [FIRST_BOUND * 2 ** bucket, count]
+    }
+  }
+}
+
+/** One number, or one for each set of labels. */
+export type Reading = number | Iterable<readonly [Labels, number]>
+
+interface Family<T> {
+  readonly help: string
+  readonly members: Map<string, { readonly labels: Labels; readonly member: T }>
+}
+
+interface Read {
+  readonly help: string
+  readonly type: 'gauge' | 'counter'
+  read(): Reading
+}
+
+/** All metrics of a server. What is registered under a name that is known is the same one. */
+export class Metrics {
+  readonly #counters = new Map<string, Family<MetricCounter>>()
+  readonly #histograms = new Map<string, Family<DurationHistogram>>()
+  readonly #read = new Map<string, Read>()
+
+  counter(name: string, help: string, labels: Labels = {}): MetricCounter {
+    return member(this.#counters, name, help, labels, () => new MetricCounter())
+  }
+
+  histogram(name: string, help: string, labels: Labels = {}): DurationHistogram {
+    return member(this.#histograms, name, help, labels, () => new DurationHistogram())
+  }
+
+  /** A number that somebody else keeps. Replaces the one of the same name: parts of a server are opened anew at a restart. */
+  gauge(name: string, help: string, read: () => Reading): void {
+    this.#read.set(name, { help, type: 'gauge', read })
+  }
+
+  /** The same for a number that only grows. */
+  total(name: string, help: string, read: () => Reading): void {
+    this.#read.set(name, { help, type: 'counter', read })
+  }
+
+  /** In the text format of Prometheus. */
+  *lines(): Generator<string> {
+    for (const [name, { help, members }] of this.#counters) {
+      yield* heading(name, 'counter', help)
+      for (const { labels, member } of members.values()) yield sample(name, labels, member.value)
+    }
+    for (const [name, { help, type, read }] of this.#read) {
+      yield* heading(name, type, help)
+      const reading = read()
+      if (typeof reading === 'number') yield sample(name, {}, reading)
+      else for (const [labels, value] of reading) yield sample(name, labels, value)
+    }
+    for (const [name, { help, members }] of this.#histograms) {
+      yield* heading(name, 'histogram', help)
+      for (const { labels, member } of members.values()) yield* histogramLines(name, labels, member)
+    }
+  }
+}
+
+function member<T>(families: Map<string, Family<T>>, name: string, help: string, labels: Labels, make: () => T): T {
+  let family = families.get(name)
+  if (!family) {
+    family = { help, members: new Map() }
+    families.set(name, family)
+  }
+  const key = labelText(labels)
+  const known = family.members.get(key)
+  if (known) return known.member
+  const made = make()
+  family.members.set(key, { labels, member: made })
+  return made
+}
+
+function* histogramLines(name: string, labels: Labels, histogram: DurationHistogram): Generator<string> {
+  for (const [bound, count] of histogram.cumulative()) {
+    yield sample(`${name}_bucket`, { ...labels, le: String(Number(bound.toPrecision(6))) }, count)
+  }
+  yield sample(`${name}_bucket`, { ...labels, le: '+Inf' }, histogram.count)
+  yield sample(`${name}_sum`, labels, histogram.sumSeconds)
+  yield sample(`${name}_count`, labels, histogram.count)
+}
+
+export function* heading(name: string, type: 'counter' | 'gauge' | 'histogram' | 'summary', help: string) {
+  yield `# HELP ${name} ${help}`
+  yield `# TYPE ${name} ${type}`
+}
+
+export function sample(name: string, labels: Labels, value: number): string {
+  return `${name}${labelText(labels)} ${value}`
+}
+
+function labelText(labels: Labels): string {
+  const texts = Object.entries(labels).map(([name, value]) => `${name}="${escaped(value)}"`)
+  return texts.length === 0 ? '' : `{${texts.join(',')}}`
+}
+
+function escaped(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')
+}
