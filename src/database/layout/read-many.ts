@@ -132,9 +132,10 @@ async function inOneScan(
   const places: BodyPlace[] = []
   let wastedBytes = 0
   let bytes = 0
+  const limits = { rows: SCAN_ROWS, bytes: SCAN_BYTES, expectsMany: numbers.length >= SCANNED_BODIES }
   let rest: KeyRange | undefined = { from: bodyKey(first), to: bodyKey(last + 1) }
   while (rest) {
-    const page: Page = await snapshot.page(rest, { rows: SCAN_ROWS, bytes: SCAN_BYTES })
+    const page: Page = await snapshot.page(rest, limits)
     const { block, bounds } = page
     for (let row = 0; row < page.length && places.length < numbers.length; row++) {
       const number = numberOfBodyKey(block, bounds[3 * row])

@@ -5,9 +5,15 @@
 
 /** Copies all bytes and returns how many they are. */
 export function copyShort(source: Uint8Array, target: Buffer, at: number, start = 0, end = source.length): number {
-  if (end - start > LOOPED_BYTES) target.set(source.subarray(start, end), at)
+  if (end - start > LOOPED_BYTES) copyLong(source, target, at, start, end)
   else for (let from = start, to = at; from < end; from++, to++) target[to] = source[from]!
   return end - start
+}
+
+/** The copying of buffers needs no view of the part. */
+function copyLong(source: Uint8Array, target: Buffer, at: number, start: number, end: number): void {
+  if (source instanceof Buffer) source.copy(target, at, start, end)
+  else target.set(source.subarray(start, end), at)
 }
 
 /** Copies a part of the source and returns where it ends in the target. */

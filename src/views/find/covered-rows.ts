@@ -11,6 +11,7 @@ import { conditionMatcher, type SelectorMatcher } from '../../selectors/selector
 import { someElement } from '../../selectors/value-text.ts'
 import type { StoredRow } from '../layout/index-layout.ts'
 import type { FindRequest } from './find-request.ts'
+import { FoundTexts } from './found-texts.ts'
 import { fieldsOf } from './index-ranges.ts'
 import type { SelectorIndex } from './selector-indexes.ts'
 
@@ -20,7 +21,7 @@ export function isCovered({ condition, fields, conflicts }: FindRequest, { colum
   return [...fieldsOf(condition), ...fields.names].every((name) => name === '_id' || columns.includes(name))
 }
 
-/** The texts of rows' documents as far as they are wanted; undefined where one does not match. */
+/** Makes the texts of rows' documents, as far as they are wanted. */
 export class CoveredRows {
   readonly #matcher: SelectorMatcher
   readonly #fields: FieldProjection
@@ -32,20 +33,16 @@ export class CoveredRows {
     this.#names = columns.map((name) => Buffer.from(`,${JSON.stringify(name)}:`))
   }
 
-  /** Of each row, in their order. */
-  async ofRows(rows: readonly StoredRow[]): Promise<(Buffer | undefined)[]> {
+  async ofRows(rows: readonly StoredRow[]): Promise<FoundTexts> {
     const slice = new TimeSlice()
-    const texts: (Buffer | undefined)[] = []
+    const texts = new FoundTexts()
     for (const row of rows) {
-      texts.push(this.#textOf(row))
+      const document = this.#flatDocument(row)
+      if (this.#matcher.matches(document)) texts.add(this.#fields.project(document))
+      else texts.pass()
       if (slice.isOverNow) await slice.pause()
     }
     return texts
-  }
-
-  #textOf(row: StoredRow): Buffer | undefined {
-    const document = this.#flatDocument(row)
-    return this.#matcher.matches(document) ? this.#fields.project(document) : undefined
   }
 
   /** An object whose members are the columns, by their whole names. */

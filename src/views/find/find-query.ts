@@ -75,8 +75,8 @@ export class FindQuery implements Disposable {
       : new DocumentSource(database, this.#view, plan, this.#documents)
   }
 
-  /** The texts of the documents, some at a time; asked for once. */
-  async *results(): AsyncGenerator<Buffer[]> {
+  /** The texts of the documents, some at a time, each behind a separator; asked for once. */
+  async *results(): AsyncGenerator<Buffer> {
     const { limit } = this.#plan.request
     let { skip } = this.#plan.request
     const ranges = [...this.#plan.rest]
@@ -87,23 +87,28 @@ export class FindQuery implements Disposable {
       const rows = Math.min(MOST_ROWS, range.isExact ? wanted : Math.max(LEAST_ROWS, wanted))
       const { page, rest } = await this.#source.page(range, rows)
       if (rest) ranges.unshift(rest)
-      this.#keysExamined += page.texts.length
-      const found: Buffer[] = []
+      const { texts } = page
+      this.#keysExamined += texts.rows
       let matches = 0
-      for (const [row, text] of page.texts.entries()) {
-        if (!text) continue
+      let first = -1
+      let last = -1
+      for (let row = 0; row < texts.rows; row++) {
+        if (!texts.isFound(row)) continue
         matches++
         if (skip > 0) skip--
         else if (this.#results < limit) {
-          found.push(text)
+          if (first < 0) first = row
+          last = row
           this.#results++
-          this.#lastKey = page.keyOf(row)
         }
       }
-      if (found.length > 0) yield found
+      if (last >= 0) {
+        this.#lastKey = page.keyOf(last)
+        yield texts.between(first, last)
+      }
       // A client that stalls holds no state: each page follows the one before in any of them.
       this.#index?.letStatePass()
-      if (2 * matches < page.texts.length) rowsAMatch *= 2
+      if (2 * matches < texts.rows) rowsAMatch *= 2
       // What is found rarely is looked for long: not for a client that is gone.
       if (ranges.length > 0 && this.#results < limit) this.#client?.signal.throwIfAborted()
     }
@@ -164,7 +169,8 @@ export class FindQuery implements Disposable {
     let matches = 0
     for (let rest: FindRange | undefined = range; rest; ) {
       const read = await this.#source.page(rest, MOST_ROWS)
-      for (const text of read.page.texts) if (text) matches++
+      const { texts } = read.page
+      for (let row = 0; row < texts.rows; row++) if (texts.isFound(row)) matches++
       rest = read.rest
       if (rest) this.#client?.signal.throwIfAborted()
     }

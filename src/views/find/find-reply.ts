@@ -2,6 +2,7 @@
 import type { FindPlan } from './find-plan.ts'
 import { isIndex } from './find-plan.ts'
 import type { FindFigures, FindQuery } from './find-query.ts'
+import { SEPARATOR } from './found-texts.ts'
 import type { NamedIndex } from './index-choice.ts'
 
 export interface ReplySettings {
@@ -15,23 +16,19 @@ export interface ReplySettings {
 
 /** In pieces, as fast as they are taken. */
 export async function* findReply(query: FindQuery, plan: FindPlan, settings: ReplySettings): AsyncGenerator<Buffer> {
-  let separator = BEFORE_FIRST
+  let isFirst = true
   for await (const texts of query.results()) {
-    const pieces: Buffer[] = []
-    for (const text of texts) {
-      pieces.push(separator, text)
-      separator = BETWEEN
-    }
-    yield Buffer.concat(pieces)
+    if (isFirst) yield BEFORE_FIRST
+    yield isFirst ? texts.subarray(SEPARATOR.length) : texts
+    isFirst = false
   }
   const tail = JSON.stringify(members(query, plan, settings)).slice(1)
   const beforeTail = tail === '}' ? '' : ','
-  const begun = separator === BEFORE_FIRST ? '{"docs":[' : '\r\n'
+  const begun = isFirst ? '{"docs":[' : '\r\n'
   yield Buffer.from(`${begun}]${beforeTail}${tail}\n`)
 }
 
 const BEFORE_FIRST = Buffer.from('{"docs":[\r\n')
-const BETWEEN = Buffer.from(',\r\n')
 
 function members(query: FindQuery, plan: FindPlan, { warningThreshold, begunMs, count }: ReplySettings): object {
   const { bookmark, figures } = query

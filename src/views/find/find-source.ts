@@ -2,7 +2,7 @@
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import { RecordReader } from '../../database/layout/document-record.ts'
-import { DOCUMENT_PREFIX } from '../../database/layout/keys.ts'
+import { DOCUMENT_PREFIX, documentKey } from '../../database/layout/keys.ts'
 import { LiveDocuments } from '../../database/listing/listing-range.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/rows/stored-key.ts'
@@ -11,15 +11,16 @@ import type { KeyRange, Page, Snapshot } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, rowPrefix, StoredRow } from '../layout/index-layout.ts'
 import type { OpenView } from '../reading/open-index.ts'
 import type { CoveredRows } from './covered-rows.ts'
-import type { DocumentPlace, FoundDocuments } from './found-documents.ts'
+import { type DocumentPlace, type FoundDocuments, idOf } from './found-documents.ts'
+import type { FoundTexts } from './found-texts.ts'
 import { type FindRange, rangeBehind } from './index-ranges.ts'
 
 /** Some rows of the source, in their order. */
 export interface FindPage {
   /** The key of a row, to go on after it. */
   keyOf(row: number): Buffer
-  /** The texts of the documents that match; undefined for each other row. */
-  readonly texts: readonly (Buffer | undefined)[]
+  /** Of the documents that match, by their rows. */
+  readonly texts: FoundTexts
 }
 
 export interface FindSource {
@@ -54,20 +55,23 @@ export class IndexSource implements FindSource {
 
   async page(range: FindRange, rows: number): Promise<{ page: FindPage; rest: FindRange | undefined }> {
     const stored = storeRange(rowPrefix(this.#view.number), range, this.#reverse)
-    const page = await orderedPage(this.#view.snapshot, stored, { rows, bytes: PAGE_BYTES })
+    const limits = { rows, bytes: PAGE_BYTES, expectsMany: !isPoint(range) }
+    const page = await orderedPage(this.#view.snapshot, stored, limits)
     const texts = await this.#texts(page)
     const keyOf = (row: number) => Buffer.from(page.key(row).subarray(ROW_PREFIX_BYTES))
     const rest =
-      texts.length < page.length
-        ? rangeBehind(range, keyOf(texts.length - 1), this.#reverse)
+      texts.rows < page.length
+        ? rangeBehind(range, keyOf(texts.rows - 1), this.#reverse)
         : restOf(range, page.next, ROW_PREFIX_BYTES)
     return { page: { keyOf, texts }, rest }
   }
 
-  #texts(page: Page): Promise<(Buffer | undefined)[]> {
+  #texts(page: Page): Promise<FoundTexts> {
     const documents = this.#documents
-    const rows = Array.from({ length: page.length }, (_, row) => new StoredRow(page.value(row)))
-    return 'ofRows' in documents ? documents.ofRows(rows) : documents.ofIds(rows.map(({ id }) => unquoted(id)))
+    const { length, block, bounds } = page
+    const rows: StoredRow[] = []
+    for (let row = 0; row < length; row++) rows.push(new StoredRow(block, bounds[3 * row + 1], bounds[3 * row + 2]))
+    return 'ofRows' in documents ? documents.ofRows(rows) : documents.ofKeys(rows.map(documentKeyOf))
   }
 }
 
@@ -104,21 +108,21 @@ export class DocumentSource implements FindSource {
     const page = await orderedPage(this.#view.snapshot, stored, { rows, bytes: PAGE_BYTES })
     const places = this.#places(page)
     const texts = await this.#documents.ofRecords(places)
-    const found = { keyOf: (row: number) => places[row]!.id, texts }
-    if (texts.length < places.length) {
-      return { page: found, rest: rangeBehind(range, places[texts.length - 1]!.id, this.#reverse) }
+    const found = { keyOf: (row: number) => idOf(places[row]!), texts }
+    if (texts.rows < places.length) {
+      return { page: found, rest: rangeBehind(range, idOf(places[texts.rows - 1]!), this.#reverse) }
     }
     const next = places.length > 0 ? page.next : await this.#live.after(page)
     return { page: found, rest: restOf(range, next, DOCUMENT_PREFIX.length) }
   }
 
-  #places(page: Page): DocumentPlace[] {
+  #places({ length, block, bounds }: Page): DocumentPlace[] {
     const places: DocumentPlace[] = []
-    for (let row = 0; row < page.length; row++) {
-      const recordAt = page.bounds[3 * row + 1]!
-      this.#record.read(page.block, recordAt)
+    for (let row = 0; row < length; row++) {
+      const recordAt = bounds[3 * row + 1]!
+      this.#record.read(block, recordAt)
       if (this.#record.deleted) continue
-      places.push({ id: Buffer.from(page.key(row).subarray(DOCUMENT_PREFIX.length)), block: page.block, recordAt })
+      places.push({ keyBlock: block, keyAt: bounds[3 * row]!, keyEnd: recordAt, block, recordAt })
     }
     return places
   }
@@ -128,6 +132,11 @@ function storeRange(prefix: Buffer, { from, to, after, resume }: FindRange, reve
   const range = { from: Buffer.concat([prefix, from]), to: Buffer.concat([prefix, to]), reverse }
   if (resume) return { ...range, resume }
   return after && isLong(prefix, after) ? rangeAfter(range, Buffer.concat([prefix, after])) : range
+}
+
+/** Whether all rows of a range have one key. */
+function isPoint({ low, high }: FindRange): boolean {
+  return low.every((value, column) => value === high[column])
 }
 
 function isLong(prefix: Buffer, key: Buffer): boolean {
@@ -149,11 +158,16 @@ function withoutPrefix(key: Uint8Array, prefixBytes: number): Buffer {
   return Buffer.from(key.buffer, key.byteOffset + prefixBytes, key.length - prefixBytes)
 }
 
-const BACKSLASH = 0x5c
-
-/** The bytes of an id that is given as JSON text. */
-function unquoted(quoted: Buffer): Buffer {
-  if (!quoted.includes(BACKSLASH)) return quoted.subarray(1, -1)
-  const id: string = JSON.parse(quoted.toString())
-  return Buffer.from(id)
+/** The key of the document that a row is of. */
+function documentKeyOf({ block, idAt, idEnd }: StoredRow): Buffer {
+  const key = Buffer.allocUnsafe(DOCUMENT_PREFIX.length + idEnd - idAt)
+  key[0] = DOCUMENT_PREFIX[0]!
+  for (let from = idAt, to = DOCUMENT_PREFIX.length; from < idEnd; from++, to++) {
+    const byte = block[from]!
+    if (byte === BACKSLASH) return documentKey(JSON.parse(`"${block.toString('utf8', idAt, idEnd)}"`))
+    key[to] = byte
+  }
+  return key
 }
+
+const BACKSLASH = 0x5c

@@ -15,6 +15,7 @@ import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { SelectorMatcher } from '../../selectors/selector-matcher.ts'
+import { FoundTexts } from './found-texts.ts'
 
 export interface WantedDocuments {
   readonly matcher: SelectorMatcher
@@ -23,11 +24,19 @@ export interface WantedDocuments {
   readonly conflicts: boolean
 }
 
-/** A document that may match: its id, and where its record lies. */
+/** A document that may match: where its key and its record lie. */
 export interface DocumentPlace {
-  readonly id: Buffer
+  readonly keyBlock: Buffer
+  /** The key is the prefix of documents and the id. */
+  readonly keyAt: number
+  readonly keyEnd: number
   readonly block: Buffer
   readonly recordAt: number
+}
+
+/** A copy: it may outlive the block. */
+export function idOf({ keyBlock, keyAt, keyEnd }: DocumentPlace): Buffer {
+  return Buffer.from(keyBlock.subarray(keyAt + DOCUMENT_PREFIX.length, keyEnd))
 }
 
 /** Documents are read together up to the one that reaches this. */
@@ -55,71 +64,75 @@ export class FoundDocuments {
   }
 
   /**
-   * Of documents with these ids: the text of each that is there and matches, in their order. Fewer where those so far are
-   * large: who wants the others asks for them afterwards.
+   * Of documents with these keys: the text of each that is there and matches. Fewer rows where those so far are large: who
+   * wants the others asks for them afterwards.
    */
-  async ofIds(ids: readonly Buffer[]): Promise<(Buffer | undefined)[]> {
+  async ofKeys(keys: readonly Buffer[]): Promise<FoundTexts> {
     using _pin = this.#view.pin()
-    const stored = await this.#view.snapshot.getMany(ids.map((id) => Buffer.concat([DOCUMENT_PREFIX, id])))
-    const places: DocumentPlace[] = []
-    const positions: number[] = []
-    for (const [i, block] of stored.entries()) {
-      if (!block) continue
-      places.push({ id: ids[i]!, block, recordAt: 0 })
-      positions.push(i)
+    const stored = await this.#view.snapshot.getMany(keys)
+    const places: (DocumentPlace | undefined)[] = []
+    for (let i = 0; i < keys.length; i++) {
+      const block = stored[i]
+      const key = keys[i]!
+      places.push(block && { keyBlock: key, keyAt: 0, keyEnd: key.length, block, recordAt: 0 })
     }
-    const texts = await this.#read(places)
-    const found: (Buffer | undefined)[] = Array.from({ length: positions[texts.length] ?? ids.length }, () => undefined)
-    for (const [i, text] of texts.entries()) found[positions[i]!] = text
-    return found
+    return await this.ofRecords(places)
   }
 
   /** The same where the records were read in the state that the view is pinned to. */
-  ofRecords(places: readonly DocumentPlace[]): Promise<(Buffer | undefined)[]> {
-    return this.#read(places)
-  }
-
-  async #read(places: readonly DocumentPlace[]): Promise<(Buffer | undefined)[]> {
-    const texts: (Buffer | undefined)[] = []
-    const record = this.#record
+  async ofRecords(places: readonly (DocumentPlace | undefined)[]): Promise<FoundTexts> {
+    const texts = new FoundTexts()
     const slice = new TimeSlice()
-    let textBytes = 0
-    for (let first = 0; first < places.length && textBytes < MOST_TEXT_BYTES; texts.length = first) {
-      const portion: number[] = []
-      const bodies: number[] = []
-      let bytes = 0
-      for (; first < places.length && bytes < PORTION_BYTES; first++) {
-        record.read(places[first]!.block, places[first]!.recordAt)
-        if (record.deleted) continue
-        portion.push(first)
-        bodies.push(record.body)
-        bytes += record.bodyBytes
-      }
-      if (portion.length === 0) continue
+    while (texts.rows < places.length && texts.bytes < MOST_TEXT_BYTES) {
+      const { end, bodies } = this.#portion(places, texts.rows)
       const stored = await bodyPlaces(this.#view.snapshot, bodies)
-      for (const [i, position] of portion.entries()) {
-        const place = places[position]!
-        const body = stored[i]!
+      let next = 0
+      for (let row = texts.rows; row < end; row++) {
+        const place = places[row]
+        if (!place || !this.#isLive(place)) {
+          texts.pass()
+          continue
+        }
+        const body = stored[next++]!
         this.examined++
-        record.read(place.block, place.recordAt)
-        const textAt = this.#isPlain(record) ? plainTextAt(body.block, body.start) : undefined
+        const textAt = this.#isPlain(this.#record) ? plainTextAt(body.block, body.start) : undefined
         // Nearly all are judged at once: to wait for each would cost more than to judge it.
-        const text =
-          textAt === undefined ? await this.#judgedWhole(place, body) : this.#judgedPlain(place, body, textAt)
-        texts[position] = text
-        textBytes += text?.length ?? 0
+        if (textAt === undefined) addIfFound(texts, await this.#judgedWhole(place, body))
+        else this.#judgePlain(place, body, textAt, texts)
         if (slice.isOverNow) await slice.pause()
       }
     }
     return texts
   }
 
-  #judgedPlain({ id }: DocumentPlace, body: BodyPlace, textAt: number): Buffer | undefined {
+  /** The bodies that are read together, of the documents from the first one on, and where these end. */
+  #portion(places: readonly (DocumentPlace | undefined)[], first: number): { end: number; bodies: number[] } {
+    const bodies: number[] = []
+    let bytes = 0
+    let end = first
+    for (; end < places.length && bytes < PORTION_BYTES; end++) {
+      const place = places[end]
+      if (!place || !this.#isLive(place)) continue
+      bodies.push(this.#record.body)
+      bytes += this.#record.bodyBytes
+    }
+    return { end, bodies }
+  }
+
+  /** Reads the record of a document. */
+  #isLive({ block, recordAt }: DocumentPlace): boolean {
+    this.#record.read(block, recordAt)
+    return !this.#record.deleted
+  }
+
+  #judgePlain(place: DocumentPlace, body: BodyPlace, textAt: number, texts: FoundTexts): void {
     const { matcher, fields } = this.#wanted
-    const members = this.#besides(id, this.#record)
-    if (!matcher.matchesBeside(members, body.block, textAt)) return undefined
-    if (fields) return fields.projectBeside(members, body.block, textAt)
-    return spliced(members.get('_id') ?? quoted(id), this.#revision(this.#record), body, textAt)
+    const { block } = body
+    const members = this.#besides(place)
+    const isMatch = members ? matcher.matchesBeside(members, block, textAt) : matcher.matches(block, textAt)
+    if (!isMatch) texts.pass()
+    else if (fields) texts.add(fields.projectBeside(members ?? NO_MEMBERS, block, textAt))
+    else addSpliced(texts, place, this.#record, body, textAt)
   }
 
   /** Whether there is nothing to say of a document beside its body and its attachments. */
@@ -127,23 +140,20 @@ export class FoundDocuments {
     return this.#view.reading === undefined && !(this.#wanted.conflicts && hasHistory)
   }
 
-  #besides(id: Buffer, record: RecordReader): Map<string, Buffer> {
+  /** What is looked at and is not in the text of the document; undefined where nothing is. */
+  #besides(place: DocumentPlace): Map<string, Buffer> | undefined {
+    if (!this.#needsId && !this.#needsRevision) return undefined
     const members = this.#members
-    if (this.#needsId) members.set('_id', quoted(id))
-    if (this.#needsRevision) members.set('_rev', this.#revision(record))
+    if (this.#needsId) members.set('_id', quoteBytes(idOf(place).toString()))
+    if (this.#needsRevision) members.set('_rev', revisionText(this.#record))
     return members
   }
 
-  #revision(record: RecordReader): Buffer {
-    const revision = Buffer.allocUnsafe(record.mostRevisionBytes)
-    return revision.subarray(0, record.writeRevision(revision, 0))
-  }
-
   /** A document with attachments, with conflicts that are shown, or of which a reader may see a part only. */
-  async #judgedWhole({ id: idBytes }: DocumentPlace, place: BodyPlace): Promise<Buffer | undefined> {
-    const id = idBytes.toString()
+  async #judgedWhole(place: DocumentPlace, { block, start, end }: BodyPlace): Promise<Buffer | undefined> {
+    const id = idOf(place).toString()
     const { winner: revision, hasHistory } = this.#record
-    const { text: body, attachments } = decodeBody(place.block.subarray(place.start, place.end))
+    const { text: body, attachments } = decodeBody(block.subarray(start, end))
     const tree = this.#wanted.conflicts && hasHistory ? await this.#tree(id) : undefined
     const parts = { id, revision, body, conflicts: tree && conflicts(tree) }
     const document = { revision, deleted: false, parts, attachments, knownGeneration: 0 }
@@ -162,35 +172,60 @@ export class FoundDocuments {
   }
 }
 
+const NO_MEMBERS: ReadonlyMap<string, Buffer> = new Map()
 const BEFORE_ID = Buffer.from('{"_id":')
 const BEFORE_REVISION = Buffer.from(',"_rev":')
 const EMPTY_BODY_BYTES = '{}'.length
 const COMMA = 0x2c
+
+function revisionText(record: RecordReader): Buffer {
+  const revision = Buffer.allocUnsafe(record.mostRevisionBytes)
+  return revision.subarray(0, record.writeRevision(revision, 0))
+}
+
+function addIfFound(texts: FoundTexts, text: Buffer | undefined): void {
+  if (text) texts.add(text)
+  else texts.pass()
+}
+
+/** Adds the text of a document: id and revision come first, then its body. */
+function addSpliced(
+  texts: FoundTexts,
+  place: DocumentPlace,
+  record: RecordReader,
+  body: BodyPlace,
+  textAt: number,
+): void {
+  const { keyBlock, keyAt, keyEnd } = place
+  const idAt = keyAt + DOCUMENT_PREFIX.length
+  const escaped = isPlain(keyBlock, idAt, keyEnd) ? undefined : quoteBytes(idOf(place).toString())
+  const idBytes = escaped?.length ?? keyEnd - idAt + 2
+  let at = texts.begin(HEAD_BYTES + idBytes + record.mostRevisionBytes + body.end - textAt)
+  const { block } = texts
+  at = copyBytes(block, at, BEFORE_ID, 0, BEFORE_ID.length)
+  if (escaped) at = copyBytes(block, at, escaped, 0, escaped.length)
+  else {
+    block[at] = QUOTE
+    at = copyBytes(block, at + 1, keyBlock, idAt, keyEnd)
+    block[at++] = QUOTE
+  }
+  at = copyBytes(block, at, BEFORE_REVISION, 0, BEFORE_REVISION.length)
+  at = record.writeRevision(block, at)
+  // The brace of the body gives way to a comma; an empty body leaves its closing brace alone.
+  if (body.end - textAt > EMPTY_BODY_BYTES) block[at++] = COMMA
+  texts.finish(copyBytes(block, at, body.block, textAt + 1, body.end))
+}
+
+const HEAD_BYTES = BEFORE_ID.length + BEFORE_REVISION.length
 const QUOTE = 0x22
 const BACKSLASH = 0x5c
 const DELETE = 0x7f
 
-function spliced(id: Buffer, revision: Buffer, { block, end }: BodyPlace, textAt: number): Buffer {
-  const head = BEFORE_ID.length + id.length + BEFORE_REVISION.length + revision.length
-  const text = Buffer.allocUnsafe(head + 1 + end - textAt)
-  let at = copyBytes(text, 0, BEFORE_ID, 0, BEFORE_ID.length)
-  at = copyBytes(text, at, id, 0, id.length)
-  at = copyBytes(text, at, BEFORE_REVISION, 0, BEFORE_REVISION.length)
-  at = copyBytes(text, at, revision, 0, revision.length)
-  // The brace of the body gives way to a comma; an empty body leaves its closing brace alone.
-  if (end - textAt > EMPTY_BODY_BYTES) text[at++] = COMMA
-  return text.subarray(0, copyBytes(text, at, block, textAt + 1, end))
-}
-
-/** An id as JSON text. Most have nothing that must be escaped. */
-function quoted(id: Buffer): Buffer {
-  const text = Buffer.allocUnsafe(id.length + 2)
-  text[0] = QUOTE
-  for (let i = 0; i < id.length; i++) {
-    const byte = id[i]!
-    if (byte < 0x20 || byte === QUOTE || byte === BACKSLASH || byte === DELETE) return quoteBytes(id.toString())
-    text[i + 1] = byte
+/** Whether an id has nothing that JSON escapes, as most have. */
+function isPlain(block: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    const byte = block[at]!
+    if (byte < 0x20 || byte === QUOTE || byte === BACKSLASH || byte === DELETE) return false
   }
-  text[id.length + 1] = QUOTE
-  return text
+  return true
 }

@@ -191,7 +191,7 @@ export function writeRow(target: Buffer, position: number, quotedId: Uint8Array,
 /** A stored row, read. All are views of the stored bytes. */
 export class StoredRow {
   readonly exact: boolean
-  readonly #block: Buffer
+  readonly block: Buffer
   readonly #lineAt: number
   readonly #keyAt: number
   readonly #valueAt: number
@@ -203,7 +203,7 @@ export class StoredRow {
     const reader = new VarintReader(block, start + 1)
     const keyInLine = reader.number()
     const valueInLine = reader.number()
-    this.#block = block
+    this.block = block
     this.#lineAt = reader.at
     this.#keyAt = reader.at + keyInLine
     this.#valueAt = reader.at + valueInLine
@@ -212,24 +212,33 @@ export class StoredRow {
 
   /** `{"id":…,"key":…,"value":…}` */
   get line(): Buffer {
-    return this.#block.subarray(this.#lineAt, this.#end)
+    return this.block.subarray(this.#lineAt, this.#end)
   }
 
   get id(): Buffer {
-    return this.#block.subarray(this.#lineAt + BEFORE_ID.length, this.#keyAt - BEFORE_KEY.length)
+    return this.block.subarray(this.#lineAt + BEFORE_ID.length, this.#keyAt - BEFORE_KEY.length)
+  }
+
+  /** Where the text of the id lies in the block, without its quotes. */
+  get idAt(): number {
+    return this.#lineAt + BEFORE_ID.length + 1
+  }
+
+  get idEnd(): number {
+    return this.#keyAt - BEFORE_KEY.length - 1
   }
 
   get key(): Buffer {
-    return this.#block.subarray(this.#keyAt, this.#valueAt - BEFORE_VALUE.length)
+    return this.block.subarray(this.#keyAt, this.#valueAt - BEFORE_VALUE.length)
   }
 
   get value(): Buffer {
-    return this.#block.subarray(this.#valueAt, this.#end - 1)
+    return this.block.subarray(this.#valueAt, this.#end - 1)
   }
 
   /** The value where it is a number of digits alone, as most numbers are; other values have to be parsed. */
   get plainNumber(): number | undefined {
-    return plainNumberIn(this.#block, this.#valueAt, this.#end - 1)
+    return plainNumberIn(this.block, this.#valueAt, this.#end - 1)
   }
 }
 
