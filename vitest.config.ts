@@ -43,8 +43,10 @@ const common = {
   pool: 'forks' as const,
   // For what a busy machine does now and then; the report names the tests that needed it.
   retry: long ? 0 : 1,
-  testTimeout: long ? 3_600_000 : 60_000,
-  hookTimeout: 60_000,
+  // Only what hangs takes so long: a loaded machine is many times slower than a quiet one.
+  testTimeout: long ? 3_600_000 : 120_000,
+  hookTimeout: 120_000,
+  expect: { poll: { timeout: 60_000 } },
 }
 
 /** Where files share processes: modules are loaded once for all of them. For tests that only talk to servers. */

@@ -32,12 +32,12 @@ class Program {
 
   /** Waits until it left as many lines as these, and no others. */
   async left(expected: readonly unknown[]): Promise<void> {
-    await expect.poll(() => this.lines(), { timeout: 10_000 }).toEqual(expected)
+    await expect.poll(() => this.lines()).toEqual(expected)
   }
 
   /** Waits until it left some lines; gives them. */
   async leftSome(count: number): Promise<unknown[]> {
-    await expect.poll(async () => (await this.lines()).length, { timeout: 10_000 }).toBeGreaterThanOrEqual(count)
+    await expect.poll(async () => (await this.lines()).length).toBeGreaterThanOrEqual(count)
     return this.lines()
   }
 }
@@ -185,10 +185,10 @@ describe('a program of os_daemons', () => {
       settings: { os_daemons: { test: program.command }, os_daemon_settings: { max_retries: '2', retry_time: '60' } },
     })
     const halts = () => logged.filter((line) => line.includes('halted')).length
-    await expect.poll(halts, { timeout: 10_000 }).toBe(1)
+    await expect.poll(halts).toBe(1)
     expect(await program.lines()).toHaveLength(3)
     await call(service, 'PUT', '_config/os_daemons/test', program.command)
-    await expect.poll(halts, { timeout: 10_000 }).toBe(2)
+    await expect.poll(halts).toBe(2)
     expect(await program.lines()).toHaveLength(6)
   })
 

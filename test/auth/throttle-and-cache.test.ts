@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { AuthSettings } from '../../src/auth/auth-settings.ts'
 import { delayOf, LoginThrottle } from '../../src/auth/passwords/login-throttle.ts'
 import { LoginWork } from '../../src/auth/passwords/login-work.ts'
@@ -95,11 +95,11 @@ describe('turns', () => {
       ),
     )
     const settled = Promise.allSettled(all)
-    await vi.waitFor(() => expect(begun).toEqual([0, 1]))
+    await expect.poll(() => begun).toEqual([0, 1])
     finish[1]?.()
-    await vi.waitFor(() => expect(begun).toEqual([0, 1, 2]))
+    await expect.poll(() => begun).toEqual([0, 1, 2])
     finish[0]?.()
-    await vi.waitFor(() => expect(begun).toEqual([0, 1, 2, 3]))
+    await expect.poll(() => begun).toEqual([0, 1, 2, 3])
     finish[2]?.()
     finish[3]?.()
     expect((await settled).map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled'])

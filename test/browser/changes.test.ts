@@ -48,7 +48,7 @@ describe('in a browser', () => {
     const page = await openPage(url)
     await page.addScriptTag({ path: pouchFile })
     const followed = page.evaluate(SYNC_AND_FOLLOW)
-    await expect.poll(async () => (await fetch(`${url}things/mine`)).status, { timeout: 15_000 }).toBe(200)
+    await expect.poll(async () => (await fetch(`${url}things/mine`)).status).toBe(200)
     await put(url, 'things/later', { from: 'server' })
     expect(await followed).toEqual(['later', 'mine', 'theirs'])
   })

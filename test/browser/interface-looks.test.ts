@@ -12,7 +12,7 @@ const axeFile = createRequire(import.meta.url).resolve('axe-core/axe.min.js')
 async function settled(page: Page): Promise<void> {
   await page.locator('main').waitFor()
   await page.locator('h1').first().waitFor()
-  await expect.poll(() => page.locator('[aria-busy=true]').count(), { timeout: 20_000 }).toBe(0)
+  await expect.poll(() => page.locator('[aria-busy=true]').count()).toBe(0)
 }
 
 interface Finding {

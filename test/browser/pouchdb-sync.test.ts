@@ -6,7 +6,7 @@ import { startService } from '../support/service.ts'
 
 const pouchFile = createRequire(import.meta.url).resolve('pouchdb/dist/pouchdb.min.js')
 
-const POLL = { timeout: 20_000, interval: 50 }
+const POLL = { interval: 50 }
 
 async function send(method: string, url: string, body?: string | Uint8Array<ArrayBuffer>): Promise<{ rev: string }> {
   const reply = await fetch(url, { method, ...(body !== undefined && { body }) })

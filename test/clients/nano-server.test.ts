@@ -118,7 +118,7 @@ describe.each(DIALECTS)('nano in dialect %s', (dialect) => {
       .enable(name, `${name}-third`, {})
       .then((reply) => reply as { id?: string })
     const job = await expect
-      .poll(() => server.db.replication.query(String(id), {}), { timeout: 20_000 })
+      .poll(() => server.db.replication.query(String(id), {}))
       .toMatchObject({ _replication_state: 'completed' })
       .then(() => server.db.replication.query(String(id), {}))
     expect((await server.use(`${name}-third`).info()).doc_count).toBe(11)

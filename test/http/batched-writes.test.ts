@@ -7,7 +7,7 @@ const client = serverOfFile()
 
 describe('batch=ok', () => {
   async function becomes(db: TestDatabase, path: string, status: number): Promise<unknown> {
-    await expect.poll(async () => (await db.get(path)).status, { timeout: 5_000 }).toBe(status)
+    await expect.poll(async () => (await db.get(path)).status).toBe(status)
     return (await db.get(path)).json
   }
 
@@ -68,7 +68,7 @@ describe('batch=ok', () => {
   it('loses none of many writes', async () => {
     const db = await client().database()
     await Promise.all(Array.from({ length: 200 }, (_, n) => db.put(`doc-${n}?batch=ok`, { n })))
-    await expect.poll(async () => (await db.info()).doc_count, { timeout: 5_000 }).toBe(200)
+    await expect.poll(async () => (await db.info()).doc_count).toBe(200)
   })
 
   it('is done before the server closes', async () => {

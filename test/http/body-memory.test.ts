@@ -13,7 +13,7 @@ async function unfinished(database: TestDatabase, id: string): Promise<RawConnec
   const connection = await client().open()
   const head = [`PUT /${database.name}/${id} HTTP/1.1`, 'Host: x', `Content-Length: ${large.length}`]
   connection.write(rawRequest([...head, 'Connection: close'], large.subarray(0, -1)))
-  await expect.poll(() => connection.isDrained, { timeout: 20_000 }).toBe(true)
+  await expect.poll(() => connection.isDrained).toBe(true)
   return connection
 }
 

@@ -84,7 +84,7 @@ describe.each([
     const reply = await db.post('_compact', '')
     expect([reply.status, reply.text]).toEqual([202, '{"ok":true}\n'])
     expect((await db.post('_compact', '')).status).toBe(202)
-    await expect.poll(async () => (await db.info()).compact_running, { timeout: 5_000 }).toBe(false)
+    await expect.poll(async () => (await db.info()).compact_running).toBe(false)
   })
 
   it('forgets the bodies of inner revisions and keeps those of leaves', async () => {

@@ -31,7 +31,7 @@ function reading(database: TestDatabase, path: string, body?: object): SlowReade
   return reader
 }
 
-it('are few in memory at a time', { timeout: 60_000 }, async () => {
+it('are few in memory at a time', async () => {
   const server = await MeasuredServer.start()
   const database = await server.client.database()
   const revisions = await conflicting(database, LEAVES, BODY_BYTES)

@@ -31,7 +31,7 @@ function runnerOf(options: ScanOptions): ScanRunner {
   return new ScanRunner({ threads: 2, ...options })
 }
 
-describe('the scan of a large body', { timeout: 60_000 }, () => {
+describe('the scan of a large body', () => {
   it('that fills the heap of its thread costs no other one', async () => {
     const runner = runnerOf({ heapLimitMb: 24 })
     const innocent = `{"a":"${'x'.repeat(MEGABYTE)}"}`

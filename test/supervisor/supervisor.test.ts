@@ -66,11 +66,11 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     const writers = [1, 2, 3, 4].map(write)
     for (let round = 0; round < 2; round++) {
       const reached = acknowledged.length + 50
-      await expect.poll(() => acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(reached)
+      await expect.poll(() => acknowledged.length).toBeGreaterThan(reached)
       process.kill(await command.serverPid(), 'SIGKILL')
     }
     const reached = acknowledged.length + 50
-    await expect.poll(() => acknowledged.length, { timeout: 20_000 }).toBeGreaterThan(reached)
+    await expect.poll(() => acknowledged.length).toBeGreaterThan(reached)
     isOver = true
     await Promise.all(writers)
     // Of requests that had been sent.
@@ -92,7 +92,7 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     const url = await command.url
     await fetch(`${url}db`, { method: 'PUT' })
     process.kill(await command.serverPid(), 'SIGSEGV')
-    await expect.poll(() => command.err, { timeout: 20_000 }).toContain('ready again')
+    await expect.poll(() => command.err).toContain('ready again')
     expect(command.err).toMatch(/ended by SIGSEGV after [\d.]+ s\. What it had in memory is lost\./)
     expect((await fetch(`${url}db`)).status).toBe(404)
   })
@@ -172,7 +172,7 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     expect(await text(socket)).toContain('200 OK')
     // Written anew once it listens.
-    await expect.poll(urls, { timeout: 20_000 }).toEqual(before)
+    await expect.poll(urls).toEqual(before)
   })
 
   it('lets clients wait while the server restarts in its own process', async () => {

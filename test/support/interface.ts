@@ -92,7 +92,7 @@ export async function typeInEditor(page: Page, text: string): Promise<void> {
 }
 
 /** However busy the machine is, what a page shows it shows by then. */
-const SHOWN_MS = 30_000
+const SHOWN_MS = 60_000
 
 export async function seen(page: Page, text: string | RegExp): Promise<void> {
   await page.getByText(text).first().waitFor({ timeout: SHOWN_MS })

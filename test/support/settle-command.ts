@@ -55,7 +55,7 @@ export class SettleCommand {
 
   /** The process of the server; the supervisor has no other child. */
   async serverPid(other?: number): Promise<number> {
-    await expect.poll(() => this.#servers().filter((pid) => pid !== other), { timeout: 20_000 }).toHaveLength(1)
+    await expect.poll(() => this.#servers().filter((pid) => pid !== other)).toHaveLength(1)
     return this.#servers()[0] ?? 0
   }
 

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 const INTERVAL_MS = 5
 /** A little less than a test has, so that it says what it waited for. */
-const LIMIT_MS = 55_000
+const LIMIT_MS = 110_000
 
 export async function until(isThere: () => boolean | Promise<boolean>, limitMs = LIMIT_MS): Promise<void> {
   const deadline = Date.now() + limitMs

@@ -12,8 +12,6 @@ const VIEW = '/db/_design/test/_view/n'
 const DOCUMENTS = 2000
 const SUM = (DOCUMENTS * (DOCUMENTS - 1)) / 2
 
-const PATIENCE = { timeout: 40_000 }
-
 describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_000 }, () => {
   it('costs a run when it is killed, and whoever waits is not told', async () => {
     const { server, client, folder } = await start()
@@ -25,9 +23,7 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     expect([reply.status, reply.text]).toEqual([200, `{"rows":[\r\n{"key":null,"value":${SUM}}\r\n]}\n`])
     await client.request('PUT', '/db/more', { body: { n: 1 } })
     expect((await client.request('GET', VIEW)).text).toContain(`"value":${SUM + 1}`)
-    await expect
-      .poll(() => readFileSync(join(folder, 'settle.log'), 'utf8'), PATIENCE)
-      .toMatch(/index process ended.*SIGKILL/)
+    await expect.poll(() => readFileSync(join(folder, 'settle.log'), 'utf8')).toMatch(/index process ended.*SIGKILL/)
   })
 
   it('takes its sandbox processes with it when it is killed, also those in an endless function', async () => {
@@ -35,10 +31,10 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     await fill(client, ENDLESS)
     client.request('GET', VIEW).catch(() => {})
     const pid = await processOf(server)
-    await expect.poll(() => server.childrenCalled('settle-sandbox').length, PATIENCE).toBeGreaterThan(0)
+    await expect.poll(() => server.childrenCalled('settle-sandbox').length).toBeGreaterThan(0)
     const sandboxes = server.childrenCalled('settle-sandbox')
     process.kill(pid, 'SIGKILL')
-    await expect.poll(() => sandboxes.filter(isAlive), PATIENCE).toEqual([])
+    await expect.poll(() => sandboxes.filter(isAlive)).toEqual([])
   })
 
   it('ends with its sandbox processes when the server is killed', async () => {
@@ -46,10 +42,10 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     await fill(client, ENDLESS)
     client.request('GET', VIEW).catch(() => {})
     const pid = await processOf(server)
-    await expect.poll(() => server.childrenCalled('settle-sandbox').length, PATIENCE).toBeGreaterThan(0)
+    await expect.poll(() => server.childrenCalled('settle-sandbox').length).toBeGreaterThan(0)
     const all = [pid, ...server.childrenCalled('settle-sandbox')]
     await server.kill()
-    await expect.poll(() => all.filter(isAlive), PATIENCE).toEqual([])
+    await expect.poll(() => all.filter(isAlive)).toEqual([])
   })
 
   it('that is stopped ends with the server all the same', async () => {
@@ -59,7 +55,7 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     const pid = await processOf(server)
     process.kill(pid, 'SIGSTOP')
     await server.kill()
-    await expect.poll(() => isAlive(pid), PATIENCE).toBe(false)
+    await expect.poll(() => isAlive(pid)).toBe(false)
   })
 
   it('is killed by the next server when it outlives its own', async () => {
@@ -109,16 +105,16 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
   })
 })
 
-describe.runIf(process.platform === 'linux')('a function that does not end', { timeout: 60_000 }, () => {
+describe.runIf(process.platform === 'linux')('a function that does not end', () => {
   it('ends with the server when that is killed', async () => {
     const { server, client } = await start()
     await client.request('PUT', '/db')
     await client.request('PUT', '/db/_design/test', { body: { shows: { endless: 'function () { for (;;) {} }' } } })
     client.request('GET', '/db/_design/test/_show/endless').catch(() => {})
-    await expect.poll(() => server.childrenCalled('settle-sandbox').filter(isBusy), PATIENCE).toHaveLength(1)
+    await expect.poll(() => server.childrenCalled('settle-sandbox').filter(isBusy)).toHaveLength(1)
     const sandboxes = server.childrenCalled('settle-sandbox')
     await server.kill()
-    await expect.poll(() => sandboxes.filter(isAlive), PATIENCE).toEqual([])
+    await expect.poll(() => sandboxes.filter(isAlive)).toEqual([])
   })
 })
 
@@ -141,7 +137,7 @@ async function fill(client: Client, design: object): Promise<void> {
 
 /** The one that there is, when there is one. */
 async function processOf(server: ServerProcess): Promise<number> {
-  await expect.poll(() => server.childrenCalled('settle-index').length, PATIENCE).toBeGreaterThan(0)
+  await expect.poll(() => server.childrenCalled('settle-index').length).toBeGreaterThan(0)
   return server.childrenCalled('settle-index')[0] ?? 0
 }
 

@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { afterEach, describe, expect, it, onTestFinished } from 'vitest'
 import { Client, type Reply, serverOfFile } from '../support/client.ts'
 import { descendantsCalled } from '../support/descendants.ts'
 import { startService } from '../support/service.ts'
@@ -72,7 +72,7 @@ describe('indexes that other processes work on', () => {
     expect(reply.status, reply.text).toBe(202)
     await client.request('PUT', '/db/extra', { body: { n: 7 } })
     const sum = await sumOf(client, 'db')
-    await expect.poll(async () => (await information(client)).compact_running, { timeout: 20_000 }).toBe(false)
+    await expect.poll(async () => (await information(client)).compact_running).toBe(false)
     const after = await information(client)
     expect(after.disk_size).toBeLessThan(before.disk_size)
     expect(after.signature).toBe(before.signature)
@@ -88,13 +88,13 @@ describe('indexes and the processes that work on them', () => {
     await fill(client, 'db', 0, 5000)
     const query = client.request('GET', '/db/_design/test/_view/n')
     await expect
-      .poll(async () => (await client.request('GET', '/_active_tasks')).as<{ type: string }[]>(), { timeout: 20_000 })
+      .poll(async () => (await client.request('GET', '/_active_tasks')).as<{ type: string }[]>())
       .toMatchObject([{ type: 'indexer' }])
     expect((await client.request('DELETE', '/db')).status).toBe(200)
     const reply = await query
     // It may have been served in the last moment.
     if (reply.status !== 200) expect(reply).toMatchObject({ status: 404 })
-    await expect.poll(() => indexFiles(folder), { timeout: 10_000 }).toEqual([])
+    await expect.poll(() => indexFiles(folder)).toEqual([])
     await fill(client, 'db', 0, 3)
     expect(await sumOf(client, 'db')).toBe(3)
   })
@@ -108,7 +108,7 @@ describe('indexes and the processes that work on them', () => {
       await client.request('PUT', '/db/_design/without', { body: { filters: { all: 'function () { return true }' } } })
       // Whatever the one before started would be there by the time that this one is.
       await client.request('PUT', '/db/_design/test', { body: SUMS })
-      await vi.waitFor(() => expect(indexProcesses()).toHaveLength(1), { timeout: 20_000 })
+      await expect.poll(() => indexProcesses()).toHaveLength(1)
       await client.request('PUT', '/db/_design/other', { body: { views: { n: { map: 'function () { emit(1) }' } } } })
       expect(await sumOf(client, 'db')).toBe(1)
       expect(indexProcesses()).toHaveLength(1)

@@ -1,6 +1,7 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import type { ChangeBlock } from '../../../src/database/changes/changes.ts'
 import { ChangesHub, type ReadingPlace } from '../../../src/database/changes/changes-hub.ts'
+import { until } from '../../support/until.ts'
 
 const BLOCK: ChangeBlock = { rows: 1, text: Buffer.from('1'), looked: 1, shown: 1, isEnd: true }
 const X: ReadingPlace = { sharedAs: 'x', cursor: 0, left: 10 }
@@ -27,7 +28,7 @@ describe('the hub of changes', () => {
     hub.updated(1)
     expect(lastHeard.filter((sequence) => sequence === 1).length).toBeLessThan(1_000)
     hub.updated(2)
-    await vi.waitUntil(() => lastHeard.every((sequence) => sequence === 2))
+    await until(() => lastHeard.every((sequence) => sequence === 2))
   })
 
   it('tells a crowd of many updates in few rounds', async () => {
@@ -40,7 +41,7 @@ describe('the hub of changes', () => {
       hub.updated(sequence)
       await turn()
     }
-    await vi.waitUntil(() => lastHeard === 100)
+    await until(() => lastHeard === 100)
     // Each update takes one turn, each round sixteen of them and a rest.
     expect(told).toBeLessThanOrEqual(10 * 999)
   })
@@ -53,9 +54,9 @@ describe('the hub of changes', () => {
     hub.subscribe(() => found.push(hub.atHand(X), hub.atHand(Y), hub.atHand({ ...X, cursor: 1 })))
     hub.subscribe(() => found.push(hub.atHand({ ...X, left: 2 }), hub.atHand({ ...X, left: 1 })))
     hub.updated(1)
-    await vi.waitUntil(() => found.length === 5)
+    await until(() => found.length === 5)
     expect(found).toEqual([BLOCK, undefined, undefined, BLOCK, undefined])
-    await vi.waitUntil(() => hub.atHand(X) === undefined)
+    await until(() => hub.atHand(X) === undefined)
   })
 
   it('has nothing at hand that was not read to the end', async () => {
@@ -65,7 +66,7 @@ describe('the hub of changes', () => {
     for (let i = 0; i < 64; i++) hub.subscribe(() => {})
     hub.subscribe(() => (isFound = hub.atHand(X) !== undefined))
     hub.updated(1)
-    await vi.waitUntil(() => isFound !== undefined)
+    await until(() => isFound !== undefined)
     expect(isFound).toBe(false)
   })
 

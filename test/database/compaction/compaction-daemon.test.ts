@@ -123,7 +123,7 @@ describe('the compaction daemon', () => {
     const second = databases.add('b', FRAGMENTED)
     first.hold()
     const round = daemon.check()
-    await vi.waitFor(() => expect(first.isCompacting).toBe(true))
+    await expect.poll(() => first.isCompacting).toBe(true)
     expect(second.compactions).toBe(0)
     first.finish()
     await round
@@ -221,7 +221,7 @@ describe('the compaction daemon', () => {
     const index = databases.addIndex('a', '_design/a', FRAGMENTED)
     database.hold()
     const round = daemon.check()
-    await vi.waitFor(() => expect([database.isCompacting, index.compactions]).toEqual([true, expected]))
+    await expect.poll(() => [database.isCompacting, index.compactions]).toEqual([true, expected])
     database.finish()
     await round
     expect(index.compactions).toBe(1)
@@ -285,12 +285,12 @@ describe('compactions over HTTP', () => {
       body: JSON.stringify(ALWAYS._default),
     })
     expect(reply.status, reply.text).toBe(200)
-    await vi.waitFor(async () => expect((await db.info()).disk_size).toBeLessThan(disk_size / 2), { timeout: 10_000 })
+    await expect.poll(async () => (await db.info()).disk_size).toBeLessThan(disk_size / 2)
     expect((await db.get('doc')).json).toMatchObject({ _rev: rev, n: 19 })
     // And again, at the next interval.
     const compacted = (await db.info()).disk_size
     for (let n = 0; n < 20; n++) rev = await db.save('doc', { _rev: rev, n, text: 'x'.repeat(50_000) })
-    await vi.waitFor(async () => expect((await db.info()).disk_size).toBeLessThan(compacted * 2), { timeout: 10_000 })
+    await expect.poll(async () => (await db.info()).disk_size).toBeLessThan(compacted * 2)
   })
 })
 
@@ -315,7 +315,7 @@ describe('compactions of indexes over HTTP', () => {
     const before = await size()
     const rule = '[{db_fragmentation, "100%"}, {view_fragmentation, "50%"}]'
     await client.request('PUT', '/_config/compactions/_default', { body: JSON.stringify(rule) })
-    await vi.waitFor(async () => expect(await size()).toBeLessThan(before / 2), { timeout: 10_000 })
+    await expect.poll(async () => await size()).toBeLessThan(before / 2)
     const reply = await client.request('GET', `/${db.name}${view}`)
     expect(reply.json).toMatchObject({ total_rows: 1, rows: [{ key: 19, value: 'xxxxxxxxxx' }] })
   })

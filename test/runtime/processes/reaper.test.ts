@@ -11,15 +11,13 @@ interface Started {
   readonly member: number
 }
 
-const PATIENCE = { timeout: 20_000 }
-
 describe.runIf(process.platform === 'linux')('the processes of a process that is killed', () => {
   it('are ended: endless ones, stopped ones and those in their groups', async () => {
     const parent = fork(join(import.meta.dirname, 'reaper-parent.ts'))
     const [{ endless, leader, member }] = (await once(parent, 'message')) as [Started]
     expect([endless, leader, member].filter(isRunning)).toHaveLength(3)
-    await expect.poll(() => descendantsCalled(parent.pid ?? 0, 'sh').length, PATIENCE).toBeGreaterThan(0)
+    await expect.poll(() => descendantsCalled(parent.pid ?? 0, 'sh').length).toBeGreaterThan(0)
     parent.kill('SIGKILL')
-    await expect.poll(() => [endless, leader, member].filter(isRunning), PATIENCE).toEqual([])
+    await expect.poll(() => [endless, leader, member].filter(isRunning)).toEqual([])
   })
 })
