@@ -17,6 +17,7 @@ const LAYERS = [
   'multipart',
   'functions',
   'database',
+  'backup',
   'views',
   'auth',
   'replication',
@@ -25,6 +26,7 @@ const LAYERS = [
   'wire',
   'http',
   'supervisor',
+  'commands',
 ]
 
 const root = resolve(import.meta.dirname, '../src')

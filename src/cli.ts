@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** The `settle` command: runs the server under a supervisor. It loads little, so that the server starts soon. */
+/**
+ * The `settle` command: runs the server under a supervisor, or one of the commands beside it. It loads little, so that the
+ * server starts soon.
+ */
 import { enableCompileCache } from 'node:module'
 
 // A second start reads what the first one compiled.
@@ -7,6 +10,8 @@ enableCompileCache()
 const { commandFlags, fail, USAGE } = await import('./command-flags.ts')
 
 async function main(): Promise<void> {
+  const [name, ...args] = process.argv.slice(2)
+  if (name !== undefined && !name.startsWith('-')) return runCommand(name, args)
   const flags = commandFlags()
   if (flags.help) {
     process.stdout.write(USAGE)
@@ -31,6 +36,13 @@ async function main(): Promise<void> {
   const supervisor = new Supervisor(supervised, resources, (line) => process.stderr.write(`settle: ${line}\n`))
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => supervisor.stop())
   process.exit(await supervisor.run())
+}
+
+async function runCommand(name: string, args: readonly string[]): Promise<void> {
+  const { commandNamed } = await import('./commands/command-table.ts')
+  const command = commandNamed(name)
+  if (!command) throw new Error(`There is no command ${name}. Try --help.`)
+  process.exitCode = await command(args)
 }
 
 main().catch(fail)

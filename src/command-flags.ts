@@ -4,6 +4,9 @@ import { DIALECTS, type Dialect } from './config/dialect.ts'
 import type { ServiceOptions } from './service-options.ts'
 
 export const USAGE = `Usage: settle [options]
+       settle COMMAND [options]
+
+Runs the server:
 
   --port N      the port to listen on (5984; 0 takes any free one)
   --bind A      the address to listen on (127.0.0.1)
@@ -13,6 +16,11 @@ export const USAGE = `Usage: settle [options]
   --set S/K=V   the setting K of the section S, such as log/level=debug; may come several times
   --version     print the version
   --help        print this
+
+Commands, each with a --help of its own:
+
+  backup        back up the databases of a running server, whole or what changed
+  restore       restore databases from a backup
 `
 
 const FLAGS = {

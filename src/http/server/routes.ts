@@ -29,6 +29,7 @@ import { uploadForm } from '../attachments/form-upload.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
 import { getChanges, postChanges } from '../changes/changes-resource.ts'
 import { databaseUpdates } from '../changes/db-updates-resource.ts'
+import { readBackup, writeRestore } from '../databases/backup-resource.ts'
 import {
   compact,
   createDatabase,
@@ -159,6 +160,7 @@ export const routes = new RouteTable([
   }),
   route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: member(getAllDocuments), POST: member(postAllDocuments) }),
   route('/{db}/_all_docs/{name}', 'POST', { POST: member(postAllDocumentsQueries) }),
+  route('/{db}/_backup', 'GET', { GET: serverAdmin(readBackup) }),
   route('/{db}/_bulk_docs', 'POST', { POST: writer(bulkDocuments, 'database_writes', 'bulk_requests') }),
   route('/{db}/_bulk_get', 'POST', { POST: member(bulkGet, 'database_reads') }),
   route('/{db}/_changes', 'GET,HEAD,POST', { GET: member(getChanges), POST: member(postChanges) }),
@@ -182,6 +184,7 @@ export const routes = new RouteTable([
   route('/{db}/_purge', 'POST', { POST: databaseAdmin(purge) }),
   route('/{db}/_purged_infos', 'GET,HEAD', { GET: databaseAdmin(purgedInfos) }),
   route('/{db}/_purged_infos_limit', 'PUT,GET', { GET: member(purgeLimit), PUT: databaseAdmin(setPurgeLimit) }),
+  route('/{db}/_restore', 'POST', { POST: serverAdmin(writeRestore) }),
   route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
   route('/{db}/_security', 'PUT,GET', {

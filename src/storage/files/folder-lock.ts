@@ -24,7 +24,7 @@ const LOCK_FILE = 'lock'
 const RECORDS = '.servers'
 
 export const takeLease: TakeLease = async (folder) => {
-  const lock = lockFile(folder, LEASE_FILE)
+  const lock = tryLock(folder, LEASE_FILE)
   if (!lock) throw inUse(folder)
   return lock
 }
@@ -40,7 +40,7 @@ export async function takeLock(folder: string, onKilled: (pid: number) => void =
   const begunMs = performance.now()
   let mayKill = true
   for (;;) {
-    const lock = lockFile(folder, LOCK_FILE)
+    const lock = tryLock(folder, LOCK_FILE)
     if (lock) return recorded(lock, records)
     const waitedMs = performance.now() - begunMs
     if (waitedMs > WAIT_LIMIT_MS) throw inUse(folder)
@@ -62,8 +62,8 @@ function recorded(lock: FolderLock, records: ProcessRecords): FolderLock {
   return { release }
 }
 
-/** Undefined when somebody else has the lock. */
-function lockFile(folder: string, name: string): FolderLock | undefined {
+/** Locks a file of the folder, which is made where it is missing. Undefined when somebody else has the lock. */
+export function tryLock(folder: string, name: string): FolderLock | undefined {
   let file: DatabaseSync
   try {
     file = new DatabaseSync(join(folder, name), { timeout: 0 })

@@ -1,0 +1,46 @@
+/**
+ * A whole backup as one stream: the settings, then each database from its frame `database` to its frame `end`. For pipes: to
+ * compress, to encrypt, to send elsewhere.
+ */
+import { once } from 'node:events'
+import type { Writable } from 'node:stream'
+import { jsonFrame, MAGIC } from '../../backup/frame.ts'
+import { CommandError } from '../command-error.ts'
+import { countText, type Progress, sizeText } from '../progress.ts'
+import { databasePath, type ServerClient } from '../server-client.ts'
+import { type BackupOptions, databasesOf } from './backup-plan.ts'
+import { followSection } from './chain.ts'
+
+export async function backupToStream(
+  client: ServerClient,
+  options: BackupOptions,
+  output: Writable & { readonly isTTY?: boolean },
+  progress: Progress,
+): Promise<number> {
+  if (output.isTTY) throw new CommandError('A backup is not for a terminal. Redirect standard output.')
+  const names = await databasesOf(client, options)
+  const write = async (piece: Buffer) => {
+    if (!output.write(piece)) await once(output, 'drain')
+  }
+  await write(MAGIC)
+  if (options.withSettings) await write(jsonFrame('settings', await client.json('GET', '_config')))
+  let bytes = 0
+  for (const name of names) {
+    progress.begin(name)
+    const pieces = await client.stream(`${databasePath(name)}/_backup`)
+    const written = async function* () {
+      for await (const piece of pieces) {
+        await write(piece)
+        bytes += piece.length
+        yield piece
+      }
+    }
+    const check = await followSection(written(), ({ head, position }) => {
+      progress.update(head.until === 0 ? 1 : position / head.until, sizeText(bytes))
+    })
+    if (!check.end)
+      throw new CommandError(`The server stopped in the middle of ${name}. The backup is of no use.`, 'incomplete')
+  }
+  progress.line(`${countText(names.length, 'database')}, ${sizeText(bytes)}.`)
+  return 0
+}

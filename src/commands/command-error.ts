@@ -1,0 +1,29 @@
+/** What a command of `settle` ends with: a sentence for people, and an exit code for scripts. */
+
+/**
+ * 0 is success. `failed`: nothing was done, or it cannot be done. `incomplete`: a part is done, and the same command run again
+ * goes on. `damaged`: what was read is not what was written.
+ */
+export const EXIT_CODES = { failed: 1, incomplete: 2, damaged: 3 } as const
+
+export class CommandError extends Error {
+  readonly exitCode: number
+
+  constructor(message: string, outcome: keyof typeof EXIT_CODES = 'failed') {
+    super(message)
+    this.name = 'CommandError'
+    this.exitCode = EXIT_CODES[outcome]
+  }
+}
+
+/** The most serious of several outcomes. */
+export function worst(codes: readonly number[]): number {
+  return Math.max(0, ...codes)
+}
+
+export function messageOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  // Node's client says what went wrong in the cause.
+  const { cause } = error
+  return error.message === '' && cause instanceof Error ? cause.message : error.message || error.name
+}

@@ -1,0 +1,304 @@
+/** `settle restore`: databases out of a backup, into a running server. */
+import { createReadStream } from 'node:fs'
+import { parseArgs } from 'node:util'
+import type { DatabaseHead } from '../../backup/database-frames.ts'
+import { BackupDamagedError } from '../../backup/frame.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
+import { BackupFolder } from '../backup/backup-folder.ts'
+import { type Chain, READ_BYTES } from '../backup/chain.ts'
+import { CommandError, EXIT_CODES, messageOf, worst } from '../command-error.ts'
+import { SERVER_FLAGS, SERVER_USAGE, serverAddress } from '../credentials.ts'
+import { countText, Progress, sizeText } from '../progress.ts'
+import { ServerClient } from '../server-client.ts'
+import type { Terminal } from '../terminal.ts'
+import { DigestSet } from './digest-set.ts'
+import { FrameCursor } from './frame-cursor.ts'
+import {
+  beginSection,
+  RestoreMarker,
+  restoreSection,
+  type SectionBegin,
+  type SectionResult,
+} from './section-restore.ts'
+import { restoreSettings } from './settings-restore.ts'
+import { checkCounts, prepareTarget } from './target-database.ts'
+
+export const RESTORE_USAGE = `Usage: settle restore --from FOLDER [options]
+       settle restore --from - [options] < FILE
+
+Restores databases from a backup into a running server: all leaves with their ids, histories and
+attachments, the security object, the limits. Sequences begin anew. Indexes are built when they
+are asked for. A restore that was interrupted goes on when the command is run again.
+
+  --from FOLDER        the folder of the backup; - reads standard input
+  --db NAME[=NEW]      only this database, under a new name if you like; may come several
+                       times. Without it, all that the server had at the last whole run
+  --merge              write into databases that exist already, as a replication would.
+                       Without it they are refused, except for _users and _replicator as
+                       a new server has them
+  --local-documents    restore _local documents too. Replications that keep their progress
+                       in them must not go on with it: sequences are others now
+  --settings           set the settings of the backup that differ from those of the server
+${SERVER_USAGE}
+  --quiet              say nothing but what goes wrong
+  --help               print this
+
+Exit codes: 0 done · 1 failed · 2 incomplete: run it again · 3 damage was found.
+`
+
+const FLAGS = {
+  from: { type: 'string' },
+  db: { type: 'string', multiple: true },
+  merge: { type: 'boolean' },
+  'local-documents': { type: 'boolean' },
+  settings: { type: 'boolean' },
+  quiet: { type: 'boolean' },
+  help: { type: 'boolean' },
+  ...SERVER_FLAGS,
+} as const
+
+/** Resolves to the exit code. */
+export async function restoreCommand(args: readonly string[], terminal: Terminal): Promise<number> {
+  const flags = parsed(args)
+  if (flags.help) {
+    terminal.stdout.write(RESTORE_USAGE)
+    return 0
+  }
+  if (flags.from === undefined)
+    throw new CommandError('Say with --from where the backup is. Try settle restore --help.')
+  const progress = new Progress(terminal.stderr, { quiet: flags.quiet ?? false })
+  const client = new ServerClient(await serverAddress(flags, terminal))
+  const restore = new Restore(client, progress, {
+    names: flags.db && namesOf(flags.db),
+    isMerged: flags.merge ?? false,
+    withLocals: flags['local-documents'] ?? false,
+    withSettings: flags.settings ?? false,
+  })
+  try {
+    return flags.from === '-' ? await restore.fromStream(terminal.stdin) : await restore.fromFolder(flags.from)
+  } finally {
+    progress.clear()
+    await client.close()
+  }
+}
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: FLAGS }).values
+  } catch (error) {
+    throw new CommandError(`${messageOf(error)} Try settle restore --help.`)
+  }
+}
+
+/** The new names by the old ones. A name has no equals sign. */
+function namesOf(texts: readonly string[]): Map<string, string> {
+  return new Map(
+    texts.map((text) => {
+      const [name = '', target = name] = text.split('=', 2)
+      return [name, target]
+    }),
+  )
+}
+
+interface RestoreOptions {
+  /** Undefined: all of them. */
+  readonly names: ReadonlyMap<string, string> | undefined
+  readonly isMerged: boolean
+  readonly withLocals: boolean
+  readonly withSettings: boolean
+}
+
+class Restore {
+  readonly #client: ServerClient
+  readonly #progress: Progress
+  readonly #options: RestoreOptions
+
+  constructor(client: ServerClient, progress: Progress, options: RestoreOptions) {
+    this.#client = client
+    this.#progress = progress
+    this.#options = options
+  }
+
+  async fromFolder(path: string): Promise<number> {
+    const folder = await BackupFolder.openForReading(path)
+    const chains = await this.#chosen(folder)
+    const codes: number[] = []
+    for (const { chain, name, target } of chains) {
+      codes.push(await this.#attempt(name, () => this.#restoreChain(chain, name, target)))
+    }
+    if (this.#options.withSettings) codes.push(await this.#settings(await folder.settings()))
+    return this.#finished(codes, chains.length)
+  }
+
+  async fromStream(source: AsyncIterable<Buffer>): Promise<number> {
+    const cursor = new FrameCursor(source)
+    const codes: number[] = []
+    const missing = new Set(this.#options.names?.keys())
+    let settings: unknown
+    const keep = (value: unknown) => {
+      settings = value
+    }
+    let count = 0
+    for (;;) {
+      const begin = await beginSection(cursor, keep)
+      if (!begin) break
+      const { name } = begin.head
+      const target = this.#options.names ? this.#options.names.get(name) : name
+      missing.delete(name)
+      if (target === undefined) continue
+      count++
+      // What is wrong with one of them leaves the stream in its middle: the next one is found by its first frame.
+      codes.push(await this.#attempt(name, () => this.#restoreWhole(cursor, begin, target)))
+    }
+    for (const name of missing) throw new CommandError(`The backup has no database ${name}.`)
+    if (this.#options.withSettings) codes.push(await this.#settings(settings))
+    return this.#finished(codes, count)
+  }
+
+  async #chosen(folder: BackupFolder): Promise<{ chain: Chain; name: string; target: string }[]> {
+    const newest = new Map<string, Chain>()
+    for (const chain of await folder.chains()) {
+      if (chain.database && chain.restorable.length > 0) newest.set(chain.database.name, chain)
+    }
+    const wanted =
+      this.#options.names ??
+      new Map(((await folder.about())?.databases ?? [...newest.keys()]).map((name) => [name, name]))
+    return [...wanted]
+      .map(([name, target]) => {
+        const chain = newest.get(name)
+        if (!chain) throw new CommandError(`The backup has no complete copy of ${name}.`)
+        return { chain, name, target }
+      })
+      .toSorted((a, b) => rankOf(a.name) - rankOf(b.name))
+  }
+
+  async #restoreChain(chain: Chain, name: string, target: string): Promise<void> {
+    const segments = chain.restorable.toReversed()
+    const newestFile = segments[0]
+    if (!newestFile) throw new CommandError(`The backup has no complete copy of ${name}.`)
+    const total = segments.reduce((sum, { bytes }) => sum + bytes, 0)
+    const marker = new RestoreMarker(this.#client, target, newestFile.sha256)
+    const seen = segments.length > 1 ? new DigestSet() : undefined
+    let state: { readonly head: DatabaseHead; readonly isNew: boolean; readonly isResumed: boolean } | undefined
+    let revisions = 0
+    let bytesBefore = 0
+    this.#progress.begin(name)
+    let isReached = true
+    for (const [i, segment] of segments.entries()) {
+      const cursor = new FrameCursor(this.#counted(chain.pathOf(segment), bytesBefore, total))
+      bytesBefore += segment.bytes
+      const begin = await beginSection(cursor)
+      if (!begin) throw new BackupDamagedError(0, `There is no database in ${segment.file}.`)
+      if (!state) {
+        state = { head: begin.head, ...(await this.#prepare(begin, target, marker)) }
+        isReached = !state.isResumed
+      }
+      if (segment.file === marker.segment) isReached = true
+      const isOfMarker = state.isResumed && segment.file === marker.segment
+      const isOldest = i === segments.length - 1
+      const result = await restoreSection(this.#client, cursor, begin.first, {
+        target,
+        newer: i > 0 ? seen : undefined,
+        seen: isOldest ? undefined : seen,
+        doneUntil: isReached ? (isOfMarker ? marker.sequence : 0) : Number.POSITIVE_INFINITY,
+        withLocals: i === 0 && isReached && this.#options.withLocals,
+        onPosition: (sequence) => marker.write(segment.file, sequence),
+      })
+      revisions += result.revisions
+      for (const id of result.purged) seen?.add(id)
+      this.#report(name, result)
+    }
+    await marker.remove()
+    if (state?.isNew) await checkCounts(this.#client, target, state.head)
+    this.#progress.line(`${name}: ${restoredText(target, name, revisions, total)}`)
+  }
+
+  async #restoreWhole(cursor: FrameCursor, begin: SectionBegin, target: string): Promise<void> {
+    const { name, uuid, made } = begin.head
+    if (begin.head.since > 0) throw new CommandError(`The stream holds only a part of ${name}.`)
+    this.#progress.begin(name)
+    const marker = new RestoreMarker(this.#client, target, `${uuid} ${made}`)
+    const { isNew, isResumed } = await this.#prepare(begin, target, marker)
+    const result = await restoreSection(this.#client, cursor, begin.first, {
+      target,
+      newer: undefined,
+      seen: undefined,
+      doneUntil: isResumed ? marker.sequence : 0,
+      withLocals: this.#options.withLocals,
+      onPosition: async (sequence) => {
+        await marker.write('', sequence)
+        this.#progress.update(sequence / Math.max(1, begin.head.until), countText(sequence, 'change'))
+      },
+    })
+    this.#report(name, result)
+    await marker.remove()
+    if (isNew) await checkCounts(this.#client, target, begin.head)
+    this.#progress.line(`${name}: ${restoredText(target, name, result.revisions, undefined)}`)
+  }
+
+  async #prepare(
+    { head, security }: SectionBegin,
+    target: string,
+    marker: RestoreMarker,
+  ): Promise<{ readonly isNew: boolean; readonly isResumed: boolean }> {
+    const { isMerged } = this.#options
+    const outcome = await prepareTarget(this.#client, target, { head, security, isMerged, marker })
+    if (outcome.isResumed) this.#progress.line(`${target}: goes on with an interrupted restore.`)
+    return outcome
+  }
+
+  async *#counted(path: string, before: number, total: number): AsyncGenerator<Buffer> {
+    let bytes = before
+    for await (const piece of createReadStream(path, { highWaterMark: READ_BYTES })) {
+      bytes += piece.length
+      this.#progress.update(bytes / Math.max(1, total), `${sizeText(bytes)} of ${sizeText(total)}`)
+      yield piece
+    }
+  }
+
+  #report(name: string, { refused }: SectionResult): void {
+    for (const refusal of refused.slice(0, MOST_LINES)) this.#progress.warn(`${name}: ${refusal}`)
+    if (refused.length > 0)
+      throw new CommandError(`${countText(refused.length, 'revision is', 'revisions are')} refused by the server.`)
+  }
+
+  async #settings(settings: unknown): Promise<number> {
+    if (!isObject(settings)) throw new CommandError('The backup has no settings.')
+    return this.#attempt('settings', async () => {
+      const { changed, refused } = await restoreSettings(this.#client, settings)
+      for (const refusal of refused) this.#progress.warn(`settings: ${refusal}`)
+      this.#progress.line(`settings: ${changed} set, ${refused.length} left as they are.`)
+    })
+  }
+
+  /** One database that cannot be restored does not keep the others from it. */
+  async #attempt(name: string, restore: () => Promise<void>): Promise<number> {
+    try {
+      await restore()
+      return 0
+    } catch (error) {
+      this.#progress.warn(`${name}: ${messageOf(error)}`)
+      if (error instanceof BackupDamagedError) return EXIT_CODES.damaged
+      return error instanceof CommandError ? error.exitCode : EXIT_CODES.incomplete
+    }
+  }
+
+  #finished(codes: readonly number[], count: number): number {
+    const failed = codes.filter((code) => code !== 0).length
+    if (failed === 0) this.#progress.line(`${countText(count, 'database')} restored.`)
+    return worst(codes)
+  }
+}
+
+const MOST_LINES = 20
+
+/** Users before what they own; replications when all they replicate is there. */
+function rankOf(name: string): number {
+  if (name === '_users') return 0
+  return name === '_replicator' ? 2 : 1
+}
+
+function restoredText(target: string, name: string, revisions: number, bytes: number | undefined): string {
+  const size = bytes === undefined ? '' : `, ${sizeText(bytes)} read`
+  return `${countText(revisions, 'revision')} restored${target === name ? '' : ` as ${target}`}${size}`
+}
