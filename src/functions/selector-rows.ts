@@ -4,6 +4,7 @@
  */
 import { RequestError } from '../document/request-error.ts'
 import { ByteSink } from '../encoding/bytes/byte-sink.ts'
+import { copyBytes } from '../encoding/bytes/short-bytes.ts'
 import { CollationEncoder } from '../encoding/collation/collation-key.ts'
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import { fieldPath } from '../selectors/field-path.ts'
@@ -14,7 +15,7 @@ import { typeAt } from '../selectors/value-text.ts'
 import { MAPPED_FIELDS, type MapProgram, type MappedBatch } from './functions.ts'
 
 export class SelectorRows {
-  /** By their sources: builds hand over one batch after the other. */
+  /** By their sources: updates hand over one batch after the other. */
   readonly #readers = new Map<string, IndexReader>()
   /** Used again and again: to grow a new one for each batch costs more than to fill it. */
   readonly #rows = new RowBlock()
@@ -25,9 +26,9 @@ export class SelectorRows {
     rows.clear()
     for (let number = 0; number < documents.length; number++) {
       const text = asBuffer(documents[number]!)
-      for (let map = 0; map < readers.length; map++) readers[map]!.add(rows, number, map, text)
+      for (let map = 0; map < readers.length; map++) readers[map]!.add(rows, number, map, text, 0, undefined)
     }
-    return rows.batch()
+    return rows.copy()
   }
 
   #readerOf(source: string): IndexReader {
@@ -37,6 +38,30 @@ export class SelectorRows {
     const reader = new IndexReader(source)
     this.#readers.set(source, reader)
     return reader
+  }
+}
+
+/** Members of a document that do not lie in its text, but each in one of its own. */
+export type MembersBeside = ReadonlyMap<string, Buffer>
+
+/** The rows of one document after the other, for whoever copies them at once. */
+export class DocumentRows {
+  /** The members of documents that are looked at. */
+  readonly members: readonly string[]
+  readonly #readers: readonly IndexReader[]
+  readonly #rows = new RowBlock()
+
+  constructor(maps: MapProgram['maps']) {
+    this.#readers = maps.map(({ source }) => new IndexReader(source))
+    this.members = this.#readers.flatMap(({ members }) => members)
+  }
+
+  /** Of the document whose text begins at `start`. The next call overwrites them. */
+  of(text: Buffer, start: number, members: MembersBeside | undefined): MappedBatch {
+    const rows = this.#rows
+    rows.clear()
+    for (let map = 0; map < this.#readers.length; map++) this.#readers[map]!.add(rows, 0, map, text, start, members)
+    return rows
   }
 }
 
@@ -61,24 +86,34 @@ class IndexReader {
     this.#filter = partialFilter === undefined ? undefined : selectorMatcher(partialFilter)
   }
 
+  get members(): readonly string[] {
+    return [...this.#places.topNames, ...(this.#filter?.members ?? [])]
+  }
+
   /** Only documents that have all columns are in the index. */
-  add(rows: RowBlock, document: number, map: number, text: Buffer): void {
-    const { places } = this.#places
-    this.#places.find(text, 0, ALWAYS)
-    for (const column of this.#columns) if (places[column]! < 0) return
-    if (this.#filter && !passes(this.#filter, text)) return
-    const reducedAt = this.#reduced === undefined ? -1 : places[this.#reduced]!
-    const valueAt = reducedAt >= 0 && typeAt(text, reducedAt) === 'number' ? reducedAt : -1
-    rows.add(document, map, text, this.#columns, places, valueAt)
+  add(
+    rows: RowBlock,
+    document: number,
+    map: number,
+    text: Buffer,
+    start: number,
+    members: MembersBeside | undefined,
+  ): void {
+    const fields = this.#places
+    if (members) fields.findBeside(members, text, start, ALWAYS)
+    else fields.find(text, start, ALWAYS)
+    for (const column of this.#columns) if (fields.places[column]! < 0) return
+    if (this.#filter && !passes(this.#filter, text, start, members)) return
+    rows.add(document, map, fields, this.#columns, this.#reduced)
   }
 }
 
 const ALWAYS = () => true
 
 /** A document that takes too long is left out, as one is that a map function throws on: others are in the index. */
-function passes(filter: SelectorMatcher, text: Buffer): boolean {
+function passes(filter: SelectorMatcher, text: Buffer, start: number, members: MembersBeside | undefined): boolean {
   try {
-    return filter.matches(text)
+    return members ? filter.matchesBeside(members, text, start) : filter.matches(text, start)
   } catch (error) {
     if (error instanceof RequestError) return false
     throw error
@@ -89,57 +124,75 @@ function asBuffer(bytes: Uint8Array): Buffer {
   return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
 }
 
-/** Rows as a `MappedBatch` has them. */
-class RowBlock {
-  readonly #block = new ByteSink()
-  readonly #encoder = new CollationEncoder('unicode', this.#block)
+/** Rows as they are added. */
+class RowBlock implements MappedBatch {
+  readonly #sink = new ByteSink()
+  readonly #encoder = new CollationEncoder('unicode', this.#sink)
   #fields = new Uint32Array(FIRST_ROWS * MAPPED_FIELDS)
   #rows = 0
   readonly #ends: number[] = []
 
+  get rows(): number {
+    return this.#rows
+  }
+
+  get block(): Buffer {
+    return this.#sink.bytes
+  }
+
+  get fields(): Uint32Array {
+    return this.#fields
+  }
+
+  /** Adds a row of the fields that were found. Of the field that is reduced only a number counts. */
   add(
     document: number,
     map: number,
-    text: Buffer,
+    { texts, places }: FieldPlaces,
     columns: readonly number[],
-    places: readonly number[],
-    numberAt: number,
+    reduced: number | undefined,
   ): void {
-    const block = this.#block
-    const sortKeyAt = block.length
-    if (!this.#writeSortKey(text, columns, places)) {
-      block.length = sortKeyAt
+    const sink = this.#sink
+    const sortKeyAt = sink.length
+    if (!this.#writeSortKey(texts, places, columns)) {
+      sink.length = sortKeyAt
       return
     }
-    const keyAt = block.length
+    const keyAt = sink.length
     for (let i = 0; i < columns.length; i++) {
-      block.push(i === 0 ? OPEN : COMMA)
-      this.#copy(text, places[columns[i]!]!, this.#ends[i]!)
+      const column = columns[i]!
+      sink.push(i === 0 ? OPEN : COMMA)
+      this.#copy(texts[column]!, places[column]!, this.#ends[i]!)
     }
-    block.push(CLOSE)
-    const valueAt = block.length
-    if (numberAt < 0) this.#copy(NULL, 0, NULL.length)
-    else this.#copy(text, numberAt, endOfValue(text, numberAt))
+    sink.push(CLOSE)
+    const valueAt = sink.length
+    const numberAt = reduced === undefined ? -1 : places[reduced]!
+    const number = numberAt < 0 ? NULL : texts[reduced!]!
+    if (numberAt < 0 || typeAt(number, numberAt) !== 'number') this.#copy(NULL, 0, NULL.length)
+    else this.#copy(number, numberAt, endOfValue(number, numberAt))
     this.#note(document, map, sortKeyAt, keyAt, valueAt)
   }
 
   clear(): void {
-    this.#block.clear()
+    this.#sink.clear()
     this.#rows = 0
   }
 
   /** A copy of all that was added. */
-  batch(): MappedBatch {
-    return { rows: this.#rows, block: this.#block.copy(), fields: this.#fields.slice(0, this.#rows * MAPPED_FIELDS) }
+  copy(): MappedBatch {
+    return { rows: this.#rows, block: this.#sink.copy(), fields: this.#fields.slice(0, this.#rows * MAPPED_FIELDS) }
   }
 
   /** False where a value is nested too deeply to be sorted. */
-  #writeSortKey(text: Buffer, columns: readonly number[], places: readonly number[]): boolean {
+  #writeSortKey(texts: readonly Buffer[], places: readonly number[], columns: readonly number[]): boolean {
     const encoder = this.#encoder
     encoder.begin()
     encoder.openArray()
     try {
-      for (let i = 0; i < columns.length; i++) this.#ends[i] = encoder.appendText(text, places[columns[i]!]!)
+      for (let i = 0; i < columns.length; i++) {
+        const column = columns[i]!
+        this.#ends[i] = encoder.appendText(texts[column]!, places[column]!)
+      }
     } catch (error) {
       if (error instanceof RangeError) return false
       throw error
@@ -149,11 +202,9 @@ class RowBlock {
   }
 
   #copy(source: Buffer, start: number, end: number): void {
-    const block = this.#block
-    block.reserve(end - start)
-    const { bytes } = block
-    for (let from = start, to = block.length; from < end; from++, to++) bytes[to] = source[from]!
-    block.length += end - start
+    const sink = this.#sink
+    sink.reserve(end - start)
+    sink.length = copyBytes(sink.bytes, sink.length, source, start, end)
   }
 
   #note(document: number, map: number, sortKeyAt: number, keyAt: number, valueAt: number): void {
@@ -170,6 +221,6 @@ class RowBlock {
     fields[field++] = sortKeyAt
     fields[field++] = keyAt
     fields[field++] = valueAt
-    fields[field] = this.#block.length
+    fields[field] = this.#sink.length
   }
 }

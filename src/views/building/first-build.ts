@@ -5,6 +5,7 @@
 import { hash } from 'node:crypto'
 import { DatabaseView } from '../../database/database-view.ts'
 import type { DatabaseState } from '../../database/layout/keys.ts'
+import { SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
 import type { TreeBuilder } from '../../storage/rank-tree/rank-tree.ts'
 import type { PackedRows, Put, Snapshot } from '../../storage/store.ts'
 import { indexFormat } from '../design/view-design.ts'
@@ -14,6 +15,7 @@ import { BatchReader, type IndexSource } from '../updating/batch-reader.ts'
 import type { UpdateRequest } from '../updating/update-request.ts'
 import { GatheredRows } from './gathered-rows.ts'
 import { mergedRuns } from './merged-runs.ts'
+import { MappedBatches, type RowBatches, SelectorBatches } from './row-batches.ts'
 import type { SortedRun } from './sorted-runs.ts'
 
 /** What is mapped in one go. */
@@ -59,7 +61,6 @@ async function gather(
   purgeSequence: number,
 ): Promise<Gathered | undefined> {
   const { source, runs: keeper, sortBytes } = request
-  const limits = { changes: batchChanges, bytes: BATCH_BYTES }
   const mark = hash('md5', JSON.stringify([source.uuid, indexFormat, purgeSequence])).slice(0, 16)
   const runs = await keeper.resume(mark)
   let reached = runs.at(-1)?.through ?? 0
@@ -76,17 +77,16 @@ async function gather(
     // One state for all of a run: no document comes twice in it.
     using view = source.view()
     if ((await view.state()).purgeSequence !== purgeSequence) return undefined
-    const reader = new BatchReader({ ...request, source: lending(source, view.snapshot), limits })
+    const batches = batchesOf(request, view, batchChanges)
     try {
       while (!isLast && rows.bytes < sortBytes && !rows.isFull) {
-        const batch = await reader.next(reached)
-        for (const call of batch.calls) rows.add(call)
+        const batch = await batches.addNext(reached, rows)
         reached = batch.updateSequence
         isLast = batch.isLast
         onRead(batch.changes)
       }
     } finally {
-      await reader.stop()
+      await batches.stop()
     }
     view.release()
     const isWorthKeeping = !isLast || rows.bytes >= sortBytes
@@ -97,6 +97,13 @@ async function gather(
     }
   }
   return { runs, last, reached }
+}
+
+function batchesOf(request: UpdateRequest, view: DatabaseView, changes: number): RowBatches {
+  const { source, design, run } = request
+  if (design.language === SELECTOR_LANGUAGE) return new SelectorBatches(view, design, changes, run.signal)
+  const limits = { changes, bytes: BATCH_BYTES }
+  return new MappedBatches(new BatchReader({ ...request, source: lending(source, view.snapshot), limits }))
 }
 
 /** A source of one state, which stays with who holds it. */

@@ -17,7 +17,7 @@ import {
   writeRow,
   writeRowKey,
 } from '../layout/index-layout.ts'
-import type { ChangedDocument } from '../updating/changed-documents.ts'
+import type { DocumentIds } from '../updating/changed-documents.ts'
 import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../updating/mapped-documents.ts'
 import { keyOrder } from './key-order.ts'
 
@@ -46,14 +46,29 @@ export class GatheredRows {
     return this.#rows.length > FULL_ROWS
   }
 
-  /** A document without rows is noted too: it may have had some. A document is added once. */
+  /** What one call of map functions came to. */
   add({ documents, batch }: MappedCall): void {
     let text = 0
     let row = 0
     for (const document of documents) {
       const first = row
       if (document.text) row = endOfDocument(batch, first, text++)
-      this.#addDocument(document, rowsBetween(batch, first, row))
+      this.addDocument(document, rowsBetween(batch, first, row))
+    }
+  }
+
+  /** A document without rows is noted too: it may have had some. A document is added once. */
+  addDocument({ id, quotedId }: DocumentIds, emitted: readonly EmittedRow[]): void {
+    const rows = this.#rows
+    rows.reserve(documentKeyBytes(id) + documentRowsBytes(emitted))
+    const keyEnd = writeDocumentKey(rows.block, rows.end, id)
+    rows.close(keyEnd, writeDocumentRows(rows.block, keyEnd, emitted))
+    const escapedId = escapeId(id)
+    const scope = this.#isPartitioned ? scopeOfDocument(escapedId) : NO_SCOPE
+    for (const row of emitted) {
+      rows.reserve(rowKeyBytes(row, escapedId, scope) + largestRowBytes(quotedId, row))
+      const valueAt = writeRowKey(rows.block, rows.end, row, escapedId, scope)
+      rows.close(valueAt, writeRow(rows.block, valueAt, quotedId, row))
     }
   }
 
@@ -71,20 +86,6 @@ export class GatheredRows {
   /** Gives the memory back at once. Nobody may use the rows any more. */
   release(): void {
     this.#rows.release()
-  }
-
-  #addDocument({ id, quotedId }: ChangedDocument, emitted: readonly EmittedRow[]): void {
-    const rows = this.#rows
-    rows.reserve(documentKeyBytes(id) + documentRowsBytes(emitted))
-    const keyEnd = writeDocumentKey(rows.block, rows.end, id)
-    rows.close(keyEnd, writeDocumentRows(rows.block, keyEnd, emitted))
-    const escapedId = escapeId(id)
-    const scope = this.#isPartitioned ? scopeOfDocument(escapedId) : NO_SCOPE
-    for (const row of emitted) {
-      rows.reserve(rowKeyBytes(row, escapedId, scope) + largestRowBytes(quotedId, row))
-      const valueAt = writeRowKey(rows.block, rows.end, row, escapedId, scope)
-      rows.close(valueAt, writeRow(rows.block, valueAt, quotedId, row))
-    }
   }
 }
 

@@ -39,27 +39,18 @@ export async function readChanged(
   let reached = since
   let changes = 0
   let bytes = 0
-  let rest: KeyRange | undefined = { from: changeKey(since + 1), to: afterPrefix(CHANGE_PREFIX) }
+  let rest: KeyRange | undefined = changesSince(since)
   while (rest && changes < limits.changes && bytes < limits.bytes) {
-    const page: Page = await view.snapshot.page(rest, { rows: Math.min(PAGE_CHANGES, limits.changes - changes) })
-    const found = changesOf(page, options)
-    const bodies = await bodiesOf(view.snapshot, found, limits.bytes - bytes)
-    const read = withBodies(found, bodies.length)
-    for (const document of await documentTexts(view, page.block, read, bodies, options)) {
+    const left = { changes: limits.changes - changes, bytes: limits.bytes - bytes }
+    const page = await readChangedPage(view.snapshot, rest, options, left)
+    for (const document of await documentTexts(view, page, options)) {
       bytes += document.text?.length ?? 0
       documents.push(document)
     }
-    const next = found[read.length]
-    if (next) {
-      // Their bodies are too much to be held together with those before.
-      reached = next.sequence - 1
-      changes += next.row
-      rest = { from: changeKey(next.sequence), to: afterPrefix(CHANGE_PREFIX) }
-      break
-    }
-    if (page.length > 0) reached = sequenceOfChangeKey(page.key(page.length - 1))
-    changes += page.length
-    rest = page.next
+    reached = page.reached ?? reached
+    changes += page.read
+    rest = page.rest
+    if (page.isCut) break
   }
   // Sequences without a document, such as that of the security object, are reached too.
   const { updateSequence } = await view.state()
@@ -67,7 +58,47 @@ export async function readChanged(
   return { documents, updateSequence, changes, isLast: true }
 }
 
+export function changesSince(since: number): KeyRange {
+  return { from: changeKey(since + 1), to: afterPrefix(CHANGE_PREFIX) }
+}
+
+/** Some changes, and the bodies of those that are not deleted. */
+export interface ChangedPage {
+  /** Where the changes lie. */
+  readonly block: Buffer
+  readonly changes: readonly Change[]
+  readonly bodies: readonly BodyPlace[]
+  /** How many changes were read; some are left out. */
+  readonly read: number
+  /** The sequence that is reached with them; undefined where there are none. */
+  readonly reached: number | undefined
+  readonly rest: KeyRange | undefined
+  /** Whether it ends early, since the bodies that follow are too much to be held together with these. */
+  readonly isCut: boolean
+}
+
 const PAGE_CHANGES = 256
+
+/** The first changes of a range, up to a page of them. */
+export async function readChangedPage(
+  snapshot: Snapshot,
+  range: KeyRange,
+  options: ReadingOptions,
+  limits: BatchLimits,
+): Promise<ChangedPage> {
+  const page = await snapshot.page(range, { rows: Math.min(PAGE_CHANGES, limits.changes) })
+  const { block, length } = page
+  const found = changesOf(page, options)
+  const bodies = await bodiesOf(snapshot, found, limits.bytes)
+  const changes = withBodies(found, bodies.length)
+  const next = found[changes.length]
+  if (next) {
+    const [reached, rest] = [next.sequence - 1, changesSince(next.sequence - 1)]
+    return { block, changes, bodies, read: next.row, reached, rest, isCut: true }
+  }
+  const reached = length > 0 ? sequenceOfChangeKey(block, page.bounds[3 * (length - 1)]) : undefined
+  return { block, changes, bodies, read: length, reached, rest: page.next, isCut: false }
+}
 
 interface FoundChange extends Change {
   /** Its place in the page. */
@@ -125,12 +156,9 @@ export interface Change {
   readonly sequence: number
 }
 
-/** The changes lie in the block; there is a body for each that is not deleted. */
 async function documentTexts(
   view: DatabaseView,
-  block: Buffer,
-  changes: readonly Change[],
-  bodies: readonly BodyPlace[],
+  { block, changes, bodies }: ChangedPage,
   { localSequence }: ReadingOptions,
 ): Promise<ChangedDocument[]> {
   const documents: ChangedDocument[] = []
@@ -138,17 +166,15 @@ async function documentTexts(
   let at = 0
   let next = 0
   for (const change of changes) {
-    const { idAt, idEnd, isPlain, deleted, hasOtherLeaves } = change.places
-    const quotedId = block.subarray(idAt, idEnd)
-    const id = isPlain ? block.subarray(idAt + 1, idEnd - 1) : unquoted(quotedId)
-    if (deleted) {
+    const { id, quotedId } = idsOf(block, change.places)
+    if (change.places.deleted) {
       documents.push({ id, quotedId, text: undefined })
       continue
     }
     const body = bodies[next++]!
-    const textAt = hasOtherLeaves || localSequence ? undefined : plainTextAt(body.block, body.start)
+    const textAt = wholeTextAt(change, body, { localSequence })
     if (textAt === undefined) {
-      documents.push({ id, quotedId, text: await renderedText(view, block, change, body, localSequence) })
+      documents.push({ id, quotedId, text: await renderedText(view, block, change, body, { localSequence }) })
       continue
     }
     const end = splice(splices, at, block, change.places, body, textAt)
@@ -156,6 +182,23 @@ async function documentTexts(
     at = end
   }
   return documents
+}
+
+export type DocumentIds = Pick<ChangedDocument, 'id' | 'quotedId'>
+
+/** The id of a changed document, which lies in the block. */
+export function idsOf(block: Buffer, { idAt, idEnd, isPlain }: ChangePlaces): DocumentIds {
+  const quotedId = block.subarray(idAt, idEnd)
+  return { id: isPlain ? block.subarray(idAt + 1, idEnd - 1) : unquoted(quotedId), quotedId }
+}
+
+/** Where the text of a document begins of which id and revision are all that there is to say besides; else undefined. */
+export function wholeTextAt(
+  { places }: Change,
+  { block, start }: BodyPlace,
+  { localSequence }: Pick<ReadingOptions, 'localSequence'>,
+): number | undefined {
+  return places.hasOtherLeaves || localSequence ? undefined : plainTextAt(block, start)
 }
 
 function unquoted(quoted: Buffer): Buffer {
@@ -194,12 +237,12 @@ function splice(
 }
 
 /** The text of a document of which there is more to say. */
-async function renderedText(
+export async function renderedText(
   view: DatabaseView,
   block: Buffer,
   { places, sequence }: Change,
   body: BodyPlace,
-  localSequence: boolean,
+  { localSequence }: Pick<ReadingOptions, 'localSequence'>,
 ): Promise<Buffer> {
   const { text, attachments } = decodeBody(body.block.subarray(body.start, body.end))
   const id: string = JSON.parse(block.toString('utf8', places.idAt, places.idEnd))

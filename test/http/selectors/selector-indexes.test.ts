@@ -92,6 +92,34 @@ describe('an index', () => {
     })
   })
 
+  it('holds the same when it is built of more documents than one commit takes', async () => {
+    const db = await client().database()
+    const docs = Array.from({ length: 1100 }, (_, n) => ({ _id: `n${n}`, kind: 'abc'[n % 3], n: { x: n % 7 } }))
+    await db.post('_bulk_docs', { docs })
+    const content = { data: 'aGVsbG8=', content_type: 'text/plain' }
+    await db.save(encodeURIComponent('with "quotes"'), { kind: 'a', n: { x: 1 }, _attachments: { t: content } })
+    await db.save('empty', {})
+    await db.saveAndRemove('gone', { kind: 'a', n: { x: 1 } })
+    const conflicting = ['2-a', '2-b'].map((_rev) => ({ _id: 'conflict', _rev, kind: 'b', n: { x: _rev } }))
+    await db.post('_bulk_docs', { docs: conflicting, new_edits: false })
+    const filtered = { fields: ['_rev', 'n.x'], partial_filter_selector: { kind: { $ne: 'c' }, _id: { $gt: 'a' } } }
+    await db.post('_index', { index: filtered, ddoc: 'd', name: 'filtered' })
+    await db.post('_index', { index: { fields: ['_id', '_attachments.t.length'] }, ddoc: 'd', name: 'attached' })
+
+    type Rows<T> = { rows: (T & { id: string })[] }
+    const all = (await db.get('_all_docs?include_docs=true')).as<Rows<{ doc: (typeof docs)[0] & { _rev: string } }>>()
+    const expected = all.rows.flatMap(({ id, doc }) =>
+      'n' in doc && doc.kind !== 'c' && !id.startsWith('_') ? [{ id, key: [doc._rev, doc.n.x], value: null }] : [],
+    )
+    const found = (await db.get('_design/d/_view/filtered?reduce=false')).as<Rows<{ key: unknown; value: null }>>()
+    const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1)
+    expect(found.rows.toSorted(byId)).toEqual(expected.toSorted(byId))
+    expect((await db.get('_design/d/_view/attached?reduce=false')).json).toMatchObject({
+      total_rows: 1,
+      rows: [{ id: 'with "quotes"', key: ['with "quotes"', 5], value: null }],
+    })
+  })
+
   it('may be written by hand', async () => {
     const db = await client().database()
     await db.save('x', { 10: 1, 9: 2 })
