@@ -44,6 +44,11 @@ export class TooManyReadersError extends StorageError {
   override readonly name = 'TooManyReadersError'
 }
 
+/** The server that keeps the stores cannot be reached, or does not answer; it may be back in some seconds. */
+export class EngineUnavailableError extends StorageError {
+  override readonly name = 'EngineUnavailableError'
+}
+
 /** No file can be opened, since the process has too many open; there is room when some are closed. */
 export class NoDescriptorsError extends StorageError {
   override readonly name = 'NoDescriptorsError'

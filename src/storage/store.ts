@@ -26,6 +26,10 @@ export interface Store {
   readonly dropped: boolean
   /** Whether it goes on using the buffers of values after they were committed; otherwise they may be used again. */
   readonly keepsValues: boolean
+  /** Undefined where this server is the only one that writes. */
+  readonly sharing?: StoreSharing | undefined
+  /** Bounds for states that slow readers hold, where the engine has few of them. */
+  readonly holding?: { readonly idleMs: number; readonly idleStates: number } | undefined
   /** The state as of now; it stays as it is however many commits follow. Must be released. */
   snapshot(): SharedSnapshot
   /** All or nothing. Resolves when the changes are on disk, and not before. */
@@ -40,6 +44,16 @@ export interface Store {
   sizes(): Promise<StoreSizes>
   /** Whether nothing is stored, as the engine itself has counted: not because nothing was found. */
   isEmpty(): Promise<boolean>
+}
+
+/** What a store offers that several servers write to at the same time. */
+export interface StoreSharing {
+  /** Calls back when a commit of another server was noticed; returns how to stop that. */
+  watch(listener: () => void): () => void
+  /** A number that nobody else was given or will be. Numbers grow with time, and there are gaps. */
+  nextNumber(): Promise<number>
+  /** Numbers below this one were given out so long ago that no other server is still working with them. */
+  settledBelow(): Promise<number>
 }
 
 export interface Snapshot extends Disposable {

@@ -9,7 +9,18 @@ import { asText, Model, readAll } from './model.ts'
 
 export type MakeEngine = () => Promise<StorageEngine>
 
-export function describeEngine(name: string, make: MakeEngine): void {
+export interface Extent {
+  /** Rows of the long scan. */
+  readonly scanRows?: number
+  /** Sequences of operations that are tried. */
+  readonly sequences?: number
+}
+
+export function describeEngine(
+  name: string,
+  make: MakeEngine,
+  { scanRows = 200_000, sequences = 60 }: Extent = {},
+): void {
   async function engine(): Promise<StorageEngine> {
     const made = await make()
     onTestFinished(() => made.close())
@@ -397,17 +408,17 @@ export function describeEngine(name: string, make: MakeEngine): void {
             await stores.close()
           }
         }),
-        { numRuns: 60 },
+        { numRuns: sequences },
       )
     })
 
     it('lets everybody else go on during a long scan', async () => {
       const a = await store()
       const value = Buffer.alloc(40, 'v')
-      for (let first = 0; first < 200_000; first += 20_000) {
+      for (let first = 0; first < scanRows; first += 20_000) {
         await a.commit({ puts: Array.from({ length: 20_000 }, (_, i) => [bytes(`k${first + i}`), value] as const) })
       }
-      const keys = Array.from({ length: 50_000 }, (_, i) => bytes(`k${i}`))
+      const keys = Array.from({ length: scanRows / 4 }, (_, i) => bytes(`k${i}`))
       using snapshot = a.snapshot()
       const read = async () => {
         let rows = 0
@@ -416,7 +427,7 @@ export function describeEngine(name: string, make: MakeEngine): void {
           rows += page.length
           rest = page.next
         }
-        expect(rows).toBe(200_000)
+        expect(rows).toBe(scanRows)
         await snapshot.getMany(keys)
       }
       // The machine may do other things at the same time; they do not hit every one of several tries.

@@ -24,7 +24,7 @@ export async function storagePlace({ dir, inMemory }: ServiceOptions): Promise<S
 }
 
 /** Memory that looks like a disk where the system has it: no test of the interface needs a real flush. */
-async function parentFolder(): Promise<string> {
+export async function parentFolder(): Promise<string> {
   const shared = '/dev/shm'
   return access(shared, constants.W_OK).then(
     () => shared,

@@ -4,6 +4,8 @@
  */
 import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'
+import { CommitQueue } from '../commits/commit-queue.ts'
+import { judge } from '../commits/judge.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { checkChanges, unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
@@ -19,7 +21,6 @@ import {
   type Store,
   type StoreSizes,
 } from '../store.ts'
-import { CommitQueue } from './commit-queue.ts'
 import { compactInto } from './lmdb-compaction.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
@@ -198,18 +199,6 @@ export class LmdbStore implements Store {
   #assertThere(): void {
     if (this.dropped) throw new StoreGoneError(this.name)
   }
-}
-
-/** Which of the changes may be applied, one after the other, to the state of this version. */
-function judge(group: readonly Changes[], version: number) {
-  const accepted: Changes[] = []
-  const outcomes = group.map((changes): CommitOutcome => {
-    if (changes.expected !== undefined && changes.expected !== version) return { outcome: 'stale', version }
-    accepted.push(changes)
-    if (!changes.unreferenced) version++
-    return { outcome: 'committed', version }
-  })
-  return { outcomes, accepted, version }
 }
 
 /** One transaction for all; returns the stored keys that were cleared. */

@@ -6,7 +6,15 @@
 import assert from 'node:assert/strict'
 import { copyShort } from '../../encoding/bytes/short-bytes.ts'
 import { isCut, ORDERED_KEY_BYTES, rangeAfter, type StoredRange, wholeKey, wholeValue } from '../rows/stored-key.ts'
-import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type Snapshot } from '../store.ts'
+import {
+  type KeyRange,
+  PAGE_BYTES,
+  PAGE_ROWS,
+  type PackedRows,
+  type Page,
+  type PageLimits,
+  type Snapshot,
+} from '../store.ts'
 
 /**
  * Collects the rows of a page. An engine adds stored rows until the page is full. Long keys are made whole on the way, and
@@ -169,6 +177,11 @@ class BlockPage implements Page {
   value(row: number): Buffer {
     return this.block.subarray(this.bounds[3 * row + 1], this.bounds[3 * row + 2])
   }
+}
+
+/** A page of rows that lie in a block already. */
+export function pageOf({ length, block, bounds }: PackedRows, next: KeyRange | undefined): Page {
+  return new BlockPage(length, block, bounds, next)
 }
 
 /**

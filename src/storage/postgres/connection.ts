@@ -1,0 +1,165 @@
+/**
+ * One connection to the server. Statements are prepared once and sent without waiting for those before them; results come as
+ * text. A connection that failed is never used again. Errors become those of stores, without anything of the address.
+ */
+import pg from 'pg'
+import { CommitFailedError, EngineUnavailableError, StorageError } from '../storage-error.ts'
+import type { EngineAddress } from './engine-address.ts'
+import { dialectOf, isOutOfSpace, isRetryable, isUnavailable, type SqlDialect } from './sql-dialect.ts'
+import type { Statement } from './statements.ts'
+
+/** A column that is null is null; all else is text. */
+export type ResultRow = readonly (string | null)[]
+export type Parameter = Buffer | string | number | null
+
+/** The statement changed nothing and may be repeated. */
+export class RetryableError extends StorageError {
+  override readonly name = 'RetryableError'
+}
+
+const CONNECT_TIMEOUT_MS = 5000
+
+/** Results are taken as text, whatever their type. */
+const AS_TEXT = { getTypeParser: () => (text: string) => text }
+
+export class Connection {
+  readonly #client: pg.Client
+  #isBroken = false
+  /** Statements without an answer, and since when the oldest of them waits. */
+  #pending = 0
+  #busySince = 0
+  #onNotification: ((payload: string) => void) | undefined
+  #onBroken: (() => void) | undefined
+  readonly dialect: SqlDialect
+
+  static async open(address: EngineAddress, known?: SqlDialect): Promise<Connection> {
+    const client = new pg.Client({
+      connectionString: address.connectionString,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: 10_000,
+      application_name: 'settle',
+      pipeline: true,
+    })
+    // Without a listener an error on an idle connection would end the process.
+    client.on('error', () => {})
+    try {
+      await client.connect()
+      const dialect = known ?? dialectOf(await versionOf(client))
+      await client.query([...dialect.session, `SET search_path TO "${address.schema}"`].join('; '))
+      return new Connection(client, dialect)
+    } catch (error) {
+      client.connection.stream.destroy()
+      throw storageError(error)
+    }
+  }
+
+  private constructor(client: pg.Client, dialect: SqlDialect) {
+    this.#client = client
+    this.dialect = dialect
+    client.on('error', () => this.#break())
+    client.on('end', () => this.#break())
+    client.on('notification', ({ payload }) => this.#onNotification?.(payload ?? ''))
+  }
+
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** For how long the oldest statement has had no answer. */
+  get busyMs(): number {
+    return this.#pending > 0 ? performance.now() - this.#busySince : 0
+  }
+
+  onNotification(listener: (payload: string) => void): void {
+    this.#onNotification = listener
+  }
+
+  onBroken(listener: () => void): void {
+    this.#onBroken = listener
+  }
+
+  /** Sent at once, behind all that were sent before. */
+  run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
+    return this.#send({
+      name: statement.name,
+      text: statement.text,
+      values: [...parameters],
+      rowMode: 'array',
+      types: AS_TEXT,
+    })
+  }
+
+  /** For what is asked once, or has several statements. */
+  script(text: string): Promise<ResultRow[]> {
+    return this.#send({ text, rowMode: 'array', types: AS_TEXT })
+  }
+
+  /** Cuts it off, whatever is under way. */
+  destroy(): void {
+    this.#break()
+    this.#client.connection.stream.destroy()
+  }
+
+  /** Resolves when it is closed; what is under way is answered before. */
+  async end(): Promise<void> {
+    if (this.#isBroken) return
+    this.#isBroken = true
+    await this.#client.end().catch(() => {})
+  }
+
+  async #send(query: pg.QueryArrayConfig): Promise<ResultRow[]> {
+    if (this.#isBroken) throw new EngineUnavailableError(LOST)
+    if (this.#pending++ === 0) this.#busySince = performance.now()
+    try {
+      const { rows } = await this.#client.query<(string | null)[]>(query)
+      return rows ?? []
+    } catch (error) {
+      throw storageError(error)
+    } finally {
+      this.#pending--
+      this.#busySince = performance.now()
+    }
+  }
+
+  #break(): void {
+    if (this.#isBroken) return
+    this.#isBroken = true
+    this.#onBroken?.()
+  }
+}
+
+const LOST = 'The connection to the storage engine was lost.'
+
+async function versionOf(client: pg.Client): Promise<string> {
+  const { rows } = await client.query<{ version: string }>('SELECT version() AS version')
+  return rows[0]?.version ?? ''
+}
+
+/** What the driver and the server say may have the address in it, so only codes are passed on. */
+function storageError(error: unknown): StorageError {
+  if (error instanceof StorageError) return error
+  const code = sqlState(error)
+  if (isRetryable(code)) return new RetryableError(`The storage engine asks to try again (${code}).`)
+  if (isOutOfSpace(code)) return new CommitFailedError(`The storage engine has no room left (${code}).`)
+  if (isUnavailable(code)) return new EngineUnavailableError(unavailable(error))
+  if (code?.startsWith('28') || code === '3D000') {
+    return new EngineUnavailableError(`The storage engine refuses the user or the database (${code}).`)
+  }
+  const reason = error instanceof Error ? error.message : String(error)
+  return new StorageError(`The storage engine refused a statement (${code}): ${reason}`)
+}
+
+function unavailable(error: unknown): string {
+  const code = sqlState(error) ?? systemCode(error)
+  return code === undefined ? LOST : `The storage engine cannot be reached (${code}).`
+}
+
+function sqlState(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined
+}
+
+function systemCode(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}

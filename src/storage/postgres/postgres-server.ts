@@ -1,0 +1,183 @@
+/**
+ * One PostgreSQL server as this process uses it: bounded pools of connections, the tables, signals among servers, and the
+ * removal of what nobody needs. The engines of databases and of indexes share it.
+ */
+import assert from 'node:assert/strict'
+import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import { EngineUnavailableError, StorageError } from '../storage-error.ts'
+import { Connection, type Parameter, type ResultRow, RetryableError } from './connection.ts'
+import { ConnectionPool } from './connection-pool.ts'
+import { type EngineAddress, parseAddress } from './engine-address.ts'
+import { Garbage } from './garbage.ts'
+import { ReadTransactions } from './read-transaction.ts'
+import type { SqlDialect } from './sql-dialect.ts'
+import { STATEMENTS, type Statement, TABLES } from './statements.ts'
+import { StoreSignals } from './store-signals.ts'
+
+export interface PostgresOptions {
+  /** `postgres://user:password@host:port/database?schema=settle` */
+  readonly address: string
+  /** Connections for snapshots, each of which may be shared. */
+  readonly readConnections?: number
+  /** Connections for commits and all else. */
+  readonly writeConnections?: number
+  readonly statementMs?: number
+  /** For tests: what differs among servers, instead of what the server says. */
+  readonly dialect?: SqlDialect
+}
+
+const READ_CONNECTIONS = 16
+const WRITE_CONNECTIONS = 8
+const STATEMENT_MS = 60_000
+const WAIT_MS = 5000
+const IDLE_MS = 60_000
+
+/** How long a start waits for the server. */
+const START_TRIES = 20
+const START_PAUSE_MS = 250
+
+const SEEN_EVERY_MS = 30_000
+/** What a server holds that was not seen for so long it will not go on with. */
+const UNSEEN_SECONDS = 24 * 3600
+/** Numbers are made of the second and of a counter. */
+const NUMBERS_A_SECOND = 2 ** 21
+
+const FORMAT = 1
+
+export class PostgresServer {
+  readonly dialect: SqlDialect
+  readonly writes: ConnectionPool
+  readonly transactions: ReadTransactions
+  readonly signals: StoreSignals
+  readonly garbage: Garbage
+  readonly shown: string
+  readonly #id = randomBytes(8)
+  readonly #reads: ConnectionPool
+  readonly #catalogs = new Set<() => void>()
+  readonly #presence: NodeJS.Timeout
+
+  /** Makes the tables where there are none. Throws an error whose message is a sentence for people. */
+  static async open(options: PostgresOptions): Promise<PostgresServer> {
+    const address = parseAddress(options.address)
+    for (let tries = 1; ; tries++) {
+      try {
+        const dialect = await prepare(address, options.dialect)
+        const server = new PostgresServer(address, dialect, options)
+        await server.#seen()
+        return server
+      } catch (error) {
+        if (tries >= START_TRIES || !(error instanceof StorageError)) throw error
+        await pause(START_PAUSE_MS)
+      }
+    }
+  }
+
+  private constructor(address: EngineAddress, dialect: SqlDialect, options: PostgresOptions) {
+    const {
+      readConnections = READ_CONNECTIONS,
+      writeConnections = WRITE_CONNECTIONS,
+      statementMs = STATEMENT_MS,
+    } = options
+    const limits = { waitMs: WAIT_MS, idleMs: IDLE_MS, statementMs }
+    this.dialect = dialect
+    this.shown = address.shown
+    this.#reads = new ConnectionPool(address, { ...limits, connections: readConnections }, dialect)
+    this.writes = new ConnectionPool(address, { ...limits, connections: writeConnections }, dialect)
+    this.transactions = new ReadTransactions(this.#reads)
+    this.garbage = new Garbage((statement, parameters) => this.run(statement, parameters))
+    this.signals = new StoreSignals({
+      address,
+      dialect,
+      sender: this.#id.toString('hex'),
+      run: (statement, parameters) => this.run(statement, parameters),
+      catalogChanged: () => {
+        for (const listener of this.#catalogs) listener()
+      },
+    })
+    this.#presence = setInterval(() => void this.#seen().catch(() => {}), SEEN_EVERY_MS).unref()
+    this.garbage.sweepSoon()
+  }
+
+  /** Calls back when another server may have created or dropped a store. */
+  onCatalog(listener: () => void): () => void {
+    this.#catalogs.add(listener)
+    return () => this.#catalogs.delete(listener)
+  }
+
+  /** A statement for itself. */
+  run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
+    return this.writes.use((connection) => connection.run(statement, parameters))
+  }
+
+  /** The same, again and again while the server is away: for statements that may be sent twice. */
+  async repeat(
+    statement: Statement,
+    parameters: readonly Parameter[],
+    { times, pauseMs }: { readonly times: number; readonly pauseMs: number },
+  ): Promise<ResultRow[]> {
+    for (let left = times; ; left--) {
+      try {
+        return await this.run(statement, parameters)
+      } catch (error) {
+        const isPassing = error instanceof EngineUnavailableError || error instanceof RetryableError
+        if (!isPassing || left <= 1) throw error
+        await pause(pauseMs)
+      }
+    }
+  }
+
+  async nextNumber(): Promise<number> {
+    const [row] = await this.run(STATEMENTS.number, [])
+    assert(row)
+    return Number(row[0]) * NUMBERS_A_SECOND + (Number(row[1]) % NUMBERS_A_SECOND)
+  }
+
+  /** All of them, while no other server was seen for a day. */
+  async settledBelow(): Promise<number> {
+    const { seconds, isAlone } = await this.#seen()
+    return isAlone ? Number.MAX_SAFE_INTEGER : (seconds - UNSEEN_SECONDS) * NUMBERS_A_SECOND
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#presence)
+    await this.garbage.close()
+    await this.signals.close()
+    await this.run(STATEMENTS.unseen, [this.#id]).catch(() => {})
+    await Promise.all([this.#reads.close(), this.writes.close()])
+  }
+
+  async #seen(): Promise<{ seconds: number; isAlone: boolean }> {
+    const [row] = await this.run(STATEMENTS.seen, [this.#id, UNSEEN_SECONDS])
+    assert(row)
+    return { seconds: Number(row[0]), isAlone: row[1] === 'f' || row[1] === 'false' }
+  }
+}
+
+/** The tables, and what kind of server it is. */
+async function prepare(address: EngineAddress, given: SqlDialect | undefined): Promise<SqlDialect> {
+  const connection = await Connection.open(address, given)
+  try {
+    const { dialect } = connection
+    const isThere = await connection.script('SELECT version FROM format').catch(() => undefined)
+    if (!isThere) await makeTables(connection, address)
+    const [row] = isThere ?? (await connection.script('SELECT version FROM format'))
+    if (Number(row?.[0]) !== FORMAT) {
+      throw new StorageError(
+        `The tables of the storage engine are of format ${row?.[0]}; this release knows ${FORMAT}.`,
+      )
+    }
+    return dialect
+  } finally {
+    await connection.end()
+  }
+}
+
+async function makeTables(connection: Connection, { schema }: EngineAddress): Promise<void> {
+  // Two servers may begin at the same time; one of them fails and finds them with its next try.
+  await connection.script(`CREATE SCHEMA IF NOT EXISTS "${schema}"`)
+  for (const table of TABLES) await connection.script(table)
+  for (const setting of connection.dialect.tables) await connection.script(setting).catch(() => {})
+  await connection.script(`CREATE TABLE IF NOT EXISTS format (version bigint PRIMARY KEY)`)
+  await connection.script(`INSERT INTO format (version) VALUES (${FORMAT}) ON CONFLICT (version) DO NOTHING`)
+}

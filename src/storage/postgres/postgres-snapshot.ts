@@ -1,0 +1,210 @@
+/**
+ * A snapshot of a store. It costs nothing until the first read: then it takes part in a transaction that is about to begin.
+ * Commits of this server wait for snapshots that were taken before them, so a snapshot never shows what came after it.
+ */
+import { isCut, isWhole, storedKey, storedRange, wholeValue } from '../rows/stored-key.ts'
+import { PageBuilder, pageOf } from '../snapshots/row-page.ts'
+import { StorageError, StoreGoneError } from '../storage-error.ts'
+import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type SharedSnapshot } from '../store.ts'
+import type { PackedPage, ReadTransaction, ReadTransactions, StoreState } from './read-transaction.ts'
+
+/** What a snapshot has to know of its store. */
+export interface SnapshotSource {
+  readonly id: number
+  readonly name: string
+  /** Where its rows were last seen. */
+  readonly space: number
+  readonly transactions: ReadTransactions
+  /** Another server dropped it. */
+  lost(): void
+}
+
+/** Above every stored key. */
+const AFTER_ALL = Buffer.alloc(2001, 0xff)
+
+/** The state that snapshots share. */
+export class FrozenState {
+  readonly #source: SnapshotSource
+  readonly #onBegun: (state: FrozenState) => void
+  #transaction: ReadTransaction | undefined
+  #state: Promise<StoreState> | undefined
+  #known: StoreState | undefined
+  #users = 1
+
+  /** `onBegun` is called when it needs no protection from commits any more. */
+  constructor(source: SnapshotSource, onBegun: (state: FrozenState) => void) {
+    this.#source = source
+    this.#onBegun = onBegun
+  }
+
+  share(): void {
+    this.#users++
+  }
+
+  release(): void {
+    if (--this.#users > 0) return
+    this.#onBegun(this)
+    this.#transaction?.leave()
+  }
+
+  /** Fixes the state, unless it is. */
+  async begin(): Promise<StoreState> {
+    if (this.#state) return this.#state
+    this.#transaction = this.#source.transactions.join()
+    this.#state = this.#read(this.#transaction)
+    this.#state.catch(() => {})
+    return this.#state
+  }
+
+  /** Reads from the space that holds the rows; which one that is may have to be read first, in the same statement. */
+  async read<T>(work: (transaction: ReadTransaction, space: number) => Promise<T>): Promise<T> {
+    if (this.#known && this.#transaction) return work(this.#transaction, this.#known.space)
+    const guess = this.#source.space
+    const begun = this.begin()
+    const transaction = this.#transaction!
+    const [{ space }, first] = await Promise.all([begun, work(transaction, guess)])
+    return space === guess ? first : work(transaction, space)
+  }
+
+  async #read(transaction: ReadTransaction): Promise<StoreState> {
+    const { id, name } = this.#source
+    try {
+      const state = await transaction.state(id)
+      if (!state) {
+        this.#source.lost()
+        throw new StoreGoneError(name)
+      }
+      this.#known = state
+      return state
+    } finally {
+      this.#onBegun(this)
+    }
+  }
+}
+
+export class PostgresSnapshot implements SharedSnapshot {
+  readonly #state: FrozenState
+  #released = false
+
+  /** Takes over a use of the state. */
+  constructor(state: FrozenState) {
+    this.#state = state
+  }
+
+  share(): PostgresSnapshot {
+    this.#assertHeld()
+    this.#state.share()
+    return new PostgresSnapshot(this.#state)
+  }
+
+  async version(): Promise<number> {
+    this.#assertHeld()
+    return (await this.#state.begin()).version
+  }
+
+  async get(key: Uint8Array): Promise<Buffer | undefined> {
+    this.#assertHeld()
+    const stored = storedKey(key)
+    const value = await this.#state.read((transaction, space) => transaction.get(space, stored))
+    return value && !isWhole(key) ? wholeValue(value) : value
+  }
+
+  async getMany(keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]> {
+    this.#assertHeld()
+    const stored = keys.map(storedKey)
+    const values = await this.#state.read((transaction, space) => transaction.getMany(space, stored))
+    return values.map((value, i) => (value && !isWhole(keys[i]!) ? wholeValue(value) : value))
+  }
+
+  async page(range: KeyRange, limits: PageLimits = {}): Promise<Page> {
+    this.#assertHeld()
+    const { resume, reverse = false } = range
+    const stored = storedRange(range)
+    const rows = Math.max(1, limits.rows ?? PAGE_ROWS)
+    const bytes = limits.bytes ?? PAGE_BYTES
+    const from = resume && !reverse ? Buffer.concat([resume, ZERO]) : stored.from
+    const to = (resume && reverse ? resume : stored.to) ?? AFTER_ALL
+    const { keysOnly = false } = limits
+    const found = await this.#state.read((transaction, space) =>
+      transaction.page({ space, from, to, rows, bytes, reverse, keysOnly }),
+    )
+    const { length } = found.keySizes
+    const isFull = length === rows || (length > 0 && found.block.length >= bytes)
+    if (stored.contains || found.keySizes.some(isCut)) return sortedOut(found, { range, limits, isFull })
+    const bounds = boundsOf(found)
+    const last = length === 0 ? undefined : found.block.subarray(bounds[3 * length - 3], bounds[3 * length - 2])
+    const next = isFull && last ? { ...range, resume: Buffer.from(last) } : undefined
+    return pageOf({ length, block: found.block, bounds }, next)
+  }
+
+  async count(range: KeyRange): Promise<number> {
+    const stored = storedRange(range)
+    if (stored.contains) return this.#countByPages(range)
+    this.#assertHeld()
+    const { from, to = AFTER_ALL } = stored
+    return this.#state.read((transaction, space) => transaction.count(space, from, to))
+  }
+
+  release(): void {
+    if (this.#released) return
+    this.#released = true
+    this.#state.release()
+  }
+
+  [Symbol.dispose](): void {
+    this.release()
+  }
+
+  /** Which of the rows belong to the range only their whole keys tell. */
+  async #countByPages(range: KeyRange): Promise<number> {
+    let count = 0
+    for (let rest: KeyRange | undefined = range; rest; ) {
+      const page: Page = await this.page(rest, { keysOnly: true })
+      count += page.length
+      rest = page.next
+    }
+    return count
+  }
+
+  #assertHeld(): void {
+    if (this.#released) throw new StorageError('The snapshot was released.')
+  }
+}
+
+const ZERO = Buffer.of(0)
+
+interface Sorting {
+  readonly range: KeyRange
+  readonly limits: PageLimits
+  readonly isFull: boolean
+}
+
+/** A page with long keys, or between bounds that are. */
+function sortedOut(found: PackedPage, { range, limits, isFull }: Sorting): Page {
+  const { keySizes, valueSizes, block } = found
+  const builder = new PageBuilder(range, storedRange(range), limits)
+  let at = 0
+  let key: Buffer | undefined
+  for (const [i, keySize] of keySizes.entries()) {
+    const end = at + keySize + valueSizes[i]!
+    key = block.subarray(at, at + keySize)
+    const value = block.subarray(at + keySize, end)
+    builder.add(key, 0, key.length, value, value.length)
+    at = end
+    if (builder.full) return builder.build(Buffer.from(key))
+  }
+  return builder.build(isFull && key ? Buffer.from(key) : undefined)
+}
+
+function boundsOf({ keySizes, valueSizes }: PackedPage): Uint32Array {
+  const bounds = new Uint32Array(3 * keySizes.length)
+  let at = 0
+  for (let i = 0; i < keySizes.length; i++) {
+    bounds[3 * i] = at
+    at += keySizes[i]!
+    bounds[3 * i + 1] = at
+    at += valueSizes[i]!
+    bounds[3 * i + 2] = at
+  }
+  return bounds
+}

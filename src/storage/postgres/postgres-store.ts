@@ -1,0 +1,247 @@
+/**
+ * A store as rows of a table. Several servers may have it open: each commit is checked against the version that is there, and
+ * who finds another one reads again. Nothing that is held here has to be right, except that it was right once.
+ */
+import { randomBytes } from 'node:crypto'
+import { CommitQueue } from '../commits/commit-queue.ts'
+import { checkChanges } from '../rows/packed-rows.ts'
+import { EngineUnavailableError, StorageError, StoreGoneError } from '../storage-error.ts'
+import type {
+  Changes,
+  CommitOutcome,
+  CompactOptions,
+  PackedRows,
+  Put,
+  SharedSnapshot,
+  Store,
+  StoreSharing,
+  StoreSizes,
+} from '../store.ts'
+import { CommitWriter } from './commit-writer.ts'
+import type { Parameter, ResultRow } from './connection.ts'
+import { mergeRows, portionsOf } from './merged-changes.ts'
+import type { PostgresServer } from './postgres-server.ts'
+import { FrozenState, PostgresSnapshot, type SnapshotSource } from './postgres-snapshot.ts'
+import type { ReadTransactions } from './read-transaction.ts'
+import { COMMIT_ID_BYTES, STATEMENTS, type Statement } from './statements.ts'
+import { byteaArray } from './wire-values.ts'
+
+export interface StorePlace {
+  readonly id: number
+  readonly name: string
+  readonly space: number
+  readonly version?: number
+}
+
+/** Rows that are measured in one statement. */
+const MEASURED_ROWS = 5000
+const FIRST_KEY = Buffer.alloc(0)
+
+/** A statement that may be repeated is repeated so often when its connection is lost. */
+const REPETITIONS = 20
+const REPETITION_PAUSE_MS = 250
+
+export class PostgresStore implements Store, SnapshotSource {
+  readonly id: number
+  readonly name: string
+  readonly keepsValues = false
+  readonly sharing: StoreSharing
+  // Each takes a connection, and a server has few of them.
+  readonly holding = { idleMs: 1000, idleStates: 2 }
+  readonly #server: PostgresServer
+  readonly #onLost: (store: PostgresStore) => void
+  readonly #gone = new AbortController()
+  readonly #queue: CommitQueue
+  readonly #writer: CommitWriter
+  /** States that were asked for and not read from yet: no commit may come before them. */
+  readonly #unfixed = new Set<FrozenState>()
+  #space: number
+  #rewriting: Promise<void> | undefined
+
+  constructor(place: StorePlace, server: PostgresServer, onLost: (store: PostgresStore) => void) {
+    this.id = place.id
+    this.name = place.name
+    this.#space = place.space
+    this.#server = server
+    this.#onLost = onLost
+    this.#queue = new CommitQueue((group) => this.#write(group))
+    this.#writer = new CommitWriter(this, server.writes, place.version)
+    this.sharing = {
+      watch: (listener) => server.signals.watch(this.id, listener),
+      nextNumber: () => server.nextNumber(),
+      settledBelow: () => server.settledBelow(),
+    }
+  }
+
+  get dropped(): boolean {
+    return this.#gone.signal.aborted
+  }
+
+  get space(): number {
+    return this.#space
+  }
+
+  get transactions(): ReadTransactions {
+    return this.#server.transactions
+  }
+
+  snapshot(): PostgresSnapshot & SharedSnapshot {
+    this.#assertThere()
+    const state = new FrozenState(this, (begun) => this.#unfixed.delete(begun))
+    this.#unfixed.add(state)
+    return new PostgresSnapshot(state)
+  }
+
+  async commit(changes: Changes): Promise<CommitOutcome> {
+    checkChanges(changes)
+    this.#assertThere()
+    return this.#queue.add(changes)
+  }
+
+  async replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
+    while (this.#rewriting) await this.#rewriting.catch(() => {})
+    this.#assertThere()
+    return this.#rewrite(() => this.#replace(portions))
+  }
+
+  /** The server itself uses the space of old rows again. What is left to do is to find out how much the rows take. */
+  async compact(options: CompactOptions = {}): Promise<void> {
+    this.#assertThere()
+    return this.#rewriting ?? this.#rewrite(() => this.#measure(options))
+  }
+
+  async sizes(): Promise<StoreSizes> {
+    const bytes = await this.#bytes()
+    return { fileBytes: bytes, usedBytes: bytes }
+  }
+
+  async isEmpty(): Promise<boolean> {
+    this.#assertThere()
+    using snapshot = this.snapshot()
+    return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
+  }
+
+  /** Fixes the states that were asked for; whatever is committed from now on comes after them. */
+  async fixSnapshots(): Promise<void> {
+    if (this.#unfixed.size > 0) await Promise.all([...this.#unfixed].map((state) => state.begin()))
+  }
+
+  /** Another server dropped it. */
+  lost(): void {
+    if (this.dropped) return
+    this.#gone.abort(new StoreGoneError(this.name))
+    this.#onLost(this)
+  }
+
+  /** Lets the write under way finish and refuses everything else from now on. */
+  async retire(): Promise<void> {
+    const error = new StoreGoneError(this.name)
+    this.#gone.abort(error)
+    await this.#queue.refuse(error)
+    await this.#rewriting?.catch(() => {})
+  }
+
+  async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
+    await this.fixSnapshots()
+    const { outcomes, version } = await this.#writer.write(group)
+    if (group.some(({ unreferenced = false }, i) => !unreferenced && outcomes[i]?.outcome === 'committed')) {
+      this.#server.signals.announce(this.id, version)
+    }
+    return outcomes
+  }
+
+  #rewrite(write: () => Promise<void>): Promise<void> {
+    this.#rewriting = write().finally(() => {
+      this.#rewriting = undefined
+    })
+    return this.#rewriting
+  }
+
+  async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
+    const [row] = await this.#server.run(STATEMENTS.beginSpace, [])
+    const space = Number(row?.[0])
+    try {
+      let bytes = 0
+      for await (const portion of portions) {
+        for (const rows of portionsOf(portion)) {
+          this.#assertThere()
+          const merged = mergeRows(rows)
+          const parameters = [space, byteaArray(merged.keys), byteaArray(merged.values)]
+          const filled = await this.#repeat(STATEMENTS.fillSpace, parameters)
+          if (filled.length === 0) throw new StorageError('The rows of a replacement were taken for abandoned.')
+          bytes += merged.bytes
+        }
+      }
+      this.#assertThere()
+      await this.#take(space, bytes)
+    } catch (error) {
+      await this.#server.run(STATEMENTS.abandonSpace, [space]).catch(() => {})
+      throw error
+    }
+  }
+
+  /** Puts the new rows in the place of the old ones. */
+  async #take(space: number, bytes: number): Promise<void> {
+    await this.fixSnapshots()
+    for (;;) {
+      const id = randomBytes(COMMIT_ID_BYTES)
+      const taken = await this.#server.run(STATEMENTS.takeSpace, [this.id, this.#space, space, bytes, id]).then(
+        ([row]) => row !== undefined,
+        async (error: unknown) => {
+          if (!(error instanceof EngineUnavailableError)) throw error
+          // From then on it cannot land any more.
+          await this.#repeat(STATEMENTS.abandonSpace, [space])
+          if ((await this.#spaceNow()) !== space) throw error
+          return true
+        },
+      )
+      const now = taken ? space : await this.#spaceNow()
+      // Another server replaced the rows too. What comes last stays.
+      if (!taken && now === this.#space) throw new StorageError('The rows of a replacement were taken for abandoned.')
+      this.#space = now
+      if (!taken) continue
+      const [row] = await this.#server.run(STATEMENTS.state, [this.id])
+      if (row) this.#server.signals.announce(this.id, Number(row[0]))
+      this.#server.garbage.sweepSoon()
+      return
+    }
+  }
+
+  async #spaceNow(): Promise<number> {
+    const [row] = await this.#repeat(STATEMENTS.state, [this.id])
+    if (row) return Number(row[1])
+    this.lost()
+    throw new StoreGoneError(this.name)
+  }
+
+  async #measure({ onProgress, signal }: CompactOptions): Promise<void> {
+    const before = await this.#bytes()
+    let measured = 0
+    for (let last: Buffer | undefined = FIRST_KEY; last; ) {
+      signal?.throwIfAborted()
+      this.#assertThere()
+      const [row]: ResultRow[] = await this.#server.run(STATEMENTS.measure, [this.#space, last, MEASURED_ROWS])
+      measured += Number(row?.[1] ?? 0)
+      last = Number(row?.[0] ?? 0) < MEASURED_ROWS ? undefined : Buffer.from(row?.[2] ?? '', 'hex')
+      onProgress?.(last ? Math.min(0.99, measured / Math.max(1, before)) : 1)
+    }
+    await this.#server.run(STATEMENTS.addBytes, [this.id, measured - before])
+  }
+
+  async #bytes(): Promise<number> {
+    this.#assertThere()
+    const [row] = await this.#server.run(STATEMENTS.sizes, [this.id])
+    if (row) return Number(row[0])
+    this.lost()
+    throw new StoreGoneError(this.name)
+  }
+
+  /** Statements that may be sent twice outlast a short absence of the server. */
+  #repeat(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
+    return this.#server.repeat(statement, parameters, { times: REPETITIONS, pauseMs: REPETITION_PAUSE_MS })
+  }
+
+  #assertThere(): void {
+    if (this.dropped) throw new StoreGoneError(this.name)
+  }
+}

@@ -1,0 +1,279 @@
+/**
+ * Reads of one frozen state: a repeatable-read transaction. It is shared by all snapshots that begin in the same turn of the
+ * event loop, whichever stores they are of, and what they read in one turn goes out as one statement.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Connection, ResultRow } from './connection.ts'
+import type { ConnectionPool } from './connection-pool.ts'
+import { STATEMENTS, type Statement } from './statements.ts'
+import { byteaArray, bytesOf, int8Array, numbersOf } from './wire-values.ts'
+
+/** A store as a transaction sees it. */
+export interface StoreState {
+  readonly version: number
+  readonly space: number
+}
+
+/** Rows of a range: the lengths of keys and values, and both joined. */
+export interface PackedPage {
+  readonly keySizes: readonly number[]
+  readonly valueSizes: readonly number[]
+  readonly block: Buffer
+}
+
+export interface PageRequest {
+  readonly space: number
+  readonly from: Uint8Array
+  readonly to: Uint8Array
+  readonly rows: number
+  readonly bytes: number
+  readonly reverse: boolean
+  readonly keysOnly: boolean
+}
+
+interface PendingKey {
+  readonly space: number
+  readonly key: Uint8Array
+  readonly answer: (value: Buffer | undefined) => void
+}
+
+/** Keys that go out in one statement, and bytes of values after which the rest is asked for again. */
+const KEYS_A_STATEMENT = 500
+const BYTES_A_STATEMENT = 4 * 1024 * 1024
+
+/** Gives out transactions that have not begun yet, so that everybody who comes meanwhile has the same one. */
+export class ReadTransactions {
+  readonly #pool: ConnectionPool
+  #forming: ReadTransaction | undefined
+
+  constructor(pool: ConnectionPool) {
+    this.#pool = pool
+  }
+
+  /** A transaction whose state is that of a later moment than this. To be left once for each time it was joined. */
+  join(): ReadTransaction {
+    this.#forming ??= new ReadTransaction(this.#pool, (begun) => {
+      if (this.#forming === begun) this.#forming = undefined
+    })
+    this.#forming.enter()
+    return this.#forming
+  }
+}
+
+export class ReadTransaction {
+  readonly #pool: ConnectionPool
+  readonly #onBegin: (transaction: ReadTransaction) => void
+  #connection: Connection | undefined
+  #users = 0
+  #isFlushing = false
+  #failure: Error | undefined
+  #keys: PendingKey[] = []
+  readonly #states = new Map<number, Promise<StoreState | undefined>>()
+  #asked: { readonly store: number; readonly answer: (state: StoreState | undefined) => void }[] = []
+  #others: { readonly send: (connection: Connection) => void }[] = []
+  /** Those who wait for anything of the next statements. */
+  #rejections: ((error: unknown) => void)[] = []
+
+  constructor(pool: ConnectionPool, onBegin: (transaction: ReadTransaction) => void) {
+    this.#pool = pool
+    this.#onBegin = onBegin
+  }
+
+  enter(): void {
+    this.#users++
+  }
+
+  /** The last who leaves ends it. */
+  leave(): void {
+    if (--this.#users > 0) return
+    const connection = this.#connection
+    this.#onBegin(this)
+    if (!connection) return
+    this.#connection = undefined
+    // Whoever gets the connection next sends behind it.
+    connection.script('COMMIT').catch(() => connection.destroy())
+    this.#pool.release(connection)
+  }
+
+  /** Undefined when there is no such store. */
+  state(store: number): Promise<StoreState | undefined> {
+    const known = this.#states.get(store)
+    if (known) return known
+    const state = this.#enqueue<StoreState | undefined>((answer) => this.#asked.push({ store, answer }))
+    this.#states.set(store, state)
+    return state
+  }
+
+  get(space: number, key: Uint8Array): Promise<Buffer | undefined> {
+    return this.#enqueue((answer) => this.#keys.push({ space, key, answer }))
+  }
+
+  /** The values in the order of the keys. */
+  async getMany(space: number, keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]> {
+    if (keys.length === 0) return []
+    const values = new Array<Buffer | undefined>(keys.length)
+    return this.#enqueue((answer) => {
+      let missing = keys.length
+      for (const [i, key] of keys.entries()) {
+        const answerOne = (value: Buffer | undefined) => {
+          values[i] = value
+          if (--missing === 0) answer(values)
+        }
+        this.#keys.push({ space, key, answer: answerOne })
+      }
+    })
+  }
+
+  page(request: PageRequest): Promise<PackedPage> {
+    return this.#statement(pageStatement(request), [
+      request.space,
+      asBuffer(request.from),
+      asBuffer(request.to),
+      request.rows,
+      Math.max(1, request.bytes),
+    ]).then(packedPage)
+  }
+
+  async count(space: number, from: Uint8Array, to: Uint8Array): Promise<number> {
+    const [row] = await this.#statement(STATEMENTS.count, [space, asBuffer(from), asBuffer(to)])
+    return Number(row?.[0] ?? 0)
+  }
+
+  #statement(statement: Statement, parameters: Parameters<Connection['run']>[1]): Promise<ResultRow[]> {
+    return this.#enqueue((answer, reject) => {
+      this.#others.push({ send: (connection) => connection.run(statement, parameters).then(answer, reject) })
+    })
+  }
+
+  #enqueue<T>(add: (answer: (value: T) => void, reject: (error: unknown) => void) => void): Promise<T> {
+    if (this.#failure) return Promise.reject(this.#failure)
+    return new Promise<T>((resolve, reject) => {
+      add(resolve, reject)
+      this.#rejections.push(reject)
+      if (!this.#isFlushing) void this.#flush()
+    })
+  }
+
+  async #flush(): Promise<void> {
+    this.#isFlushing = true
+    try {
+      await nextTurn()
+      const connection = this.#connection ?? (await this.#begin())
+      this.#isFlushing = false
+      this.#send(connection)
+    } catch (error) {
+      this.#isFlushing = false
+      this.#fail(error)
+    }
+  }
+
+  async #begin(): Promise<Connection> {
+    const connection = await this.#pool.acquire()
+    this.#onBegin(this)
+    if (this.#users <= 0) {
+      this.#pool.release(connection)
+      throw new Error('Nobody reads any more.')
+    }
+    this.#connection = connection
+    connection.script('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY').catch((error: unknown) => this.#fail(error))
+    return connection
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= error instanceof Error ? error : new Error(String(error))
+    this.#onBegin(this)
+    this.#keys = []
+    this.#asked = []
+    this.#others = []
+    for (const reject of this.#rejections.splice(0)) reject(this.#failure)
+  }
+
+  #send(connection: Connection): void {
+    const keys = this.#keys
+    const asked = this.#asked
+    const others = this.#others
+    const rejections = this.#rejections
+    this.#keys = []
+    this.#asked = []
+    this.#others = []
+    this.#rejections = []
+    const reject = (error: unknown) => {
+      this.#failure ??= error instanceof Error ? error : new Error(String(error))
+      for (const each of rejections) each(error)
+    }
+    if (keys.length > 0 || asked.length > 0) this.#read(connection, keys, asked).catch(reject)
+    for (const { send } of others) send(connection)
+  }
+
+  async #read(
+    connection: Connection,
+    keys: readonly PendingKey[],
+    asked: readonly { readonly store: number; readonly answer: (state: StoreState | undefined) => void }[],
+  ): Promise<void> {
+    const stores = asked.map(({ store }) => store)
+    let left: PendingKey[] = []
+    let next = 0
+    let isFirst = true
+    while (left.length > 0 || next < keys.length || isFirst) {
+      const some = left.concat(keys.slice(next, next + KEYS_A_STATEMENT - left.length))
+      next += some.length - left.length
+      const [row] = await connection.run(STATEMENTS.read, [
+        int8Array(some.map(({ space }) => space)),
+        byteaArray(some.map(({ key }) => key)),
+        int8Array(isFirst ? stores : []),
+        BYTES_A_STATEMENT,
+      ])
+      if (isFirst) answerStates(asked, row?.[3] ?? null)
+      isFirst = false
+      left = answerKeys(some, row)
+    }
+  }
+}
+
+function answerStates(
+  asked: readonly { readonly store: number; readonly answer: (state: StoreState | undefined) => void }[],
+  text: string | null,
+): void {
+  const numbers = numbersOf(text)
+  const states = new Map<number, StoreState>()
+  for (let i = 0; i < numbers.length; i += 3) {
+    states.set(numbers[i]!, { version: numbers[i + 1]!, space: numbers[i + 2]! })
+  }
+  for (const { store, answer } of asked) answer(states.get(store))
+}
+
+/** Gives back those whose values were left out: too many bytes came before them. */
+function answerKeys(keys: readonly PendingKey[], row: ResultRow | undefined): PendingKey[] {
+  const [places = null, sizes = null, bytes = null] = row ?? []
+  const sizeOf = numbersOf(sizes)
+  const left: PendingKey[] = []
+  const found = new Set<number>()
+  let at = 0
+  for (const [i, place] of numbersOf(places).entries()) {
+    const key = keys[place - 1]!
+    const size = sizeOf[i]!
+    found.add(place - 1)
+    if (at >= BYTES_A_STATEMENT) {
+      left.push(key)
+      continue
+    }
+    key.answer(bytesOf(bytes ?? '\\x', at, at + size))
+    at += size
+  }
+  for (const [i, { answer }] of keys.entries()) if (!found.has(i)) answer(undefined)
+  return left
+}
+
+function pageStatement({ reverse, keysOnly }: PageRequest): Statement {
+  if (keysOnly) return reverse ? STATEMENTS.keysDescending : STATEMENTS.keysAscending
+  return reverse ? STATEMENTS.pageDescending : STATEMENTS.pageAscending
+}
+
+function packedPage([row]: ResultRow[]): PackedPage {
+  const [keys = null, sizes = null, bytes = null] = row ?? []
+  return { keySizes: numbersOf(keys), valueSizes: numbersOf(sizes), block: bytesOf(bytes ?? '\\x') }
+}
+
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

@@ -1,0 +1,224 @@
+/**
+ * The tables and the statements. A row belongs to a space; a store is a name, the space that holds its rows now, and its
+ * version. A commit is one statement: it raises the version where it is the expected one, and only then changes rows.
+ * Arrays of keys and values are cut by `unnest`. Pages come packed into one value. Each statement is written so that there is
+ * only one way to run it: a session plans it once, perhaps while the tables are still empty.
+ */
+
+/** A statement that is prepared once in each session. */
+export interface Statement {
+  readonly name: string
+  readonly text: string
+}
+
+/** Ids of the last commits of a store, eight bytes each: a commit whose connection was lost is looked up in them. */
+export const COMMIT_ID_BYTES = 8
+export const RECENT_COMMITS = 32
+
+export const TABLES = [
+  'CREATE SEQUENCE IF NOT EXISTS ids',
+  `CREATE TABLE IF NOT EXISTS stores (
+    id bigint PRIMARY KEY,
+    catalog text NOT NULL,
+    name bytea NOT NULL,
+    space bigint NOT NULL,
+    version bigint NOT NULL,
+    bytes bigint NOT NULL,
+    recent bytea NOT NULL,
+    UNIQUE (catalog, name)
+  )`,
+  `CREATE TABLE IF NOT EXISTS rows (
+    space bigint NOT NULL,
+    key bytea NOT NULL,
+    value bytea NOT NULL,
+    PRIMARY KEY (space, key)
+  )`,
+  // Servers that use the tables, and when they last said so.
+  `CREATE TABLE IF NOT EXISTS servers (
+    id bytea PRIMARY KEY,
+    seen timestamptz NOT NULL
+  )`,
+  // Spaces that no store has: dropped ones, and those that a replacement is being written to.
+  `CREATE TABLE IF NOT EXISTS garbage (
+    space bigint PRIMARY KEY,
+    touched timestamptz NOT NULL,
+    abandoned boolean NOT NULL
+  )`,
+]
+
+function statement(name: string, text: string): Statement {
+  return { name, text: text.replace(/\s+/g, ' ').trim() }
+}
+
+/** The version where it is the expected one, and what the statements of the commit need to know. */
+const BUMP = `UPDATE stores SET version = version + $3, bytes = bytes + $4,
+    recent = substring($5::bytea || recent from 1 for ${COMMIT_ID_BYTES * RECENT_COMMITS})
+  WHERE id = $1 AND ($2::bigint IS NULL OR version = $2) RETURNING version, space`
+
+export const STATEMENTS = {
+  list: statement('list', 'SELECT id, name, space FROM stores WHERE catalog = $1 ORDER BY name'),
+
+  find: statement('find', 'SELECT id, space, version FROM stores WHERE catalog = $1 AND name = $2'),
+
+  create: statement(
+    'create',
+    `INSERT INTO stores (id, catalog, name, space, version, bytes, recent)
+     SELECT nextval('ids'), $1, $2, nextval('ids'), 0, 0, ''::bytea
+     ON CONFLICT (catalog, name) DO NOTHING RETURNING id, space`,
+  ),
+
+  drop: statement(
+    'drop',
+    `WITH gone AS (DELETE FROM stores WHERE id = $1 RETURNING space)
+     INSERT INTO garbage (space, touched, abandoned) SELECT space, now(), true FROM gone RETURNING space`,
+  ),
+
+  /** $1 store, $2 expected version or null, $3 raised by, $4 bytes, $5 commit id, $6 deleted keys, $7 and $8 rows. */
+  commit: statement(
+    'commit',
+    `WITH bumped AS (${BUMP}),
+     removed AS (
+       DELETE FROM rows WHERE space = (SELECT space FROM bumped) AND key = ANY($6::bytea[])
+     ),
+     written AS (
+       INSERT INTO rows (space, key, value)
+       SELECT bumped.space, put.key, put.value FROM bumped, unnest($7::bytea[], $8::bytea[]) AS put (key, value)
+       ON CONFLICT (space, key) DO UPDATE SET value = excluded.value
+     )
+     SELECT version FROM bumped`,
+  ),
+
+  /** The steps of a commit, within a transaction: for clears, and where one statement must not do it all. */
+  bump: statement('bump', BUMP),
+  clear: statement('clear', 'DELETE FROM rows WHERE space = $1 AND key >= $2 AND key < $3'),
+  remove: statement('remove', 'DELETE FROM rows WHERE space = $1 AND key = ANY($2::bytea[])'),
+  put: statement(
+    'put',
+    `INSERT INTO rows (space, key, value)
+     SELECT $1::bigint, put.key, put.value FROM unnest($2::bytea[], $3::bytea[]) AS put (key, value)
+     ON CONFLICT (space, key) DO UPDATE SET value = excluded.value`,
+  ),
+
+  /** Makes sure that a commit that expects this version cannot land any more. */
+  fence: statement(
+    'fence',
+    `UPDATE stores SET version = version + 1,
+       recent = substring($3::bytea || recent from 1 for ${COMMIT_ID_BYTES * RECENT_COMMITS})
+     WHERE id = $1 AND version = $2 RETURNING version`,
+  ),
+  state: statement('state', 'SELECT version, space, recent FROM stores WHERE id = $1'),
+  versions: statement('versions', 'SELECT id, version FROM stores WHERE id = ANY($1::bigint[])'),
+  sizes: statement('sizes', 'SELECT bytes FROM stores WHERE id = $1'),
+  addBytes: statement('add_bytes', 'UPDATE stores SET bytes = bytes + $2 WHERE id = $1'),
+
+  /** $1 spaces and $2 keys, one for each; $3 stores; $4 the bytes after which values are left out. */
+  read: statement(
+    'read',
+    `SELECT found.places, found.sizes, found.bytes, known.states FROM
+       (SELECT string_agg(place::text, ',') AS places, string_agg(length(value)::text, ',') AS sizes,
+          string_agg(CASE WHEN before < $4::bigint THEN value END, ''::bytea) AS bytes
+        FROM (
+          SELECT asked.place, hit.value,
+            sum(length(hit.value)) OVER (ROWS UNBOUNDED PRECEDING) - length(hit.value) AS before
+          FROM unnest($1::bigint[], $2::bytea[]) WITH ORDINALITY AS asked (space, key, place)
+          CROSS JOIN LATERAL (
+            SELECT value FROM rows WHERE rows.space = asked.space AND rows.key = asked.key LIMIT 1
+          ) AS hit
+        ) AS matched) AS found,
+       (SELECT string_agg(id::text || ',' || version::text || ',' || space::text, ',') AS states
+        FROM stores WHERE id = ANY($3::bigint[])) AS known`,
+  ),
+
+  pageAscending: page('page_ascending', 'value', 'ASC'),
+  pageDescending: page('page_descending', 'value', 'DESC'),
+  keysAscending: page('keys_ascending', keyValue(), 'ASC'),
+  keysDescending: page('keys_descending', keyValue(), 'DESC'),
+
+  count: statement('count', 'SELECT count(*) AS rows FROM rows WHERE space = $1 AND key >= $2 AND key < $3'),
+
+  /** A space for a replacement. */
+  beginSpace: statement(
+    'begin_space',
+    `INSERT INTO garbage (space, touched, abandoned) VALUES (nextval('ids'), now(), false) RETURNING space`,
+  ),
+  fillSpace: statement(
+    'fill_space',
+    `WITH alive AS (UPDATE garbage SET touched = now() WHERE space = $1 AND NOT abandoned RETURNING space),
+     written AS (
+       INSERT INTO rows (space, key, value)
+       SELECT alive.space, put.key, put.value FROM alive, unnest($2::bytea[], $3::bytea[]) AS put (key, value)
+       ON CONFLICT (space, key) DO UPDATE SET value = excluded.value
+     )
+     SELECT space FROM alive`,
+  ),
+  /** $1 store, $2 its space before, $3 the one that takes its place, $4 bytes, $5 commit id. */
+  takeSpace: statement(
+    'take_space',
+    `WITH finished AS (DELETE FROM garbage WHERE space = $3 AND NOT abandoned RETURNING space),
+     moved AS (
+       UPDATE stores SET space = $3, version = version + 1, bytes = $4,
+         recent = substring($5::bytea || recent from 1 for ${COMMIT_ID_BYTES * RECENT_COMMITS})
+       WHERE id = $1 AND space = $2 AND EXISTS (SELECT 1 FROM finished) RETURNING version
+     ),
+     left_over AS (INSERT INTO garbage (space, touched, abandoned) SELECT $2, now(), true FROM moved)
+     SELECT version FROM moved`,
+  ),
+  abandonSpace: statement('abandon_space', 'UPDATE garbage SET abandoned = true WHERE space = $1'),
+
+  /** What nobody needs: dropped spaces, and replacements that nobody went on with for so many seconds. */
+  findGarbage: statement(
+    'find_garbage',
+    `UPDATE garbage SET abandoned = true
+     WHERE abandoned OR touched < now() - ($1::bigint || ' seconds')::interval RETURNING space`,
+  ),
+  sweep: statement(
+    'sweep',
+    `DELETE FROM rows WHERE space = $1
+       AND key = ANY(ARRAY(SELECT key FROM rows WHERE space = $1 ORDER BY key LIMIT $2)) RETURNING 1`,
+  ),
+  forgetGarbage: statement('forget_garbage', 'DELETE FROM garbage WHERE space = $1 AND abandoned'),
+
+  /** $1 this server; gives the time in seconds, and whether another server was seen within the seconds of $2. */
+  seen: statement(
+    'seen',
+    `WITH own AS (
+       INSERT INTO servers (id, seen) VALUES ($1, now()) ON CONFLICT (id) DO UPDATE SET seen = now() RETURNING seen
+     ),
+     old AS (DELETE FROM servers WHERE seen < now() - ($2::bigint || ' seconds')::interval AND id <> $1)
+     SELECT floor(extract(epoch FROM own.seen))::bigint,
+       EXISTS (SELECT 1 FROM servers WHERE id <> $1 AND seen >= now() - ($2::bigint || ' seconds')::interval)
+     FROM own`,
+  ),
+  unseen: statement('unseen', 'DELETE FROM servers WHERE id = $1'),
+  number: statement('number', "SELECT floor(extract(epoch FROM now()))::bigint, nextval('ids')"),
+
+  /** What the rows of a space take, a portion at a time. */
+  measure: statement(
+    'measure',
+    `SELECT count(*) AS rows, sum(length(key) + length(value)) AS bytes, max(encode(key, 'hex') COLLATE "C") AS last
+     FROM (SELECT key, value FROM rows WHERE space = $1 AND key > $2 ORDER BY key LIMIT $3) AS portion`,
+  ),
+} as const
+
+/** Of a page without values: the whole of a cut key is in its value. */
+function keyValue(): string {
+  return `CASE WHEN length(key) = 2000 THEN value ELSE ''::bytea END`
+}
+
+/** $1 space, $2 from (inclusive), $3 to (exclusive), $4 rows, $5 the bytes after which no row begins. */
+function page(name: string, value: string, direction: 'ASC' | 'DESC'): Statement {
+  return statement(
+    name,
+    `SELECT string_agg(length(key)::text, ',') AS keys, string_agg(length(value)::text, ',') AS sizes,
+       string_agg(key || value, ''::bytea) AS bytes
+     FROM (
+       SELECT key, value,
+         sum(length(key) + length(value)) OVER (ROWS UNBOUNDED PRECEDING) - length(key) - length(value) AS before
+       FROM (
+         SELECT key, ${value} AS value FROM rows WHERE space = $1 AND key >= $2 AND key < $3
+         ORDER BY key ${direction} LIMIT $4
+       ) AS portion
+     ) AS measured
+     WHERE before < $5::bigint`,
+  )
+}

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { Connection } from '../../../src/storage/postgres/connection.ts'
+import { parseAddress } from '../../../src/storage/postgres/engine-address.ts'
+import { PostgresEngine } from '../../../src/storage/postgres/postgres-engine.ts'
+import { dialectOf, isRetryable, isUnavailable } from '../../../src/storage/postgres/sql-dialect.ts'
+import { STATEMENTS, type Statement } from '../../../src/storage/postgres/statements.ts'
+import { byteaArray, bytesOf, int8Array } from '../../../src/storage/postgres/wire-values.ts'
+import { sharedPostgres } from '../../support/postgres.ts'
+import { describeOnPostgres } from './on-postgres.ts'
+
+describeOnPostgres('the statements', () => {
+  let connection: Connection
+  beforeAll(async () => {
+    const address = (await sharedPostgres()).address()
+    await (await PostgresEngine.open({ address })).close()
+    connection = await Connection.open(parseAddress(address))
+  })
+  afterAll(() => connection.end())
+
+  async function planOf({ name, text }: Statement): Promise<string> {
+    const parameters = Math.max(0, ...[...text.matchAll(/\$(\d+)/g)].map(([, number]) => Number(number)))
+    await connection.script(`DEALLOCATE ALL; PREPARE plan_${name} AS ${text}`)
+    const values = parameters > 0 ? `(${Array(parameters).fill('NULL').join(', ')})` : ''
+    return (await connection.script(`EXPLAIN EXECUTE plan_${name}${values}`)).flat().join('\n')
+  }
+
+  // A session may plan a statement while the tables are empty, and keeps the plan.
+  describe('find rows by their primary key, also when they are planned on empty tables', () => {
+    const few = new Set(['find_garbage', 'seen'])
+    for (const statement of Object.values(STATEMENTS)) {
+      it(statement.name, async () => {
+        const plan = await planOf(statement)
+        expect(plan).not.toMatch(/Seq Scan on (rows|stores)/)
+        if (!few.has(statement.name)) expect(plan).not.toMatch(/Sort|Seq Scan/)
+        for (const [, condition = ''] of plan.matchAll(/using rows_pkey[^\n]*\n\s*(Index Cond:[^\n]*)?/g)) {
+          expect(condition).toMatch(/space = /)
+        }
+        if (statement.text.includes('key = ')) expect(plan).toMatch(/Index Cond: \(\(space = [^\n]*key = /)
+      })
+    }
+  })
+
+  it('take arrays in their binary form', async () => {
+    const echo: Statement = {
+      name: 'echo',
+      text: 'SELECT n, b FROM unnest($1::bigint[], $2::bytea[]) AS pair (n, b)',
+    }
+    const numbers = [0, -1, 2 ** 53 - 1]
+    const bytes = [Buffer.alloc(0), Buffer.of(0, 255), Buffer.alloc(3000, 7)]
+    const rows = await connection.run(echo, [int8Array(numbers), byteaArray(bytes)])
+    expect(rows.map(([n]) => Number(n))).toEqual(numbers)
+    expect(rows.map(([, b]) => bytesOf(b ?? '').equals(bytes[rows.findIndex((row) => row[1] === b)]!))).toEqual([
+      true,
+      true,
+      true,
+    ])
+    expect(await connection.run(echo, [int8Array([]), byteaArray([])])).toEqual([])
+  })
+})
+
+describe('dialects', () => {
+  it('are told by what a server says of itself', () => {
+    expect(dialectOf('PostgreSQL 15.8 (Debian) on x86_64').name).toBe('postgresql')
+    expect(dialectOf('PostgreSQL 11.2-YB-2.20.0.0-b0 on x86_64').name).toBe('yugabytedb')
+    expect(dialectOf('CockroachDB CCL v24.1.0 (x86_64)').name).toBe('cockroachdb')
+  })
+
+  it('tell what may be repeated from what is unknown', () => {
+    expect(isRetryable('40001')).toBe(true)
+    expect(isRetryable('23505')).toBe(false)
+    expect(isUnavailable('57P01')).toBe(true)
+    expect(isUnavailable(undefined)).toBe(true)
+    expect(isUnavailable('42601')).toBe(false)
+  })
+})
+
+describe('an address', () => {
+  it('is shown without its password', () => {
+    const { shown, schema } = parseAddress('postgres://me:s3cret@db.example:5433/main?password=s3cret&schema=mine')
+    expect(shown).not.toContain('s3cret')
+    expect(shown).toContain('db.example:5433/main')
+    expect(schema).toBe('mine')
+  })
+
+  it('is refused without being repeated', () => {
+    for (const wrong of ['mysql://a:s3cret@b/c', 'postgres s3cret', 'postgres://a:s3cret@b/c?schema=Robert";--']) {
+      expect(() => parseAddress(wrong)).toThrow(/address|schema/)
+      expect(() => parseAddress(wrong)).not.toThrow('s3cret')
+    }
+  })
+})
