@@ -10,21 +10,33 @@ import type { Databases } from './databases.ts'
 
 export type HistoryEventType = 'created' | 'updated' | 'deleted'
 
+/** A place in the history. Whoever goes on behind it misses nothing. */
+export interface HistoryPosition {
+  /** Of the last event, or of the last one that is dropped while databases that exist are listed. */
+  readonly sequence: number
+  /** The last one that was listed of the databases that exist; the events come behind all of them. */
+  readonly listed?: ListedDatabase
+}
+
+interface ListedDatabase {
+  readonly type: HistoryEventType
+  readonly db: string
+}
+
 export interface HistoryEvent {
   readonly type: HistoryEventType
   readonly db: string
-  /** Whoever goes on behind it misses nothing. */
-  readonly sequence: number
+  readonly position: HistoryPosition
 }
 
 export interface HistoryPortion {
   readonly events: readonly HistoryEvent[]
   /** Where to go on. */
-  readonly next: number
+  readonly next: HistoryPosition
 }
 
 /** Before everything: all databases that exist come first, then the events. */
-export const START = 0
+export const START: HistoryPosition = { sequence: 0 }
 
 /** Behind the databases that exist, before the first event. */
 const BEFORE_EVENTS = 1
@@ -51,9 +63,9 @@ export class DatabaseHistory {
     this.#unsubscribe = databases.onEvent((event) => this.#add(event))
   }
 
-  /** The sequence of the last event. */
-  get lastSequence(): number {
-    return this.#lastSequence
+  /** That of the last event. */
+  get end(): HistoryPosition {
+    return { sequence: this.#lastSequence }
   }
 
   /** Calls back after each event; returns how to unsubscribe. */
@@ -62,41 +74,50 @@ export class DatabaseHistory {
     return () => this.#listeners.delete(listener)
   }
 
-  /** A sequence as clients see it. */
-  sequenceText(sequence: number): string {
-    return `${sequence}-${this.#run}`
+  /** A position as clients see it. */
+  sequenceText({ sequence, listed }: HistoryPosition): string {
+    return `${sequence}-${this.#run}${listed ? `-${listedText(listed)}` : ''}`
   }
 
-  /** Of a text that a client sends: the sequence, or undefined where it is none of this run. */
-  sequenceOf(text: string): number | undefined {
-    const [digits = '', run, ...more] = text.split('-')
+  /** Of a text that a client sends: the position, or undefined where it is none of this run. */
+  positionOf(text: string): HistoryPosition | undefined {
+    const [digits = '', run, ofListed, ...more] = text.split('-')
     const sequence = Number(digits)
     const isOwn = run === this.#run && more.length === 0 && /^\d{1,15}$/.test(digits)
-    return isOwn && sequence <= this.#lastSequence ? sequence : undefined
+    if (!isOwn || sequence > this.#lastSequence) return undefined
+    if (ofListed === undefined) return { sequence }
+    const listed = parseListed(ofListed)
+    return listed && { sequence, listed }
   }
 
-  /** The events behind this sequence, a portion of them; empty when there are none. */
-  async after(sequence: number): Promise<HistoryPortion> {
-    return sequence < this.#dropped ? this.#existing() : this.#portion(sequence)
+  /** The events behind this position, a portion of them; empty when there are none. */
+  async after({ sequence, listed }: HistoryPosition): Promise<HistoryPortion> {
+    // Events that were dropped since may be of databases that come before in the list.
+    if (listed) return this.#existing(sequence === this.#dropped ? listed : undefined)
+    return sequence < this.#dropped ? this.#existing(undefined) : this.#portion(sequence)
   }
 
   close(): void {
     this.#unsubscribe()
   }
 
-  /** As if every database that exists were new. */
-  async #existing(): Promise<HistoryPortion> {
-    const dropped = this.#dropped
+  /** As if every database that exists were new: those behind the last one that was listed, in the order of their names. */
+  async #existing(last: ListedDatabase | undefined): Promise<HistoryPortion> {
+    const sequence = this.#dropped
     const names = await this.#databases.list()
     const events: HistoryEvent[] = []
+    const list = (type: HistoryEventType, db: string) =>
+      events.push({ type, db, position: { sequence, listed: { type, db } } })
     for (const db of names) {
+      if (last && db < last.db) continue
       // Its creation is still to come, and so are the updates behind it.
       if (this.#latest.has(keyOf('created', db))) continue
-      // Whoever breaks off within them begins anew.
-      events.push({ type: 'created', db, sequence: START })
-      if (!this.#latest.has(keyOf('updated', db))) events.push({ type: 'updated', db, sequence: START })
+      if (last?.db !== db) list('created', db)
+      const isUpdateListed = last?.db === db && last.type === 'updated'
+      if (!isUpdateListed && !this.#latest.has(keyOf('updated', db))) list('updated', db)
+      if (events.length >= PORTION) return { events, next: events.at(-1)!.position }
     }
-    return { events, next: dropped }
+    return { events, next: { sequence } }
   }
 
   #portion(sequence: number): HistoryPortion {
@@ -105,9 +126,9 @@ export class DatabaseHistory {
     for (let i = this.#indexBehind(sequence); i < this.#events.length && events.length < PORTION; i++) {
       const event = this.#events[i]!
       if (this.#counts(event)) events.push(event)
-      next = event.sequence
+      next = event.position.sequence
     }
-    return { events, next }
+    return { events, next: { sequence: next } }
   }
 
   /** Where the first event behind the sequence lies. */
@@ -116,7 +137,7 @@ export class DatabaseHistory {
     let high = this.#events.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if (this.#events[middle]!.sequence <= sequence) low = middle + 1
+      if (this.#events[middle]!.position.sequence <= sequence) low = middle + 1
       else high = middle
     }
     return low
@@ -128,7 +149,7 @@ export class DatabaseHistory {
 
   #add({ type, db }: DatabaseEvent): void {
     if (type === 'compacted' || type === 'ddoc_updated') return
-    const event = { type, db, sequence: ++this.#lastSequence }
+    const event = { type, db, position: { sequence: ++this.#lastSequence } }
     const { size } = this.#latest
     this.#latest.set(keyOf(type, db), event)
     this.#events.push(event)
@@ -144,10 +165,10 @@ export class DatabaseHistory {
     if (!isTooLong && this.#events.length < 2 * this.#latest.size + PORTION) return
     const counting = this.#events.filter((event) => this.#counts(event))
     // More than one at a time: each time costs as much as the list is long.
-    const excess = isTooLong ? counting.length - Math.floor(limit * KEPT_SHARE) : 0
+    const excess = isTooLong ? counting.length - Math.ceil(limit * KEPT_SHARE) : 0
     for (const event of counting.splice(0, excess)) {
       this.#latest.delete(keyOf(event.type, event.db))
-      this.#dropped = event.sequence
+      this.#dropped = event.position.sequence
     }
     this.#events = counting
   }
@@ -158,6 +179,20 @@ const PORTION = 1000
 
 /** What is left of a history that is full. */
 const KEPT_SHARE = 0.9
+
+/** Hexadecimal digits, since names have hyphens. */
+function listedText({ type, db }: ListedDatabase): string {
+  return `${type}${Buffer.from(db).toString('hex')}`
+}
+
+function parseListed(text: string): ListedDatabase | undefined {
+  const type = LISTED_TYPES.find((each) => text.startsWith(each))
+  const db = type && Buffer.from(text.slice(type.length), 'hex').toString()
+  // The decoder stops at the first digit that is none.
+  return type && db && text === listedText({ type, db }) ? { type, db } : undefined
+}
+
+const LISTED_TYPES = ['created', 'updated'] as const
 
 function keyOf(type: HistoryEventType, db: string): string {
   return `${type} ${db}`

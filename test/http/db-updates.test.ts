@@ -230,6 +230,50 @@ describe('the history of databases', () => {
     expect(names.filter((name) => !name.startsWith('_'))).toEqual(['a', 'b', 'c', ''])
   })
 
+  it('can be gone through by polls that give one event each, after a restart too', async () => {
+    const dir = await temporaryFolder()
+    const first = await startService({ dir })
+    const before = new Client(first.url)
+    for (const name of ['a', 'b-c', 'd']) await before.request('PUT', `/${name}`)
+    const { last_seq } = await past(before)
+    await first.close()
+    const client = new Client((await startService({ dir })).url)
+    const seen: string[] = []
+    let since = last_seq
+    const poll = async () => {
+      const event = JSON.parse(await (await follow(client, `?feed=longpoll&since=${since}`)).ended())
+      since = event.seq
+      if (!event.db_name.startsWith('_')) seen.push(`${event.type} ${event.db_name}`)
+    }
+    const listed = ['created a', 'updated a', 'created b-c', 'updated b-c', 'created d', 'updated d']
+    // Meanwhile one goes that is not listed yet, and others come before and behind.
+    while (seen.length < 3) await poll()
+    await client.request('DELETE', '/d')
+    await client.request('PUT', '/aa')
+    await client.request('PUT', '/z')
+    while (seen.length < 7) await poll()
+    expect(seen).toEqual([...listed.slice(0, 4), 'deleted d', 'created aa', 'created z'])
+    // A position in the list is one of feeds of any kind.
+    const all = await past(client, '&since=0')
+    const rest = await past(client, `&since=${all.results[1]?.seq}`)
+    expect(rest.results).toEqual(all.results.slice(2))
+    expect(rest.last_seq).toBe(all.last_seq)
+  })
+
+  it('lists anew where events were dropped while the databases were listed', async () => {
+    const dir = await temporaryFolder()
+    const settings = { httpd: { max_db_updates: '2' } }
+    const first = await startService({ dir })
+    for (const name of ['a', 'm', 'z']) await new Client(first.url).request('PUT', `/${name}`)
+    await first.close()
+    const client = new Client((await startService({ dir, settings })).url)
+    const { results } = await past(client)
+    const middle = results.find(({ db_name }) => db_name === 'm')
+    for (const name of ['b', 'c', 'd', 'e']) await client.request('PUT', `/${name}`)
+    const created = (await past(client, `&since=${middle?.seq}`)).results.filter(({ type }) => type === 'created')
+    expect(created.map(({ db_name }) => db_name).sort()).toEqual(['a', 'b', 'c', 'd', 'e', 'm', 'z'])
+  })
+
   it('is what dialect 3 shows without being asked', async () => {
     const client = new Client((await startService({ dialect: '3' })).url)
     await client.request('PUT', '/a')

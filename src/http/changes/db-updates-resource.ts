@@ -3,7 +3,12 @@
  * the request unless `since` says otherwise, and its rows are those of the interface. In dialect 3 all of them begin at the
  * start, and their rows have sequences.
  */
-import { type DatabaseHistory, type HistoryEvent, START } from '../../database/database-history.ts'
+import {
+  type DatabaseHistory,
+  type HistoryEvent,
+  type HistoryPosition,
+  START,
+} from '../../database/database-history.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { type Answer, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
@@ -37,38 +42,38 @@ interface UpdatesText {
   readonly opening: string
   readonly between: string
   event(event: HistoryEvent): string
-  closing(lastSequence: number): string
+  closing(last: HistoryPosition): string
   /** Whether the feed ends with the first event, with those that are there together, or not at all. */
   readonly endsAfter: 'one' | 'some' | 'none'
 }
 
 function textOf(call: Call, kind: FeedKind, history: DatabaseHistory): UpdatesText {
-  const seq = (sequence: number) => history.sequenceText(sequence)
-  const row = ({ type, db, sequence }: HistoryEvent) => JSON.stringify({ db_name: db, type, seq: seq(sequence) })
+  const seq = (position: HistoryPosition) => history.sequenceText(position)
+  const row = ({ type, db, position }: HistoryEvent) => JSON.stringify({ db_name: db, type, seq: seq(position) })
   const isNew = call.dialect === '3'
   if (kind === 'normal' || (kind === 'longpoll' && isNew)) {
-    const closing = (last: number) => `\n],\n"last_seq":${JSON.stringify(seq(last))}}\n`
+    const closing = (last: HistoryPosition) => `\n],\n"last_seq":${JSON.stringify(seq(last))}}\n`
     return { opening: '{"results":[\n', between: ',\n', event: row, closing, endsAfter: 'some' }
   }
   const hasSequences = call.query('since') !== undefined
-  const oldRow = ({ type, db, sequence }: HistoryEvent) =>
-    JSON.stringify({ ok: true, type, db_name: db, ...(hasSequences && { seq: seq(sequence) }) })
+  const oldRow = ({ type, db, position }: HistoryEvent) =>
+    JSON.stringify({ ok: true, type, db_name: db, ...(hasSequences && { seq: seq(position) }) })
   const line = isNew ? row : oldRow
   const parts = { opening: '', between: '', endsAfter: kind === 'longpoll' ? 'one' : 'none' } as const
   if (kind === 'eventsource') return { ...parts, event: (event) => `data: ${line(event)}\n\n`, closing: () => '\n' }
-  const closing = (last: number) => (isNew ? `${JSON.stringify({ last_seq: seq(last) })}\n` : '\n')
+  const closing = (last: HistoryPosition) => (isNew ? `${JSON.stringify({ last_seq: seq(last) })}\n` : '\n')
   return { ...parts, event: (event) => `${line(event)}\n`, closing }
 }
 
 interface Past {
   readonly history: DatabaseHistory
-  readonly since: number
+  readonly since: HistoryPosition
   readonly text: UpdatesText
 }
 
 /** What happened before the request. */
 async function* past({ history, since, text }: Past): AsyncGenerator<string> {
-  const { lastSequence } = history
+  const { end } = history
   const lines = new Lines(text)
   yield text.opening
   let cursor = since
@@ -76,7 +81,7 @@ async function* past({ history, since, text }: Past): AsyncGenerator<string> {
     const { events, next } = await history.after(cursor)
     yield* lines.of(events)
     cursor = next
-  } while (cursor < lastSequence)
+  } while (isBefore(cursor, end))
   yield text.closing(cursor)
 }
 
@@ -97,7 +102,7 @@ async function* following({ history, since, text, feed, idle }: Following): Asyn
     }
     yield* lines.of(events)
     cursor = next
-    if (cursor < history.lastSequence) continue
+    if (isBefore(cursor, history.end)) continue
     if (text.endsAfter === 'some' && !lines.isEmpty) break
     if (!idle.sendsHeartbeat && idle.afterMs === 0) break
     feed.restartIdleTime()
@@ -106,6 +111,11 @@ async function* following({ history, since, text, feed, idle }: Following): Asyn
     if (what === 'idle') yield HEARTBEAT
   }
   yield text.closing(cursor)
+}
+
+/** Databases that exist are listed before all events. */
+function isBefore({ sequence, listed }: HistoryPosition, end: HistoryPosition): boolean {
+  return listed !== undefined || sequence < end.sequence
 }
 
 /** Events in one piece of a reply. */
@@ -148,12 +158,12 @@ function kindOf(call: Call): FeedKind {
 }
 
 /** A sequence that is not of this run of the server, or gone, stands for the start: nothing is skipped in silence. */
-function sinceOf(call: Call, kind: FeedKind, { history, log }: HttpContext): number {
+function sinceOf(call: Call, kind: FeedKind, { history, log }: HttpContext): HistoryPosition {
   const text = call.query('since')
-  if (text === 'now') return history.lastSequence
-  if (text === undefined) return call.dialect === '3' || kind === 'normal' ? START : history.lastSequence
-  const sequence = text === '0' ? START : history.sequenceOf(text)
-  if (sequence !== undefined) return sequence
+  if (text === 'now') return history.end
+  if (text === undefined) return call.dialect === '3' || kind === 'normal' ? START : history.end
+  const position = text === '0' ? START : history.positionOf(text)
+  if (position) return position
   log.info('A sequence of _db_updates is not of this run of the server. The feed begins at the start.', { since: text })
   return START
 }
