@@ -4,10 +4,10 @@
  */
 
 import { isObject, type JsonValue } from '../encoding/json/json-value.ts'
+import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
 import { randomUuid } from '../runtime/uuids.ts'
-import { openSource, openTarget } from './peers/open-peers.ts'
-import type { FeedOptions, Peer, PeerInformation, SourcePeer, StoredLog, TargetPeer } from './peers/peer.ts'
+import type { FeedOptions, Peer, PeerInformation, PeerOpener, SourcePeer, StoredLog, TargetPeer } from './peers/peer.ts'
 import { FIRST_SEQUENCE, isSameSequence, progressOf, type Sequence, ThroughSequence } from './peers/sequence.ts'
 import { type TransferContext, transferBatch } from './protocol/batch-transfer.ts'
 import { Checkpoints, type LoggedPeer } from './protocol/checkpoints.ts'
@@ -22,7 +22,6 @@ import {
 } from './protocol/replication-log.ts'
 import type { ReplicationId } from './replication-id.ts'
 import type { ReplicationRequest } from './replication-request.ts'
-import type { ReplicationServices } from './replication-services.ts'
 
 /** What is told of a replication while it runs, by the names of the interface. */
 export interface ReplicationProgress {
@@ -47,6 +46,13 @@ export interface ReplicationResult {
   readonly progress: ReplicationProgress
 }
 
+/** What a run needs beside its request. */
+export interface ReplicationSurroundings {
+  readonly peers: PeerOpener
+  readonly clock: Clock
+  readonly log: Log
+}
+
 const FIGURES = ['start_time', 'end_time', 'docs_read', 'docs_written', 'doc_write_failures'] as const
 
 export class Replication {
@@ -56,16 +62,16 @@ export class Replication {
   onProgress: (() => void) | undefined
   /** Called when both peers are open and the feed begins. */
   onStarted: (() => void) | undefined
-  readonly #services: ReplicationServices
+  readonly #surroundings: ReplicationSurroundings
   #statistics = new SessionStatistics()
   #sourceSequence: Sequence = FIRST_SEQUENCE
   #through = new ThroughSequence(FIRST_SEQUENCE)
   #checkpoints: Checkpoints | undefined
 
-  constructor(id: ReplicationId, request: ReplicationRequest, services: ReplicationServices) {
+  constructor(id: ReplicationId, request: ReplicationRequest, surroundings: ReplicationSurroundings) {
     this.id = id
     this.request = request
-    this.#services = services
+    this.#surroundings = surroundings
   }
 
   progress(): ReplicationProgress {
@@ -96,10 +102,10 @@ export class Replication {
     const either = AbortSignal.any([signal, ending.signal])
     try {
       either.throwIfAborted()
-      const source = await openSource(this.request, this.#services, either)
+      const source = await this.#surroundings.peers.source(this.request, either)
       // A source that is missing ends the replication before a target is created for it.
       const sourceInformation = await source.information()
-      const target = await openTarget(this.request, this.#services, either)
+      const target = await this.#surroundings.peers.target(this.request, either)
       return await this.#run({ source, target, sourceInformation }, either, ending)
     } finally {
       // Whatever is still under way at a peer is not wanted any more.
@@ -112,7 +118,7 @@ export class Replication {
     signal: AbortSignal,
     ending: AbortController,
   ): Promise<ReplicationResult> {
-    const { clock } = this.#services
+    const { clock } = this.#surroundings
     const { options, since } = this.request
     const targetInformation = await target.information()
     const [sourceLog, targetLog] = options.useCheckpoints
@@ -152,7 +158,7 @@ export class Replication {
 
   async #checkpoint(checkpoints: Checkpoints): Promise<void> {
     if (!this.request.options.useCheckpoints) return
-    await checkpoints.record(this.#through.value, this.#services.clock.nowMs())
+    await checkpoints.record(this.#through.value, this.#surroundings.clock.nowMs())
     this.onProgress?.()
   }
 
@@ -201,7 +207,7 @@ export class Replication {
   #reply(session: Session, ancestry: Ancestry, checkpoints: Checkpoints): Readonly<Record<string, JsonValue>> {
     const { useCheckpoints } = this.request.options
     const { value: through } = this.#through
-    const entry = historyEntry(session, through, this.#services.clock.nowMs())
+    const entry = historyEntry(session, through, this.#surroundings.clock.nowMs())
     if (!useCheckpoints) return { use_checkpoints: false, history: [{ ...entry }] }
     const { last } = checkpoints
     if (!last) return this.#noChanges(ancestry, through)
@@ -232,7 +238,7 @@ export class Replication {
   }
 
   #logRefusal({ shown }: Peer, id: string, revision: string, error: string): void {
-    const log: Log = this.#services.log
+    const log: Log = this.#surroundings.log
     log.warn('A replicated document was refused.', { target: shown, id, revision, error })
   }
 }

@@ -8,8 +8,8 @@ import { type PreparedReplication, UnusableDocumentError } from './documents/doc
 import type { DocumentJobs } from './documents/document-jobs.ts'
 import { type Members, userOf } from './documents/replication-document.ts'
 import { Replicator } from './documents/replicator.ts'
-import { openSource } from './peers/open-peers.ts'
-import { Replication, type ReplicationResult } from './replication.ts'
+import { openSource, peersOf } from './peers/open-peers.ts'
+import { Replication, type ReplicationResult, type ReplicationSurroundings } from './replication.ts'
 import { cancelled, noSuchReplication, reasonOf, replicationFailure } from './replication-error.ts'
 import { type ReplicationId, replicationId } from './replication-id.ts'
 import { parseReplicationRequest, type ReplicationRequest } from './replication-request.ts'
@@ -112,7 +112,7 @@ export class Replications {
   #add(id: ReplicationId, request: ReplicationRequest): Job {
     const job = new Job({
       subject: { ...subjectOf(id, request), document: undefined },
-      attempt: () => new Replication(id, request, this.#services),
+      attempt: () => new Replication(id, request, this.#surroundings()),
       isRetried: false,
       historyLimit: () => schedulerSettings(this.#services.configuration).maxHistory,
     })
@@ -128,8 +128,13 @@ export class Replications {
     return {
       subject: subjectOf(id, request),
       baseId: id.base,
-      attempt: () => new Replication(id, request, this.#services),
+      attempt: () => new Replication(id, request, this.#surroundings()),
     }
+  }
+
+  #surroundings(): ReplicationSurroundings {
+    const { clock, log } = this.#services
+    return { peers: peersOf(this.#services), clock, log }
   }
 
   async #filterSource(request: ReplicationRequest, signal?: AbortSignal): Promise<string | undefined> {

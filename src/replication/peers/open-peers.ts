@@ -1,15 +1,16 @@
 /** Opens the peers of a replication, wherever they are. */
 import { version } from '../../runtime/version.ts'
+import type { HttpAgents } from '../client/http-agents.ts'
 import { HttpClient } from '../client/http-client.ts'
 import type { RetryPolicy } from '../client/retries.ts'
 import type { ReplicationRequest } from '../replication-request.ts'
 import type { ReplicationServices } from '../replication-services.ts'
-import { tlsSettings } from '../replication-settings.ts'
+import { type TlsSettings, tlsSettings } from '../replication-settings.ts'
 import type { RemoteAddress } from './address.ts'
 import { createLocal, openLocal } from './local-peer.ts'
 import { LocalSource } from './local-source.ts'
 import { LocalTarget } from './local-target.ts'
-import type { SourcePeer, TargetPeer } from './peer.ts'
+import type { PeerOpener, SourcePeer, TargetPeer } from './peer.ts'
 import { RemoteSource } from './remote-source.ts'
 import { RemoteTarget } from './remote-target.ts'
 
@@ -19,13 +20,51 @@ export async function openSource(
   services: ReplicationServices,
   signal: AbortSignal,
 ): Promise<SourcePeer> {
-  const { source, user, options } = request
+  const { source, user } = request
   if (source.kind === 'local') {
     return new LocalSource(source, await openLocal(source, user, services), user, services, signal)
   }
-  const retries = retriesOf(request)
+  return openRemoteSource(source, request, remoteServices(services), signal)
+}
+
+export function openRemoteSource(
+  source: RemoteAddress,
+  request: ReplicationRequest,
+  services: RemoteServices,
+  signal: AbortSignal,
+): RemoteSource {
+  const { connectionTimeoutMs: timeoutMs } = request.options
   const client = clientFor(source, request, services)
-  return new RemoteSource(source.shown, client, signal, { retries, timeoutMs: options.connectionTimeoutMs })
+  return new RemoteSource(source.shown, client, signal, { retries: retriesOf(request), timeoutMs })
+}
+
+export async function openRemoteTarget(
+  target: RemoteAddress,
+  request: ReplicationRequest,
+  services: RemoteServices,
+  signal: AbortSignal,
+): Promise<RemoteTarget> {
+  const peer = new RemoteTarget(target.shown, clientFor(target, request, services), signal)
+  if (request.createTarget) await peer.create(request.targetParameters)
+  return peer
+}
+
+/** What peers of other servers need. */
+export interface RemoteServices {
+  readonly agents: HttpAgents
+  readonly tls: TlsSettings
+}
+
+function remoteServices({ agents, configuration }: ReplicationServices): RemoteServices {
+  return { agents, tls: tlsSettings(configuration) }
+}
+
+/** Those of the server's own replications. */
+export function peersOf(services: ReplicationServices): PeerOpener {
+  return {
+    source: (request, signal) => openSource(request, services, signal),
+    target: (request, signal) => openTarget(request, services, signal),
+  }
 }
 
 /** Creates the database where that is asked for. */
@@ -40,20 +79,18 @@ export async function openTarget(
       await createLocal(target, user, services, { isPartitioned: targetParameters.partitioned === 'true' })
     return new LocalTarget(target, await openLocal(target, user, services), services)
   }
-  const peer = new RemoteTarget(target.shown, clientFor(target, request, services), signal)
-  if (createTarget) await peer.create(targetParameters)
-  return peer
+  return openRemoteTarget(target, request, remoteServices(services), signal)
 }
 
 function clientFor(
   { url, credentials, headers }: RemoteAddress,
   request: ReplicationRequest,
-  { agents, configuration }: ReplicationServices,
+  { agents, tls }: RemoteServices,
 ): HttpClient {
   const { proxy, options } = request
   const connections = {
     proxy,
-    tls: tlsSettings(configuration),
+    tls,
     connections: options.httpConnections,
     timeoutMs: options.connectionTimeoutMs,
   }

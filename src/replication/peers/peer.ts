@@ -3,7 +3,7 @@
  * alone: it does not know whether there is a network between it and a peer.
  */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { ReplicationFilter } from '../replication-request.ts'
+import type { ReplicationFilter, ReplicationRequest } from '../replication-request.ts'
 import type { Sequence } from './sequence.ts'
 import type { TransferredDocument } from './transferred-document.ts'
 
@@ -29,6 +29,13 @@ export interface Peer {
   writeLog(id: string, log: object, revision: string | undefined): Promise<string>
   /** Resolves when everything that was written is on disk; gives the instance start time of the database. */
   flush(): Promise<string | undefined>
+}
+
+/** Opens the peers of a replication. The signal ends what they have under way. */
+export interface PeerOpener {
+  source(request: ReplicationRequest, signal: AbortSignal): Promise<SourcePeer>
+  /** Creates the database where that is asked for. */
+  target(request: ReplicationRequest, signal: AbortSignal): Promise<TargetPeer>
 }
 
 /** Revisions that the target lacks. */
