@@ -8,6 +8,7 @@ export type Command = (args: readonly string[], terminal?: Terminal) => Promise<
 const COMMANDS: ReadonlyMap<string, () => Promise<(args: readonly string[], terminal: Terminal) => Promise<number>>> =
   new Map([
     ['backup', async () => (await import('./backup/backup-command.ts')).backupCommand],
+    ['import', async () => (await import('./import/import-command.ts')).importCommand],
     ['restore', async () => (await import('./restore/restore-command.ts')).restoreCommand],
   ])
 

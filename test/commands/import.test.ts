@@ -74,11 +74,10 @@ async function run(source: Client, target: Client, ...flags: string[]) {
 }
 
 /** History, a conflict, a deletion, attachments, and documents that the design document would refuse today. */
-async function fill(client: Client, name: string, query = ''): Promise<void> {
-  const prefix = query === '' ? '' : 'p:'
-  const put = (id: string, body: object) => send(client, 'PUT', `/${name}/${encodeURIComponent(prefix + id)}`, body)
-  await send(client, 'PUT', `/${name}${query}`)
-  const docs = Array.from({ length: 30 }, (_, i) => ({ _id: `${prefix}plain-${i}`, i, big: '12345678901234567890' }))
+async function fill(client: Client, name: string): Promise<void> {
+  const put = (id: string, body: object) => send(client, 'PUT', `/${name}/${id}`, body)
+  await send(client, 'PUT', `/${name}`)
+  const docs = Array.from({ length: 30 }, (_, i) => ({ _id: `plain-${i}`, i, big: '12345678901234567890' }))
   await send(client, 'POST', `/${name}/_bulk_docs`, { docs })
   let rev = ''
   for (let i = 0; i < 5; i++) {
@@ -88,10 +87,10 @@ async function fill(client: Client, name: string, query = ''): Promise<void> {
   await send(client, 'POST', `/${name}/_bulk_docs`, {
     new_edits: false,
     docs: [
-      { _id: `${prefix}torn`, _rev: '2-b', _revisions: { start: 2, ids: ['b', 'a'] }, side: 'left' },
-      { _id: `${prefix}torn`, _rev: '2-c', _revisions: { start: 2, ids: ['c', 'a'] }, side: 'right' },
+      { _id: 'torn', _rev: '2-b', _revisions: { start: 2, ids: ['b', 'a'] }, side: 'left' },
+      { _id: 'torn', _rev: '2-c', _revisions: { start: 2, ids: ['c', 'a'] }, side: 'right' },
       {
-        _id: `${prefix}gone`,
+        _id: 'gone',
         _rev: '3-d',
         _revisions: { start: 3, ids: ['d', 'c', 'b'] },
         _deleted: true,
@@ -107,7 +106,6 @@ async function fill(client: Client, name: string, query = ''): Promise<void> {
   })
   await send(client, 'PUT', `/${name}/_design/strict`, {
     validate_doc_update: 'function(doc) { if (doc.i !== undefined || doc.side) throw({forbidden: "no more"}) }',
-    views: { v: { map: 'function(doc) { emit(doc._id) }' } },
   })
 }
 
@@ -116,7 +114,8 @@ describe.each(['1.6', '3'] as const)('settle import from a server of dialect %s'
     const source = await server(dialect, { admins: { second: 'other' } })
     const target = await server('1.6')
     await fill(source, 'plain')
-    await fill(source, 'parted', '?partitioned=true')
+    await send(source, 'PUT', '/parted?partitioned=true')
+    await send(source, 'PUT', '/parted/p:a', { some: 'thing' })
     await send(source, 'PUT', '/a%2Fb')
     await send(source, 'PUT', '/plain/_security', {
       admins: { names: ['ann'], roles: [] },
@@ -183,7 +182,7 @@ describe('settle import', () => {
     const target = await server('1.6')
     const text = 'x'.repeat(4000)
     await send(source, 'PUT', '/db')
-    for (let round = 0; round < 4; round++) {
+    for (let round = 0; round < 3; round++) {
       const docs = Array.from({ length: 1000 }, (_, i) => ({ _id: `${round}-${i}`, text }))
       await send(source, 'POST', '/db/_bulk_docs', { docs })
     }
@@ -197,8 +196,8 @@ describe('settle import', () => {
     await first.ended
     const { code, report } = await run(source, target)
     expect(code).toBe(0)
-    expect(await count()).toBe(4000)
-    expect(report?.databases.find(({ name }) => name === 'db')?.revisionsWritten).toBeLessThan(4000)
+    expect(await count()).toBe(3000)
+    expect(report?.databases.find(({ name }) => name === 'db')?.revisionsWritten).toBeLessThan(3000)
   })
 
   it('says what was refused, and what differs', async () => {
