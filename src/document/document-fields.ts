@@ -27,7 +27,7 @@ import {
   type RevisionPath,
 } from './ids.ts'
 import { badRequest, docValidation, tooLarge, tooManyItems } from './request-error.ts'
-import { type BodyTerm, type HashedBody, hashedBody } from './revisions/new-revision.ts'
+import { type BodyTerm, type HashedBody, hashedBody, unhashedBody } from './revisions/new-revision.ts'
 
 export interface DocumentFields {
   readonly id: DocumentId | undefined
@@ -149,6 +149,7 @@ const LARGEST_HASHED_BYTES = 128 * 1024
 
 const hashedOrCopied: UseOfTerm<BodyTerm> = (body, specials, term) => {
   if (term.sizeBytes > LARGEST_HASHED_BYTES) return term.copy()
+  if (specials.some(({ name }) => name === '_revisions')) return unhashedBody(body)
   const named = namedRevision(specials)
   return named ? hashedBody(body, term, named) : term.copy()
 }

@@ -1,5 +1,6 @@
 /** How a replication reaches another server: credentials, sessions, proxies, redirects, TLS, and servers that can less. */
 
+import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
@@ -327,6 +328,39 @@ describe('servers that can less', () => {
         return true
       }
       headers.accept = headers.accept?.startsWith('multipart') ? 'application/json' : headers.accept
+      return false
+    })
+    for (const target of [await here().database(), await open().database()]) {
+      const name = target.client === here() ? target.name : target.url
+      await replicate(here(), { source: `http://${front.host}/${source.name}`, target: name })
+      await expectSame(source, target)
+    }
+  })
+
+  it('have small contents fetched inside of JSON, and larger or packed ones as parts', async () => {
+    const source = await open().database()
+    for (let i = 0; i < 40; i++) await source.put(`small-${i}/a`, randomBytes(50_000), { 'Content-Type': 'image/png' })
+    await source.put('large/a', randomBytes(70_000), { 'Content-Type': 'image/png' })
+    await source.put('packed/a', 'a text '.repeat(1000), { 'Content-Type': 'text/plain' })
+    const front = await FrontServer.start(open().url, () => false)
+    for (const target of [await here().database(), await open().database()]) {
+      const name = target.client === here() ? target.name : target.url
+      const before = front.seen.length
+      await replicate(here(), { source: `http://${front.host}/${source.name}`, target: name })
+      await expectSame(source, target)
+      const fetched = front.seen.slice(before).filter(({ url }) => url.includes('_bulk_get'))
+      // All as JSON first; then two megabytes of contents in two replies; then the parts.
+      expect(fetched.map(({ url }) => url.includes('attachments=true'))).toEqual([false, true, true, false])
+    }
+  })
+
+  it('have small contents fetched as parts where their JSON has none', async () => {
+    const source = await filled()
+    await source.put('small/a', randomBytes(5000), { 'Content-Type': 'image/png' })
+    const front = await FrontServer.start(open().url, (request) => {
+      const { url = '', headers } = request
+      if (url.includes('_bulk_get') && headers.accept === 'application/json')
+        request.url = url.replace('attachments=true', 'attachments=false')
       return false
     })
     for (const target of [await here().database(), await open().database()]) {

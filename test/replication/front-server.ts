@@ -48,9 +48,10 @@ export class FrontServer {
     const { method = 'GET', url = '/', headers } = request
     this.seen.push({ method, url, headers })
     if (this.#answering(request, response)) return
-    // A proxy is asked for whole addresses.
-    const target = URL.canParse(url) ? new URL(url) : new URL(url, this.#behind)
-    const path = URL.canParse(url) ? target.pathname + target.search : url
+    // Whoever looks at a request may change where it goes. A proxy is asked for whole addresses.
+    const { url: wanted = '/' } = request
+    const target = URL.canParse(wanted) ? new URL(wanted) : new URL(wanted, this.#behind)
+    const path = URL.canParse(wanted) ? target.pathname + target.search : wanted
     const outgoing = httpRequest(
       { host: target.hostname, port: target.port, method, path, headers: { ...headers, host: target.host } },
       (answer) => {

@@ -35,7 +35,8 @@ export class HashedBody {
   readonly body: Buffer
   readonly parent: RevisionId | undefined
   readonly deleted: boolean
-  readonly revision: RevisionId
+  /** Undefined where it was not hashed: a document that comes with its history has its revision. */
+  readonly revision: RevisionId | undefined
 
   constructor(body: Buffer, { parent, deleted, revision }: Omit<HashedBody, 'body'>) {
     this.body = body
@@ -57,6 +58,11 @@ export function hashedBody(
   return new HashedBody(body, { parent, deleted, revision })
 }
 
+/** A body that is hashed only where that turns out to be needed. */
+export function unhashedBody(body: Buffer): HashedBody {
+  return new HashedBody(body, { parent: undefined, deleted: false, revision: undefined })
+}
+
 /** The term of a body where the scan left it. */
 export interface ScannedTerm {
   between(before: Uint8Array, beforeBytes: number, after: Uint8Array): Uint8Array
@@ -74,7 +80,8 @@ export interface AttachmentContent {
 
 export function newRevision(parent: RevisionId | undefined, content: RevisionContent): RevisionId {
   if (content.hashed && content.hashed.parent === parent) return content.hashed.revision
-  if (content.term instanceof HashedBody && isHashOf(content.term, parent, content)) return content.term.revision
+  const known = content.term instanceof HashedBody ? knownHash(content.term, parent, content) : undefined
+  if (known !== undefined) return known
   const bytes = termBytes(content.term)
   const list = beginTerm(parent, content.deleted)
   term.append(bytes, 0, bytes.length)
@@ -82,8 +89,13 @@ export function newRevision(parent: RevisionId | undefined, content: RevisionCon
   return formatRevision(generationAfter(parent), hash('md5', term.bytes.subarray(0, term.length), 'hex'))
 }
 
-function isHashOf(hashed: HashedBody, parent: RevisionId | undefined, content: RevisionContent): boolean {
-  return hashed.parent === parent && hashed.deleted === content.deleted && content.attachments.length === 0
+function knownHash(
+  { parent: hashedFor, deleted, revision }: HashedBody,
+  parent: RevisionId | undefined,
+  content: RevisionContent,
+): RevisionId | undefined {
+  const isSame = hashedFor === parent && deleted === content.deleted && content.attachments.length === 0
+  return isSame ? revision : undefined
 }
 
 function termBytes(bodyTerm: BodyTerm): Uint8Array {

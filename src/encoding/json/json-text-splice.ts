@@ -41,6 +41,16 @@ export function spliceObject(parts: readonly (string | Buffer)[], { isLine = fal
   return object
 }
 
+/** Pieces of text, one after the other. */
+export function joinText(pieces: readonly (string | Buffer)[]): Buffer {
+  let size = 0
+  for (const piece of pieces) size += typeof piece === 'string' ? Buffer.byteLength(piece) : piece.length
+  const whole = Buffer.allocUnsafe(size)
+  let at = 0
+  for (const piece of pieces) at += typeof piece === 'string' ? whole.write(piece, at, 'utf8') : piece.copy(whole, at)
+  return whole
+}
+
 /** So long a text is looked at here; a longer one is quoted no slower elsewhere. */
 const SHORT_LENGTH = 64
 

@@ -10,13 +10,11 @@ import { informationMembers } from '../../database/information-members.ts'
 import { wantedAttachments } from '../../database/reading/document-rendering.ts'
 import { openRevisions } from '../../database/reading/open-document.ts'
 import { openKept } from '../../database/reading/open-kept.ts'
+import { openMany } from '../../database/reading/open-many.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import type { UserContext } from '../../database/user-context.ts'
-import { pathOfAncestry } from '../../document/document-text.ts'
 import { parseRevision, type RevisionId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
-import type { RevisionNode } from '../../document/tree/branch.ts'
-import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Functions } from '../../functions/functions.ts'
 import { selectorMatcher } from '../../selectors/selector-matcher.ts'
@@ -213,9 +211,6 @@ function changesIn(lines: Buffer): LocalChange[] {
 
 /** Documents whose records are read together. */
 const DOCUMENTS_A_READ = 500
-/** Bodies that are held together: a portion ends with the document that reaches it. */
-const PORTION_BYTES = 1024 * 1024
-
 interface Portion {
   readonly opened: readonly OpenedDocument[]
   /** How many of the wanted documents it is about. */
@@ -226,38 +221,9 @@ interface Portion {
 async function openPortion(database: Database, wanted: readonly WantedDocument[]): Promise<Portion> {
   using view = database.view()
   if (view.reading) return await openGuarded(view, wanted)
-  const records = await view.records(wanted.map(({ id }) => id))
-  const chosen: { id: string; tree: RevisionTree; node: RevisionNode; known: readonly RevisionId[] }[] = []
-  let bytes = 0
-  let documents = 0
-  for (const { id, revisions, known } of wanted) {
-    const record = records[documents]?.record
-    documents++
-    if (!record) continue
-    const { tree } = record
-    const knownRevisions = known.length === 0 ? NONE : known.map(parseRevision)
-    for (const node of leavesOf(tree, revisions)) {
-      chosen.push({ id, tree, node, known: knownRevisions })
-      // Other leaves are taken for as large as the winner.
-      bytes += record.bodyBytes
-    }
-    if (bytes >= PORTION_BYTES) break
-  }
-  const bodies = await view.bodies(chosen.map(({ node }) => node.body))
-  const opened = chosen.map(({ id, tree, node }, i): OpenedDocument => {
-    const { text, attachments } = bodies[i]!
-    const { revision } = node
-    const deleted = node.status === 'deleted'
-    const revisions = pathOfAncestry(tree.ancestry(revision))
-    return {
-      revision,
-      deleted,
-      parts: { id, revision, body: text, deleted, revisions },
-      attachments,
-      knownGeneration: 0,
-    }
-  })
-  return { opened, documents }
+  const asked = wanted.map(({ id, revisions }) => ({ id, revisions: revisions.map(parseRevision) }))
+  const found = await openMany(view, asked, { latest: true, revisions: true })
+  return { opened: found.flatMap(({ documents }) => documents), documents: found.length }
 }
 
 const NONE: readonly RevisionId[] = []
@@ -270,22 +236,6 @@ async function openGuarded(view: DatabaseView, [first]: readonly WantedDocument[
     latest: true,
   })
   return { opened: found.flatMap((each) => (each.found ? [each.document] : [])), documents: 1 }
-}
-
-/** The leaves that the revisions have become, each once. */
-function leavesOf(tree: RevisionTree, revisions: readonly string[]): Iterable<RevisionNode> {
-  const [first] = revisions
-  // Most have but one: there is nothing to be told apart.
-  if (first !== undefined && revisions.length === 1) return leavesWithBodies(tree, first)
-  const leaves = new Map<RevisionId, RevisionNode>()
-  for (const revision of revisions) {
-    for (const leaf of leavesWithBodies(tree, revision)) leaves.set(leaf.revision, leaf)
-  }
-  return leaves.values()
-}
-
-function leavesWithBodies(tree: RevisionTree, revision: string): RevisionNode[] {
-  return tree.leavesBelow(parseRevision(revision)).filter(({ status }) => status !== 'missing')
 }
 
 function knownTo(wanted: readonly WantedDocument[], id: string): readonly RevisionId[] {

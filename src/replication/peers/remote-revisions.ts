@@ -1,6 +1,7 @@
 /**
  * Fetches revisions from a remote source: many in one reply where the server can do that, one document at a time where it
- * cannot. Documents come as JSON; those with attachments come as parts, their contents as streams of any size.
+ * cannot. Documents come as JSON, small contents of their attachments too. Those with larger contents come as parts, their
+ * contents as streams of any size.
  */
 import type { HttpClient, HttpRequest } from '../client/http-client.ts'
 import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
@@ -9,6 +10,7 @@ import { OpenQuestions } from './open-questions.ts'
 import type { WantedDocument } from './peer.ts'
 import {
   isMultipart,
+  type MissingRevision,
   MixedReplyError,
   type ReceivedRevision,
   revisionsInJson,
@@ -40,6 +42,8 @@ const MOST_REPLY_BYTES = 64 * 1024 * 1024
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
 /** Documents of more bytes come as parts, one after the other. */
 const LARGE_DOCUMENT_BYTES = 32 * 1024
+/** Contents of a document that come inside of its JSON: to read so few as parts would cost several times as much. */
+const INLINE_BYTES = 64 * 1024
 
 export class RemoteRevisions {
   readonly #context: RevisionsContext
@@ -93,11 +97,11 @@ export class RemoteRevisions {
     return Math.max(1, Math.min(MOST_REVISIONS, Math.floor(REPLY_BYTES / this.#averageBytes)))
   }
 
-  /** Documents with attachments are asked for again, as parts. */
+  /** Documents with attachments are asked for again, with their contents. */
   async *#readJson(wanted: readonly WantedDocument[]): AsyncGenerator<Received> {
     const questions = new OpenQuestions(wanted)
     yield* this.#repeated(questions, async function* (this: RemoteRevisions) {
-      const reply = await this.#bulkGet(questions.left, JSON_ONLY)
+      const reply = await this.#bulkGet(questions.left, { accept: JSON_ONLY })
       if (!reply) return yield questions.left
       const received = await revisionsInJson(reply, MOST_REPLY_BYTES, (missing) => questions.missing(missing)).catch(
         unfitForJson,
@@ -109,17 +113,58 @@ export class RemoteRevisions {
       const documents = received.filter((document) => questions.isNew(document))
       const bytes = documents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
       if (documents.length > 0) this.#averageBytes = (this.#averageBytes + (3 * bytes) / documents.length) / 4
-      const stubbed = new Set(documents.filter(({ hasStubs }) => hasStubs).map(({ id }) => id))
+      const stubbed = contentBytes(documents)
       yield stubbed.size === 0 ? documents : documents.filter(({ id }) => !stubbed.has(id))
       yield questions.left.filter(({ id }) => !stubbed.has(id))
-      if (stubbed.size > 0) yield* this.#readParts(wanted.filter(({ id }) => stubbed.has(id)))
+      if (stubbed.size > 0) yield* this.#readContents(wanted, stubbed)
+    })
+  }
+
+  /** Those of the documents that have attachments, with how many bytes their contents have in all. */
+  async *#readContents(
+    wanted: readonly WantedDocument[],
+    stubbed: ReadonlyMap<string, number>,
+  ): AsyncGenerator<Received> {
+    const parted: WantedDocument[] = []
+    let inlined: WantedDocument[] = []
+    let bytes = 0
+    for (const each of wanted) {
+      const size = stubbed.get(each.id)
+      if (size === undefined) continue
+      // What the target has already is left out of parts, and not of JSON.
+      if (size > INLINE_BYTES || each.known.length > 0) {
+        parted.push(each)
+        continue
+      }
+      if (bytes + size > INLINE_REPLY_BYTES) {
+        yield* this.#readInline(inlined)
+        inlined = []
+        bytes = 0
+      }
+      inlined.push(each)
+      bytes += size
+    }
+    if (inlined.length > 0) yield* this.#readInline(inlined)
+    if (parted.length > 0) yield* this.#readParts(parted)
+  }
+
+  async *#readInline(wanted: readonly WantedDocument[]): AsyncGenerator<Received> {
+    const questions = new OpenQuestions(wanted)
+    yield* this.#repeated(questions, async function* (this: RemoteRevisions) {
+      const reply = await this.#bulkGet(questions.left, { accept: JSON_ONLY, contents: true })
+      const onMissing = (missing: MissingRevision) => questions.missing(missing)
+      const received = reply && (await revisionsInJson(reply, MOST_REPLY_BYTES, onMissing).catch(unfitForJson))
+      // Some servers send no contents in JSON.
+      if (received) yield received.filter((document) => !document.hasStubs && questions.isNew(document))
+      const { left } = questions
+      if (left.length > 0) yield* this.#readParts(left)
     })
   }
 
   async *#readParts(wanted: readonly WantedDocument[]): AsyncGenerator<Received> {
     const questions = new OpenQuestions(wanted)
     yield* this.#repeated(questions, async function* (this: RemoteRevisions) {
-      const reply = await this.#bulkGet(questions.left, PARTS)
+      const reply = await this.#bulkGet(questions.left, { accept: PARTS, contents: this.#sendsParts })
       // Where there are no parts, contents are fetched for each document by itself.
       if (!reply || !isMultipart(reply)) {
         await reply?.discard()
@@ -158,17 +203,21 @@ export class RemoteRevisions {
   }
 
   /** Undefined where the server has no such resource, or finds the request too large. */
-  async #bulkGet(wanted: readonly WantedDocument[], accept: string): Promise<HttpReply | undefined> {
+  async #bulkGet(
+    wanted: readonly WantedDocument[],
+    { accept, contents = false }: BulkGetOptions,
+  ): Promise<HttpReply | undefined> {
     const isJson = accept === JSON_ONLY
     const docs = wanted.flatMap(({ id, revisions, known }) =>
       // Inside of JSON contents would be whole in memory.
       revisions.map((rev) => ({ id, rev, ...(isJson || known.length === 0 ? {} : { atts_since: known }) })),
     )
-    const contents = !isJson && this.#sendsParts ? { attachments: 'true' } : {}
+    // Whether contents are packed decides in which form they are asked for.
+    const attachments = contents ? { attachments: 'true' } : isJson ? { att_encoding_info: 'true' } : {}
     const request: HttpRequest = {
       method: 'POST',
       path: '_bulk_get',
-      query: { revs: 'true', latest: 'true', ...contents },
+      query: { revs: 'true', latest: 'true', ...attachments },
       headers: { ...JSON_BODY, accept },
       body: JSON.stringify({ docs }),
       signal: this.#context.signal,
@@ -236,6 +285,26 @@ export class RemoteRevisions {
     const reply = await client.send({ method: 'GET', path, query: { rev: revision }, headers, signal })
     yield* reply.pieces()
   }
+}
+
+interface BulkGetOptions {
+  readonly accept: typeof JSON_ONLY | typeof PARTS
+  /** Whether contents of attachments are to come too. */
+  readonly contents?: boolean
+}
+
+/** Contents that are asked for together: with the signs that Base64 adds, as many bytes as other replies have. */
+const INLINE_REPLY_BYTES = (REPLY_BYTES * 3) / 4
+
+/** How many bytes are missing where documents have stubs, by their ids; infinity where that is not known. */
+function contentBytes(documents: readonly ReceivedRevision[]): Map<string, number> {
+  const found = new Map<string, number>()
+  for (const document of documents) {
+    if (!document.hasStubs) continue
+    const bytes = document.stubbedBytes ?? Number.POSITIVE_INFINITY
+    found.set(document.id, (found.get(document.id) ?? 0) + bytes)
+  }
+  return found
 }
 
 interface AskedRevisions {

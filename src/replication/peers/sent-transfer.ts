@@ -52,6 +52,18 @@ export class SentTransfer implements TransferredDocument {
     return this.#document.attachments.some((field) => entryIn(field).kind === 'stub')
   }
 
+  /** How many bytes its stubs stand for; undefined where one of them does not say, or where they are packed. */
+  get stubbedBytes(): number | undefined {
+    let bytes = 0
+    for (const { text } of this.#document.attachments) {
+      const { stub, length, encoding }: Record<string, unknown> = JSON.parse(text.toString())
+      if (stub !== true) continue
+      if (typeof length !== 'number' || encoding !== undefined) return undefined
+      bytes += length
+    }
+    return bytes
+  }
+
   /** The revisions that it descends from, as far as it says. */
   get ancestors(): readonly string[] {
     const { start, hashes } = replicatedPath(this.#document)

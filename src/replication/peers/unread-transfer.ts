@@ -42,6 +42,10 @@ export class UnreadTransfer implements TransferredDocument {
     return false
   }
 
+  get stubbedBytes(): undefined {
+    return undefined
+  }
+
   stored(): StoredForm {
     throw this.#refusal
   }

@@ -1,0 +1,116 @@
+/**
+ * Opens revisions of many documents in one state: all records in one read, all bodies in another. Replicators ask for
+ * hundreds at a time. For readers who may see everything.
+ */
+import { pathOfAncestry } from '../../document/document-text.ts'
+import type { RevisionId } from '../../document/ids.ts'
+import { compareLeaves, type RevisionNode } from '../../document/tree/branch.ts'
+import type { RevisionTree } from '../../document/tree/revision-tree.ts'
+import type { DatabaseView } from '../database-view.ts'
+import type { OpenedDocument } from './opened-document.ts'
+
+export interface AskedRevisions {
+  readonly id: string
+  readonly revisions: readonly RevisionId[]
+}
+
+export interface OpenedRevisions {
+  readonly id: string
+  readonly documents: readonly OpenedDocument[]
+  /** Those of the asked revisions that are not there. */
+  readonly missing: readonly RevisionId[]
+}
+
+export interface OpenManyOptions {
+  /** The leaves that a revision has become, in place of the revision itself. */
+  readonly latest: boolean
+  /** Whether the history of each revision is wanted. */
+  readonly revisions: boolean
+}
+
+/** Bodies that are held together: a portion ends with the document that reaches it. */
+const PORTION_BYTES = 1024 * 1024
+
+/** The first of the asked documents, as many as may be held together; one at least. */
+export async function openMany(
+  view: DatabaseView,
+  asked: readonly AskedRevisions[],
+  options: OpenManyOptions,
+): Promise<OpenedRevisions[]> {
+  const chosen = await chooseMany(view, asked, options)
+  const numbers: number[] = []
+  for (const { nodes } of chosen) for (const { body } of nodes) numbers.push(body)
+  const bodies = await view.bodies(numbers)
+  let next = 0
+  return chosen.map(({ id, tree, nodes, missing }): OpenedRevisions => {
+    const documents = nodes.map((node): OpenedDocument => {
+      const { text, attachments } = bodies[next++]!
+      const { revision } = node
+      const deleted = node.status === 'deleted'
+      const revisions = options.revisions && tree ? pathOfAncestry(tree.ancestry(revision)) : undefined
+      const parts = { id, revision, body: text, deleted, revisions }
+      return { revision, deleted, parts, attachments, knownGeneration: 0 }
+    })
+    return { id, documents, missing }
+  })
+}
+
+interface ChosenNodes {
+  readonly id: string
+  readonly tree: RevisionTree | undefined
+  readonly nodes: readonly RevisionNode[]
+  readonly missing: readonly RevisionId[]
+}
+
+async function chooseMany(
+  view: DatabaseView,
+  asked: readonly AskedRevisions[],
+  { latest }: OpenManyOptions,
+): Promise<ChosenNodes[]> {
+  const records = await view.records(asked.map(({ id }) => id))
+  const chosen: ChosenNodes[] = []
+  let bytes = 0
+  for (let i = 0; i < asked.length && bytes < PORTION_BYTES; i++) {
+    const { id, revisions } = asked[i]!
+    const record = records[i]?.record
+    const nodes = record
+      ? choose(id, record.tree, revisions, latest)
+      : { id, tree: undefined, nodes: [], missing: revisions }
+    chosen.push(nodes)
+    // Other leaves are taken for as large as the winner.
+    bytes += nodes.nodes.length * (record?.bodyBytes ?? 0)
+  }
+  return chosen
+}
+
+function choose(id: string, tree: RevisionTree, revisions: readonly RevisionId[], latest: boolean): ChosenNodes {
+  const [first] = revisions
+  if (first !== undefined && revisions.length === 1) {
+    const nodes = readable(tree, first, latest)
+    return { id, tree, nodes, missing: nodes.length === 0 ? revisions : [] }
+  }
+  // Two revisions may have become the same leaf.
+  const nodes = new Map<RevisionId, RevisionNode>()
+  const missing: RevisionId[] = []
+  for (const revision of revisions) {
+    const found = readable(tree, revision, latest)
+    for (const node of found) nodes.set(node.revision, node)
+    if (found.length === 0) missing.push(revision)
+  }
+  return { id, tree, nodes: [...nodes.values()], missing }
+}
+
+/** What a revision stands for, as far as it has a body. */
+function readable(tree: RevisionTree, revision: RevisionId, latest: boolean): RevisionNode[] {
+  if (latest) {
+    const leaves = tree.leavesBelow(revision)
+    if (leaves.length > 1) leaves.sort(compareLeaves)
+    return leaves.every(hasBody) ? leaves : leaves.filter(hasBody)
+  }
+  const node = tree.find(revision)
+  return node && hasBody(node) ? [node] : []
+}
+
+function hasBody({ status }: RevisionNode): boolean {
+  return status !== 'missing'
+}
