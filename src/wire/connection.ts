@@ -240,6 +240,8 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
       if (!(error instanceof Refusal)) throw error
       this.#refuse(error)
     }
+    // The client has ended its side: a request that is not complete now never will be.
+    if (this.#isHalfClosed && this.isOpen && (this.#decoder || !(this.#exchange || this.#isStalled))) this.#onClose()
   }
 
   #receiveBody(piece: Buffer, decoder: BodyDecoder): void {

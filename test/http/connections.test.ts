@@ -76,6 +76,21 @@ describe('connections', () => {
     expect(connection.statuses).toEqual(['201', '201', '200'])
   })
 
+  it.each([
+    ['head', 'GET /db/b HTTP/1.1\r\nHost:'],
+    ['body', 'PUT /db/b HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{'],
+  ])('that end their side within the %s of a later request are closed after the answers', async (_, part) => {
+    const client = await server()
+    await client.request('PUT', '/db')
+    const connection = await RawConnection.open(client.url)
+    const whole = rawRequest(['PUT /db/a HTTP/1.1', 'Host: x', 'Content-Length: 2'], '{}')
+    connection.write(Buffer.concat([whole, Buffer.from(part)]))
+    connection.endSending()
+    await connection.closed()
+    expect(connection.statuses).toEqual(['201'])
+    expect((await client.request('GET', '/db/b')).status).toBe(404)
+  })
+
   it('that end their side are closed where the answer would take for ever', async () => {
     const client = await server()
     await client.request('PUT', '/db')
