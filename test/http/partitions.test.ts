@@ -374,6 +374,24 @@ describe('_all_docs of a partition', () => {
     }
   })
 
+  it('is that of one partition, whatever the body says', async () => {
+    const { whole } = await sideBySide()
+    const conflicting = { error: 'bad_request', reason: 'Conflicting values for `partition`' }
+    for (const path of ['_all_docs', '_design/v/_view/n']) {
+      for (const [place, of] of [
+        ['_partition/a/', ''],
+        ['', '?partition=a'],
+      ]) {
+        const single = await whole.post(`${place}${path}${of}`, { partition: 'b' })
+        expect([path, place, single.status, single.json]).toEqual([path, place, 400, conflicting])
+        const several = await whole.post(`${place}${path}/queries${of}`, { queries: [{}, { partition: 'b' }] })
+        expect([path, place, several.status, several.json]).toEqual([path, place, 400, conflicting])
+        const same = await whole.post(`${place}${path}/queries${of}`, { queries: [{ partition: 'a' }] })
+        expect([path, place, same.status]).toEqual([path, place, 200])
+      }
+    }
+  })
+
   it('finds keys of its own alone, also in the body and in several queries', async () => {
     const { whole } = await sideBySide()
     const keys = ['a:1', 'b:1', 'a:none']

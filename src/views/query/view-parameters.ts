@@ -2,7 +2,7 @@
  * The parameters of a view query: texts from the query string, JSON values from a body and from the options of the design
  * document. Later ones win.
  */
-import { invalidJson, queryParseError, type RequestError } from '../../document/request-error.ts'
+import { badRequest, invalidJson, queryParseError, type RequestError } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { Freshness } from '../reading/open-index.ts'
 
@@ -212,7 +212,7 @@ const READERS = new Map<string, (parameters: ViewParameters, value: ParameterVal
       throw queryParseError('QS param `count` is not `limit`')
     },
   ],
-  ['partition', (parameters, value) => (parameters.partition = value.text())],
+  ['partition', (parameters, value) => (parameters.partition = onePartition(parameters.partition, value.text()))],
 ])
 
 const STALE: ReadonlyMap<JsonValue, Freshness> = new Map([
@@ -226,6 +226,12 @@ const UPDATE: ReadonlyMap<JsonValue, Freshness> = new Map<JsonValue, Freshness>(
   [false, 'stale'],
   ['lazy', 'update after'],
 ])
+
+/** That of the path or query string, and that of the body: another one would give rows that the address does not have. */
+function onePartition(known: string | undefined, given: string): string {
+  if (known !== undefined && known !== given) throw badRequest('Conflicting values for `partition`')
+  return given
+}
 
 function freshnessOf(name: string, known: ReadonlyMap<JsonValue, Freshness>, value: ParameterValue): Freshness {
   const freshness = known.get(wordOf(value))
