@@ -156,9 +156,18 @@ async function inOneScan(
 async function oneByOne(snapshot: Snapshot, numbers: readonly number[]): Promise<BodyPlace[]> {
   const stored = await snapshot.getMany(numbers.map(bodyKey))
   return stored.map((block, i) => {
-    if (!block) throw new Error(`Body ${numbers[i]} is missing.`)
+    if (!block) throw new BodyMissingError(numbers[i]!)
     return { block, start: 0, end: block.length }
   })
+}
+
+/** For who knows a number from an earlier state. */
+export class BodyMissingError extends Error {
+  override readonly name = 'BodyMissingError'
+
+  constructor(number: number) {
+    super(`Body ${number} is missing.`)
+  }
 }
 
 /** As many are read before it is known how large they are. */

@@ -6,7 +6,10 @@ import { pathOfAncestry } from '../../document/document-text.ts'
 import type { RevisionId } from '../../document/ids.ts'
 import { compareLeaves, type RevisionNode } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
+import type { OnlyRevision } from '../changes/stored-changes.ts'
 import type { DatabaseView } from '../database-view.ts'
+import { BodyMissingError, bodyPlacesWithin } from '../layout/read-many.ts'
+import { decodeBody } from '../layout/stored-body.ts'
 import type { OpenedDocument } from './opened-document.ts'
 
 export interface AskedRevisions {
@@ -53,6 +56,36 @@ export async function openMany(
     })
     return { id, documents, missing }
   })
+}
+
+/** A document as a change told of it. */
+export interface OnlyDocument {
+  readonly id: string
+  readonly only: OnlyRevision
+}
+
+/**
+ * The same for documents of one revision each: their bodies are all that is read. Undefined where there are none, or where
+ * a body is gone since the change was read: whoever wants to know what became of the document reads its record.
+ */
+export async function openOnly(
+  { snapshot }: DatabaseView,
+  asked: readonly OnlyDocument[],
+): Promise<OpenedDocument[] | undefined> {
+  if (asked.length === 0) return undefined
+  const numbers = asked.map(({ only }) => only.body)
+  const places = await bodyPlacesWithin(snapshot, numbers, PORTION_BYTES).catch(isGone)
+  return places?.map(({ block, start, end }, i): OpenedDocument => {
+    const { id, only } = asked[i]!
+    const { revision, hash, deleted } = only
+    const { text: body, attachments } = decodeBody(block.subarray(start, end))
+    const parts = { id, revision, body, deleted, revisions: { start: 1, hashes: [hash] } }
+    return { revision, deleted, parts, attachments, knownGeneration: 0 }
+  })
+}
+
+function isGone(error: unknown): undefined {
+  if (!(error instanceof BodyMissingError)) throw error
 }
 
 interface ChosenNodes {

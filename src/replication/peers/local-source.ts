@@ -3,6 +3,7 @@
 import type { LineFrame } from '../../database/changes/change-block-writer.ts'
 import { type ChangeFilter, type DocumentFilter, documentIdFilter } from '../../database/changes/change-filter.ts'
 import { ChangesReader } from '../../database/changes/changes-reader.ts'
+import { readLeafChanges } from '../../database/changes/stored-changes.ts'
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
@@ -10,7 +11,7 @@ import { informationMembers } from '../../database/information-members.ts'
 import { wantedAttachments } from '../../database/reading/document-rendering.ts'
 import { openRevisions } from '../../database/reading/open-document.ts'
 import { openKept } from '../../database/reading/open-kept.ts'
-import { openMany } from '../../database/reading/open-many.ts'
+import { type OnlyDocument, openMany, openOnly } from '../../database/reading/open-many.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import type { UserContext } from '../../database/user-context.ts'
 import { parseRevision, type RevisionId } from '../../document/ids.ts'
@@ -46,36 +47,28 @@ export class LocalSource extends LocalPeer implements SourcePeer {
     this.#signal = signal
   }
 
-  async *changes({ since, continuous, leaves, filter, batchSize }: FeedOptions): AsyncGenerator<ChangeBatch> {
+  async *changes(options: FeedOptions): AsyncGenerator<ChangeBatch> {
+    const { since, continuous, filter, batchSize } = options
     this.database.reading?.check('changes')
     const news = new Signal(this.#signal)
     // Before the first read: whatever is committed after it is heard of.
     const unsubscribe = this.database.changes.subscribe(() => news.give())
     try {
-      const changeFilter = filter && (await this.#filter(filter))
-      const reader = new ChangesReader(this.database, {
-        since: ownSequence(since),
-        descending: false,
-        limit: Number.POSITIVE_INFINITY,
-        leaves,
-        documents: undefined,
-        filter: changeFilter,
-        frame: LIST_FRAME,
-        sharedAs: changeFilter || this.database.reading ? undefined : `replication ${leaves}`,
-      })
+      let cursor = ownSequence(since)
+      const isPlain = !filter && !this.database.reading
+      const nextPage = isPlain ? this.#storedPages(options) : this.#filteredPages(cursor, options)
       for (;;) {
         news.take()
-        const before = reader.cursor
-        const block = await this.#read(() => reader.next())
-        const rows = Buffer.isBuffer(block.text) ? changesIn(block.text) : []
-        for (let first = 0; first < rows.length; first += batchSize) {
-          const some = rows.slice(first, first + batchSize)
-          const isLast = first + batchSize >= rows.length
-          yield { changes: some, lastSequence: isLast ? reader.cursor : (some.at(-1)?.sequence ?? 0) }
+        const { changes, looked, isEnd } = await this.#read(() => nextPage(cursor))
+        for (let first = 0; first < changes.length; first += batchSize) {
+          const some = changes.slice(first, first + batchSize)
+          const isLast = first + batchSize >= changes.length
+          yield { changes: some, lastSequence: isLast ? looked : (some.at(-1)?.sequence ?? 0) }
         }
         // Changes that do not pass are progress too.
-        if (rows.length === 0 && reader.cursor > before) yield { changes: [], lastSequence: reader.cursor }
-        if (!block.isEnd) continue
+        if (changes.length === 0 && looked > cursor) yield { changes: [], lastSequence: looked }
+        cursor = looked
+        if (!isEnd) continue
         if (!continuous) return
         await news.given()
         this.checkPresence()
@@ -83,6 +76,32 @@ export class LocalSource extends LocalPeer implements SourcePeer {
       }
     } finally {
       unsubscribe()
+    }
+  }
+
+  #storedPages({ leaves }: FeedOptions): (cursor: number) => Promise<LocalPage> {
+    return async (cursor) => {
+      using view = this.database.view()
+      return await readLeafChanges(view, cursor, leaves)
+    }
+  }
+
+  /** Through the feed, which knows how to filter, and what the user may see. */
+  #filteredPages(since: number, { leaves, filter }: FeedOptions): () => Promise<LocalPage> {
+    let reader: ChangesReader | undefined
+    return async () => {
+      reader ??= new ChangesReader(this.database, {
+        since,
+        descending: false,
+        limit: Number.POSITIVE_INFINITY,
+        leaves,
+        documents: undefined,
+        filter: filter && (await this.#filter(filter)),
+        frame: LIST_FRAME,
+        sharedAs: undefined,
+      })
+      const { text, isEnd } = await reader.next()
+      return { changes: Buffer.isBuffer(text) ? changesIn(text) : [], looked: reader.cursor, isEnd }
     }
   }
 
@@ -204,6 +223,13 @@ interface LocalChange extends ChangedDocument {
   readonly sequence: number
 }
 
+interface LocalPage {
+  readonly changes: readonly LocalChange[]
+  /** The last sequence that was looked at. */
+  readonly looked: number
+  readonly isEnd: boolean
+}
+
 function changesIn(lines: Buffer): LocalChange[] {
   const rows: { seq: number; id: string; changes: { rev: string }[] }[] = JSON.parse(`[${lines.toString()}]`)
   return rows.map(({ seq, id, changes }) => ({ sequence: seq, id, revisions: changes.map(({ rev }) => rev) }))
@@ -221,9 +247,21 @@ interface Portion {
 async function openPortion(database: Database, wanted: readonly WantedDocument[]): Promise<Portion> {
   using view = database.view()
   if (view.reading) return await openGuarded(view, wanted)
+  const opened = await openOnly(view, onlyIn(wanted))
+  if (opened) return { opened, documents: opened.length }
   const asked = wanted.map(({ id, revisions }) => ({ id, revisions: revisions.map(parseRevision) }))
   const found = await openMany(view, asked, { latest: true, revisions: true })
   return { opened: found.flatMap(({ documents }) => documents), documents: found.length }
+}
+
+/** The first of them, as far as they have one revision each. */
+function onlyIn(wanted: readonly WantedDocument[]): OnlyDocument[] {
+  const found: OnlyDocument[] = []
+  for (const { id, only } of wanted) {
+    if (!only) break
+    found.push({ id, only })
+  }
+  return found
 }
 
 const NONE: readonly RevisionId[] = []

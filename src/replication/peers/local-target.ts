@@ -8,6 +8,7 @@ import {
 } from '../../database/attachments/attachment-edits.ts'
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import type { Database } from '../../database/database.ts'
+import type { DatabaseView } from '../../database/database-view.ts'
 import { revisionDifferences } from '../../database/reading/revision-differences.ts'
 import type { ReplicatedEdit } from '../../database/writing/edit.ts'
 import { isLocalId, type RevisionId, readRevision } from '../../document/ids.ts'
@@ -27,31 +28,48 @@ export class LocalTarget extends LocalPeer implements TargetPeer {
   }
 
   async missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]> {
-    const asked = new Map<string, RevisionId[]>()
-    const unreadable: WantedDocument[] = []
-    for (const { id, revisions } of changes) {
-      const readable = revisions.flatMap((each) => readRevision(each) ?? [])
-      asked.set(id, readable)
-      if (readable.length === revisions.length) continue
-      // What no revision here can be called is asked for, and refused when it is written.
-      const others = revisions.filter((each) => readRevision(each) === undefined)
-      unreadable.push({ id, revisions: others, known: [] })
-    }
     this.checkPresence()
     await this.checkRights()
     using view = this.database.view()
-    const differences = await revisionDifferences(view, asked)
-    const missing = [...differences].map(([id, difference]) => ({
-      id,
-      revisions: difference.missing,
-      known: difference.possibleAncestors,
-    }))
-    return unreadable.length === 0 ? missing : withMore(missing, unreadable)
+    const records = view.reading ? undefined : await view.records(changes.map(({ id }) => id))
+    const wanted: WantedDocument[] = []
+    const present: ChangedDocument[] = []
+    for (let i = 0; i < changes.length; i++) {
+      const change = changes[i]!
+      // Of a document that is not here all is missing, whatever its revisions are called.
+      if (!records || records[i]?.record) present.push(change)
+      else wanted.push({ id: change.id, revisions: change.revisions, known: NONE, only: change.only })
+    }
+    if (present.length > 0) for (const each of await missingOf(view, present)) wanted.push(each)
+    return wanted
   }
 
   writer(listener: WriteListener): DocumentWriter {
     return new LocalWriter(this.database, this.#configuration, listener, () => this.checkPresence())
   }
+}
+
+const NONE: readonly string[] = []
+
+/** What is missing of documents that may be here. */
+async function missingOf(view: DatabaseView, changes: readonly ChangedDocument[]): Promise<readonly WantedDocument[]> {
+  const asked = new Map<string, RevisionId[]>()
+  const unreadable: WantedDocument[] = []
+  for (const { id, revisions } of changes) {
+    const readable = revisions.flatMap((each) => readRevision(each) ?? [])
+    asked.set(id, readable)
+    if (readable.length === revisions.length) continue
+    // What no revision here can be called is asked for, and refused when it is written.
+    const others = revisions.filter((each) => readRevision(each) === undefined)
+    unreadable.push({ id, revisions: others, known: [] })
+  }
+  const differences = await revisionDifferences(view, asked)
+  const missing = [...differences].map(([id, difference]) => ({
+    id,
+    revisions: difference.missing,
+    known: difference.possibleAncestors,
+  }))
+  return unreadable.length === 0 ? missing : withMore(missing, unreadable)
 }
 
 /** Each document once. */

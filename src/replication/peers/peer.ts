@@ -2,6 +2,7 @@
  * A database that takes part in a replication, on this server or on another one. The protocol works on these interfaces
  * alone: it does not know whether there is a network between it and a peer.
  */
+import type { OnlyRevision } from '../../database/changes/stored-changes.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { ReplicationFilter, ReplicationRequest } from '../replication-request.ts'
 import type { Sequence } from './sequence.ts'
@@ -44,11 +45,15 @@ export interface WantedDocument {
   readonly revisions: readonly string[]
   /** Revisions that the target has: their attachments need not be sent. */
   readonly known: readonly string[]
+  /** As the change had it. */
+  readonly only?: OnlyRevision | undefined
 }
 
 export interface ChangedDocument {
   readonly id: string
   readonly revisions: readonly string[]
+  /** What a local source knows of a document that has one revision: handed back to it with what is wanted. */
+  readonly only?: OnlyRevision | undefined
 }
 
 export interface ChangeBatch {

@@ -68,7 +68,7 @@ const REVISIONS_A_REQUEST = 20_000
 /** Only what was asked about: a target must not choose what it gets. */
 function differencesIn(value: unknown, asked: readonly ChangedDocument[]): WantedDocument[] {
   if (!isObject(value)) throw new TransientError('The differences are not an object.')
-  return asked.flatMap(({ id, revisions }): WantedDocument[] => {
+  return asked.flatMap(({ id, revisions, only }): WantedDocument[] => {
     if (!Object.hasOwn(value, id)) return []
     const difference = value[id]
     if (!isObject(difference) || !Array.isArray(difference.missing)) {
@@ -79,7 +79,8 @@ function differencesIn(value: unknown, asked: readonly ChangedDocument[]): Wante
     const wanted = revisions.filter((each) => missing.has(readRevision(each) ?? each))
     if (wanted.length < missing.size)
       throw new TransientError('A difference names revisions that were not asked about.')
-    return wanted.length === 0 ? [] : [{ id, revisions: wanted, known: ancestorsIn(difference.possible_ancestors) }]
+    const known = ancestorsIn(difference.possible_ancestors)
+    return wanted.length === 0 ? [] : [{ id, revisions: wanted, known, only }]
   })
 }
 

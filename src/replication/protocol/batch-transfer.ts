@@ -40,13 +40,15 @@ export async function transferBatch(changes: readonly ChangedDocument[], context
 
 /** Each document once, and each of its revisions. Documents without an id cannot be asked for. */
 function distinct(changes: readonly ChangedDocument[]): ChangedDocument[] {
-  const revisions = new Map<string, readonly string[]>()
-  for (const { id, revisions: more } of changes) {
+  const documents = new Map<string, ChangedDocument>()
+  for (const change of changes) {
+    const { id, revisions } = change
     if (id === '') continue
-    const known = revisions.get(id)
-    revisions.set(id, known || more.length > 1 ? [...new Set([...(known ?? []), ...more])] : more)
+    const known = documents.get(id)
+    const isPlain = !known && revisions.length === 1
+    documents.set(id, isPlain ? change : { id, revisions: [...new Set([...(known?.revisions ?? []), ...revisions])] })
   }
-  return [...revisions].map(([id, each]) => ({ id, revisions: each }))
+  return [...documents.values()]
 }
 
 /** Documents with large attachments that are fetched at the same time. */
@@ -67,6 +69,7 @@ class BatchTransfer {
     const writer = target.writer(this.#listener())
     try {
       for await (const some of source.read(wanted)) {
+        this.#checkSignal(some)
         for (const each of some) {
           if ('known' in each) streamed.push(each)
           else if (each.isRepeatable) {
@@ -133,6 +136,7 @@ class BatchTransfer {
     let read = 0
     try {
       for await (const document of source.stream(wanted)) {
+        this.#checkSignal([document])
         read++
         onRead(document)
         await this.#take(document, writer)
@@ -159,10 +163,16 @@ class BatchTransfer {
     }
   }
 
-  #take(document: TransferredDocument, writer: DocumentWriter): Promise<void> | undefined {
-    const { signal, statistics } = this.#context
-    if (signal.aborted) document.release()
+  /** What was read for nothing is let go of. */
+  #checkSignal(read: readonly (TransferredDocument | WantedDocument)[]): void {
+    const { signal } = this.#context
+    if (!signal.aborted) return
+    for (const each of read) if (!('known' in each)) each.release()
     signal.throwIfAborted()
+  }
+
+  #take(document: TransferredDocument, writer: DocumentWriter): Promise<void> | undefined {
+    const { statistics } = this.#context
     statistics.docsRead++
     // What it keeps from compaction would be kept for ever.
     return writer.add(document)?.catch((error: unknown) => {
