@@ -19,6 +19,7 @@ const LAYERS = [
   'database',
   'backup',
   'views',
+  'check',
   'auth',
   'replication',
   'external',

@@ -22,6 +22,7 @@ Commands, each with a --help of its own:
   backup        back up the databases of a running server, whole or what changed
   restore       restore databases from a backup
   import        import a whole CouchDB, or another Settle
+  check         verify a data folder, and repair what can be repaired
 `
 
 const FLAGS = {

@@ -9,6 +9,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<(args: readonly string[], term
   new Map([
     ['backup', async () => (await import('./backup/backup-command.ts')).backupCommand],
     ['import', async () => (await import('./import/import-command.ts')).importCommand],
+    ['check', async () => (await import('./check/check-command.ts')).checkCommand],
     ['restore', async () => (await import('./restore/restore-command.ts')).restoreCommand],
   ])
 

@@ -327,6 +327,11 @@ export function indexStoreName(database: string, signature: string): string {
   return `${databasePart(database)}/${signature}`
 }
 
+/** The signature of an index of this database that a store holds; undefined for other stores. */
+export function signatureOfStore(store: string, database: string): string | undefined {
+  return isStoreOf(store, database) ? store.slice(store.lastIndexOf('/') + 1) : undefined
+}
+
 function isStoreOf(store: string, database: string): boolean {
   return SIGNATURE.test(store) && databasePartOf(store) === databasePart(database)
 }

@@ -97,9 +97,10 @@ export function afterPrefix(prefix: Buffer): Buffer {
   return Buffer.of(prefix[0]! + 1)
 }
 
-const BODY_PREFIX = Buffer.from(BODY)
-const TREE_PREFIX = Buffer.from(TREE)
-const PURGE_PREFIX = Buffer.from(PURGE)
+export const BODY_PREFIX = Buffer.from(BODY)
+export const TREE_PREFIX = Buffer.from(TREE)
+export const PURGE_PREFIX = Buffer.from(PURGE)
+export const META_PREFIX = Buffer.from(META)
 
 /** The notes of purges, oldest first. */
 export const PURGES = { from: PURGE_PREFIX, to: afterPrefix(PURGE_PREFIX) }

@@ -3,16 +3,11 @@
  * does not know the format leaves it alone.
  */
 import { constants } from 'node:fs'
-import { access, readFile, rename, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access } from 'node:fs/promises'
 import { DataFolderError } from '../storage-error.ts'
+import { bringUpToDate } from './folder-format.ts'
 import { type FolderLock, type TakeLease, takeLease, takeLock } from './folder-lock.ts'
-import { flush, makeFolder } from './store-file.ts'
-
-export const FORMAT_VERSION = 1
-
-const FORMAT_FILE = 'format'
-const FORMAT_TEXT = /^settle data folder, format (\d+)\n$/
+import { makeFolder } from './store-file.ts'
 
 export interface DataFolderOptions {
   readonly lease?: TakeLease | undefined
@@ -25,7 +20,7 @@ export class DataFolder {
   /** In the order they were taken. */
   readonly #locks: readonly FolderLock[]
 
-  /** Makes the folder if need be, locks it and checks its format. Throws `DataFolderError`, a sentence for people. */
+  /** Makes the folder if need be, locks it and brings its format up to date. Throws `DataFolderError`, a sentence for people. */
   static async open(path: string, { lease = takeLease, onKilled }: DataFolderOptions = {}): Promise<DataFolder> {
     try {
       await makeFolder(path)
@@ -38,7 +33,7 @@ export class DataFolder {
     try {
       locks.push(await lease(path))
       locks.push(await takeLock(path, onKilled))
-      await checkFormat(path)
+      await bringUpToDate(path)
     } catch (error) {
       folder.close()
       throw error
@@ -53,28 +48,6 @@ export class DataFolder {
 
   close(): void {
     for (const lock of this.#locks.toReversed()) lock.release()
-  }
-}
-
-async function checkFormat(folder: string): Promise<void> {
-  const path = join(folder, FORMAT_FILE)
-  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT') return undefined
-    throw new DataFolderError(`The data folder ${folder} cannot be read: ${error.message}`)
-  })
-  if (text === undefined) {
-    await writeFile(`${path}.new`, `settle data folder, format ${FORMAT_VERSION}\n`)
-    await flush(`${path}.new`)
-    await rename(`${path}.new`, path)
-    await flush(folder)
-    return
-  }
-  const [, version] = FORMAT_TEXT.exec(text) ?? []
-  if (version === undefined) throw new DataFolderError(`The file ${path} is not one of this server.`)
-  if (Number(version) !== FORMAT_VERSION) {
-    throw new DataFolderError(
-      `The data folder ${folder} has format ${version}; this release reads and writes format ${FORMAT_VERSION}.`,
-    )
   }
 }
 

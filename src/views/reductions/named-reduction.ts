@@ -15,8 +15,13 @@ import { sum } from './sum.ts'
 /** A reduction that cannot be is found all the same: it fails when there is something to reduce. */
 export function namedReduction(source: string, language: string, functions: Functions, run: Run): Reduction {
   if (source === '') return failing(notFound('missing function'))
+  return nativeReduction(source, language) ?? custom(functions, { language, source }, run)
+}
+
+/** One of the server's own; undefined for a function of a design document. */
+export function nativeReduction(source: string, language: string): Reduction | undefined {
   if (language === SELECTOR_LANGUAGE) return native(numbers)
-  if (!source.startsWith('_')) return custom(functions, { language, source }, run)
+  if (!source.startsWith('_')) return undefined
   try {
     return native(builtin(source))
   } catch (error) {

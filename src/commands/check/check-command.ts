@@ -1,0 +1,280 @@
+/** `settle check`: verifies a data folder, and repairs what can be made again. */
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { checkDatabase } from '../../check/database-check.ts'
+import { repairDatabase } from '../../check/database-repair.ts'
+import { type Fault, faultText } from '../../check/fault.ts'
+import { checkIndex, designsIn } from '../../check/index-check.ts'
+import { inspectPages } from '../../storage/file-check/inspect-file.ts'
+import { checkFormat, readFormat } from '../../storage/files/folder-format.ts'
+import { type FolderLock, tryLock } from '../../storage/files/folder-lock.ts'
+import { type ListedStore, listStores } from '../../storage/files/store-listing.ts'
+import { BorrowedStores } from '../../storage/leases/borrowed-stores.ts'
+import { LmdbEngine } from '../../storage/lmdb/lmdb-engine.ts'
+import { FileDamagedError, StorageError } from '../../storage/storage-error.ts'
+import type { SharedSnapshot } from '../../storage/store.ts'
+import { signatureOfStore } from '../../views/views.ts'
+import { CommandError, EXIT_CODES, messageOf } from '../command-error.ts'
+import { countText, Progress } from '../progress.ts'
+import type { Terminal } from '../terminal.ts'
+
+export const CHECK_USAGE = `Usage: settle check [options]
+
+Verifies a data folder: the pages of its files, every record, revision tree, change, body, count
+and rank of its databases, the digests of attachments, and the rows and rank trees of indexes.
+Run it on the folder of a stopped server. Of a running one it reads a snapshot of each database,
+without the check of pages. What is wrong is printed by database and document.
+
+  --dir D          the data folder (./data)
+  --index-dir D    the folder that view_indexes lies in, where that is another one
+  --db NAME        only this database and its indexes; may come several times
+  --repair         make again what can be made again: record fields, changes, counts, rank
+                   trees. What belongs to no document is removed. Damaged indexes are
+                   dropped and built anew when they are asked for. Back up the folder first.
+                   Only while the server is stopped
+  --all            print every fault, not only the first hundred of each database
+  --quiet          no progress
+  --help           print this
+
+Exit codes: 0 nothing is wrong, or all of it was repaired · 1 failed · 3 faults were found.
+`
+
+const FLAGS = {
+  dir: { type: 'string' },
+  'index-dir': { type: 'string' },
+  db: { type: 'string', multiple: true },
+  repair: { type: 'boolean' },
+  all: { type: 'boolean' },
+  quiet: { type: 'boolean' },
+  help: { type: 'boolean' },
+} as const
+
+/** Resolves to the exit code. */
+export async function checkCommand(args: readonly string[], terminal: Terminal): Promise<number> {
+  const flags = parsed(args)
+  if (flags.help) {
+    terminal.stdout.write(CHECK_USAGE)
+    return 0
+  }
+  const folder = resolve(flags.dir ?? terminal.environment.SETTLE_SERVICE__DATABASE_DIR ?? './data')
+  const format = await readFormat(folder)
+  if (format === undefined) throw new CommandError(`${folder} is not a data folder: it has no file named format.`)
+  checkFormat(folder, format)
+  const locks = lockFolder(folder)
+  const progress = new Progress(terminal.stderr, { quiet: flags.quiet ?? false })
+  try {
+    if (!locks && flags.repair) throw new CommandError(`A server uses ${folder}. Stop it before a repair.`)
+    if (!locks) progress.line('A server uses the folder: snapshots of its databases are checked, pages are not.')
+    const check = new FolderCheck({
+      folder,
+      indexFolder: join(resolve(flags['index-dir'] ?? folder), 'view_indexes'),
+      isStopped: locks !== undefined,
+      names: flags.db,
+      mostLines: flags.all ? Number.POSITIVE_INFINITY : MOST_LINES,
+      print: (line) => {
+        progress.clear()
+        terminal.stdout.write(`${line}\n`)
+      },
+      progress,
+    })
+    const found = await check.run()
+    if (!flags.repair || found === 0) return found === 0 ? 0 : EXIT_CODES.damaged
+    await check.repair()
+    progress.line('Checking again.')
+    return (await check.run()) === 0 ? 0 : EXIT_CODES.damaged
+  } finally {
+    progress.clear()
+    for (const lock of locks ?? []) lock.release()
+  }
+}
+
+const MOST_LINES = 100
+
+function parsed(args: readonly string[]) {
+  try {
+    return parseArgs({ args: [...args], options: FLAGS }).values
+  } catch (error) {
+    throw new CommandError(`${messageOf(error)} Try settle check --help.`)
+  }
+}
+
+/** Held while the folder is checked: no server starts meanwhile. Undefined where one runs. */
+function lockFolder(folder: string): FolderLock[] | undefined {
+  const lease = tryLock(folder, 'lease')
+  if (!lease) return undefined
+  const lock = tryLock(folder, 'lock')
+  if (lock) return [lock, lease]
+  lease.release()
+  return undefined
+}
+
+interface FolderCheckOptions {
+  readonly folder: string
+  readonly indexFolder: string
+  readonly isStopped: boolean
+  readonly names: readonly string[] | undefined
+  readonly mostLines: number
+  print(line: string): void
+  readonly progress: Progress
+}
+
+class FolderCheck {
+  readonly #options: FolderCheckOptions
+  /** What a repair is for. */
+  #databases = new Set<string>()
+  #indexes = new Set<string>()
+  #faults = 0
+
+  constructor(options: FolderCheckOptions) {
+    this.#options = options
+  }
+
+  /** Resolves to the number of faults. */
+  async run(): Promise<number> {
+    const { folder, indexFolder, names, progress } = this.#options
+    this.#faults = 0
+    this.#databases = new Set()
+    this.#indexes = new Set()
+    const indexes = await listStores(indexFolder).catch(() => [])
+    const all = await listStores(folder)
+    const missing = names?.find((name) => !all.some((each) => each.name === name))
+    if (missing !== undefined) throw new CommandError(`${folder} has no database ${missing}.`)
+    const databases = names ? all.filter(({ name }) => names.includes(name)) : all
+    for (const database of databases) {
+      const ofDatabase = indexes.filter(({ name }) => signatureOfStore(name, database.name) !== undefined)
+      await this.#checkStores(database, ofDatabase)
+    }
+    const checked = `${countText(databases.length, 'database')} checked`
+    if (this.#faults === 0) progress.line(`${checked}: nothing is wrong.`)
+    else progress.warn(`${checked}: ${countText(this.#faults, 'fault')}.`)
+    return this.#faults
+  }
+
+  /** Nobody else may use the folder. */
+  async repair(): Promise<void> {
+    const { folder, indexFolder, progress } = this.#options
+    const engine = await LmdbEngine.open({ folder })
+    const indexEngine = await LmdbEngine.open({ folder: indexFolder })
+    try {
+      for (const name of this.#databases) {
+        const rows = await repairDatabase(await engine.open(name))
+        progress.line(`${name}: repaired, ${countText(rows, 'row')} written or removed.`)
+        // They were made from what was wrong.
+        for (const index of await indexEngine.list()) {
+          if (signatureOfStore(index, name) !== undefined) this.#indexes.add(index)
+        }
+      }
+      for (const index of this.#indexes) {
+        if (!indexEngine.has(index)) continue
+        await indexEngine.drop(index)
+        progress.line(`${index}: dropped. It is built anew when it is asked for.`)
+      }
+    } finally {
+      await engine.close()
+      await indexEngine.close()
+    }
+  }
+
+  async #checkStores(database: ListedStore, indexes: readonly ListedStore[]): Promise<void> {
+    const files = new BorrowedStores({ isReadOnly: true })
+    const opened: { readonly snapshot: SharedSnapshot; close(): Promise<void> }[] = []
+    try {
+      const readable: { readonly index: ListedStore; readonly snapshot: SharedSnapshot }[] = []
+      // Before the database: an index is never ahead of what is read after it.
+      for (const index of indexes) {
+        const snapshot = await this.#open(files, index, opened, { isIndex: true })
+        if (snapshot) readable.push({ index, snapshot })
+      }
+      const snapshot = await this.#open(files, database, opened, { isIndex: false })
+      if (!snapshot) return
+      this.#options.progress.begin(database.name)
+      const checked = await this.#guarded(database.name, () =>
+        checkDatabase(
+          snapshot,
+          this.#listener(database.name, 'documents', () => this.#databases.add(database.name)),
+        ),
+      )
+      if (!checked) return
+      const designs = await designsIn(snapshot, checked.identity?.isPartitioned ?? false)
+      for (const { index, snapshot: ofIndex } of readable) {
+        const signature = signatureOfStore(index.name, database.name) ?? ''
+        const listener = this.#listener(index.name, 'rows', () => this.#indexes.add(index.name))
+        await this.#guarded(index.name, () =>
+          checkIndex(ofIndex, signature, { ...checked, snapshot, designs }, listener),
+        )
+      }
+    } finally {
+      for (const { snapshot, close } of opened) {
+        snapshot.release()
+        await close()
+      }
+      await files.close()
+    }
+  }
+
+  /** Undefined where the file cannot be used. */
+  async #open(
+    files: BorrowedStores,
+    { name, path, aside }: ListedStore,
+    opened: { readonly snapshot: SharedSnapshot; close(): Promise<void> }[],
+    { isIndex }: { readonly isIndex: boolean },
+  ): Promise<SharedSnapshot | undefined> {
+    // A damaged index is dropped; a damaged file of a database must come from a backup.
+    const listener = this.#listener(name, 'pages', () => isIndex && this.#indexes.add(name))
+    try {
+      if (aside !== undefined) throw new FileDamagedError(path, `It is set aside. ${aside}`)
+      if (this.#options.isStopped) await this.#walkPages(name, path)
+      const store = files.open(name, path)
+      try {
+        const snapshot = store.store.snapshot()
+        opened.push({ snapshot, close: async () => store[Symbol.asyncDispose]() })
+        return snapshot
+      } catch (error) {
+        await store[Symbol.asyncDispose]()
+        throw error
+      }
+    } catch (error) {
+      if (!(error instanceof StorageError)) throw error
+      listener.fault({ problem: error.message, isRepairable: isIndex })
+      return undefined
+    }
+  }
+
+  async #walkPages(name: string, path: string): Promise<void> {
+    this.#options.progress.begin(name)
+    let steps = 0
+    for (const _step of inspectPages(path)) {
+      steps++
+      this.#options.progress.update(0, `${steps} steps through its pages`)
+      if (steps % STEPS_A_TURN === 0) await new Promise((resolve) => setImmediate(resolve))
+    }
+  }
+
+  /** A page that cannot be read ends the check of its file, and of no other one. */
+  async #guarded<T>(name: string, check: () => Promise<T>): Promise<T | undefined> {
+    try {
+      return await check()
+    } catch (error) {
+      this.#listener(name, '', () => {}).fault({ problem: messageOf(error), isRepairable: false })
+      return undefined
+    }
+  }
+
+  #listener(name: string, what: string, onRepairable: () => void) {
+    const { mostLines, print, progress } = this.#options
+    let lines = 0
+    return {
+      fault: (fault: Fault) => {
+        this.#faults++
+        lines++
+        if (fault.isRepairable) onRepairable()
+        if (lines <= mostLines)
+          print(`${name}: ${faultText(fault)}${fault.isRepairable ? '' : ' It cannot be repaired.'}`)
+        else if (lines === mostLines + 1) print(`${name}: there is more; --all prints it.`)
+      },
+      progress: (share: number) => progress.update(share, what),
+    }
+  }
+}
+
+const STEPS_A_TURN = 64
