@@ -274,6 +274,8 @@ const OF_FUNCTIONS = new Set([
 ])
 const RUNS_FUNCTIONS = /_design|_temp_view|_changes|_partition/
 const OF_REPLICATION = new Set([
+  // Any other failure, such as a peer that cannot be reached.
+  'unknown_error',
   'bad_request',
   'invalid_selector',
   'bad_arg',
