@@ -128,6 +128,19 @@ describe('settle backup and settle restore', () => {
     expect(listed.out.toString()).toMatch(/^a\tas of .*\t3 segments\t/m)
   })
 
+  it('prove a backup by restoring it into a server of its own', async () => {
+    const source = await startService()
+    await fillDatabase(source, 'a')
+    await request(source, 'PUT', '_replicator/job', { source: 'a', target: 'b', create_target: true, continuous: true })
+    const to = await temporaryFolder()
+    await runSettle(['backup', '--to', to, '--url', source.url])
+    const scratch = await temporaryFolder()
+    const { code, err } = await runSettle(['backup', 'verify', to, '--restore', '--scratch', scratch])
+    expect([code, err]).toEqual([0, expect.stringMatching(/_replicator: \d+ revisions? restored as trial_replicator/)])
+    expect(err).toMatch(/databases checked: nothing is wrong/)
+    expect(await readdir(scratch)).toEqual([])
+  })
+
   it('begin anew where the database is another one of the same name, or purges are forgotten', async () => {
     const source = await startService()
     const to = await temporaryFolder()

@@ -11,12 +11,13 @@ import { BackupFolder } from './backup-folder.ts'
 import { type BackupOptions, databasesOf } from './backup-plan.ts'
 import { backupToStream } from './backup-stream.ts'
 import { type Chain, followSection } from './chain.ts'
+import { trialRestore } from './trial-restore.ts'
 import { verifyBackup } from './verify.ts'
 
 export const BACKUP_USAGE = `Usage: settle backup --to FOLDER [options]
        settle backup --to - [options] > FILE
        settle backup list FOLDER
-       settle backup verify FOLDER|-
+       settle backup verify FOLDER|- [--restore]
 
 Backs up the databases of a running server. Each database is read from one snapshot, while
 others read and write it. The first backup into a folder is whole; each further one adds what
@@ -34,7 +35,9 @@ ${SERVER_USAGE}
   --quiet              say nothing but what goes wrong
   --help               print this
 
-\`list\` shows what a folder holds. \`verify\` reads every frame and checks its checksum.
+\`list\` shows what a folder holds. \`verify\` reads every frame and checks its checksum; with
+--restore it also restores everything into a server of its own, on an empty folder below
+--scratch D (the system's folder for temporary files), compares counts and checks that folder.
 Exit codes: 0 done · 1 failed · 2 incomplete: run it again · 3 damage was found.
 `
 
@@ -44,6 +47,8 @@ const FLAGS = {
   full: { type: 'boolean' },
   'no-settings': { type: 'boolean' },
   verify: { type: 'boolean' },
+  restore: { type: 'boolean' },
+  scratch: { type: 'string' },
   quiet: { type: 'boolean' },
   help: { type: 'boolean' },
   ...SERVER_FLAGS,
@@ -60,7 +65,12 @@ export async function backupCommand(args: readonly string[], terminal: Terminal)
   const [action, place, ...more] = positionals
   if (action !== undefined) {
     if (place === undefined || more.length > 0) throw new CommandError('Name one folder. Try settle backup --help.')
-    if (action === 'verify') return verifyBackup(place, terminal.stdin, progress)
+    if (action === 'verify') {
+      const code = await verifyBackup(place, terminal.stdin, progress)
+      if (code !== 0 || !flags.restore) return code
+      if (place === '-') throw new CommandError('A stream is read once: restore it into a server of your own.')
+      return trialRestore(place, { scratch: flags.scratch, isQuiet: flags.quiet ?? false }, terminal)
+    }
     if (action === 'list' && place !== '-') return listBackups(place, terminal.stdout)
     throw new CommandError(`There is no settle backup ${action}. Try settle backup --help.`)
   }

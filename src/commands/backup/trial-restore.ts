@@ -1,0 +1,91 @@
+/**
+ * The proof of a backup: all of it is restored into a server of its own, on an empty folder, the counts of documents are
+ * compared, and the folder is checked. The server can be reached from this machine only, with a password that nobody knows.
+ */
+import { spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { extname, join } from 'node:path'
+import { checkCommand } from '../check/check-command.ts'
+import { CommandError } from '../command-error.ts'
+import { restoreCommand } from '../restore/restore-command.ts'
+import type { Terminal } from '../terminal.ts'
+import { BackupFolder } from './backup-folder.ts'
+
+const ADMINISTRATOR = 'trial'
+
+export interface TrialOptions {
+  /** Where the folder of the trial is made; there must be room for all databases. */
+  readonly scratch: string | undefined
+  readonly isQuiet: boolean
+}
+
+/** Resolves to the exit code. */
+export async function trialRestore(
+  path: string,
+  { scratch, isQuiet }: TrialOptions,
+  terminal: Terminal,
+): Promise<number> {
+  const folder = await BackupFolder.openForReading(path)
+  const names =
+    (await folder.about())?.databases ?? (await folder.chains()).flatMap(({ database }) => database?.name ?? [])
+  const quiet = isQuiet ? ['--quiet'] : []
+  const dir = await mkdtemp(join(scratch ?? tmpdir(), 'settle-trial-'))
+  try {
+    const password = randomBytes(24).toString('base64url')
+    await using server = await startServer(dir, password)
+    const url = ['--url', server.url, '--user', ADMINISTRATOR]
+    const databases = [...new Set(names)].flatMap((name) => ['--db', `${name}=${trialName(name)}`])
+    const environment = { SETTLE_PASSWORD: password }
+    const restored = await restoreCommand(['--from', path, ...url, ...databases, ...quiet], {
+      ...terminal,
+      environment,
+    })
+    await server.stop()
+    return restored === 0 ? await checkCommand(['--dir', dir, ...quiet], terminal) : restored
+  } finally {
+    await rm(dir, { recursive: true, force: true })
+  }
+}
+
+/** The server's own databases under other names: users are nobody's here, and no replication starts. */
+function trialName(name: string): string {
+  return name.startsWith('_') ? `trial${name}` : name
+}
+
+interface TrialServer extends AsyncDisposable {
+  readonly url: string
+  stop(): Promise<void>
+}
+
+async function startServer(dir: string, password: string): Promise<TrialServer> {
+  const cli = join(import.meta.dirname, '..', '..', `cli${extname(import.meta.filename)}`)
+  const child = spawn(
+    process.execPath,
+    [...process.execArgv, cli, '--dir', dir, '--port', '0', '--bind', '127.0.0.1'],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env.PATH, [`SETTLE_ADMINS__${ADMINISTRATOR.toUpperCase()}`]: password },
+    },
+  )
+  let told = ''
+  const ready = new Promise<string>((resolve, reject) => {
+    const listen = (piece: Buffer) => {
+      told += piece.toString()
+      const [, url] = /is ready at (http:\S+)/.exec(told) ?? []
+      if (url !== undefined) resolve(url)
+    }
+    child.stdout.on('data', listen)
+    child.stderr.on('data', listen)
+    child.once('error', reject)
+    child.once('exit', () => reject(new CommandError(`The server of the trial did not start. ${told.trim()}`)))
+  })
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  }
+  return { url: await ready, stop, [Symbol.asyncDispose]: stop }
+}
