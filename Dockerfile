@@ -3,8 +3,9 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
-# Native parts come as prebuilt packages: no script of a dependency has to run.
-RUN npm ci --ignore-scripts
+# Native parts come as prebuilt packages: no script of a dependency has to run. Not `npm ci`: it refuses a lock file that
+# lacks optional packages of other platforms.
+RUN npm install --no-save --no-audit --no-fund --ignore-scripts
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts scripts
 COPY etc etc

@@ -15,7 +15,7 @@ import { FileDamagedError } from '../storage/storage-error.ts'
 import type { Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachments/attachment-store.ts'
 import { ChangesHub } from './changes/changes-hub.ts'
-import { Compactor, type DatabaseSizes } from './compaction/compactor.ts'
+import { Compactor } from './compaction/compactor.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design/design-document.ts'
 import { weightOfRecord } from './layout/document-record.ts'
@@ -57,8 +57,6 @@ export interface DatabaseInformation extends DatabaseState {
   readonly isCompacting: boolean
   readonly fileBytes: number
   readonly dataBytes: number
-  /** The sizes right after the last compaction, if there was one since the database was opened. */
-  readonly compactedTo: DatabaseSizes | undefined
   readonly openedUs: number
 }
 
@@ -180,6 +178,7 @@ export class DatabaseEngine {
       onCompacted: () => services.onEvent?.({ type: 'compacted', db: name }),
       closing: this.#closing.signal,
       sizes: () => this.information(),
+      remember: (compactedTo) => this.changeState((state) => ({ ...state, compactedTo })),
     })
   }
 
@@ -232,7 +231,6 @@ export class DatabaseEngine {
       isCompacting: this.compactor.isRunning,
       fileBytes,
       dataBytes: Math.min(fileBytes, state.bodyBytes),
-      compactedTo: this.compactor.compactedTo,
       openedUs: this.openedUs,
     }
   }
@@ -276,6 +274,11 @@ export class DatabaseEngine {
     }))
     this.#securityChanges++
     this.changes.wake()
+  }
+
+  /** Changes what is known of the database as a whole, and no sequence. */
+  async changeState(change: (state: DatabaseState) => DatabaseState): Promise<void> {
+    await this.#queue.exclusive(async (_, state) => ({ changes: {}, state: change(state), result: undefined }))
   }
 
   /** Another object after each commit of a design document. */

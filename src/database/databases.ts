@@ -36,6 +36,11 @@ export class Databases {
     return this.#engine.has(name)
   }
 
+  /** Whether it was used since the start. */
+  isOpen(name: string): boolean {
+    return this.#open.has(name)
+  }
+
   /** How many are open now, those of the system not counted. */
   get openCount(): number {
     let count = 0

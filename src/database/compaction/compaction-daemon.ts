@@ -12,6 +12,8 @@ import { type CompactionRule, DEFAULT_RULE, isInside, parseCompactionRule, timeL
 export interface CompactableDatabases {
   list(): Promise<string[]>
   has(name: string): boolean
+  /** Whether it was used since the start. */
+  isOpen(name: string): boolean
   get(name: string): Promise<Compactable>
 }
 
@@ -32,6 +34,8 @@ interface CompactableSizes
   extends Pick<DatabaseInformation, 'isCompacting' | 'fileBytes' | 'dataBytes' | 'compactedTo'> {
   /** An index is left alone meanwhile. */
   readonly isUpdating?: boolean
+  /** Of a database. */
+  readonly updateSequence?: number
 }
 
 export interface CompactionOptions {
@@ -52,6 +56,8 @@ export class CompactionDaemon {
   #timer: NodeJS.Timeout | undefined
   #round: Promise<void> | undefined
   readonly #compacting = new Set<Compactable>()
+  /** The update sequences at which the indexes of databases were checked. */
+  readonly #checked = new Map<string, number>()
   #isClosed = false
 
   /** Looks for the first time after an interval: a start has enough to do. */
@@ -123,7 +129,8 @@ export class CompactionDaemon {
     const { databases, log } = this.#options
     for (const name of await databases.list()) {
       // Read for each database: a round may take hours, and rules change meanwhile.
-      const rule = this.#rules.get(name) ?? this.#rules.get(DEFAULT_RULE)
+      // One that nobody uses is not opened for the rule of all: it stays as it is, and there may be thousands.
+      const rule = this.#rules.get(name) ?? (databases.isOpen(name) ? this.#rules.get(DEFAULT_RULE) : undefined)
       if (this.#isClosed) return
       if (!rule || !this.#isTimeOf(rule)) continue
       try {
@@ -139,13 +146,17 @@ export class CompactionDaemon {
     const database = await this.#options.databases.get(name)
     const checks = [
       () => this.#checkFile(database, rule.fragmentationPercent, rule, { database: name }),
-      () => this.#checkIndexes(name, rule),
+      () => this.#checkIndexes(name, database, rule),
     ]
     if (rule.areIndexesParallel) await Promise.all(checks.map((check) => check()))
     else for (const check of checks) await check()
   }
 
-  async #checkIndexes(name: string, rule: CompactionRule): Promise<void> {
+  /** Indexes of a database that did not change since the last round are as they were. */
+  async #checkIndexes(name: string, database: Compactable, rule: CompactionRule): Promise<void> {
+    const { updateSequence } = await database.information()
+    if (updateSequence !== undefined && this.#checked.get(name) === updateSequence) return
+    if (updateSequence !== undefined) this.#checked.set(name, updateSequence)
     for (const index of await this.#options.indexesOf(name)) {
       if (this.#isClosed || !this.#isTimeOf(rule)) return
       const about = { database: name, design_document: index.id }
@@ -162,7 +173,7 @@ export class CompactionDaemon {
     const { log, configuration } = this.#options
     const sizes = await file.information()
     const fragmentation = fragmentationPercent(sizes)
-    if (sizes.isCompacting || sizes.isUpdating || fragmentation < percent || !hasChanged(sizes)) return
+    if (sizes.isCompacting || sizes.isUpdating || fragmentation < percent || !hasGarbage(sizes, rule)) return
     if (sizes.fileBytes < configuration.integer('compaction_daemon', 'min_file_size')) return
     const neededBytes = 2 * sizes.dataBytes
     const freeBytes = await this.#options.freeBytes()
@@ -205,15 +216,15 @@ function fragmentationPercent({ fileBytes, dataBytes }: CompactableSizes): numbe
   return fileBytes === 0 ? 0 : (100 * (fileBytes - dataBytes)) / fileBytes
 }
 
-/** So much of a file must be new, or so much of the data gone, since the last compaction. */
-const CHANGED_SHARE = 0.1
-
 /**
- * Many small documents take much more room than their bodies: such a file looks fragmented right after a compaction, and
- * without this it would be written anew at every check.
+ * Many small documents take much more room than their bodies: such a file looks fragmented right after a compaction. What
+ * the last compaction made of the data says how large the file would be after another one.
  */
-function hasChanged({ fileBytes, dataBytes, compactedTo }: CompactableSizes): boolean {
-  if (!compactedTo) return true
-  const hasGrown = fileBytes > compactedTo.fileBytes * (1 + CHANGED_SHARE)
-  return hasGrown || dataBytes < compactedTo.dataBytes * (1 - CHANGED_SHARE)
+function hasGarbage(
+  { fileBytes, dataBytes, compactedTo }: CompactableSizes,
+  { garbagePercent }: CompactionRule,
+): boolean {
+  if (!compactedTo || compactedTo.dataBytes === 0) return true
+  const expectedBytes = (compactedTo.fileBytes * dataBytes) / compactedTo.dataBytes
+  return 100 * (fileBytes - expectedBytes) > garbagePercent * fileBytes
 }

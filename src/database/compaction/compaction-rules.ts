@@ -9,6 +9,8 @@ export interface CompactionRule {
   readonly fragmentationPercent: number
   /** The same for the file of an index. */
   readonly indexFragmentationPercent: number
+  /** How much of a file must be garbage by the measure of its last compaction, where there was one. */
+  readonly garbagePercent: number
   /** Whether indexes need not wait until their database is compacted. */
   readonly areIndexesParallel: boolean
   /** At any time when undefined. */
@@ -19,6 +21,9 @@ export interface CompactionRule {
 
 /** The rule of databases that have none of their own. */
 export const DEFAULT_RULE = '_default'
+
+/** A file that has less would be written anew for next to nothing. */
+const DEFAULT_GARBAGE_PERCENT = 9
 
 /** Undefined when the text is no rule: one half of it would do something that nobody asked for. */
 export function parseCompactionRule(text: string): CompactionRule | undefined {
@@ -35,6 +40,7 @@ export function parseCompactionRule(text: string): CompactionRule | undefined {
   return {
     fragmentationPercent: parsePercent(given.get('db_fragmentation') ?? '0') ?? 0,
     indexFragmentationPercent: parsePercent(given.get('view_fragmentation') ?? '0') ?? 0,
+    garbagePercent: parsePercent(given.get('min_garbage') ?? '') ?? DEFAULT_GARBAGE_PERCENT,
     areIndexesParallel: given.get('parallel_view_compaction') === 'true',
     window: windowOf(given),
     isWindowStrict: given.get('strict_window') === 'true',
@@ -60,6 +66,7 @@ const isTruth = ({ kind, text }: Term) => kind === 'word' && (text === 'true' ||
 const PARAMETERS: ReadonlyMap<string, (value: Term) => boolean> = new Map([
   ['db_fragmentation', isPercent],
   ['view_fragmentation', isPercent],
+  ['min_garbage', isPercent],
   ['from', isTime],
   ['to', isTime],
   ['strict_window', isTruth],

@@ -3,12 +3,8 @@ import type { Log } from '../../runtime/log/log.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 
 import { DatabaseView } from '../database-view.ts'
+import type { DatabaseSizes } from '../layout/keys.ts'
 import { type CompactedDatabase, compactDatabase } from './compaction.ts'
-
-export interface DatabaseSizes {
-  readonly fileBytes: number
-  readonly dataBytes: number
-}
 
 export interface CompactorOptions extends CompactedDatabase {
   readonly log: Log
@@ -17,6 +13,8 @@ export interface CompactorOptions extends CompactedDatabase {
   /** Aborted when the database closes. */
   readonly closing: AbortSignal
   readonly sizes: () => Promise<DatabaseSizes>
+  /** Keeps the sizes after a compaction with the database, so that the next process knows them. */
+  readonly remember: (sizes: DatabaseSizes) => Promise<void>
 }
 
 interface Run {
@@ -28,7 +26,6 @@ interface Run {
 export class Compactor {
   readonly #options: CompactorOptions
   #run: Run | undefined
-  #compactedTo: DatabaseSizes | undefined
 
   constructor(options: CompactorOptions) {
     this.#options = options
@@ -36,11 +33,6 @@ export class Compactor {
 
   get isRunning(): boolean {
     return this.#run !== undefined
-  }
-
-  /** The sizes right after the last compaction, if there was one. */
-  get compactedTo(): DatabaseSizes | undefined {
-    return this.#compactedTo
   }
 
   /** Starts a run in the background, unless there is one. */
@@ -89,7 +81,7 @@ export class Compactor {
       })
       this.#options.onCompacted()
       const { fileBytes, dataBytes } = await sizes()
-      this.#compactedTo = { fileBytes, dataBytes }
+      await this.#options.remember({ fileBytes, dataBytes })
     } finally {
       task.end()
     }

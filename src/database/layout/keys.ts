@@ -151,6 +151,13 @@ export interface DatabaseState {
   readonly revisionLimit: number
   /** How many of the last purges compaction keeps a note of. */
   readonly purgeLimit: number
+  /** The sizes right after the last compaction, if there was one. */
+  readonly compactedTo?: DatabaseSizes | undefined
+}
+
+export interface DatabaseSizes {
+  readonly fileBytes: number
+  readonly dataBytes: number
 }
 
 export const INITIAL_STATE: DatabaseState = {
