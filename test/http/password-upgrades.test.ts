@@ -4,13 +4,15 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 
+/** One that servers give, and one that is too short to be kept. */
+const LONG_SALT = 'a1b2c3d4'.repeat(4)
 const SALT = 'a1b2c3'
 const ADMIN = { Authorization: `Basic ${btoa('root:top')}` }
 
 type Members = Record<string, unknown>
 
-const key = (iterations: number, bytes: number, digest: string) =>
-  pbkdf2Sync('pass', SALT, iterations, bytes, digest).toString('hex')
+const key = (iterations: number, bytes: number, digest: string, salt = SALT) =>
+  pbkdf2Sync('pass', salt, iterations, bytes, digest).toString('hex')
 
 const SIMPLE = { password_sha: createHash('sha1').update(`pass${SALT}`).digest('hex'), salt: SALT }
 const SHA1 = { password_scheme: 'pbkdf2', derived_key: key(50, 20, 'sha1'), salt: SALT, iterations: 50 }
@@ -50,14 +52,29 @@ class Users {
 
   /** The name that the session of a login is of. */
   async session(name: string): Promise<unknown> {
+    return this.nameOf(await this.login(name))
+  }
+
+  /** The cookie of a new session. */
+  async login(name: string): Promise<string> {
     const login = await this.#client.request('POST', '/_session', { body: { name, password: 'pass' } })
     const [cookie = ''] = login.headers['set-cookie'] ?? []
+    return cookie
+  }
+
+  async nameOf(cookie: string): Promise<unknown> {
     const reply = await this.#client.request('GET', '/_session', { headers: { Cookie: cookie } })
     return reply.as<{ userCtx: { name: unknown } }>().userCtx.name
   }
+
+  async set(key: string, value: string): Promise<void> {
+    const path = `/_config/service_httpd_auth/${key}`
+    expect((await this.#client.request('PUT', path, { headers: ADMIN, body: JSON.stringify(value) })).status).toBe(200)
+  }
 }
 
-const NEW = { password_scheme: 'pbkdf2', pbkdf2_prf: 'sha256', iterations: 20, roles: ['kept'], mine: 1.0 }
+const NEW_HASH = { password_scheme: 'pbkdf2', pbkdf2_prf: 'sha256', iterations: 20, roles: ['kept'] }
+const NEW = { ...NEW_HASH, mine: 1.0 }
 
 describe('a weak hash', () => {
   it.each([
@@ -89,6 +106,26 @@ describe('a weak hash', () => {
     const statuses = await Promise.all(Array.from({ length: 20 }, () => users.basic('ann')))
     expect(new Set(statuses)).toEqual(new Set([200]))
     expect((await users.read('ann'))._rev).toMatch(/^2-/)
+  })
+
+  it('is made the same by servers that replicate their users, so that nobody is locked out by a conflict', async () => {
+    const servers = [await Users.start(), await Users.start()] as const
+    const weak = { ...SHA1, salt: LONG_SALT, derived_key: key(50, 20, 'sha1', LONG_SALT) }
+    for (const server of servers) await server.save('ann', weak)
+    for (const server of servers) expect(await server.basic('ann')).toBe(200)
+    const [one, other] = [await servers[0].read('ann'), await servers[1].read('ann')]
+    expect(one).toMatchObject({ ...NEW_HASH, _rev: expect.stringMatching(/^2-/) })
+    expect(other).toEqual(one)
+  })
+
+  it('gives way without an end to the sessions of its user', async () => {
+    const users = await Users.start()
+    await users.save('ann', { password: 'pass' })
+    const cookie = await users.login('ann')
+    await users.set('iterations', '30')
+    expect(await users.basic('ann')).toBe(200)
+    expect(await users.read('ann')).toMatchObject({ iterations: 30, _rev: expect.stringMatching(/^2-/) })
+    expect(await users.nameOf(cookie)).toBe('ann')
   })
 
   it.each([

@@ -12,7 +12,7 @@ import { isAdministrator, type UserDocument, type UserRecord } from '../users/us
 import { withPasswordMembers } from '../users/user-edits.ts'
 import { LoginThrottle } from './login-throttle.ts'
 import { LoginWork } from './login-work.ts'
-import { hashUserPassword, isWeakerThan, type PasswordHash, userPasswordHash } from './passwords.ts'
+import { hashUserPassword, isWeakerThan, keptSalt, type PasswordHash, userPasswordHash } from './passwords.ts'
 import { VerifiedPasswords } from './verified-passwords.ts'
 
 export class Logins {
@@ -106,11 +106,11 @@ export class Logins {
     if (!document || !this.#isOutdated(record, stored)) return record
     // Clients with many connections all ask at once.
     const question = `${document.revision} ${name}`
-    const upgrade = this.#upgrades.get(question) ?? this.#upgrade(question, document, password)
+    const upgrade = this.#upgrades.get(question) ?? this.#upgrade(question, document, stored, password)
     try {
       const written = await upgrade
       if (written) this.#verified.remember(name, password, written)
-      // Sessions are signed with the salt, so the new one must be known.
+      // Sessions are signed with the salt, so a new one must be known.
       const current = await this.#directory.find(name)
       // At once, unless somebody else changed the document: the password may be another one by now.
       const isRight = await this.#verified.verify(name, password, current?.password)
@@ -122,21 +122,30 @@ export class Logins {
     }
   }
 
-  #upgrade(question: string, document: UserDocument, password: string): Promise<PasswordHash | undefined> {
-    const upgrade = this.#rewrite(document, password).finally(() => this.#upgrades.delete(question))
+  #upgrade(
+    question: string,
+    document: UserDocument,
+    stored: PasswordHash,
+    password: string,
+  ): Promise<PasswordHash | undefined> {
+    const upgrade = this.#rewrite(document, stored, password).finally(() => this.#upgrades.delete(question))
     this.#upgrades.set(question, upgrade)
     return upgrade
   }
 
   /** Undefined where somebody else has changed the document since: theirs stays. */
-  async #rewrite({ id, revision, body }: UserDocument, password: string): Promise<PasswordHash | undefined> {
+  async #rewrite(
+    { id, revision, body }: UserDocument,
+    stored: PasswordHash,
+    password: string,
+  ): Promise<PasswordHash | undefined> {
     const database = await this.#users()
     using view = database.view()
     const { attachments: kept } = await openRevision(view, id, revision)
     view.release()
     const releases = await Promise.all(kept.map((each) => database.attachments.keep(each)))
     try {
-      const members = await hashUserPassword(password, this.#settings.hashing)
+      const members = await hashUserPassword(password, this.#settings.hashing, keptSalt(stored))
       const hashed = withPasswordMembers(body, members)
       const attachments = kept.map((each) => ({ ...each, puts: [] }))
       const edit: NewRevisionEdit = {

@@ -81,8 +81,8 @@ export function waitingHashes(): number {
 export async function hashUserPassword(
   plain: string,
   { scheme, digest = 'sha1', iterations }: HashingOptions,
+  salt = randomUuid(),
 ): Promise<PasswordMembers> {
-  const salt = randomUuid()
   if (scheme === 'simple') return { password_scheme: scheme, password_sha: sha(plain, salt).toString('hex'), salt }
   const key = await hashing.run(() => derivedKey(plain, { salt, iterations, digest }))
   return {
@@ -114,6 +114,17 @@ export function isWeakerThan(stored: PasswordHash, { scheme, digest = 'sha1', it
   if (stored.scheme === 'simple') return true
   return stored.digest === digest ? stored.iterations < iterations : stored.digest === 'sha1'
 }
+
+/**
+ * The salt of a hash that is made anew from the same password. It stays where it is as long as those that we give: then the
+ * sessions of the user go on, and servers that replicate their users make the same revision. Two different ones would be
+ * a conflict, with which nobody can log in.
+ */
+export function keptSalt({ salt }: PasswordHash): string | undefined {
+  return salt.length >= KEPT_SALT.least && salt.length <= KEPT_SALT.most ? salt : undefined
+}
+
+const KEPT_SALT = { least: 32, most: 128 }
 
 /** The digest that a document or a setting means by this name, as Node calls it. */
 export function digestNamed(prf: string): string | undefined {
