@@ -230,7 +230,10 @@ function readAttachments(text: string | Buffer): AttachmentField[] {
     if (reader.kind() !== 'object') throw badMember('_attachments')
     if (attachments.has(name)) throw badRequest('Duplicate attachments')
     if (attachments.size === MOST_ATTACHMENTS) throw tooManyItems(MOST_ATTACHMENTS)
-    attachments.set(checkedAttachmentName(name), { name, text: reader.text() })
+    const start = reader.position
+    reader.skip()
+    // The scan minified it: what it has of an attachment is no more to be copied.
+    attachments.set(checkedAttachmentName(name), { name, text: text.subarray(start, reader.position) })
   }
   return [...attachments.values()]
 }

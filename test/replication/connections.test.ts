@@ -349,8 +349,8 @@ describe('servers that can less', () => {
       await replicate(here(), { source: `http://${front.host}/${source.name}`, target: name })
       await expectSame(source, target)
       const fetched = front.seen.slice(before).filter(({ url }) => url.includes('_bulk_get'))
-      // All as JSON first; then two megabytes of contents in two replies; then the parts.
-      expect(fetched.map(({ url }) => url.includes('attachments=true'))).toEqual([false, true, true, false])
+      // All as JSON first; then two megabytes of contents in three replies; then the parts.
+      expect(fetched.map(({ url }) => url.includes('attachments=true'))).toEqual([false, true, true, true, false])
     }
   })
 

@@ -5,17 +5,21 @@
 
 /** The bytes, or undefined where the text is no Base64. */
 export function decodeBase64(sent: string): Buffer | undefined {
-  const text = WHITE_SPACE.test(sent) ? sent.replaceAll(WHITE_SPACES, '') : sent
-  const padding = paddingOf(text)
-  const digits = text.length - padding
-  if (digits % 4 === 1 || (padding > 0 && text.length % 4 !== 0) || !ALPHABET.test(text)) return undefined
-  const bytes = Buffer.from(text, 'base64')
-  return hasSpareBits(text, digits, bytes) ? undefined : bytes
+  return decoded(sent) ?? (WHITE_SPACE.test(sent) ? decoded(sent.replaceAll(WHITE_SPACES, '')) : undefined)
 }
 
 const WHITE_SPACE = /[\r\n\t ]/
 const WHITE_SPACES = /[\r\n\t ]/g
-const ALPHABET = /^[A-Za-z0-9+/]*={0,2}$/
+
+function decoded(text: string): Buffer | undefined {
+  const padding = paddingOf(text)
+  const digits = text.length - padding
+  if (digits % 4 === 1 || (padding > 0 && text.length % 4 !== 0)) return undefined
+  const bytes = Buffer.from(text, 'base64')
+  // Of what is no digit nothing comes: then the bytes are fewer. The digits of addresses are taken for those of Base64.
+  if (bytes.length !== Math.floor((digits * 3) / 4) || text.includes('-') || text.includes('_')) return undefined
+  return hasSpareBits(text, digits, bytes) ? undefined : bytes
+}
 
 /** At most two: with more the text is not of the alphabet. */
 function paddingOf(text: string): number {

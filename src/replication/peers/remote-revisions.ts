@@ -293,8 +293,8 @@ interface BulkGetOptions {
   readonly contents?: boolean
 }
 
-/** Contents that are asked for together: with the signs that Base64 adds, as many bytes as other replies have. */
-const INLINE_REPLY_BYTES = (REPLY_BYTES * 3) / 4
+/** Contents that are asked for together: as Base64, and in the request that takes them on, they are in memory again. */
+const INLINE_REPLY_BYTES = 768 * 1024
 
 /** How many bytes are missing where documents have stubs, by their ids; infinity where that is not known. */
 function contentBytes(documents: readonly ReceivedRevision[]): Map<string, number> {

@@ -90,7 +90,7 @@ function ancestorsIn(value: unknown): RevisionId[] {
 }
 
 /** A bulk request is sent when it has so many bytes or documents. */
-const BULK_BYTES = 2 * 1024 * 1024
+const BULK_BYTES = 1024 * 1024
 const BULK_DOCUMENTS = 1000
 
 /** What every write says: a checkpoint flushes, so that a single write need not. */

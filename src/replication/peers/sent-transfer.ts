@@ -49,7 +49,8 @@ export class SentTransfer implements TransferredDocument {
 
   /** Whether contents of attachments are neither in the text nor follow it. */
   get hasStubs(): boolean {
-    return this.#document.attachments.some((field) => entryIn(field).kind === 'stub')
+    // A field may hold a whole content: it is parsed only where it may be a stub.
+    return this.#document.attachments.some((field) => field.text.includes(STUB) && entryIn(field).kind === 'stub')
   }
 
   /** How many bytes its stubs stand for; undefined where one of them does not say, or where they are packed. */
@@ -105,6 +106,8 @@ function entryIn({ name, text, data }: AttachmentField) {
 }
 
 const EMPTY = Buffer.alloc(0)
+/** As minified text has it. */
+const STUB = '"stub":true'
 
 function followingAttachments(
   fields: readonly AttachmentField[],
