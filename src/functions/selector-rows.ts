@@ -10,6 +10,7 @@ import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import { fieldPath } from '../selectors/field-path.ts'
 import { FieldPlaces } from '../selectors/field-places.ts'
 import { rowDefinitionIn } from '../selectors/index-definition.ts'
+import { beginDocument } from '../selectors/match-work.ts'
 import { type SelectorMatcher, selectorMatcher } from '../selectors/selector-matcher.ts'
 import { typeAt } from '../selectors/value-text.ts'
 import { MAPPED_FIELDS, type MapProgram, type MappedBatch } from './functions.ts'
@@ -99,26 +100,36 @@ class IndexReader {
     start: number,
     members: MembersBeside | undefined,
   ): void {
+    if (this.#isIn(text, start, members)) rows.add(document, map, this.#places, this.#columns, this.#reduced)
+  }
+
+  /** A document that takes too long is left out, as one is that a map function throws on: others are in the index. */
+  #isIn(text: Buffer, start: number, members: MembersBeside | undefined): boolean {
+    try {
+      return this.#hasColumns(text, start, members) && this.#passes(text, start, members)
+    } catch (error) {
+      if (error instanceof RequestError) return false
+      throw error
+    }
+  }
+
+  #hasColumns(text: Buffer, start: number, members: MembersBeside | undefined): boolean {
     const fields = this.#places
+    beginDocument(text.length)
     if (members) fields.findBeside(members, text, start, ALWAYS)
     else fields.find(text, start, ALWAYS)
-    for (const column of this.#columns) if (fields.places[column]! < 0) return
-    if (this.#filter && !passes(this.#filter, text, start, members)) return
-    rows.add(document, map, fields, this.#columns, this.#reduced)
+    for (const column of this.#columns) if (fields.places[column]! < 0) return false
+    return true
+  }
+
+  #passes(text: Buffer, start: number, members: MembersBeside | undefined): boolean {
+    const filter = this.#filter
+    if (!filter) return true
+    return members ? filter.matchesBeside(members, text, start) : filter.matches(text, start)
   }
 }
 
 const ALWAYS = () => true
-
-/** A document that takes too long is left out, as one is that a map function throws on: others are in the index. */
-function passes(filter: SelectorMatcher, text: Buffer, start: number, members: MembersBeside | undefined): boolean {
-  try {
-    return members ? filter.matchesBeside(members, text, start) : filter.matches(text, start)
-  } catch (error) {
-    if (error instanceof RequestError) return false
-    throw error
-  }
-}
 
 function asBuffer(bytes: Uint8Array): Buffer {
   return bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)

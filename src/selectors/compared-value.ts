@@ -3,10 +3,12 @@
  * bytes. Most values are compared where they lie, without making a sort key.
  */
 
+import { isAscii } from 'node:buffer'
 import { ByteSink } from '../encoding/bytes/byte-sink.ts'
 import { CollationEncoder } from '../encoding/collation/collation-key.ts'
+import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import type { JsonValue } from '../encoding/json/json-value.ts'
-import { spend, WORK_A_COLLATED_BYTE } from './match-work.ts'
+import { spend, WORK_A_COLLATED_BYTE, WORK_A_PARSED_VALUE, WORK_A_SORT_KEY, WORK_AN_ODD_BYTE } from './match-work.ts'
 import { BACKSLASH, isTrueAt, numberAt, QUOTE, stringAt, typeAt, type ValueType } from './value-text.ts'
 
 export type Order = 'collation' | 'bytes'
@@ -26,10 +28,22 @@ const encoder = new CollationEncoder('unicode', sink)
 
 /** The sort key of the value that begins here, in bytes that the next call overwrites. */
 export function sortKeyAt(text: Buffer, at: number): ByteSink {
+  const mayBeLong = text.length - at > LONG_BYTES
+  spend(typeAt(text, at) === 'object' ? WORK_A_PARSED_VALUE : WORK_A_SORT_KEY)
+  if (mayBeLong) payForLong(text, at)
   encoder.clear()
   encoder.appendText(text, at)
-  spend(sink.length * WORK_A_COLLATED_BYTE)
+  if (!mayBeLong) spend(sink.length * WORK_A_COLLATED_BYTE)
   return sink
+}
+
+const LONG_BYTES = 512 * 1024
+
+/** Before the key is made: that may take too long. */
+function payForLong(text: Buffer, at: number): void {
+  const end = endOfValue(text, at)
+  const isPlain = end - at < LONG_BYTES || isAscii(text.subarray(at, end))
+  spend((end - at) * (isPlain ? WORK_A_COLLATED_BYTE : WORK_AN_ODD_BYTE))
 }
 
 export class ComparedValue {

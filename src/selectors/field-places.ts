@@ -1,8 +1,8 @@
 /**
  * Finds the values of several fields in the JSON text of a document, in one pass that ends with the last of them. What is
- * found can be refused at once: the rest of the text is not read then.
+ * found can be refused at once: the rest of the text is not read then. Who asks says before which document it is
+ * (`beginDocument`): a search may cost no more than a document may.
  */
-import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import type { FieldPath } from './field-path.ts'
 import {
   endOfString,
@@ -10,6 +10,7 @@ import {
   fieldName,
   hasEscape,
   isSameName,
+  passOver,
   someElement,
   stringAt,
   typeAt,
@@ -127,7 +128,7 @@ export class FieldPlaces {
         if (!this.#visit(child, value)) return false
         if (--left === 0) return true
       }
-      at = endOfValue(text, value)
+      at = passOver(text, value)
       if (text[at] !== COMMA) return true
       at++
     }

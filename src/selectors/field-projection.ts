@@ -5,6 +5,7 @@
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import { type FieldPath, fieldPath } from './field-path.ts'
 import { FieldPlaces } from './field-places.ts'
+import { beginDocument } from './match-work.ts'
 import { selectorError, shown } from './selector-error.ts'
 
 export interface FieldProjection {
@@ -81,6 +82,7 @@ class Projection implements FieldProjection {
   }
 
   projectBeside(members: ReadonlyMap<string, Buffer>, text: Buffer, start: number): Buffer {
+    beginDocument(text.length)
     this.#places.findBeside(members, text, start, () => true)
     const pieces: Buffer[] = []
     if (!this.#writeObject(this.#root, pieces)) pieces.push(EMPTY_OBJECT)

@@ -4,18 +4,31 @@
  */
 import { selectorError } from './selector-error.ts'
 
-const MOST_WORK = 32_000_000
+const LEAST_BUDGET = 32_000_000
+/** Of larger documents, so that one operator may pass over all of them. */
+const BUDGET_A_BYTE = 3
 
+/** To pass over a value, to try a condition on an element, to make a string or a sort key; then by their lengths. */
+export const WORK_A_VALUE = 24
+export const WORK_A_TRIAL = 48
+export const WORK_A_STRING = 64
+export const WORK_A_SORT_KEY = 64
+/** What is left to the parser: objects, and strings with escapes. */
+export const WORK_A_PARSED_VALUE = 512
+export const WORK_A_BYTE = 2
 export const WORK_A_CHARACTER = 1
 export const WORK_A_COLLATED_BYTE = 4
+/** Characters beyond ASCII are looked up one by one. */
+export const WORK_AN_ODD_BYTE = 16
+export const WORK_A_DIGIT = 16
 export const WORK_A_STEP = 128
 
 /** Matching never waits, so there is one document at a time. */
-let left = MOST_WORK
+let left = LEAST_BUDGET
 
-/** Before each document. */
-export function beginDocument(): void {
-  left = MOST_WORK
+/** Before each document; the text that it lies in has so many bytes. */
+export function beginDocument(bytes: number): void {
+  left = Math.max(LEAST_BUDGET, bytes * BUDGET_A_BYTE)
 }
 
 /** Throws where a document takes too long. */

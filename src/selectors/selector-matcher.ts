@@ -4,7 +4,7 @@
  */
 import type { Condition, FieldCondition } from './condition.ts'
 import { FieldPlaces, MISSING } from './field-places.ts'
-import { beginDocument } from './match-work.ts'
+import { beginDocument, spend, WORK_A_TRIAL } from './match-work.ts'
 import { parseSelector } from './parse-selector.ts'
 import { type ReadyTest, readyTest } from './value-tests.ts'
 
@@ -39,12 +39,12 @@ class DocumentMatcher implements SelectorMatcher {
   }
 
   matches(text: Buffer, start = 0): boolean {
-    beginDocument()
+    beginDocument(text.length)
     return this.#matcher.matches(text, start)
   }
 
   matchesBeside(members: ReadonlyMap<string, Buffer>, text: Buffer, start: number): boolean {
-    beginDocument()
+    beginDocument(text.length)
     return this.#matcher.matchesBeside(members, text, start)
   }
 }
@@ -146,5 +146,8 @@ function conjuncts(condition: Condition): readonly Condition[] {
 /** Of elements of arrays, and of names. */
 function innerTest(condition: Condition): ReadyTest {
   const matcher = new Matcher(condition)
-  return (text, at) => matcher.matches(text, at)
+  return (text, at) => {
+    spend(WORK_A_TRIAL)
+    return matcher.matches(text, at)
+  }
 }

@@ -5,7 +5,7 @@ import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import type { JsonValue } from '../encoding/json/json-value.ts'
 import { ComparedValue, type Order, sortKeyAt } from './compared-value.ts'
 import type { Condition, ValueTest } from './condition.ts'
-import { spend, WORK_A_COLLATED_BYTE } from './match-work.ts'
+import { spend, WORK_A_COLLATED_BYTE, WORK_A_DIGIT } from './match-work.ts'
 import { linearPattern } from './pattern/linear-pattern.ts'
 import { badArgument } from './selector-error.ts'
 import { numberAt, someElement, someMember, stringAt, typeAt, valueAt } from './value-text.ts'
@@ -125,6 +125,7 @@ function remainder([divisor, expected]: readonly [number, number]): ReadyTest {
   return (text, at) => {
     if (typeAt(text, at) !== 'number') return false
     const digits = text.toString('latin1', at, endOfValue(text, at))
+    spend(digits.length * WORK_A_DIGIT)
     return INTEGER.test(digits) && BigInt(digits) % BigInt(divisor) === BigInt(expected)
   }
 }

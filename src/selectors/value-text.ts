@@ -3,6 +3,7 @@
  * nothing is built of it.
  */
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
+import { spend, WORK_A_BYTE, WORK_A_PARSED_VALUE, WORK_A_STRING, WORK_A_VALUE } from './match-work.ts'
 
 export type ValueType = 'null' | 'boolean' | 'number' | 'string' | 'array' | 'object'
 
@@ -52,8 +53,11 @@ export function endOfString(text: Buffer, start: number): number {
 /** The string that begins at a quote. */
 export function stringAt(text: Buffer, start: number): string {
   const end = endOfString(text, start)
+  spend(WORK_A_STRING + (end - start) * WORK_A_BYTE)
   const inner = text.toString('utf8', start + 1, end)
-  return inner.includes('\\') ? JSON.parse(`"${inner}"`) : inner
+  if (!inner.includes('\\')) return inner
+  spend(WORK_A_PARSED_VALUE)
+  return JSON.parse(`"${inner}"`)
 }
 
 /** Whole numbers of up to so many digits are exact. */
@@ -80,13 +84,20 @@ export function valueAt(text: Buffer, start: number): unknown {
   return JSON.parse(text.toString('utf8', start, endOfValue(text, start)))
 }
 
+/** Where the value that begins here ends. Whoever passes over many values pays for it. */
+export function passOver(text: Buffer, start: number): number {
+  const end = endOfValue(text, start)
+  spend(WORK_A_VALUE + (end - start) * WORK_A_BYTE)
+  return end
+}
+
 /** Calls back with the place of each element of the array that begins here, until one call answers true. */
 export function someElement(text: Buffer, start: number, test: (at: number) => boolean): boolean {
   let at = start + 1
   if (text[at] === CLOSE_ARRAY) return false
   for (;;) {
     if (test(at)) return true
-    at = endOfValue(text, at)
+    at = passOver(text, at)
     if (text[at] !== COMMA) return false
     at++
   }
@@ -99,7 +110,7 @@ export function someMember(text: Buffer, start: number, test: (nameAt: number, v
   for (;;) {
     const value = endOfString(text, at) + 2
     if (test(at, value)) return true
-    at = endOfValue(text, value)
+    at = passOver(text, value)
     if (text[at] !== COMMA) return false
     at++
   }

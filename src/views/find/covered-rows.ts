@@ -7,6 +7,7 @@ import { endOfValue } from '../../encoding/collation/plain-key-writer.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
 import type { Condition } from '../../selectors/condition.ts'
 import { type FieldProjection, flatProjection } from '../../selectors/field-projection.ts'
+import { beginDocument } from '../../selectors/match-work.ts'
 import { conditionMatcher, type SelectorMatcher } from '../../selectors/selector-matcher.ts'
 import { someElement } from '../../selectors/value-text.ts'
 import type { StoredRow } from '../layout/index-layout.ts'
@@ -49,6 +50,7 @@ export class CoveredRows {
   #flatDocument({ id, key }: StoredRow): Buffer {
     const pieces: Buffer[] = [BEFORE_ID, id]
     let column = 0
+    beginDocument(key.length)
     someElement(key, 0, (at) => {
       const name = this.#names[column++]
       if (name) pieces.push(name, key.subarray(at, endOfValue(key, at)))

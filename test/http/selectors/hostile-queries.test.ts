@@ -31,6 +31,23 @@ describe('a query', () => {
     expect((await db.post('_find', { selector: { a: { $regex: '(a|aa)*b' } } })).json).toMatchObject({ docs: [] })
   })
 
+  it('is refused where it passes over a long array, or into deep objects, again and again', async () => {
+    const db = await client().database()
+    const levels = 300
+    const deep = `${'{"a":'.repeat(levels)}"${'x'.repeat(1_000_000)}"${'}'.repeat(levels)}`
+    await db.request('PUT', '/large', {
+      body: { list: Array.from({ length: 200_000 }, () => 1), deep: JSON.parse(deep) },
+    })
+    const selector = { list: { $elemMatch: { $gte: 1 } }, deep: { $exists: true } }
+    expect((await db.post('_find', { selector, fields: ['_id'] })).json).toMatchObject({ docs: [{ _id: 'large' }] })
+    const sizes = Array.from({ length: 1000 }, (_, n) => ({ list: { $not: { $size: 200_001 + n } } }))
+    expect(await errorOf(db, { selector: { $and: sizes } })).toBe('400 invalid_selector')
+    const fields = Array.from({ length: levels }, (_, n) => `deep.${'a.'.repeat(n)}b`)
+    const missing = fields.map((field) => ({ [field]: 1 }))
+    expect(await errorOf(db, { selector: { $or: missing } })).toBe('400 invalid_selector')
+    expect(await errorOf(db, { selector: {}, fields })).toBe('400 invalid_selector')
+  })
+
   it('gives large documents in their order, from an index and without one', async () => {
     const db = await client().database()
     const filler = 'x'.repeat(300_000)
