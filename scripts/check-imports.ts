@@ -13,6 +13,7 @@ const LAYERS = [
   'selectors',
   'config',
   'runtime',
+  'cluster',
   'scan',
   'multipart',
   'functions',
@@ -26,6 +27,7 @@ const LAYERS = [
   'replication',
   'wire',
   'http',
+  'nodes',
   'supervisor',
   'commands',
 ]

@@ -1,0 +1,189 @@
+/**
+ * A channel between two nodes, over a socket: signals, which arrive in the order in which they were sent, and calls, which
+ * have a deadline. When the socket closes every call under way fails: a node that dies keeps nobody waiting.
+ */
+import type { Socket } from 'node:net'
+import { deserialize, serialize } from 'node:v8'
+
+/** The other node is gone, or did not answer in time. Whether it has done what it was asked for is not known. */
+export class NodeUnreachableError extends Error {}
+
+/** The other node tried, and failed. */
+export class CallFailedError extends Error {}
+
+export interface ChannelHandler {
+  /** A message that nobody waits for. Must not throw. */
+  signal(message: unknown): void
+  /** Resolves to what the caller gets. The signal aborts when the caller is gone. */
+  call(message: unknown, signal: AbortSignal): Promise<unknown>
+  /** Nothing comes any more. Called once. */
+  closed(): void
+}
+
+type Frame =
+  | { readonly type: 'signal'; readonly message: unknown }
+  | { readonly type: 'call'; readonly id: number; readonly message: unknown }
+  | { readonly type: 'cancel'; readonly id: number }
+  | { readonly type: 'result'; readonly id: number; readonly value: unknown }
+  | { readonly type: 'failure'; readonly id: number; readonly reason: string }
+
+interface PendingCall {
+  readonly resolve: (value: unknown) => void
+  readonly reject: (error: Error) => void
+}
+
+export interface CallOptions {
+  readonly timeoutMs?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+const LENGTH_BYTES = 4
+/** The list of a hundred thousand databases takes some ten megabytes. */
+const LARGEST_FRAME_BYTES = 512 * 1024 * 1024
+
+export class Channel {
+  readonly #socket: Socket
+  readonly #handler: ChannelHandler
+  readonly #calls = new Map<number, PendingCall>()
+  readonly #serving = new Map<number, AbortController>()
+  #received: Buffer[] = []
+  #receivedBytes = 0
+  #lastId = 0
+  #isClosed = false
+
+  /** Takes the socket over. */
+  constructor(socket: Socket, handler: ChannelHandler) {
+    this.#socket = socket
+    this.#handler = handler
+    socket.on('data', (bytes) => this.#receive(bytes))
+    socket.on('error', () => {})
+    socket.on('close', () => this.#close())
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  send(message: unknown): void {
+    this.#write({ type: 'signal', message })
+  }
+
+  /** Rejects with `NodeUnreachableError`, `CallFailedError`, or the reason of the caller's own signal. */
+  call(message: unknown, { timeoutMs, signal }: CallOptions = {}): Promise<unknown> {
+    if (this.#isClosed) return Promise.reject(unreachable())
+    if (signal?.aborted) return Promise.reject(signal.reason)
+    const id = ++this.#lastId
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
+    this.#calls.set(id, { resolve, reject })
+    this.#write({ type: 'call', id, message })
+    const cancel = (error: unknown) => {
+      this.#write({ type: 'cancel', id })
+      reject(error)
+    }
+    const late = () => cancel(new NodeUnreachableError(`A node did not answer within ${timeoutMs} ms.`))
+    const timer = timeoutMs === undefined ? undefined : setTimeout(late, timeoutMs)
+    const onAbort = () => cancel(signal?.reason)
+    signal?.addEventListener('abort', onAbort)
+    return promise.finally(() => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+      this.#calls.delete(id)
+    })
+  }
+
+  /** Sends what is written, then closes. */
+  end(): void {
+    this.#socket.end()
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  #write(frame: Frame): void {
+    if (this.#isClosed || this.#socket.destroyed) return
+    const body = serialize(frame)
+    const length = Buffer.allocUnsafe(LENGTH_BYTES)
+    length.writeUInt32BE(body.length)
+    this.#socket.cork()
+    this.#socket.write(length)
+    this.#socket.write(body)
+    process.nextTick(() => this.#socket.uncork())
+  }
+
+  #receive(bytes: Buffer): void {
+    this.#received.push(bytes)
+    this.#receivedBytes += bytes.length
+    while (this.#receivedBytes >= LENGTH_BYTES) {
+      const sizeBytes = this.#peekLength()
+      if (sizeBytes > LARGEST_FRAME_BYTES) {
+        this.destroy()
+        return
+      }
+      if (this.#receivedBytes < LENGTH_BYTES + sizeBytes) return
+      const all = this.#joined()
+      const end = LENGTH_BYTES + sizeBytes
+      const frame: Frame = deserialize(all.subarray(LENGTH_BYTES, end))
+      this.#received = end < all.length ? [all.subarray(end)] : []
+      this.#receivedBytes = all.length - end
+      this.#handle(frame)
+    }
+  }
+
+  #peekLength(): number {
+    const [first] = this.#received
+    return (first && first.length >= LENGTH_BYTES ? first : this.#joined()).readUInt32BE()
+  }
+
+  #joined(): Buffer {
+    const [first] = this.#received
+    if (first && this.#received.length === 1) return first
+    const all = Buffer.concat(this.#received)
+    this.#received = [all]
+    return all
+  }
+
+  #handle(frame: Frame): void {
+    switch (frame.type) {
+      case 'signal':
+        this.#handler.signal(frame.message)
+        break
+      case 'call':
+        void this.#serve(frame.id, frame.message)
+        break
+      case 'cancel':
+        this.#serving.get(frame.id)?.abort(unreachable())
+        break
+      case 'result':
+        this.#calls.get(frame.id)?.resolve(frame.value)
+        break
+      case 'failure':
+        this.#calls.get(frame.id)?.reject(new CallFailedError(frame.reason))
+        break
+    }
+  }
+
+  async #serve(id: number, message: unknown): Promise<void> {
+    const cancelling = new AbortController()
+    this.#serving.set(id, cancelling)
+    try {
+      this.#write({ type: 'result', id, value: await this.#handler.call(message, cancelling.signal) })
+    } catch (error) {
+      this.#write({ type: 'failure', id, reason: error instanceof Error ? error.message : String(error) })
+    } finally {
+      this.#serving.delete(id)
+    }
+  }
+
+  #close(): void {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    for (const { reject } of this.#calls.values()) reject(unreachable())
+    for (const cancelling of this.#serving.values()) cancelling.abort(unreachable())
+    this.#handler.closed()
+  }
+}
+
+function unreachable(): NodeUnreachableError {
+  return new NodeUnreachableError('The other node is gone.')
+}
