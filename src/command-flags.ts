@@ -11,6 +11,7 @@ Runs the server:
   --port N      the port to listen on (5984; 0 takes any free one)
   --bind A      the address to listen on (127.0.0.1)
   --dir D       the folder of the data (./data)
+  --nodes N     how many processes answer requests (1)
   --in-memory   keep everything in memory, leave nothing behind
   --dialect D   1.6 (the default), or 3 for clients that expect release 3
   --set S/K=V   the setting K of the section S, such as log/level=debug; may come several times
@@ -29,6 +30,7 @@ const FLAGS = {
   port: { type: 'string' },
   bind: { type: 'string' },
   dir: { type: 'string' },
+  nodes: { type: 'string' },
   'in-memory': { type: 'boolean' },
   dialect: { type: 'string' },
   set: { type: 'string', multiple: true },
@@ -45,6 +47,9 @@ export interface CommandFlags {
 /** Throws an error whose message is a sentence for people. */
 export function commandFlags(): CommandFlags {
   const flags = parsed()
+  if (flags.nodes !== undefined && flags['in-memory']) {
+    throw new Error('--nodes needs data on disk: several processes cannot share what one keeps in memory.')
+  }
   return {
     help: flags.help ?? false,
     version: flags.version ?? false,
@@ -54,7 +59,10 @@ export function commandFlags(): CommandFlags {
       ...(flags.dir !== undefined && { dir: flags.dir }),
       ...(flags.dialect !== undefined && { dialect: dialectNamed(flags.dialect) }),
       inMemory: flags['in-memory'] ?? false,
-      settings: settingsOf(flags.set ?? []),
+      settings: settingsOf([
+        ...(flags.set ?? []),
+        ...(flags.nodes === undefined ? [] : [`service/nodes=${flags.nodes}`]),
+      ]),
     },
   }
 }

@@ -5,6 +5,7 @@
 import { join, resolve } from 'node:path'
 import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
 import type { Functions } from './functions/functions.ts'
+import type { FollowedStores } from './nodes/primary-node.ts'
 import type { Log } from './runtime/log/log.ts'
 import type { Metrics } from './runtime/metrics.ts'
 import { DataFolder, type DataFolderOptions } from './storage/files/data-folder.ts'
@@ -25,6 +26,8 @@ import { type IndexRunner, LocalRunner } from './views/updating/index-runner.ts'
 export interface OpenData {
   readonly engine: StorageEngine
   readonly indexEngine: StorageEngine
+  /** Where other processes can read them. */
+  readonly followed?: { readonly databases: FollowedStores; readonly indexes: FollowedStores }
   indexRunner(options: RunnerOptions): IndexRunner
   /** Of databases and indexes; those of the server's own databases do not count. */
   openFiles(): number
@@ -53,6 +56,8 @@ export interface OpenDataOptions {
   /** Files without users that are kept open. */
   readonly idleFiles: number
   readonly log: Log
+  /** Generations of files that other processes may still read, though the files are gone. */
+  readonly usedGenerations?: number
 }
 
 export interface DataHome {
@@ -115,7 +120,7 @@ interface FolderOptions extends OpenDataOptions {
 }
 
 async function openFolders(home: string, folders: DataFolders, options: FolderOptions): Promise<OpenData> {
-  const { idleFiles, log, lease } = options
+  const { idleFiles, log, lease, usedGenerations = 0 } = options
   const reports = fileReports(log)
   const onKilled = (pid: number) => log.warn('A process of an earlier server was still there. It was killed.', { pid })
   const databases = resolve(folders.databases)
@@ -130,18 +135,19 @@ async function openFolders(home: string, folders: DataFolders, options: FolderOp
     for (const path of new Set([databases, indexes])) {
       if (path !== home) others.push(await DataFolder.open(path, { lease, onKilled }))
     }
-    const engine = await openEngine(databases, { folder: databases, idleFiles, reports })
+    const engine = await openEngine(databases, { folder: databases, idleFiles, reports, usedGenerations })
     opened.push(engine)
     const folder = join(indexes, INDEXES)
     await makeFolder(folder)
     await awaitVacancy(folder, onKilled)
-    const indexEngine = await openEngine(indexes, { folder, idleFiles, isShared: true, reports })
+    const indexEngine = await openEngine(indexes, { folder, idleFiles, isShared: true, reports, usedGenerations })
     opened.push(indexEngine)
     void engine.inspect()
     void indexEngine.inspect()
     return {
       engine,
       indexEngine,
+      followed: { databases: engine, indexes: indexEngine },
       indexRunner: (options) => {
         const local = new LocalRunner(options.functions, {
           sortBytes: () => options.settings().sortBytes,

@@ -2,34 +2,72 @@
  * The process of the server. It is started by its supervisor, the `settle` command, and ends in order when it is told
  * to, or when the supervisor is gone. Started without one it serves all the same, and nobody starts it again.
  */
+import { rm } from 'node:fs/promises'
 import { enableCompileCache } from 'node:module'
 import { commandFlags, fail } from './command-flags.ts'
 import { optimizeEarly } from './runtime/early-optimization.ts'
+import type { LineLog } from './runtime/log/log.ts'
 import { keepTickObject } from './runtime/tick-object.ts'
+import type { SupervisorLink } from './supervisor/supervisor-link.ts'
 
 /** Without its supervisor a server has less time to finish: the next one may be waiting for the folder. */
 const ORPHAN_LIMIT_MS = 5_000
 
 async function main(): Promise<void> {
-  const { createService, version } = await import('./service.ts')
   const { LineLog } = await import('./runtime/log/log.ts')
   const { SupervisorLink } = await import('./supervisor/supervisor-link.ts')
   const options = commandFlags().service
   const log = new LineLog('warn', process.stderr, { dated: false })
   const link = SupervisorLink.connect()
-  const previousEnd = await link?.previousEnd
+  const start = await link?.started
+  if (link && start?.secondary !== undefined && start.nodeFolder !== undefined) {
+    await serveBesidePrimary(link, start.secondary, start.nodeFolder, log)
+    return
+  }
+  const { createService, version } = await import('./service.ts')
+  const { previousEnd, term = 1, nodeFolder } = start ?? {}
   const service = await createService({
     ...options,
     environment: process.env,
     log,
     onFailure: fail,
-    ...(link && { supervisor: { takeLease: (folder) => link.takeLease(folder), sockets: link, previousEnd } }),
+    ...(link && {
+      supervisor: { takeLease: (folder) => link.takeLease(folder), sockets: link, previousEnd, term, nodeFolder },
+    }),
   })
   const url = await service.listen().catch(async (error: unknown) => {
     await service.close()
     throw error
   })
-  const stop = () => void service.close().then(() => process.exit(0), fail)
+  stopWhenAsked(link, log, async () => {
+    await service.close()
+    // Its supervisor removes it otherwise.
+    const { secondaries } = service
+    if (secondaries && !process.connected) await rm(secondaries.folder, { recursive: true, force: true })
+  })
+  link?.ready(service.secondaries)
+  if (previousEnd === undefined) {
+    const folder = options.dir ?? process.env.SETTLE_SERVICE__DATABASE_DIR ?? './data'
+    const where = options.inMemory ? 'in memory' : `in ${folder}`
+    const people = `Open ${url}_utils/ in a browser.`
+    process.stdout.write(
+      `Settle ${version} is ready at ${url} with its data ${where}. ${people} Stop it with Ctrl-C.\n`,
+    )
+  }
+}
+
+/** A secondary: the primary has the data, the supervisor the sockets. */
+async function serveBesidePrimary(link: SupervisorLink, number: number, folder: string, log: LineLog): Promise<void> {
+  const { createSecondary } = await import('./secondary-service.ts')
+  const options = { ...commandFlags().service, environment: process.env }
+  const service = await createSecondary({ service: options, folder, number, sockets: link.sharedSockets, log })
+  await service.listen()
+  stopWhenAsked(link, log, () => service.close())
+  link.ready()
+}
+
+function stopWhenAsked(link: SupervisorLink | undefined, log: LineLog, close: () => Promise<void>): void {
+  const stop = () => void close().then(() => process.exit(0), fail)
   // A terminal sends its signals to the supervisor and to us: only the supervisor knows which is a second one.
   let isStopping = false
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -45,15 +83,6 @@ async function main(): Promise<void> {
     setTimeout(() => process.exit(1), ORPHAN_LIMIT_MS).unref()
     stop()
   })
-  link?.ready()
-  if (previousEnd === undefined) {
-    const folder = options.dir ?? process.env.SETTLE_SERVICE__DATABASE_DIR ?? './data'
-    const where = options.inMemory ? 'in memory' : `in ${folder}`
-    const people = `Open ${url}_utils/ in a browser.`
-    process.stdout.write(
-      `Settle ${version} is ready at ${url} with its data ${where}. ${people} Stop it with Ctrl-C.\n`,
-    )
-  }
 }
 
 keepTickObject()

@@ -10,6 +10,10 @@ export interface Supervision {
   readonly sockets: ListeningSockets
   /** How the process before this one ended, in a sentence; undefined for the first one. */
   readonly previousEnd: string | undefined
+  /** How many times a server was started; 1 for the first one. */
+  readonly term: number
+  /** Where the nodes of the server find each other, once a process has made it. */
+  readonly nodeFolder: string | undefined
 }
 
 export interface ServiceOptions {

@@ -19,6 +19,8 @@ import type { InterfaceFiles } from './http/admin/interface-files.ts'
 import { FeedCounts } from './http/changes/feed-counts.ts'
 import { createApp } from './http/server/app.ts'
 import { type DiskSpace, requestSettings } from './http/server/context.ts'
+import type { NodePlace } from './nodes/node-message.ts'
+import { PrimaryNode } from './nodes/primary-node.ts'
 import { HttpAgents } from './replication/client/http-agents.ts'
 import { Replications } from './replication/replications.ts'
 import { systemClock } from './runtime/clock.ts'
@@ -51,6 +53,10 @@ export interface PartsSurroundings {
   readonly interfaceFiles: InterfaceFiles
   /** Files of databases that may stay open without users, and as many of indexes. */
   readonly idleFiles: number
+  /** Set where other nodes answer requests too. */
+  readonly nodes: NodePlace | undefined
+  /** Generations of files that they may still read, though the files are gone. */
+  readonly usedGenerations: number
   restart(): void
 }
 
@@ -58,7 +64,8 @@ export interface PartsSurroundings {
 export async function openParts(folders: DataFolders, surroundings: PartsSurroundings): Promise<ServiceParts> {
   const { configuration, home, serverLog, statistics, metrics, interfaceFiles, idleFiles, restart } = surroundings
   const { log } = serverLog
-  const data = await home.open(folders, { idleFiles, log })
+  const data = await home.open(folders, { idleFiles, log, usedGenerations: surroundings.usedGenerations })
+  const node = surroundings.nodes && data.followed ? new PrimaryNode(surroundings.nodes) : undefined
   const tasks = new TaskRegistry(systemClock, metrics)
   const languages = new QueryServers({ configuration, log })
   const functions = createFunctions({
@@ -68,7 +75,14 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     languages,
   })
   const writes = new WriteMetrics(metrics)
-  const databases = new Databases(data.engine, { clock: systemClock, log, tasks, functions, writes })
+  const databases = new Databases(data.engine, {
+    clock: systemClock,
+    log,
+    tasks,
+    functions,
+    writes,
+    ...(node && { onCommit: (commit) => node.onCommit(commit) }),
+  })
   const history = new DatabaseHistory(databases, () => configuration.integer('httpd', 'max_db_updates'))
   const runner = data.indexRunner({
     functions,
@@ -139,6 +153,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     version,
     disk: async () => (isOnDisk ? diskSpaceAt(folders.databases) : undefined),
     restart,
+    ...(node && { gather: () => node.gather() }),
   })
   const compactionDaemon = new CompactionDaemon({
     configuration,
@@ -148,12 +163,28 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     log,
     freeBytes: async () => (isOnDisk ? (await diskSpaceAt(folders.databases)).freeBytes : Number.POSITIVE_INFINITY),
   })
+  if (data.followed) {
+    await node?.start({
+      databaseStores: data.followed.databases,
+      indexStores: data.followed.indexes,
+      databases,
+      views,
+      functions,
+      auth,
+      configuration,
+      serverLog,
+      statistics,
+      metrics,
+      handler,
+    })
+  }
   return {
     data,
     databases,
     uuids,
     handler,
     close: async () => {
+      await node?.close()
       // Their last checkpoints are written while everything else is still there.
       await replications.close()
       await agents.close()

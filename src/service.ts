@@ -2,7 +2,9 @@
  * The server as a library: puts the parts together and takes them apart again. Any number of services may live in one
  * process; nothing is shared between them.
  */
-import { isAbsolute, resolve } from 'node:path'
+import { mkdtemp } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { isAbsolute, join, resolve } from 'node:path'
 import { hashAdminPassword, isAdminHash, looksLikeAdminHash } from './auth/passwords/passwords.ts'
 import { Configuration, type GuardedChange, type SettingChange } from './config/configuration.ts'
 import { withSetting } from './config/ini-text.ts'
@@ -35,6 +37,14 @@ export interface Service {
   listen(): Promise<string>
   /** Finishes the requests under way and closes all files. */
   close(): Promise<void>
+  /** The other nodes that are wanted beside this process, for its supervisor. */
+  readonly secondaries: WantedSecondaries | undefined
+}
+
+export interface WantedSecondaries {
+  readonly count: number
+  /** Where they find this one. */
+  readonly folder: string
 }
 
 export type { ServiceOptions }
@@ -75,7 +85,7 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
         await configuration.set('service', 'uuid', uuid, { persist: false })
       })
     }
-    return await RunningService.start(configuration, home, options)
+    return await RunningService.start(configuration, home, options, await wantedSecondaries(configuration, options))
   } catch (error) {
     await home.close()
     throw error
@@ -94,6 +104,10 @@ class RunningService implements Service {
   readonly #onFailure: (error: unknown) => void
   readonly #forget: (() => void)[]
   readonly #descriptorLimit = descriptorLimit()
+  readonly secondaries: WantedSecondaries | undefined
+  readonly #term: number
+  /** How often the data were opened. */
+  #openings = 0
   #parts: ServiceParts | undefined
   #folders: DataFolders = { databases: '', indexes: '' }
   #url: string | undefined
@@ -106,11 +120,16 @@ class RunningService implements Service {
   /** Moves, restarts and the end come one after the other. */
   #turn: Promise<unknown> = Promise.resolve()
 
-  static async start(configuration: Configuration, home: DataHome, options: ServiceOptions): Promise<RunningService> {
+  static async start(
+    configuration: Configuration,
+    home: DataHome,
+    options: ServiceOptions,
+    secondaries: WantedSecondaries | undefined,
+  ): Promise<RunningService> {
     const log = await ServerLog.open(home.folder, configuration, options.log ?? silentLog)
     const { previousEnd } = options.supervisor ?? {}
     if (previousEnd !== undefined) log.log.error(previousEnd)
-    const service = new RunningService(configuration, home, log, options)
+    const service = new RunningService(configuration, home, log, options, secondaries)
     try {
       await service.#open()
       return service
@@ -121,7 +140,15 @@ class RunningService implements Service {
     }
   }
 
-  private constructor(configuration: Configuration, home: DataHome, log: ServerLog, options: ServiceOptions) {
+  private constructor(
+    configuration: Configuration,
+    home: DataHome,
+    log: ServerLog,
+    options: ServiceOptions,
+    secondaries: WantedSecondaries | undefined,
+  ) {
+    this.secondaries = secondaries
+    this.#term = options.supervisor?.term ?? 1
     this.#configuration = configuration
     this.#home = home
     this.#log = log
@@ -174,6 +201,9 @@ class RunningService implements Service {
   }
 
   #openParts(folders: DataFolders): Promise<ServiceParts> {
+    const { secondaries } = this
+    // Secondaries that outlive this opening may have files open whose generations would be given out again.
+    const isFirst = this.#term === 1 && this.#openings++ === 0
     return openParts(folders, {
       configuration: this.#configuration,
       home: this.#home,
@@ -182,6 +212,8 @@ class RunningService implements Service {
       metrics: this.#metrics,
       interfaceFiles: this.#interfaceFiles,
       idleFiles: this.#budget.idleFiles,
+      nodes: secondaries && { folder: secondaries.folder, term: this.#term },
+      usedGenerations: secondaries && !isFirst ? Date.now() : 0,
       restart: () => this.#restartSoon(),
     })
   }
@@ -342,6 +374,17 @@ class RunningService implements Service {
     this.#turn = done.catch(() => {})
     return done
   }
+}
+
+/** Only a supervisor can start them, and only data on disk can be read by several processes. */
+async function wantedSecondaries(
+  configuration: Configuration,
+  { inMemory, supervisor }: ServiceOptions,
+): Promise<WantedSecondaries | undefined> {
+  const nodes = configuration.integer('service', 'nodes')
+  if (nodes < 2 || !supervisor || inMemory) return undefined
+  // A socket's path must be short, so it cannot be in the data folder.
+  return { count: nodes - 1, folder: supervisor.nodeFolder ?? (await mkdtemp(join(tmpdir(), 'settle-nodes-'))) }
 }
 
 function openDatabases(parts: ServiceParts | undefined): number {

@@ -15,7 +15,7 @@ import type { HandlerTools } from './identity/handler-tools.ts'
 import { type Authentication, authenticate, type HandlerName, handlerNames } from './identity/handlers.ts'
 import { requireSignature } from './identity/oauth-signature.ts'
 import { Recognized } from './identity/recognized.ts'
-import { type Credentials, Logins } from './passwords/logins.ts'
+import { type CheckPassword, type Credentials, Logins } from './passwords/logins.ts'
 import { makeToken, setCookie } from './passwords/session-cookie.ts'
 import { replicatorDatabase } from './replicator/replicator-guard.ts'
 import {
@@ -40,6 +40,8 @@ export interface AuthSurroundings {
   readonly log: Log
   /** Told of each look for a user, and whether it was in memory. */
   readonly onLookup?: (isHit: boolean) => void
+  /** Set where another node has the databases of the server made, and finds out whether passwords are right. */
+  readonly checkElsewhere?: CheckPassword
 }
 
 export class Auth {
@@ -55,17 +57,18 @@ export class Auth {
   readonly #stopListening: () => void
   #newSecret: Promise<string> | undefined
 
-  constructor({ settings: source, databases, clock, log, onLookup }: AuthSurroundings) {
+  constructor({ settings: source, databases, clock, log, onLookup, checkElsewhere }: AuthSurroundings) {
     const settings = new AuthSettings(source)
-    const users = usersDatabase(databases, settings, log)
+    const isMadeHere = checkElsewhere === undefined
+    const users = usersDatabase(databases, settings, log, isMadeHere)
     const openUsers = () => users.get()
     const opened = () => databases.opened(settings.usersDatabase)
     const directory = new UserDirectory(settings, { open: openUsers, opened }, onLookup)
-    const logins = new Logins(settings, directory, openUsers, { clock, log })
+    const logins = new Logins(settings, directory, openUsers, { clock, log, checkElsewhere })
     this.settings = settings
     this.#databases = databases
     this.#clock = clock
-    this.replicator = replicatorDatabase(databases, settings, log)
+    this.replicator = replicatorDatabase(databases, settings, log, isMadeHere)
     this.#systemDatabases = [users, this.replicator]
     this.#logins = logins
     this.#directory = directory
@@ -87,6 +90,11 @@ export class Auth {
   /** Makes sure that the databases of the server are there; to be awaited before the first request. */
   async start(): Promise<void> {
     for (const database of this.#systemDatabases) await database.start()
+  }
+
+  /** Whether name and password belong together. Wrong ones are answered late. */
+  async isPassword(credentials: Credentials): Promise<boolean> {
+    return (await this.#logins.check(credentials)) !== undefined
   }
 
   close(): void {

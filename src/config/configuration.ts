@@ -179,6 +179,32 @@ export class Configuration {
     return layers.find(([, settings]) => settings.get(name)?.has(key))?.[0] ?? 'default'
   }
 
+  /** Everything that counts; null stands for what the server ships with and somebody took away. */
+  entries(): (readonly [section: string, key: string, value: string | null])[] {
+    const counting = [...this.#effective].flatMap(([section, keys]) =>
+      [...keys].map(([key, value]): readonly [string, string, string | null] => [section, key, value]),
+    )
+    const removed = [...this.#sources.defaults].flatMap(([section, keys]) =>
+      [...keys.keys()]
+        .filter((key) => this.isRemoved(section, key))
+        .map((key): readonly [string, string, string | null] => [section, key, null]),
+    )
+    return [...counting, ...removed]
+  }
+
+  /** Makes these all that count, for a process that follows another one: nothing is stored. */
+  async follow(entries: readonly (readonly [section: string, key: string, value: string | null])[]): Promise<void> {
+    const wanted = new Map(entries.map(([section, key, value]) => [JSON.stringify([section, key]), value]))
+    for (const [section, key] of this.entries()) {
+      if (typeof wanted.get(JSON.stringify([section, key])) !== 'string') {
+        await this.delete(section, key, { persist: false })
+      }
+    }
+    for (const [section, key, value] of entries) {
+      if (value !== null && value !== this.get(section, key)) await this.set(section, key, value, { persist: false })
+    }
+  }
+
   /** The names of all sections that have a key. */
   sections(): string[] {
     return [...this.#effective].filter(([, keys]) => keys.size > 0).map(([name]) => name)

@@ -37,6 +37,11 @@ interface Rule {
 
 const isInteger = (value: string) => /^\d{1,15}$/.test(value)
 const count: Rule = { wanted: 'a number of digits only', holds: isInteger }
+const MOST_NODES = 64
+const nodes: Rule = {
+  wanted: `a number from 1 to ${MOST_NODES}`,
+  holds: (value) => isInteger(value) && Number(value) > 0 && Number(value) <= MOST_NODES,
+}
 const positive: Rule = { wanted: 'a number above zero', holds: (value) => isInteger(value) && Number(value) > 0 }
 const sizeLimit: Rule = {
   wanted: 'a number above zero, or infinity',
@@ -154,6 +159,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'service/maintenance_mode': oneOf('true', 'false', 'nolb'),
   'service/max_attachment_size': sizeLimit,
   'service/max_dbs_open': positive,
+  'service/nodes': nodes,
   'service/max_document_size': positive,
   'service/os_process_timeout': positive,
   'httpd/dialect': oneOf('1.6', '3'),

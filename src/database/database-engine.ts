@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { isDesignId } from '../document/ids.ts'
+import { notFound } from '../document/request-error.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
@@ -50,6 +51,20 @@ export interface DatabaseServices {
   /** Shared by all databases. */
   readonly designs?: DesignCache
   readonly writes?: WriteMetrics
+  /** Whether another node writes the databases: then what is kept of their state must be heard of, or read anew. */
+  readonly isFollower?: boolean
+  /** Tells other nodes of a commit. Its writer is answered when the promise resolves, where there is one. */
+  readonly onCommit?: (commit: DatabaseCommit) => Promise<void> | undefined
+}
+
+/** What a commit makes stale in other nodes. */
+export interface DatabaseCommit {
+  readonly database: string
+  readonly updateSequence: number
+  /** Whether a design document was written. */
+  readonly hasDesigns: boolean
+  /** Whether the security object was set. */
+  readonly hasSecurity: boolean
 }
 
 export interface DatabaseInformation extends DatabaseState {
@@ -105,6 +120,8 @@ export class DatabaseEngine {
   /** As of the last commit; undefined until it is first read. */
   #latestState: DatabaseState | undefined
   #securityChanges = 0
+  /** Other nodes are being told of a commit. */
+  #announcing: Promise<void> | undefined
 
   /** Writes what a new database begins with into an empty store. */
   static async create(
@@ -131,6 +148,8 @@ export class DatabaseEngine {
     using snapshot = store.snapshot()
     const stored = await snapshot.get(IDENTITY_KEY)
     if (!stored) {
+      // It is being created by the node that writes it.
+      if (services.isFollower) throw notFound('no_db_file')
       // With rows in it, it was a database once. To begin anew here would give up what may still be there.
       if (!(await store.isEmpty())) throw new FileDamagedError(store.name, 'It has no database identity.')
       // A crash between the creation of the store and its first commit: no client was told that it exists.
@@ -155,7 +174,7 @@ export class DatabaseEngine {
       salt,
       weightOf: weightOfRecord,
     })
-    this.attachments = new AttachmentStore(store)
+    this.attachments = new AttachmentStore(store, { isFollower: services.isFollower ?? false })
     this.changes = new ChangesHub((error) => this.#logFailedListener(error))
     this.#queue = new WriteQueue(store, this.ranks, {
       onCommitted: (state, written) => this.#committed(state, written),
@@ -211,14 +230,14 @@ export class DatabaseEngine {
 
   /** The state as of the last commit, once it was read or written. */
   get knownState(): DatabaseState | undefined {
-    return this.isDeleted ? undefined : this.#latestState
+    return this.isDeleted || this.#services.isFollower ? undefined : this.#latestState
   }
 
   async readState(): Promise<DatabaseState> {
     using view = this.view()
     const state = await view.state()
     // A commit that came meanwhile knows better.
-    this.#latestState ??= state
+    if (!this.#services.isFollower) this.#latestState ??= state
     return state
   }
 
@@ -237,7 +256,8 @@ export class DatabaseEngine {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. Without a writer nothing is validated. */
   commit(edits: readonly DocumentEdit[], writer: Writer | undefined): Promise<EditOutcome[]> {
-    return writer ? this.#validation.write(edits, writer) : this.#queue.write(edits)
+    const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits)
+    return this.#services.onCommit ? this.#announced(written) : written
   }
 
   /** Resolves when everything that was accepted so far is on disk. */
@@ -274,6 +294,15 @@ export class DatabaseEngine {
     }))
     this.#securityChanges++
     this.changes.wake()
+    await this.#announce({ hasDesigns: false, hasSecurity: true })
+  }
+
+  /** Another node wrote the database, or may have: what is kept of its state is stale. */
+  changedElsewhere({ updateSequence, hasDesigns, hasSecurity }: Omit<DatabaseCommit, 'database'>): void {
+    if (hasDesigns) this.#designsMark = {}
+    if (hasSecurity) this.#securityChanges++
+    this.changes.updated(updateSequence)
+    for (const listener of this.#listeners) this.#guarded(() => listener(updateSequence))
   }
 
   /** Changes what is known of the database as a whole, and no sequence. */
@@ -314,10 +343,12 @@ export class DatabaseEngine {
   /** The commit is on disk: its writer is answered even if a listener fails. */
   #committed(state: DatabaseState, written: readonly string[] | undefined): void {
     this.#latestState = state
-    if (written?.some(isDesignId)) {
+    const hasDesigns = written?.some(isDesignId) ?? false
+    if (hasDesigns) {
       this.#designsMark = {}
       this.#validators.designsWritten()
     }
+    void this.#announce({ hasDesigns, hasSecurity: false })
     this.changes.updated(state.updateSequence)
     for (const listener of this.#listeners) this.#guarded(() => listener(state.updateSequence))
     const { onEvent } = this.#services
@@ -325,6 +356,24 @@ export class DatabaseEngine {
     this.#guarded(() => {
       for (const event of updateEvents(this.name, written)) onEvent(event)
     })
+  }
+
+  /** Of the commit that is on disk now. */
+  #announce(stale: Pick<DatabaseCommit, 'hasDesigns' | 'hasSecurity'>): Promise<void> | undefined {
+    const updateSequence = this.#latestState?.updateSequence ?? 0
+    const announcing = this.#services.onCommit?.({ database: this.name, updateSequence, ...stale })
+    if (!announcing) return undefined
+    const both = Promise.all([this.#announcing, announcing]).then(() => {
+      if (this.#announcing === both) this.#announcing = undefined
+    })
+    this.#announcing = both
+    return both
+  }
+
+  async #announced<T>(written: Promise<T>): Promise<T> {
+    const outcome = await written
+    if (this.#announcing) await this.#announcing
+    return outcome
   }
 
   #guarded(call: () => void): void {

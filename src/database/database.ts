@@ -8,6 +8,7 @@ import type { Store } from '../storage/store.ts'
 import type { AttachmentStore } from './attachments/attachment-store.ts'
 import type { ChangesHub } from './changes/changes-hub.ts'
 import {
+  type DatabaseCommit,
   DatabaseEngine,
   type DatabaseInformation,
   type DatabaseOptions,
@@ -196,6 +197,11 @@ export class Database {
   /** Cancels the compaction that is running, if any: the old file stays. Resolves when it is over. */
   cancelCompaction(): Promise<void> {
     return this.#engine.compactor.cancel()
+  }
+
+  /** Another node wrote the database, or may have: what is kept of its state is stale. */
+  changedElsewhere(change: Omit<DatabaseCommit, 'database'>): void {
+    this.#engine.changedElsewhere(change)
   }
 
   /** Calls back with the newest sequence after each commit; returns how to unsubscribe. */

@@ -6,7 +6,13 @@ import { badRequest, notFound, RequestError } from '../document/request-error.ts
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { Database } from './database.ts'
-import type { DatabaseEvent, DatabaseEventListener, DatabaseOptions, DatabaseServices } from './database-engine.ts'
+import type {
+  DatabaseCommit,
+  DatabaseEvent,
+  DatabaseEventListener,
+  DatabaseOptions,
+  DatabaseServices,
+} from './database-engine.ts'
 import { DesignCache } from './design/design-document.ts'
 import type { DocumentAccess, UserContext } from './user-context.ts'
 
@@ -122,6 +128,28 @@ export class Databases {
       resolve()
     }
     for (const listener of this.#afterDeletion) await listener(name)
+  }
+
+  /** Another node wrote a database. */
+  changedElsewhere({ database, ...change }: DatabaseCommit): void {
+    this.#ready.get(database)?.changedElsewhere(change)
+  }
+
+  /** Other nodes may have written any of them, without a word of it. */
+  anyChangedElsewhere(): void {
+    for (const database of this.#ready.values()) {
+      const { updateSequence } = database.changes
+      database.changedElsewhere({ updateSequence, hasDesigns: true, hasSecurity: true })
+    }
+  }
+
+  /** Another node deleted a database. Who follows its changes looks, and finds it gone. */
+  async deletedElsewhere(name: string): Promise<void> {
+    const known = this.#ready.get(name)
+    this.#open.delete(name)
+    this.#ready.delete(name)
+    known?.changes.wake()
+    for (const listener of this.#onDeleted) await listener(name)
   }
 
   /** Writes what waits in any of them. The engine is closed by who opened it. */

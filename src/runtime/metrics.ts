@@ -17,6 +17,13 @@ export class MetricCounter {
   add(by = 1): void {
     this.#value += by
   }
+
+  /** Begins anew from zero. */
+  take(): number {
+    const value = this.#value
+    this.#value = 0
+    return value
+  }
 }
 
 /** The upper bound of the first bucket, in seconds: each of the others is twice the one before. */
@@ -45,6 +52,21 @@ export class DurationHistogram {
     this.#count++
   }
 
+  /** Begins anew from nothing. */
+  take(): Durations {
+    const taken = { buckets: this.#buckets.slice(), sumMs: this.#sumMs, count: this.#count }
+    this.#buckets.fill(0)
+    this.#sumMs = 0
+    this.#count = 0
+    return taken
+  }
+
+  merge({ buckets, sumMs, count }: Durations): void {
+    for (const [i, value] of buckets.entries()) this.#buckets[i]! += value
+    this.#sumMs += sumMs
+    this.#count += count
+  }
+
   /** How many durations are not above each bound. */
   *cumulative(): Generator<readonly [boundSeconds: number, count: number]> {
     let count = 0
@@ -69,11 +91,31 @@ interface Read {
   read(): Reading
 }
 
+/** What one node of several has measured. */
+export interface MetricsReport {
+  /** Since the last report. */
+  readonly counters: readonly { name: string; help: string; labels: Labels; value: number }[]
+  readonly histograms: readonly { name: string; help: string; labels: Labels; durations: Durations }[]
+  /** As of now. */
+  readonly read: readonly { name: string; readings: (readonly [Labels, number])[] }[]
+}
+
+/** The content of a histogram. */
+export interface Durations {
+  readonly buckets: Float64Array
+  readonly sumMs: number
+  readonly count: number
+}
+
 /** All metrics of a server. What is registered under a name that is known is the same one. */
 export class Metrics {
   readonly #counters = new Map<string, Family<MetricCounter>>()
   readonly #histograms = new Map<string, Family<DurationHistogram>>()
   readonly #read = new Map<string, Read>()
+  /** What other nodes read last. */
+  readonly #elsewhere = new Map<object, ReadonlyMap<string, (readonly [Labels, number])[]>>()
+  /** Of nodes that are gone, where it only grows. */
+  readonly #departed = new Map<string, (readonly [Labels, number])[]>()
 
   counter(name: string, help: string, labels: Labels = {}): MetricCounter {
     return member(this.#counters, name, help, labels, () => new MetricCounter())
@@ -93,6 +135,52 @@ export class Metrics {
     this.#read.set(name, { help, type: 'counter', read })
   }
 
+  /** For a node whose metrics another one shows. What was counted is taken out. */
+  report(): MetricsReport {
+    const counters = [...this.#counters].flatMap(([name, { help, members }]) =>
+      [...members.values()].map(({ labels, member }) => ({ name, help, labels, value: member.take() })),
+    )
+    const histograms = [...this.#histograms].flatMap(([name, { help, members }]) =>
+      [...members.values()].map(({ labels, member }) => ({ name, help, labels, durations: member.take() })),
+    )
+    const read = [...this.#read].map(([name, each]) => ({ name, readings: readingsOf(each.read()) }))
+    return {
+      counters: counters.filter(({ value }) => value > 0),
+      histograms: histograms.filter(({ durations }) => durations.count > 0),
+      read,
+    }
+  }
+
+  /** Takes over what another node has measured. */
+  merge(node: object, { counters, histograms, read }: MetricsReport): void {
+    for (const { name, help, labels, value } of counters) this.counter(name, help, labels).add(value)
+    for (const { name, help, labels, durations } of histograms) this.histogram(name, help, labels).merge(durations)
+    this.#elsewhere.set(node, new Map(read.map(({ name, readings }) => [name, readings])))
+  }
+
+  /** A node is gone: what only grows does not shrink by that. */
+  forget(node: object): void {
+    for (const [name, readings] of this.#elsewhere.get(node) ?? []) {
+      if (this.#read.get(name)?.type === 'counter') {
+        this.#departed.set(name, [...(this.#departed.get(name) ?? []), ...readings])
+      }
+    }
+    this.#elsewhere.delete(node)
+  }
+
+  /** What all nodes read together. */
+  #readings(name: string, own: Reading): Reading {
+    const others = [...this.#elsewhere.values()].flatMap((read) => read.get(name) ?? [])
+    const all = [...others, ...(this.#departed.get(name) ?? [])]
+    if (all.length === 0) return own
+    const sums = new Map<string, [Labels, number]>()
+    for (const [labels, value] of [...readingsOf(own), ...all]) {
+      const key = JSON.stringify(labels)
+      sums.set(key, [labels, (sums.get(key)?.[1] ?? 0) + value])
+    }
+    return sums.values()
+  }
+
   /** In the text format of Prometheus. */
   *lines(): Generator<string> {
     for (const [name, { help, members }] of this.#counters) {
@@ -101,7 +189,7 @@ export class Metrics {
     }
     for (const [name, { help, type, read }] of this.#read) {
       yield* heading(name, type, help)
-      const reading = read()
+      const reading = this.#readings(name, read())
       if (typeof reading === 'number') yield sample(name, {}, reading)
       else for (const [labels, value] of reading) yield sample(name, labels, value)
     }
@@ -110,6 +198,10 @@ export class Metrics {
       for (const { labels, member } of members.values()) yield* histogramLines(name, labels, member)
     }
   }
+}
+
+function readingsOf(reading: Reading): (readonly [Labels, number])[] {
+  return typeof reading === 'number' ? [[{}, reading]] : [...reading]
 }
 
 function member<T>(families: Map<string, Family<T>>, name: string, help: string, labels: Labels, make: () => T): T {

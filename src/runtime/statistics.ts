@@ -23,17 +23,30 @@ export interface Counter {
   observe(value: number): void
 }
 
+/** What was counted since it was last asked for. */
+export interface StatisticIncrement {
+  readonly section: string
+  readonly name: string
+  readonly added: number
+  /** How much of that goes again when what is counted goes. */
+  readonly present: number
+  readonly observed: readonly number[]
+}
+
 export class Statistics {
   readonly #gauges: { readonly meter: Meter; read(): number; last: number }[] = []
   /** How many there are of those that come and go. */
   readonly #present = new Map<Counter, number>()
   readonly #meters: ReadonlyMap<string, ReadonlyMap<string, Meter>>
+  readonly #isTaken: boolean
   #settings: StatisticsSettings
   #timer: NodeJS.Timeout | undefined
 
-  constructor(settings: StatisticsSettings) {
+  /** `isTaken` where somebody else keeps the counts: see `takeIncrements`. */
+  constructor(settings: StatisticsSettings, { isTaken = false }: { readonly isTaken?: boolean } = {}) {
     this.#settings = settings
-    this.#meters = newMeters(settings)
+    this.#isTaken = isTaken
+    this.#meters = newMeters(settings, isTaken)
     this.#tick()
   }
 
@@ -77,6 +90,27 @@ export class Statistics {
     for (const section of this.#meters.values()) for (const meter of section.values()) meter.sample()
   }
 
+  /** Takes out what was counted since the last sample: for a node whose counts are kept elsewhere, and which takes no samples. */
+  takeIncrements(): StatisticIncrement[] {
+    const increments: StatisticIncrement[] = []
+    for (const [section, meters] of this.#meters) {
+      for (const [name, meter] of meters) {
+        const taken = meter.take()
+        if (taken) increments.push({ section, name, ...taken, present: this.#present.get(meter) ?? 0 })
+      }
+    }
+    return increments
+  }
+
+  /** Counts what another node has counted. */
+  addIncrements(increments: readonly StatisticIncrement[]): void {
+    for (const { section, name, added, observed } of increments) {
+      const counter = this.counter(section, name)
+      if (added !== 0) counter.add(added)
+      for (const value of observed) counter.observe(value)
+    }
+  }
+
   /** Every statistic of every section; nothing when there is no such window. */
   all(windowSeconds: number): Record<string, StatisticSection> {
     if (!this.#hasWindow(windowSeconds)) return {}
@@ -117,6 +151,7 @@ export class Statistics {
   }
 
   #tick(): void {
+    if (this.#isTaken) return
     this.#timer = setInterval(() => this.flush(), this.#settings.rateMs)
     this.#timer.unref()
   }
@@ -137,9 +172,13 @@ class Meter implements Counter {
   #observedSum = 0
   #observedCount = 0
   #histogram: Histogram | undefined
+  readonly #isTaken: boolean
+  /** Until they are taken. */
+  #observed: number[] = []
 
-  constructor(samples: Samples) {
+  constructor(samples: Samples, isTaken: boolean) {
     this.#samples = samples
+    this.#isTaken = isTaken
   }
 
   get histogram(): Histogram | undefined {
@@ -162,10 +201,24 @@ class Meter implements Counter {
   }
 
   observe(value: number): void {
+    if (this.#isTaken) {
+      if (this.#observed.length < TAKEN_LIMIT) this.#observed.push(value)
+      return
+    }
     this.#observedSum += value
     this.#observedCount++
     this.#histogram ??= new Histogram()
     this.#histogram.add(value)
+  }
+
+  /** Undefined where nothing was counted. */
+  take(): { readonly added: number; readonly observed: readonly number[] } | undefined {
+    if (!this.#began && this.#observed.length === 0) return undefined
+    const taken = { added: this.#added, observed: this.#observed }
+    this.#began = false
+    this.#added = 0
+    this.#observed = []
+    return taken
   }
 
   sample(): void {
@@ -181,11 +234,14 @@ class Meter implements Counter {
   }
 }
 
-function newMeters(settings: StatisticsSettings): Map<string, Map<string, Meter>> {
+/** Observations that wait to be taken; further ones are not counted. */
+const TAKEN_LIMIT = 1_000_000
+
+function newMeters(settings: StatisticsSettings, isTaken: boolean): Map<string, Map<string, Meter>> {
   return new Map(
     Object.entries(STATISTICS).map(([section, names]) => [
       section,
-      new Map(Object.keys(names).map((name) => [name, new Meter(newSamples(settings))])),
+      new Map(Object.keys(names).map((name) => [name, new Meter(newSamples(settings), isTaken)])),
     ]),
   )
 }

@@ -15,14 +15,32 @@ export type ServerMessage =
   | { readonly kind: 'release'; readonly folder: string }
   /** Comes with the socket. */
   | { readonly kind: 'keep'; readonly address: ListeningAddress }
-  /** The server answers requests. */
-  | { readonly kind: 'ready' }
+  /** The server answers requests. It may want other nodes beside it. */
+  | { readonly kind: 'ready'; readonly secondaries?: WantedSecondaries }
 
 export type SupervisorMessage =
   | { readonly kind: 'reply'; readonly id: number; readonly error?: string }
-  /** The first message to each server; it tells how the one before ended, where there was one. */
-  | { readonly kind: 'start'; readonly previousEnd?: string }
+  | StartMessage
   | { readonly kind: 'stop' }
+
+/** The first message to each process. */
+export interface StartMessage {
+  readonly kind: 'start'
+  /** How the process before it ended, where there was one. */
+  readonly previousEnd?: string
+  /** Counts the starts of the primary. */
+  readonly term: number
+  /** Where the nodes of the server find each other, once there is such a folder. */
+  readonly nodeFolder?: string
+  /** The number of a secondary; absent for the primary. */
+  readonly secondary?: number
+}
+
+/** Other nodes that a primary wants beside it. */
+export interface WantedSecondaries {
+  readonly count: number
+  readonly folder: string
+}
 
 /** Both ends are of one release: the kind tells the rest. */
 export function isServerMessage(message: unknown): message is ServerMessage {

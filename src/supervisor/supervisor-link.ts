@@ -11,9 +11,14 @@ import {
   isSupervisorMessage,
   type ServerMessage,
   type ServerRequest,
+  type StartMessage,
   type SupervisorMessage,
   socketHandle,
+  type WantedSecondaries,
 } from './message.ts'
+
+const SOCKET_ATTEMPTS = 100
+const SOCKET_PAUSE_MS = 50
 
 interface Reply {
   readonly error?: string
@@ -24,7 +29,7 @@ type Unnumbered<Request> = Request extends unknown ? Omit<Request, 'id'> : never
 
 export class SupervisorLink implements ListeningSockets {
   readonly #replies = new Map<number, (reply: Reply) => void>()
-  readonly #started = Promise.withResolvers<string | undefined>()
+  readonly #started = Promise.withResolvers<StartMessage>()
   #requests = 0
   #isStopped = false
   #onStop: () => void = () => {}
@@ -42,8 +47,8 @@ export class SupervisorLink implements ListeningSockets {
     process.on('disconnect', () => this.#onDisconnect())
   }
 
-  /** How the server before this one ended; undefined for the first one. */
-  get previousEnd(): Promise<string | undefined> {
+  /** What this process is started as. */
+  get started(): Promise<StartMessage> {
     return this.#started.promise
   }
 
@@ -59,8 +64,8 @@ export class SupervisorLink implements ListeningSockets {
     if (!process.connected) listener()
   }
 
-  ready(): void {
-    this.#send({ kind: 'ready' })
+  ready(secondaries?: WantedSecondaries): void {
+    this.#send({ kind: 'ready', ...(secondaries && { secondaries }) })
   }
 
   async takeLease(folder: string): Promise<FolderLock> {
@@ -82,10 +87,25 @@ export class SupervisorLink implements ListeningSockets {
     await this.#ask({ kind: 'keep-only', addresses })
   }
 
+  /** The listening sockets as a secondary has them: those of the primary, which alone opens and closes them. */
+  get sharedSockets(): ListeningSockets {
+    return { take: (address) => this.#awaitSocket(address), keep: () => {}, keepOnly: async () => {} }
+  }
+
+  /** The primary has just opened it, or will in a moment. */
+  async #awaitSocket(address: ListeningAddress): Promise<object> {
+    for (let attempt = 0; attempt < SOCKET_ATTEMPTS; attempt++) {
+      const handle = await this.take(address)
+      if (handle) return handle
+      await new Promise((resolve) => setTimeout(resolve, SOCKET_PAUSE_MS))
+    }
+    throw new Error(`The primary does not listen on port ${address.port} of ${address.host}.`)
+  }
+
   #receive(message: SupervisorMessage, handle: SendHandle | undefined): void {
     switch (message.kind) {
       case 'start':
-        this.#started.resolve(message.previousEnd)
+        this.#started.resolve(message)
         break
       case 'stop':
         this.#isStopped = true
@@ -106,7 +126,7 @@ export class SupervisorLink implements ListeningSockets {
   }
 
   #onDisconnect(): void {
-    this.#started.resolve(undefined)
+    this.#started.resolve({ kind: 'start', term: 1 })
     for (const id of [...this.#replies.keys()]) this.#settle(id, { error: 'The supervisor is gone.' })
     this.#onLost()
   }

@@ -1,12 +1,17 @@
 /**
  * Runs the server as a child process and starts it again when it falls. It has no native parts and does next to
  * nothing, so that it does not fall itself. It keeps what the next server needs: leases of folders, listening sockets.
+ * Where the server wants other nodes beside it, the supervisor starts those too, and each again when it falls: the server
+ * itself is then the primary among them.
  * A server that ends in order, or fails when it is first started, ends the supervisor with its exit code.
  */
 import { type ChildProcess, type SendHandle, type Serializable, spawn } from 'node:child_process'
+import { rm } from 'node:fs/promises'
 import { constants } from 'node:os'
 import type { KeptResources } from './kept-resources.ts'
-import { isServerMessage, type ServerMessage, type SupervisorMessage } from './message.ts'
+import { isServerMessage, type ServerMessage, type SupervisorMessage, type WantedSecondaries } from './message.ts'
+import { RestartDelay } from './restart-delay.ts'
+import { SecondaryProcess } from './secondary-process.ts'
 import type { ServerCommand } from './server-command.ts'
 
 export interface SupervisedServer {
@@ -39,6 +44,10 @@ export class Supervisor {
   #isStopping = false
   /** Until the server is started again, or killed since it does not end. */
   #pause: NodeJS.Timeout | undefined
+  #secondaries: readonly SecondaryProcess[] = []
+  #nodeFolder: string | undefined
+  /** Counts the starts of the primary. */
+  #term = 0
 
   constructor(supervised: SupervisedServer, resources: KeptResources, report: (line: string) => void) {
     this.#supervised = supervised
@@ -47,9 +56,12 @@ export class Supervisor {
   }
 
   /** Resolves to an exit code. */
-  run(): Promise<number> {
+  async run(): Promise<number> {
     this.#start()
-    return this.#ended.promise
+    const code = await this.#ended.promise
+    for (const secondary of this.#secondaries) secondary.kill()
+    if (this.#nodeFolder !== undefined) await rm(this.#nodeFolder, { recursive: true, force: true })
+    return code
   }
 
   /** Lets the server finish the requests under way; a second call does not wait for them. */
@@ -64,12 +76,28 @@ export class Supervisor {
       this.#ended.resolve(0)
       return
     }
-    this.#send({ kind: 'stop' })
+    void this.#stopAll()
     const limitMs = this.#supervised.stopLimitMs ?? STOP_LIMIT_MS
     this.#pause = setTimeout(() => {
       this.#report(`The server does not end: it is killed after ${limitMs / 1000} s.`)
       this.#server?.kill('SIGKILL')
     }, limitMs)
+  }
+
+  /** Secondaries first: they may have requests under way that the primary works on. */
+  async #stopAll(): Promise<void> {
+    await Promise.all(this.#secondaries.map((each) => each.stop()))
+    this.#send({ kind: 'stop' })
+  }
+
+  #startSecondaries({ count, folder }: WantedSecondaries): void {
+    if (this.#nodeFolder !== undefined || this.#isStopping) return
+    this.#nodeFolder = folder
+    const { command } = this.#supervised
+    this.#secondaries = Array.from({ length: count }, (_, i) => {
+      const context = { command, folder, number: i + 1, resources: this.#resources, report: this.#report }
+      return new SecondaryProcess(context)
+    })
   }
 
   #start(previousEnd?: string): void {
@@ -84,7 +112,12 @@ export class Supervisor {
     })
     server.once('error', (error) => this.#serverEnded(server, error.message))
     server.once('exit', (code, signal) => this.#serverEnded(server, signal ?? code ?? 'unknown'))
-    this.#send({ kind: 'start', ...(previousEnd !== undefined && { previousEnd }) })
+    this.#send({
+      kind: 'start',
+      term: ++this.#term,
+      ...(previousEnd !== undefined && { previousEnd }),
+      ...(this.#nodeFolder !== undefined && { nodeFolder: this.#nodeFolder }),
+    })
   }
 
   #receive(message: ServerMessage, handle: SendHandle | undefined): void {
@@ -111,6 +144,7 @@ export class Supervisor {
         break
       case 'ready':
         this.#serverIsReady()
+        if (message.secondaries) this.#startSecondaries(message.secondaries)
         break
     }
   }
@@ -176,21 +210,4 @@ function exitCodeOf(end: number | string): number {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
-}
-
-const FIRST_DELAY_MS = 100
-const LONGEST_DELAY_MS = 10_000
-/** A fall counts so long. */
-const MEMORY_MS = 60_000
-
-/** How long to wait before a server that fell is started again: not at all at first, longer when it falls often. */
-export class RestartDelay {
-  #falls: number[] = []
-
-  /** Called at each fall. */
-  nextMs(nowMs: number): number {
-    const recent = this.#falls.filter((fallMs) => nowMs - fallMs < MEMORY_MS)
-    this.#falls = [...recent, nowMs]
-    return recent.length === 0 ? 0 : Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** (recent.length - 1))
-  }
 }

@@ -27,6 +27,8 @@ export interface ViewsOptions extends IndexServices {
   /** Holds a store an index, and nothing else. */
   readonly engine: StorageEngine
   readonly metrics?: Metrics
+  /** Set where another node has the indexes made, and removes them: sees to it that the store of an index is there. */
+  readonly provide?: (database: Database, design: ViewDesign) => Promise<void>
 }
 
 export class Views {
@@ -48,7 +50,8 @@ export class Views {
 
   /** Removes what a crash left of databases that are gone. */
   static async open(options: ViewsOptions): Promise<Views> {
-    const { engine, databases } = options
+    const { engine, databases, provide } = options
+    if (provide) return new Views(options)
     const live = new Set((await databases.list()).map(databasePart))
     for (const name of await engine.list()) if (!live.has(databasePartOf(name))) await engine.drop(name)
     return new Views(options)
@@ -220,7 +223,7 @@ export class Views {
     if (database.isDeleted) throw notFound('no_db_file')
     const key = `${database.uuid}/${design.signature}`
     const known = this.#indexes.get(key)
-    if (known) return known
+    if (known && !(await this.#isRemovedElsewhere(known))) return known
     const opening = this.#open(database, design)
     this.#indexes.set(key, opening)
     opening.catch(() => this.#indexes.delete(key))
@@ -228,8 +231,9 @@ export class Views {
   }
 
   async #open(database: Database, design: ViewDesign): Promise<ViewIndex> {
-    const { engine } = this.#options
+    const { engine, provide } = this.#options
     const name = indexStoreName(database.name, design.signature)
+    if (provide && !engine.has(name)) await provide(database, design)
     const store = engine.has(name) ? await engine.open(name) : await engine.create(name)
     const index = new ViewIndex({ database, design, store }, this.#options)
     if (!isDesignId(design.id)) index.forsake()
@@ -244,6 +248,13 @@ export class Views {
       else if (index.lag !== undefined) lags.push(index.lag)
     }
     return lags
+  }
+
+  /** Whether another node has removed it, perhaps to make it anew. */
+  async #isRemovedElsewhere(opening: Promise<ViewIndex>): Promise<boolean> {
+    if (!this.#options.provide) return false
+    const index = await opening.catch(() => undefined)
+    return index?.place.store.dropped ?? false
   }
 
   /** One that somebody waits for goes when it was served, which who cleans up does not wait for. */
@@ -310,8 +321,8 @@ export class Views {
   }
 
   async #drop(name: string): Promise<void> {
-    const { engine } = this.#options
-    if (engine.has(name)) await engine.drop(name)
+    const { engine, provide } = this.#options
+    if (!provide && engine.has(name)) await engine.drop(name)
   }
 }
 

@@ -51,6 +51,7 @@ export class Reply {
   #state: 'new' | 'begun' | 'ended' | 'closed' = 'new'
   #isShuttingDown = false
   #closeListeners: Set<() => void> | undefined
+  #goneListeners: Set<() => void> | undefined
   #shutdownListeners: Set<() => void> | undefined
 
   constructor(sink: ReplySink, { isHeadOnly, isHttp10: isOldVersion, keepsAlive }: ReplyOptions) {
@@ -177,6 +178,17 @@ export class Reply {
     return () => this.#closeListeners?.delete(listener)
   }
 
+  /** The same, for who can tell what a client that has ended its side waits for as little as its connection can. */
+  onGone(listener: () => void): () => void {
+    if (this.isGone) {
+      listener()
+      return () => {}
+    }
+    this.#goneListeners ??= new Set()
+    this.#goneListeners.add(listener)
+    return () => this.#goneListeners?.delete(listener)
+  }
+
   /** Calls back when the listener shuts down, at once if it has. Returns how to unsubscribe. */
   onShutdown(listener: () => void): () => void {
     if (this.#isShuttingDown) {
@@ -202,6 +214,8 @@ export class Reply {
     this.#state = 'closed'
     notifyAll(this.#closeListeners)
     this.#closeListeners = undefined
+    notifyAll(this.#goneListeners)
+    this.#goneListeners = undefined
   }
 
   #framingFor(sizeBytes: number | undefined): Framing {

@@ -23,12 +23,22 @@ export class Request {
   readonly body: IncomingBody
   readonly addresses: SocketAddresses
 
-  constructor({ method, target, headers }: RequestHead, body: IncomingBody, ends: SocketAddresses) {
+  constructor(
+    { method, target, headers }: Pick<RequestHead, 'method' | 'target' | 'headers'>,
+    body: IncomingBody,
+    ends: SocketAddresses,
+  ) {
     this.method = method
     this.url = target
     this.headers = headers
     this.body = body
     this.addresses = ends
+  }
+
+  /** The same request, as one of another client. */
+  from(addresses: SocketAddresses): Request {
+    const { method, url: target, headers, body } = this
+    return new Request({ method, target, headers }, body, addresses)
   }
 
   /** Whether there is a body, be it an empty one. */

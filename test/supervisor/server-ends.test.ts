@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest'
 import { KeptResources } from '../../src/supervisor/kept-resources.ts'
-import { RestartDelay, Supervisor } from '../../src/supervisor/supervisor.ts'
+import { RestartDelay } from '../../src/supervisor/restart-delay.ts'
+import { Supervisor } from '../../src/supervisor/supervisor.ts'
 
 const noLease = async () => ({ release: () => {} })
 

@@ -5,9 +5,10 @@
 import { Agent, request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect } from 'vitest'
-import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import type { Service, ServiceOptions } from '../../src/service.ts'
 import { withQuickHashes } from './quick-hashes.ts'
 import { storagePlace } from './storage-place.ts'
+import { createTestService, TEST_NODES } from './test-service.ts'
 import { until } from './until.ts'
 
 export interface RequestOptions {
@@ -67,7 +68,8 @@ const LARGEST_REPLY_BYTES = 64 * 1024 * 1024
 /** Talks to one server. */
 export class Client {
   readonly url: URL
-  readonly #agent = new Agent({ keepAlive: true })
+  /** Several where there are several nodes: each has connections of its own, and requests go to any of them. */
+  readonly #agents = Array.from({ length: TEST_NODES > 1 ? 2 * TEST_NODES : 1 }, () => new Agent({ keepAlive: true }))
   #databases = 0
 
   constructor(url: string) {
@@ -89,7 +91,7 @@ export class Client {
     return new Promise((resolve, reject) => {
       const outgoing = httpRequest(
         {
-          agent: this.#agent,
+          agent: this.#agents[Math.floor(Math.random() * this.#agents.length)],
           hostname,
           port,
           method,
@@ -142,7 +144,7 @@ export class Client {
   }
 
   close(): void {
-    this.#agent.destroy()
+    for (const agent of this.#agents) agent.destroy()
   }
 }
 
@@ -313,7 +315,7 @@ export function serverOfFile(options: ServiceOptions = {}): () => Client {
   beforeAll(async () => {
     const place = await storagePlace(options)
     removeFolder = place.remove
-    service = await createService({ port: 0, ...place.options, ...withQuickHashes(options) })
+    service = await createTestService({ port: 0, ...place.options, ...withQuickHashes(options) })
     client = new Client(await service.listen())
   })
   afterAll(async () => {

@@ -1,8 +1,9 @@
 /** A service for one test, on a free port of this machine, gone when the test ends. */
 import { onTestFinished } from 'vitest'
-import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import type { Service, ServiceOptions } from '../../src/service.ts'
 import { withQuickHashes } from './quick-hashes.ts'
 import { storagePlace } from './storage-place.ts'
+import { createTestService } from './test-service.ts'
 
 /** Tests of clients run in the default dialect and in that of release 3. */
 const inDialect: ServiceOptions = process.env.SETTLE_TEST_DIALECT === '3' ? { dialect: '3' } : {}
@@ -10,7 +11,7 @@ const inDialect: ServiceOptions = process.env.SETTLE_TEST_DIALECT === '3' ? { di
 export async function startService(options: ServiceOptions = {}): Promise<Service> {
   const place = await storagePlace(options)
   onTestFinished(place.remove)
-  const service = await createService({ port: 0, ...inDialect, ...place.options, ...withQuickHashes(options) })
+  const service = await createTestService({ port: 0, ...inDialect, ...place.options, ...withQuickHashes(options) })
   onTestFinished(() => service.close())
   await service.listen()
   return service

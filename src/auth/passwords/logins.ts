@@ -27,18 +27,20 @@ export class Logins {
   readonly #upgrades = new Map<string, Promise<PasswordHash | undefined>>()
   /** When the hash of a user could last not be made anew. */
   readonly #failures = new RecentMap<number>()
+  readonly #checkElsewhere: CheckPassword | undefined
 
   constructor(
     settings: AuthSettings,
     directory: UserDirectory,
     users: () => Promise<Database>,
-    { clock, log }: { clock: Clock; log: Log },
+    { clock, log, checkElsewhere }: LoginSurroundings,
   ) {
     this.#settings = settings
     this.#directory = directory
     this.#users = users
     this.#log = log
     this.#clock = clock
+    this.#checkElsewhere = checkElsewhere
     this.#verified = new VerifiedPasswords(new LoginWork(settings))
     this.#throttle = new LoginThrottle(() => settings.throttle, clock)
   }
@@ -77,6 +79,7 @@ export class Logins {
     const record = await found
     const stored = record?.password
     if (stored) this.#checkIterations(stored)
+    if (this.#checkElsewhere) return this.#verifyElsewhere({ name, password }, this.#checkElsewhere)
     const isRight = await this.#verified.verify(name, password, stored)
     if (!record || !stored || !isRight) {
       await this.#throttle.wrong(name)
@@ -84,6 +87,14 @@ export class Logins {
     }
     this.#throttle.right(name)
     return this.#upgraded(record, stored, password)
+  }
+
+  /** The other node makes weak hashes anew and slows down who guesses. */
+  async #verifyElsewhere(credentials: Credentials, check: CheckPassword): Promise<UserRecord | undefined> {
+    if (!(await check(credentials))) return undefined
+    const record = await this.#directory.find(credentials.name)
+    if (record?.password) this.#verified.remember(credentials.name, credentials.password, record.password)
+    return record
   }
 
   /** Whether the hash is a weak one that should give way; those of administrators are for the operator to change. */
@@ -163,6 +174,16 @@ export class Logins {
       for (const release of releases) release?.()
     }
   }
+}
+
+/** Whether name and password belong together. */
+export type CheckPassword = (credentials: Credentials) => Promise<boolean>
+
+interface LoginSurroundings {
+  readonly clock: Clock
+  readonly log: Log
+  /** Set where another node finds that out. */
+  readonly checkElsewhere?: CheckPassword | undefined
 }
 
 /** A disk that is full now may not be later, but a slow hash for each request until then would be too much. */

@@ -139,13 +139,19 @@ function membersIn(body: Buffer): ReplicationMembers {
   return JSON.parse(body.toString())
 }
 
-export function replicatorDatabase(databases: Databases, settings: AuthSettings, log: Log): SystemDatabase {
+export function replicatorDatabase(
+  databases: Databases,
+  settings: AuthSettings,
+  log: Log,
+  isMadeHere = true,
+): SystemDatabase {
   return new SystemDatabase(databases, settings, log, {
     failure: 'The replicator database cannot be opened.',
     isNamedBy: (change) => isReplicatorName(change) || isUsersName(change),
     // What keeps passwords of users must be under no other guard than theirs.
     name: () => (settings.replicatorDatabase === settings.usersDatabase ? undefined : settings.replicatorDatabase),
     guard: new ReplicatorGuard(),
+    isMadeHere,
     design: { id: REPLICATOR_DESIGN_ID, validation: REPLICATOR_VALIDATION },
   })
 }

@@ -29,6 +29,8 @@ export interface SystemDatabaseRules {
   /** The name that counts now; undefined where it belongs to another one of them. */
   name(): string | undefined
   readonly guard: DocumentGuard
+  /** False where another node sees to it that the database is there. */
+  readonly isMadeHere?: boolean
   /** Its own design document, and the function there that says what the guard enforces. */
   readonly design: { readonly id: string; readonly validation: string }
 }
@@ -75,7 +77,8 @@ export class SystemDatabase {
       return await this.#databases.get(name)
     } catch (error) {
       // Deleted, and not yet back.
-      if (error instanceof RequestError && error.kind === 'not found') return this.#prepared(name)
+      const isMissing = error instanceof RequestError && error.kind === 'not found'
+      if (isMissing && this.#rules.isMadeHere !== false) return this.#prepared(name)
       throw error
     }
   }
@@ -99,6 +102,7 @@ export class SystemDatabase {
   }
 
   async #restored(name: string): Promise<void> {
+    if (this.#rules.isMadeHere === false) return
     try {
       await this.#prepared(name)
     } catch (error) {

@@ -198,12 +198,18 @@ function isTooSlow(after: UserMembers, before: UserMembers | undefined, most: nu
   return after.iterations !== before?.iterations
 }
 
-export function usersDatabase(databases: Databases, settings: AuthSettings, log: Log): SystemDatabase {
+export function usersDatabase(
+  databases: Databases,
+  settings: AuthSettings,
+  log: Log,
+  isMadeHere = true,
+): SystemDatabase {
   return new SystemDatabase(databases, settings, log, {
     failure: 'The users database cannot be opened: nobody but administrators can log in.',
     isNamedBy: isUsersName,
     name: () => settings.usersDatabase,
     guard: new UsersGuard(settings),
+    isMadeHere,
     design: { id: USERS_DESIGN_ID, validation: USERS_VALIDATION },
   })
 }

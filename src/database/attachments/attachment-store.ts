@@ -5,7 +5,7 @@
  * any more are removed by compaction.
  */
 import { createHash } from 'node:crypto'
-import type { KeyRange, Put, Store } from '../../storage/store.ts'
+import type { KeyRange, Put, Snapshot, Store } from '../../storage/store.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
 import type { AttachmentContent } from '../layout/stored-body.ts'
 import { gzipped } from '../reading/gzip.ts'
@@ -46,9 +46,12 @@ export class AttachmentStore {
   /** Numbers with chunks in the store that no revision refers to yet. */
   readonly #unreferenced = new Set<number>()
   #lastNumber: Promise<number> | undefined
+  /** Where another node compacts, which cannot know what is used here: states in which the bytes of a number are there. */
+  readonly #heldStates: Map<number, Snapshot> | undefined
 
-  constructor(store: Store) {
+  constructor(store: Store, { isFollower = false }: { readonly isFollower?: boolean } = {}) {
     this.#store = store
+    this.#heldStates = isFollower ? new Map() : undefined
   }
 
   /** Takes the stored bytes of another database's attachment, which stays what it is: its digests and sizes are kept. */
@@ -110,9 +113,10 @@ export class AttachmentStore {
       const slices = [...slicesOf(start, end)]
       for (let first = 0; first < slices.length; first += READ_CHUNKS) {
         const some = slices.slice(first, first + READ_CHUNKS)
-        using snapshot = this.#store.snapshot()
-        const chunks = await snapshot.getMany(some.map(({ chunk }) => attachmentKey(number, chunk)))
-        snapshot.release()
+        const chunks = await this.#chunks(
+          number,
+          some.map(({ chunk }) => chunk),
+        )
         for (const [i, slice] of some.entries()) {
           const chunk = chunks[i]
           if (!chunk) throw new Error(`Chunk ${slice.chunk} of attachment ${number} is not there.`)
@@ -124,6 +128,14 @@ export class AttachmentStore {
     }
   }
 
+  async #chunks(number: number, chunks: readonly number[]): Promise<(Buffer | undefined)[]> {
+    const keys = chunks.map((chunk) => attachmentKey(number, chunk))
+    const held = this.#heldStates?.get(number)
+    if (held) return held.getMany(keys)
+    using snapshot = this.#store.snapshot()
+    return await snapshot.getMany(keys)
+  }
+
   /** Keeps bytes that are there from being removed until the returned function is called; undefined if they are gone. */
   async keep({ number }: AttachmentContent): Promise<(() => void) | undefined> {
     if (this.#condemned.has(number)) return undefined
@@ -131,7 +143,10 @@ export class AttachmentStore {
     using snapshot = this.#store.snapshot()
     const range = { from: attachmentKey(number, 0), to: attachmentKey(number, 1) }
     const page = await snapshot.page(range, { rows: 1, keysOnly: true })
-    if (page.length > 0) return release
+    if (page.length > 0) {
+      if (this.#heldStates && !this.#heldStates.has(number)) this.#heldStates.set(number, snapshot.share())
+      return release
+    }
     release()
     return undefined
   }
@@ -174,6 +189,8 @@ export class AttachmentStore {
 
   #letGo(number: number): void {
     this.#inUse.delete(number)
+    this.#heldStates?.get(number)?.release()
+    this.#heldStates?.delete(number)
     if (!this.#unreferenced.delete(number)) return
     // Where that fails, compaction finds them.
     this.#remove(number).catch(() => {})

@@ -11,7 +11,7 @@ import type { Request } from '../../wire/request.ts'
 import { preflight, withCorsHeaders } from '../negotiation/browser-policy.ts'
 import { checkCallback, wrapped } from '../negotiation/jsonp.ts'
 import { virtualTarget } from '../negotiation/virtual-hosts.ts'
-import { type Answer, sendStreamed, sendWhole } from './answer.ts'
+import { type Answer, errorAnswer, sendStreamed, sendWhole } from './answer.ts'
 import {
   authenticate,
   authorizeOnDatabase,
@@ -21,7 +21,7 @@ import {
   withSession,
 } from './authentication.ts'
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
-import { type HttpContext, requestSettings } from './context.ts'
+import { type Forwarding, type HttpContext, requestSettings } from './context.ts'
 import { HttpError, inDialect, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import { requestId } from './request-id.ts'
 import { logAnswer, logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
@@ -43,8 +43,12 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   const begunMs = performance.now()
   const { counts, log, configuration } = context
   const { url, method } = request
-  counts.begin(method)
   const call = callFor(request, reply, url, configuration)
+  if (context.forwarding) {
+    const isSent = await handOver(call, context, context.forwarding)
+    if (isSent) return
+  }
+  counts.begin(method)
   if (request.hasBody) call.memory = context.bodyMemory.lease(request.body)
   let status = 0
   try {
@@ -68,6 +72,41 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   const tookMs = performance.now() - begunMs
   counts.end(method, tookMs)
   logRequest(call, context, { status, tookMs })
+}
+
+/** Hands the call to the node that answers it; false where that is this one. */
+async function handOver(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> {
+  const begunMs = performance.now()
+  if (isAnsweredHere(call, context)) {
+    const ready = forwarding.ready()
+    if (!ready) return false
+    const isReady = await ready.then(
+      () => true,
+      () => false,
+    )
+    if (isReady) return false
+  }
+  const failure = await forwarding.forward(call.request, call.reply)
+  if (failure && !call.reply.isGone) {
+    context.counts.begin(call.request.method)
+    const given = forBrowsers(call, context, errorAnswer(inDialect(failure, call.dialect)))
+    context.counts.reply(given.status)
+    logAnswer(call, context, given)
+    if (given.kind === 'whole') sendWhole(call, given)
+    logRequest(call, context, { status: given.status, tookMs: performance.now() - begunMs })
+  }
+  return true
+}
+
+function isAnsweredHere(call: Call, { configuration }: AppContext): boolean {
+  try {
+    const route = routeFor(call, configuration)
+    const operation = route && operationOf(route, call.method)
+    return operation?.isAnsweredByEveryNode?.(call) ?? false
+  } catch {
+    // What is wrong with it the other node knows as well.
+    return false
+  }
 }
 
 /** Names under which the server itself hands on where a request came from: nobody else may. */
@@ -133,6 +172,7 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
       if (asking) await asking
     } else authorizeOnServer(sender, operation.who)
     count(call, operation, context)
+    if (context.gather && OF_ALL_NODES.has(call.segment(0))) await context.gather()
     const reply = await operation.handler(call, context)
     if (!(reply instanceof Rewritten)) return reply
     if (rewrites >= requestSettings(context.configuration).rewriteLimit) {
@@ -141,6 +181,9 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
     call = rewrittenCall(call, reply.url)
   }
 }
+
+/** Resources that tell what all nodes have counted or logged. */
+const OF_ALL_NODES = new Set(['_stats', '_log', '_node'])
 
 /** Nobody knows where the body ends, nor where another request begins: nothing is done. */
 function checkFraming(call: Call): void {

@@ -4,6 +4,7 @@ import type { Configuration } from '../../config/configuration.ts'
 import { type Dialect, dialectOf } from '../../config/dialect.ts'
 import type { DatabaseHistory } from '../../database/database-history.ts'
 import type { Databases } from '../../database/databases.ts'
+import type { RequestError } from '../../document/request-error.ts'
 import type { ExternalPrograms } from '../../external/external-programs.ts'
 import type { Functions } from '../../functions/functions.ts'
 import type { Replications } from '../../replication/replications.ts'
@@ -17,6 +18,8 @@ import type { Statistics } from '../../runtime/statistics.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 import type { UuidSource } from '../../runtime/uuids.ts'
 import type { Views } from '../../views/views.ts'
+import type { Reply } from '../../wire/reply.ts'
+import type { Request } from '../../wire/request.ts'
 import type { Health } from '../admin/health.ts'
 import type { InterfaceFiles } from '../admin/interface-files.ts'
 import type { FeedCounts } from '../changes/feed-counts.ts'
@@ -55,6 +58,17 @@ export interface HttpContext {
   disk(): Promise<DiskSpace | undefined>
   /** Closes everything and opens it again, in its own time. */
   restart(): void
+  /** Set where other nodes answer requests too: what they have counted and logged so far is here when it resolves. */
+  readonly gather?: () => Promise<void>
+  /** Set in a node that does not answer every request: hands one to the node that does. */
+  readonly forwarding?: Forwarding
+}
+
+export interface Forwarding {
+  /** Resolves when the reply is sent, or to what the client is to be told instead. */
+  forward(request: Request, reply: Reply): Promise<RequestError | undefined>
+  /** Undefined when this node knows what it must know to answer; otherwise resolves then, or rejects after a while. */
+  ready(): Promise<void> | undefined
 }
 
 export interface DiskSpace {

@@ -27,6 +27,8 @@ export interface Operation {
   readonly counted: readonly Counted[]
   /** Throws what is wrong with the request itself, where that is told before who may send it. */
   readonly check?: Check
+  /** Whether every node answers such a call. All others are answered by the primary. */
+  readonly isAnsweredByEveryNode?: (call: Call) => boolean
 }
 
 export interface Route {
@@ -58,6 +60,14 @@ function operationFor(who: Who) {
 /** An operation whose request is looked at before its sender. */
 export function checked(check: Check, operation: Operation): Operation {
   return { ...operation, check }
+}
+
+/** An operation that only reads what every node has, with nothing but what every node knows; some of its calls, where a condition is given. */
+export function everywhere(
+  operation: Operation,
+  isAnsweredByEveryNode: (call: Call) => boolean = () => true,
+): Operation {
+  return { ...operation, isAnsweredByEveryNode }
 }
 
 export class RouteTable {

@@ -77,11 +77,13 @@ import {
   listIndexes,
   refuseIndexPath,
 } from '../selectors/selector-index-resource.ts'
+import type { Call } from './call.ts'
 import {
   ANY_METHOD,
   anyone,
   checked,
   databaseAdmin,
+  everywhere,
   type Handler,
   member,
   type Operation,
@@ -95,8 +97,19 @@ import {
 const ATTACHMENT_METHODS = 'DELETE,GET,HEAD,PUT'
 const DOCUMENT_METHODS = 'DELETE,GET,HEAD,POST,PUT,COPY'
 
+/** Contents of attachments come from the node that compacts the database: it knows what is being sent. */
+const sendsNoContents = (call: Call) => !call.hasQuery || CONTENTS.every((name) => call.query(name) === undefined)
+
+const CONTENTS = ['attachments', 'atts_since', 'open_revs']
+
+/** Sandbox processes are the primary's. */
+const callsNoFunction = (call: Call) =>
+  !call.hasQuery || (OWN_FILTERS.has(call.query('filter') ?? '') && sendsNoContents(call))
+
+const OWN_FILTERS = new Set(['', '_design', '_doc_ids', '_selector'])
+
 const document = {
-  GET: member(readDocument, 'database_reads'),
+  GET: everywhere(member(readDocument, 'database_reads'), sendsNoContents),
   PUT: writer(putDocument, 'database_writes'),
   POST: writer(uploadForm, 'database_writes'),
   DELETE: writer(deleteDocument, 'database_writes'),
@@ -120,8 +133,8 @@ const always = (handler: Handler): Record<string, Operation> => {
 }
 
 export const routes = new RouteTable([
-  route('/', 'GET,HEAD', { GET: anyone(serverInformation) }),
-  route('/favicon.ico', 'GET,HEAD', { GET: anyone(favicon) }),
+  route('/', 'GET,HEAD', { GET: everywhere(anyone(serverInformation)) }),
+  route('/favicon.ico', 'GET,HEAD', { GET: everywhere(anyone(favicon)) }),
   route('/_active_tasks', 'GET,HEAD', { GET: serverAdmin(activeTasks) }),
   route('/_all_dbs', 'GET,HEAD', { GET: anyone(allDatabases) }),
   route('/_config', 'GET,PUT,DELETE', {
@@ -143,13 +156,13 @@ export const routes = new RouteTable([
   route('/_restart', 'POST', { POST: checked(requireJsonType, serverAdmin(restart)) }),
   route('/_scheduler', 'GET,HEAD', { GET: serverAdmin(scheduler) }),
   route('/_session', 'GET,HEAD,POST,DELETE', {
-    GET: anyone(sessionInformation),
+    GET: everywhere(anyone(sessionInformation)),
     POST: anyone(login),
     DELETE: anyone(logout),
   }),
   route('/_stats', 'GET', { GET: anyone(statistics) }),
   route('/_up', 'GET,HEAD', { GET: anyone(up) }),
-  route('/_utils', 'GET,HEAD', { GET: anyone(utilities) }),
+  route('/_utils', 'GET,HEAD', { GET: everywhere(anyone(utilities)) }),
   route('/_uuids', 'GET', { GET: anyone(uuids) }),
 
   route('/{db}', 'DELETE,GET,HEAD,POST,PUT', {
@@ -158,25 +171,31 @@ export const routes = new RouteTable([
     DELETE: checked(refuseRevision, serverAdmin(deleteDatabase)),
     POST: writer(postDocument, 'database_writes'),
   }),
-  route('/{db}/_all_docs', 'GET,POST,HEAD', { GET: member(getAllDocuments), POST: member(postAllDocuments) }),
-  route('/{db}/_all_docs/{name}', 'POST', { POST: member(postAllDocumentsQueries) }),
+  route('/{db}/_all_docs', 'GET,POST,HEAD', {
+    GET: everywhere(member(getAllDocuments), sendsNoContents),
+    POST: everywhere(member(postAllDocuments), sendsNoContents),
+  }),
+  route('/{db}/_all_docs/{name}', 'POST', { POST: everywhere(member(postAllDocumentsQueries), sendsNoContents) }),
   route('/{db}/_backup', 'GET', { GET: serverAdmin(readBackup) }),
   route('/{db}/_bulk_docs', 'POST', { POST: writer(bulkDocuments, 'database_writes', 'bulk_requests') }),
   route('/{db}/_bulk_get', 'POST', { POST: member(bulkGet, 'database_reads') }),
-  route('/{db}/_changes', 'GET,HEAD,POST', { GET: member(getChanges), POST: member(postChanges) }),
+  route('/{db}/_changes', 'GET,HEAD,POST', {
+    GET: everywhere(member(getChanges), callsNoFunction),
+    POST: everywhere(member(postChanges), callsNoFunction),
+  }),
   route('/{db}/_compact', 'POST', { POST: databaseAdmin(compact) }),
   route('/{db}/_compact/{name}', 'POST', { POST: checked(requireCompactedDesign, databaseAdmin(compactIndex)) }),
   route('/{db}/_design_docs', 'GET,POST,HEAD', { GET: member(getDesignDocuments), POST: member(postDesignDocuments) }),
   route('/{db}/_design_docs/{name}', 'POST', { POST: member(postDesignDocumentsQueries) }),
   route('/{db}/_ensure_full_commit', 'POST', { POST: member(ensureFullCommit) }),
   route('/{db}/_explain', 'POST', { POST: member(explain) }),
-  route('/{db}/_find', 'POST', { POST: member(find) }),
+  route('/{db}/_find', 'POST', { POST: everywhere(member(find)) }),
   route('/{db}/_index', 'GET,POST', { GET: member(listIndexes), POST: databaseAdmin(createIndex) }),
   route('/{db}/_index/{name}', 'POST', { POST: databaseAdmin(deleteIndexes), [ANY_METHOD]: member(refuseIndexPath) }),
   route('/{db}/_index/{name}/{name}', 'DELETE', { DELETE: databaseAdmin(deleteIndex) }),
   route('/{db}/_local_docs', 'GET,POST,HEAD', { GET: member(getLocalDocuments), POST: member(postLocalDocuments) }),
   route('/{db}/_local_docs/{name}', 'POST', { POST: member(postLocalDocumentsQueries) }),
-  route('/{db}/_missing_revs', 'POST', { POST: member(missingRevisions) }),
+  route('/{db}/_missing_revs', 'POST', { POST: everywhere(member(missingRevisions)) }),
   route('/{db}/_partition', 'GET', { [ANY_METHOD]: member(refusePartitionRoot) }),
   route('/{db}/_partition/{name}', 'GET', { GET: member(partitionInformation) }),
   // What follows the name says which methods there are.
@@ -185,10 +204,10 @@ export const routes = new RouteTable([
   route('/{db}/_purged_infos', 'GET,HEAD', { GET: databaseAdmin(purgedInfos) }),
   route('/{db}/_purged_infos_limit', 'PUT,GET', { GET: member(purgeLimit), PUT: databaseAdmin(setPurgeLimit) }),
   route('/{db}/_restore', 'POST', { POST: serverAdmin(writeRestore) }),
-  route('/{db}/_revs_diff', 'POST', { POST: member(revisionsDiff) }),
+  route('/{db}/_revs_diff', 'POST', { POST: everywhere(member(revisionsDiff)) }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
   route('/{db}/_security', 'PUT,GET', {
-    GET: member(security),
+    GET: everywhere(member(security)),
     PUT: checked(readSecurity, databaseAdmin(setSecurity)),
   }),
   route('/{db}/_shards', 'GET,HEAD', { GET: member(shards) }),
@@ -226,8 +245,8 @@ export const routes = new RouteTable([
     [ANY_METHOD]: writer(updateDocument, 'database_writes'),
   }),
   route('/{db}/_design/{name}/_view', 'GET,POST,HEAD', {
-    GET: member(getView, 'view_reads'),
-    POST: member(postView, 'view_reads'),
+    GET: everywhere(member(getView, 'view_reads'), sendsNoContents),
+    POST: everywhere(member(postView, 'view_reads'), sendsNoContents),
   }),
   route('/{db}/_local', DOCUMENT_METHODS, always(refuseLocalRoot)),
   route('/{db}/_local/{name}', DOCUMENT_METHODS, document),

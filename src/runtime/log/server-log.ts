@@ -23,6 +23,15 @@ export class ServerLog {
     return log
   }
 
+  /** The log of a node that does not keep its lines itself. */
+  static relayed(configuration: Configuration, operator: Log, sink: LineSink): ServerLog {
+    const log = new ServerLog(undefined, operator)
+    log.#store = new RelayedLines(sink)
+    log.#lines.level = logLevelOf(configuration.text('log', 'level'))
+    log.#lines.format = configuration.get('log', 'format') === 'json' ? 'json' : 'text'
+    return log
+  }
+
   private constructor(folder: string | undefined, operator: Log) {
     this.#folder = folder
     this.#operator = operator
@@ -56,6 +65,11 @@ export class ServerLog {
     const current = this.#store
     if (current instanceof LogFile && current.path === path) current.limits = limits
     else if (path !== undefined) await this.#moveTo(path, limits)
+  }
+
+  /** Lines of another node, as they are. */
+  append(lines: string): void {
+    this.#store.write(lines)
   }
 
   tail(bytes: number, offset: number): Promise<Buffer> {
@@ -232,6 +246,27 @@ export class LogFile implements LogStore {
     }
     await this.#open()
   }
+}
+
+/** Lines that another node keeps. */
+class RelayedLines implements LogStore {
+  readonly #sink: LineSink
+
+  constructor(sink: LineSink) {
+    this.#sink = sink
+  }
+
+  write(line: string): void {
+    this.#sink.write(line)
+  }
+
+  async tail(): Promise<Buffer> {
+    return Buffer.alloc(0)
+  }
+
+  async flush(): Promise<void> {}
+
+  async close(): Promise<void> {}
 }
 
 const MEMORY_LIMIT_BYTES = 1024 * 1024

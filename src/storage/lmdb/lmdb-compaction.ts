@@ -17,8 +17,8 @@ export interface CompactionHost {
   observeWrites(listener: (storedKeys: readonly Uint8Array[]) => void): void
   /** Resolves when nobody writes, until the returned function is called. */
   pauseWrites(): Promise<() => void>
-  /** From now on the store is the file at this path. */
-  switchTo(path: string): void
+  /** From now on the store is the file at this path. Nobody writes before it resolves. */
+  switchTo(path: string): Promise<void>
 }
 
 const COPY_BYTES = 512 * 1024
@@ -51,7 +51,7 @@ export async function compactInto(path: string, source: LmdbEnvironment, host: C
     await copy.copyNoted()
     host.signal.throwIfAborted()
     await next.publish()
-    host.switchTo(path)
+    await host.switchTo(path)
   } finally {
     resume()
   }

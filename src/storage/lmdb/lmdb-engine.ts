@@ -19,6 +19,7 @@ import {
   storePath,
   unfinishedPath,
 } from '../files/store-file.ts'
+import type { RefusedFile, StoreFollowers, StorePlace } from '../leases/store-followers.ts'
 import { type StoreLease, StoreLeases } from '../leases/store-leases.ts'
 import {
   CommitFailedError,
@@ -45,6 +46,8 @@ export interface LmdbEngineOptions {
   readonly reports?: FileReports
   /** How many pages are walked after a first fall. */
   readonly suspectPages?: number
+  /** Generations up to this one are not given out: another process may still read files that are gone. */
+  readonly usedGenerations?: number
 }
 
 const IDLE_FILES = 500
@@ -82,6 +85,7 @@ export class LmdbEngine implements StorageEngine {
   #blank: Promise<Buffer> | undefined
   readonly #paths: StorePaths
   #sortedNames: string[] | undefined
+  #followers: StoreFollowers | undefined
   #closed = false
 
   /** Looks through the folder and clears away what a crash left. The folder must be nobody else's. */
@@ -108,6 +112,7 @@ export class LmdbEngine implements StorageEngine {
       isShared = false,
       reports,
       suspectPages = SUSPECT_PAGES,
+      usedGenerations = 0,
       ledger,
       names,
     }: LmdbEngineOptions & EngineParts,
@@ -129,7 +134,7 @@ export class LmdbEngine implements StorageEngine {
     this.#ledger = ledger
     this.#suspectPages = suspectPages
     this.#names = names
-    const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), 0)
+    const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), usedGenerations)
     this.#paths = new StorePaths(folder, highest)
     for (const file of files) this.#take(file)
   }
@@ -156,6 +161,7 @@ export class LmdbEngine implements StorageEngine {
       const store = this.#store(name, path)
       this.#stores.set(name, store)
       this.#sortedNames = undefined
+      await this.#followers?.placed({ name, path })
       return store
     } finally {
       this.#creating.delete(name)
@@ -174,11 +180,12 @@ export class LmdbEngine implements StorageEngine {
     this.#sortedNames = undefined
     const [path] = await Promise.all([store.retire(), this.#leasesOf(store).revoke(new StoreGoneError(name))])
     await this.#discarded.outdatedGone(store)
+    await this.#followers?.dropped(name)
     try {
       await this.#discarded.discardAll(name, path)
     } catch (error) {
       // The next start would find it: it is there until it can be dropped.
-      if (await fileExists(path)) this.#takeBack(name, path)
+      if (await fileExists(path)) await this.#takeBack(name, path)
       throw error
     }
     await this.#names.release(name)
@@ -196,6 +203,26 @@ export class LmdbEngine implements StorageEngine {
     // Two processes must not make it at the same time.
     reserveLock(lockPath(store.path))
     return this.#leasesOf(store).lend()
+  }
+
+  /** From now on these are told of every store that comes, gets another file or goes, before that counts here. */
+  followedBy(followers: StoreFollowers): void {
+    this.#followers = followers
+  }
+
+  /** Every store and the file that holds it now. */
+  places(): StorePlace[] {
+    return [...this.#stores.values()].map(({ name, path }) => ({ name, path }))
+  }
+
+  /** Files that must not be opened, and why. */
+  refusals(): RefusedFile[] {
+    return this.#open.refusals.map(({ path, problem }) => ({ path, problem }))
+  }
+
+  /** A process that read stores is dead: its reader slots are taken back. */
+  clearReaders(): void {
+    for (const path of [...this.#open.paths()]) this.#open.clearReaders(path)
   }
 
   /**
@@ -285,10 +312,11 @@ export class LmdbEngine implements StorageEngine {
   }
 
   /** It could not be dropped. Who held it is told that it is gone, and finds it when they ask again. */
-  #takeBack(name: string, path: string): void {
+  async #takeBack(name: string, path: string): Promise<void> {
     if (this.#closed || this.#stores.has(name) || this.#creating.has(name)) return
     this.#stores.set(name, this.#store(name, path))
     this.#sortedNames = undefined
+    await this.#followers?.placed({ name, path })
   }
 
   #nameOf(path: string): string | undefined {
@@ -312,6 +340,7 @@ export class LmdbEngine implements StorageEngine {
       open: this.#open,
       nextPath: async () => this.#paths.next(name),
       discard: (old) => this.#discarded.outdate(store, this.#leasesOf(store), old),
+      moved: async (path) => this.#followers?.placed({ name, path }),
     }
     const store = new LmdbStore(name, path, files)
     const leases = new StoreLeases(store, {

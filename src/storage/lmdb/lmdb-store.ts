@@ -9,7 +9,7 @@ import { judge } from '../commits/judge.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { checkChanges, unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
-import { StoreGoneError, TooManyReadersError } from '../storage-error.ts'
+import { StorageError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -30,10 +30,16 @@ import { putPacked } from './write-instructions.ts'
 /** What the engine does for its stores: where files lie is its business. */
 export interface StoreFiles {
   readonly open: OpenFiles
+  /** Whether the store belongs to another process, and nothing is written to it here. */
+  readonly isReadOnly?: boolean
+  /** Where other processes read the store too, and share its reader slots. */
+  readonly holding?: Store['holding']
   /** A path for the next generation of the store. */
   nextPath(): Promise<string>
   /** Removes a file: its name at once, its bytes when the last user is gone. */
   discard(path: string): Promise<void>
+  /** The store is the file at this path from now on. Resolves when other processes that read it know. */
+  moved?(path: string): Promise<void>
 }
 
 export class LmdbStore implements Store {
@@ -55,6 +61,10 @@ export class LmdbStore implements Store {
     this.#files = files
   }
 
+  get holding(): Store['holding'] {
+    return this.#files.holding
+  }
+
   get dropped(): boolean {
     return this.#gone.signal.aborted
   }
@@ -70,6 +80,7 @@ export class LmdbStore implements Store {
     const old = this.#path
     this.#path = path
     this.#version = undefined
+    await this.#files.moved?.(path)
     await this.#files.discard(old)
   }
 
@@ -81,6 +92,7 @@ export class LmdbStore implements Store {
   async commit(changes: Changes): Promise<CommitOutcome> {
     checkChanges(changes)
     this.#assertThere()
+    if (this.#files.isReadOnly) throw new StorageError(`The store ${this.name} is only read here.`)
     return this.#queue.add(changes)
   }
 
@@ -162,6 +174,7 @@ export class LmdbStore implements Store {
       this.#path = path
       this.#version = undefined
     }
+    await this.#files.moved?.(path)
     await this.#files.discard(old)
   }
 
@@ -176,8 +189,9 @@ export class LmdbStore implements Store {
             this.#onWritten = listener
           },
           pauseWrites: () => this.#queue.pause(),
-          switchTo: (path) => {
+          switchTo: async (path) => {
             this.#path = path
+            await this.#files.moved?.(path)
           },
         })
       } finally {

@@ -35,6 +35,11 @@ export class OpenFiles {
     this.#refused.set(error.path, error)
   }
 
+  /** Why files are not used. */
+  get refusals(): readonly FileDamagedError[] {
+    return [...this.#refused.values()]
+  }
+
   /** Opens the file unless it is open. Each acquire wants its release. Throws `FileDamagedError`. */
   acquire(path: string): LmdbEnvironment {
     const refused = this.#refused.size > 0 ? this.#refused.get(path) : undefined

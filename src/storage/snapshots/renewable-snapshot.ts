@@ -142,7 +142,7 @@ export class HeldStates {
 
   constructor(store: Store, limits: Partial<HoldingLimits> = {}) {
     this.#store = store
-    this.#limits = { ...LIMITS, ...limits }
+    this.#limits = { ...LIMITS, ...store.holding, ...limits }
   }
 
   /** The state as of now, for a reading that may last. Must be released. */

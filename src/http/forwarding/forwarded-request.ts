@@ -1,0 +1,91 @@
+/**
+ * Requests that one node hands to another, over a socket that only nodes reach. They are requests as their clients sent
+ * them, with one header more: who the client is, and where it reached the server.
+ */
+import { rm } from 'node:fs/promises'
+import { createServer, type Server } from 'node:net'
+import { Connection, type RequestHandler } from '../../wire/connection.ts'
+import type { Request, SocketAddresses } from '../../wire/request.ts'
+import { SERVER_LINE } from '../server/answer.ts'
+
+export const CLIENT_HEADER = 'x-settle-client'
+
+/** Clients are known to the other node by a number, so that it recognizes who sends several requests. */
+export function clientHeader(addresses: SocketAddresses, node: string): string {
+  const known = clientHeaders.get(addresses)
+  if (known !== undefined) return known
+  const { remoteAddress, localAddress, localPort, isEncrypted } = addresses
+  const client = `${node}-${++lastClient}`
+  const header = JSON.stringify([client, remoteAddress, localAddress, localPort, isEncrypted])
+  clientHeaders.set(addresses, header)
+  return header
+}
+
+const clientHeaders = new WeakMap<SocketAddresses, string>()
+let lastClient = 0
+
+/** Clients that are remembered. Who is forgotten proves anew who they are. */
+const CLIENTS_LIMIT = 20_000
+
+/** Where a node answers what others hand to it. */
+export class ForwardedRequests {
+  readonly #path: string
+  readonly #server: Server
+  readonly #connections = new Set<Connection>()
+  readonly #clients = new Map<string, SocketAddresses>()
+
+  static async listen(path: string, handler: RequestHandler): Promise<ForwardedRequests> {
+    await rm(path, { force: true })
+    const requests = new ForwardedRequests(path, handler)
+    await new Promise<void>((resolve, reject) => {
+      requests.#server.once('error', reject).listen(path, resolve)
+    })
+    return requests
+  }
+
+  private constructor(path: string, handler: RequestHandler) {
+    this.#path = path
+    this.#server = createServer({ allowHalfOpen: true }, (socket) => {
+      const connection = new Connection(
+        socket,
+        (request, reply) => handler(request.from(this.#clientOf(request)), reply),
+        SERVER_LINE,
+      )
+      this.#connections.add(connection)
+      socket.once('close', () => this.#connections.delete(connection))
+    })
+  }
+
+  /** Nodes hand over nothing more. Resolves when the last request is done, or cut off after the limit. */
+  async close(limitMs: number): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
+    // What was sent before the nodes heard of it is read in this turn or the next one.
+    for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
+    const limit = setTimeout(() => {
+      for (const connection of this.#connections) connection.destroy()
+    }, limitMs)
+    for (const connection of this.#connections) connection.closeWhenDone()
+    await closed
+    clearTimeout(limit)
+    await rm(this.#path, { force: true })
+  }
+
+  #clientOf({ headers, addresses }: Request): SocketAddresses {
+    const text = headers[CLIENT_HEADER]
+    delete headers[CLIENT_HEADER]
+    if (text === undefined) return addresses
+    const known = this.#clients.get(text)
+    if (known) return known
+    const [, remoteAddress, localAddress, localPort, isEncrypted] = JSON.parse(text)
+    const client: SocketAddresses = {
+      remoteAddress: remoteAddress ?? undefined,
+      localAddress: localAddress ?? undefined,
+      localPort: localPort ?? undefined,
+      isEncrypted,
+    }
+    const [oldest] = this.#clients.keys()
+    if (this.#clients.size >= CLIENTS_LIMIT && oldest !== undefined) this.#clients.delete(oldest)
+    this.#clients.set(text, client)
+    return client
+  }
+}

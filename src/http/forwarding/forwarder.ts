@@ -1,0 +1,249 @@
+/**
+ * Hands requests to the node that answers them, and its replies to the clients. Bodies stream in both directions with
+ * backpressure. Where the other node is not there requests wait for it. One that may have been begun when the node ended is
+ * not sent again, unless it changes nothing: its client is told that the outcome is not known.
+ */
+import { RequestError } from '../../document/request-error.ts'
+import type { Reply } from '../../wire/reply.ts'
+import { BodyAbortedError, type Request } from '../../wire/request.ts'
+import { ForwardConnection, type ReplyHead } from './forward-connection.ts'
+import { CLIENT_HEADER, clientHeader } from './forwarded-request.ts'
+
+export interface ForwarderOptions {
+  /** Where the other node listens. */
+  readonly path: string
+  /** The name of this node. */
+  readonly node: string
+  /** Resolves when the other node is there; rejects when it takes too long. */
+  readonly available: () => Promise<void>
+}
+
+/** Connections without a request that are kept. */
+const IDLE_LIMIT = 64
+/** So long a request is sent again that the other node has surely not begun. */
+const LIMIT_MS = 30_000
+const PAUSE_MS = 20
+
+/** How a request ended that was sent. */
+type Outcome = 'relayed' | 'not begun' | 'unknown'
+
+export class Forwarder {
+  readonly #options: ForwarderOptions
+  readonly #idle: ForwardConnection[] = []
+
+  constructor(options: ForwarderOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when the reply is sent, or to what the client is to be told instead. */
+  async forward(request: Request, reply: Reply): Promise<RequestError | undefined> {
+    for (const endMs = performance.now() + LIMIT_MS; performance.now() < endMs && !reply.isGone; ) {
+      const connection = await this.#connection()
+      if (connection === 'unavailable') break
+      if (connection === 'refused') {
+        await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+        continue
+      }
+      const outcome = await new Exchange(connection, request, reply, this.#options.node).done
+      if (outcome === 'relayed') {
+        if (connection.isReusable && this.#idle.length < IDLE_LIMIT) this.#idle.push(connection)
+        else connection.destroy()
+        return undefined
+      }
+      connection.destroy()
+      if (reply.isGone) return undefined
+      if (outcome === 'unknown') return outcomeUnknown()
+    }
+    return reply.isGone ? undefined : unavailable()
+  }
+
+  /** The other node is gone: what is idle belongs to it. */
+  reset(): void {
+    for (const connection of this.#idle.splice(0)) connection.destroy()
+  }
+
+  /** Refused: the other node has just ended. Unavailable: it did not come back. */
+  async #connection(): Promise<ForwardConnection | 'refused' | 'unavailable'> {
+    try {
+      await this.#options.available()
+    } catch {
+      return 'unavailable'
+    }
+    return this.#takeIdle() ?? ForwardConnection.open(this.#options.path).catch(() => 'refused' as const)
+  }
+
+  #takeIdle(): ForwardConnection | undefined {
+    for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
+      if (connection.isReusable) return connection
+    }
+    return undefined
+  }
+}
+
+/** Methods that change nothing: a request may be sent twice. */
+const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS'])
+
+/** One request and its reply. */
+class Exchange {
+  readonly #connection: ForwardConnection
+  readonly #request: Request
+  readonly #reply: Reply
+  readonly #result = Promise.withResolvers<Outcome>()
+  readonly #unsubscribe: (() => void)[]
+  #hasBegunReply = false
+  #hasReadBody = false
+  #isBodySent = true
+  #mayContinue: (() => void) | undefined
+  #isOver = false
+
+  constructor(connection: ForwardConnection, request: Request, reply: Reply, node: string) {
+    this.#connection = connection
+    this.#request = request
+    this.#reply = reply
+    this.#unsubscribe = [
+      reply.onGone(() => this.#finish('unknown')),
+      // Endless replies end where they are made. This one ends with the connection.
+      reply.onShutdown(() => this.#shutDown()),
+    ]
+    void this.#send(node)
+  }
+
+  get done(): Promise<Outcome> {
+    return this.#result.promise
+  }
+
+  async #send(node: string): Promise<void> {
+    const { body, hasBody, headers } = this.#request
+    const isSmall = hasBody && body.isComplete && body.receivedBytes <= SMALL_BODY_BYTES
+    const isChunked = headers['transfer-encoding'] !== undefined
+    let whole: Buffer | undefined
+    if (isSmall && !isChunked) {
+      this.#hasReadBody = true
+      whole = await body.collect(SMALL_BODY_BYTES)
+    }
+    const isStreamed = hasBody && whole === undefined
+    this.#isBodySent = !isStreamed
+    const isContinued = isStreamed && headers.expect !== undefined
+    const mayContinue = new Promise<void>((resolve) => {
+      this.#mayContinue = resolve
+    })
+    this.#connection.send(requestHead(this.#request, node, isContinued), whole, this.#request.method === 'HEAD', {
+      onContinue: () => this.#mayContinue?.(),
+      onHead: (head) => this.#begin(head),
+      onPiece: (piece) => this.#relay(piece),
+      onEnd: () => this.#end(),
+      onBroken: () => this.#break(),
+    })
+    if (!isStreamed) return
+    if (isContinued) await mayContinue
+    if (!this.#isOver) await this.#sendBody(isChunked)
+  }
+
+  async #sendBody(isChunked: boolean): Promise<void> {
+    const connection = this.#connection
+    this.#hasReadBody = true
+    try {
+      for await (const piece of this.#request.body.read()) {
+        if (this.#isOver) return
+        if (isChunked) connection.write(`${piece.length.toString(16)}\r\n`)
+        const full = connection.write(piece)
+        if (isChunked) connection.write('\r\n')
+        if (full) await full
+      }
+      if (isChunked) connection.write(`0\r\n${this.#trailers()}\r\n`)
+      this.#isBodySent = true
+    } catch (error) {
+      if (!(error instanceof BodyAbortedError)) throw error
+      this.#finish('unknown')
+    }
+  }
+
+  /** The one that means something: the digest of an attachment. */
+  #trailers(): string {
+    const digest = this.#request.body.trailer('content-md5')
+    return digest === undefined ? '' : `Content-MD5: ${digest}\r\n`
+  }
+
+  #begin({ status, lines, sizeBytes, isLast, body }: ReplyHead): void {
+    const reply = this.#reply
+    this.#hasBegunReply = true
+    this.#mayContinue?.()
+    if (isLast) reply.keepsAlive = false
+    if (body) reply.send(status, lines, body)
+    else {
+      reply.begin(status, lines, sizeBytes)
+      // There may be nothing to say for a long time.
+      setImmediate(() => reply.flush())
+    }
+  }
+
+  #relay(piece: Buffer): boolean {
+    if (this.#reply.write(piece)) return true
+    this.#reply.drained().then(() => this.#connection.resume())
+    return false
+  }
+
+  #end(): void {
+    this.#reply.end()
+    // The rest of a body that nobody wants cannot be taken back.
+    if (!this.#isBodySent) this.#connection.destroy()
+    this.#finish('relayed')
+  }
+
+  #break(): void {
+    if (this.#hasBegunReply) this.#reply.destroy()
+    const mayRepeat = SAFE_METHODS.has(this.#request.method) && !this.#hasReadBody
+    this.#finish(this.#hasBegunReply ? 'relayed' : mayRepeat ? 'not begun' : 'unknown')
+  }
+
+  /** The listener closes: what is sent without an end ends like any other reply. */
+  #shutDown(): void {
+    if (!this.#hasBegunReply || !this.#reply.isChunked) return
+    this.#connection.destroy()
+    this.#reply.end()
+    this.#finish('relayed')
+  }
+
+  #finish(outcome: Outcome): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    for (const each of this.#unsubscribe) each()
+    if (outcome === 'unknown') this.#connection.destroy()
+    this.#mayContinue?.()
+    this.#result.resolve(outcome)
+  }
+}
+
+const SMALL_BODY_BYTES = 64 * 1024
+
+/** Of the connection to the client. */
+const NOT_FORWARDED = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'upgrade',
+  'expect',
+  CLIENT_HEADER,
+])
+
+function requestHead(request: Request, node: string, isContinued: boolean): string {
+  let head = `${request.method} ${request.url} HTTP/1.1\r\n`
+  for (const name in request.headers) {
+    const value = request.headers[name]
+    if (value !== undefined && !NOT_FORWARDED.has(name)) head += `${name}: ${value}\r\n`
+  }
+  // HTTP/1.0 has requests without it.
+  if (request.headers.host === undefined) head += 'host: \r\n'
+  if (isContinued) head += 'expect: 100-continue\r\n'
+  return `${head}${CLIENT_HEADER}: ${clientHeader(request.addresses, node)}\r\n\r\n`
+}
+
+function outcomeUnknown(): RequestError {
+  const reason = 'The node that works on the request ended. Whether it was carried out is not known.'
+  return new RequestError('unavailable', 'service_unavailable', reason)
+}
+
+function unavailable(): RequestError {
+  return new RequestError('unavailable', 'service_unavailable', 'The node that answers such requests is not there.')
+}

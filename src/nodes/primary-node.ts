@@ -1,0 +1,236 @@
+/**
+ * The primary of a server with several nodes. It is a whole server, and beside that tells the secondaries of everything that
+ * makes stale what they have in memory. What must not be seen stale after the reply, they have taken over before it is sent.
+ */
+import { join } from 'node:path'
+import type { Auth } from '../auth/auth.ts'
+import { ALONE, type Cluster } from '../cluster/cluster.ts'
+import { PrimaryHub } from '../cluster/primary-hub.ts'
+import type { Configuration } from '../config/configuration.ts'
+import type { DatabaseCommit } from '../database/database-engine.ts'
+import type { Databases } from '../database/databases.ts'
+import { notFound } from '../document/request-error.ts'
+import type { Functions } from '../functions/functions.ts'
+import { ForwardedRequests } from '../http/forwarding/forwarded-request.ts'
+import type { ServerLog } from '../runtime/log/server-log.ts'
+import type { Metrics } from '../runtime/metrics.ts'
+import type { Statistics } from '../runtime/statistics.ts'
+import type { RefusedFile, StoreFollowers, StorePlace } from '../storage/leases/store-followers.ts'
+import type { Views } from '../views/views.ts'
+import type { RequestHandler } from '../wire/connection.ts'
+import {
+  type CallReply,
+  CHANNEL_SOCKET,
+  isKindOf,
+  type NodePlace,
+  type NodeState,
+  type Notice,
+  REQUESTS_SOCKET,
+  replyOf,
+  type SecondaryCall,
+  type SecondarySignal,
+  type StoreKind,
+  type UpdateSignal,
+} from './node-message.ts'
+
+/** Stores that secondaries read. */
+export interface FollowedStores {
+  places(): StorePlace[]
+  refusals(): RefusedFile[]
+  onDamaged(listener: (name: string) => void): () => void
+  followedBy(followers: StoreFollowers): void
+  clearReaders(): void
+}
+
+/** The parts of the server that secondaries have to do with. */
+export interface PrimaryParts {
+  readonly databaseStores: FollowedStores
+  readonly indexStores: FollowedStores
+  readonly databases: Databases
+  readonly views: Views
+  readonly functions: Functions
+  readonly auth: Auth
+  readonly configuration: Configuration
+  readonly serverLog: ServerLog
+  readonly statistics: Statistics
+  readonly metrics: Metrics
+  readonly handler: RequestHandler
+}
+
+/** Requests that secondaries handed over and that take longer are cut off when the primary closes. */
+const CLOSING_LIMIT_MS = 10_000
+
+/** What is known of a secondary. */
+interface Member {
+  pid: number | undefined
+  /** By section and name: counts of what is there now, and goes with it. */
+  readonly present: Map<string, number>
+}
+
+export class PrimaryNode {
+  readonly #place: NodePlace
+  #cluster: Cluster = ALONE
+  #hub: PrimaryHub | undefined
+  #requests: ForwardedRequests | undefined
+  #parts: PrimaryParts | undefined
+  readonly #members = new Map<object, Member>()
+  #subscriptions: (() => unknown)[] = []
+  /** The last commit of each database that was not published yet. */
+  #unpublished = new Map<string, DatabaseCommit>()
+
+  constructor(place: NodePlace) {
+    this.#place = place
+  }
+
+  /** From now on secondaries are served. */
+  async start(parts: PrimaryParts): Promise<void> {
+    this.#parts = parts
+    parts.databaseStores.followedBy(this.#followers('databases'))
+    parts.indexStores.followedBy(this.#followers('indexes'))
+    const refuse = () => void this.#announce({ kind: 'refused', files: refusals(parts) })
+    this.#subscriptions = [
+      parts.databaseStores.onDamaged(refuse),
+      parts.indexStores.onDamaged(refuse),
+      parts.configuration.onChange(() => this.#announce({ kind: 'settings', settings: parts.configuration.entries() })),
+    ]
+    const { folder, term } = this.#place
+    this.#requests = await ForwardedRequests.listen(join(folder, REQUESTS_SOCKET), parts.handler)
+    this.#hub = await PrimaryHub.open({
+      path: join(folder, CHANNEL_SOCKET),
+      term,
+      welcome: () => this.#state(parts),
+      signal: (member, message) => this.#receive(parts, member, message),
+      call: (message, signal) => this.#answer(parts, message, signal),
+      left: (member) => this.#left(parts, member),
+      stuck: (member) => this.#kill(parts, member),
+    })
+    this.#cluster = this.#hub
+  }
+
+  /** For the databases: tells the secondaries of a commit. */
+  onCommit(commit: DatabaseCommit): Promise<void> | undefined {
+    if (this.#cluster.size === 0) return undefined
+    if (commit.hasDesigns || commit.hasSecurity || commit.database === this.#parts?.auth.settings.usersDatabase) {
+      return this.#announce({ kind: 'changed', commit })
+    }
+    if (this.#unpublished.size === 0) setImmediate(() => this.#publish())
+    this.#unpublished.set(commit.database, commit)
+    return undefined
+  }
+
+  /** What secondaries have logged and counted so far is here when it resolves. */
+  async gather(): Promise<void> {
+    const report: Notice = { kind: 'report' }
+    await this.#cluster.gather(report)
+  }
+
+  /** Finishes what secondaries handed over. They wait for the next primary from now on. */
+  async close(): Promise<void> {
+    for (const unsubscribe of this.#subscriptions) unsubscribe()
+    await this.#announce({ kind: 'drain' })
+    await this.#requests?.close(CLOSING_LIMIT_MS)
+    this.#cluster = ALONE
+    await this.#hub?.close()
+  }
+
+  #state(parts: PrimaryParts): NodeState {
+    const { configuration, databaseStores, indexStores } = parts
+    return {
+      settings: configuration.entries(),
+      databases: databaseStores.places(),
+      indexes: indexStores.places(),
+      refused: refusals(parts),
+    }
+  }
+
+  #followers(stores: StoreKind): StoreFollowers {
+    return {
+      placed: async (place) => this.#announce({ kind: 'placed', stores, place }),
+      dropped: async (name) => this.#announce({ kind: 'dropped', stores, name }),
+    }
+  }
+
+  #announce(notice: Notice): Promise<void> | undefined {
+    return this.#cluster.announce(notice)
+  }
+
+  #publish(): void {
+    const signal: UpdateSignal = { kind: 'updated', commits: [...this.#unpublished.values()] }
+    this.#unpublished = new Map()
+    this.#cluster.publish(signal)
+  }
+
+  #receive({ serverLog, statistics, metrics }: PrimaryParts, key: object, message: unknown): void {
+    if (!isKindOf<SecondarySignal>(message)) return
+    const member = this.#members.get(key) ?? { pid: undefined, present: new Map<string, number>() }
+    this.#members.set(key, member)
+    switch (message.kind) {
+      case 'hello':
+        member.pid = message.pid
+        break
+      case 'lines':
+        serverLog.append(message.lines)
+        break
+      case 'statistics':
+        statistics.addIncrements(message.increments)
+        metrics.merge(key, message.metrics)
+        for (const { section, name, present } of message.increments) member.present.set(`${section} ${name}`, present)
+        break
+    }
+  }
+
+  async #answer(parts: PrimaryParts, message: unknown, signal: AbortSignal): Promise<CallReply<unknown>> {
+    if (!isKindOf<SecondaryCall>(message)) throw new Error('The call is not known.')
+    const { functions, auth } = parts
+    switch (message.kind) {
+      case 'index':
+        return replyOf(this.#bringIndex(parts, message, signal))
+      case 'password':
+        return replyOf(auth.isPassword(message))
+      case 'reduce':
+        return replyOf(functions.reduce(message.program, message.groups, { owner: message.owner, signal }))
+      case 'rereduce':
+        return replyOf(functions.rereduce(message.program, message.groups, { owner: message.owner, signal }))
+    }
+  }
+
+  async #bringIndex(
+    { databases, views }: PrimaryParts,
+    { database: name, uuid, design, isUpdated }: Extract<SecondaryCall, { kind: 'index' }>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const database = await databases.get(name)
+    if (database.uuid !== uuid) throw notFound('no_db_file')
+    const index = await views.openIndex(database, design, isUpdated ? 'updated' : 'stale', { signal })
+    index.release()
+  }
+
+  #left({ statistics, metrics, databaseStores, indexStores }: PrimaryParts, key: object): void {
+    metrics.forget(key)
+    const member = this.#members.get(key)
+    this.#members.delete(key)
+    for (const [counted, present] of member?.present ?? []) {
+      const [section = '', name = ''] = counted.split(' ')
+      if (present !== 0) statistics.increment(section, name, -present)
+    }
+    // It may be dead, and what it read would never be used again.
+    databaseStores.clearReaders()
+    indexStores.clearReaders()
+  }
+
+  /** It must not go on with what it knows. As long as its channel is open it is the process of that id. */
+  #kill({ serverLog }: PrimaryParts, key: object): void {
+    const pid = this.#members.get(key)?.pid
+    serverLog.log.error('A node did not take over what it was told. It was killed.', { pid })
+    if (pid === undefined) return
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It has just ended.
+    }
+  }
+}
+
+function refusals({ databaseStores, indexStores }: PrimaryParts): RefusedFile[] {
+  return [...databaseStores.refusals(), ...indexStores.refusals()]
+}

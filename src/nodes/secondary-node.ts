@@ -1,0 +1,177 @@
+/**
+ * A secondary's view of the primary: the state that it begins with, and what it is told after that. While there is no
+ * primary nothing that it knows can be relied on: requests wait.
+ */
+import { join } from 'node:path'
+import { NodeUnreachableError } from '../cluster/channel.ts'
+import { Membership } from '../cluster/membership.ts'
+import { RequestError } from '../document/request-error.ts'
+import type { ReduceInput, ReduceProgram } from '../functions/functions.ts'
+import type { MetricsReport } from '../runtime/metrics.ts'
+import type { StatisticIncrement } from '../runtime/statistics.ts'
+import {
+  type CallReply,
+  CHANNEL_SOCKET,
+  isKindOf,
+  type NodeState,
+  type Notice,
+  resultOf,
+  type SecondaryCall,
+  type SecondarySignal,
+  type UpdateSignal,
+} from './node-message.ts'
+
+export interface SecondaryOptions {
+  readonly folder: string
+  /** The whole state, at first and whenever there is another primary. */
+  begin(state: NodeState): Promise<void>
+  updated(signal: UpdateSignal): void
+  /** Resolves when it counts here. */
+  take(notice: Notice): Promise<void>
+  /** The primary is gone, or is about to close. */
+  lost(): void
+  takeIncrements(): StatisticIncrement[]
+  takeMetrics(): MetricsReport
+}
+
+/** How long a request waits for a primary. Another one is there within a second or two. */
+const PRIMARY_TIMEOUT_MS = 15_000
+
+const LINES_DELAY_MS = 50
+const STATISTICS_INTERVAL_MS = 1000
+/** Lines that wait while there is no primary; further ones are lost. */
+const LINES_LIMIT_CHARACTERS = 1024 * 1024
+
+export class SecondaryNode {
+  readonly #options: SecondaryOptions
+  readonly #membership: Membership
+  readonly #reporting: NodeJS.Timeout
+  #lines = ''
+  #isDraining = false
+
+  constructor(options: SecondaryOptions) {
+    this.#options = options
+    this.#membership = new Membership({
+      path: join(options.folder, CHANNEL_SOCKET),
+      welcome: (state) => this.#begin(state),
+      signal: (message) => {
+        if (isKindOf<UpdateSignal>(message)) options.updated(message)
+      },
+      call: (message) => this.#take(message),
+      lost: () => options.lost(),
+    })
+    this.#reporting = setInterval(() => this.#report(), STATISTICS_INTERVAL_MS).unref()
+  }
+
+  /** Undefined while there is a primary; otherwise resolves when there is, or rejects after a while. */
+  ready(): Promise<void> | undefined {
+    return this.#membership.isConnected && !this.#isDraining ? undefined : this.#waited()
+  }
+
+  /** A line of the log, sent soon. */
+  log(line: string): void {
+    if (this.#lines.length > LINES_LIMIT_CHARACTERS) return
+    if (this.#lines === '') setTimeout(() => this.#sendLines(), LINES_DELAY_MS).unref()
+    this.#lines += line
+  }
+
+  async bringIndex(call: Omit<Extract<SecondaryCall, { kind: 'index' }>, 'kind'>, signal?: AbortSignal): Promise<void> {
+    await this.#call<void>({ kind: 'index', ...call }, signal)
+  }
+
+  isPassword(credentials: { readonly name: string; readonly password: string }): Promise<boolean> {
+    return this.#call<boolean>({ kind: 'password', ...credentials })
+  }
+
+  reduce(
+    program: ReduceProgram,
+    groups: readonly (readonly ReduceInput[])[],
+    owner: string,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    return this.#call<string[]>({ kind: 'reduce', program, groups, owner }, signal)
+  }
+
+  rereduce(
+    program: ReduceProgram,
+    groups: readonly (readonly string[])[],
+    owner: string,
+    signal?: AbortSignal,
+  ): Promise<string[]> {
+    return this.#call<string[]>({ kind: 'rereduce', program, groups, owner }, signal)
+  }
+
+  close(): void {
+    clearInterval(this.#reporting)
+    this.#report()
+    this.#membership.close()
+  }
+
+  async #begin(state: unknown): Promise<void> {
+    // Both ends are of one release.
+    await this.#options.begin(state as NodeState)
+    this.#isDraining = false
+    setImmediate(() => this.#send({ kind: 'hello', pid: process.pid }))
+  }
+
+  async #take(message: unknown): Promise<void> {
+    if (!isKindOf<Notice>(message)) return
+    if (message.kind === 'report') this.#report()
+    else if (message.kind === 'drain') {
+      this.#isDraining = true
+      this.#options.lost()
+    } else await this.#options.take(message)
+  }
+
+  /** What a primary that ends has not finished is asked of the next one: none of it changes anything. */
+  async #call<T>(call: SecondaryCall, signal?: AbortSignal): Promise<T> {
+    for (;;) {
+      await this.ready()
+      try {
+        const reply = await this.#membership.call(call, { signal })
+        return resultOf(reply as CallReply<T>)
+      } catch (error) {
+        if (!(error instanceof NodeUnreachableError)) throw error
+      }
+    }
+  }
+
+  async #waited(): Promise<void> {
+    const timeout = AbortSignal.timeout(PRIMARY_TIMEOUT_MS)
+    try {
+      do await this.#membership.connected(timeout)
+      while (this.#isDraining && (await this.#disconnected(timeout)))
+    } catch {
+      throw new RequestError('unavailable', 'service_unavailable', 'The node that holds the data is not there.')
+    }
+  }
+
+  /** The channel to a primary that drains is about to close. */
+  async #disconnected(signal: AbortSignal): Promise<boolean> {
+    while (this.#isDraining && this.#membership.isConnected) {
+      signal.throwIfAborted()
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+    return this.#isDraining
+  }
+
+  #report(): void {
+    this.#sendLines()
+    if (!this.#membership.isConnected) return
+    this.#send({
+      kind: 'statistics',
+      increments: this.#options.takeIncrements(),
+      metrics: this.#options.takeMetrics(),
+    })
+  }
+
+  #sendLines(): void {
+    if (this.#lines === '' || !this.#membership.isConnected) return
+    this.#send({ kind: 'lines', lines: this.#lines })
+    this.#lines = ''
+  }
+
+  #send(signal: SecondarySignal): void {
+    this.#membership.send(signal)
+  }
+}

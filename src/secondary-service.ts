@@ -1,0 +1,330 @@
+/**
+ * A secondary node: answers what can be read from the files of the databases and indexes, and hands every other request to
+ * the primary. It writes nothing, and what it keeps in memory follows what the primary says.
+ */
+import { join, resolve } from 'node:path'
+import { Auth } from './auth/auth.ts'
+import { Configuration } from './config/configuration.ts'
+import { type SettingMap, withSetting } from './config/ini-text.ts'
+import { defaultSettings, environmentSettings, SettingMemory } from './config/setting-sources.ts'
+import { DatabaseHistory } from './database/database-history.ts'
+import { Databases } from './database/databases.ts'
+import { WriteMetrics } from './database/writing/write-metrics.ts'
+import { ExternalPrograms } from './external/external-programs.ts'
+import { Health } from './http/admin/health.ts'
+import { InterfaceFiles } from './http/admin/interface-files.ts'
+import { FeedCounts } from './http/changes/feed-counts.ts'
+import { Forwarder } from './http/forwarding/forwarder.ts'
+import type { ListeningSockets } from './http/listeners/listener.ts'
+import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
+import { Listeners } from './http/listeners/listeners.ts'
+import { createApp } from './http/server/app.ts'
+import { requestSettings } from './http/server/context.ts'
+import { type NodeState, type Notice, REQUESTS_SOCKET, type SettingEntry } from './nodes/node-message.ts'
+import { remoteFunctions } from './nodes/remote-functions.ts'
+import { RemoteRunner } from './nodes/remote-runner.ts'
+import { SecondaryNode } from './nodes/secondary-node.ts'
+import { HttpAgents } from './replication/client/http-agents.ts'
+import { Replications } from './replication/replications.ts'
+import { systemClock } from './runtime/clock.ts'
+import { Deadlines } from './runtime/deadlines.ts'
+import { descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
+import { FairSemaphore } from './runtime/fair-semaphore.ts'
+import type { Log } from './runtime/log/log.ts'
+import { ServerLog } from './runtime/log/server-log.ts'
+import { MemoryBudget } from './runtime/memory-budget.ts'
+import { Metrics } from './runtime/metrics.ts'
+import { Statistics } from './runtime/statistics.ts'
+import { TaskRegistry } from './runtime/tasks.ts'
+import { Uuids } from './runtime/uuids.ts'
+import { version } from './runtime/version.ts'
+import { flagSettings, homeFolder, type ServiceOptions } from './service-options.ts'
+import { uuidSettings } from './service-parts.ts'
+import { FollowedEngine } from './storage/lmdb/followed-engine.ts'
+import { Views } from './views/views.ts'
+
+export interface SecondaryServiceOptions {
+  /** Of the command, as the primary has them. */
+  readonly service: ServiceOptions
+  /** Where the sockets of the nodes are. */
+  readonly folder: string
+  /** Tells the nodes apart. */
+  readonly number: number
+  /** The listening sockets, which the supervisor keeps. */
+  readonly sockets: ListeningSockets
+  readonly log: Log
+}
+
+export interface SecondaryService {
+  /** Begins to answer. */
+  listen(): Promise<void>
+  /** Finishes the requests under way. */
+  close(): Promise<void>
+}
+
+/** Resolves when the primary has told what there is. */
+export async function createSecondary(options: SecondaryServiceOptions): Promise<SecondaryService> {
+  const service = new RunningSecondary(options)
+  await service.begun
+  return service
+}
+
+class RunningSecondary implements SecondaryService {
+  readonly #options: SecondaryServiceOptions
+  readonly #node: SecondaryNode
+  readonly #forwarder: Forwarder
+  readonly #metrics = new Metrics()
+  readonly #begun = Promise.withResolvers<void>()
+  #parts: SecondaryParts | undefined
+  #listeners: Listeners | undefined
+  /** What the primary tells is taken over in its order. */
+  #turn: Promise<unknown> = Promise.resolve()
+
+  constructor(options: SecondaryServiceOptions) {
+    this.#options = options
+    const { folder, number } = options
+    this.#node = new SecondaryNode({
+      folder,
+      begin: (state) => this.#inTurn(() => this.#begin(state)),
+      updated: ({ commits }) => {
+        for (const commit of commits) this.#parts?.databases.changedElsewhere(commit)
+      },
+      take: (notice) => this.#take(notice),
+      lost: () => this.#forwarder.reset(),
+      takeIncrements: () => this.#parts?.statistics.takeIncrements() ?? [],
+      takeMetrics: () => this.#metrics.report(),
+    })
+    this.#forwarder = new Forwarder({
+      path: join(folder, REQUESTS_SOCKET),
+      node: String(number),
+      available: async () => this.#node.ready(),
+    })
+  }
+
+  get begun(): Promise<void> {
+    return this.#begun.promise
+  }
+
+  async listen(): Promise<void> {
+    const parts = this.#parts
+    if (!parts) throw new Error('The node has no state yet.')
+    const { configuration, serverLog } = parts
+    this.#listeners = new Listeners(serverLog.log, this.#options.sockets, () => connectionLimits(configuration))
+    await this.#listeners.open(this.#plans(configuration), parts.handler)
+  }
+
+  async close(): Promise<void> {
+    await this.#listeners?.close()
+    this.#node.close()
+    await this.#parts?.close()
+  }
+
+  async #begin(state: NodeState): Promise<void> {
+    if (!this.#parts) {
+      this.#parts = await this.#open(state)
+      this.#begun.resolve()
+      return
+    }
+    const { configuration, databases, databaseStores, indexStores } = this.#parts
+    await configuration.follow(state.settings)
+    for (const stores of [databaseStores, indexStores]) stores.refuse(state.refused)
+    indexStores.placeAll(state.indexes)
+    for (const name of databaseStores.placeAll(state.databases)) await databases.deletedElsewhere(name)
+    databases.anyChangedElsewhere()
+  }
+
+  async #take(notice: Notice): Promise<void> {
+    const parts = this.#parts
+    if (!parts) return
+    const { databases, databaseStores, indexStores, configuration } = parts
+    switch (notice.kind) {
+      case 'placed':
+        storesOf(parts, notice.stores).place(notice.place)
+        break
+      case 'dropped':
+        if (notice.stores === 'indexes') indexStores.forget(notice.name)
+        else {
+          databaseStores.forget(notice.name)
+          await databases.deletedElsewhere(notice.name)
+        }
+        break
+      case 'refused':
+        for (const stores of [databaseStores, indexStores]) stores.refuse(notice.files)
+        break
+      case 'settings':
+        await this.#inTurn(() => configuration.follow(notice.settings))
+        break
+      case 'changed':
+        databases.changedElsewhere(notice.commit)
+        break
+    }
+  }
+
+  async #open(state: NodeState): Promise<SecondaryParts> {
+    const { service, log: operator } = this.#options
+    const node = this.#node
+    const configuration = await followedConfiguration(state.settings)
+    const serverLog = ServerLog.relayed(configuration, operator, { write: (line) => node.log(line) })
+    const { log } = serverLog
+    const metrics = this.#metrics
+    // Of what the primary measures itself.
+    const notMeasured = new Metrics()
+    metrics.gauge('settle_connections', '', () => this.#listeners?.connections ?? 0)
+    metrics.total('couchdb_couch_log_requests_total', '', () =>
+      Object.entries(serverLog.counts).map(([level, count]) => [{ level }, count] as const),
+    )
+    const bodyMemory = new MemoryBudget(() => requestSettings(configuration).bodyMemory)
+    metrics.gauge('settle_body_memory_bytes', '', () => bodyMemory.heldBytes)
+    metrics.gauge('settle_body_memory_waiting', '', () => bodyMemory.waiting)
+    const statistics = new Statistics({ rateMs: 1000, windowsSeconds: [] }, { isTaken: true })
+    const { idleFiles } = budgetOf(configuration)
+    const idleStates = idleStatesOf(configuration)
+    const databaseStores = new FollowedEngine(idleFiles, idleStates)
+    const indexStores = new FollowedEngine(idleFiles, idleStates)
+    for (const stores of [databaseStores, indexStores]) stores.refuse(state.refused)
+    databaseStores.placeAll(state.databases)
+    indexStores.placeAll(state.indexes)
+    const tasks = new TaskRegistry(systemClock, notMeasured)
+    const functions = remoteFunctions(node)
+    const databases = new Databases(databaseStores, { clock: systemClock, log, tasks, functions, isFollower: true })
+    const views = await Views.open({
+      databases,
+      engine: indexStores,
+      functions,
+      runner: new RemoteRunner(node),
+      tasks,
+      log,
+      provide: (database, design) =>
+        node.bringIndex({ database: database.name, uuid: database.uuid, design, isUpdated: false }),
+    })
+    const auth = new Auth({
+      settings: configuration,
+      databases,
+      clock: systemClock,
+      log,
+      onLookup: (isHit) => statistics.increment('service', isHit ? 'auth_cache_hits' : 'auth_cache_misses'),
+      checkElsewhere: (credentials) => node.isPassword(credentials),
+    })
+    await auth.start()
+    // What only the primary does is there and does nothing: no request for it is answered here.
+    const agents = new HttpAgents()
+    const replications = new Replications({
+      auth,
+      databases,
+      functions,
+      configuration,
+      agents,
+      tasks,
+      metrics: notMeasured,
+      clock: systemClock,
+      log,
+    })
+    const nothing = await Configuration.load({ defaults: new Map(), stored: new SettingMemory() })
+    const handler = createApp({
+      configuration,
+      databases,
+      history: new DatabaseHistory(databases, () => 1),
+      functions,
+      listSlots: new FairSemaphore(() => 1),
+      views,
+      auth,
+      uuids: new Uuids(systemClock, uuidSettings(configuration)),
+      bodyMemory,
+      programs: new ExternalPrograms({ configuration: nothing, databases, clock: systemClock, log }),
+      replications,
+      tasks,
+      log,
+      serverLog,
+      statistics,
+      metrics,
+      feeds: new FeedCounts(metrics),
+      health: new Health({ configuration, writes: new WriteMetrics(notMeasured), folder: undefined }),
+      deadlines: new Deadlines(),
+      interfaceFiles: new InterfaceFiles(service.interfaceDir),
+      version,
+      disk: async () => undefined,
+      restart: () => {},
+      forwarding: {
+        forward: (request, reply) => this.#forwarder.forward(request, reply),
+        ready: () => node.ready(),
+      },
+    })
+    configuration.onChange(async (change) => {
+      if (change.section === 'log') await serverLog.configure(configuration)
+      if (change.section === 'service' && change.key === 'max_dbs_open') {
+        databaseStores.keepIdle(budgetOf(configuration).idleFiles)
+        indexStores.keepIdle(budgetOf(configuration).idleFiles)
+      }
+      if (isOfListeners(change)) await this.#listeners?.move(this.#plans(configuration), handler)
+    })
+    return {
+      configuration,
+      serverLog,
+      statistics,
+      databases,
+      databaseStores,
+      indexStores,
+      handler,
+      close: async () => {
+        await replications.close()
+        await agents.close()
+        auth.close()
+        await views.close()
+        await databaseStores.close()
+        await indexStores.close()
+      },
+    }
+  }
+
+  #plans(configuration: Configuration) {
+    const { service } = this.#options
+    const layers = [flagSettings(service), environmentSettings(service.environment ?? {})]
+    return listenerPlans(configuration, {
+      folder: resolve(homeFolder(layers)),
+      connectionLimit: budgetOf(configuration).connections,
+    })
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#turn.then(work)
+    this.#turn = done.catch(() => {})
+    return done
+  }
+}
+
+interface SecondaryParts {
+  readonly configuration: Configuration
+  readonly serverLog: ServerLog
+  readonly statistics: Statistics
+  readonly databases: Databases
+  readonly databaseStores: FollowedEngine
+  readonly indexStores: FollowedEngine
+  readonly handler: ReturnType<typeof createApp>
+  close(): Promise<void>
+}
+
+function storesOf({ databaseStores, indexStores }: SecondaryParts, stores: 'databases' | 'indexes'): FollowedEngine {
+  return stores === 'databases' ? databaseStores : indexStores
+}
+
+/** The settings of the primary, over the same defaults. */
+async function followedConfiguration(entries: readonly SettingEntry[]): Promise<Configuration> {
+  let flags: SettingMap = new Map()
+  for (const [section, key, value] of entries) flags = withSetting(flags, section, key, value)
+  return Configuration.load({ defaults: await defaultSettings(), stored: new SettingMemory(), flags })
+}
+
+/** All secondaries together may hold so many states of a store: with those of the primary, fewer than there are reader slots. */
+const IDLE_STATES = 500
+
+function idleStatesOf(configuration: Configuration): number {
+  const secondaries = Math.max(1, configuration.integer('service', 'nodes') - 1)
+  return Math.max(1, Math.floor(IDLE_STATES / secondaries))
+}
+
+function budgetOf(configuration: Configuration) {
+  return descriptorBudget(descriptorLimit(), {
+    connections: wantedConnections(configuration),
+    idleFiles: configuration.integer('service', 'max_dbs_open'),
+  })
+}

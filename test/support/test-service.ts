@@ -1,0 +1,134 @@
+/**
+ * The server of black-box tests: in the process of the test, or, where `SETTLE_TEST_NODES` says how many, as the `settle`
+ * command with several nodes.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+
+const CLI = join(import.meta.dirname, '../../src/cli.ts')
+
+/** How many nodes the servers of tests have. */
+export const TEST_NODES = Number(process.env.SETTLE_TEST_NODES ?? 1)
+
+/** What a service of another process can be told. */
+const SUPPORTED = new Set(['dir', 'port', 'bind', 'dialect', 'settings'])
+
+export async function createTestService(options: ServiceOptions): Promise<Service> {
+  const isSupported = Object.keys(options).every((name) => SUPPORTED.has(name))
+  if (TEST_NODES < 2 || !isSupported) return createService(options)
+  return new CommandService(options, TEST_NODES)
+}
+
+/** The `settle` command with several nodes, as a service. */
+export class CommandService implements Service {
+  readonly secondaries = undefined
+  readonly #options: ServiceOptions
+  readonly #nodes: number
+  #child: ChildProcess | undefined
+  #url: string | undefined
+  #complaints = ''
+
+  constructor(options: ServiceOptions, nodes: number) {
+    this.#options = options
+    this.#nodes = nodes
+  }
+
+  get url(): string {
+    if (this.#url === undefined) throw new Error('The service does not listen yet.')
+    return this.#url
+  }
+
+  get urls(): readonly string[] {
+    return [this.url]
+  }
+
+  /** What it wrote to its error output. */
+  get complaints(): string {
+    return this.#complaints
+  }
+
+  async listen(): Promise<string> {
+    const { dir, port = 0, bind, dialect, settings = {} } = this.#options
+    const flags = [
+      ['--port', String(port)],
+      ['--nodes', String(this.#nodes)],
+      ...(dir === undefined ? [] : [['--dir', dir]]),
+      ...(bind === undefined ? [] : [['--bind', bind]]),
+      ...(dialect === undefined ? [] : [['--dialect', dialect]]),
+      ...Object.entries(settings).flatMap(([section, keys]) =>
+        Object.entries(keys).map(([key, value]) => ['--set', `${section}/${key}=${value}`]),
+      ),
+    ].flat()
+    const child = spawn(process.execPath, [CLI, ...flags], { stdio: ['ignore', 'pipe', 'pipe'] })
+    this.#child = child
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#complaints += text
+    })
+    this.#url = await new Promise<string>((resolve, reject) => {
+      let said = ''
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said += text
+        const [url] = /http:\S+/.exec(said) ?? []
+        if (url) resolve(url)
+      })
+      child.once('exit', () => reject(new Error(this.#complaints.replace(/^settle: /, '').trim())))
+    })
+    const port0 = Number(new URL(this.#url).port)
+    while (this.listeningPids(port0).length < this.#nodes) await pause(20)
+    return this.#url
+  }
+
+  async close(): Promise<void> {
+    const child = this.#child
+    if (!child || child.exitCode !== null || child.signalCode !== null) return
+    child.kill('SIGTERM')
+    await once(child, 'exit')
+  }
+
+  /** The processes of the nodes, the primary first. */
+  listeningPids(port = Number(new URL(this.url).port)): number[] {
+    const sockets = listeningSockets(port)
+    return childrenOf(this.#child?.pid).filter((pid) => hasOneOf(pid, sockets))
+  }
+}
+
+/** The inodes of the sockets that listen on a port. */
+function listeningSockets(port: number): Set<string> {
+  const hexadecimal = port.toString(16).toUpperCase().padStart(4, '0')
+  const lines = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) => {
+    try {
+      return readFileSync(path, 'utf8').split('\n')
+    } catch {
+      return []
+    }
+  })
+  const fields = lines.map((line) => line.trim().split(/\s+/))
+  const listening = fields.filter(([, local, , state]) => state === '0A' && local?.endsWith(`:${hexadecimal}`))
+  return new Set(listening.map(([, , , , , , , , , inode]) => `socket:[${inode}]`))
+}
+
+function childrenOf(pid: number | undefined): number[] {
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+  } catch {
+    return []
+  }
+}
+
+function hasOneOf(pid: number, sockets: ReadonlySet<string>): boolean {
+  try {
+    return readdirSync(`/proc/${pid}/fd`).some((descriptor) => {
+      try {
+        return sockets.has(readlinkSync(`/proc/${pid}/fd/${descriptor}`))
+      } catch {
+        return false
+      }
+    })
+  } catch {
+    return false
+  }
+}
