@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config'
+import { findPostgres } from './test/support/postgres.ts'
 import { RetriedTests } from './test/support/retried-tests.ts'
 
 const long = process.env.SETTLE_LONG === '1'
@@ -20,6 +21,15 @@ const inMemoryToo = [
   'view-ranges',
   'view-reduce',
 ].map((name) => `test/http/${name}.test.ts`)
+
+/** These go through all of the PostgreSQL engine; `SETTLE_TEST_STORE=postgres npm run test:long` runs all of them on it. */
+const onPostgresToo = ['bulk-docs', 'documents', 'local-documents', 'view-ranges'].map(
+  (name) => `test/http/${name}.test.ts`,
+)
+const onPostgres = { SETTLE_TEST_STORE: 'postgres' }
+const isAllOnPostgres = process.env.SETTLE_TEST_STORE === 'postgres'
+const postgres = findPostgres()
+if ('missing' in postgres) process.stderr.write(`Tests on PostgreSQL are skipped. ${postgres.missing}\n`)
 
 /** Clients that work with both dialects, and whose tests do not choose one. */
 const inBothDialects = [
@@ -56,24 +66,30 @@ export default defineConfig({
   test: {
     maxWorkers: 2,
     reporters: ['default', new RetriedTests()],
-    projects: long
-      ? [{ test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } }]
-      : [
-          { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox, inBrowser] } },
-          { test: { ...shared, name: 'browser', include: [inBrowser] } },
-          {
-            test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
-          },
-          { test: { ...common, name: 'mocks', include: [withMocks] } },
-          { test: { ...shared, name: 'disk', include: [blackBox], exclude: [withMocks] } },
-          {
-            test: {
-              ...shared,
-              name: 'memory',
-              include: inMemoryToo,
-              env: { SETTLE_TEST_STORE: 'memory' },
-            },
-          },
-        ],
+    projects:
+      long && isAllOnPostgres
+        ? [{ test: { ...shared, name: 'all on postgres', include: [blackBox], exclude: [withMocks], env: onPostgres } }]
+        : long
+          ? [{ test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } }]
+          : [
+              { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox, inBrowser] } },
+              { test: { ...shared, name: 'browser', include: [inBrowser] } },
+              {
+                test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
+              },
+              { test: { ...common, name: 'mocks', include: [withMocks] } },
+              { test: { ...shared, name: 'disk', include: [blackBox], exclude: [withMocks] } },
+              {
+                test: {
+                  ...shared,
+                  name: 'memory',
+                  include: inMemoryToo,
+                  env: { SETTLE_TEST_STORE: 'memory' },
+                },
+              },
+              ...('missing' in postgres
+                ? []
+                : [{ test: { ...shared, name: 'postgres', include: onPostgresToo, env: onPostgres } }]),
+            ],
   },
 })

@@ -12,6 +12,8 @@ Runs the server:
   --bind A      the address to listen on (127.0.0.1)
   --dir D       the folder of the data (./data)
   --nodes N     how many processes answer requests (1)
+  --engine URL  keep the databases in a PostgreSQL server: postgres://user:password@host:port/database
+                (SETTLE_ENGINE says the same, and is not seen in the list of processes)
   --in-memory   keep everything in memory, leave nothing behind
   --dialect D   1.6 (the default), or 3 for clients that expect release 3
   --set S/K=V   the setting K of the section S, such as log/level=debug; may come several times
@@ -31,6 +33,7 @@ const FLAGS = {
   bind: { type: 'string' },
   dir: { type: 'string' },
   nodes: { type: 'string' },
+  engine: { type: 'string' },
   'in-memory': { type: 'boolean' },
   dialect: { type: 'string' },
   set: { type: 'string', multiple: true },
@@ -57,6 +60,7 @@ export function commandFlags(): CommandFlags {
       ...(flags.port !== undefined && { port: portNumber(flags.port) }),
       ...(flags.bind !== undefined && { bind: flags.bind }),
       ...(flags.dir !== undefined && { dir: flags.dir }),
+      ...(flags.engine !== undefined && { engine: flags.engine }),
       ...(flags.dialect !== undefined && { dialect: dialectNamed(flags.dialect) }),
       inMemory: flags['in-memory'] ?? false,
       settings: settingsOf([

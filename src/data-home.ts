@@ -2,6 +2,7 @@
  * Where a server keeps what it keeps: its home folder with settings and log, and the folders of its databases and
  * indexes, which are the same one unless the configuration says otherwise. Or memory, with nothing on disk.
  */
+import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
 import type { Functions } from './functions/functions.ts'
@@ -10,11 +11,12 @@ import type { Log } from './runtime/log/log.ts'
 import type { Metrics } from './runtime/metrics.ts'
 import { DataFolder, type DataFolderOptions } from './storage/files/data-folder.ts'
 import type { TakeLease } from './storage/files/folder-lock.ts'
-import { makeFolder } from './storage/files/store-file.ts'
+import { makeFolder, stemOf } from './storage/files/store-file.ts'
 import { awaitVacancy } from './storage/leases/tenancy-lock.ts'
 import { LmdbEngine, type LmdbEngineOptions } from './storage/lmdb/lmdb-engine.ts'
 import type { FileReports } from './storage/lmdb/lmdb-errors.ts'
 import { MemoryEngine } from './storage/memory/memory-engine.ts'
+import type { PostgresOptions } from './storage/postgres/postgres-server.ts'
 import { DataFolderError } from './storage/storage-error.ts'
 import type { StorageEngine } from './storage/store.ts'
 import { RunFiles } from './views/building/run-files.ts'
@@ -58,6 +60,8 @@ export interface OpenDataOptions {
   readonly log: Log
   /** Generations of files that other processes may still read, though the files are gone. */
   readonly usedGenerations?: number
+  /** Set where databases are kept in a PostgreSQL server; the folders then hold what is this server's own. */
+  readonly engine?: PostgresOptions | undefined
 }
 
 export interface DataHome {
@@ -78,7 +82,8 @@ export async function openHome(path: string, options: DataFolderOptions = {}): P
     folder: home.path,
     settings: new SettingFile(resolve(home.path, 'settings.ini')),
     operatorFiles: new OperatorFiles(home.path),
-    open: (folders, options) => openFolders(home.path, folders, { ...options, lease }),
+    open: (folders, options) =>
+      options.engine ? openPostgres(home.path, options.engine) : openFolders(home.path, folders, { ...options, lease }),
     close: async () => home.close(),
   }
 }
@@ -104,6 +109,43 @@ export function memoryHome(): DataHome {
       await engine.close()
       await indexEngine.close()
     },
+  }
+}
+
+/** What first builds of indexes write on their way. */
+const RUNS = 'view_runs'
+
+async function openPostgres(home: string, options: PostgresOptions): Promise<OpenData> {
+  const runs = join(home, RUNS)
+  await rm(runs, { recursive: true, force: true })
+  // The driver is loaded only where it is needed.
+  const { PostgresEngine } = await import('./storage/postgres/postgres-engine.ts')
+  const { PostgresServer } = await import('./storage/postgres/postgres-server.ts')
+  const server = await PostgresServer.open(options)
+  try {
+    const engine = await PostgresEngine.on(server, 'databases')
+    const indexEngine = await PostgresEngine.on(server, 'indexes')
+    return {
+      engine,
+      indexEngine,
+      // In this process: the work is that of the sandbox and of the engine, and both are elsewhere.
+      indexRunner: ({ functions, settings }) =>
+        new LocalRunner(functions, {
+          sortBytes: () => settings().sortBytes,
+          runsOf: (store) => new RunFiles(join(runs, stemOf(store))),
+        }),
+      openFiles: () => 0,
+      openDatabases: () => undefined,
+      keepIdle: () => {},
+      close: async () => {
+        await engine.close()
+        await indexEngine.close()
+        await server.close()
+      },
+    }
+  } catch (error) {
+    await server.close()
+    throw error
   }
 }
 

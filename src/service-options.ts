@@ -27,6 +27,8 @@ export interface ServiceOptions {
   dialect?: Dialect
   /** Keep everything in memory and leave nothing behind. */
   inMemory?: boolean
+  /** Where databases are kept, as `postgres://user:password@host:port/database`; in files of the folder unless given. */
+  engine?: string
   /** Settings that win over all others: `{ section: { key: 'value' } }`. */
   settings?: Record<string, Record<string, string>>
   /** Variables such as `SETTLE_HTTPD__PORT`; none are looked at unless given. */
@@ -41,12 +43,13 @@ export interface ServiceOptions {
   onFailure?: (error: unknown) => void
 }
 
-export function flagSettings({ dir, port, bind, dialect, settings = {} }: ServiceOptions): SettingMap {
+export function flagSettings({ dir, port, bind, dialect, engine, settings = {} }: ServiceOptions): SettingMap {
   const given: [section: string, key: string, value: string | undefined][] = [
     ...Object.entries(settings).flatMap(([section, keys]) =>
       Object.entries(keys).map(([key, value]): [string, string, string] => [canonicalSection(section), key, value]),
     ),
     ['service', 'database_dir', dir],
+    ['service', 'engine', engine],
     ['httpd', 'port', port?.toString()],
     ['httpd', 'bind_address', bind],
     ['httpd', 'dialect', dialect],

@@ -33,6 +33,7 @@ import type { Statistics } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { type UuidSettings, Uuids } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
+import type { PostgresOptions } from './storage/postgres/postgres-server.ts'
 import { Views } from './views/views.ts'
 import type { RequestHandler } from './wire/connection.ts'
 
@@ -64,7 +65,9 @@ export interface PartsSurroundings {
 export async function openParts(folders: DataFolders, surroundings: PartsSurroundings): Promise<ServiceParts> {
   const { configuration, home, serverLog, statistics, metrics, interfaceFiles, idleFiles, restart } = surroundings
   const { log } = serverLog
-  const data = await home.open(folders, { idleFiles, log, usedGenerations: surroundings.usedGenerations })
+  const { usedGenerations } = surroundings
+  const engine = engineOptions(configuration)
+  const data = await home.open(folders, { idleFiles, log, usedGenerations, engine })
   const node = surroundings.nodes && data.followed ? new PrimaryNode(surroundings.nodes) : undefined
   const tasks = new TaskRegistry(systemClock, metrics)
   const languages = new QueryServers({ configuration, log })
@@ -199,6 +202,17 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
       await functions.close()
       await data.close()
     },
+  }
+}
+
+/** Undefined where databases are files of the folder. */
+function engineOptions(configuration: Configuration): PostgresOptions | undefined {
+  const address = configuration.get('service', 'engine')
+  if (address === undefined) return undefined
+  return {
+    address,
+    readConnections: configuration.integer('service', 'engine_read_connections'),
+    writeConnections: configuration.integer('service', 'engine_write_connections'),
   }
 }
 

@@ -382,7 +382,9 @@ async function wantedSecondaries(
   { inMemory, supervisor }: ServiceOptions,
 ): Promise<WantedSecondaries | undefined> {
   const nodes = configuration.integer('service', 'nodes')
-  if (nodes < 2 || !supervisor || inMemory) return undefined
+  // Others read files; a server whose databases are elsewhere is one node.
+  const hasFiles = !inMemory && configuration.get('service', 'engine') === undefined
+  if (nodes < 2 || !supervisor || !hasFiles) return undefined
   // A socket's path must be short, so it cannot be in the data folder.
   return { count: nodes - 1, folder: supervisor.nodeFolder ?? (await mkdtemp(join(tmpdir(), 'settle-nodes-'))) }
 }

@@ -153,6 +153,8 @@ const RULES: Readonly<Record<string, Rule>> = {
   'replicator/retries_per_request': count,
   'replicator/retry_delay_limit_ms': between(1, 86_400_000),
   'replicator/retry_delay_ms': between(1, 86_400_000),
+  'service/engine_read_connections': positive,
+  'service/engine_write_connections': positive,
   'replicator/startup_jitter': between(0, 3_600_000),
   'replicator/worker_batch_size': positive,
   'replicator/worker_processes': positive,

@@ -157,9 +157,14 @@ export async function defaultSettings(): Promise<SettingMap> {
 
 const NAME = /^SETTLE_([A-Z0-9_]+?)__([A-Z0-9_]+)$/
 
-/** Settings in the environment: `SETTLE_HTTPD__PORT=6000` is `httpd/port`. Only sections and keys in lower case. */
+/**
+ * Settings in the environment: `SETTLE_HTTPD__PORT=6000` is `httpd/port`. Only sections and keys in lower case.
+ * `SETTLE_ENGINE` is short for `service/engine`.
+ */
 export function environmentSettings(environment: Readonly<Record<string, string | undefined>>): SettingMap {
   let settings: SettingMap = new Map()
+  const { SETTLE_ENGINE } = environment
+  if (SETTLE_ENGINE !== undefined) settings = withSetting(settings, 'service', 'engine', SETTLE_ENGINE || null)
   for (const [name, value] of Object.entries(environment)) {
     const [, section, key] = NAME.exec(name) ?? []
     if (section === undefined || key === undefined || value === undefined) continue

@@ -2,7 +2,7 @@
  * What all users of one database share: its store, its write queue, its caches and the notification of its readers.
  * There is one engine for each open database. `Database` is the view of it for one user.
  */
-import { randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { isDesignId } from '../document/ids.ts'
 import { notFound } from '../document/request-error.ts'
 import type { Functions } from '../functions/functions.ts'
@@ -13,7 +13,7 @@ import { randomUuid } from '../runtime/uuids.ts'
 import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import { HeldStates } from '../storage/snapshots/renewable-snapshot.ts'
 import { FileDamagedError } from '../storage/storage-error.ts'
-import type { Store } from '../storage/store.ts'
+import type { KeyRange, Page, Snapshot, Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachments/attachment-store.ts'
 import { ChangesHub } from './changes/changes-hub.ts'
 import { Compactor } from './compaction/compactor.ts'
@@ -23,6 +23,7 @@ import { weightOfRecord } from './layout/document-record.ts'
 import {
   type DatabaseState,
   DOCUMENT_PREFIX,
+  documentKey,
   encodeState,
   IDENTITY_KEY,
   INITIAL_STATE,
@@ -122,6 +123,12 @@ export class DatabaseEngine {
   #securityChanges = 0
   /** Other nodes are being told of a commit. */
   #announcing: Promise<void> | undefined
+  /** Of the design documents and the security object, where other servers may change them. */
+  #sharedDigest: string | undefined
+  /** A look at what other servers committed, and whether there is more to look at. */
+  #looking: Promise<void> | undefined
+  #isLookDue = false
+  readonly #stopWatching: (() => void) | undefined
 
   /** Writes what a new database begins with into an empty store. */
   static async create(
@@ -179,8 +186,10 @@ export class DatabaseEngine {
     this.#queue = new WriteQueue(store, this.ranks, {
       onCommitted: (state, written) => this.#committed(state, written),
       onReference: (numbers) => this.attachments.refer(numbers),
+      onOthers: store.sharing && ((snapshot) => this.#followOthers(snapshot)),
       metrics: services.writes,
     })
+    this.#stopWatching = store.sharing?.watch(() => this.#lookSoon())
     this.batched = new BatchedWrites(services.log)
     const view = () => this.view()
     this.#designs = services.designs ?? new DesignCache()
@@ -230,7 +239,8 @@ export class DatabaseEngine {
 
   /** The state as of the last commit, once it was read or written. */
   get knownState(): DatabaseState | undefined {
-    return this.isDeleted || this.#services.isFollower ? undefined : this.#latestState
+    const { isFollower } = this.#services
+    return this.isDeleted || isFollower || this.#store.sharing ? undefined : this.#latestState
   }
 
   async readState(): Promise<DatabaseState> {
@@ -329,6 +339,8 @@ export class DatabaseEngine {
   /** Flushes accepted writes and stops compaction. The store is closed by its engine. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('The database is being closed.'))
+    this.#stopWatching?.()
+    await this.#looking
     await this.flush()
     await this.compactor.idle()
   }
@@ -338,6 +350,50 @@ export class DatabaseEngine {
     const mark = this.#designsMark
     using view = this.view()
     return await this.#designs.open(view, this.uuid, id, mark)
+  }
+
+  /** Another server has committed. */
+  #lookSoon(): void {
+    this.#isLookDue = true
+    this.#looking ??= this.#lookWhileDue()
+  }
+
+  async #lookWhileDue(): Promise<void> {
+    try {
+      while (this.#isLookDue && !this.#closing.signal.aborted) {
+        this.#isLookDue = false
+        if (this.isDeleted) this.changes.wake()
+        else await this.#look()
+      }
+    } catch (error) {
+      // Gone, or out of reach: whoever reads is told. Feeds look for themselves.
+      this.changes.wake()
+      const { log } = this.#services
+      log.debug('What another server wrote was not read.', { database: this.name, error: String(error) })
+    } finally {
+      this.#looking = undefined
+    }
+  }
+
+  async #look(): Promise<void> {
+    using view = this.view()
+    const state = await view.state()
+    await this.#followOthers(view.snapshot)
+    view.release()
+    this.changes.updated(state.updateSequence)
+    for (const listener of this.#listeners) this.#guarded(() => listener(state.updateSequence))
+    const { onEvent } = this.#services
+    if (onEvent) this.#guarded(() => onEvent({ type: 'updated', db: this.name }))
+  }
+
+  /** Gives up what was made of design documents and the security object, where these are others in this state. */
+  async #followOthers(snapshot: Snapshot): Promise<void> {
+    const digest = await sharedDigest(snapshot)
+    if (digest === this.#sharedDigest) return
+    this.#sharedDigest = digest
+    this.#designsMark = {}
+    this.#validators.designsWritten()
+    this.#securityChanges++
   }
 
   /** The commit is on disk: its writer is answered even if a listener fails. */
@@ -387,6 +443,19 @@ export class DatabaseEngine {
   #logFailedListener(error: unknown): void {
     this.#services.log.error('A listener of a database failed.', { database: this.name, error: String(error) })
   }
+}
+
+const ALL_DESIGNS: KeyRange = { from: documentKey('_design/'), to: documentKey('_design0') }
+
+/** Differs where the design documents or the security object do. */
+async function sharedDigest(snapshot: Snapshot): Promise<string> {
+  const parts: Buffer[] = [(await snapshot.get(SECURITY_KEY)) ?? Buffer.alloc(0)]
+  for (let rest: KeyRange | undefined = ALL_DESIGNS; rest; ) {
+    const page: Page = await snapshot.page(rest)
+    parts.push(page.block)
+    rest = page.next
+  }
+  return hash('sha256', Buffer.concat(parts))
 }
 
 /** What happens to databases as a whole, for those who follow all of them. */

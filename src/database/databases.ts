@@ -86,11 +86,13 @@ export class Databases {
    * The database as the server itself uses it: without a guard. Throws what the client is to be told when there is none.
    */
   get(name: string): Promise<Database> {
+    this.#forgetGone(name)
     return this.#open.get(name) ?? this.#openAndKeep(name)
   }
 
   /** The same, where it is open already. */
   opened(name: string): Database | undefined {
+    this.#forgetGone(name)
     return this.#ready.get(name)
   }
 
@@ -98,6 +100,7 @@ export class Databases {
     checkDatabaseName(name)
     if (options.isPartitioned && name.startsWith('_')) throw badRequest('Cannot partition a system database')
     for (let deletion = this.#deleting.get(name); deletion; deletion = this.#deleting.get(name)) await deletion
+    this.#forgetGone(name)
     if (this.#open.has(name)) throw databaseExists()
     try {
       // Kept at once: who asks for it now waits until it is whole.
@@ -181,11 +184,26 @@ export class Databases {
 
   async #openAndKeep(name: string): Promise<Database> {
     checkDatabaseName(name)
-    if (!this.#engine.has(name)) throw notFound('no_db_file')
-    return this.#keep(
-      name,
-      this.#engine.open(name).then((store) => Database.open(store, this.#services)),
-    )
+    return this.#keep(name, this.#openStore(name))
+  }
+
+  async #openStore(name: string): Promise<Database> {
+    try {
+      return await Database.open(await this.#engine.open(name), this.#services)
+    } catch (error) {
+      if (error instanceof StoreMissingError) throw notFound('no_db_file')
+      throw error
+    }
+  }
+
+  /** One that another server deleted is opened anew, should there be one of its name again. */
+  #forgetGone(name: string): void {
+    const known = this.#ready.get(name)
+    if (!known?.isDeleted) return
+    this.#open.delete(name)
+    this.#ready.delete(name)
+    this.#tell({ type: 'deleted', db: name })
+    known.changes.wake()
   }
 
   #tell(event: DatabaseEvent): void {

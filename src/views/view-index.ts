@@ -200,7 +200,8 @@ export class ViewIndex {
       await snapshot.version()
       this.#ending.signal.throwIfAborted()
       this.#lastSequence = state?.updateSequence ?? 0
-      if (state) this.#recent.keep({ snapshot: snapshot.share(), state })
+      // Where others write too, nobody knows without looking whether a state is recent.
+      if (state && !store.sharing) this.#recent.keep({ snapshot: snapshot.share(), state })
       return this.#publishedAs(snapshot, state)
     } catch (error) {
       snapshot.release()

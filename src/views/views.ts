@@ -10,8 +10,8 @@ import { isDesignId } from '../document/ids.ts'
 import { notFound } from '../document/request-error.ts'
 import type { Metrics } from '../runtime/metrics.ts'
 import { isFileOf } from '../storage/files/store-file.ts'
-import { FileDamagedError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
-import type { StorageEngine } from '../storage/store.ts'
+import { FileDamagedError, StoreExistsError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
+import type { StorageEngine, Store } from '../storage/store.ts'
 import { liveDesigns, partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
 import type { Client, Freshness, IndexInformation, OpenIndex } from './reading/open-index.ts'
 import { ReductionError } from './reductions/reduction.ts'
@@ -207,11 +207,20 @@ export class Views {
         const name = indexStoreName(database.name, design.signature)
         const isDamaged = error instanceof FileDamagedError && isFileOf(error.path, name)
         if (isDamaged) await this.#discard(name)
+        else if (error instanceof StoreGoneError) await this.#forgetGone(database, design)
         else if (!(error instanceof StoreGoneError || error instanceof StoreMissingError)) throw error
         // A clean-up may have taken the index in this very moment; with the database it is gone for good.
         if (tries === MOST_TRIES || !this.#options.databases.has(database.name)) throw notFound('no_db_file')
       }
     }
+  }
+
+  /** Another server dropped its store: the next who asks has it made anew. */
+  async #forgetGone(database: Database, design: ViewDesign): Promise<void> {
+    const key = `${database.uuid}/${design.signature}`
+    const opening = this.#indexes.get(key)
+    const index = await opening?.catch(() => undefined)
+    if (index?.place.store.dropped && this.#indexes.get(key) === opening) this.#indexes.delete(key)
   }
 
   async #index(database: Database, design: ViewDesign): Promise<ViewIndex> {
@@ -234,7 +243,10 @@ export class Views {
     const { engine, provide } = this.#options
     const name = indexStoreName(database.name, design.signature)
     if (provide && !engine.has(name)) await provide(database, design)
-    const store = engine.has(name) ? await engine.open(name) : await engine.create(name)
+    const store = await engine.open(name).catch((error: unknown) => {
+      if (error instanceof StoreMissingError) return createOrOpen(engine, name)
+      throw error
+    })
     const index = new ViewIndex({ database, design, store }, this.#options)
     if (!isDesignId(design.id)) index.forsake()
     this.#opened.add(index)
@@ -322,7 +334,22 @@ export class Views {
 
   async #drop(name: string): Promise<void> {
     const { engine, provide } = this.#options
-    if (!provide && engine.has(name)) await engine.drop(name)
+    if (provide) return
+    try {
+      await engine.drop(name)
+    } catch (error) {
+      if (!(error instanceof StoreMissingError)) throw error
+    }
+  }
+}
+
+/** Another server may make it at the same time. */
+async function createOrOpen(engine: StorageEngine, name: string): Promise<Store> {
+  try {
+    return await engine.create(name)
+  } catch (error) {
+    if (!(error instanceof StoreExistsError)) throw error
+    return await engine.open(name)
   }
 }
 

@@ -5,7 +5,7 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { parentFolder } from './storage-place.ts'
+import { parentFolder } from './parent-folder.ts'
 import { until } from './until.ts'
 
 const VERSIONS = '/usr/lib/postgresql'

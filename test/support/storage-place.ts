@@ -2,14 +2,14 @@
  * Where the services of black-box tests keep their data: in a folder of their own, since that is how servers run. The
  * files that `vitest.config.ts` names for it run a second time with everything in memory.
  */
-import { constants } from 'node:fs'
-import { access, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ServiceOptions } from '../../src/service.ts'
+import { parentFolder } from './parent-folder.ts'
+import { sharedPostgres } from './postgres.ts'
 
 export interface StoragePlace {
-  readonly options: Pick<ServiceOptions, 'dir' | 'inMemory'>
+  readonly options: Pick<ServiceOptions, 'dir' | 'inMemory' | 'engine'>
   remove(): Promise<void>
 }
 
@@ -20,14 +20,10 @@ export async function storagePlace({ dir, inMemory }: ServiceOptions): Promise<S
   if (inMemory === undefined && process.env.SETTLE_TEST_STORE === 'memory')
     return { options: { inMemory: true }, remove: nothing }
   const folder = await mkdtemp(join(await parentFolder(), 'settle-test-'))
-  return { options: { dir: folder }, remove: () => rm(folder, { recursive: true, force: true }) }
-}
-
-/** Memory that looks like a disk where the system has it: no test of the interface needs a real flush. */
-export async function parentFolder(): Promise<string> {
-  const shared = '/dev/shm'
-  return access(shared, constants.W_OK).then(
-    () => shared,
-    () => tmpdir(),
-  )
+  const remove = () => rm(folder, { recursive: true, force: true })
+  if (inMemory === undefined && process.env.SETTLE_TEST_STORE === 'postgres') {
+    // The folder holds settings and log; the databases have tables of their own.
+    return { options: { dir: folder, engine: (await sharedPostgres()).address() }, remove }
+  }
+  return { options: { dir: folder }, remove }
 }

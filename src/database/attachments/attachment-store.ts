@@ -201,7 +201,7 @@ export class AttachmentStore {
    * used since it began is spared, for it may be referred to by now.
    */
   async removeUnreferenced(findReferenced: () => Promise<ReadonlySet<number>>): Promise<void> {
-    const last = await this.lastNumber()
+    const last = await this.#removableNumber()
     const spared = new Set(this.#inUse.keys())
     this.#spared = spared
     try {
@@ -238,12 +238,21 @@ export class AttachmentStore {
     }
   }
 
+  /** Above it may be what other servers are writing, and no revision refers to yet. */
+  async #removableNumber(): Promise<number> {
+    const { sharing } = this.#store
+    return sharing ? Math.min(await this.lastNumber(), (await sharing.settledBelow()) - 1) : this.lastNumber()
+  }
+
   /** The highest number that was given out so far. */
   async lastNumber(): Promise<number> {
+    // Others give out numbers too.
+    if (this.#store.sharing) return this.#findLast()
     return this.#lastNumber ?? this.#keepNumber(this.#findLast())
   }
 
   async #nextNumber(): Promise<number> {
+    if (this.#store.sharing) return this.#store.sharing.nextNumber()
     const last = this.lastNumber()
     const next = last.then((number) => number + 1)
     // Set before anybody else can ask: numbers are given out once.

@@ -4,6 +4,7 @@
  * waits its turn in the same queue.
  */
 import assert from 'node:assert/strict'
+import { setTimeout as pause } from 'node:timers/promises'
 import { RequestError } from '../../document/request-error.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { freeRows, operationCount } from '../../storage/rows/packed-rows.ts'
@@ -30,6 +31,9 @@ export type ReferenceListener = (attachments: readonly number[]) => void
 
 /** Called after a commit, with the documents that it was for, if it was for documents. */
 export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
+
+/** Called with a state that somebody else committed, before edits are decided in it. */
+export type OthersListener = (snapshot: Snapshot) => Promise<void>
 
 /** Whether what was found out about edits before they waited holds in the state that they are decided in. */
 export type StillHolds = (snapshot: Snapshot, state: DatabaseState) => boolean | Promise<boolean>
@@ -65,11 +69,15 @@ const BATCH_BYTES = 16 * 1024 * 1024
 /** What may wait in all; beyond it a writer is told to come back. */
 const WAITING_BYTES = 512 * 1024 * 1024
 
-const STALE_RETRIES = 10
+/** Other servers may be faster so often. */
+const STALE_RETRIES = 100
+const LONGEST_PAUSE_MS = 30
 
 export interface WriteQueueOptions {
   readonly onCommitted: CommitListener
   readonly onReference?: ReferenceListener
+  /** Given where other servers write too. */
+  readonly onOthers?: OthersListener | undefined
   /** Those of all databases. */
   readonly metrics?: WriteMetrics | undefined
 }
@@ -80,17 +88,20 @@ export class WriteQueue {
   readonly #metrics: WriteMetrics
   readonly #onCommitted: CommitListener
   readonly #onReference: ReferenceListener
+  readonly #onOthers: OthersListener | undefined
   readonly #waiting: (WaitingEdits | WaitingExclusive)[] = []
   #waitingBytes = 0
   #running: Promise<void> | undefined
   /** As the last commit from here left it. Whoever else commits to the store makes another version of it. */
   #last: { readonly version: number; readonly state: DatabaseState } | undefined
 
-  constructor(store: Store, ranks: RankTree, { onCommitted, onReference = () => {}, metrics }: WriteQueueOptions) {
+  constructor(store: Store, ranks: RankTree, options: WriteQueueOptions) {
+    const { onCommitted, onReference = () => {}, onOthers, metrics } = options
     this.#store = store
     this.#ranks = ranks
     this.#onCommitted = onCommitted
     this.#onReference = onReference
+    this.#onOthers = onOthers
     this.#metrics = metrics ?? new WriteMetrics()
   }
 
@@ -196,9 +207,12 @@ export class WriteQueue {
 
   async #commit<T>(plan: ExclusiveWork<T>): Promise<T> {
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
+      // Those who write at the same time should not meet again and again.
+      if (tries > 2) await pause(Math.random() * Math.min(LONGEST_PAUSE_MS, 2 ** tries))
       const beganMs = performance.now()
       using snapshot = this.#store.snapshot()
       const version = await snapshot.version()
+      if (this.#onOthers && this.#last?.version !== version) await this.#onOthers(snapshot)
       const before = this.#last?.version === version ? this.#last.state : await readState(snapshot)
       const { changes, state, result, written, attachments } = await plan(snapshot, before)
       const operations = operationCount(changes)
@@ -222,7 +236,7 @@ export class WriteQueue {
         return result
       }
     }
-    assert.fail('Another writer is always faster.')
+    throw new RequestError('unavailable', 'service_unavailable', 'Other servers are always faster; try again later.')
   }
 }
 

@@ -5,6 +5,7 @@ import { canonicalSection } from '../../config/ini-text.ts'
 import { SettingError } from '../../config/setting-rules.ts'
 import { parseTerm } from '../../config/term-text.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'
+import { shownAddress } from '../../storage/postgres/engine-address.ts'
 import { readJson, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
@@ -19,11 +20,27 @@ export function readSettings(call: Call, { configuration }: HttpContext): Answer
   if (segments.length > 3) throw new MethodNotAllowedError(METHODS)
   if (section === undefined && call.query('layers') === 'true') return json(layers(configuration))
   if (section === undefined) {
-    const all = configuration.sections().map((name) => [name, Object.fromEntries(configuration.section(name))])
+    const all = configuration.sections().map((name) => [name, shownSection(name, configuration)])
     return json(Object.fromEntries(all))
   }
-  if (key === undefined) return json(Object.fromEntries(configuration.section(section)))
-  return json(known(configuration.get(section, key)))
+  if (key === undefined) return json(shownSection(section, configuration))
+  return json(known(shown(canonicalSection(section), key, configuration.get(section, key))))
+}
+
+function shownSection(name: string, configuration: Configuration): Record<string, string> {
+  const section = canonicalSection(name)
+  return Object.fromEntries(
+    [...configuration.section(name)].map(([key, value]) => [key, shown(section, key, value) ?? value]),
+  )
+}
+
+/** An address of an engine is shown without its password. */
+function shown(section: string, key: string, value: string | undefined): string | undefined {
+  return value !== undefined && isEngineAddress(section, key) ? shownAddress(value) : value
+}
+
+function isEngineAddress(section: string, key: string): boolean {
+  return section === 'service' && key === 'engine'
 }
 
 /** The layer that each value comes from. */
@@ -70,6 +87,10 @@ export async function reloadSettings(call: Call, { configuration, log }: HttpCon
 function settingOf({ segments }: Call, configuration: Configuration): { section: string; key: string } {
   const [, section, key] = segments
   if (section === undefined || key === undefined || segments.length > 3) throw new MethodNotAllowedError(METHODS)
+  // Whoever may change settings must not make the server send its password elsewhere.
+  if (isEngineAddress(canonicalSection(section), key)) {
+    throw new HttpError(400, 'modification_not_allowed', 'This config variable is read-only')
+  }
   const whitelist = configuration.get('httpd', 'config_whitelist')
   if (!isWhitelisted(whitelist, canonicalSection(section), key)) {
     throw new HttpError(400, 'modification_not_allowed', 'This config variable is read-only')

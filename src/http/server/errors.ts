@@ -7,6 +7,7 @@ import { badRequest, type ErrorKind, notFound, RequestError } from '../../docume
 import { BudgetExceededError } from '../../runtime/memory-budget.ts'
 import {
   CommitFailedError,
+  EngineUnavailableError,
   FileDamagedError,
   NoDescriptorsError,
   StoreGoneError,
@@ -71,7 +72,10 @@ export function requestErrorOf(error: unknown): RequestError {
   // The client is gone, and nothing is wrong with the server.
   if (error instanceof BodyAbortedError) return badRequest(reason)
   const isBusy =
-    error instanceof BudgetExceededError || error instanceof TooManyReadersError || error instanceof NoDescriptorsError
+    error instanceof BudgetExceededError ||
+    error instanceof TooManyReadersError ||
+    error instanceof NoDescriptorsError ||
+    error instanceof EngineUnavailableError
   if (isBusy) return new RequestError('unavailable', 'service_unavailable', reason)
   return new RequestError('failed', 'unknown_error', reason)
 }

@@ -21,10 +21,6 @@ const SCHEMA = /^[a-z_][a-z0-9_]{0,40}$/
 /** Parameters that must not be shown. */
 const SECRETS = ['password', 'sslkey', 'sslcert', 'sslrootcert', 'sslpassword']
 
-export function isPostgresAddress(text: string): boolean {
-  return /^postgres(ql)?:/.test(text)
-}
-
 /** Throws an error whose message is a sentence for people, and has nothing of the address in it. */
 export function parseAddress(text: string): EngineAddress {
   const url = URL.parse(text)
@@ -37,6 +33,15 @@ export function parseAddress(text: string): EngineAddress {
   }
   url.searchParams.delete('schema')
   return { connectionString: url.href, shown: withoutSecrets(url), schema }
+}
+
+/** An address for people, whatever it is. */
+export function shownAddress(text: string): string {
+  try {
+    return parseAddress(text).shown
+  } catch {
+    return '(not an address)'
+  }
 }
 
 function withoutSecrets(url: URL): string {

@@ -5,6 +5,7 @@
 import { checkStoreName } from '../files/store-file.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
 import type { StorageEngine, Store } from '../store.ts'
+import type { ResultRow } from './connection.ts'
 import { type PostgresOptions, PostgresServer } from './postgres-server.ts'
 import { PostgresStore } from './postgres-store.ts'
 import { STATEMENTS } from './statements.ts'
@@ -18,6 +19,8 @@ export class PostgresEngine implements StorageEngine {
   /** As of the last time that all were listed. */
   #names = new Set<string>()
   #listing: Promise<string[]> | undefined
+  /** Stores that were created and dropped from here so far: a list that was read meanwhile is read again. */
+  #ownChanges = 0
   readonly #forget: () => void
   #closed = false
 
@@ -93,9 +96,10 @@ export class PostgresEngine implements StorageEngine {
     const store = this.#stores.get(name) ?? (await this.#find(name))
     await store.fixSnapshots()
     this.#stores.delete(name)
-    this.#names.delete(name)
     await store.retire()
     const gone = await this.#server.repeat(STATEMENTS.drop, [store.id], { times: 2, pauseMs: 100 })
+    this.#ownChanges++
+    this.#names.delete(name)
     this.#server.signals.announceCatalog()
     this.#server.garbage.sweepSoon()
     if (gone.length === 0) throw new StoreMissingError(name)
@@ -115,7 +119,12 @@ export class PostgresEngine implements StorageEngine {
   }
 
   async #list(): Promise<string[]> {
-    const rows = await this.#server.run(STATEMENTS.list, [this.#catalog])
+    let rows: ResultRow[]
+    let before: number
+    do {
+      before = this.#ownChanges
+      rows = await this.#server.run(STATEMENTS.list, [this.#catalog])
+    } while (before !== this.#ownChanges)
     const names: string[] = []
     const ids = new Set<number>()
     for (const [id, name] of rows) {
@@ -153,6 +162,7 @@ export class PostgresEngine implements StorageEngine {
     })
     this.#stores.set(place.name, store)
     this.#names.add(place.name)
+    this.#ownChanges++
     return store
   }
 

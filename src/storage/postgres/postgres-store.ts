@@ -131,6 +131,7 @@ export class PostgresStore implements Store, SnapshotSource {
     if (this.dropped) return
     this.#gone.abort(new StoreGoneError(this.name))
     this.#onLost(this)
+    this.#server.signals.gone(this.id)
   }
 
   /** Lets the write under way finish and refuses everything else from now on. */

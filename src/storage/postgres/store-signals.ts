@@ -69,6 +69,11 @@ export class StoreSignals {
     this.#gather()
   }
 
+  /** The store is gone: who watches it is told too. */
+  gone(store: number): void {
+    for (const listener of this.#watched.get(store)?.listeners ?? []) listener()
+  }
+
   /** This server has created or dropped a store. */
   announceCatalog(): void {
     this.#isCatalogPending = true

@@ -29,6 +29,15 @@ export class TooManyRowsError extends Error {
   }
 }
 
+/** Another server has brought the index further meanwhile. */
+export class OutrunError extends Error {
+  override readonly name = 'OutrunError'
+
+  constructor() {
+    super('The index was changed by another writer.')
+  }
+}
+
 /** Resolves to the state that was committed. The snapshot is the state that the documents are held against. */
 export async function commitDocuments(
   store: Store,
@@ -60,6 +69,7 @@ export async function commitDocuments(
   puts.push([STATE_KEY, encodeState(next)])
   if (puts.length + deletes.length > COMMIT_OPERATIONS_LIMIT) throw new TooManyRowsError()
   const { outcome } = await store.commit({ puts, deletes, expected: await snapshot.version() })
+  if (outcome !== 'committed' && store.sharing) throw new OutrunError()
   assert(outcome === 'committed', 'An index has one writer.')
   return next
 }

@@ -8,7 +8,7 @@ import type { Store } from '../../storage/store.ts'
 import { buildIndex } from '../building/first-build.ts'
 import { type IndexState, newState, readState, type ViewTree, viewTrees } from '../layout/index-state.ts'
 import { BatchReader, type MappedBatch } from './batch-reader.ts'
-import { commitDocuments, type Reached, TooManyRowsError } from './index-commit.ts'
+import { commitDocuments, OutrunError, type Reached, TooManyRowsError } from './index-commit.ts'
 import { documentsOf, type MappedDocument } from './mapped-documents.ts'
 import type { UpdateRequest } from './update-request.ts'
 
@@ -24,13 +24,21 @@ const CHANGES_WORTH_TELLING = 100
 
 /** Resolves when the index has reached what the database had come to at the call. */
 export async function updateIndex(request: UpdateRequest): Promise<void> {
-  const update = new IndexUpdate(request)
-  try {
-    await update.run()
-  } finally {
-    await update.stop()
+  for (let tries = 1; ; tries++) {
+    const update = new IndexUpdate(request)
+    try {
+      return await update.run()
+    } catch (error) {
+      // Another server works on the same index: this one goes on from where that one got to.
+      if (!(error instanceof OutrunError) || tries === MOST_TRIES) throw error
+    } finally {
+      await update.stop()
+    }
   }
 }
+
+/** So often another server may be faster. */
+const MOST_TRIES = 1000
 
 class IndexUpdate {
   readonly #request: UpdateRequest

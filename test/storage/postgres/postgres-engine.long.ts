@@ -1,6 +1,6 @@
 import { describe } from 'vitest'
 import { dialectOf } from '../../../src/storage/postgres/sql-dialect.ts'
-import { describeOnPostgres } from './on-postgres.ts'
+import { describeOnPostgres } from '../../support/on-postgres.ts'
 import { conformance } from './postgres-conformance.ts'
 
 describeOnPostgres('the PostgreSQL engine, at length', () => {

@@ -1,5 +1,5 @@
 import { describe } from 'vitest'
-import { describeOnPostgres } from './on-postgres.ts'
+import { describeOnPostgres } from '../../support/on-postgres.ts'
 import { conformance } from './postgres-conformance.ts'
 
 describeOnPostgres('the PostgreSQL engine', () => {

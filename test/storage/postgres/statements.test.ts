@@ -5,8 +5,8 @@ import { PostgresEngine } from '../../../src/storage/postgres/postgres-engine.ts
 import { dialectOf, isRetryable, isUnavailable } from '../../../src/storage/postgres/sql-dialect.ts'
 import { STATEMENTS, type Statement } from '../../../src/storage/postgres/statements.ts'
 import { byteaArray, bytesOf, int8Array } from '../../../src/storage/postgres/wire-values.ts'
+import { describeOnPostgres } from '../../support/on-postgres.ts'
 import { sharedPostgres } from '../../support/postgres.ts'
-import { describeOnPostgres } from './on-postgres.ts'
 
 describeOnPostgres('the statements', () => {
   let connection: Connection

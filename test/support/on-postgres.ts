@@ -1,6 +1,6 @@
 /** Tests that need a PostgreSQL; where there is none, they say so and are skipped. */
 import { afterAll, describe } from 'vitest'
-import { findPostgres, sharedPostgres } from '../../support/postgres.ts'
+import { findPostgres, sharedPostgres } from './postgres.ts'
 
 export function describeOnPostgres(name: string, tests: () => void): void {
   const found = findPostgres()

@@ -1,0 +1,107 @@
+/**
+ * Stands between an engine and PostgreSQL, on a Unix socket of its own, and cuts connections at the worst moment: right
+ * before or right after a commit.
+ */
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/**
+ * `before`: the commit never reaches the server. `after`: the server has done it, and its answer is lost. `late`: the client
+ * loses its connection, and the commit reaches the server when the test says so.
+ */
+export type Cut = 'before' | 'after' | 'late'
+
+/** What a message has in it that runs the statement of this name. */
+const COMMIT = Buffer.from('\0commit\0')
+
+export class PostgresProxy {
+  readonly folder = mkdtempSync(join(tmpdir(), 'settle-proxy-'))
+  readonly #target: string
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #cut: Cut | undefined
+  #late: (() => void) | undefined
+  #isStalled = false
+  cuts = 0
+
+  static async open(target: string): Promise<PostgresProxy> {
+    const proxy = new PostgresProxy(target)
+    await new Promise<void>((resolve) => proxy.#server.listen(join(proxy.folder, '.s.PGSQL.5432'), resolve))
+    return proxy
+  }
+
+  private constructor(target: string) {
+    this.#target = target
+    chmodSync(this.folder, 0o755)
+    this.#server = createServer((client) => this.#join(client))
+  }
+
+  /** Cuts the connection of the next commit. */
+  cutNext(cut: Cut): void {
+    this.#cut = cut
+  }
+
+  /** Lets a late commit reach the server. */
+  deliverLate(): void {
+    this.#late?.()
+    this.#late = undefined
+  }
+
+  /** Cuts all connections, and whatever is tried, until it is called again with `false`. */
+  stall(isStalled: boolean): void {
+    this.#isStalled = isStalled
+    if (isStalled) for (const socket of this.#sockets) socket.destroy()
+  }
+
+  async close(): Promise<void> {
+    for (const socket of this.#sockets) socket.destroy()
+    await new Promise((resolve) => this.#server.close(resolve))
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  #join(client: Socket): void {
+    if (this.#isStalled) {
+      client.destroy()
+      return
+    }
+    const server = connect(this.#target)
+    let isAnswerLost = false
+    const end = () => {
+      client.destroy()
+      server.destroy()
+    }
+    for (const socket of [client, server]) {
+      this.#sockets.add(socket)
+      socket.on('error', end).on('close', () => this.#sockets.delete(socket))
+    }
+    server.on('close', end)
+    server.on('data', (data: Buffer) => {
+      if (isAnswerLost) end()
+      else client.write(data)
+    })
+    let isHeld = false
+    client.on('close', () => {
+      if (!isHeld) end()
+    })
+    client.on('data', (data: Buffer) => {
+      const cut = data.includes(COMMIT) ? this.#cut : undefined
+      if (cut === undefined) {
+        server.write(data)
+        return
+      }
+      this.#cut = undefined
+      this.cuts++
+      if (cut === 'before') end()
+      else if (cut === 'after') {
+        isAnswerLost = true
+        server.write(data)
+      } else {
+        isHeld = true
+        this.#late = () => server.write(data)
+        client.destroy()
+      }
+    })
+  }
+}
