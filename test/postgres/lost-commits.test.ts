@@ -26,7 +26,7 @@ async function open(address: string): Promise<PostgresEngine> {
   return engine
 }
 
-async function valueOf(store: Store): Promise<string | undefined> {
+async function storedValueOf(store: Store): Promise<string | undefined> {
   using snapshot = store.snapshot()
   return (await snapshot.get(key))?.toString()
 }
@@ -46,11 +46,11 @@ describeOnPostgres('a commit whose connection is lost', () => {
     const outcome = await store.commit({ puts: [[key, Buffer.from('2')]], expected: 1 })
     expect(proxy.cuts).toBe(1)
     expect(outcome).toEqual({ outcome: 'committed', version })
-    expect(await valueOf(store)).toBe('2')
+    expect(await storedValueOf(store)).toBe('2')
     await store.commit({ puts: [[key, Buffer.from('3')]], expected: version })
     proxy.deliverLate()
     expect(await store.commit({ puts: [], expected: version })).toEqual({ outcome: 'stale', version: version + 1 })
-    expect(await valueOf(store)).toBe('3')
+    expect(await storedValueOf(store)).toBe('3')
   })
 
   it('is stale where another server was faster', async () => {

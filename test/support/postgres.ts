@@ -117,8 +117,10 @@ export class TestPostgres {
   }
 }
 
-/** Ends the server with its parent, however that ends: then the input is closed. */
-const GUARD = `exec 3<&0; "$@" </dev/null 3<&- & server=$!; (cat >/dev/null; kill -QUIT $server) <&3 & watch=$!; wait $server; kill $watch`
+/** Ends the server with its parent, however that ends: then the input is closed, and nothing is left behind. */
+const GUARD = `exec 3<&0; "$@" </dev/null 3<&- & server=$!
+(cat >/dev/null; touch gone; kill -QUIT $server) <&3 & watch=$!
+wait $server; kill $watch; if [ -e gone ]; then rm -rf "$PWD"; fi`
 
 let shared: Promise<TestPostgres> | undefined
 
