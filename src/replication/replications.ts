@@ -4,6 +4,7 @@
  */
 import { isServerAdmin, type UserContext } from '../database/user-context.ts'
 import { RequestError } from '../document/request-error.ts'
+import { TransientError } from './client/retries.ts'
 import { type PreparedReplication, UnusableDocumentError } from './documents/document-job.ts'
 import type { DocumentJobs } from './documents/document-jobs.ts'
 import { type Members, userOf } from './documents/replication-document.ts'
@@ -147,8 +148,10 @@ export class Replications {
       const peer = await openSource(request, this.#services, either)
       return await peer.filterSource(filter)
     } catch (error) {
-      if (!(error instanceof RequestError) || error.error === 'error') throw error
-      throw replicationFailure(`Could not open source database \`${source.shown}\`: ${error.reason}`)
+      const reason =
+        error instanceof RequestError ? error.reason : error instanceof TransientError ? error.message : undefined
+      if (reason === undefined || (error instanceof RequestError && error.error === 'error')) throw error
+      throw replicationFailure(`Could not open source database \`${source.shown}\`: ${reason}`)
     } finally {
       ending.abort()
     }

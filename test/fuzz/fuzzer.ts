@@ -274,8 +274,6 @@ const OF_FUNCTIONS = new Set([
 ])
 const RUNS_FUNCTIONS = /_design|_temp_view|_changes|_partition/
 const OF_REPLICATION = new Set([
-  // Any other failure, such as a peer that cannot be reached.
-  'unknown_error',
   'bad_request',
   'invalid_selector',
   'bad_arg',
@@ -290,7 +288,9 @@ function isNamed(status: number, error: string, path: string, method: string): b
   if (status === 501) return error === 'not_implemented'
   if (status === 503) return error === 'required index service unavailable'
   if (error === 'doc_validation' || error === 'unknown_transfer_encoding') return true
-  if (error === 'compilation_error') return method !== 'GET' || RUNS_FUNCTIONS.test(decoded(path))
+  // Writes run validation functions.
+  if (error === 'compilation_error' || error === 'unknown_query_language')
+    return method !== 'GET' || RUNS_FUNCTIONS.test(decoded(path))
   if (/_replicate/.test(decoded(path))) return OF_REPLICATION.has(error)
   if (/_index/.test(path)) return error === 'error_saving_ddoc' || error === 'invalid_list_index_params'
   return OF_FUNCTIONS.has(error) && RUNS_FUNCTIONS.test(decoded(path))

@@ -131,6 +131,16 @@ describe('a peer that is not there', () => {
     ])
   })
 
+  it('is told with its address where the filter would have to be read from it', async () => {
+    const { name } = await here().database()
+    const body = { source: 'http://127.0.0.1:1/x', target: name, filter: 'd/f', retries_per_request: 0 }
+    const reply = await post(here(), body)
+    expect([reply.status, reply.json]).toMatchObject([500, { error: 'error' }])
+    expect(reply.as<{ reason: string }>().reason).toMatch(
+      /^Could not open source database `http:\/\/127\.0\.0\.1:1\/x\/`: /,
+    )
+  })
+
   it('is told with its address, the password hidden', async () => {
     const target = await here().database()
     const { host } = there()
