@@ -10,6 +10,11 @@ export function descendantsCalled(pid: number, title: string): number[] {
   })
 }
 
+/** All processes below one. */
+export function descendants(pid: number): number[] {
+  return childrenOf(pid).flatMap((child) => [child, ...descendants(child)])
+}
+
 function childrenOf(pid: number): number[] {
   try {
     return readdirSync(`/proc/${pid}/task`).flatMap((thread) =>

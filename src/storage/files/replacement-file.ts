@@ -8,9 +8,9 @@ import { putPacked } from '../lmdb/write-instructions.ts'
 import { packedRows } from '../rows/packed-rows.ts'
 import { CUT_KEY_BYTES } from '../rows/stored-key.ts'
 import { SortedFile } from '../sorted-file/sorted-file.ts'
-import { CommitFailedError } from '../storage-error.ts'
 import type { PackedRows, Put } from '../store.ts'
 import { lockPath, publish, unfinishedPath } from './store-file.ts'
+import { writeFailure } from './write-failure.ts'
 
 export class ReplacementFile implements AsyncDisposable {
   readonly #path: string
@@ -85,8 +85,7 @@ async function explained<T>(write: () => Promise<T>): Promise<T> {
   try {
     return await write()
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new CommitFailedError(`A new file could not be written: ${reason}`, { cause: error })
+    throw writeFailure('A new file could not be written', error)
   }
 }
 
@@ -118,9 +117,7 @@ export class UnfinishedFile implements AsyncDisposable {
     } catch (error) {
       await rm(unfinished, { force: true })
       await rm(lockPath(unfinished), { force: true })
-      if (error instanceof CommitFailedError) throw error
-      const reason = error instanceof Error ? error.message : String(error)
-      throw new CommitFailedError(`There is no disk space for a new file: ${reason}`, { cause: error })
+      throw writeFailure('A new file could not be opened', error)
     }
   }
 

@@ -19,15 +19,10 @@ import {
   storePath,
   unfinishedPath,
 } from '../files/store-file.ts'
+import { writeFailure } from '../files/write-failure.ts'
 import type { RefusedFile, StoreFollowers, StorePlace } from '../leases/store-followers.ts'
 import { type StoreLease, StoreLeases } from '../leases/store-leases.ts'
-import {
-  CommitFailedError,
-  FileDamagedError,
-  StoreExistsError,
-  StoreGoneError,
-  StoreMissingError,
-} from '../storage-error.ts'
+import { FileDamagedError, StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
 import type { StorageEngine, Store } from '../store.ts'
 import { clearScratch, clearUp, removeScratchOf, scratchPath, TRASH } from './clear-folder.ts'
 import { DiscardedFiles, fileExists } from './discarded-files.ts'
@@ -371,8 +366,7 @@ export class LmdbEngine implements StorageEngine {
       this.#blank = undefined
       await rm(unfinished, { force: true })
       if (isNameKept) await this.#names.release(name)
-      const reason = error instanceof Error ? error.message : String(error)
-      throw new CommitFailedError(`A new store could not be written: ${reason}`, { cause: error })
+      throw writeFailure('A new store could not be written', error)
     }
   }
 

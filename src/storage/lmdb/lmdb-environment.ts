@@ -10,9 +10,9 @@ import { inspectFile } from '../file-check/inspect-file.ts'
 import { LMDB_PAGE_BYTES, META_PAGES } from '../file-check/page-layout.ts'
 import { requireDescriptors } from '../files/free-descriptors.ts'
 import { lockPath } from '../files/store-file.ts'
+import { writeFailure } from '../files/write-failure.ts'
 import { isCut, type StoredRange } from '../rows/stored-key.ts'
 import { PageBuilder } from '../snapshots/row-page.ts'
-import { CommitFailedError } from '../storage-error.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from '../store.ts'
 import { FileRoom, type WriteEstimate } from './file-room.ts'
 import { commitFailure, type FileReports, LmdbErrors } from './lmdb-errors.ts'
@@ -384,8 +384,7 @@ export function reserveLock(path: string): void {
   } catch (error) {
     if (error instanceof Error && Reflect.get(error, 'code') === 'EEXIST') return
     rmSync(path, { force: true })
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new CommitFailedError(`There is no disk space to open a store: ${reason}`, { cause: error })
+    throw writeFailure('The lock of a store could not be written', error)
   }
 }
 

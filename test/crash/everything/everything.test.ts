@@ -1,0 +1,39 @@
+import { cp, rm } from 'node:fs/promises'
+import { describe, expect, it } from 'vitest'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { Random } from '../random.ts'
+import { EverythingRounds } from './everything-rounds.ts'
+
+/** Only what hangs takes so long. */
+const HANG_MS = 900_000
+
+describe('a server whose every part is at work when it is killed', () => {
+  it('has kept all that it promised, and nothing by halves', { timeout: HANG_MS }, async () => {
+    const rounds = new EverythingRounds(await temporaryFolder())
+    expect(await rounds.run(4)).toEqual([])
+  })
+
+  it('would be found out if it forgot what it did last', { timeout: HANG_MS }, async () => {
+    const folder = await temporaryFolder()
+    const earlier = await temporaryFolder()
+    const rounds = new EverythingRounds(folder, new Random(1))
+    expect(await rounds.live(300)).toEqual([])
+    await cp(folder, earlier, { recursive: true })
+    const before = rounds.actors.map(({ acknowledgements }) => acknowledgements)
+    while (rounds.actors.slice(0, 5).some(({ acknowledgements }, i) => acknowledgements === before[i])) {
+      expect(await rounds.live(1_000)).toEqual([])
+    }
+    await rm(folder, { recursive: true })
+    await cp(earlier, folder, { recursive: true })
+    const problems = (await rounds.live(0)).join('\n')
+    for (const what of [
+      'The attachment',
+      'the setting',
+      'the security object',
+      'the revision limit',
+      'the last document',
+    ]) {
+      expect(problems.toLowerCase()).toContain(`${what.toLowerCase()} is`)
+    }
+  })
+})
