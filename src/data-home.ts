@@ -6,6 +6,7 @@ import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
 import type { Functions } from './functions/functions.ts'
+import { PROBE_FILE } from './http/admin/health.ts'
 import type { FollowedStores } from './nodes/primary-node.ts'
 import type { Log } from './runtime/log/log.ts'
 import type { Metrics } from './runtime/metrics.ts'
@@ -78,10 +79,15 @@ export interface DataHome {
 export async function openHome(path: string, options: DataFolderOptions = {}): Promise<DataHome> {
   const { lease } = options
   const home = await DataFolder.open(resolve(path), options)
+  const settings = new SettingFile(resolve(home.path, 'settings.ini'))
+  const operatorFiles = new OperatorFiles(home.path)
+  // What a crash left. The folder is locked: nobody is writing these now.
+  await settings.clearUp()
+  await operatorFiles.clearUp()
   return {
     folder: home.path,
-    settings: new SettingFile(resolve(home.path, 'settings.ini')),
-    operatorFiles: new OperatorFiles(home.path),
+    settings,
+    operatorFiles,
     open: (folders, options) =>
       options.engine ? openPostgres(home.path, options.engine) : openFolders(home.path, folders, { ...options, lease }),
     close: async () => home.close(),
@@ -177,6 +183,8 @@ async function openFolders(home: string, folders: DataFolders, options: FolderOp
     for (const path of new Set([databases, indexes])) {
       if (path !== home) others.push(await DataFolder.open(path, { lease, onKilled }))
     }
+    // What a crash left.
+    await rm(join(databases, PROBE_FILE), { force: true }).catch(() => {})
     const engine = await openEngine(databases, { folder: databases, idleFiles, reports, usedGenerations })
     opened.push(engine)
     const folder = join(indexes, INDEXES)

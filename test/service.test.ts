@@ -1,4 +1,4 @@
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -82,6 +82,17 @@ describe('createService', () => {
     expect(await readFile(join(dir, 'local.ini'), 'utf8')).toMatch(
       /^\[admins\]\nann = -hashed-[0-9a-f]{40},[0-9a-f]{32} ; hers\n$/,
     )
+  })
+
+  it('removes what a crash left beside its settings', async () => {
+    const dir = await temporaryFolder()
+    await mkdir(join(dir, 'local.d'))
+    const left = ['settings.ini.new', 'local.ini.new', 'local.d/a.ini.new', '.health']
+    const kept = ['notes.new', 'local.d/a.ini', 'local.d/b.new']
+    for (const name of [...left, ...kept]) await writeFile(join(dir, name), '')
+    await startService({ dir })
+    const found = await readdir(dir, { recursive: true })
+    expect([...left, ...kept].filter((name) => found.includes(name))).toEqual(kept)
   })
 
   it('writes its address into a file while it listens, but never over a file of somebody else', async () => {

@@ -29,6 +29,11 @@ export class SettingFile implements SettingStore {
     }
   }
 
+  /** Removes what a crash left of it. To be called before all else. */
+  async clearUp(): Promise<void> {
+    await removeUnfinished(this.#path)
+  }
+
   async save(settings: SettingMap): Promise<void> {
     await writeWhole(this.#path, `; Changed at run time. Rewritten by the server.\n${formatted(settings)}`)
   }
@@ -94,6 +99,15 @@ export class OperatorFiles {
     this.#folder = folder
   }
 
+  /** Removes what a crash left of a file that was being rewritten: it may hold passwords. To be called before all else. */
+  async clearUp(): Promise<void> {
+    const further = await readdir(join(this.#folder, 'local.d')).catch(() => [])
+    const names = ['local.ini', ...further.map((name) => join('local.d', name.replace(/\.new$/, '')))]
+    for (const name of new Set(names)) {
+      if (name.endsWith('.ini')) await removeUnfinished(join(this.#folder, name))
+    }
+  }
+
   /** In the order in which they count, the last one most. */
   async load(): Promise<OperatorFile[]> {
     const further = (await unlessMissing(readdir(join(this.#folder, 'local.d')))) ?? []
@@ -128,7 +142,7 @@ async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
  * alone, since settings may be secrets. On disk when it resolves.
  */
 export async function writeWhole(path: string, text: string, mode = 0o600): Promise<void> {
-  const unfinished = `${path}.new`
+  const unfinished = unfinishedPath(path)
   const file = await open(unfinished, 'w', mode)
   try {
     await file.writeFile(text)
@@ -146,6 +160,15 @@ export async function writeWhole(path: string, text: string, mode = 0o600): Prom
   } finally {
     await folder.close()
   }
+}
+
+function unfinishedPath(path: string): string {
+  return `${path}.new`
+}
+
+/** What cannot be removed now goes at a later start. */
+async function removeUnfinished(path: string): Promise<void> {
+  await rm(unfinishedPath(path), { force: true }).catch(() => {})
 }
 
 const DEFAULT_FILE = new URL('../../etc/default.ini', import.meta.url)

@@ -22,7 +22,8 @@ export interface HealthOptions {
 const PROBE_INTERVAL_MS = 1000
 /** More than a file system keeps beside its blocks. */
 const PROBE = Buffer.alloc(64 * 1024)
-const PROBE_FILE = '.health'
+/** In the data folder, for a moment. */
+export const PROBE_FILE = '.health'
 
 /** A commit that failed counts for so long, unless one succeeds: a limit on the size of files fails large ones alone. */
 const FAILURE_COUNTS_MS = 10_000
