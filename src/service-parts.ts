@@ -9,6 +9,7 @@ import type { DataFolders, DataHome, OpenData } from './data-home.ts'
 import { CompactionDaemon } from './database/compaction/compaction-daemon.ts'
 import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
+import { RetentionDaemon } from './database/retention/retention-daemon.ts'
 import { WriteMetrics } from './database/writing/write-metrics.ts'
 import { ExternalPrograms } from './external/external-programs.ts'
 import { createFunctions } from './functions/create-functions.ts'
@@ -166,6 +167,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     log,
     freeBytes: async () => (isOnDisk ? (await diskSpaceAt(folders.databases)).freeBytes : Number.POSITIVE_INFINITY),
   })
+  const retentionDaemon = new RetentionDaemon({ configuration, databases, clock: systemClock, log, metrics })
   if (data.followed) {
     await node?.start({
       databaseStores: data.followed.databases,
@@ -194,6 +196,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
       auth.close()
       await programs.close()
       await compactionDaemon.close()
+      await retentionDaemon.close()
       stopFollowing()
       await views.close()
       history.close()

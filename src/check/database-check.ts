@@ -18,6 +18,7 @@ import {
   DOCUMENT_PREFIX,
   decodeState,
   documentKey,
+  EXPIRY_PREFIX,
   IDENTITY_KEY,
   INITIAL_STATE,
   idOfDocumentKey,
@@ -364,7 +365,8 @@ class DatabaseCheck {
     for await (const page of pagesOf(this.#snapshot, rowsOf(META_PREFIX), { keysOnly: true })) {
       for (let row = 0; row < page.length; row++) {
         const key = page.key(row)
-        if (![STATE_KEY, IDENTITY_KEY, SECURITY_KEY].some((each) => each.equals(key))) {
+        const isQueued = key.subarray(0, EXPIRY_PREFIX.length).equals(EXPIRY_PREFIX)
+        if (!isQueued && ![STATE_KEY, IDENTITY_KEY, SECURITY_KEY].some((each) => each.equals(key))) {
           this.#lost(`There is a row of an unknown kind, ${key.toString('latin1').slice(0, 40)}.`)
         }
       }

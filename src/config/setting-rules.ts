@@ -158,6 +158,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'replicator/startup_jitter': between(0, 3_600_000),
   'replicator/worker_batch_size': positive,
   'replicator/worker_processes': positive,
+  'retention/check_interval': positive,
   'service/maintenance_mode': oneOf('true', 'false', 'nolb'),
   'service/max_attachment_size': sizeLimit,
   'service/max_dbs_open': positive,

@@ -38,7 +38,7 @@ import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'
 import { Validation, type Writer } from './writing/validation.ts'
 import { Validators } from './writing/validation-functions.ts'
 import type { WriteMetrics } from './writing/write-metrics.ts'
-import { WriteQueue } from './writing/write-queue.ts'
+import { type ExclusiveWork, WriteQueue } from './writing/write-queue.ts'
 
 /** What databases use of the server. */
 export interface DatabaseServices {
@@ -313,6 +313,11 @@ export class DatabaseEngine {
     if (hasSecurity) this.#securityChanges++
     this.changes.updated(updateSequence)
     for (const listener of this.#listeners) this.#guarded(() => listener(updateSequence))
+  }
+
+  /** Work of the server itself that no other write may come between. */
+  exclusive<T>(work: ExclusiveWork<T>): Promise<T> {
+    return this.#queue.exclusive(work)
   }
 
   /** Changes what is known of the database as a whole, and no sequence. */

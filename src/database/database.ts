@@ -21,6 +21,7 @@ import type { DocumentAccess, ReadingAccess, UserContext, WriteTarget } from './
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 import { partitionRefusal } from './writing/partition-check.ts'
 import type { Purged, PurgeRequest } from './writing/purge.ts'
+import type { ExclusiveWork } from './writing/write-queue.ts'
 
 export class Database {
   readonly name: string
@@ -155,6 +156,16 @@ export class Database {
 
   purge(request: PurgeRequest): Promise<Purged> {
     return this.#engine.purge(request)
+  }
+
+  /** Work of the server itself that no other write may come between. */
+  exclusive<T>(work: ExclusiveWork<T>): Promise<T> {
+    return this.#engine.exclusive(work)
+  }
+
+  /** Changes what is known of the database as a whole, and no sequence. */
+  changeState(change: (state: DatabaseState) => DatabaseState): Promise<void> {
+    return this.#engine.changeState(change)
   }
 
   setRevisionLimit(revisionLimit: number): Promise<void> {

@@ -24,6 +24,19 @@ export const STATE_KEY = Buffer.from(`${META}state`)
 export const IDENTITY_KEY = Buffer.from(`${META}identity`)
 export const SECURITY_KEY = Buffer.from(`${META}security`)
 
+/** The queue of documents that expire: the time in milliseconds, then the id. */
+export const EXPIRY_PREFIX = Buffer.from(`${META}x`)
+
+export function expiryKey(timeMs: number, id: string): Buffer {
+  const time = Buffer.allocUnsafe(8)
+  time.writeBigUInt64BE(BigInt(timeMs))
+  return Buffer.concat([EXPIRY_PREFIX, time, Buffer.from(id)])
+}
+
+export function idOfExpiryKey(key: Buffer): string {
+  return key.toString('utf8', EXPIRY_PREFIX.length + 8)
+}
+
 /** Ids sort by their UTF-8 bytes. */
 export function documentKey(id: string): Buffer {
   return shortKey(DOCUMENT_PREFIX, id) ?? Buffer.from(DOCUMENT + id)
@@ -153,6 +166,24 @@ export interface DatabaseState {
   readonly purgeLimit: number
   /** The sizes right after the last compaction, if there was one. */
   readonly compactedTo?: DatabaseSizes | undefined
+  /** How far old tombstones are purged; only where there is a retention. */
+  readonly tombstones?: TombstoneProgress | undefined
+  /** How far documents were looked at that may expire; only where they do. */
+  readonly expiry?: ExpiryProgress | undefined
+}
+
+export interface TombstoneProgress {
+  /** What the update sequence was at some times, oldest first: what has a lower one is older. */
+  readonly marks: readonly (readonly [sequence: number, timeMs: number])[]
+  /** Tombstones up to this sequence are purged. */
+  readonly through: number
+}
+
+export interface ExpiryProgress {
+  /** The member of documents that says when they expire. */
+  readonly field: string
+  /** Documents up to this sequence are in the queue of those that expire. */
+  readonly through: number
 }
 
 export interface DatabaseSizes {

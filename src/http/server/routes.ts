@@ -46,6 +46,7 @@ import {
 import { allDatabasesInformation, namedDatabasesInformation } from '../databases/dbs-info-resource.ts'
 import { partitionInformation, partitionRequest, refusePartitionRoot } from '../databases/partition-resource.ts'
 import { purgedInfos, purgeLimit, setPurgeLimit } from '../databases/purged-infos-resource.ts'
+import { expiry, setExpiry, setTombstones, tombstones } from '../databases/retention-resource.ts'
 import { readSecurity, security, setSecurity } from '../databases/security-resource.ts'
 import { externalRequest } from '../design-functions/external-resource.ts'
 import { listRows } from '../design-functions/list-resource.ts'
@@ -205,6 +206,8 @@ export const routes = new RouteTable([
   route('/{db}/_purged_infos_limit', 'PUT,GET', { GET: member(purgeLimit), PUT: databaseAdmin(setPurgeLimit) }),
   route('/{db}/_restore', 'POST', { POST: serverAdmin(writeRestore) }),
   route('/{db}/_revs_diff', 'POST', { POST: everywhere(member(revisionsDiff)) }),
+  route('/{db}/_tombstones', 'GET,PUT', { GET: databaseAdmin(tombstones), PUT: databaseAdmin(setTombstones) }),
+  route('/{db}/_expiry', 'GET,PUT', { GET: member(expiry), PUT: databaseAdmin(setExpiry) }),
   route('/{db}/_revs_limit', 'PUT,GET', { GET: member(revisionLimit), PUT: databaseAdmin(setRevisionLimit) }),
   route('/{db}/_security', 'PUT,GET', {
     GET: everywhere(member(security)),

@@ -1,0 +1,111 @@
+import { describe, expect, it } from 'vitest'
+import type { Database } from '../../../src/database/database.ts'
+import { purgeTombstones } from '../../../src/database/retention/tombstone-retention.ts'
+import { memoryDatabase, put, written } from '../test-database.ts'
+
+const DAY_MS = 86_400_000
+const BEGIN_MS = 1_700_000_000_000
+const signal = new AbortController().signal
+
+async function save(database: Database, id: string, parent?: string): Promise<string> {
+  const [rev = ''] = await written(database.write([put(id, {}, { parent })]))
+  return rev
+}
+
+async function remove(database: Database, id: string): Promise<void> {
+  const parent = await save(database, id)
+  await written(database.write([{ ...put(id, {}, { parent }), deleted: true }]))
+}
+
+const local = (database: Database, id: string, log: object) =>
+  database.write([{ kind: 'local', id, parent: 'any', deleted: false, body: Buffer.from(JSON.stringify(log)) }])
+
+const pass = (database: Database, days: number) =>
+  purgeTombstones(database, { retentionMs: 10 * DAY_MS, nowMs: BEGIN_MS + days * DAY_MS, signal })
+
+const deletedCount = async (database: Database) => (await database.information()).deletedCount
+
+describe('a retention of tombstones', () => {
+  it('purges what was deleted so long ago, counted from when it was set', async () => {
+    const { database } = await memoryDatabase()
+    await save(database, 'kept')
+    await remove(database, 'first')
+    expect((await pass(database, 0)).purged).toBe(0)
+    await remove(database, 'second')
+    expect((await pass(database, 5)).purged).toBe(0)
+    expect((await pass(database, 9.9)).purged).toBe(0)
+    expect((await pass(database, 10)).purged).toBe(1)
+    expect(await deletedCount(database)).toBe(1)
+    expect((await pass(database, 14.9)).purged).toBe(0)
+    expect((await pass(database, 15)).purged).toBe(1)
+    expect(await database.information()).toMatchObject({ deletedCount: 0, documentCount: 1 })
+    using view = database.view()
+    expect(await view.record('first')).toBeUndefined()
+    expect(await view.record('kept')).toBeDefined()
+  })
+
+  it('leaves a document alone that lives again, and all leaves of one that is deleted go', async () => {
+    const { database } = await memoryDatabase()
+    await remove(database, 'again')
+    for (const leaf of ['b', 'c']) {
+      await database.write([
+        {
+          kind: 'replicated',
+          id: 'torn',
+          path: { start: 2, hashes: [leaf, 'a'] },
+          deleted: true,
+          body: Buffer.from('{}'),
+        },
+      ])
+    }
+    await pass(database, 0)
+    await save(database, 'again')
+    expect((await pass(database, 30)).purged).toBe(1)
+    using view = database.view()
+    expect((await view.record('again'))?.deleted).toBe(false)
+    expect(await view.record('torn')).toBeUndefined()
+  })
+
+  it.each([
+    ['CouchDB', (sequence: number) => ({ session_id: 'x', source_last_seq: sequence, history: [] })],
+    ['dialect 3', (sequence: number) => ({ session_id: 'x', source_last_seq: `${sequence}-abc`, history: [] })],
+    ['PouchDB', (sequence: number) => ({ last_seq: sequence, replicator: 'pouchdb', history: [] })],
+  ])('waits for a replication that has not seen the deletion, with a log of %s', async (_, logAt) => {
+    const { database } = await memoryDatabase()
+    await remove(database, 'seen')
+    await remove(database, 'unseen')
+    await local(database, '_local/replica', logAt(2))
+    await local(database, '_local/other', { some: 'thing' })
+    await pass(database, 0)
+    const held = await pass(database, 20)
+    expect(held).toEqual({ purged: 1, heldBy: [{ id: '_local/replica', sequence: 2 }] })
+    expect((await pass(database, 21)).purged).toBe(0)
+    await local(database, '_local/replica', logAt(4))
+    expect((await pass(database, 22)).purged).toBe(1)
+    expect(await deletedCount(database)).toBe(0)
+  })
+
+  it('goes on after more than one purge takes, and keeps few marks', async () => {
+    const { database } = await memoryDatabase()
+    const ids = Array.from({ length: 1200 }, (_, i) => `id-${i}`)
+    const revisions = await written(database.write(ids.map((id) => put(id, {}))))
+    await database.write(ids.map((id, i) => ({ ...put(id, {}, { parent: revisions[i] }), deleted: true })))
+    for (let day = 0; day < 10; day++) {
+      await save(database, `day-${day}`)
+      await pass(database, day)
+    }
+    expect((await database.latestState()).tombstones?.marks.length).toBeLessThanOrEqual(12)
+    expect((await pass(database, 11)).purged).toBe(1200)
+    expect(await deletedCount(database)).toBe(0)
+    expect((await database.information()).documentCount).toBe(10)
+  })
+
+  it('costs no commit where nothing changes', async () => {
+    const { database } = await memoryDatabase()
+    await save(database, 'a')
+    await pass(database, 0)
+    const before = (await database.latestState()).tombstones
+    await pass(database, 1)
+    expect((await database.latestState()).tombstones).toBe(before)
+  })
+})
