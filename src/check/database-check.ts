@@ -111,7 +111,7 @@ class DatabaseCheck {
     try {
       if (!stored) throw new Error('it is missing')
       this.#state = decodeState(stored)
-      if (!Object.values(this.#state).every((each) => Number.isSafeInteger(each) && each >= 0)) {
+      if (!hasNumbers(this.#state)) {
         this.#state = INITIAL_STATE
         throw new Error('it has a number that is none')
       }
@@ -436,6 +436,12 @@ function isJsonObject(bytes: Buffer): boolean {
 }
 
 /** Undefined where the row cannot be understood. */
+/** Whether all that a new database has is there; what is beside it is of features that one may do without. */
+function hasNumbers(state: DatabaseState): boolean {
+  const { compactedTo: _, tombstones: __, expiry: ___, ...numbers } = state
+  return Object.values(numbers).every((each) => Number.isSafeInteger(each) && each >= 0)
+}
+
 export function idOfChange(value: Buffer): string | undefined {
   try {
     const { id } = decodeChange(value)

@@ -82,6 +82,9 @@ describe('documents that expire', () => {
     const { database, store } = await memoryDatabase()
     await save(database, 'a', { until: 10 })
     await expire(database, 1)
+    database.compact()
+    await database.compacted()
+    expect((await database.latestState()).compactedTo).toBeDefined()
     using snapshot = store.snapshot()
     expect((await snapshot.page({ from: Buffer.from('mx'), to: Buffer.from('my') })).length).toBe(1)
     const faults: unknown[] = []
