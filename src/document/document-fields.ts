@@ -11,6 +11,7 @@ import {
   type UseOfTerm,
 } from '../encoding/json/json-text.ts'
 import { isObject } from '../encoding/json/json-value.ts'
+import { endOfValue } from '../encoding/json/minified-text.ts'
 import {
   type DocumentId,
   fitsHeader,
@@ -28,6 +29,7 @@ import {
 } from './ids.ts'
 import { badRequest, docValidation, tooLarge, tooManyItems } from './request-error.ts'
 import { type BodyTerm, type HashedBody, hashedBody, unhashedBody } from './revisions/new-revision.ts'
+import { readUsualRevisions } from './revisions-text.ts'
 
 export interface DocumentFields {
   readonly id: DocumentId | undefined
@@ -92,7 +94,7 @@ function readFields(
         break
       case '_revisions':
         // A local document has none: what a client got with one and sends back says nothing.
-        if (!isLocalId(idOfPath ?? idIn(specials))) history = readRevisions(parsed(withFewItems(value)))
+        if (!isLocalId(idOfPath ?? id ?? idIn(specials))) history = readRevisions(value)
         break
       case '_deleted':
         deleted = readDeleted(parsed(value))
@@ -193,7 +195,13 @@ function withFewItems(value: string | Buffer): string | Buffer {
   return value
 }
 
-function readRevisions(value: unknown): RevisionPath | undefined {
+function readRevisions(text: string | Buffer): RevisionPath | undefined {
+  const few = withFewItems(text)
+  const usual = typeof few === 'string' ? undefined : readUsualRevisions(few)
+  return usual ?? parsedRevisions(parsed(few))
+}
+
+function parsedRevisions(value: unknown): RevisionPath | undefined {
   if (!isObject(value)) throw badMember('_revisions')
   const { start, ids } = value
   if (typeof start !== 'number' || !Number.isInteger(start) || start > MAX_GENERATION) {
@@ -220,20 +228,23 @@ function readDeleted(value: unknown): boolean {
 
 /** Of one document. A body of nothing but tiny ones would take minutes, and gigabytes. */
 const MOST_ATTACHMENTS = 10_000
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
 
+/** The scan has checked and minified the text: contents in it are passed over, and not copied. */
 function readAttachments(text: string | Buffer): AttachmentField[] {
-  if (typeof text === 'string') throw badMember('_attachments')
-  const reader = new JsonReader(text)
-  if (reader.kind() !== 'object') throw badMember('_attachments')
+  if (typeof text === 'string' || text[0] !== OPEN_BRACE) throw badMember('_attachments')
   const attachments = new Map<string, AttachmentField>()
-  for (const name of reader.members()) {
-    if (reader.kind() !== 'object') throw badMember('_attachments')
+  for (let at = 1; text[at] !== CLOSE_BRACE; ) {
+    const nameEnd = endOfValue(text, at)
+    const name: string = JSON.parse(text.toString('utf8', at, nameEnd))
+    const start = nameEnd + 1
+    if (text[start] !== OPEN_BRACE) throw badMember('_attachments')
     if (attachments.has(name)) throw badRequest('Duplicate attachments')
     if (attachments.size === MOST_ATTACHMENTS) throw tooManyItems(MOST_ATTACHMENTS)
-    const start = reader.position
-    reader.skip()
-    // The scan minified it: what it has of an attachment is no more to be copied.
-    attachments.set(checkedAttachmentName(name), { name, text: text.subarray(start, reader.position) })
+    const end = endOfValue(text, start)
+    attachments.set(checkedAttachmentName(name), { name, text: text.subarray(start, end) })
+    at = text[end] === COMMA ? end + 1 : end
   }
   return [...attachments.values()]
 }

@@ -1,6 +1,7 @@
 /** What another server answered. Its body is read once, or discarded. */
 import type { Dispatcher } from 'undici'
 import { gunzipped } from '../../database/reading/gzip.ts'
+import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import { TransientError } from './retries.ts'
@@ -51,8 +52,10 @@ export class HttpReply {
   /** A reply that is no JSON was cut off, or damaged on its way. Its values may take twenty times the memory of its text. */
   async json(limitBytes = LARGEST_JSON_BYTES): Promise<unknown> {
     const bytes = await this.bytes(limitBytes)
+    const text = bytes.toString()
+    freeBytes(bytes)
     try {
-      return JSON.parse(bytes.toString())
+      return JSON.parse(text)
     } catch (cause) {
       throw new TransientError('A reply is not JSON.', { cause })
     }

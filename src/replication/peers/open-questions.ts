@@ -5,40 +5,49 @@
 import type { WantedDocument } from './peer.ts'
 import type { MissingRevision, ReceivedRevision } from './received-revisions.ts'
 
+interface Question {
+  readonly asked: WantedDocument
+  /** Revisions that are not answered yet. */
+  readonly open: FewTexts
+  readonly received: FewTexts
+}
+
 export class OpenQuestions {
-  readonly #asked: ReadonlyMap<string, WantedDocument>
-  readonly #open: Map<string, Set<string>>
-  readonly #received = new Map<string, Set<string>>()
+  readonly #wanted: readonly WantedDocument[]
+  readonly #questions = new Map<string, Question>()
+  #isAnswered = false
 
   constructor(wanted: readonly WantedDocument[]) {
-    this.#asked = new Map(wanted.map((each) => [each.id, each]))
-    this.#open = new Map(wanted.map(({ id, revisions }) => [id, new Set(revisions)]))
+    this.#wanted = wanted
+    for (const asked of wanted) {
+      this.#questions.set(asked.id, { asked, open: new FewTexts(asked.revisions), received: new FewTexts() })
+    }
   }
 
   /** How many there are. */
   get size(): number {
-    return this.#open.values().reduce((sum, revisions) => sum + revisions.size, 0)
+    return this.#questions.values().reduce((sum, { open }) => sum + open.size, 0)
   }
 
-  get left(): WantedDocument[] {
-    return [...this.#asked.values()].flatMap((asked) => {
-      const revisions = [...(this.#open.get(asked.id) ?? [])]
-      return revisions.length === 0 ? [] : [{ ...asked, revisions }]
-    })
+  get left(): readonly WantedDocument[] {
+    if (!this.#isAnswered) return this.#wanted
+    return [...this.#questions.values()].flatMap(({ asked, open }) =>
+      open.size === 0 ? [] : [{ ...asked, revisions: open.all() }],
+    )
   }
 
   asked(id: string): WantedDocument | undefined {
-    return this.#asked.get(id)
+    return this.#questions.get(id)?.asked
   }
 
   /** Notes a document. False where nobody asked for it, or it came before. */
   isNew(document: ReceivedRevision): boolean {
     const { id, revision } = document
-    if (!this.#asked.has(id)) return false
-    const received = this.#received.get(id) ?? new Set()
-    if (received.has(revision)) return false
-    this.#received.set(id, received.add(revision))
-    const open = this.#open.get(id) ?? new Set()
+    const question = this.#questions.get(id)
+    if (!question || question.received.has(revision)) return false
+    this.#isAnswered = true
+    const { open, received } = question
+    received.add(revision)
     // A source sends what became of a revision meanwhile.
     if (!open.delete(revision)) for (const each of document.ancestors) open.delete(each)
     return true
@@ -46,6 +55,48 @@ export class OpenQuestions {
 
   /** What does not say which revision it means answers none. */
   missing({ id, revision }: MissingRevision): void {
-    if (id !== undefined && revision !== undefined) this.#open.get(id)?.delete(revision)
+    if (id === undefined || revision === undefined) return
+    this.#isAnswered = true
+    this.#questions.get(id)?.open.delete(revision)
+  }
+}
+
+/** A set of texts that is one text nearly always: no set is made for that. */
+class FewTexts {
+  #only: string | undefined
+  #several: Set<string> | undefined
+
+  constructor(texts: readonly string[] = []) {
+    if (texts.length === 1) this.#only = texts[0]
+    else if (texts.length > 1) this.#several = new Set(texts)
+  }
+
+  get size(): number {
+    return this.#several?.size ?? (this.#only === undefined ? 0 : 1)
+  }
+
+  all(): string[] {
+    if (this.#several) return [...this.#several]
+    return this.#only === undefined ? [] : [this.#only]
+  }
+
+  has(text: string): boolean {
+    return this.#several ? this.#several.has(text) : this.#only === text
+  }
+
+  add(text: string): void {
+    if (this.#several) this.#several.add(text)
+    else if (this.#only === undefined) this.#only = text
+    else {
+      this.#several = new Set([this.#only, text])
+      this.#only = undefined
+    }
+  }
+
+  delete(text: string): boolean {
+    if (this.#several) return this.#several.delete(text)
+    if (this.#only !== text) return false
+    this.#only = undefined
+    return true
   }
 }

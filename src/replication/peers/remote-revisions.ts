@@ -294,7 +294,7 @@ interface BulkGetOptions {
 }
 
 /** Contents that are asked for together: as Base64, and in the request that takes them on, they are in memory again. */
-const INLINE_REPLY_BYTES = 768 * 1024
+const INLINE_REPLY_BYTES = 512 * 1024
 
 /** How many bytes are missing where documents have stubs, by their ids; infinity where that is not known. */
 function contentBytes(documents: readonly ReceivedRevision[]): Map<string, number> {

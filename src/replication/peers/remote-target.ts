@@ -74,23 +74,28 @@ function differencesIn(value: unknown, asked: readonly ChangedDocument[]): Wante
     if (!isObject(difference) || !Array.isArray(difference.missing)) {
       throw new TransientError('A difference does not say what is missing.')
     }
+    const known = ancestorsIn(difference.possible_ancestors)
+    // Nearly always one revision was asked about, and is missing.
+    if (revisions.length === 1 && difference.missing.length === 1 && difference.missing[0] === revisions[0]) {
+      return [{ id, revisions, known, only }]
+    }
     // Servers may write a revision in a form of their own.
     const missing = new Set(difference.missing.map((each) => readRevision(each) ?? each))
     const wanted = revisions.filter((each) => missing.has(readRevision(each) ?? each))
     if (wanted.length < missing.size)
       throw new TransientError('A difference names revisions that were not asked about.')
-    const known = ancestorsIn(difference.possible_ancestors)
     return wanted.length === 0 ? [] : [{ id, revisions: wanted, known, only }]
   })
 }
 
-function ancestorsIn(value: unknown): RevisionId[] {
-  const listed: unknown[] = Array.isArray(value) ? value : []
-  return listed.flatMap((each) => readRevision(each) ?? [])
+function ancestorsIn(value: unknown): readonly RevisionId[] {
+  return Array.isArray(value) ? value.flatMap((each) => readRevision(each) ?? []) : NONE
 }
 
+const NONE: readonly RevisionId[] = []
+
 /** A bulk request is sent when it has so many bytes or documents. */
-const BULK_BYTES = 1024 * 1024
+const BULK_BYTES = 768 * 1024
 const BULK_DOCUMENTS = 1000
 
 /** What every write says: a checkpoint flushes, so that a single write need not. */
