@@ -171,6 +171,17 @@ describe('the scheduler', () => {
     await scheduler.close()
   })
 
+  it('gives turns while the clock of the system is set back', async () => {
+    const { scheduler } = schedulerWith({ maxJobs: 1 })
+    const [first, second] = [new TestJob('1'), new TestJob('2')]
+    scheduler.add(first.job)
+    scheduler.add(second.job)
+    vi.setSystemTime(Date.now() - 3_600_000)
+    await vi.advanceTimersByTimeAsync(1000)
+    expect([first.state, second.state]).toEqual(['pending', 'running'])
+    await scheduler.close()
+  })
+
   it('lets one-shot jobs keep their slot to their end', async () => {
     const { scheduler } = schedulerWith({ maxJobs: 1 })
     const [first, second] = [new TestJob('1', { isContinuous: false }), new TestJob('2')]

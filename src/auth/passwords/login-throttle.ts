@@ -40,7 +40,8 @@ export class LoginThrottle {
   async wrong(name: string): Promise<void> {
     const now = this.#clock.nowMs()
     const before = this.#tries.get(name)
-    const wrong = (before && now - before.lastMs < FORGOTTEN_AFTER_MS ? before.wrong : 0) + 1
+    // The clock may be set back in between.
+    const wrong = (before && Math.abs(now - before.lastMs) < FORGOTTEN_AFTER_MS ? before.wrong : 0) + 1
     this.#tries.set(name, { wrong, lastMs: now }, MOST_NAMES)
     const delayMs = delayOf(wrong, this.#settings())
     if (delayMs === 0 || this.#waiting >= MOST_WAITING) return

@@ -101,7 +101,9 @@ export class Logins {
   #isOutdated(record: UserRecord, stored: PasswordHash): boolean {
     if (record.document === undefined || isAdministrator(record)) return false
     if (!isWeakerThan(stored, this.#settings.hashing)) return false
-    return this.#clock.nowMs() - (this.#failures.get(record.name) ?? Number.NEGATIVE_INFINITY) > RETRY_AFTER_MS
+    // The clock may be set back in between.
+    const sinceMs = this.#clock.nowMs() - (this.#failures.get(record.name) ?? Number.NEGATIVE_INFINITY)
+    return Math.abs(sinceMs) > RETRY_AFTER_MS
   }
 
   #checkIterations(stored: PasswordHash): void {

@@ -54,6 +54,8 @@ export function ageOf(
 ): 'valid' | 'renewal due' | 'over' {
   const leftSeconds = madeSeconds + timeoutSeconds - nowSeconds
   if (leftSeconds <= 0) return 'over'
+  // Made while the clock was far ahead: it would be valid for as long as that, and not for its time.
+  if (leftSeconds > 2 * timeoutSeconds) return 'over'
   return leftSeconds < timeoutSeconds * (1 - RENEWAL_SHARE) ? 'renewal due' : 'valid'
 }
 

@@ -124,6 +124,7 @@ export class Job {
 /** A run that is under way. */
 export class JobRun {
   readonly attempt: Attempt
+  /** By `performance.now()`. */
   readonly startedMs: number
   readonly #controller = new AbortController()
   #stopCause: StopCause | undefined

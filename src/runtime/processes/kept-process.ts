@@ -77,7 +77,9 @@ export class KeptProcess {
     const { name, log, clock, limits } = this.#options
     const { maxRetries, retryMs } = limits()
     const nowMs = clock.nowMs()
-    this.#exitsMs = [...this.#exitsMs.filter((exitMs) => nowMs - exitMs < retryMs), nowMs]
+    // Exits that seem to lie ahead are forgotten: the clock was set back since.
+    const isRecent = (exitMs: number) => exitMs <= nowMs && nowMs - exitMs < retryMs
+    this.#exitsMs = [...this.#exitsMs.filter(isRecent), nowMs]
     this.#process = undefined
     if (this.#exitsMs.length > maxRetries) {
       log.error('An external program ends too often and is halted until its settings change.', { program: name, how })

@@ -79,6 +79,11 @@ describe('a session token', () => {
     }
   })
 
+  it('is over where it was made while the clock was far ahead', () => {
+    const age = (aheadSeconds: number) => ageOf(NOW + aheadSeconds, { nowSeconds: NOW, timeoutSeconds: 600 })
+    expect([0, 60, 600, 601, 86_400].map(age)).toEqual(['valid', 'valid', 'valid', 'over', 'over'])
+  })
+
   it('is renewed from the first tenth of its life on', () => {
     const age = (seconds: number) => ageOf(NOW, { nowSeconds: NOW + seconds, timeoutSeconds: 600 })
     expect([0, 60, 61, 599, 600].map(age)).toEqual(['valid', 'valid', 'renewal due', 'renewal due', 'over'])

@@ -170,4 +170,19 @@ describe('a kept process', () => {
     onTestFinished(() => kept.stop())
     for (let i = 0; i < 5; i++) expect(await lines.next()).toBe('hello')
   })
+
+  it('is not halted for exits that lie ahead since the clock was set back', async () => {
+    const lines = new Lines()
+    let nowMs = 0
+    const kept = new KeptProcess({
+      name: 'test',
+      command: await script(`console.log('hello')`),
+      log: silentLog,
+      clock: { nowMs: () => (nowMs -= 3_600_000), nowUs: () => 0 },
+      limits: () => ({ maxRetries: 1, retryMs: 1000 }),
+      onLine: lines.add,
+    })
+    onTestFinished(() => kept.stop())
+    for (let i = 0; i < 5; i++) expect(await lines.next()).toBe('hello')
+  })
 })
