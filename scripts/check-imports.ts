@@ -22,7 +22,6 @@ const LAYERS = [
   'views',
   'check',
   'auth',
-  'replication',
   'external',
   'replication',
   'wire',
