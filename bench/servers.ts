@@ -30,13 +30,16 @@ export interface SettleOptions {
   readonly dir?: string
   /** Where the server writes a profile of its processor use when it ends. */
   readonly profileFolder?: string | undefined
+  /** The address of the PostgreSQL that keeps the databases. */
+  readonly engine?: string
 }
 
-export async function startSettle({ dir, profileFolder }: SettleOptions = {}): Promise<StartedServer> {
+export async function startSettle({ dir, profileFolder, engine }: SettleOptions = {}): Promise<StartedServer> {
   const profiling = profileFolder === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileFolder}`]
   const data = ['--dir', dir ?? join(temporaryFolder(), 'data')]
+  const place = engine === undefined ? [] : ['--engine', engine]
   // Without its supervisor, which does nothing while all is well.
-  const settle = new NodeProcess(serverCommand(['--port', '0', ...data], profiling))
+  const settle = new NodeProcess(serverCommand(['--port', '0', ...data, ...place], profiling))
   return { name: 'settle', url: await settle.printed(/(http:\/\/\S+)/), process: settle }
 }
 

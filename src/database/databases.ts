@@ -101,6 +101,8 @@ export class Databases {
     if (options.isPartitioned && name.startsWith('_')) throw badRequest('Cannot partition a system database')
     for (let deletion = this.#deleting.get(name); deletion; deletion = this.#deleting.get(name)) await deletion
     this.#forgetGone(name)
+    // Somebody may be about to find out that there is none.
+    while (this.#open.has(name) && !this.#ready.has(name)) await this.#open.get(name)?.catch(() => {})
     if (this.#open.has(name)) throw databaseExists()
     try {
       // Kept at once: who asks for it now waits until it is whole.

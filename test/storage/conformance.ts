@@ -64,6 +64,18 @@ export function describeEngine(
         expect(await store.isEmpty()).toBe(false)
       })
 
+      it('are not opened while they are dropped', async () => {
+        const stores = await engine()
+        await stores.create('a')
+        const dropping = stores.drop('a')
+        const opened = await Promise.allSettled(Array.from({ length: 5 }, () => stores.open('a')))
+        await dropping
+        for (const each of opened) if (each.status === 'fulfilled') expect(each.value.dropped).toBe(true)
+        await expect(stores.open('a')).rejects.toThrow(StoreMissingError)
+        const fresh = await stores.create('a')
+        expect(await stores.open('a')).toBe(fresh)
+      })
+
       it('are the same object for everybody who opens them', async () => {
         const stores = await engine()
         expect(await stores.create('a')).toBe(await stores.open('a'))

@@ -40,10 +40,11 @@ export class TestPostgres {
   #process: ChildProcess | undefined
   #schemas = 0
 
-  static async start(): Promise<TestPostgres> {
+  /** In a folder of its own, within the one that is given. */
+  static async start(parent?: string): Promise<TestPostgres> {
     const found = findPostgres()
     if ('missing' in found) throw new Error(found.missing)
-    const folder = mkdtempSync(join(await parentFolder(), 'settle-pg-'))
+    const folder = mkdtempSync(join(parent ?? (await parentFolder()), 'settle-pg-'))
     const user = postgresUser()
     if (user) chownSync(folder, user.uid, user.gid)
     const options = ['-D', join(folder, 'data'), '-U', 'settle', '-A', 'trust', '-E', 'UTF8', '--no-sync', '--locale=C']

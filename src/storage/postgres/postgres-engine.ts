@@ -19,6 +19,8 @@ export class PostgresEngine implements StorageEngine {
   /** As of the last time that all were listed. */
   #names = new Set<string>()
   #listing: Promise<string[]> | undefined
+  /** Names whose stores are being dropped: nobody opens these meanwhile. */
+  readonly #dropping = new Set<string>()
   /** Stores that were created and dropped from here so far: a list that was read meanwhile is read again. */
   #ownChanges = 0
   readonly #forget: () => void
@@ -94,10 +96,17 @@ export class PostgresEngine implements StorageEngine {
   async drop(name: string): Promise<void> {
     this.#assertOpen()
     const store = this.#stores.get(name) ?? (await this.#find(name))
-    await store.fixSnapshots()
-    this.#stores.delete(name)
-    await store.retire()
-    const gone = await this.#server.repeat(STATEMENTS.drop, [store.id], { times: 2, pauseMs: 100 })
+    if (this.#dropping.has(name)) throw new StoreMissingError(name)
+    this.#dropping.add(name)
+    let gone: ResultRow[]
+    try {
+      await store.fixSnapshots()
+      this.#stores.delete(name)
+      await store.retire()
+      gone = await this.#server.repeat(STATEMENTS.drop, [store.id], { times: 2, pauseMs: 100 })
+    } finally {
+      this.#dropping.delete(name)
+    }
     this.#ownChanges++
     this.#names.delete(name)
     this.#server.signals.announceCatalog()
@@ -143,8 +152,13 @@ export class PostgresEngine implements StorageEngine {
   }
 
   async #find(name: string): Promise<PostgresStore> {
-    const [row] = await this.#server.run(STATEMENTS.find, [this.#catalog, Buffer.from(name)])
-    if (!row) {
+    const before = this.#ownChanges
+    const [row] = this.#dropping.has(name)
+      ? []
+      : await this.#server.run(STATEMENTS.find, [this.#catalog, Buffer.from(name)])
+    // What was found may have been dropped or created from here meanwhile.
+    if (before !== this.#ownChanges) return this.#stores.get(name) ?? this.#find(name)
+    if (!row || this.#dropping.has(name)) {
       this.#names.delete(name)
       throw new StoreMissingError(name)
     }
