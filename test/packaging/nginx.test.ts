@@ -4,7 +4,6 @@ import { createHash, randomBytes } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
@@ -82,8 +81,8 @@ describe.skipIf(!isInstalled)('Settle behind nginx', () => {
       while (!text.includes(`"here":"${feed}"`)) text += (await reader?.read())?.value
       ending.abort()
     }
-    const polled = through.request('GET', '/db/_changes?feed=longpoll&since=now')
-    await pause(50)
+    const { update_seq } = (await direct.request('GET', '/db')).as<{ update_seq: number }>()
+    const polled = through.request('GET', `/db/_changes?feed=longpoll&since=${update_seq}`)
     await direct.request('PUT', '/db/polled', { body: {} })
     expect((await polled).text).toContain('"polled"')
   })
