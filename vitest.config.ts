@@ -48,6 +48,20 @@ const inBrowser = 'test/browser/**/*.test.ts'
 /** Replaces a module, and so needs a process of its own. */
 const withMocks = 'test/http/login-work.test.ts'
 
+/** The storage suite with nothing used of the LMDB library but what it promises, except for tests of the rest itself. */
+const promised = {
+  env: {
+    SETTLE_LMDB__NATIVE_CURSORS: 'false',
+    SETTLE_LMDB__NATIVE_WRITES: 'false',
+    SETTLE_LMDB__NATIVE_READS: 'false',
+    SETTLE_LMDB__PAGE_WRITER: 'false',
+    SETTLE_LMDB__PAGE_INSPECTION: 'false',
+  },
+  exclude: ['file-check', 'set-aside', 'lmdb/library-check', 'lmdb/write-instructions', 'postgres/**'].map(
+    (name) => `test/storage/${name}.test.ts`,
+  ),
+}
+
 const common = {
   setupFiles: ['test/support/fixed-seed.ts'],
   pool: 'forks' as const,
@@ -70,9 +84,20 @@ export default defineConfig({
       long && isAllOnPostgres
         ? [{ test: { ...shared, name: 'all on postgres', include: [blackBox], exclude: [withMocks], env: onPostgres } }]
         : long
-          ? [{ test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } }]
+          ? [
+              { test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } },
+              { test: { ...common, name: 'promised library', include: ['test/storage/**/*.test.ts'], ...promised } },
+            ]
           : [
               { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox, inBrowser] } },
+              {
+                test: {
+                  ...common,
+                  name: 'promised library',
+                  include: ['test/storage/lmdb/lmdb-engine.test.ts'],
+                  ...promised,
+                },
+              },
               { test: { ...shared, name: 'browser', include: [inBrowser] } },
               {
                 test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },

@@ -14,6 +14,8 @@ import { DataFolder, type DataFolderOptions } from './storage/files/data-folder.
 import type { TakeLease } from './storage/files/folder-lock.ts'
 import { makeFolder, stemOf } from './storage/files/store-file.ts'
 import { awaitVacancy } from './storage/leases/tenancy-lock.ts'
+import { checkLibrary } from './storage/lmdb/library-check.ts'
+import { type LibraryUse, setLibraryUse, useWithout } from './storage/lmdb/library-use.ts'
 import { LmdbEngine, type LmdbEngineOptions } from './storage/lmdb/lmdb-engine.ts'
 import type { FileReports } from './storage/lmdb/lmdb-errors.ts'
 import { MemoryEngine } from './storage/memory/memory-engine.ts'
@@ -58,6 +60,8 @@ export interface DataFolders {
 export interface OpenDataOptions {
   /** Files without users that are kept open. */
   readonly idleFiles: number
+  /** What the settings allow to be used of the LMDB library beyond what it promises. */
+  readonly library?: LibraryUse
   readonly log: Log
   /** Generations of files that other processes may still read, though the files are gone. */
   readonly usedGenerations?: number
@@ -169,6 +173,9 @@ interface FolderOptions extends OpenDataOptions {
 
 async function openFolders(home: string, folders: DataFolders, options: FolderOptions): Promise<OpenData> {
   const { idleFiles, log, lease, usedGenerations = 0 } = options
+  const { use, problems } = await checkLibrary(home, options.library ?? useWithout([]))
+  for (const problem of problems) log.warn('The LMDB library does not do what is expected of it.', { problem })
+  setLibraryUse(use)
   const reports = fileReports(log)
   const onKilled = (pid: number) => log.warn('A process of an earlier server was still there. It was killed.', { pid })
   const databases = resolve(folders.databases)

@@ -41,6 +41,8 @@ import { version } from './runtime/version.ts'
 import { flagSettings, homeFolder, type ServiceOptions } from './service-options.ts'
 import { uuidSettings } from './service-parts.ts'
 import { FollowedEngine } from './storage/lmdb/followed-engine.ts'
+import { checkLibrary } from './storage/lmdb/library-check.ts'
+import { setLibraryUse, useBySettings } from './storage/lmdb/library-use.ts'
 import { Views } from './views/views.ts'
 
 export interface SecondaryServiceOptions {
@@ -179,6 +181,9 @@ class RunningSecondary implements SecondaryService {
     const statistics = new Statistics({ rateMs: 1000, windowsSeconds: [] }, { isTaken: true })
     const { idleFiles } = budgetOf(configuration)
     const idleStates = idleStatesOf(configuration)
+    // As the primary uses it: what it found out is noted in its folder.
+    const { use } = await checkLibrary(this.#home, useBySettings(configuration.section('lmdb')))
+    setLibraryUse(use)
     const databaseStores = new FollowedEngine(idleFiles, idleStates)
     const indexStores = new FollowedEngine(idleFiles, idleStates)
     for (const stores of [databaseStores, indexStores]) stores.refuse(state.refused)
@@ -277,12 +282,15 @@ class RunningSecondary implements SecondaryService {
   }
 
   #plans(configuration: Configuration) {
-    const { service } = this.#options
-    const layers = [flagSettings(service), environmentSettings(service.environment ?? {})]
     return listenerPlans(configuration, {
-      folder: resolve(homeFolder(layers)),
+      folder: this.#home,
       connectionLimit: budgetOf(configuration).connections,
     })
+  }
+
+  get #home(): string {
+    const { service } = this.#options
+    return resolve(homeFolder([flagSettings(service), environmentSettings(service.environment ?? {})]))
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {

@@ -34,6 +34,7 @@ import type { Statistics } from './runtime/statistics.ts'
 import { TaskRegistry } from './runtime/tasks.ts'
 import { type UuidSettings, Uuids } from './runtime/uuids.ts'
 import { version } from './runtime/version.ts'
+import { useBySettings } from './storage/lmdb/library-use.ts'
 import type { PostgresOptions } from './storage/postgres/postgres-server.ts'
 import { Views } from './views/views.ts'
 import type { RequestHandler } from './wire/connection.ts'
@@ -68,7 +69,13 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   const { log } = serverLog
   const { usedGenerations } = surroundings
   const engine = engineOptions(configuration)
-  const data = await home.open(folders, { idleFiles, log, usedGenerations, engine })
+  const data = await home.open(folders, {
+    idleFiles,
+    library: useBySettings(configuration.section('lmdb')),
+    log,
+    usedGenerations,
+    engine,
+  })
   const node = surroundings.nodes && data.followed ? new PrimaryNode(surroundings.nodes) : undefined
   const tasks = new TaskRegistry(systemClock, metrics)
   const languages = new QueryServers({ configuration, log })

@@ -86,7 +86,7 @@ class Meter {
       ms,
       residentMegabytes: Math.round(process.memoryUsage.rss() / 1e6),
       descriptors: readdirSync('/proc/self/fd').length,
-      known: allDbs.size,
+      known: allDbs?.size ?? 0,
     })
     this.#since = performance.now()
   }

@@ -4,6 +4,7 @@
  * Walking all pages would take as long as reading the file.
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
+import { libraryUse } from '../lmdb/library-use.ts'
 import { FileDamagedError } from '../storage-error.ts'
 import { LMDB_PAGE_BYTES, META_BYTES, META_PAGES, type Meta, readMeta, TRANSACTION_AT } from './page-layout.ts'
 import { rootProblem, walkPages } from './page-walk.ts'
@@ -25,6 +26,10 @@ export interface InspectionOptions {
 export function inspectFile(path: string, { canRepair = true }: InspectionOptions = {}): Inspection {
   const file = opened(path, canRepair ? 'r+' : 'r')
   try {
+    if (!libraryUse().page_inspection) {
+      if (fstatSync(file).size === 0) throw new FileDamagedError(path, 'It is empty.')
+      return { repaired: undefined }
+    }
     let found = inspect(file)
     for (let tries = 1; tries < TRIES && !isWhole(found); tries++) found = confirmed(found, inspect(file))
     if (typeof found === 'string') throw new FileDamagedError(path, found)
@@ -38,6 +43,7 @@ export function inspectFile(path: string, { canRepair = true }: InspectionOption
 
 /** Looks at every page that is in use, a few at a time. Throws `FileDamagedError`. Nobody may write to the file meanwhile. */
 export function* inspectPages(path: string): Generator<void, void> {
+  if (!libraryUse().page_inspection) return
   const file = opened(path)
   try {
     const found = inspect(file)

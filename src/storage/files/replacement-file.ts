@@ -3,6 +3,7 @@
  * many times as fast. From the first row that is out of order, or whose key is too long, the library continues.
  */
 import { rm, stat, truncate } from 'node:fs/promises'
+import { libraryUse } from '../lmdb/library-use.ts'
 import { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
 import { putPacked } from '../lmdb/write-instructions.ts'
 import { packedRows } from '../rows/packed-rows.ts'
@@ -22,7 +23,7 @@ export class ReplacementFile implements AsyncDisposable {
   /** Begins the file that will be at this path, for a store that is in another one now. */
   static async begin(path: string, old: string): Promise<ReplacementFile> {
     const file = new ReplacementFile(path)
-    file.#sorted = await explained(() => SortedFile.begin(unfinishedPath(path), old))
+    if (libraryUse().page_writer) file.#sorted = await explained(() => SortedFile.begin(unfinishedPath(path), old))
     if (!file.#sorted) file.#unsorted = await UnfinishedFile.begin(path)
     return file
   }

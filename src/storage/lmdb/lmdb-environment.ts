@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { basename, extname } from 'node:path'
-import { ABORT, allDbs, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
+import * as lmdb from 'lmdb'
+import { ABORT, open, type RangeOptions, type RootDatabase, type Transaction } from 'lmdb'
 import { inspectFile } from '../file-check/inspect-file.ts'
 import { LMDB_PAGE_BYTES, META_PAGES } from '../file-check/page-layout.ts'
 import { requireDescriptors } from '../files/free-descriptors.ts'
@@ -14,14 +15,16 @@ import { writeFailure } from '../files/write-failure.ts'
 import { isCut, type StoredRange } from '../rows/stored-key.ts'
 import { PageBuilder } from '../snapshots/row-page.ts'
 import type { KeyRange, Page, PageLimits, StoreSizes } from '../store.ts'
-import { FileRoom, type WriteEstimate } from './file-room.ts'
+import { FileRoom, type WriteCounter, type WriteEstimate } from './file-room.ts'
+import { type LibraryUse, libraryUse } from './library-use.ts'
 import { commitFailure, type FileReports, LmdbErrors } from './lmdb-errors.ts'
 import { LmdbCursor, LmdbRowHooks } from './lmdb-rows.ts'
+import { PromisedWrites } from './promised-writes.ts'
 import { WriteInstructions, type WriteTarget } from './write-instructions.ts'
 
 declare module 'lmdb' {
-  /** Every database that was ever opened, by the name of its file without the ending. */
-  const allDbs: Map<string, unknown>
+  /** Every database that was ever opened, by the name of its file without the ending; another release may not have it. */
+  const allDbs: Map<string, unknown> | undefined
   interface Database {
     getBinary(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): Buffer | undefined
     /** The bytes lie in a buffer that the next read fills again, where that is `isGlobal`. */
@@ -69,6 +72,8 @@ export interface EnvironmentOptions {
   /** Whether other processes write to the file too: then every reader must look for what they wrote. */
   readonly isShared?: boolean
   readonly isReadOnly?: boolean
+  /** How the library is used; as the process does, unless it is being tried out. */
+  readonly use?: LibraryUse
   /** Makes the file. Without it the file must be there and whole: the library would make an empty one a store. */
   readonly create?: boolean
   readonly reports?: FileReports
@@ -91,6 +96,7 @@ const PROBE = Buffer.of(1)
 export class LmdbEnvironment {
   readonly path: string
   readonly #rows = new LmdbRowHooks()
+  readonly #use: LibraryUse
   readonly #isShared: boolean
   readonly #errors: LmdbErrors
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
@@ -106,11 +112,12 @@ export class LmdbEnvironment {
   /** Throws `FileDamagedError`, and `NoDescriptorsError`. */
   constructor(path: string, options: EnvironmentOptions = {}) {
     this.path = path
+    this.#use = options.use ?? libraryUse()
     this.#isShared = options.isShared ?? false
     this.#errors = new LmdbErrors(path, options.reports)
     this.#room = new FileRoom(path)
     this.#database = this.#guarded(() => this.#open(options))
-    this.#leaveLargeValues()
+    if (this.#use.native_reads) this.#leaveLargeValues()
   }
 
   #open(options: EnvironmentOptions): RootDatabase<Uint8Array, Uint8Array> {
@@ -178,6 +185,7 @@ export class LmdbEnvironment {
 
   #get(transaction: ReadTransaction, storedKey: Uint8Array): Buffer | undefined {
     const options = { transaction: transaction.own }
+    if (!this.#use.native_reads) return this.#database.getBinary(storedKey, options)
     this.#isReadingFast = true
     const bytes = this.#database.getBinaryFast(storedKey, options)
     this.#isReadingFast = false
@@ -212,6 +220,7 @@ export class LmdbEnvironment {
   #shortPage(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page | undefined {
     // Who goes on or comes from the other end reads a lot.
     if (range.resume !== undefined || range.reverse || limits.expectsMany) return undefined
+    if (!this.#use.native_cursors) return undefined
     const cursor = this.#cursorOf(transaction)
     const keys: Buffer[] = []
     for (let isAt = cursor.first(stored); isAt; isAt = cursor.next()) {
@@ -257,11 +266,20 @@ export class LmdbEnvironment {
 
   /** How many rows lie in a range; its bounds must be those of stored keys. Not for long ones: it is done in one go. */
   count(transaction: ReadTransaction, range: StoredRange): number {
+    if (!this.#use.native_cursors) return this.#guarded(() => this.#countKeys(transaction.own, range))
     return this.#guarded(() => this.#cursorOf(transaction).count(range))
+  }
+
+  #countKeys(transaction: Transaction, { from, to }: StoredRange): number {
+    let count = 0
+    const keys = this.#database.getKeys({ transaction, start: from, ...(to && { end: to }) })
+    for (const _ of keys) count++
+    return count
   }
 
   /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. Throws `CommitFailedError`. */
   async write(write: (target: WriteTarget) => void): Promise<void> {
+    if (!this.#use.native_writes) return this.#writeAsPromised(write)
     const instructions = new WriteInstructions(this.#database.db.dbi)
     try {
       write(instructions)
@@ -276,6 +294,24 @@ export class LmdbEnvironment {
     }
   }
 
+  async #writeAsPromised(write: (target: WriteTarget) => void): Promise<void> {
+    const writes = new PromisedWrites()
+    write(writes)
+    const growing = this.#room.require(this.#estimate(writes))
+    if (growing) await growing
+    this.#hasWritten = true
+    const writing = writes.carryOut(this.#database)
+    this.#writing = writing
+    try {
+      await writing
+    } catch (error) {
+      throw this.#errors.translate(error)
+    } finally {
+      // The library takes the state that was read last for the newest one.
+      this.#database.resetReadTxn()
+    }
+  }
+
   /** What a commit may add to the file. */
   estimate(write: (target: WriteTarget) => void): WriteEstimate {
     const instructions = new WriteInstructions(this.#database.db.dbi)
@@ -287,7 +323,7 @@ export class LmdbEnvironment {
     }
   }
 
-  #estimate({ counter }: WriteInstructions): WriteEstimate {
+  #estimate({ counter }: { readonly counter: WriteCounter }): WriteEstimate {
     const tree = this.#database.env.stat()
     return counter.estimate({
       depth: numberIn(tree, 'treeDepth'),
@@ -336,7 +372,7 @@ export class LmdbEnvironment {
     await this.#database.close()
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
     const name = basename(this.path, extname(this.path))
-    if (allDbs.get(name) === this.#database) allDbs.delete(name)
+    if (lmdb.allDbs?.get(name) === this.#database) lmdb.allDbs.delete(name)
   }
 
   /** The library keeps the list of free pages from commit to commit, and frees it when one is aborted, but not when it closes. */

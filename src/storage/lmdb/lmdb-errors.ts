@@ -2,7 +2,7 @@
  * Errors of the LMDB library in the terms of the store. A file that turned out to be damaged is reported, and remembered:
  * later errors of transactions that met the damage have the same cause.
  */
-import { nativeAddon } from 'lmdb'
+import * as lmdb from 'lmdb'
 import { CommitFailedError, FileDamagedError, TooManyReadersError } from '../storage-error.ts'
 
 /** Receives files that cannot be used, and files that were repaired. */
@@ -55,7 +55,7 @@ export class LmdbErrors {
 export function commitFailure(status: number): CommitFailedError {
   let cause: unknown
   try {
-    nativeAddon.lmdbError(status)
+    lmdb.nativeAddon.lmdbError(status)
   } catch (error) {
     cause = error
   }

@@ -4,7 +4,8 @@
  * and counts, since a range of the library costs several times as much to begin.
  */
 import assert from 'node:assert/strict'
-import { nativeAddon, type RootDatabase } from 'lmdb'
+import type { RootDatabase } from 'lmdb'
+import * as lmdb from 'lmdb'
 import { CUT_KEY_BYTES, isCut, type StoredRange } from '../rows/stored-key.ts'
 import type { PageBuilder } from '../snapshots/row-page.ts'
 
@@ -105,7 +106,8 @@ const KEY_AT = 32
 /** The end of a range as the calls want it: its size, and the bytes. Nobody else writes in between. */
 const end = Buffer.allocUnsafeSlow(4 + CUT_KEY_BYTES + 4)
 const endSize = new DataView(end.buffer)
-const endAddress = nativeAddon.getAddress(end.buffer)
+/** Known when the first cursor is made. */
+let endAddress = 0
 const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
 
 /** A cursor over the keys of a file, moved by the library's native calls. One is made for a transaction and reused. */
@@ -117,7 +119,9 @@ export class LmdbCursor {
 
   /** Must be closed before the transaction ends. */
   constructor(database: RootDatabase<Uint8Array, Uint8Array>, transactionAddress: number, keyBuffer: Uint8Array) {
-    this.#native = new nativeAddon.Cursor(database.db, transactionAddress)
+    const { Cursor, getAddress } = lmdb.nativeAddon
+    this.#native = new Cursor(database.db, transactionAddress)
+    endAddress ||= getAddress(end.buffer)
     this.#keyBuffer = keyBuffer
   }
 
@@ -134,7 +138,7 @@ export class LmdbCursor {
   }
 
   next(): boolean {
-    return this.#isAt(nativeAddon.iterate(this.#native.address))
+    return this.#isAt(lmdb.nativeAddon.iterate(this.#native.address))
   }
 
   /** A copy of the key that it is at; to be asked for before anything else is read. */
@@ -154,7 +158,7 @@ export class LmdbCursor {
       endSize.setUint32(0, to.length, isLittleEndian)
       end.set(to, 4)
     }
-    return nativeAddon.position(this.#native.address, flags, 0, from.length, to ? endAddress : 0)
+    return lmdb.nativeAddon.position(this.#native.address, flags, 0, from.length, to ? endAddress : 0)
   }
 
   #isAt(keySize: number): boolean {

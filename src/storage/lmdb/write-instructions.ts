@@ -2,7 +2,7 @@
  * The writes of a transaction, in the form in which the writing thread of the library reads them: instructions in blocks of
  * memory. The library's own `put` makes four objects and a promise for each row, which costs more than the row.
  */
-import { nativeAddon } from 'lmdb'
+import * as lmdb from 'lmdb'
 import { packedKey, packedValue } from '../rows/packed-rows.ts'
 import { CUT_KEY_BYTES, storedKey, storedValue } from '../rows/stored-key.ts'
 import type { PackedRows } from '../store.ts'
@@ -138,7 +138,7 @@ export class WriteInstructions implements WriteTarget {
 
   #addressIn(bytes: Uint8Array): number {
     this.#sources.push(bytes)
-    return nativeAddon.getAddress(bytes.buffer) + bytes.byteOffset
+    return lmdb.nativeAddon.getAddress(bytes.buffer) + bytes.byteOffset
   }
 
   #reserve(bytes: number): void {
@@ -165,7 +165,7 @@ function newBlock(): Block {
     bytes,
     words: new Uint32Array(buffer),
     doubles: new Float64Array(buffer),
-    address: nativeAddon.getAddress(buffer),
+    address: lmdb.nativeAddon.getAddress(buffer),
   }
 }
 

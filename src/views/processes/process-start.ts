@@ -5,6 +5,7 @@ import { dirname, extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { lowerPriority } from '../../runtime/processes/lower-priority.ts'
 import { endGroupWithUs } from '../../runtime/processes/reaper.ts'
+import { libraryVariables } from '../../storage/lmdb/library-use.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
 /** Requests come first on a busy machine. */
@@ -22,6 +23,7 @@ export function startProcess({ withSandbox = false } = {}): ChildProcess {
   const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry, ...flags], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
+      ...libraryVariables(),
       // Node makes a folder for each of its versions inside of the one that it is given.
       ...(compiled && { NODE_COMPILE_CACHE: dirname(compiled) }),
     },
