@@ -12,6 +12,7 @@ import {
 } from '../encoding/json/json-text.ts'
 import { isObject } from '../encoding/json/json-value.ts'
 import { endOfValue } from '../encoding/json/minified-text.ts'
+import { attachmentMembers } from './attachment-text.ts'
 import {
   type DocumentId,
   fitsHeader,
@@ -252,8 +253,8 @@ function readAttachments(text: string | Buffer): AttachmentField[] {
 /** The same attachments with contents decoded: their texts are short then. */
 export function decodedAttachments(fields: readonly AttachmentField[]): AttachmentField[] {
   return fields.map((field) => {
-    const members: Record<string, unknown> = JSON.parse(field.text.toString())
-    const data = typeof members.data === 'string' ? decodeBase64(members.data) : undefined
+    const { members, data: decoded } = attachmentMembers(field.text)
+    const data = decoded ?? (typeof members.data === 'string' ? decodeBase64(members.data) : undefined)
     // What cannot be decoded is for whoever understands the other members to refuse, however short it is.
     if (typeof members.data === 'string') members.data = data ? '' : INVALID_BASE64
     return { name: field.name, text: Buffer.from(JSON.stringify(members)), data }

@@ -4,6 +4,7 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Configuration } from '../../config/configuration.ts'
+import { attachmentMembers } from '../../document/attachment-text.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'
 import type { RevisionId, RevisionPath } from '../../document/ids.ts'
 import { badRequest, conflict, missingStub, RequestError } from '../../document/request-error.ts'
@@ -52,7 +53,7 @@ export async function attachmentEdits(
   followed: ReadonlyMap<string, StagedAttachment> = new Map(),
 ): Promise<AttachmentEdits> {
   if (fields.length === 0) return NO_EDITS
-  const entries = fields.map(({ name, text, data }) => entryOf(name, JSON.parse(text.toString()), data))
+  const entries = fields.map(entryIn)
   const releases: (() => void)[] = []
   const release = () => {
     for (const each of releases) each()
@@ -91,6 +92,11 @@ export async function attachmentEdits(
     release()
     throw error
   }
+}
+
+function entryIn({ name, text, data }: AttachmentField): AttachmentEntry {
+  const read = attachmentMembers(text)
+  return entryOf(name, read.members, data ?? read.data)
 }
 
 export type AttachmentEntry = {
