@@ -60,6 +60,26 @@ describe.each([
     expect(await views.information(database, BY_N)).toMatchObject({ purgeSequence: 3 })
   })
 
+  it('is built anew when what was purged is forgotten while it is brought up to date', async () => {
+    const { databases, views, functions } = await open()
+    const database = await filled(databases, 3)
+    await keysOf(views, database)
+    await purge(database, '0')
+    await write(database, 3)
+    let isForgotten = false
+    functions.beforeMap = async () => {
+      if (isForgotten) return
+      isForgotten = true
+      await purge(database, '1')
+      await database.setPurgeLimit(1)
+      database.compact()
+      await database.compacted()
+    }
+    await keysOf(views, database)
+    expect(isForgotten).toBe(true)
+    expect(await keysOf(views, database)).toEqual([2, 3])
+  })
+
   it('loses the rows of a purge that are too many for one commit, and maps nothing again', async () => {
     const { databases, views, functions } = await open()
     const database = await filled(databases, 0)

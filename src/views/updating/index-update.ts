@@ -110,11 +110,12 @@ class IndexUpdate {
 
   /**
    * Takes the rows of purged documents, in as many commits as they need: the index has followed the purge with the last
-   * of them. Undefined where one document is too much for a commit.
+   * of them. Undefined where one document is too much for a commit, or where nobody knows any more what was purged.
    */
   async #removePurged(state: IndexState): Promise<IndexState | undefined> {
     const purge = state.purgeSequence + 1
     const documents = await this.#purgedDocuments(purge)
+    if (!documents) return undefined
     let current = state
     let portion = PURGED_A_COMMIT
     let done = 0
@@ -136,11 +137,15 @@ class IndexUpdate {
     return current
   }
 
-  /** Those that are gone altogether: of which something is left come again among the changes. */
-  async #purgedDocuments(purge: number): Promise<MappedDocument[]> {
+  /**
+   * Those that are gone altogether: of which something is left come again among the changes. Undefined where the database
+   * has forgotten the purge: a compaction keeps the last ones alone, and others may have come since.
+   */
+  async #purgedDocuments(purge: number): Promise<MappedDocument[] | undefined> {
     using view = this.#request.source.view()
     const stored = await view.snapshot.get(purgeKey(purge))
-    const purged: Record<string, unknown> = stored ? JSON.parse(stored.toString()) : {}
+    if (!stored) return undefined
+    const purged: Record<string, unknown> = JSON.parse(stored.toString())
     const records = await view.records(Object.keys(purged))
     return records.filter(({ record }) => !record).map(({ id }) => withoutRows(id))
   }
