@@ -1,9 +1,11 @@
 /**
  * `npm run bench`: this server beside pouchdb-server, and beside any other of the family, on the same machine in the
- * same run. Prints the ratios first. Ends with 1 when a server gave a wrong answer: that is no figure.
+ * same run. Prints the ratios first, and writes a table and a chart. Ends with 1 when a server gave a wrong answer: that is no figure.
  */
 import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { writeBenchFiles } from './bench-files.ts'
 import { compare, type WorkloadResult } from './comparison.ts'
 import { machineFacts } from './machine.ts'
 import { printProfile } from './profile-summary.ts'
@@ -18,6 +20,7 @@ const USAGE = `Usage: npm run bench -- [options]
   --rounds N       how often each server has its turn (5)
   --peer URL       a further server, one that runs already; may be given several times
   --alone          without pouchdb-server
+  --out DIR        where a table and a chart are written; of a run of all workloads in docs/bench
   --json FILE      write the results to a file too
   --profile DIR    have this server write a profile of its processor use to a folder, and print its summary
   --help           print this
@@ -29,6 +32,7 @@ const FLAGS = {
   rounds: { type: 'string', default: '5' },
   peer: { type: 'string', multiple: true, default: [] as string[] },
   alone: { type: 'boolean', default: false },
+  out: { type: 'string' },
   json: { type: 'string' },
   profile: { type: 'string' },
   help: { type: 'boolean', default: false },
@@ -54,6 +58,8 @@ async function main(): Promise<void> {
   }
   await Promise.all(servers.map((server) => server.process?.stop()))
   printReport(results, facts)
+  const folder = flags.out ?? (flags.only === undefined ? join(import.meta.dirname, '../docs/bench') : undefined)
+  if (folder !== undefined) writeBenchFiles(folder, results, facts)
   if (flags.json !== undefined) writeFileSync(flags.json, toJson(results, facts))
   if (flags.profile !== undefined) printProfile(flags.profile, settle.process.pid)
   if (results.some(({ servers }) => servers.some(({ failure }) => failure !== undefined))) process.exitCode = 1
