@@ -305,11 +305,14 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
    */
   #onEnd(): void {
     if (this.#hasArrived) this.serve()
-    if (!this.isOpen || !this.#exchange || this.#decoder) {
+    this.#isHalfClosed = true
+    // Pipelined requests may wait for their turn right now.
+    if (this.isOpen && !this.#exchange && !this.#isStalled && this.#input.bytes > 0) this.#advance()
+    const isWaiting = this.#exchange !== undefined || (this.#isStalled && this.#input.bytes > 0)
+    if (!this.isOpen || !isWaiting || this.#decoder) {
       this.#onClose()
       return
     }
-    this.#isHalfClosed = true
     const watch = setInterval(() => {
       const isReading = this.#socket.writableLength > 0
       if (this.isOpen && (isReading || !this.#exchange?.reply.isWatched)) return

@@ -21,7 +21,7 @@ export interface WireServer {
 export async function wireServer(handler: RequestHandler): Promise<WireServer> {
   const connections: Connection[] = []
   const sockets: Socket[] = []
-  const server = createServer({ noDelay: true }, (socket) => {
+  const server = createServer({ noDelay: true, allowHalfOpen: true }, (socket) => {
     sockets.push(socket)
     connections.push(new Connection(socket, handler))
   })
