@@ -42,6 +42,22 @@ const inBothDialects = [
   'views',
 ].map((name) => `test/clients/${name}.test.ts`)
 
+/** Black-box tests that run on several nodes too: some of them always, more of them with the long tests. */
+const onThreeNodes = ['documents', 'security-object', 'view-documents'].map((name) => `test/http/${name}.test.ts`)
+const onFourNodes = [
+  ...onThreeNodes,
+  ...[
+    'attachments',
+    'changes',
+    'databases',
+    'design-documents',
+    'framing',
+    'multipart-documents',
+    'pipelining',
+    'selectors/find',
+  ].map((name) => `test/http/${name}.test.ts`),
+]
+
 const blackBox = 'test/http/**/*.test.ts'
 const inBrowser = 'test/browser/**/*.test.ts'
 
@@ -87,6 +103,7 @@ export default defineConfig({
           ? [
               { test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } },
               { test: { ...common, name: 'promised library', include: ['test/storage/**/*.test.ts'], ...promised } },
+              { test: { ...common, name: 'four nodes', include: onFourNodes, env: { SETTLE_TEST_NODES: '4' } } },
             ]
           : [
               { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox, inBrowser] } },
@@ -102,6 +119,7 @@ export default defineConfig({
               {
                 test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
               },
+              { test: { ...common, name: 'three nodes', include: onThreeNodes, env: { SETTLE_TEST_NODES: '3' } } },
               { test: { ...common, name: 'mocks', include: [withMocks] } },
               { test: { ...shared, name: 'disk', include: [blackBox], exclude: [withMocks] } },
               {

@@ -78,6 +78,7 @@ class RunningSecondary implements SecondaryService {
   readonly #metrics = new Metrics()
   readonly #begun = Promise.withResolvers<void>()
   #parts: SecondaryParts | undefined
+  #epochUs = 0
   #listeners: Listeners | undefined
   /** What the primary tells is taken over in its order. */
   #turn: Promise<unknown> = Promise.resolve()
@@ -122,6 +123,7 @@ class RunningSecondary implements SecondaryService {
   }
 
   async #begin(state: NodeState): Promise<void> {
+    this.#epochUs = state.epochUs
     if (!this.#parts) {
       this.#parts = await this.#open(state)
       this.#begun.resolve()
@@ -191,7 +193,14 @@ class RunningSecondary implements SecondaryService {
     indexStores.placeAll(state.indexes)
     const tasks = new TaskRegistry(systemClock, notMeasured)
     const functions = remoteFunctions(node)
-    const databases = new Databases(databaseStores, { clock: systemClock, log, tasks, functions, isFollower: true })
+    const databases = new Databases(databaseStores, {
+      clock: systemClock,
+      log,
+      tasks,
+      functions,
+      isFollower: true,
+      epochUs: () => this.#epochUs,
+    })
     const views = await Views.open({
       databases,
       engine: indexStores,

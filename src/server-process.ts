@@ -8,6 +8,7 @@ import { commandFlags, fail } from './command-flags.ts'
 import { optimizeEarly } from './runtime/early-optimization.ts'
 import type { LineLog } from './runtime/log/log.ts'
 import { keepTickObject } from './runtime/tick-object.ts'
+import type { SecondaryService } from './secondary-service.ts'
 import type { SupervisorLink } from './supervisor/supervisor-link.ts'
 
 /** Without its supervisor a server has less time to finish: the next one may be waiting for the folder. */
@@ -60,9 +61,11 @@ async function main(): Promise<void> {
 async function serveBesidePrimary(link: SupervisorLink, number: number, folder: string, log: LineLog): Promise<void> {
   const { createSecondary } = await import('./secondary-service.ts')
   const options = { ...commandFlags().service, environment: process.env }
-  const service = await createSecondary({ service: options, folder, number, sockets: link.sharedSockets, log })
+  let service: SecondaryService | undefined
+  // It may be told to end while it still waits for the primary.
+  stopWhenAsked(link, log, async () => service?.close())
+  service = await createSecondary({ service: options, folder, number, sockets: link.sharedSockets, log })
   await service.listen()
-  stopWhenAsked(link, log, () => service.close())
   link.ready()
 }
 

@@ -92,7 +92,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     tasks,
     functions,
     writes,
-    ...(node && { onCommit: (commit) => node.onCommit(commit) }),
+    ...(node && { onCommit: (commit) => node.onCommit(commit), epochUs: () => node.epochUs }),
   })
   const history = new DatabaseHistory(databases, () => configuration.integer('httpd', 'max_db_updates'))
   const runner = data.indexRunner({

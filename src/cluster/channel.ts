@@ -56,8 +56,8 @@ export class Channel {
     this.#socket = socket
     this.#handler = handler
     socket.on('data', (bytes) => this.#receive(bytes))
-    socket.on('error', () => {})
-    socket.on('close', () => this.#close())
+    // At once, and not when the socket is closed: requests that came in meanwhile are served after this turn.
+    for (const event of ['end', 'error', 'close'] as const) socket.on(event, () => this.#close())
   }
 
   get isClosed(): boolean {
@@ -178,6 +178,7 @@ export class Channel {
   #close(): void {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.#socket.destroy()
     for (const { reject } of this.#calls.values()) reject(unreachable())
     for (const cancelling of this.#serving.values()) cancelling.abort(unreachable())
     this.#handler.closed()

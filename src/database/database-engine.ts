@@ -52,6 +52,8 @@ export interface DatabaseServices {
   /** Shared by all databases. */
   readonly designs?: DesignCache
   readonly writes?: WriteMetrics
+  /** When the server opened its databases, the same in all of its nodes; of each database when it is opened unless given. */
+  readonly epochUs?: () => number
   /** Whether another node writes the databases: then what is kept of their state must be heard of, or read anew. */
   readonly isFollower?: boolean
   /** Tells other nodes of a commit. Its writer is answered when the promise resolves, where there is one. */
@@ -213,6 +215,11 @@ export class DatabaseEngine {
   /** Whether it was deleted. A database that is created later under the same name is another one. */
   get isDeleted(): boolean {
     return this.#store.dropped
+  }
+
+  /** Another number after the server was started or restarted: its file may have been put back to an older state. */
+  get epochUs(): number {
+    return this.#services.epochUs?.() ?? this.openedUs
   }
 
   /** The current state; must be released. */

@@ -89,6 +89,11 @@ export class Database {
     this.#access?.checkTarget?.(id, what)
   }
 
+  /** Another number after the server was started or restarted: its file may have been put back to an older state. */
+  get epochUs(): number {
+    return this.#engine.epochUs
+  }
+
   /** The current state; must be released. */
   view(): DatabaseView {
     return this.#engine.view(this.#access?.reading)

@@ -21,6 +21,8 @@ export type SettingEntry = readonly [section: string, key: string, value: string
 
 /** What a secondary begins with. */
 export interface NodeState {
+  /** When the primary opened the databases. */
+  readonly epochUs: number
   readonly settings: readonly SettingEntry[]
   readonly databases: readonly StorePlace[]
   readonly indexes: readonly StorePlace[]

@@ -68,6 +68,8 @@ interface Member {
 }
 
 export class PrimaryNode {
+  /** When the databases were opened. */
+  readonly epochUs = Date.now() * 1000
   readonly #place: NodePlace
   #cluster: Cluster = ALONE
   #hub: PrimaryHub | undefined
@@ -136,6 +138,7 @@ export class PrimaryNode {
   #state(parts: PrimaryParts): NodeState {
     const { configuration, databaseStores, indexStores } = parts
     return {
+      epochUs: this.epochUs,
       settings: configuration.entries(),
       databases: databaseStores.places(),
       indexes: indexStores.places(),

@@ -1,5 +1,6 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -232,6 +233,20 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     }
   })
 
+  it('move to another port together', async () => {
+    const before = Number(new URL(service.url).port)
+    const port = await freePort()
+    const client = new Client(service.url)
+    await client.request('PUT', '/_config/httpd/port', { body: JSON.stringify(String(port)) })
+    client.close()
+    expect(service.listeningPids(port)).toHaveLength(3)
+    const moved = new Client(`http://127.0.0.1:${port}/`)
+    for (let i = 0; i < 6; i++) expect((await moved.request('GET', '/_all_dbs')).status).toBe(200)
+    await moved.request('PUT', '/_config/httpd/port', { body: JSON.stringify(String(before)) })
+    moved.close()
+    await until(() => service.listeningPids(before).length === 3 && service.listeningPids(port).length === 0)
+  })
+
   it('go on after a restart that any of them was asked for', async () => {
     const db = await database()
     await nodes[0]!.request('PUT', `/${db}/before`, { body: {} })
@@ -262,6 +277,16 @@ it('leaves no process and no folder behind', { timeout: 180_000 }, async () => {
   expect(existsSync(sockets ?? '')).toBe(false)
   await rm(dir, { recursive: true, force: true })
 })
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      server.close(() => resolve(typeof address === 'object' && address ? address.port : 0))
+    })
+  })
+}
 
 /** The folders of the Unix sockets that a process listens on. */
 function foldersOfSockets(pid: number): string[] {

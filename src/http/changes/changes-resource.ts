@@ -168,5 +168,5 @@ function rightToRead(call: Call, database: Database): RightToRead {
 /** Stands for the state of the database, who asks, and for what: functions may tell users apart. */
 function tagOf({ call, database, body }: ChangesRequest, updateSequence: number): string {
   const { name, roles } = authenticationOf(call).user
-  return entityTag(database.openedUs, updateSequence, call.url, body ?? null, name, roles)
+  return entityTag(database.uuid, database.epochUs, updateSequence, call.url, body ?? null, name, roles)
 }
