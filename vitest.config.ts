@@ -26,6 +26,8 @@ const inMemoryToo = [
 const onPostgresToo = ['bulk-docs', 'documents', 'local-documents', 'view-ranges'].map(
   (name) => `test/http/${name}.test.ts`,
 )
+/** About files: how they grow while readers stall. */
+const onFilesOnly = 'test/http/stalled-readers.test.ts'
 const onPostgres = { SETTLE_TEST_STORE: 'postgres' }
 const isAllOnPostgres = process.env.SETTLE_TEST_STORE === 'postgres'
 const postgres = findPostgres()
@@ -98,7 +100,17 @@ export default defineConfig({
     reporters: ['default', new RetriedTests()],
     projects:
       long && isAllOnPostgres
-        ? [{ test: { ...shared, name: 'all on postgres', include: [blackBox], exclude: [withMocks], env: onPostgres } }]
+        ? [
+            {
+              test: {
+                ...shared,
+                name: 'all on postgres',
+                include: [blackBox],
+                exclude: [withMocks, onFilesOnly],
+                env: onPostgres,
+              },
+            },
+          ]
         : long
           ? [
               { test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } },

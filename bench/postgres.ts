@@ -3,10 +3,10 @@
  * pouchdb-server. The PostgreSQL is one of its own, on the same disk, that flushes each commit. `--rounds N`, `--seconds N`,
  * `--only NAMES`, `--alone` (without pouchdb-server).
  */
+import { tmpdir } from 'node:os'
 import { parseArgs } from 'node:util'
 import { TestPostgres } from '../test/support/postgres.ts'
 import { parsed, rowsIn } from './bench-database.ts'
-import { temporaryFolder } from './child-process.ts'
 import { compare, type WorkloadResult } from './comparison.ts'
 import { machineFacts } from './machine.ts'
 import { printReport } from './report.ts'
@@ -56,7 +56,7 @@ const NAMES = ['get', 'put-1', 'put-32', 'bulk-insert', 'scan', 'changes', 'view
 async function main(): Promise<void> {
   const names = values.only?.split(',') ?? NAMES
   const chosen = [...workloads, viewQuery].filter(({ name }) => names.includes(name))
-  const postgres = await TestPostgres.start(temporaryFolder())
+  const postgres = await TestPostgres.start(tmpdir())
   process.once('exit', () => postgres.remove())
   const onPostgres = await startSettle({ engine: postgres.address('bench') })
   const onFiles = await startSettle()
