@@ -435,13 +435,13 @@ function isJsonObject(bytes: Buffer): boolean {
   }
 }
 
-/** Undefined where the row cannot be understood. */
 /** Whether all that a new database has is there; what is beside it is of features that one may do without. */
-function hasNumbers(state: DatabaseState): boolean {
+export function hasNumbers(state: DatabaseState): boolean {
   const { compactedTo: _, tombstones: __, expiry: ___, ...numbers } = state
   return Object.values(numbers).every((each) => Number.isSafeInteger(each) && each >= 0)
 }
 
+/** Undefined where the row cannot be understood. */
 export function idOfChange(value: Buffer): string | undefined {
   try {
     const { id } = decodeChange(value)

@@ -31,7 +31,7 @@ import type { RevisionTree } from '../document/tree/revision-tree.ts'
 import { decodeTree } from '../document/tree/tree-codec.ts'
 import { PackedRowsWriter, unpacked } from '../storage/rows/packed-rows.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../storage/store.ts'
-import { hasTreeInside, idOfChange, rankTreeOf, sequenceOf } from './database-check.ts'
+import { hasNumbers, hasTreeInside, idOfChange, rankTreeOf, sequenceOf } from './database-check.ts'
 import { NumberSet } from './number-set.ts'
 import { pagesOf, rowsOf } from './snapshot-pages.ts'
 
@@ -233,7 +233,7 @@ async function readState(snapshot: Snapshot): Promise<DatabaseState> {
   try {
     const stored = await snapshot.get(STATE_KEY)
     const state = stored ? decodeState(stored) : INITIAL_STATE
-    return Object.values(state).every((each) => Number.isSafeInteger(each) && each >= 0) ? state : INITIAL_STATE
+    return hasNumbers(state) ? state : INITIAL_STATE
   } catch {
     return INITIAL_STATE
   }

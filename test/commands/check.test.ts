@@ -333,6 +333,20 @@ describe('settle check', () => {
     await expectRepaired(dir)
   })
 
+  it('keeps what a repair finds beside the counts', async () => {
+    const more = { revisionLimit: 77, compactedTo: { fileBytes: 1, dataBytes: 1 } }
+    const dir = await damaged(async (snapshot) => {
+      const state = await stateOf(snapshot)
+      return { puts: [[STATE_KEY, encodeState({ ...state, ...more, documentCount: 1 })]] }
+    })
+    await expectRepaired(dir)
+    const engine = await LmdbEngine.open({ folder: dir })
+    using snapshot = (await engine.open('sample')).snapshot()
+    expect(await stateOf(snapshot)).toMatchObject({ ...more, documentCount: 304 })
+    snapshot.release()
+    await engine.close()
+  })
+
   it('leaves a folder that a server goes on with as if nothing had happened', async () => {
     const dir = await quickFolder()
     await cp(original, dir, { recursive: true })
