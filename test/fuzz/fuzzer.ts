@@ -235,11 +235,14 @@ class Fuzzer {
   }
 
   async #measure(): Promise<{ heldBytes: number; sockets: number } | undefined> {
-    if (!this.#child.connected) return undefined
-    const answer = once(this.#child, 'message')
-    this.#child.send('measure')
-    const [measured] = (await answer) as [{ heldBytes: number; sockets: number }]
-    return measured
+    const child = this.#child
+    if (!child.connected || child.exitCode !== null || child.signalCode !== null) return undefined
+    const { promise, resolve } = Promise.withResolvers<{ heldBytes: number; sockets: number } | undefined>()
+    child.once('message', (measured: { heldBytes: number; sockets: number }) => resolve(measured))
+    // One that crashes does not answer.
+    child.once('exit', () => resolve(undefined))
+    child.send('measure', (error) => error && resolve(undefined))
+    return promise
   }
 }
 
