@@ -57,8 +57,9 @@ export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
     return await new Fuzzer(child, new URL(url), options).run()
   } finally {
     if (child.exitCode === null && child.signalCode === null) {
-      child.disconnect()
-      await once(child, 'exit')
+      const exited = once(child, 'exit')
+      if (child.connected) child.disconnect()
+      await exited
     }
     await rm(folder, { recursive: true, force: true })
   }
@@ -74,10 +75,12 @@ class Fuzzer {
   readonly #findings: Finding[] = []
   readonly #byStatus = new Map<number, number>()
   #requests = 0
+  readonly #closed: Promise<unknown>
   #complaints = ''
 
   constructor(child: ChildProcess, url: URL, { requests, seed, findingsLimit, hangMs }: FuzzOptions) {
     this.#child = child
+    this.#closed = once(child, 'close')
     this.#url = url
     this.#seed = new FuzzRandom(seed).seed
     this.#findingsLimit = findingsLimit ?? FINDINGS_LIMIT
@@ -154,6 +157,8 @@ class Fuzzer {
       await this.#admin('DELETE', `/${round.database}`)
       return true
     } catch (error) {
+      // A server that nobody reaches has ended, or is about to.
+      if (error instanceof Error && Reflect.get(error, 'code') === 'ECONNREFUSED') await this.#closed
       const how = this.#child.exitCode ?? this.#child.signalCode
       this.#find(how === null ? `${error}` : `The server has ended (${how}): ${this.#complaints}`, number, history)
       return false

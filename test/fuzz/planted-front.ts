@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
-type Front = (client: Socket, server: Socket, url: URL) => void
+/** Returns, where it delays replies, what to wait for before the end is passed on. */
+type Front = (client: Socket, server: Socket, url: URL) => (() => Promise<void>) | void
 
 const LEAKED_BYTES = 256 * 1024
 const leaked: Buffer[] = []
@@ -46,10 +47,14 @@ const plants: Readonly<Record<string, Front>> = {
       database = /^\S+ \/(fuzz-[a-j]+)\//.exec(bytes.toString('latin1'))?.[1] ?? database
       server.write(bytes)
     })
-    server.on('data', async (bytes) => {
-      if (/^HTTP\/1\.1 409/.test(bytes.toString('latin1')) && database !== '') await writeBehind(url, database)
-      client.write(bytes)
+    let sending = Promise.resolve()
+    server.on('data', (bytes) => {
+      sending = sending.then(async () => {
+        if (/^HTTP\/1\.1 409/.test(bytes.toString('latin1')) && database !== '') await writeBehind(url, database)
+        client.write(bytes)
+      })
     })
+    return () => sending
   },
 }
 
@@ -68,8 +73,12 @@ export async function plantedFront(serverUrl: string, name: string): Promise<str
   const front = createServer({ allowHalfOpen: true }, (client) => {
     const server = connect({ port: Number(url.port), host: url.hostname, allowHalfOpen: true })
     client.on('error', () => server.destroy()).on('end', () => server.end())
-    server.on('error', () => client.destroy()).on('end', () => client.end())
-    plant(client, server, url)
+    server.on('error', () => client.destroy())
+    const sent = plant(client, server, url)
+    server.on('end', async () => {
+      await sent?.()
+      client.end()
+    })
   })
   await once(front.listen(0, '127.0.0.1'), 'listening')
   front.unref()
