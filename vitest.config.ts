@@ -45,10 +45,12 @@ const inBothDialects = [
 ].map((name) => `test/clients/${name}.test.ts`)
 
 /** Black-box tests that run on several nodes too: some of them always, more of them with the long tests. */
-const onThreeNodes = ['documents', 'security-object', 'view-documents'].map((name) => `test/http/${name}.test.ts`)
+const onThreeNodes = ['test/http/documents.test.ts']
 const onFourNodes = [
   ...onThreeNodes,
   ...[
+    'security-object',
+    'view-documents',
     'attachments',
     'changes',
     'databases',
@@ -79,6 +81,11 @@ const promised = {
     (name) => `test/storage/${name}.test.ts`,
   ),
 }
+
+/** Functions of their arguments: their tests need no process of their own. */
+const withoutState = ['config', 'document', 'encoding', 'multipart', 'selectors'].map(
+  (folder) => `test/${folder}/**/*.test.ts`,
+)
 
 const common = {
   setupFiles: ['test/support/fixed-seed.ts'],
@@ -118,7 +125,15 @@ export default defineConfig({
               { test: { ...common, name: 'four nodes', include: onFourNodes, env: { SETTLE_TEST_NODES: '4' } } },
             ]
           : [
-              { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: [blackBox, inBrowser] } },
+              {
+                test: {
+                  ...common,
+                  name: 'parts',
+                  include: ['test/**/*.test.ts'],
+                  exclude: [blackBox, inBrowser, ...withoutState],
+                },
+              },
+              { test: { ...shared, name: 'without state', include: withoutState } },
               {
                 test: {
                   ...common,

@@ -30,6 +30,8 @@ interface PathNode {
   readonly children: PathNode[]
   /** The same by their names. */
   readonly childOf: Map<string, PathNode>
+  /** Not 0 at the marks of their names: most other names are told apart without making a string of them. */
+  marks: Uint8Array
 }
 
 const COMMA = 0x2c
@@ -51,8 +53,10 @@ export class FieldPlaces {
       let child = node.childOf.get(segment)
       if (!child) {
         child = newNode(segment)
+        if (node.children.length === 0) node.marks = new Uint8Array(MARKS)
         node.children.push(child)
         node.childOf.set(segment, child)
+        node.marks[markOf(child.name.bytes, 0, child.name.bytes.length)] = 1
       }
       node = child
     }
@@ -173,9 +177,13 @@ export class FieldPlaces {
 const FEW_CHILDREN = 8
 
 /** The name begins at a quote and ends before one. Few are written with escapes. */
-function namedChild({ children, childOf }: PathNode, text: Buffer, quoteAt: number, end: number): PathNode | undefined {
-  if (children.length > FEW_CHILDREN) return childOf.get(stringAt(text, quoteAt))
+function namedChild(node: PathNode, text: Buffer, quoteAt: number, end: number): PathNode | undefined {
+  const { children, childOf, marks } = node
   const start = quoteAt + 1
+  if (children.length > FEW_CHILDREN) {
+    const mayBeOne = marks[markOf(text, start, end)] !== 0 || hasEscape(text, start, end)
+    return mayBeOne ? childOf.get(stringAt(text, quoteAt)) : undefined
+  }
   for (let i = 0; i < children.length; i++) {
     const child = children[i]!
     if (isSameName(text, start, end, child.name)) return child
@@ -185,7 +193,23 @@ function namedChild({ children, childOf }: PathNode, text: Buffer, quoteAt: numb
   return children.find((child) => child.name.unescaped === name)
 }
 
+const MARKS = 512
+const NO_MARKS = new Uint8Array(0)
+
+/** By the length, the first and the last byte. */
+function markOf(text: Buffer, start: number, end: number): number {
+  if (end === start) return 0
+  return ((end - start) * 131 + text[start]! * 31 + text[end - 1]!) % MARKS
+}
+
 function newNode(name: string): PathNode {
   const isIndex = /^\d+$/.test(name) && name.length <= LONGEST_INDEX
-  return { name: fieldName(name), index: isIndex ? Number(name) : -1, slot: -1, children: [], childOf: new Map() }
+  return {
+    name: fieldName(name),
+    index: isIndex ? Number(name) : -1,
+    slot: -1,
+    children: [],
+    childOf: new Map(),
+    marks: NO_MARKS,
+  }
 }

@@ -11,7 +11,7 @@ const BUDGET_A_BYTE = 3
 /** To pass over a value, to try a condition on an element, to make a string or a sort key; then by their lengths. */
 export const WORK_A_VALUE = 24
 export const WORK_A_TRIAL = 48
-export const WORK_A_STRING = 64
+export const WORK_A_STRING = 48
 export const WORK_A_SORT_KEY = 64
 /** What is left to the parser: objects, and strings with escapes. */
 export const WORK_A_PARSED_VALUE = 512

@@ -1,4 +1,4 @@
-/** Random requests to every resource: none of them hurts the server. And each kind of harm, planted, is found. */
+/** Random requests to every resource: none of them hurts the server. And planted bugs are found; more of them in `plants.long.ts`. */
 import { describe, expect, it } from 'vitest'
 import { expectNothingFound } from './expect-nothing-found.ts'
 import { type FuzzReport, fuzz } from './fuzzer.ts'
@@ -15,9 +15,7 @@ describe('a fuzzer', () => {
   const found = ({ findings }: FuzzReport) => findings.map(({ what }) => what).join('\n')
 
   it.each([
-    ['crash', /The server has ended \(\d+\): .*Planted/s],
     ['wrong status', /An error that nothing names: 500 {"error":"conflict"/],
-    ['hang', /left open|no reply/],
     ['half a write', /A refused request changed the database/],
   ])(
     'finds a planted bug: %s',
@@ -29,16 +27,10 @@ describe('a fuzzer', () => {
             plant,
             seed: SEED,
             findingsLimit: 1,
-            ...(plant === 'hang' && { hangMs: 3_000 }),
           }),
         ),
       ).toMatch(what)
     },
     300_000,
   )
-
-  it('finds a planted leak', async () => {
-    const { grownBytes } = await fuzz({ requests: 300, plant: 'leak', seed: SEED, findingsLimit: 1 })
-    expect(grownBytes).toBeGreaterThan(32 * 1024 * 1024)
-  }, 300_000)
 })

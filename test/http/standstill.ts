@@ -24,8 +24,8 @@ export function holdsStandstill(size: InputSize, limits: StandstillLimits): void
 
     afterAll(() => server.stop())
 
-    // The garbage collector takes a turn of its own now and then; what stands still does so every time.
-    it.each(worstInputs(size))('$name', { timeout: 600_000, retry: 2 }, async ({ prepare, send, status }) => {
+    // The garbage collector takes a turn of its own now and then; what stands still does so every time, compiled or not.
+    it.each(worstInputs(size))('$name', { timeout: 600_000, retry: 4 }, async ({ prepare, send, status }) => {
       await prepare?.(database)
       const replies: { status: number; text: string }[] = []
       const standstill = await server.during(async () => {

@@ -9,11 +9,11 @@ const client = serverOfFile()
 
 describe('clients at the same time', () => {
   it('see one order of edits, whatever they read by; feeds tell everything once', async () => {
-    await checkInterface(client(), { numRuns: 25, clients: 4, steps: 10 })
+    await checkInterface(client(), { numRuns: 12, clients: 4, steps: 10 })
   }, 300_000)
 
   it('see the same as a client alone', async () => {
-    await checkInterface(client(), { numRuns: 12, clients: 1, steps: 30 })
+    await checkInterface(client(), { numRuns: 6, clients: 1, steps: 30 })
   }, 300_000)
 
   const plants: [string, () => Tampering][] = [

@@ -55,12 +55,17 @@ function valueIn(document: Document, name: string): Json {
   return field.state === 'found' ? field.value : null
 }
 
-function byColumns(columns: readonly string[]) {
+function inOrderOf(columns: readonly string[]) {
   return (a: Document, b: Document) =>
     compareJson(
       columns.map((name) => valueIn(a, name)),
       columns.map((name) => valueIn(b, name)),
-    ) || byId(a, b)
+    )
+}
+
+function byColumns(columns: readonly string[]) {
+  const compare = inOrderOf(columns)
+  return (a: Document, b: Document) => compare(a, b) || byId(a, b)
 }
 
 const documentsOf = fc
@@ -106,23 +111,38 @@ async function checkDatabase(
   }
 }
 
-/** Each index whose fields the selector needs gives its order, upwards and downwards, with documents or from its rows. */
+/**
+ * Each index whose fields the selector needs gives its order, upwards and downwards, with documents or from its rows.
+ * Documents that are equal in what the query sorts by come in the order of the other fields of the index that is used.
+ */
 async function checkSorted(db: TestDatabase, documents: readonly Document[], selector: Json): Promise<void> {
   for (const columns of [['a'], ['b', 'a'], ['c'], ['a', 'b', 'c']]) {
     const needed = Object.fromEntries(columns.map((name) => [name, { $exists: true }]))
     const query = { selector: { $and: [selector, needed] }, sort: columns, limit: 1000 }
-    const expected = documents.filter((document) => naiveMatch(query.selector, document)).toSorted(byColumns(columns))
+    const matching = documents.filter((document) => naiveMatch(query.selector, document))
+    const expectedOf = async (asked: object) => matching.toSorted(byColumns(await columnsOf(db, asked)))
     const what = JSON.stringify(query)
+    const expected = await expectedOf(query)
+    expect(expected, what).toEqual(expected.toSorted(inOrderOf(columns)))
     expect(ids((await found(db, query)).docs), what).toEqual(ids(expected))
-    const sort = columns.map((name) => ({ [name]: 'desc' }))
-    expect(ids((await found(db, { ...query, sort })).docs), what).toEqual(ids(expected.toReversed()))
-    expect(ids(await paged(db, { ...query, sort }, 4)), what).toEqual(ids(expected.toReversed()))
-    const covered = await found(db, { ...query, fields: [...columns, '_id'] })
-    expect(covered.docs, what).toEqual(
-      expected.map((document) => ({
+    const downwards = { ...query, sort: columns.map((name) => ({ [name]: 'desc' })) }
+    const reversed = ids((await expectedOf(downwards)).toReversed())
+    expect(ids((await found(db, downwards)).docs), what).toEqual(reversed)
+    expect(ids(await paged(db, downwards, 4)), what).toEqual(reversed)
+    const covered = { ...query, fields: [...columns, '_id'] }
+    expect((await found(db, covered)).docs, what).toEqual(
+      (await expectedOf(covered)).map((document) => ({
         ...Object.fromEntries(columns.map((name) => [name, document[name]])),
         _id: document._id,
       })),
     )
   }
+}
+
+/** The fields of the index that the query uses. */
+async function columnsOf(db: TestDatabase, query: object): Promise<string[]> {
+  const reply = await db.post('_explain', query)
+  expect(reply.status, reply.text).toBe(200)
+  const { index } = reply.as<{ index: { def: { fields: Record<string, string>[] } } }>()
+  return index.def.fields.flatMap((field) => Object.keys(field))
 }
