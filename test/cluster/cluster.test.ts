@@ -127,16 +127,19 @@ describe('nodes of one machine', () => {
     let state = 0
     const hub = await openHub({ path, welcome: () => state })
     const heard: unknown[] = []
+    const published = Promise.withResolvers<void>()
     const membership = joined({
       path,
       welcome: async (begun) => {
-        await new Promise((resolve) => setTimeout(resolve, 10))
+        // Signals that come while the state is taken over come after it.
+        await published.promise
         heard.push(begun)
       },
       signal: (message) => heard.push(message),
     })
     for (; hub.size === 0; ) await new Promise((resolve) => setImmediate(resolve))
     for (state = 1; state <= 50; state++) hub.publish(state)
+    published.resolve()
     await membership.connected()
     await until(async () => heard.at(-1) === 50)
     expect(heard).toEqual(Array.from({ length: 51 }, (_, i) => i))
