@@ -40,7 +40,7 @@ async function work(what: string | undefined, path: string): Promise<void> {
     return
   }
   if (what === 'hold') {
-    environment.beginRead()
+    environment.reader.beginRead()
     say()
     setInterval(() => {}, 60_000)
     return

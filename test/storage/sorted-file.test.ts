@@ -50,9 +50,9 @@ async function written(rows: Rows, portionRows = 1000): Promise<string> {
 
 function expectRows(environment: LmdbEnvironment, rows: Rows): void {
   expect(environment.rowCount()).toBe(rows.size)
-  const found = environment.read((transaction) => {
+  const found = environment.reader.read((transaction) => {
     const range = { from: Buffer.alloc(0), to: undefined, contains: undefined }
-    const page = environment.page(transaction, {}, range, { rows: rows.size + 1, bytes: 2 ** 30 })
+    const page = environment.reader.page(transaction, {}, range, { rows: rows.size + 1, bytes: 2 ** 30 })
     return Array.from({ length: page.length }, (_, row) => [page.key(row), page.value(row)] as const)
   })
   const expected = sortedPuts(rows)
@@ -62,8 +62,8 @@ function expectRows(environment: LmdbEnvironment, rows: Rows): void {
     return !rightKey || !rightValue || !key.equals(rightKey) || !value.equals(rightValue)
   })
   expect(wrong).toBe(-1)
-  const missed = environment.read((transaction) =>
-    expected.filter(([key, value]) => !environment.get(transaction, key)?.equals(value)),
+  const missed = environment.reader.read((transaction) =>
+    expected.filter(([key, value]) => !environment.reader.get(transaction, key)?.equals(value)),
   )
   expect(missed).toEqual([])
 }
@@ -163,13 +163,13 @@ describe('a file written page by page', () => {
     const first = sortedPuts(rows)
     const environment = new LmdbEnvironment(await written(rows))
     try {
-      const transaction = environment.beginRead()
+      const transaction = environment.reader.beginRead()
       try {
         for (let seed = 1; seed < 6; seed++) await edit(environment, rows, randomNumbers(seed))
-        const changed = first.filter(([key, value]) => !environment.get(transaction, key)?.equals(value))
+        const changed = first.filter(([key, value]) => !environment.reader.get(transaction, key)?.equals(value))
         expect(changed).toEqual([])
       } finally {
-        environment.endRead(transaction)
+        environment.reader.endRead(transaction)
       }
       for (let seed = 6; seed < 9; seed++) await edit(environment, rows, randomNumbers(seed))
       expectRows(environment, rows)

@@ -32,7 +32,7 @@ describe('an LMDB file that two processes have open', () => {
     async (how) => {
       const path = await fileWithRow()
       const environment = openFor(path, how)
-      const held = environment.beginRead()
+      const held = environment.reader.beginRead()
       const before = statSync(path).size
       const other = startOther('grow', path)
       const exited = once(other, 'exit')
@@ -42,18 +42,20 @@ describe('an LMDB file that two processes have open', () => {
       })
       await atWork(other)
       for (let row = 0; !isOver; ) {
-        const value = environment.read((transaction) => environment.get(transaction, rowKey(row)))
+        const value = environment.reader.read((transaction) => environment.reader.get(transaction, rowKey(row)))
         if (value === undefined) await nextTurn()
         else expect(value.equals(Buffer.alloc(ROW_BYTES, row++))).toBe(true)
       }
       expect(await exited).toEqual([0, null])
       expect(statSync(path).size).toBeGreaterThan(before + GROWN_ROWS * ROW_BYTES)
       const last = GROWN_ROWS - 1
-      expect(environment.read((transaction) => environment.get(transaction, rowKey(last)))?.length).toBe(ROW_BYTES)
+      expect(environment.reader.read((transaction) => environment.reader.get(transaction, rowKey(last)))?.length).toBe(
+        ROW_BYTES,
+      )
       // The state from before is as it was, though the file lies elsewhere in memory by now.
-      expect(environment.get(held, KEY)?.equals(OLD)).toBe(true)
-      expect(environment.get(held, rowKey(0))).toBeUndefined()
-      environment.endRead(held)
+      expect(environment.reader.get(held, KEY)?.equals(OLD)).toBe(true)
+      expect(environment.reader.get(held, rowKey(0))).toBeUndefined()
+      environment.reader.endRead(held)
     },
   )
 
@@ -90,9 +92,11 @@ describe('an LMDB file that two processes have open', () => {
       // It waits for the lock that the other has, or had.
       await environment.write((target) => target.put(KEY, Buffer.from(`kill ${kill}`)))
       await exited
-      expect(environment.read((transaction) => environment.get(transaction, KEY))?.toString()).toBe(`kill ${kill}`)
-      const rows = environment.read((transaction) =>
-        Array.from({ length: 200 }, (_, row) => environment.get(transaction, rowKey(row))?.[0]),
+      expect(environment.reader.read((transaction) => environment.reader.get(transaction, KEY))?.toString()).toBe(
+        `kill ${kill}`,
+      )
+      const rows = environment.reader.read((transaction) =>
+        Array.from({ length: 200 }, (_, row) => environment.reader.get(transaction, rowKey(row))?.[0]),
       )
       expect(new Set(rows).size).toBe(1)
     }

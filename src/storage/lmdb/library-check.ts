@@ -159,8 +159,8 @@ async function reading<T>(path: string, use: LibraryUse, read: (environment: Lmd
 
 /** All rows, by what the library promises. */
 function rowsIn(environment: LmdbEnvironment): Put[] {
-  return environment.read((transaction) => {
-    const page = environment.page(transaction, {}, storedRange({}), { rows: 10_000, bytes: 100_000_000 })
+  return environment.reader.read((transaction) => {
+    const page = environment.reader.page(transaction, {}, storedRange({}), { rows: 10_000, bytes: 100_000_000 })
     return Array.from({ length: page.length }, (_, row): Put => [page.key(row), page.value(row)])
   })
 }
@@ -194,8 +194,8 @@ async function sampleFile(folder: string): Promise<string> {
 async function tryReads(folder: string): Promise<void> {
   const rows = sampleRows()
   const found = await reading(await sampleFile(folder), useOnly('native_reads'), (environment) =>
-    environment.read((transaction) =>
-      rows.map(([key]): Put => [key, environment.get(transaction, key) ?? Buffer.from('missing')]),
+    environment.reader.read((transaction) =>
+      rows.map(([key]): Put => [key, environment.reader.get(transaction, key) ?? Buffer.from('missing')]),
     ),
   )
   expectSame(found, rows)
@@ -204,7 +204,7 @@ async function tryReads(folder: string): Promise<void> {
 async function tryCursors(folder: string): Promise<void> {
   const rows = sampleRows()
   await reading(await sampleFile(folder), useOnly('native_cursors'), (environment) =>
-    environment.read((transaction) => {
+    environment.reader.read((transaction) => {
       for (const [first, last] of [
         [0, 3],
         [17, 17],
@@ -213,9 +213,9 @@ async function tryCursors(folder: string): Promise<void> {
       ] as const) {
         const range = { from: rows[first]![0], to: rows[last]![0] }
         const stored = storedRange(range)
-        const count = environment.count(transaction, stored)
+        const count = environment.reader.count(transaction, stored)
         if (count !== last - first) throw new Error(`It counts ${count} rows where there are ${last - first}.`)
-        const page = environment.page(transaction, range, stored, { rows: 4, bytes: 1_000_000 })
+        const page = environment.reader.page(transaction, range, stored, { rows: 4, bytes: 1_000_000 })
         const found = Array.from({ length: page.length }, (_, row): Put => [page.key(row), page.value(row)])
         expectSame(found, rows.slice(first, Math.min(last, first + 4)))
       }

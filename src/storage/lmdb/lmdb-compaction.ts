@@ -94,8 +94,8 @@ class Copy {
     const range = this.#rest
     if (!range) return 0
     // Read and noted in one go: no write can be announced between the reading and the moving of the mark.
-    const page = this.#source.read((transaction) =>
-      this.#source.page(transaction, range, ALL, { bytes: COPY_BYTES, rows: COPY_ROWS }),
+    const page = this.#source.reader.read((transaction) =>
+      this.#source.reader.page(transaction, range, ALL, { bytes: COPY_BYTES, rows: COPY_ROWS }),
     )
     this.#rest = page.next
     await this.#target.write((target) => {
@@ -113,7 +113,9 @@ class Copy {
     this.#noted = new Set()
     for (let first = 0; first < keys.length; first += COPY_ROWS) {
       const some = keys.slice(first, first + COPY_ROWS)
-      const values = this.#source.read((transaction) => some.map((key) => this.#source.get(transaction, key)))
+      const values = this.#source.reader.read((transaction) =>
+        some.map((key) => this.#source.reader.get(transaction, key)),
+      )
       await this.#target.write((target) => {
         some.forEach((key, i) => {
           const value = values[i]

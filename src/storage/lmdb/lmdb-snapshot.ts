@@ -6,7 +6,8 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { isWhole, storedKey, storedRange, VERSION_KEY, versionOf, wholeValue } from '../rows/stored-key.ts'
 import { StorageError } from '../storage-error.ts'
 import type { KeyRange, Page, PageLimits, SharedSnapshot } from '../store.ts'
-import type { LmdbEnvironment, ReadTransaction } from './lmdb-environment.ts'
+import type { LmdbEnvironment } from './lmdb-environment.ts'
+import type { ReadTransaction } from './lmdb-reader.ts'
 import type { OpenFiles } from './open-files.ts'
 
 /** Values read in one turn of the event loop. */
@@ -34,7 +35,7 @@ export class LmdbSnapshot implements SharedSnapshot {
   static open(files: OpenFiles, path: string): LmdbSnapshot {
     const environment = files.acquire(path)
     try {
-      return new LmdbSnapshot(files, environment, environment.beginRead())
+      return new LmdbSnapshot(files, environment, environment.reader.beginRead())
     } catch (error) {
       files.release(environment)
       throw error
@@ -52,7 +53,7 @@ export class LmdbSnapshot implements SharedSnapshot {
   share(): LmdbSnapshot {
     this.#assertHeld()
     const environment = this.#files.acquire(this.#environment.path)
-    return new LmdbSnapshot(this.#files, environment, environment.shareRead(this.#transaction), this.#version)
+    return new LmdbSnapshot(this.#files, environment, environment.reader.shareRead(this.#transaction), this.#version)
   }
 
   async version(): Promise<number> {
@@ -86,7 +87,7 @@ export class LmdbSnapshot implements SharedSnapshot {
       this.#pagedBytes = 0
     }
     this.#assertHeld()
-    const page = this.#environment.page(this.#transaction, range, storedRange(range), limits)
+    const page = this.#environment.reader.page(this.#transaction, range, storedRange(range), limits)
     this.#pagedRows += ROWS_A_SEEK + page.length
     this.#pagedBytes += page.block.length
     return page
@@ -97,13 +98,13 @@ export class LmdbSnapshot implements SharedSnapshot {
     // Which of the rows belong to the range only their whole keys tell.
     if (stored.contains) return countByPages(this, range)
     this.#assertHeld()
-    return this.#environment.count(this.#transaction, stored)
+    return this.#environment.reader.count(this.#transaction, stored)
   }
 
   release(): void {
     if (this.#released) return
     this.#released = true
-    this.#environment.endRead(this.#transaction)
+    this.#environment.reader.endRead(this.#transaction)
     this.#files.release(this.#environment)
   }
 
@@ -119,7 +120,7 @@ export class LmdbSnapshot implements SharedSnapshot {
 
   #read(stored: Uint8Array): Buffer | undefined {
     this.#assertHeld()
-    return this.#environment.get(this.#transaction, stored)
+    return this.#environment.reader.get(this.#transaction, stored)
   }
 
   #assertHeld(): void {
@@ -144,8 +145,8 @@ export async function storedKeysIn(environment: LmdbEnvironment, ranges: readonl
     let rest: KeyRange | undefined = { from, to }
     while (rest) {
       const range: KeyRange = rest
-      const page = environment.read((transaction) =>
-        environment.page(transaction, range, storedRange(range), { keysOnly: true, rows: 1024 }),
+      const page = environment.reader.read((transaction) =>
+        environment.reader.page(transaction, range, storedRange(range), { keysOnly: true, rows: 1024 }),
       )
       for (let row = 0; row < page.length; row++) keys.push(storedKey(page.key(row)))
       rest = page.next

@@ -250,5 +250,5 @@ function touchedKeys(accepted: readonly Changes[], cleared: readonly Uint8Array[
 }
 
 function readVersion(environment: LmdbEnvironment): number {
-  return environment.read((transaction) => versionOf(environment.get(transaction, VERSION_KEY)))
+  return environment.reader.read((transaction) => versionOf(environment.reader.get(transaction, VERSION_KEY)))
 }

@@ -26,10 +26,10 @@ it('writes rows of every size in one transaction, one by one and side by side in
       for (const bytes of KEY_BYTES) target.put(keyOf(bytes, 's'), contentOf(bytes))
       putPacked(target, rows)
     })
-    environment.read((transaction) => {
+    environment.reader.read((transaction) => {
       for (const bytes of KEY_BYTES) {
         for (const first of ['p', 's']) {
-          const stored = environment.get(transaction, keyOf(bytes, first))
+          const stored = environment.reader.get(transaction, keyOf(bytes, first))
           expect(stored?.equals(contentOf(bytes)), `${first} ${bytes}`).toBe(true)
         }
       }
@@ -53,7 +53,9 @@ it('leaves nothing of a transaction that the library refuses, and goes on with t
     await expect(refused).rejects.toMatchObject({ name: 'CommitFailedError' })
     expect(environment.rowCount()).toBe(0)
     await environment.write((target) => target.put(Buffer.from('b'), Buffer.from('3')))
-    expect(environment.read((transaction) => environment.get(transaction, Buffer.from('b'))?.toString())).toBe('3')
+    expect(
+      environment.reader.read((transaction) => environment.reader.get(transaction, Buffer.from('b'))?.toString()),
+    ).toBe('3')
   } finally {
     await environment.close()
   }

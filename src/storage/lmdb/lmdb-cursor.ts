@@ -1,74 +1,11 @@
 /**
- * Rows as they come out of the LMDB library. The library calls the decoder for each row of a range: it copies the bytes, which
- * lie in buffers that the next row reuses, straight into the page under construction. A cursor of our own serves short ranges
- * and counts, since a range of the library costs several times as much to begin.
+ * A cursor over the keys of an LMDB file, moved by the library's native calls. It serves short ranges and counts, since a
+ * range of the library costs several times as much to begin.
  */
 import assert from 'node:assert/strict'
 import type { RootDatabase } from 'lmdb'
 import * as lmdb from 'lmdb'
-import { CUT_KEY_BYTES, isCut, type StoredRange } from '../rows/stored-key.ts'
-import type { PageBuilder } from '../snapshots/row-page.ts'
-
-/** The encoder of keys and values that the library calls for each row. */
-export class LmdbRowHooks {
-  #builder: PageBuilder | undefined
-  #lookUp: ((storedKey: Uint8Array) => Buffer | undefined) | undefined
-  #keySource: Uint8Array = Buffer.alloc(0)
-  #keyStart = 0
-  #keyEnd = 0
-  #onWritten: ((target: Uint8Array) => void) | undefined
-
-  /** From here on rows go to this page. `lookUp` is given when the library reads keys only. */
-  collectInto(builder: PageBuilder | undefined, lookUp: ((key: Uint8Array) => Buffer | undefined) | undefined): void {
-    this.#builder = builder
-    this.#lookUp = lookUp
-  }
-
-  /** The buffer into which a key is written while the library looks for it. */
-  bufferOfKey(lookUp: () => void): Uint8Array {
-    let buffer: Uint8Array | undefined
-    this.#onWritten = (target) => {
-      buffer = target
-    }
-    lookUp()
-    this.#onWritten = undefined
-    assert(buffer, 'The library writes a key before it looks for it.')
-    return buffer
-  }
-
-  lastKey(): Uint8Array {
-    // A copy: the next read of anybody fills the same buffer.
-    return Buffer.from(this.#keySource.subarray(this.#keyStart, this.#keyEnd))
-  }
-
-  readonly writeKey = (key: Uint8Array, target: Uint8Array, start: number): number => {
-    this.#onWritten?.(target)
-    target.set(key, start)
-    return start + key.length
-  }
-
-  readonly readKey = (source: Uint8Array, start: number, end: number): undefined => {
-    this.#keySource = source
-    this.#keyStart = start
-    this.#keyEnd = end
-    if (!this.#lookUp) return
-    // A cut key is whole only in its value.
-    if (isCut(end - start)) {
-      const key = this.lastKey()
-      const value = this.#lookUp(key) ?? Buffer.alloc(0)
-      this.#keySource = key
-      this.#keyStart = 0
-      this.#keyEnd = key.length
-      this.#builder?.add(key, 0, key.length, value, value.length)
-    } else this.#builder?.add(source, start, end, source, 0)
-  }
-
-  readonly encode = (value: Uint8Array): Uint8Array => value
-
-  readonly decode = (value: Uint8Array, size: number): undefined => {
-    this.#builder?.add(this.#keySource, this.#keyStart, this.#keyEnd, value, size)
-  }
-}
+import { CUT_KEY_BYTES, type StoredRange } from '../rows/stored-key.ts'
 
 declare module 'lmdb' {
   /** What the library itself is made of. The version of it that is installed is the one that this was written for. */
@@ -110,7 +47,7 @@ const endSize = new DataView(end.buffer)
 let endAddress = 0
 const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
 
-/** A cursor over the keys of a file, moved by the library's native calls. One is made for a transaction and reused. */
+/** One is made for a transaction and reused. */
 export class LmdbCursor {
   readonly #native: NativeCursor
   /** The buffer that keys go through, the same one for all of the library. */
