@@ -4,78 +4,9 @@
  * logarithm; names and labels are looked up once, when a metric is registered.
  */
 
+import { DurationHistogram, type Durations, MetricCounter } from './instruments.ts'
+
 export type Labels = Readonly<Record<string, string>>
-
-/** Goes up only. */
-export class MetricCounter {
-  #value = 0
-
-  get value(): number {
-    return this.#value
-  }
-
-  add(by = 1): void {
-    this.#value += by
-  }
-
-  /** Begins anew from zero. */
-  take(): number {
-    const value = this.#value
-    this.#value = 0
-    return value
-  }
-}
-
-/** The upper bound of the first bucket, in seconds: each of the others is twice the one before. */
-const FIRST_BOUND = 0.000_125
-const BUCKETS = 20
-
-/** Durations, counted in buckets from an eighth of a millisecond to a minute. */
-export class DurationHistogram {
-  readonly #buckets = new Float64Array(BUCKETS + 1)
-  #sumMs = 0
-  #count = 0
-
-  get count(): number {
-    return this.#count
-  }
-
-  get sumSeconds(): number {
-    return this.#sumMs / 1000
-  }
-
-  observe(tookMs: number): void {
-    const ratio = tookMs / (FIRST_BOUND * 1000)
-    const bucket = ratio <= 1 ? 0 : Math.ceil(Math.log2(ratio))
-    this.#buckets[Math.min(bucket, BUCKETS)]! += 1
-    this.#sumMs += tookMs
-    this.#count++
-  }
-
-  /** Begins anew from nothing. */
-  take(): Durations {
-    const taken = { buckets: this.#buckets.slice(), sumMs: this.#sumMs, count: this.#count }
-    this.#buckets.fill(0)
-    this.#sumMs = 0
-    this.#count = 0
-    return taken
-  }
-
-  merge({ buckets, sumMs, count }: Durations): void {
-    for (const [i, value] of buckets.entries()) this.#buckets[i]! += value
-    this.#sumMs += sumMs
-    this.#count += count
-  }
-
-  /** How many durations are not above each bound. */
-  *cumulative(): Generator<readonly [boundSeconds: number, count: number]> {
-    let count = 0
-    for (let bucket = 0; bucket < BUCKETS; bucket++) {
-      count += this.#buckets[bucket] ?? 0
-      yield [FIRST_BOUND * 2 ** bucket, count]
-    }
-  }
-}
 
 /** One number, or one for each set of labels. */
 export type Reading = number | Iterable<readonly [Labels, number]>
@@ -98,13 +29,6 @@ export interface MetricsReport {
   readonly histograms: readonly { name: string; help: string; labels: Labels; durations: Durations }[]
   /** As of now. */
   readonly read: readonly { name: string; readings: (readonly [Labels, number])[] }[]
-}
-
-/** The content of a histogram. */
-export interface Durations {
-  readonly buckets: Float64Array
-  readonly sumMs: number
-  readonly count: number
 }
 
 /** All metrics of a server. What is registered under a name that is known is the same one. */

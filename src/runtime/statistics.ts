@@ -4,7 +4,8 @@
  * most.
  */
 
-import { Histogram } from './histogram.ts'
+import { type Counter, Histogram, Meter } from './instruments.ts'
+import { NO_SAMPLES, Samples, type Summary } from './samples.ts'
 
 export interface StatisticsSettings {
   /** The time between two samples. */
@@ -15,13 +16,6 @@ export interface StatisticsSettings {
 
 export type Statistic = Summary & { readonly description: string }
 export type StatisticSection = Readonly<Record<string, Statistic>>
-
-/** One statistic, for who counts often. */
-export interface Counter {
-  add(by: number): void
-  /** A measurement: the sample of a tick is the mean of what was observed in it. */
-  observe(value: number): void
-}
 
 /** What was counted since it was last asked for. */
 export interface StatisticIncrement {
@@ -125,9 +119,9 @@ export class Statistics {
   /** One that is not known has no description and no numbers. */
   one(section: string, name: string, windowSeconds: number): Statistic {
     const meter = this.#meters.get(section)?.get(name)
-    if (!meter) return { description: '', ...NOTHING, current: null }
+    if (!meter) return { description: '', ...NO_SAMPLES, current: null }
     const description = STATISTICS[section]?.[name] ?? ''
-    return { description, ...(this.#hasWindow(windowSeconds) ? meter.summary(windowSeconds) : NOTHING) }
+    return { description, ...(this.#hasWindow(windowSeconds) ? meter.summary(windowSeconds) : NO_SAMPLES) }
   }
 
   /** What was observed since the start, one by one; empty for what is counted. */
@@ -161,81 +155,7 @@ export class Statistics {
   }
 }
 
-const NOTHING: Summary = { current: 0, sum: null, mean: null, stddev: null, min: null, max: null }
-
 const NOT_COUNTED: Counter = { add() {}, observe() {} }
-
-class Meter implements Counter {
-  #samples: Samples
-  #added = 0
-  #began = false
-  #observedSum = 0
-  #observedCount = 0
-  #histogram: Histogram | undefined
-  readonly #isTaken: boolean
-  /** Until they are taken. */
-  #observed: number[] = []
-
-  constructor(samples: Samples, isTaken: boolean) {
-    this.#samples = samples
-    this.#isTaken = isTaken
-  }
-
-  get histogram(): Histogram | undefined {
-    return this.#histogram
-  }
-
-  /** From zero, with samples of its own. */
-  restart(samples: Samples): void {
-    this.#samples = samples
-    this.#added = 0
-    this.#began = false
-    this.#observedSum = 0
-    this.#observedCount = 0
-    this.#histogram = undefined
-  }
-
-  add(by: number): void {
-    this.#began = true
-    this.#added += by
-  }
-
-  observe(value: number): void {
-    if (this.#isTaken) {
-      if (this.#observed.length < TAKEN_LIMIT) this.#observed.push(value)
-      return
-    }
-    this.#observedSum += value
-    this.#observedCount++
-    this.#histogram ??= new Histogram()
-    this.#histogram.add(value)
-  }
-
-  /** Undefined where nothing was counted. */
-  take(): { readonly added: number; readonly observed: readonly number[] } | undefined {
-    if (!this.#began && this.#observed.length === 0) return undefined
-    const taken = { added: this.#added, observed: this.#observed }
-    this.#began = false
-    this.#added = 0
-    this.#observed = []
-    return taken
-  }
-
-  sample(): void {
-    if (this.#observedCount > 0) this.#samples.add(this.#observedSum / this.#observedCount)
-    else if (this.#began) this.#samples.add(this.#added)
-    this.#added = 0
-    this.#observedSum = 0
-    this.#observedCount = 0
-  }
-
-  summary(windowSeconds: number): Summary {
-    return this.#samples.summary(windowSeconds) ?? NOTHING
-  }
-}
-
-/** Observations that wait to be taken; further ones are not counted. */
-const TAKEN_LIMIT = 1_000_000
 
 function newMeters(settings: StatisticsSettings, isTaken: boolean): Map<string, Map<string, Meter>> {
   return new Map(
@@ -248,90 +168,6 @@ function newMeters(settings: StatisticsSettings, isTaken: boolean): Map<string, 
 
 function newSamples({ rateMs, windowsSeconds }: StatisticsSettings): Samples {
   return new Samples(rateMs, Math.max(0, ...windowsSeconds))
-}
-
-export interface Summary {
-  readonly current: number | null
-  readonly sum: number | null
-  readonly mean: number | null
-  readonly stddev: number | null
-  readonly min: number | null
-  readonly max: number | null
-}
-
-/** However long the windows are and however short the ticks. */
-const LARGEST_WINDOW_SAMPLES = 100_000
-
-/** The samples of one statistic: summed up from the first one on, and one by one for as long as a window may ask. */
-class Samples {
-  readonly #rateMs: number
-  readonly #capacity: number
-  readonly #whole = new RunningSummary()
-  /** A ring; grown as samples come, since most statistics have few. */
-  readonly #recent: number[] = []
-  #oldest = 0
-
-  constructor(rateMs: number, longestWindowSeconds: number) {
-    this.#rateMs = rateMs
-    this.#capacity = Math.min(LARGEST_WINDOW_SAMPLES, Math.ceil((longestWindowSeconds * 1000) / rateMs))
-  }
-
-  add(value: number): void {
-    this.#whole.add(value)
-    if (this.#recent.length < this.#capacity) this.#recent.push(value)
-    else if (this.#capacity > 0) {
-      this.#recent[this.#oldest] = value
-      this.#oldest = (this.#oldest + 1) % this.#capacity
-    }
-  }
-
-  /** Undefined before the first sample. */
-  summary(windowSeconds: number): Summary | undefined {
-    if (windowSeconds === 0) return this.#whole.summary()
-    const wanted = Math.min(this.#recent.length, Math.ceil((windowSeconds * 1000) / this.#rateMs))
-    const window = new RunningSummary()
-    for (let i = this.#recent.length - wanted; i < this.#recent.length; i++) {
-      window.add(this.#recent[(this.#oldest + i) % this.#recent.length] ?? 0)
-    }
-    return window.summary()
-  }
-}
-
-/** Welford's method: stable however many values there are. */
-class RunningSummary {
-  #count = 0
-  #sum = 0
-  #mean = 0
-  #squares = 0
-  #min = Number.POSITIVE_INFINITY
-  #max = Number.NEGATIVE_INFINITY
-
-  add(value: number): void {
-    this.#count++
-    this.#sum += value
-    const distance = value - this.#mean
-    this.#mean += distance / this.#count
-    this.#squares += distance * (value - this.#mean)
-    this.#min = Math.min(this.#min, value)
-    this.#max = Math.max(this.#max, value)
-  }
-
-  summary(): Summary | undefined {
-    if (this.#count === 0) return undefined
-    const sum = rounded(this.#sum)
-    return {
-      current: sum,
-      sum,
-      mean: rounded(this.#mean),
-      stddev: this.#count < 2 ? null : rounded(Math.sqrt(this.#squares / (this.#count - 1))),
-      min: rounded(this.#min),
-      max: rounded(this.#max),
-    }
-  }
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 1000) / 1000
 }
 
 const STATISTICS: Readonly<Record<string, Readonly<Record<string, string>>>> = {

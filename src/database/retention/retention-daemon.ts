@@ -4,8 +4,9 @@
  */
 import type { Configuration } from '../../config/configuration.ts'
 import type { Clock } from '../../runtime/clock.ts'
+import type { MetricCounter } from '../../runtime/instruments.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import type { MetricCounter, Metrics } from '../../runtime/metrics.ts'
+import type { Metrics } from '../../runtime/metrics.ts'
 import type { Databases } from '../databases.ts'
 import { expireDocuments } from './document-expiry.ts'
 import { EXPIRY_SECTION, expiryFieldOf, RETENTION_SECTION, retentionOf } from './retention-settings.ts'

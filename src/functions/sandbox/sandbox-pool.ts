@@ -7,8 +7,9 @@
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
 import { FairQueue, mayTakeSlot, mayTakeSlotAsSuspect, type Run } from '../../runtime/fair-semaphore.ts'
+import type { MetricCounter } from '../../runtime/instruments.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import { type MetricCounter, Metrics } from '../../runtime/metrics.ts'
+import { Metrics } from '../../runtime/metrics.ts'
 import { type EndCause, MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
 
 export interface SandboxPoolOptions {

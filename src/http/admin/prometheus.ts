@@ -2,7 +2,7 @@
  * `_prometheus`: statistics and metrics in the text format that Prometheus reads. What release 3 of the family measures
  * has the name that it has there, so that dashboards made for it work; what is our own begins with `settle_`.
  */
-import type { Histogram } from '../../runtime/histogram.ts'
+import type { Histogram } from '../../runtime/instruments.ts'
 import { heading, sample } from '../../runtime/metrics.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
 import type { HttpContext } from '../server/context.ts'

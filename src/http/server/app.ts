@@ -23,8 +23,7 @@ import {
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
 import { type Forwarding, type HttpContext, requestSettings } from './context.ts'
 import { HttpError, inDialect, MethodNotAllowedError, requestErrorOf } from './errors.ts'
-import { requestId } from './request-id.ts'
-import { logAnswer, logRequest, maskedUrl, RequestStatistics } from './request-log.ts'
+import { logAnswer, logRequest, maskedUrl, RequestStatistics, requestId } from './request-log.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { configuredRoute, routes } from './routes.ts'
 

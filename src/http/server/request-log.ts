@@ -1,11 +1,13 @@
 /**
- * What is recorded of every request: a line in the log, more at the level `debug`, and counters. Secrets never get
- * there. A line of text is written when it is known what is answered, a line of JSON when the reply has been sent, since
- * it says how long that took.
+ * What is recorded of every request: its id, a line in the log, more at the level `debug`, and counters. Secrets are
+ * masked. A line of text is written before the reply is sent, a line of JSON after it, since it has the duration.
  */
 
-import type { DurationHistogram, Metrics } from '../../runtime/metrics.ts'
-import type { Counter, Statistics } from '../../runtime/statistics.ts'
+import { randomInt } from 'node:crypto'
+import type { Counter, DurationHistogram } from '../../runtime/instruments.ts'
+import type { Metrics } from '../../runtime/metrics.ts'
+import type { Statistics } from '../../runtime/statistics.ts'
+import type { Request } from '../../wire/request.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
@@ -110,6 +112,42 @@ function maskCredentials(url: string): string {
     BEGIN.lastIndex = Math.max(BEGIN.lastIndex, end.index - 1)
   }
   return masked + url.slice(shownTo)
+}
+
+/** What a proxy may send: no blanks or quotes, so that it can go into a line of the log and a header as it is. */
+const WELL_FORMED = /^[\w.:=+/-]{1,128}$/
+
+/** The first one that is present counts. */
+const REQUEST_HEADERS = ['x-service-request-id', 'x-couch-request-id', 'x-request-id']
+
+/**
+ * The id of a request. It is in the reply and in every line of the log about the request. Ten hexadecimal digits, or what
+ * a proxy in front of the server sent.
+ */
+export function requestId({ headers }: Request, { isAccepted }: { readonly isAccepted: boolean }): string {
+  if (!isAccepted) return nextId()
+  const given = REQUEST_HEADERS.map((name) => headers[name]).find((value) => value !== undefined)
+  return given !== undefined && WELL_FORMED.test(given) ? given : nextId()
+}
+
+const IDS_A_PREFIX = 2 ** 24
+/** Three hexadecimal digits each. Two lookups are far cheaper than a random number for each request. */
+const DIGITS = Array.from({ length: 4096 }, (_, number) => number.toString(16).padStart(3, '0'))
+
+let prefix = ''
+let ordinal = IDS_A_PREFIX
+
+/** Unique in this process for 2^24 requests in a row; another process rarely has the same prefix. */
+function nextId(): string {
+  if (ordinal === IDS_A_PREFIX) {
+    prefix = randomInt(2 ** 16)
+      .toString(16)
+      .padStart(4, '0')
+    ordinal = 0
+  }
+  const id = prefix + DIGITS[ordinal >> 12] + DIGITS[ordinal & 4095]
+  ordinal++
+  return id
 }
 
 /** The counters of requests. They are looked up once: by name it would cost each request. */

@@ -1,9 +1,171 @@
 /**
- * Measurements of one kind, such as durations, counted in buckets of exponential width. A measurement costs a few
- * additions and no memory, however many there are. Means and moments are exact; a quantile lies in its bucket, whose
- * bounds are a fifth apart.
+ * The instruments that the server counts and measures with. To count costs an addition, to observe a duration a few
+ * additions and a logarithm; none needs more memory the more is counted. `Metrics` and `Statistics` register them.
  */
+import { NO_SAMPLES, rounded, type Samples, type Summary } from './samples.ts'
 
+/** A number that only grows. */
+export class MetricCounter {
+  #value = 0
+
+  get value(): number {
+    return this.#value
+  }
+
+  add(by = 1): void {
+    this.#value += by
+  }
+
+  /** The count since the last call. */
+  take(): number {
+    const value = this.#value
+    this.#value = 0
+    return value
+  }
+}
+
+/** The upper bound of the first bucket, in seconds: each of the others is twice the one before. */
+const FIRST_DURATION_SECONDS = 0.000_125
+const DURATION_BUCKETS = 20
+
+/** Durations, counted in buckets from an eighth of a millisecond to a minute. */
+export class DurationHistogram {
+  readonly #buckets = new Float64Array(DURATION_BUCKETS + 1)
+  #sumMs = 0
+  #count = 0
+
+  get count(): number {
+    return this.#count
+  }
+
+  get sumSeconds(): number {
+    return this.#sumMs / 1000
+  }
+
+  observe(tookMs: number): void {
+    const ratio = tookMs / (FIRST_DURATION_SECONDS * 1000)
+    const bucket = ratio <= 1 ? 0 : Math.ceil(Math.log2(ratio))
+    this.#buckets[Math.min(bucket, DURATION_BUCKETS)]! += 1
+    this.#sumMs += tookMs
+    this.#count++
+  }
+
+  /** What was observed since the last call. */
+  take(): Durations {
+    const taken = { buckets: this.#buckets.slice(), sumMs: this.#sumMs, count: this.#count }
+    this.#buckets.fill(0)
+    this.#sumMs = 0
+    this.#count = 0
+    return taken
+  }
+
+  merge({ buckets, sumMs, count }: Durations): void {
+    for (const [i, value] of buckets.entries()) this.#buckets[i]! += value
+    this.#sumMs += sumMs
+    this.#count += count
+  }
+
+  /** How many durations are not above each bound. */
+  *cumulative(): Generator<readonly [boundSeconds: number, count: number]> {
+    let count = 0
+    for (let bucket = 0; bucket < DURATION_BUCKETS; bucket++) {
+      count += this.#buckets[bucket] ?? 0
+      yield [FIRST_DURATION_SECONDS * 2 ** bucket, count]
+    }
+  }
+}
+
+/** The content of a histogram. */
+export interface Durations {
+  readonly buckets: Float64Array
+  readonly sumMs: number
+  readonly count: number
+}
+
+/** One statistic: looked up once, then counted without its name. */
+export interface Counter {
+  add(by: number): void
+  /** A measurement: the sample of a tick is the mean of what was observed in it. */
+  observe(value: number): void
+}
+
+/** One statistic. Additions and measurements become one sample a tick. */
+export class Meter implements Counter {
+  #samples: Samples
+  #added = 0
+  #began = false
+  #observedSum = 0
+  #observedCount = 0
+  #histogram: Histogram | undefined
+  readonly #isTaken: boolean
+  /** Until they are taken. */
+  #observed: number[] = []
+
+  constructor(samples: Samples, isTaken: boolean) {
+    this.#samples = samples
+    this.#isTaken = isTaken
+  }
+
+  get histogram(): Histogram | undefined {
+    return this.#histogram
+  }
+
+  /** From zero, with samples of its own. */
+  restart(samples: Samples): void {
+    this.#samples = samples
+    this.#added = 0
+    this.#began = false
+    this.#observedSum = 0
+    this.#observedCount = 0
+    this.#histogram = undefined
+  }
+
+  add(by: number): void {
+    this.#began = true
+    this.#added += by
+  }
+
+  observe(value: number): void {
+    if (this.#isTaken) {
+      if (this.#observed.length < TAKEN_LIMIT) this.#observed.push(value)
+      return
+    }
+    this.#observedSum += value
+    this.#observedCount++
+    this.#histogram ??= new Histogram()
+    this.#histogram.add(value)
+  }
+
+  /** Undefined where nothing was counted. */
+  take(): { readonly added: number; readonly observed: readonly number[] } | undefined {
+    if (!this.#began && this.#observed.length === 0) return undefined
+    const taken = { added: this.#added, observed: this.#observed }
+    this.#began = false
+    this.#added = 0
+    this.#observed = []
+    return taken
+  }
+
+  sample(): void {
+    if (this.#observedCount > 0) this.#samples.add(this.#observedSum / this.#observedCount)
+    else if (this.#began) this.#samples.add(this.#added)
+    this.#added = 0
+    this.#observedSum = 0
+    this.#observedCount = 0
+  }
+
+  summary(windowSeconds: number): Summary {
+    return this.#samples.summary(windowSeconds) ?? NO_SAMPLES
+  }
+}
+
+/** Observations that wait to be taken; further ones are not counted. */
+const TAKEN_LIMIT = 1_000_000
+
+/**
+ * Measurements of one kind, counted in buckets of exponential width. Means and moments are exact; a quantile lies in its
+ * bucket, whose bounds are a fifth apart.
+ */
 /** The upper bound of the first bucket; four buckets later it has doubled. */
 const FIRST_BOUND = 0.01
 const BUCKETS_A_DOUBLING = 4
@@ -37,6 +199,10 @@ export interface HistogramSummary {
   readonly histogram: readonly (readonly [number, number])[]
 }
 
+/**
+ * Measurements of one kind, counted in buckets of exponential width. Means and moments are exact; a quantile lies in its
+ * bucket, whose bounds are a fifth apart.
+ */
 export class Histogram {
   readonly #buckets = new Float64Array(BUCKETS)
   #count = 0
@@ -145,8 +311,4 @@ function bucketOf(value: number): number {
 
 function boundOf(bucket: number): number {
   return FIRST_BOUND * 2 ** (bucket / BUCKETS_A_DOUBLING)
-}
-
-function rounded(value: number): number {
-  return Math.round(value * 1000) / 1000
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { Histogram } from '../../src/runtime/histogram.ts'
+import { Histogram } from '../../src/runtime/instruments.ts'
 
 function histogramOf(values: readonly number[]): Histogram {
   const histogram = new Histogram()
