@@ -31,9 +31,8 @@ import type { RevisionTree } from '../document/tree/revision-tree.ts'
 import { decodeTree } from '../document/tree/tree-codec.ts'
 import { PackedRowsWriter, unpacked } from '../storage/rows/packed-rows.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../storage/store.ts'
-import { hasNumbers, hasTreeInside, idOfChange, rankTreeOf, sequenceOf } from './database-check.ts'
+import { hasNumbers, hasTreeInside, idOfChange, pagesOf, rankTreeOf, rowsOf, sequenceOf } from './checked-rows.ts'
 import { NumberSet } from './number-set.ts'
-import { pagesOf, rowsOf } from './snapshot-pages.ts'
 
 /** How many rows were written or removed. */
 export async function repairDatabase(store: Store): Promise<number> {

@@ -18,3 +18,27 @@ export interface CheckListener {
 export function faultText({ document, problem }: Fault): string {
   return document === undefined ? problem : `document '${document}': ${problem}`
 }
+
+/** Reports faults to a listener, by what can be done about them. */
+export class FaultReporter {
+  readonly #listener: CheckListener
+
+  constructor(listener: CheckListener) {
+    this.#listener = listener
+  }
+
+  /** Wrong, but it can be derived again from other rows. */
+  derived(problem: string, document?: string): void {
+    this.#listener.fault({ document, problem, isRepairable: true })
+  }
+
+  /** Wrong or missing, and stored nowhere else. */
+  lost(problem: string, document?: string): void {
+    this.#listener.fault({ document, problem, isRepairable: false })
+  }
+}
+
+/** The message of an error, to stand in the middle of a sentence. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message.replace(/\.$/, '') : String(error)
+}

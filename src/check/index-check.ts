@@ -34,9 +34,9 @@ import {
 import type { IndexState } from '../views/layout/index-state.ts'
 import { nativeReduction } from '../views/reductions/named-reduction.ts'
 import { ViewReducer } from '../views/reductions/view-reducer.ts'
-import { type CheckedDatabase, messageOf } from './database-check.ts'
-import type { CheckListener } from './fault.ts'
-import { pagesOf } from './snapshot-pages.ts'
+import { pagesOf } from './checked-rows.ts'
+import type { CheckedDatabase } from './database-check.ts'
+import { type CheckListener, messageOf } from './fault.ts'
 
 /** The database that the index is of, as it was read after the index. */
 export interface DatabaseOfIndex extends CheckedDatabase {
