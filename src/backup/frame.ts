@@ -23,6 +23,7 @@ export type FrameKind =
   | 'local'
   | 'settings'
   | 'end'
+  | 'complete'
 
 export interface Frame {
   readonly kind: FrameKind
@@ -99,6 +100,7 @@ const KINDS: ReadonlySet<string> = new Set<FrameKind>([
   'local',
   'settings',
   'end',
+  'complete',
 ])
 
 class FrameInput {

@@ -84,6 +84,7 @@ export class SectionCheck {
         break
       case 'database':
       case 'settings':
+      case 'complete':
         throw new BackupDamagedError(frame.start, `A frame '${frame.kind}' comes before the frame 'end'.`)
     }
     this.#pass(frame)
@@ -162,6 +163,14 @@ function objectIn({ payload, start }: Frame): unknown {
   } catch {
     throw new BackupDamagedError(start, 'A frame is not JSON.')
   }
+}
+
+/** Which databases a stream holds, by its last frame. */
+export function databasesIn(frame: Frame): readonly string[] {
+  const value = objectIn(frame)
+  const names = isObject(value) ? value.databases : undefined
+  if (Array.isArray(names) && names.every((name) => typeof name === 'string')) return names
+  throw new BackupDamagedError(frame.start, "The frame 'complete' cannot be understood.")
 }
 
 export function hasCounts(value: unknown, names: readonly string[]): boolean {

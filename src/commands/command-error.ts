@@ -1,4 +1,5 @@
 /** What a command of `settle` ends with: a sentence for people, and an exit code for scripts. */
+import { BackupDamagedError } from '../backup/frame.ts'
 
 /**
  * 0 is success. `failed`: nothing was done, or it cannot be done. `incomplete`: a part is done, and the same command run again
@@ -14,6 +15,12 @@ export class CommandError extends Error {
     this.name = 'CommandError'
     this.exitCode = EXIT_CODES[outcome]
   }
+}
+
+/** `outcome` stands for errors that do not say it themselves. */
+export function exitCodeOf(error: unknown, outcome: keyof typeof EXIT_CODES): number {
+  if (error instanceof BackupDamagedError) return EXIT_CODES.damaged
+  return error instanceof CommandError ? error.exitCode : EXIT_CODES[outcome]
 }
 
 /** The most serious of several outcomes. */

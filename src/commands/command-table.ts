@@ -1,5 +1,5 @@
 /** The commands of `settle` beside the server itself. Each is loaded when it is called. */
-import { CommandError, EXIT_CODES } from './command-error.ts'
+import { exitCodeOf } from './command-error.ts'
 import { processTerminal, type Terminal } from './terminal.ts'
 
 /** Resolves to the exit code. */
@@ -23,7 +23,7 @@ export function commandNamed(name: string): Command | undefined {
     } catch (error) {
       if (!(error instanceof Error)) throw error
       terminal.stderr.write(`settle ${name}: ${error.message}\n`)
-      return error instanceof CommandError ? error.exitCode : EXIT_CODES.failed
+      return exitCodeOf(error, 'failed')
     }
   }
 }

@@ -2,13 +2,13 @@
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { CommandError, EXIT_CODES, messageOf, worst } from '../command-error.ts'
+import { CommandError, exitCodeOf, messageOf, worst } from '../command-error.ts'
 import { SERVER_FLAGS, SERVER_USAGE, serverAddress } from '../credentials.ts'
 import { countText, Progress, sizeText } from '../progress.ts'
-import { databasePath, ServerClient, ServerError } from '../server-client.ts'
+import { ServerClient, ServerError } from '../server-client.ts'
 import type { Terminal } from '../terminal.ts'
 import { BackupFolder } from './backup-folder.ts'
-import { type BackupOptions, databasesOf } from './backup-plan.ts'
+import { type BackupOptions, databasesOf, openBackup } from './backup-plan.ts'
 import { backupToStream } from './backup-stream.ts'
 import { type Chain, followSection } from './chain.ts'
 import { trialRestore } from './trial-restore.ts'
@@ -117,12 +117,14 @@ class FolderBackup {
     const folder = await BackupFolder.openForWriting(path)
     try {
       const codes: number[] = []
+      const gone = new Set<string>()
       if (this.#options.withSettings) await folder.writeSettings(await this.#client.json('GET', '_config'))
-      for (const name of names) codes.push(await this.#attempt(folder, name))
+      for (const name of names) codes.push(await this.#attempt(folder, name, () => gone.add(name)))
+      const saved = names.filter((name) => !gone.has(name))
       const code = worst(codes)
       if (code === 0 && !this.#options.databases) {
         const { uuid, version } = isObject(server) ? server : {}
-        const about = { uuid: String(uuid ?? ''), version: String(version ?? ''), databases: names }
+        const about = { uuid: String(uuid ?? ''), version: String(version ?? ''), databases: saved }
         await folder.writeAbout({ ...about, finished: new Date().toISOString() })
       }
       const failed = codes.filter((each) => each !== 0).length
@@ -132,7 +134,7 @@ class FolderBackup {
         )
       else
         this.#progress.line(
-          `${countText(names.length, 'database')} backed up to ${path}, ${sizeText(this.#savedBytes)} added.`,
+          `${countText(saved.length, 'database')} backed up to ${path}, ${sizeText(this.#savedBytes)} added.`,
         )
       return code
     } finally {
@@ -141,50 +143,57 @@ class FolderBackup {
   }
 
   /** One database that cannot be backed up does not keep the others from it. */
-  async #attempt(folder: BackupFolder, name: string): Promise<number> {
+  async #attempt(folder: BackupFolder, name: string, onGone: () => void): Promise<number> {
     try {
-      await this.#backUp(folder, name)
+      const isThere = await this.#backUp(folder, name)
+      if (!isThere) onGone()
       return 0
     } catch (error) {
-      // It was deleted after the list was made.
-      if (error instanceof ServerError && error.status === 404) return 0
       this.#progress.warn(`${name}: ${messageOf(error)}`)
-      return error instanceof CommandError ? error.exitCode : EXIT_CODES.incomplete
+      return exitCodeOf(error, 'incomplete')
     }
   }
 
-  async #backUp(folder: BackupFolder, name: string): Promise<void> {
+  /** False where the database was deleted after the list was made. */
+  async #backUp(folder: BackupFolder, name: string): Promise<boolean> {
     const before = await folder.chainOf(name)
     const recovered = (await before?.recover()) ?? 0
     if (recovered > 0) this.#progress.line(`${name}: goes on after ${sizeText(recovered)} of an interrupted backup.`)
     const last = before?.last
-    if (!before || (last && this.#options.isFull && last.complete)) return this.#saveWhole(folder, name)
+    for (const fault of before?.faults ?? []) this.#progress.warn(`${name}: ${fault}`)
+    // A chain that is damaged stays as it is, for whoever needs it.
+    const isUsable = before && !before.hasUnlisted
+    // An interrupted whole backup is continued, though --full is there again.
+    const beginsAnew = this.#options.isFull && (before?.restorable.length ?? 0) > 0
+    if (!isUsable || beginsAnew) return this.#saveWhole(folder, name)
     try {
       const query =
         last && before.database
           ? `?since=${last.until}&purge_since=${last.purge_until}&uuid=${before.database.uuid}`
           : ''
-      await this.#save(before, name, query)
+      return await this.#save(before, name, query)
     } catch (error) {
       if (!(error instanceof ServerError) || error.error !== 'whole_backup_needed') throw error
       this.#progress.line(`${name}: ${error.message}`)
-      await this.#saveWhole(folder, name)
+      return this.#saveWhole(folder, name)
     }
   }
 
-  async #saveWhole(folder: BackupFolder, name: string): Promise<void> {
-    await this.#save(await folder.newChain(name), name, '')
+  async #saveWhole(folder: BackupFolder, name: string): Promise<boolean> {
+    return this.#save(await folder.newChain(name), name, '')
   }
 
-  async #save(chain: Chain, name: string, query: string): Promise<void> {
+  async #save(chain: Chain, name: string, query: string): Promise<boolean> {
     this.#progress.begin(name)
-    const pieces = await this.#client.stream(`${databasePath(name)}/_backup${query}`)
+    const pieces = await openBackup(this.#client, name, query)
+    if (!pieces) return false
     const writer = await chain.begin()
     try {
       let bytes = 0
       const written = async function* () {
         for await (const piece of pieces) {
-          await writer.handle.write(piece)
+          // All of it: a write alone may take less where the disk is nearly full.
+          await writer.handle.writeFile(piece)
           bytes += piece.length
           yield piece
         }
@@ -200,6 +209,7 @@ class FolderBackup {
         ? `${countText(check.end.documents, 'changed document')}, ${sizeText(bytes)}`
         : 'nothing changed'
       this.#progress.line(`${name}: ${what}`)
+      return true
     } catch (error) {
       await writer.handle.close().catch(() => {})
       throw error

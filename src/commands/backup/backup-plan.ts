@@ -1,6 +1,6 @@
-/** What is backed up. */
+/** What is backed up, and where it is read. */
 import { CommandError } from '../command-error.ts'
-import type { ServerClient } from '../server-client.ts'
+import { databasePath, type ServerClient, ServerError } from '../server-client.ts'
 
 export interface BackupOptions {
   /** Undefined: all of them. */
@@ -17,4 +17,19 @@ export async function databasesOf(client: ServerClient, { databases }: BackupOpt
   const missing = databases.find((name) => !names.includes(name))
   if (missing !== undefined) throw new CommandError(`The server has no database ${missing}.`)
   return [...databases]
+}
+
+/** The frames of a database; undefined where it was deleted after the list was made. */
+export async function openBackup(
+  client: ServerClient,
+  name: string,
+  query: string,
+): Promise<AsyncIterable<Buffer> | undefined> {
+  try {
+    return await client.stream(`${databasePath(name)}/_backup${query}`)
+  } catch (error) {
+    if (!(error instanceof ServerError) || error.status !== 404) throw error
+    if ((await client.find(databasePath(name))) === undefined) return undefined
+    throw new CommandError(`${client.url} does not know _backup: it is not a Settle, or an older one.`)
+  }
 }

@@ -2,13 +2,12 @@
  * A whole backup as one stream: the settings, then each database from its frame `database` to its frame `end`. For pipes: to
  * compress, to encrypt, to send elsewhere.
  */
-import { once } from 'node:events'
 import type { Writable } from 'node:stream'
 import { jsonFrame, MAGIC } from '../../backup/frame.ts'
 import { CommandError } from '../command-error.ts'
 import { countText, type Progress, sizeText } from '../progress.ts'
-import { databasePath, type ServerClient } from '../server-client.ts'
-import { type BackupOptions, databasesOf } from './backup-plan.ts'
+import type { ServerClient } from '../server-client.ts'
+import { type BackupOptions, databasesOf, openBackup } from './backup-plan.ts'
 import { followSection } from './chain.ts'
 
 export async function backupToStream(
@@ -19,15 +18,20 @@ export async function backupToStream(
 ): Promise<number> {
   if (output.isTTY) throw new CommandError('A backup is not for a terminal. Redirect standard output.')
   const names = await databasesOf(client, options)
-  const write = async (piece: Buffer) => {
-    if (!output.write(piece)) await once(output, 'drain')
-  }
+  // Who reads may go away at any time; the write that fails says so.
+  output.on('error', () => {})
+  const write = (piece: Buffer) =>
+    new Promise<void>((resolve, reject) => {
+      output.write(piece, (error) => (error ? reject(closedOutput(error)) : resolve()))
+    })
+  const saved: string[] = []
   await write(MAGIC)
   if (options.withSettings) await write(jsonFrame('settings', await client.json('GET', '_config')))
   let bytes = 0
   for (const name of names) {
     progress.begin(name)
-    const pieces = await client.stream(`${databasePath(name)}/_backup`)
+    const pieces = await openBackup(client, name, '')
+    if (!pieces) continue
     const written = async function* () {
       for await (const piece of pieces) {
         await write(piece)
@@ -40,7 +44,13 @@ export async function backupToStream(
     })
     if (!check.end)
       throw new CommandError(`The server stopped in the middle of ${name}. The backup is of no use.`, 'incomplete')
+    saved.push(name)
   }
-  progress.line(`${countText(names.length, 'database')}, ${sizeText(bytes)}.`)
+  await write(jsonFrame('complete', { databases: saved }))
+  progress.line(`${countText(saved.length, 'database')}, ${sizeText(bytes)}.`)
   return 0
+}
+
+function closedOutput(error: Error): CommandError {
+  return new CommandError(`Standard output cannot be written: ${error.message}. The backup is of no use.`, 'incomplete')
 }

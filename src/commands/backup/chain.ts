@@ -6,12 +6,12 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open, readdir, readFile, rename, rm, stat, truncate } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { BackupDamagedError, type Frame, readFrames } from '../../backup/frame.ts'
 import { hasCounts, hasTexts, SectionCheck } from '../../backup/section-check.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { flush } from '../../storage/files/store-file.ts'
-import { CommandError } from '../command-error.ts'
+import { CommandError, messageOf } from '../command-error.ts'
 import { replaceFile } from './replace-file.ts'
 
 export interface Segment {
@@ -43,26 +43,45 @@ interface Manifest {
 const MANIFEST = 'manifest.json'
 const PARTIAL_ENDING = '.partial'
 const SEGMENT_FILE = /^\d{6,}\.frames$/
+const PARTIAL_FILE = /^\d{6,}\.frames\.partial$/
+
+const WHOLE = { isDerived: false, faults: [] }
 
 export class Chain {
   readonly path: string
+  /** What is wrong with the chain as a whole. Its segments are listed as far as they can be understood. */
+  readonly faults: readonly string[]
+  /** The manifest is not on disk. */
+  readonly #isDerived: boolean
+  #hasUnlisted = false
   #manifest: Manifest | undefined
 
   static empty(path: string): Chain {
     return new Chain(path, undefined)
   }
 
+  /** Without a manifest, or with a damaged one, the segments tell what it said. */
   static async read(path: string): Promise<Chain> {
     const text = await readFile(join(path, MANIFEST), 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined
       throw new CommandError(`${join(path, MANIFEST)} cannot be read: ${error.message}`)
     })
-    return new Chain(path, text === undefined ? undefined : manifestIn(path, text))
+    const manifest = text === undefined ? undefined : manifestIn(text)
+    if (manifest) return new Chain(path, manifest)
+    const { fault, ...derived } = await derivedManifest(path)
+    const faults = [...(text === undefined ? [] : [`${MANIFEST} is damaged.`]), ...(fault === undefined ? [] : [fault])]
+    return new Chain(path, derived.manifest, { isDerived: true, faults })
   }
 
-  private constructor(path: string, manifest: Manifest | undefined) {
+  private constructor(
+    path: string,
+    manifest: Manifest | undefined,
+    { isDerived, faults }: { readonly isDerived: boolean; readonly faults: readonly string[] } = WHOLE,
+  ) {
     this.path = path
     this.#manifest = manifest
+    this.#isDerived = isDerived
+    this.faults = faults
   }
 
   /** Undefined where there is no segment yet. */
@@ -84,33 +103,48 @@ export class Chain {
     return this.segments.at(-1)
   }
 
+  /** Whether `recover` found finished segments that are damaged, or do not follow. Nothing may be added to such a chain. */
+  get hasUnlisted(): boolean {
+    return this.#hasUnlisted
+  }
+
   pathOf({ file }: Segment): string {
     return join(this.path, file)
   }
 
-  /** Takes in what an interrupted run left. Returns how many bytes of it are good. */
+  /** Takes in what an interrupted run left. Returns how many bytes of it are good. Finished segments are never changed. */
   async recover(): Promise<number> {
     let recovered = 0
     const listed = new Set(this.segments.map(({ file }) => file))
     const names = (await readdir(this.path)).toSorted()
     for (const name of names) {
       if (name.endsWith('.new')) await rm(join(this.path, name))
-      const file = name.endsWith(PARTIAL_ENDING) ? name.slice(0, -PARTIAL_ENDING.length) : name
-      if (!SEGMENT_FILE.test(file) || listed.has(file)) continue
-      recovered += await this.#adopt(name, file)
+      else if (SEGMENT_FILE.test(name) && !listed.has(name)) await this.#adoptFinished(name)
+      else if (PARTIAL_FILE.test(name)) recovered += await this.#adoptPartial(name)
     }
+    const known = new Set(this.segments.map(({ file }) => file))
+    this.#hasUnlisted = names.some((name) => SEGMENT_FILE.test(name) && !known.has(name))
+    if (this.#isDerived && !this.#hasUnlisted) await this.#writeManifest()
     return recovered
   }
 
-  async #adopt(name: string, file: string): Promise<number> {
+  async #writeManifest(): Promise<void> {
+    if (this.#manifest) await replaceFile(this.path, MANIFEST, `${JSON.stringify(this.#manifest, null, 2)}\n`)
+  }
+
+  /** It got its name, and the run ended before the manifest had it. */
+  async #adoptFinished(file: string): Promise<void> {
+    const check = await readAsFarAsGood(join(this.path, file))
+    if (check && this.#follows(check) && (await stat(join(this.path, file))).size === check.positionEnd)
+      await this.#add(file, check)
+  }
+
+  async #adoptPartial(name: string): Promise<number> {
     const path = join(this.path, name)
+    const file = name.slice(0, -PARTIAL_ENDING.length)
     const check = await readAsFarAsGood(path)
-    const last = this.last
     // What does not follow is of no use: it was begun anew.
-    const follows =
-      check &&
-      (last ? check.head.uuid === this.#manifest?.uuid && check.head.since === last.until : check.head.since === 0)
-    if (!check || !follows || check.position === check.head.since) {
+    if (!check || !this.#follows(check) || check.position === check.head.since) {
       await rm(path)
       return 0
     }
@@ -121,9 +155,15 @@ export class Chain {
     return check.positionEnd
   }
 
+  #follows({ head }: SectionCheck): boolean {
+    const { last } = this
+    return last ? head.uuid === this.#manifest?.uuid && head.since === last.until : head.since === 0
+  }
+
   /** Where the next segment is written to. */
   async begin(): Promise<SegmentWriter> {
-    const number = Math.max(0, ...this.segments.map(({ file }) => Number.parseInt(file, 10))) + 1
+    const names = (await readdir(this.path)).filter((name) => SEGMENT_FILE.test(name))
+    const number = Math.max(0, ...names.map((name) => Number.parseInt(name, 10))) + 1
     const file = `${String(number).padStart(6, '0')}.frames`
     const handle = await open(join(this.path, `${file}${PARTIAL_ENDING}`), 'w')
     return { file, handle }
@@ -152,24 +192,12 @@ export class Chain {
   }
 
   async #add(file: string, check: SectionCheck): Promise<void> {
-    const { head, position, end } = check
-    const path = join(this.path, file)
-    const segment: Segment = {
-      file,
-      since: head.since,
-      until: position,
-      purge_since: head.purge_since,
-      purge_until: head.purge_until,
-      complete: end !== undefined,
-      documents: end?.documents ?? 0,
-      bytes: (await stat(path)).size,
-      sha256: await digestOf(path),
-      made: head.made,
-      unnumbered: end ? check.unnumberedDigest : '',
-    }
-    const { name, uuid, partitioned } = head
+    const segment = await segmentOf(this.path, file, check)
+    if (segment.bytes !== check.positionEnd)
+      throw new CommandError(`${file} has ${segment.bytes} bytes; ${check.positionEnd} were written.`, 'incomplete')
+    const { name, uuid, partitioned } = check.head
     this.#manifest = { format: 1, name, uuid, partitioned, segments: [...this.segments, segment] }
-    await replaceFile(this.path, MANIFEST, `${JSON.stringify(this.#manifest, null, 2)}\n`)
+    await this.#writeManifest()
   }
 }
 
@@ -195,6 +223,46 @@ export async function followSection(
   return check
 }
 
+async function segmentOf(folder: string, file: string, check: SectionCheck): Promise<Segment> {
+  const { head, position, end } = check
+  const path = join(folder, file)
+  return {
+    file,
+    since: head.since,
+    until: position,
+    purge_since: head.purge_since,
+    purge_until: head.purge_until,
+    complete: end !== undefined,
+    documents: end?.documents ?? 0,
+    bytes: (await stat(path)).size,
+    sha256: await digestOf(path),
+    made: head.made,
+    unnumbered: end ? check.unnumberedDigest : '',
+  }
+}
+
+/** What the segments say, up to the first one that is damaged or does not follow. */
+async function derivedManifest(
+  folder: string,
+): Promise<{ readonly manifest: Manifest | undefined; readonly fault: string | undefined }> {
+  const files = (await readdir(folder)).filter((name) => SEGMENT_FILE.test(name)).toSorted()
+  let manifest: Manifest | undefined
+  for (const file of files) {
+    try {
+      const check = await followSection(createReadStream(join(folder, file), { highWaterMark: READ_BYTES }))
+      const segment = await segmentOf(folder, file, check)
+      const { name, uuid, partitioned, since } = check.head
+      if (segment.bytes !== check.positionEnd) throw new CommandError('It ends behind its last position.')
+      if (since !== (manifest?.segments.at(-1)?.until ?? 0) || uuid !== (manifest?.uuid ?? uuid))
+        throw new CommandError('It does not go on where the segment before it ends.')
+      manifest = { format: 1, name, uuid, partitioned, segments: [...(manifest?.segments ?? []), segment] }
+    } catch (error) {
+      return { manifest, fault: `${file}: ${messageOf(error)}` }
+    }
+  }
+  return { manifest, fault: undefined }
+}
+
 /** Undefined where nothing of it is good. */
 async function readAsFarAsGood(path: string): Promise<SectionCheck | undefined> {
   let latest: SectionCheck | undefined
@@ -216,18 +284,14 @@ async function digestOf(path: string): Promise<string> {
   return hash.digest('hex')
 }
 
-function manifestIn(path: string, text: string): Manifest {
-  let value: unknown
+/** Undefined where it is damaged. */
+function manifestIn(text: string): Manifest | undefined {
   try {
-    value = JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    return isManifest(value) ? value : undefined
   } catch {
-    value = undefined
+    return undefined
   }
-  if (isManifest(value)) return value
-  throw new CommandError(
-    `The manifest of ${basename(path)} is damaged. Remove ${join(path, MANIFEST)}, and the next backup makes it again from the segments.`,
-    'damaged',
-  )
 }
 
 function isManifest(value: unknown): value is Manifest {

@@ -37,7 +37,7 @@ export async function trialRestore(
     const password = randomBytes(24).toString('base64url')
     await using server = await startServer(dir, password)
     const url = ['--url', server.url, '--user', ADMINISTRATOR]
-    const databases = [...new Set(names)].flatMap((name) => ['--db', `${name}=${trialName(name)}`])
+    const databases = [...new Set(names)].flatMap((name) => ['--db', `${name}=${trialName(name, names)}`])
     const environment = { SETTLE_PASSWORD: password }
     const restored = await restoreCommand(['--from', path, ...url, ...databases, ...quiet], {
       ...terminal,
@@ -51,8 +51,11 @@ export async function trialRestore(
 }
 
 /** The server's own databases under other names: users are nobody's here, and no replication starts. */
-function trialName(name: string): string {
-  return name.startsWith('_') ? `trial${name}` : name
+function trialName(name: string, all: readonly string[]): string {
+  if (!name.startsWith('_')) return name
+  let prefix = 'trial'
+  while (all.includes(`${prefix}${name}`)) prefix += '-trial'
+  return `${prefix}${name}`
 }
 
 interface TrialServer extends AsyncDisposable {

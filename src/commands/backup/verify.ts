@@ -6,12 +6,13 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
-import { type Frame, readFrames } from '../../backup/frame.ts'
-import { SectionCheck } from '../../backup/section-check.ts'
+import { BackupDamagedError, type Frame, readFrames } from '../../backup/frame.ts'
+import { databasesIn, SectionCheck } from '../../backup/section-check.ts'
 import { EXIT_CODES, messageOf } from '../command-error.ts'
 import { countText, type Progress, sizeText } from '../progress.ts'
 import { BackupFolder } from './backup-folder.ts'
 import { type Chain, followSection, READ_BYTES, type Segment } from './chain.ts'
+import { segmentFaults } from './segment-faults.ts'
 
 /** A folder, or - for standard input. Resolves to the exit code. */
 export async function verifyBackup(place: string, input: AsyncIterable<Buffer>, progress: Progress): Promise<number> {
@@ -30,9 +31,10 @@ async function folderFaults(path: string, progress: Progress): Promise<string[]>
   let bytes = 0
   progress.begin('verify')
   for (const chain of chains) {
-    for (const [i, segment] of chain.segments.entries()) {
+    faults.push(...chain.faults.map((fault) => `${basename(chain.path)}: ${fault}`))
+    for (const segment of chain.segments) {
       const place = `${basename(chain.path)}/${segment.file}`
-      const found = await segmentFaults(chain, segment, chain.segments[i - 1], (read) => {
+      const found = await faultsOf(chain, segment, (read) => {
         progress.update((bytes + read) / Math.max(1, total), sizeText(bytes + read))
       })
       bytes += segment.bytes
@@ -48,12 +50,7 @@ async function folderFaults(path: string, progress: Progress): Promise<string[]>
   return faults
 }
 
-async function segmentFaults(
-  chain: Chain,
-  segment: Segment,
-  before: Segment | undefined,
-  onBytes: (bytes: number) => void,
-): Promise<string[]> {
+async function faultsOf(chain: Chain, segment: Segment, onBytes: (bytes: number) => void): Promise<string[]> {
   const hash = createHash('sha256')
   let bytes = 0
   const pieces = async function* () {
@@ -65,18 +62,9 @@ async function segmentFaults(
     }
   }
   try {
-    const { head, position, end } = await followSection(pieces())
-    const faults: string[] = []
-    if (bytes !== segment.bytes || hash.digest('hex') !== segment.sha256)
-      faults.push('It is not the file that the manifest lists.')
-    if (segment.complete && !end) faults.push("Its frame 'end' is missing.")
-    if (head.uuid !== chain.database?.uuid) faults.push('It is of another database than the manifest says.')
-    if (head.since !== segment.since || position !== segment.until)
-      faults.push('Its sequences are not those of the manifest.')
-    if (head.since !== (before?.until ?? 0)) faults.push('It does not go on where the segment before it ends.')
-    if (before && head.since > 0 && head.purge_since !== before.purge_until)
-      faults.push('Purges are missing before it.')
-    return faults
+    const faults = segmentFaults(chain, segment, await followSection(pieces()))
+    const isListed = bytes === segment.bytes && hash.digest('hex') === segment.sha256
+    return isListed ? faults : ['It is not the file that the manifest lists.', ...faults]
   } catch (error) {
     return [messageOf(error)]
   }
@@ -84,21 +72,30 @@ async function segmentFaults(
 
 async function streamFaults(source: AsyncIterable<Buffer>, progress: Progress): Promise<string[]> {
   let check: SectionCheck | undefined
-  let databases = 0
+  const found: string[] = []
+  let listed: readonly string[] | undefined
   let bytes = 0
   const add = (frame: Frame) => {
     bytes = frame.end
+    if (listed) throw new BackupDamagedError(frame.start, "A frame follows the frame 'complete'.")
     if (frame.kind === 'settings' && !check) return
+    if (frame.kind === 'complete' && !check) {
+      listed = databasesIn(frame)
+      return
+    }
     if (check) check.add(frame)
     else check = new SectionCheck(frame)
     if (!check.end) return
-    databases++
+    found.push(check.head.name)
     check = undefined
   }
   try {
     for await (const frames of readFrames(source)) for (const frame of frames) add(frame)
     if (check) return ['The stream ends in the middle of a database.']
-    progress.line(`${countText(databases, 'database')} verified, ${sizeText(bytes)}: all checksums are right.`)
+    if (!listed) return ["The frame 'complete' is missing: the stream ends early."]
+    const missing = listed.filter((name) => !found.includes(name))
+    if (missing.length > 0) return missing.map((name) => `The database ${name} is missing.`)
+    progress.line(`${countText(found.length, 'database')} verified, ${sizeText(bytes)}: all checksums are right.`)
     return []
   } catch (error) {
     return [messageOf(error)]

@@ -1,12 +1,14 @@
 /** `settle restore`: databases out of a backup, into a running server. */
 import { createReadStream } from 'node:fs'
+import { basename } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { DatabaseHead } from '../../backup/database-frames.ts'
 import { BackupDamagedError } from '../../backup/frame.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { BackupFolder } from '../backup/backup-folder.ts'
 import { type Chain, READ_BYTES } from '../backup/chain.ts'
-import { CommandError, EXIT_CODES, messageOf, worst } from '../command-error.ts'
+import { segmentFaults } from '../backup/segment-faults.ts'
+import { CommandError, EXIT_CODES, exitCodeOf, messageOf, worst } from '../command-error.ts'
 import { SERVER_FLAGS, SERVER_USAGE, serverAddress } from '../credentials.ts'
 import { countText, Progress, sizeText } from '../progress.ts'
 import { ServerClient } from '../server-client.ts'
@@ -19,9 +21,10 @@ import {
   restoreSection,
   type SectionBegin,
   type SectionResult,
+  type StreamParts,
 } from './section-restore.ts'
 import { restoreSettings } from './settings-restore.ts'
-import { checkCounts, prepareTarget } from './target-database.ts'
+import { checkCounts, type PreparedTarget, prepareTarget } from './target-database.ts'
 
 export const RESTORE_USAGE = `Usage: settle restore --from FOLDER [options]
        settle restore --from - [options] < FILE
@@ -34,8 +37,8 @@ are asked for. A restore that was interrupted goes on when the command is run ag
   --db NAME[=NEW]      only this database, under a new name if you like; may come several
                        times. Without it, all that the server had at the last whole run
   --merge              write into databases that exist already, as a replication would.
-                       Without it they are refused, except for _users and _replicator as
-                       a new server has them
+                       Without it they are refused, except for empty ones, and _users and
+                       _replicator as a new server has them
   --local-documents    restore _local documents too. Replications that keep their progress
                        in them must not go on with it: sequences are others now
   --settings           set the settings of the backup that differ from those of the server
@@ -112,6 +115,10 @@ class Restore {
   readonly #client: ServerClient
   readonly #progress: Progress
   readonly #options: RestoreOptions
+  /** The segment that is being read. */
+  #place: string | undefined
+  /** The database that is being written. */
+  #begun: string | undefined
 
   constructor(client: ServerClient, progress: Progress, options: RestoreOptions) {
     this.#client = client
@@ -133,26 +140,46 @@ class Restore {
   async fromStream(source: AsyncIterable<Buffer>): Promise<number> {
     const cursor = new FrameCursor(source)
     const codes: number[] = []
-    const missing = new Set(this.#options.names?.keys())
-    let settings: unknown
-    const keep = (value: unknown) => {
-      settings = value
-    }
+    const parts: StreamParts = {}
+    const found = new Set<string>()
     let count = 0
     for (;;) {
-      const begin = await beginSection(cursor, keep)
+      const begin = await this.#nextSection(cursor, parts, codes)
       if (!begin) break
       const { name } = begin.head
       const target = this.#options.names ? this.#options.names.get(name) : name
-      missing.delete(name)
+      found.add(name)
       if (target === undefined) continue
       count++
       // What is wrong with one of them leaves the stream in its middle: the next one is found by its first frame.
       codes.push(await this.#attempt(name, () => this.#restoreWhole(cursor, begin, target)))
     }
-    for (const name of missing) throw new CommandError(`The backup has no database ${name}.`)
-    if (this.#options.withSettings) codes.push(await this.#settings(settings))
+    const refuse = (sentence: string) => {
+      this.#progress.warn(sentence)
+      codes.push(EXIT_CODES.damaged)
+    }
+    if (!parts.databases)
+      refuse("The frame 'complete' is missing: the stream ends early, and databases may be missing.")
+    for (const name of parts.databases ?? []) if (!found.has(name)) refuse(`${name}: it is missing in the stream.`)
+    for (const name of this.#options.names?.keys() ?? []) {
+      if (found.has(name)) continue
+      this.#progress.warn(`The backup has no database ${name}.`)
+      codes.push(EXIT_CODES.failed)
+    }
+    if (this.#options.withSettings) codes.push(await this.#settings(parts.settings))
     return this.#finished(codes, count)
+  }
+
+  /** What lies between two databases may be damaged too. */
+  async #nextSection(cursor: FrameCursor, parts: StreamParts, codes: number[]): Promise<SectionBegin | undefined> {
+    try {
+      return await beginSection(cursor, parts)
+    } catch (error) {
+      if (!(error instanceof BackupDamagedError)) throw error
+      this.#progress.warn(error.message)
+      codes.push(EXIT_CODES.damaged)
+      return undefined
+    }
   }
 
   async #chosen(folder: BackupFolder): Promise<{ chain: Chain; name: string; target: string }[]> {
@@ -179,18 +206,20 @@ class Restore {
     const total = segments.reduce((sum, { bytes }) => sum + bytes, 0)
     const marker = new RestoreMarker(this.#client, target, newestFile.sha256)
     const seen = segments.length > 1 ? new DigestSet() : undefined
-    let state: { readonly head: DatabaseHead; readonly isNew: boolean; readonly isResumed: boolean } | undefined
+    let state: (PreparedTarget & { readonly head: DatabaseHead }) | undefined
     let revisions = 0
     let bytesBefore = 0
     this.#progress.begin(name)
     let isReached = true
     for (const [i, segment] of segments.entries()) {
+      this.#place = `${basename(chain.path)}/${segment.file}`
       const cursor = new FrameCursor(this.#counted(chain.pathOf(segment), bytesBefore, total))
       bytesBefore += segment.bytes
       const begin = await beginSection(cursor)
       if (!begin) throw new BackupDamagedError(0, `There is no database in ${segment.file}.`)
       if (!state) {
         state = { head: begin.head, ...(await this.#prepare(begin, target, marker)) }
+        if (state.isDone) return cursor.close()
         isReached = !state.isResumed
       }
       if (segment.file === marker.segment) isReached = true
@@ -207,9 +236,11 @@ class Restore {
       revisions += result.revisions
       for (const id of result.purged) seen?.add(id)
       this.#report(name, result)
+      const [fault] = segmentFaults(chain, segment, result.check)
+      if (fault !== undefined) throw new BackupDamagedError(result.check.positionEnd, fault)
     }
-    await marker.remove()
     if (state?.isNew) await checkCounts(this.#client, target, state.head)
+    await marker.finish()
     this.#progress.line(`${name}: ${restoredText(target, name, revisions, total)}`)
   }
 
@@ -218,7 +249,8 @@ class Restore {
     if (begin.head.since > 0) throw new CommandError(`The stream holds only a part of ${name}.`)
     this.#progress.begin(name)
     const marker = new RestoreMarker(this.#client, target, `${uuid} ${made}`)
-    const { isNew, isResumed } = await this.#prepare(begin, target, marker)
+    const { isNew, isResumed, isDone } = await this.#prepare(begin, target, marker)
+    if (isDone) return
     const result = await restoreSection(this.#client, cursor, begin.first, {
       target,
       newer: undefined,
@@ -231,28 +263,35 @@ class Restore {
       },
     })
     this.#report(name, result)
-    await marker.remove()
+    if (!result.check.end) throw new BackupDamagedError(result.check.positionEnd, `The stream ends within ${name}.`)
     if (isNew) await checkCounts(this.#client, target, begin.head)
+    await marker.finish()
     this.#progress.line(`${name}: ${restoredText(target, name, result.revisions, undefined)}`)
   }
 
-  async #prepare(
-    { head, security }: SectionBegin,
-    target: string,
-    marker: RestoreMarker,
-  ): Promise<{ readonly isNew: boolean; readonly isResumed: boolean }> {
+  async #prepare({ head, security }: SectionBegin, target: string, marker: RestoreMarker): Promise<PreparedTarget> {
     const { isMerged } = this.#options
     const outcome = await prepareTarget(this.#client, target, { head, security, isMerged, marker })
+    if (outcome.isDone) {
+      this.#progress.line(`${target}: was restored from this backup before. Delete it to restore it again.`)
+      return outcome
+    }
+    this.#begun = target
     if (outcome.isResumed) this.#progress.line(`${target}: goes on with an interrupted restore.`)
     return outcome
   }
 
   async *#counted(path: string, before: number, total: number): AsyncGenerator<Buffer> {
     let bytes = before
-    for await (const piece of createReadStream(path, { highWaterMark: READ_BYTES })) {
-      bytes += piece.length
-      this.#progress.update(bytes / Math.max(1, total), `${sizeText(bytes)} of ${sizeText(total)}`)
-      yield piece
+    const pieces: AsyncIterable<Buffer> = createReadStream(path, { highWaterMark: READ_BYTES })
+    try {
+      for await (const piece of pieces) {
+        bytes += piece.length
+        this.#progress.update(bytes / Math.max(1, total), `${sizeText(bytes)} of ${sizeText(total)}`)
+        yield piece
+      }
+    } catch (error) {
+      throw new BackupDamagedError(bytes - before, `It cannot be read: ${messageOf(error)}`)
     }
   }
 
@@ -273,13 +312,16 @@ class Restore {
 
   /** One database that cannot be restored does not keep the others from it. */
   async #attempt(name: string, restore: () => Promise<void>): Promise<number> {
+    this.#place = undefined
+    this.#begun = undefined
     try {
       await restore()
       return 0
     } catch (error) {
-      this.#progress.warn(`${name}: ${messageOf(error)}`)
-      if (error instanceof BackupDamagedError) return EXIT_CODES.damaged
-      return error instanceof CommandError ? error.exitCode : EXIT_CODES.incomplete
+      const place = error instanceof BackupDamagedError && this.#place !== undefined ? `${this.#place}: ` : ''
+      this.#progress.warn(`${name}: ${place}${messageOf(error)}`)
+      if (this.#begun !== undefined) this.#progress.warn(`${name}: ${this.#begun} is restored in part only.`)
+      return exitCodeOf(error, 'incomplete')
     }
   }
 

@@ -5,7 +5,7 @@
  */
 import type { DatabaseHead } from '../../backup/database-frames.ts'
 import { BACKUP_TYPE, BackupDamagedError, type Frame } from '../../backup/frame.ts'
-import { SectionCheck } from '../../backup/section-check.ts'
+import { databasesIn, SectionCheck } from '../../backup/section-check.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { CommandError } from '../command-error.ts'
 import { databasePath, type ServerClient } from '../server-client.ts'
@@ -31,6 +31,8 @@ export interface SectionResult {
   readonly refused: readonly string[]
   /** Ids that were purged before this section was made. */
   readonly purged: readonly string[]
+  /** What the frames say of themselves. Whether they are all there is for the caller to see. */
+  readonly check: SectionCheck
 }
 
 /** A request has so many bytes at least, unless it is the last one. */
@@ -45,7 +47,8 @@ export async function restoreSection(
   first: Frame,
   plan: SectionPlan,
 ): Promise<SectionResult> {
-  const section = new Section(new SectionCheck(first), cursor, plan)
+  const check = new SectionCheck(first)
+  const section = new Section(check, cursor, plan)
   const refused: string[] = []
   let revisions = 0
   for (;;) {
@@ -57,7 +60,7 @@ export async function restoreSection(
     if (Array.isArray(outcome.refused)) refused.push(...outcome.refused.map(refusalText))
     await plan.onPosition(section.position)
   }
-  return { revisions, refused, purged: section.purged }
+  return { revisions, refused, purged: section.purged, check }
 }
 
 function refusalText(value: unknown): string {
@@ -165,7 +168,10 @@ function purgedIds({ payload, start }: Frame): string[] {
   return Object.keys(value)
 }
 
-/** Where a restore has come to, kept in the database that is restored: an interrupted one goes on from there. */
+/**
+ * Where a restore has come to, kept in the database that is restored: an interrupted one goes on from there. It stays when the
+ * database is whole, since the run may end before the other databases are: then this one is not begun again.
+ */
 export class RestoreMarker {
   readonly #client: ServerClient
   readonly #path: string
@@ -173,6 +179,7 @@ export class RestoreMarker {
   #revision: string | undefined
   #segment = ''
   #sequence = 0
+  #isDone = false
 
   /** `backup` is the same for the same state of the same backup. */
   constructor(client: ServerClient, target: string, backup: string) {
@@ -189,31 +196,43 @@ export class RestoreMarker {
     return this.#sequence
   }
 
-  /** Whether an earlier attempt with the same backup was interrupted. Throws where it was another backup. */
+  /** Whether all of the backup is there already. */
+  get isDone(): boolean {
+    return this.#isDone
+  }
+
+  /** Whether there was an earlier attempt with the same backup. Throws where one with another backup was interrupted. */
   async read(): Promise<boolean> {
     const value = await this.#client.find(this.#path)
     if (!isObject(value)) return false
+    if (value.backup !== this.#backup && value.done === true) {
+      this.#revision = String(value._rev)
+      return false
+    }
     if (value.backup !== this.#backup) {
       throw new CommandError(
         'A restore of another backup was interrupted in this database. Delete the database, or finish that restore.',
       )
     }
     this.#revision = String(value._rev)
-    this.#segment = String(value.segment)
-    this.#sequence = Number(value.seq)
+    this.#segment = String(value.segment ?? '')
+    this.#sequence = Number(value.seq ?? 0)
+    this.#isDone = value.done === true
     return true
   }
 
   async write(segment: string, sequence: number): Promise<void> {
-    const document = { backup: this.#backup, segment, seq: sequence, ...(this.#revision && { _rev: this.#revision }) }
-    const written = await this.#client.json('PUT', this.#path, document)
-    this.#revision = isObject(written) ? String(written.rev) : undefined
+    await this.#put({ segment, seq: sequence })
   }
 
-  async remove(): Promise<void> {
-    if (this.#revision === undefined) return
-    await this.#client.json('DELETE', `${this.#path}?rev=${encodeURIComponent(this.#revision)}`)
-    this.#revision = undefined
+  async finish(): Promise<void> {
+    await this.#put({ done: true })
+  }
+
+  async #put(progress: object): Promise<void> {
+    const document = { backup: this.#backup, ...progress, ...(this.#revision && { _rev: this.#revision }) }
+    const written = await this.#client.json('PUT', this.#path, document)
+    this.#revision = isObject(written) ? String(written.rev) : undefined
   }
 }
 
@@ -224,13 +243,18 @@ export interface SectionBegin {
   readonly security: unknown
 }
 
+/** What a stream has beside its databases. */
+export interface StreamParts {
+  settings?: unknown
+  /** What its last frame lists. */
+  databases?: readonly string[]
+}
+
 /** Undefined where there is no section left. Frames before the next one are passed over. */
-export async function beginSection(
-  cursor: FrameCursor,
-  onSettings: (settings: unknown) => void = () => {},
-): Promise<SectionBegin | undefined> {
+export async function beginSection(cursor: FrameCursor, parts: StreamParts = {}): Promise<SectionBegin | undefined> {
   for (let frame = await cursor.take(); frame; frame = await cursor.take()) {
-    if (frame.kind === 'settings') onSettings(JSON.parse(frame.payload.toString()))
+    if (frame.kind === 'settings') parts.settings = JSON.parse(frame.payload.toString())
+    if (frame.kind === 'complete') parts.databases = databasesIn(frame)
     if (frame.kind !== 'database') continue
     const { head } = new SectionCheck(frame)
     const next = await cursor.peek()

@@ -12,26 +12,41 @@ export interface TargetPlan {
   readonly marker: RestoreMarker
 }
 
+export interface PreparedTarget {
+  readonly isNew: boolean
+  /** A part of the backup is there. */
+  readonly isResumed: boolean
+  /** All of it is there. */
+  readonly isDone: boolean
+}
+
 export async function prepareTarget(
   client: ServerClient,
   target: string,
   { head, security, isMerged, marker }: TargetPlan,
-): Promise<{ readonly isNew: boolean; readonly isResumed: boolean }> {
+): Promise<PreparedTarget> {
   const path = databasePath(target)
-  if (!(await client.find(path))) {
-    await client.json('PUT', `${path}${head.partitioned ? '?partitioned=true' : ''}`)
+  const fresh = { isNew: true, isResumed: false, isDone: false }
+  const present = await client.find(path)
+  const isOfServer = target.startsWith('_')
+  // One without documents is as good as none: an interruption may have left it.
+  if (present === undefined || (!isOfServer && isEmpty(present, head) && !(await marker.read()))) {
+    if (present === undefined) await client.json('PUT', `${path}${head.partitioned ? '?partitioned=true' : ''}`)
     // Before the first document: nobody may read what they must not, and no history is cut.
     await applySettings(client, path, head, security)
     await marker.write('', 0)
-    return { isNew: true, isResumed: false }
+    return fresh
   }
-  const isOfServer = target.startsWith('_')
-  if (await marker.read())
-    return { isNew: !isMerged && !isOfServer, isResumed: marker.segment !== '' || marker.sequence > 0 }
-  if (isMerged) return { isNew: false, isResumed: false }
+  const isKnown = await marker.read()
+  if (isMerged && (!isKnown || marker.isDone)) return { ...fresh, isNew: false }
+  if (isKnown) {
+    const isResumed = marker.segment !== '' || marker.sequence > 0
+    return { isNew: !isMerged && !isOfServer, isResumed, isDone: marker.isDone }
+  }
   if (isOfServer && (await hasDesignsOnly(client, path))) {
     await applySettings(client, path, head, security)
-    return { isNew: false, isResumed: false }
+    await marker.write('', 0)
+    return { ...fresh, isNew: false }
   }
   throw new CommandError(
     `The database ${target} exists already. Delete it, restore under another name with --db ${head.name}=NEW, or use --merge.`,
@@ -47,6 +62,13 @@ export async function checkCounts(client: ServerClient, target: string, head: Da
     `After the restore ${target} has ${live} documents and ${deleted} tombstones; the backup was made of ${head.doc_count} and ${head.doc_del_count}.`,
     'damaged',
   )
+}
+
+function isEmpty(information: unknown, { partitioned }: DatabaseHead): boolean {
+  if (!isObject(information)) return false
+  const { doc_count, doc_del_count, props } = information
+  const isPartitioned = isObject(props) && props.partitioned === true
+  return doc_count === 0 && doc_del_count === 0 && isPartitioned === partitioned
 }
 
 async function applySettings(client: ServerClient, path: string, head: DatabaseHead, security: unknown): Promise<void> {
