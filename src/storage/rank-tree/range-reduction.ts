@@ -1,5 +1,6 @@
 /** What a range of rows is reduced from: reductions of nodes, most of which are cached, and the rows at its ends. */
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
+import type { KeptRows, Piece } from './kept-rows.ts'
 import type { CountedNode, CountedRun, RowCounts } from './row-counts.ts'
 import { type Item, type ReducibleRow, SENTINEL, weightOfAll } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
@@ -33,9 +34,10 @@ export class RangeReduction {
   async reduce(from: Uint8Array = SENTINEL, to: Uint8Array | undefined): Promise<RangePart[]> {
     const parts: RangePart[] = []
     const lowPath = await this.#counts.path(from)
-    const highPath = await this.#counts.path(to)
-    if (isShort(lowPath.at(-1), highPath.at(-1))) {
-      addPart(parts, rowPart(await this.#reader.range(0, from, to)))
+    const highPath = to && isBefore(to, lowPath.at(-1)?.next) ? lowPath : await this.#counts.path(to)
+    const [low, high] = [lowPath.at(-1), highPath.at(-1)]
+    if (low && high && isShort(low, high)) {
+      addPart(parts, rowPart(await this.#rowsOf(low.key.equals(high.key) ? [low] : [low, high], from, to)))
       return parts
     }
     for (const part of coverRange({ from, to }, lowPath, highPath)) {
@@ -90,10 +92,29 @@ export class RangeReduction {
     return { parts, weight, beyond: reverse ? beyond.toReversed() : beyond, position }
   }
 
-  /** All rows that a node of the lowest level stands for. They are remembered: the same groups are often asked for again. */
+  /** Rows of one node of the lowest level, or of two neighbours. They are read in one go the first time, and kept the second. */
+  async #rowsOf(nodes: readonly CountedNode[], from: Uint8Array, to: Uint8Array | undefined): Promise<Item[]> {
+    const kept = await this.#counts.keptRows()
+    let isWorthKeeping = true
+    for (const node of nodes) isWorthKeeping = kept.isWorthKeeping(node) && isWorthKeeping
+    if (!isWorthKeeping) return this.#reader.range(0, from, to)
+    const rows: Item[] = []
+    for (const node of nodes) {
+      const piece = kept.get(node) ?? (await this.#read(node, kept))
+      for (const row of piece.between(from, to)) rows.push(row)
+    }
+    return rows
+  }
+
+  /** All rows that a node of the lowest level stands for. They are kept: the same groups are often asked for again. */
   async #piece(node: CountedNode | undefined): Promise<readonly Item[]> {
     if (!node) return []
-    return this.#counts.rows(node.key, () => this.#reader.range(0, node.key, node.next))
+    const kept = await this.#counts.keptRows()
+    return (kept.get(node) ?? (await this.#read(node, kept))).between(undefined, undefined)
+  }
+
+  async #read(node: CountedNode, kept: KeptRows): Promise<Piece> {
+    return kept.keep(node, await this.#reader.range(0, node.key, node.next))
   }
 
   async #nodePart({ level, run, first, end, from, to }: NodeSpan): Promise<RangePart> {
@@ -105,9 +126,12 @@ export class RangeReduction {
 }
 
 /** Whether a range lies in one node of the lowest level, or in two neighbours: its rows are read in one go then. */
-function isShort(low: CountedNode | undefined, high: CountedNode | undefined): boolean {
-  if (!low || !high) return false
+function isShort(low: CountedNode, high: CountedNode): boolean {
   return low.key.equals(high.key) || (low.next?.equals(high.key) ?? false)
+}
+
+function isBefore(key: Uint8Array, boundary: Buffer | undefined): boolean {
+  return boundary !== undefined && compareBytes(key, boundary) < 0
 }
 
 function rowPart(rows: readonly ReducibleRow[]): RangePart {

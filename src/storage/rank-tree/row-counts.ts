@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { Snapshot } from '../store.ts'
+import { KeptRows } from './kept-rows.ts'
 import { type Item, SENTINEL, type TreeLayout } from './tree-layout.ts'
 import type { TreeReader } from './tree-reader.ts'
 
@@ -48,14 +49,9 @@ export class RowCounts {
     return this.#descend((run) => run.nodeAt(key))
   }
 
-  /** The rows from a boundary of the lowest level to the next one, with `read` where they are not known. */
-  async rows(boundary: Buffer, read: () => Promise<readonly Item[]>): Promise<readonly Item[]> {
-    const tree = this.#tree ?? (await this.#findTree())
-    const known = tree.rowsAt(boundary)
-    if (known) return known
-    const rows = await read()
-    tree.learnRows(boundary, rows)
-    return rows
+  /** Rows of nodes of the lowest level that were read before. */
+  async keptRows(): Promise<KeptRows> {
+    return (this.#tree ?? (await this.#findTree())).rows
   }
 
   /** The key of the row with which the weight of all rows so far exceeds the position, if there are so many. */
@@ -126,10 +122,6 @@ const NODES_LIMIT = 8192
 /** Longer reductions are read again when they are needed: what is kept stays within two more megabytes. */
 const KEPT_REDUCTION_BYTES = 256
 
-/** Rows between two boundaries that are kept too, since somebody goes from group to group there, and their bytes. */
-const ROWS_LIMIT = 4096
-const ROW_BYTES_LIMIT = 1024 * 1024
-
 /**
  * Runs of nodes that were read lately, each with the counts before its nodes and the runs below them. They are of one state
  * of the store, and dropped when a newer one is read.
@@ -143,6 +135,7 @@ export class KnownRuns {
     if (version === this.#version) return this.#tree
     const tree = new KnownTree()
     if (version > this.#version) {
+      this.#tree.rows.forget()
       this.#version = version
       this.#tree = tree
     }
@@ -154,11 +147,9 @@ export class KnownRuns {
 export class KnownTree {
   /** How many levels of nodes there are, if that is known. */
   levels: number | undefined
+  readonly rows = new KeptRows()
   #top: CountedRun | undefined
   #nodes = 0
-  #rows = new Map<string, readonly Item[]>()
-  #rowCount = 0
-  #rowBytes = 0
 
   /** The run below a node; without one the run of the highest level. */
   below(node: CountedNode | undefined): CountedRun | undefined {
@@ -172,28 +163,10 @@ export class KnownTree {
     else this.#top = run
   }
 
-  /** The rows from a boundary of the lowest level to the next one. */
-  rowsAt(boundary: Buffer): readonly Item[] | undefined {
-    return this.#rows.get(boundary.toString('latin1'))
-  }
-
-  learnRows(boundary: Buffer, rows: readonly Item[]): void {
-    let bytes = 0
-    for (const { key, value } of rows) bytes += key.length + value.length
-    if (bytes > ROW_BYTES_LIMIT / 16 || rows.length > ROWS_LIMIT / 16) return
-    if (this.#rowCount + rows.length > ROWS_LIMIT || this.#rowBytes + bytes > ROW_BYTES_LIMIT) {
-      this.#rows.clear()
-      this.#rowCount = 0
-      this.#rowBytes = 0
-    }
-    this.#rows.set(boundary.toString('latin1'), rows)
-    this.#rowCount += rows.length
-    this.#rowBytes += bytes
-  }
-
   #forget(): void {
     this.#nodes = 0
     this.#top = undefined
+    this.rows.forget()
   }
 }
 
