@@ -7,6 +7,7 @@ import { Auth } from './auth/auth.ts'
 import { Configuration } from './config/configuration.ts'
 import { type SettingMap, withSetting } from './config/ini-text.ts'
 import { defaultSettings, environmentSettings, SettingMemory } from './config/setting-sources.ts'
+import type { DatabaseCommit } from './database/database-engine.ts'
 import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
 import { WriteMetrics } from './database/writing/write-metrics.ts'
@@ -89,9 +90,7 @@ class RunningSecondary implements SecondaryService {
     this.#node = new SecondaryNode({
       folder,
       begin: (state) => this.#inTurn(() => this.#begin(state)),
-      updated: ({ commits }) => {
-        for (const commit of commits) this.#parts?.databases.changedElsewhere(commit)
-      },
+      updated: ({ commits }) => this.#updated(commits),
       take: (notice) => this.#take(notice),
       lost: () => this.#forwarder.reset(),
       takeIncrements: () => this.#parts?.statistics.takeIncrements() ?? [],
@@ -134,7 +133,17 @@ class RunningSecondary implements SecondaryService {
     for (const stores of [databaseStores, indexStores]) stores.refuse(state.refused)
     indexStores.placeAll(state.indexes)
     for (const name of databaseStores.placeAll(state.databases)) await databases.deletedElsewhere(name)
-    databases.anyChangedElsewhere()
+    await databases.anyChangedElsewhere()
+  }
+
+  #updated(commits: readonly DatabaseCommit[]): void {
+    const databases = this.#parts?.databases
+    const unwanted: string[] = []
+    for (const commit of commits) {
+      if (databases?.opened(commit.database)?.changes.hasSubscribers) databases.changedElsewhere(commit)
+      else unwanted.push(commit.database)
+    }
+    if (unwanted.length > 0) this.#node.unwatch(unwanted)
   }
 
   async #take(notice: Notice): Promise<void> {
@@ -199,6 +208,7 @@ class RunningSecondary implements SecondaryService {
       tasks,
       functions,
       isFollower: true,
+      onFollowed: (database) => node.watch(database),
       epochUs: () => this.#epochUs,
     })
     const views = await Views.open({

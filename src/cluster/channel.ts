@@ -23,6 +23,7 @@ export interface ChannelHandler {
 type Frame =
   | { readonly type: 'signal'; readonly message: unknown }
   | { readonly type: 'call'; readonly id: number; readonly message: unknown }
+  | { readonly type: 'ping'; readonly id: number }
   | { readonly type: 'cancel'; readonly id: number }
   | { readonly type: 'result'; readonly id: number; readonly value: unknown }
   | { readonly type: 'failure'; readonly id: number; readonly reason: string }
@@ -64,18 +65,41 @@ export class Channel {
     return this.#isClosed
   }
 
+  /** What was sent and not yet taken by the system: the other node does not read. */
+  get queuedBytes(): number {
+    return this.#socket.writableLength
+  }
+
   send(message: unknown): void {
     this.#write({ type: 'signal', message })
   }
 
   /** Rejects with `NodeUnreachableError`, `CallFailedError`, or the reason of the caller's own signal. */
-  call(message: unknown, { timeoutMs, signal }: CallOptions = {}): Promise<unknown> {
+  call(message: unknown, options: CallOptions = {}): Promise<unknown> {
+    return this.#ask((id) => ({ type: 'call', id, message }), options)
+  }
+
+  /** Resolves when the other node's event loop has answered, whatever else it waits for. Rejects as `call` does. */
+  async ping(timeoutMs: number): Promise<void> {
+    await this.#ask((id) => ({ type: 'ping', id }), { timeoutMs })
+  }
+
+  /** Sends what is written, then closes. */
+  end(): void {
+    this.#socket.end()
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  #ask(frameOf: (id: number) => Frame, { timeoutMs, signal }: CallOptions): Promise<unknown> {
     if (this.#isClosed) return Promise.reject(unreachable())
     if (signal?.aborted) return Promise.reject(signal.reason)
     const id = ++this.#lastId
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     this.#calls.set(id, { resolve, reject })
-    this.#write({ type: 'call', id, message })
+    this.#write(frameOf(id))
     const cancel = (error: unknown) => {
       this.#write({ type: 'cancel', id })
       reject(error)
@@ -89,15 +113,6 @@ export class Channel {
       signal?.removeEventListener('abort', onAbort)
       this.#calls.delete(id)
     })
-  }
-
-  /** Sends what is written, then closes. */
-  end(): void {
-    this.#socket.end()
-  }
-
-  destroy(): void {
-    this.#socket.destroy()
   }
 
   #write(frame: Frame): void {
@@ -150,6 +165,9 @@ export class Channel {
         break
       case 'call':
         void this.#serve(frame.id, frame.message)
+        break
+      case 'ping':
+        this.#write({ type: 'result', id: frame.id, value: undefined })
         break
       case 'cancel':
         this.#serving.get(frame.id)?.abort(unreachable())

@@ -8,8 +8,11 @@ export interface Cluster {
   readonly term: number
   /** How many secondaries are connected. */
   readonly size: number
-  /** Sends a signal to every secondary. Each gets them in the order in which they were sent, or connects anew. */
-  publish(signal: unknown): void
+  /**
+   * Sends each secondary the signal that is made for it, or nothing where that is undefined. Each gets its signals in the
+   * order in which they were sent, or connects anew.
+   */
+  publish(signalFor: (member: object) => unknown): void
   /**
    * Resolves when every secondary has taken the notice over, or is gone; undefined where there is none. One that does not
    * answer in time is cut off: it begins anew with the state of then.

@@ -18,19 +18,32 @@ export interface HubOptions {
   call(message: unknown, signal: AbortSignal): Promise<unknown>
   /** A secondary is gone. */
   left(member: object): void
-  /** A secondary did not take a notice over in time, and is about to be cut off. It must not go on. */
+  /** A secondary does not answer, or does not read. It is about to be cut off, and must not go on. */
   stuck(member: object): void
   readonly noticeTimeoutMs?: number
+  readonly heartbeat?: Heartbeat
 }
+
+/** How often secondaries are asked for a sign of life, and how long they may take to give it. */
+export interface Heartbeat {
+  readonly intervalMs: number
+  readonly timeoutMs: number
+}
+
+/** A node that does nothing holds reader slots, and with them pages of every file, and the connections that it accepted. */
+const HEARTBEAT: Heartbeat = { intervalMs: 5_000, timeoutMs: 30_000 }
 
 /** As long as an index process has to end a job. */
 const NOTICE_TIMEOUT_MS = 10_000
+/** Signals are small. A secondary with so much of them before it reads nothing any more. */
+const QUEUE_LIMIT_BYTES = 16 * 1024 * 1024
 
 export class PrimaryHub implements Cluster {
   readonly term: number
   readonly #options: HubOptions
   readonly #server: Server
   readonly #members = new Set<Channel>()
+  readonly #heartbeat: NodeJS.Timeout
 
   static async open(options: HubOptions): Promise<PrimaryHub> {
     // A primary that was killed leaves its socket behind.
@@ -39,6 +52,8 @@ export class PrimaryHub implements Cluster {
     await new Promise<void>((resolve, reject) => {
       hub.#server.once('error', reject).listen(options.path, resolve)
     })
+    // One that cannot be accepted, for want of descriptors, tries again.
+    hub.#server.removeAllListeners('error').on('error', () => {})
     return hub
   }
 
@@ -57,14 +72,22 @@ export class PrimaryHub implements Cluster {
       member.send({ term: options.term, state: options.welcome() })
       this.#members.add(member)
     })
+    const { intervalMs, timeoutMs } = options.heartbeat ?? HEARTBEAT
+    this.#heartbeat = setInterval(() => {
+      for (const member of this.#members) void member.ping(timeoutMs).catch(() => this.#cutOff(member))
+    }, intervalMs).unref()
   }
 
   get size(): number {
     return this.#members.size
   }
 
-  publish(signal: unknown): void {
-    for (const member of this.#members) member.send(signal)
+  publish(signalFor: (member: object) => unknown): void {
+    for (const member of this.#members) {
+      const signal = signalFor(member)
+      if (signal !== undefined) member.send(signal)
+      if (member.queuedBytes > QUEUE_LIMIT_BYTES) this.#cutOff(member)
+    }
   }
 
   announce(notice: unknown): Promise<void> | undefined {
@@ -80,6 +103,7 @@ export class PrimaryHub implements Cluster {
 
   /** Secondaries notice that their channels are closed, and wait for the next primary. */
   async close(): Promise<void> {
+    clearInterval(this.#heartbeat)
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
     for (const member of this.#members) member.destroy()
     await closed
@@ -91,9 +115,14 @@ export class PrimaryHub implements Cluster {
     try {
       await member.call(notice, { timeoutMs })
     } catch {
-      // It is gone, or must not go on with what it knows.
-      if (!member.isClosed) this.#options.stuck(member)
-      member.destroy()
+      this.#cutOff(member)
     }
+  }
+
+  /** It is gone, or must not go on with what it knows. */
+  #cutOff(member: Channel): void {
+    if (!this.#members.delete(member)) return
+    this.#options.stuck(member)
+    member.destroy()
   }
 }

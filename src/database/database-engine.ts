@@ -56,6 +56,8 @@ export interface DatabaseServices {
   readonly epochUs?: () => number
   /** Whether another node writes the databases: then what is kept of their state must be heard of, or read anew. */
   readonly isFollower?: boolean
+  /** Where another node writes: somebody waits for changes of the database, so its commits must be heard of from now on. */
+  readonly onFollowed?: (database: string) => void
   /** Tells other nodes of a commit. Its writer is answered when the promise resolves, where there is one. */
   readonly onCommit?: (commit: DatabaseCommit) => Promise<void> | undefined
 }
@@ -184,7 +186,10 @@ export class DatabaseEngine {
       weightOf: weightOfRecord,
     })
     this.attachments = new AttachmentStore(store, { isFollower: services.isFollower ?? false })
-    this.changes = new ChangesHub((error) => this.#logFailedListener(error))
+    this.changes = new ChangesHub(
+      (error) => this.#logFailedListener(error),
+      () => services.onFollowed?.(name),
+    )
     this.#queue = new WriteQueue(store, this.ranks, {
       onCommitted: (state, written) => this.#committed(state, written),
       onReference: (numbers) => this.attachments.refer(numbers),
@@ -246,8 +251,12 @@ export class DatabaseEngine {
 
   /** The state as of the last commit, once it was read or written. */
   get knownState(): DatabaseState | undefined {
-    const { isFollower } = this.#services
-    return this.isDeleted || isFollower || this.#store.sharing ? undefined : this.#latestState
+    return this.isDeleted || this.hasOtherWriters ? undefined : this.#latestState
+  }
+
+  /** Whether commits are made that this process hears of later, or not at all. */
+  get hasOtherWriters(): boolean {
+    return this.#services.isFollower === true || this.#store.sharing !== undefined
   }
 
   async readState(): Promise<DatabaseState> {
@@ -320,6 +329,19 @@ export class DatabaseEngine {
     if (hasSecurity) this.#securityChanges++
     this.changes.updated(updateSequence)
     for (const listener of this.#listeners) this.#guarded(() => listener(updateSequence))
+  }
+
+  /** Commits of another node may have been missed: reads how far the database is, and notifies who waits for changes. */
+  async catchUp(): Promise<void> {
+    try {
+      const { updateSequence } = await this.readState()
+      this.changes.updated(updateSequence)
+    } catch (error) {
+      // Whoever reads next is told what is wrong.
+      this.changes.wake()
+      const { log } = this.#services
+      log.debug('What another node wrote was not read.', { database: this.name, error: String(error) })
+    }
   }
 
   /** Work of the server itself that no other write may come between. */

@@ -220,6 +220,16 @@ export class Database {
     this.#engine.changedElsewhere(change)
   }
 
+  /** Commits of another node may have been missed: reads how far the database is, and notifies who waits for changes. */
+  catchUp(): Promise<void> {
+    return this.#engine.catchUp()
+  }
+
+  /** Whether commits are made that this process hears of later, or not at all. */
+  get hasOtherWriters(): boolean {
+    return this.#engine.hasOtherWriters
+  }
+
   /** Calls back with the newest sequence after each commit; returns how to unsubscribe. */
   onUpdate(listener: (updateSequence: number) => void): () => void {
     return this.#engine.onUpdate(listener)

@@ -87,7 +87,11 @@ export class Databases {
    */
   get(name: string): Promise<Database> {
     this.#forgetGone(name)
-    return this.#open.get(name) ?? this.#openAndKeep(name)
+    const opening = this.#open.get(name)
+    if (!opening) return this.#openAndKeep(name)
+    if (!this.#services.isFollower || this.#ready.has(name)) return opening
+    // The other node may have created it after that opening began.
+    return opening.catch(() => this.#open.get(name) ?? this.#openAndKeep(name))
   }
 
   /** The same, where it is open already. */
@@ -140,11 +144,12 @@ export class Databases {
     this.#ready.get(database)?.changedElsewhere(change)
   }
 
-  /** Other nodes may have written any of them, without a word of it. */
-  anyChangedElsewhere(): void {
-    for (const database of this.#ready.values()) {
-      const { updateSequence } = database.changes
+  /** Other nodes may have written any of them, without a word of it. Resolves when who waits for changes was notified. */
+  async anyChangedElsewhere(): Promise<void> {
+    for (const database of [...this.#ready.values()]) {
+      const { updateSequence, hasSubscribers } = database.changes
       database.changedElsewhere({ updateSequence, hasDesigns: true, hasSecurity: true })
+      if (hasSubscribers) await database.catchUp()
     }
   }
 

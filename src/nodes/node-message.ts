@@ -45,7 +45,7 @@ export type Notice =
   /** Lines and counts so far are sent before it is answered. */
   | { readonly kind: 'report' }
 
-/** Databases that were written since the last one. */
+/** Databases that the secondary watches and that were written since the last one. */
 export interface UpdateSignal {
   readonly kind: 'updated'
   readonly commits: readonly DatabaseCommit[]
@@ -54,6 +54,10 @@ export interface UpdateSignal {
 /** From a secondary; nobody waits for them. */
 export type SecondarySignal =
   | { readonly kind: 'hello'; readonly pid: number }
+  /** It wants to hear of commits to these databases, in addition to others. It is told of the last one at once. */
+  | { readonly kind: 'watch'; readonly databases: readonly string[] }
+  /** Nobody there waits for changes of these any more. */
+  | { readonly kind: 'unwatch'; readonly databases: readonly string[] }
   | { readonly kind: 'lines'; readonly lines: string }
   | {
       readonly kind: 'statistics'

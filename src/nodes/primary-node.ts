@@ -63,6 +63,8 @@ const CLOSING_LIMIT_MS = 10_000
 /** What is known of a secondary. */
 interface Member {
   pid: number | undefined
+  /** Databases whose commits it wants to hear of. */
+  readonly watched: Set<string>
   /** By section and name: counts of what is there now, and goes with it. */
   readonly present: Map<string, number>
 }
@@ -115,6 +117,7 @@ export class PrimaryNode {
     if (commit.hasDesigns || commit.hasSecurity || commit.database === this.#parts?.auth.settings.usersDatabase) {
       return this.#announce({ kind: 'changed', commit })
     }
+    if (!this.#isWatched(commit.database)) return undefined
     if (this.#unpublished.size === 0) setImmediate(() => this.#publish())
     this.#unpublished.set(commit.database, commit)
     return undefined
@@ -157,19 +160,46 @@ export class PrimaryNode {
     return this.#cluster.announce(notice)
   }
 
-  #publish(): void {
-    const signal: UpdateSignal = { kind: 'updated', commits: [...this.#unpublished.values()] }
-    this.#unpublished = new Map()
-    this.#cluster.publish(signal)
+  #isWatched(database: string): boolean {
+    for (const { watched } of this.#members.values()) if (watched.has(database)) return true
+    return false
   }
 
-  #receive({ serverLog, statistics, metrics }: PrimaryParts, key: object, message: unknown): void {
+  #publish(): void {
+    const unpublished = [...this.#unpublished.values()]
+    this.#unpublished = new Map()
+    this.#cluster.publish((key) => {
+      const commits = unpublished.filter(({ database }) => this.#members.get(key)?.watched.has(database))
+      const signal: UpdateSignal = { kind: 'updated', commits }
+      return commits.length > 0 ? signal : undefined
+    })
+  }
+
+  /** The last commits to databases that a secondary watches from now on: it may have read the states before them. */
+  #publishLast({ databases }: PrimaryParts, key: object, names: readonly string[]): void {
+    const commits = names.flatMap((database): DatabaseCommit[] => {
+      const updateSequence = databases.opened(database)?.changes.updateSequence ?? 0
+      return updateSequence > 0 ? [{ database, updateSequence, hasDesigns: false, hasSecurity: false }] : []
+    })
+    const signal: UpdateSignal = { kind: 'updated', commits }
+    if (commits.length > 0) this.#cluster.publish((each) => (each === key ? signal : undefined))
+  }
+
+  #receive(parts: PrimaryParts, key: object, message: unknown): void {
     if (!isKindOf<SecondarySignal>(message)) return
-    const member = this.#members.get(key) ?? { pid: undefined, present: new Map<string, number>() }
+    const { serverLog, statistics, metrics } = parts
+    const member: Member = this.#members.get(key) ?? { pid: undefined, watched: new Set(), present: new Map() }
     this.#members.set(key, member)
     switch (message.kind) {
       case 'hello':
         member.pid = message.pid
+        break
+      case 'watch':
+        for (const name of message.databases) member.watched.add(name)
+        this.#publishLast(parts, key, message.databases)
+        break
+      case 'unwatch':
+        for (const name of message.databases) member.watched.delete(name)
         break
       case 'lines':
         serverLog.append(message.lines)
@@ -224,7 +254,7 @@ export class PrimaryNode {
   /** It must not go on with what it knows. As long as its channel is open it is the process of that id. */
   #kill({ serverLog }: PrimaryParts, key: object): void {
     const pid = this.#members.get(key)?.pid
-    serverLog.log.error('A node did not take over what it was told. It was killed.', { pid })
+    serverLog.log.error('A node did not answer in time. It was killed.', { pid })
     if (pid === undefined) return
     try {
       process.kill(pid, 'SIGKILL')

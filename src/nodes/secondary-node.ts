@@ -46,6 +46,8 @@ export class SecondaryNode {
   readonly #options: SecondaryOptions
   readonly #membership: Membership
   readonly #reporting: NodeJS.Timeout
+  /** Databases whose commits the primary tells of. */
+  readonly #watched = new Set<string>()
   #lines = ''
   #isDraining = false
 
@@ -66,6 +68,19 @@ export class SecondaryNode {
   /** Undefined while there is a primary; otherwise resolves when there is, or rejects after a while. */
   ready(): Promise<void> | undefined {
     return this.#membership.isConnected && !this.#isDraining ? undefined : this.#waited()
+  }
+
+  /** From now on `updated` tells of commits to the database, and of the last one before. */
+  watch(database: string): void {
+    if (this.#watched.has(database)) return
+    this.#watched.add(database)
+    this.#send({ kind: 'watch', databases: [database] })
+  }
+
+  /** Nobody waits for changes of these any more. */
+  unwatch(databases: readonly string[]): void {
+    for (const name of databases) this.#watched.delete(name)
+    this.#send({ kind: 'unwatch', databases })
   }
 
   /** A line of the log, sent soon. */
@@ -111,7 +126,10 @@ export class SecondaryNode {
     // Both ends are of one release.
     await this.#options.begin(state as NodeState)
     this.#isDraining = false
-    setImmediate(() => this.#send({ kind: 'hello', pid: process.pid }))
+    setImmediate(() => {
+      this.#send({ kind: 'hello', pid: process.pid })
+      this.#send({ kind: 'watch', databases: [...this.#watched] })
+    })
   }
 
   async #take(message: unknown): Promise<void> {

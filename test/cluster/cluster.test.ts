@@ -138,7 +138,7 @@ describe('nodes of one machine', () => {
       signal: (message) => heard.push(message),
     })
     for (; hub.size === 0; ) await new Promise((resolve) => setImmediate(resolve))
-    for (state = 1; state <= 50; state++) hub.publish(state)
+    for (state = 1; state <= 50; state++) hub.publish(() => state)
     published.resolve()
     await membership.connected()
     await until(async () => heard.at(-1) === 50)
@@ -231,6 +231,39 @@ describe('nodes of one machine', () => {
     await announced
     expect(stuck).toHaveLength(1)
     expect(stuck[0]).not.toBe(left[0])
+  })
+})
+
+describe('a node that hangs', () => {
+  async function hanging(path: string): Promise<void> {
+    const child = fork(join(import.meta.dirname, 'member-process.ts'), [path])
+    onTestFinished(() => void child.kill('SIGKILL'))
+    await once(child, 'message')
+    child.kill('SIGSTOP')
+  }
+
+  it('is ended when it gives no sign of life', async () => {
+    const path = await socketPath()
+    const stuck: object[] = []
+    const heartbeat = { intervalMs: 20, timeoutMs: 1000 }
+    const hub = await openHub({ path, heartbeat, stuck: (member) => stuck.push(member) })
+    const membership = joined({ path })
+    await hanging(path)
+    await until(async () => stuck.length === 1)
+    expect(hub.size).toBe(1)
+    expect(membership.isConnected).toBe(true)
+  })
+
+  it('is ended when more is sent to it than is kept for it', async () => {
+    const path = await socketPath()
+    const stuck: object[] = []
+    const hub = await openHub({ path, stuck: (member) => stuck.push(member) })
+    await hanging(path)
+    await until(async () => hub.size === 1)
+    const signal = Buffer.alloc(1024 * 1024)
+    for (let sent = 0; sent < 64 && hub.size > 0; sent++) hub.publish(() => signal)
+    expect(hub.size).toBe(0)
+    expect(stuck).toHaveLength(1)
   })
 })
 

@@ -31,13 +31,22 @@ export class ChangesHub {
   readonly #listeners = new Set<UpdateListener>()
   readonly #underWay = new Map<string, Promise<ChangeBlock>>()
   readonly #onFailure: (error: unknown) => void
+  readonly #onSubscribed: () => void
   #round: Round | undefined
   #isRoundDue = false
   #updateSequence = 0
 
-  /** `onFailure` is called with what a listener throws: it must not affect the others, or the writer. */
-  constructor(onFailure: (error: unknown) => void = () => {}) {
+  /**
+   * `onFailure` is called with what a listener throws: it must not affect the others, or the writer. `onSubscribed` is
+   * called before each subscriber can miss anything.
+   */
+  constructor(onFailure: (error: unknown) => void = () => {}, onSubscribed: () => void = () => {}) {
     this.#onFailure = onFailure
+    this.#onSubscribed = onSubscribed
+  }
+
+  get hasSubscribers(): boolean {
+    return this.#listeners.size > 0
   }
 
   /** The sequence of the last commit, once there was one. */
@@ -48,6 +57,7 @@ export class ChangesHub {
   /** Calls back soon after each commit, once for several where they come fast. Returns how to unsubscribe. */
   subscribe(listener: UpdateListener): () => void {
     this.#listeners.add(listener)
+    this.#onSubscribed()
     return () => this.#listeners.delete(listener)
   }
 

@@ -98,6 +98,8 @@ export class ChangesReader {
 
   #sharedPlace(): ReadingPlace | undefined {
     const { sharedAs } = this.#query
+    // What is read for another one may have begun before a commit that this client knows of and this process does not.
+    if (this.#isFirst && this.#database.hasOtherWriters) return undefined
     return sharedAs === undefined ? undefined : { sharedAs, cursor: this.#cursor, left: this.#left }
   }
 
