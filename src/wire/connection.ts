@@ -265,6 +265,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
       if (ahead !== undefined) this.#receiveBody(ahead, this.#decoder)
     }
     if (this.#isClosing) reply.shutDown()
+    if (this.#isHalfClosed) reply.clientDone()
     this.#handler(new Request(head, body, this), reply)
   }
 
@@ -313,6 +314,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
       this.#onClose()
       return
     }
+    this.#exchange?.reply.clientDone()
     const watch = setInterval(() => {
       const isReading = this.#socket.writableLength > 0
       if (this.isOpen && (isReading || !this.#exchange?.reply.isWatched)) return

@@ -53,6 +53,8 @@ export class Reply {
   #closeListeners: Set<() => void> | undefined
   #goneListeners: Set<() => void> | undefined
   #shutdownListeners: Set<() => void> | undefined
+  #isClientDone = false
+  #clientDoneListeners: Set<() => void> | undefined
 
   constructor(sink: ReplySink, { isHeadOnly, isHttp10: isOldVersion, keepsAlive }: ReplyOptions) {
     this.#sink = sink
@@ -198,6 +200,24 @@ export class Reply {
     this.#shutdownListeners ??= new Set()
     this.#shutdownListeners.add(listener)
     return () => this.#shutdownListeners?.delete(listener)
+  }
+
+  /** Calls back when the client has ended its side, at once if it has. Returns how to unsubscribe. */
+  onClientDone(listener: () => void): () => void {
+    if (this.#isClientDone) {
+      listener()
+      return () => {}
+    }
+    this.#clientDoneListeners ??= new Set()
+    this.#clientDoneListeners.add(listener)
+    return () => this.#clientDoneListeners?.delete(listener)
+  }
+
+  /** For the connection: the client sends nothing more. It may still read, or be gone. */
+  clientDone(): void {
+    this.#isClientDone = true
+    notifyAll(this.#clientDoneListeners)
+    this.#clientDoneListeners = undefined
   }
 
   /** For the connection: this reply is its last one, and an endless reply should end. */

@@ -300,6 +300,11 @@ export class RawConnection {
   end(): void {
     this.#socket.destroy()
   }
+
+  /** Is gone, and the server knows it: it can tell no other way that nobody reads any more. */
+  reset(): void {
+    this.#socket.resetAndDestroy()
+  }
 }
 
 /** A request as it goes over the wire. */

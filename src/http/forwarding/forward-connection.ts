@@ -92,6 +92,12 @@ export class ForwardConnection {
     })
   }
 
+  /** Nothing more is sent: the client has ended its side too. The reply still comes. */
+  end(): void {
+    this.#isReusable = false
+    this.#socket.end()
+  }
+
   pause(): void {
     this.#socket.pause()
   }

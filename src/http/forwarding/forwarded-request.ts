@@ -40,6 +40,8 @@ export class ForwardedRequests {
     await new Promise<void>((resolve, reject) => {
       requests.#server.once('error', reject).listen(path, resolve)
     })
+    // Without a listener for errors, one connection that cannot be accepted would end the process.
+    requests.#server.removeAllListeners('error').on('error', () => {})
     return requests
   }
 

@@ -23,6 +23,8 @@ const IDLE_LIMIT = 64
 /** So long a request is sent again that the other node has surely not begun. */
 const LIMIT_MS = 30_000
 const PAUSE_MS = 20
+/** How often a request that changes nothing is sent. Were it what ends the other node, it would end the next one too. */
+const SENT_LIMIT = 2
 
 /** How a request ended that was sent. */
 type Outcome = 'relayed' | 'not begun' | 'unknown'
@@ -37,6 +39,7 @@ export class Forwarder {
 
   /** Resolves when the reply is sent, or to what the client is to be told instead. */
   async forward(request: Request, reply: Reply): Promise<RequestError | undefined> {
+    let sent = 0
     for (const endMs = performance.now() + LIMIT_MS; performance.now() < endMs && !reply.isGone; ) {
       const connection = await this.#connection()
       if (connection === 'unavailable') break
@@ -44,15 +47,19 @@ export class Forwarder {
         await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
         continue
       }
+      if (reply.isGone) {
+        this.#keep(connection)
+        return undefined
+      }
       const outcome = await new Exchange(connection, request, reply, this.#options.node).done
+      sent++
       if (outcome === 'relayed') {
-        if (connection.isReusable && this.#idle.length < IDLE_LIMIT) this.#idle.push(connection)
-        else connection.destroy()
+        this.#keep(connection)
         return undefined
       }
       connection.destroy()
       if (reply.isGone) return undefined
-      if (outcome === 'unknown') return outcomeUnknown()
+      if (outcome === 'unknown' || sent === SENT_LIMIT) return outcomeUnknown()
     }
     return reply.isGone ? undefined : unavailable()
   }
@@ -72,6 +79,11 @@ export class Forwarder {
     return this.#takeIdle() ?? ForwardConnection.open(this.#options.path).catch(() => 'refused' as const)
   }
 
+  #keep(connection: ForwardConnection): void {
+    if (connection.isReusable && this.#idle.length < IDLE_LIMIT) this.#idle.push(connection)
+    else connection.destroy()
+  }
+
   #takeIdle(): ForwardConnection | undefined {
     for (let connection = this.#idle.pop(); connection; connection = this.#idle.pop()) {
       if (connection.isReusable) return connection
@@ -89,7 +101,7 @@ class Exchange {
   readonly #request: Request
   readonly #reply: Reply
   readonly #result = Promise.withResolvers<Outcome>()
-  readonly #unsubscribe: (() => void)[]
+  readonly #unsubscribe: (() => void)[] = []
   #hasBegunReply = false
   #hasReadBody = false
   #isBodySent = true
@@ -100,12 +112,12 @@ class Exchange {
     this.#connection = connection
     this.#request = request
     this.#reply = reply
-    this.#unsubscribe = [
+    this.#unsubscribe.push(
       reply.onGone(() => this.#finish('unknown')),
       // Endless replies end where they are made. This one ends with the connection.
       reply.onShutdown(() => this.#shutDown()),
-    ]
-    void this.#send(node)
+    )
+    void this.#send(node).then(() => this.#followEnd())
   }
 
   get done(): Promise<Outcome> {
@@ -156,6 +168,12 @@ class Exchange {
       if (!(error instanceof BodyAbortedError)) throw error
       this.#finish('unknown')
     }
+  }
+
+  /** The request is sent. A client that has ended its side may be gone: the node that answers it decides how long it waits. */
+  #followEnd(): void {
+    if (this.#isOver || !this.#isBodySent) return
+    this.#unsubscribe.push(this.#reply.onClientDone(() => this.#connection.end()))
   }
 
   /** The one that means something: the digest of an attachment. */
