@@ -17,6 +17,7 @@ async function released(add: DocumentWriter['add'], controller = new AbortContro
     stored: () => ({ path: { start: 1, hashes: ['a'] }, deleted: false, body: Buffer.from('{}'), attachments: [] }),
     text: () => Buffer.from('{}'),
     inlineText: () => undefined,
+    checkContents: () => {},
     release: () => {
       releases++
     },

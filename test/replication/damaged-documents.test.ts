@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { serverOfFile } from '../support/client.ts'
 import { replicate } from './peers.ts'
-import { change, revision, ScriptedPeer, text } from './scripted-peer.ts'
+import { change, revision, ScriptedPeer, type ScriptedRequest, text } from './scripted-peer.ts'
 
 const here = serverOfFile()
 const there = serverOfFile()
@@ -10,7 +10,9 @@ const there = serverOfFile()
 const REV = revision(1)
 const OTHER_REV = revision(1, 'b')
 
-async function target(side: string): Promise<{ name: string; get(path: string): Promise<{ status: number }> }> {
+async function target(
+  side: string,
+): Promise<{ name: string; get(path: string): Promise<{ status: number; text: string }> }> {
   const database = await (side === 'local' ? here() : there()).database()
   return { name: side === 'local' ? database.name : database.url, get: (path) => database.get(path) }
 }
@@ -23,6 +25,21 @@ function part(rev: string, content: string): string {
   const document = { ...members(rev), _attachments: { x: { ...announced, follows: true } } }
   const inner = ['--i', 'Content-Type: application/json', '', JSON.stringify(document), '--i', '', content, '--i--']
   return ['--o', 'Content-Type: multipart/related; boundary="i"', '', ...inner].join('\r\n')
+}
+
+/** A source of two documents, one with an attachment: its content as it is inside of JSON, and as it is in a part. */
+function inlineSource({ path, query, headers }: ScriptedRequest, inline: string, parted: string): unknown {
+  if (path === '_changes') return { results: [change(1, 'a', REV), change(2, 'b', REV)], last_seq: 2 }
+  if (path === 'a') return text(`${part(REV, parted)}\r\n--o--`, 'multipart/mixed; boundary="o"')
+  if (path !== '_bulk_get' || headers.accept !== 'application/json') return undefined
+  const { length: _, ...described } = announced
+  const content =
+    query.get('attachments') === 'true'
+      ? { ...described, data: Buffer.from(inline).toString('base64') }
+      : { ...announced, stub: true }
+  const ok = { ...members(REV), _attachments: { x: content } }
+  const other = { id: 'b', docs: [{ ok: { ...members(REV), _id: 'b' } }] }
+  return { results: [{ id: 'a', docs: [{ ok }] }, other] }
 }
 
 describe.each(['local', 'remote'])('a %s target', (side) => {
@@ -51,6 +68,24 @@ describe.each(['local', 'remote'])('a %s target', (side) => {
     expect(history[0]).toMatchObject({ missing_found: 3, doc_write_failures: 1 })
     expect((await get(`a?rev=${OTHER_REV}`)).status).toBe(200)
     expect((await get(`a?rev=${REV}`)).status).toBe(404)
+    expect((await get('b')).status).toBe(200)
+  })
+
+  it.each(['HELLO', 'hell', 'hello!'])('gets a content anew that came damaged inside of JSON: %s', async (damaged) => {
+    const peer = await ScriptedPeer.start((request) => inlineSource(request, damaged, 'hello'))
+    const { name, get } = await target(side)
+    const { history } = await replicate(here(), { source: peer.url, target: name, retries_per_request: 1 })
+    expect(history[0]).toMatchObject({ docs_read: 2, docs_written: 2, doc_write_failures: 0 })
+    expect((await get('a/x')).text).toBe('hello')
+    expect((await get('b')).status).toBe(200)
+  })
+
+  it('gets the others where a content is damaged inside of JSON, and as a part', async () => {
+    const peer = await ScriptedPeer.start((request) => inlineSource(request, 'HELLO', 'hell'))
+    const { name, get } = await target(side)
+    const { history } = await replicate(here(), { source: peer.url, target: name, retries_per_request: 1 })
+    expect(history[0]).toMatchObject({ docs_written: 1, doc_write_failures: 1 })
+    expect((await get('a')).status).toBe(404)
     expect((await get('b')).status).toBe(200)
   })
 

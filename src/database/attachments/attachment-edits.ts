@@ -24,6 +24,14 @@ export interface AttachmentPolicy {
   levelFor(contentType: string): number | undefined
   /** How large the attachment of this name may be; undefined where it may have any size. */
   limitFor(name: string): ContentLimit | undefined
+  /** Throws where a content that came inline is not what its sender announced. Left out, any content is taken. */
+  checkInline?(announced: AnnouncedContent, md5: string): void
+}
+
+/** What a document says of a content that is inline. */
+export interface AnnouncedContent {
+  readonly name: string
+  readonly digest: string | undefined
 }
 
 export interface AttachmentEdits {
@@ -85,6 +93,7 @@ export async function attachmentEdits(
             })
       if (!staged) throw badRequest(`The content of attachment ${name} does not follow.`)
       releases.push(staged.release)
+      if (entry.kind === 'inline') policy.checkInline?.(entry, staged.content.md5)
       attachments.push({ ...staged.content, name, contentType, revpos, puts: staged.puts })
     }
     return { attachments, release }
@@ -104,7 +113,7 @@ export type AttachmentEntry = {
   readonly contentType: string | undefined
   readonly revpos: number | undefined
 } & (
-  | { readonly kind: 'inline'; readonly data: Buffer }
+  | { readonly kind: 'inline'; readonly data: Buffer; readonly digest: string | undefined }
   | { readonly kind: 'stub' }
   | {
       readonly kind: 'follows'
@@ -130,10 +139,10 @@ export function entryOf(name: string, value: Record<string, unknown>, data?: Buf
       length: countIn(value, 'length'),
       encoding: value.encoding === 'gzip' ? 'gzip' : undefined,
       encodedLength: countIn(value, 'encoded_length'),
-      digest: typeof value.digest === 'string' ? value.digest : undefined,
+      digest: textIn(value, 'digest'),
     }
   }
-  return { ...common, kind: 'inline', data: data ?? inlineContent(name, value.data) }
+  return { ...common, kind: 'inline', data: data ?? inlineContent(name, value.data), digest: textIn(value, 'digest') }
 }
 
 /** A content type goes into headers, so it must be able to stand in one. */
@@ -150,6 +159,11 @@ function countIn(value: Record<string, unknown>, name: string): number | undefin
   if (number === undefined) return undefined
   if (typeof number === 'number' && Number.isSafeInteger(number) && number >= 0) return number
   throw badRequest(`Invalid attachment ${name}: ${JSON.stringify(number)}`)
+}
+
+function textIn(value: Record<string, unknown>, name: string): string | undefined {
+  const text = value[name]
+  return typeof text === 'string' ? text : undefined
 }
 
 function inlineContent(name: string, data: unknown): Buffer {

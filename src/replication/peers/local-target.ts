@@ -1,7 +1,9 @@
 /** A local database as the target: revisions go through its write queue, many in a commit, validated as the user's. */
 import type { Configuration } from '../../config/configuration.ts'
 import {
+  type AnnouncedContent,
   type AttachmentEdits,
+  type AttachmentPolicy,
   attachmentEdits,
   attachmentPolicy,
   NO_EDITS,
@@ -15,6 +17,7 @@ import { isLocalId, type RevisionId, readRevision } from '../../document/ids.ts'
 import { badRequest, RequestError, tooLarge } from '../../document/request-error.ts'
 import { DamagedContentError } from '../client/retries.ts'
 import type { LocalAddress } from './address.ts'
+import { isAsAnnounced } from './announced-content.ts'
 import { LocalPeer, type LocalServices, type OpenedLocal } from './local-peer.ts'
 import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
 import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
@@ -94,7 +97,7 @@ interface PendingEdit {
 
 class LocalWriter implements DocumentWriter {
   readonly #database: Database
-  readonly #configuration: Configuration
+  readonly #policy: AttachmentPolicy
   readonly #listener: WriteListener
   readonly #checkPresence: () => void
   readonly #largestDocument: number
@@ -103,7 +106,7 @@ class LocalWriter implements DocumentWriter {
 
   constructor(database: Database, configuration: Configuration, listener: WriteListener, checkPresence: () => void) {
     this.#database = database
-    this.#configuration = configuration
+    this.#policy = { ...attachmentPolicy(configuration), checkInline: checkAnnounced }
     this.#listener = listener
     this.#checkPresence = checkPresence
     this.#largestDocument = configuration.integer('service', 'max_document_size')
@@ -190,11 +193,10 @@ class LocalWriter implements DocumentWriter {
 
   async #attachments(document: TransferredDocument, { path, attachments }: StoredForm): Promise<AttachmentEdits> {
     const followed = new Map<string, StagedAttachment>()
-    const policy = attachmentPolicy(this.#configuration)
     try {
       for (const each of document.attachments) followed.set(each.name, await this.#staged(each))
       const parent = { kind: 'replicated' as const, path }
-      return await attachmentEdits(this.#database, document.id, attachments, parent, policy, followed)
+      return await attachmentEdits(this.#database, document.id, attachments, parent, this.#policy, followed)
     } catch (error) {
       for (const staged of followed.values()) staged.release()
       throw error
@@ -205,7 +207,7 @@ class LocalWriter implements DocumentWriter {
     const { name, contentType, encoding, record, digest, length } = attachment
     const store = this.#database.attachments
     if (record) return store.stageCopy(attachment.content(), record)
-    const policy = attachmentPolicy(this.#configuration)
+    const policy = this.#policy
     const staged = await store.stage(attachment.content(), {
       packLevel: encoding ? undefined : policy.levelFor(contentType),
       encoding,
@@ -214,7 +216,7 @@ class LocalWriter implements DocumentWriter {
     })
     const { md5, storedLength, length: contentLength } = staged.content
     const received = encoding ? storedLength : contentLength
-    const isWhole = (length === undefined || length === received) && (!isMd5(digest) || digest === `md5-${md5}`)
+    const isWhole = (length === undefined || length === received) && isAsAnnounced(digest, md5)
     if (isWhole) return staged
     staged.release()
     throw new DamagedContentError(name)
@@ -234,8 +236,8 @@ function editOf(
   return { kind: 'replicated', id, path, deleted, body, attachments, refusal }
 }
 
-function isMd5(digest: string | undefined): boolean {
-  return digest?.startsWith('md5-') ?? false
+function checkAnnounced({ name, digest }: AnnouncedContent, md5: string): void {
+  if (!isAsAnnounced(digest, md5)) throw new DamagedContentError(name)
 }
 
 /** What attachments hold in memory until the commit. */

@@ -53,6 +53,9 @@ export class OpenedTransfer implements TransferredDocument {
     return collected(inlineText(this.#document, this.#store).chunks())
   }
 
+  /** They come out of the store as they went into it. */
+  checkContents(): void {}
+
   release(): void {
     this.#release?.()
   }

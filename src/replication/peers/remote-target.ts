@@ -127,6 +127,8 @@ class RemoteWriter implements DocumentWriter {
     const { attachments } = document
     const text = attachments.length === 0 ? document.text() : document.inlineText()
     if (text === undefined) return this.#put(document)
+    // No target looks at the digest beside a content that is inline.
+    document.checkContents()
     const bytes = await text
     this.#pending.push({ document, text: bytes })
     this.#pendingBytes += bytes.length

@@ -1,9 +1,13 @@
 /** A revision that a remote source sent, on its way to a target. Its text is passed on as it came. */
+import { hash } from 'node:crypto'
 import { entryOf } from '../../database/attachments/attachment-edits.ts'
+import { attachmentMembers } from '../../document/attachment-text.ts'
 import { type AttachmentField, replicatedPath, type SentDocument } from '../../document/document-fields.ts'
 import { RequestError } from '../../document/request-error.ts'
+import { decodeBase64 } from '../../encoding/json/base64-text.ts'
 import { documentIn } from '../../scan/json-body.ts'
-import { TransientError } from '../client/retries.ts'
+import { DamagedContentError, TransientError } from '../client/retries.ts'
+import { isAsAnnounced } from './announced-content.ts'
 import { type FetchContent, FetchedTransfer } from './fetched-transfer.ts'
 import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
 import { UnreadTransfer } from './unread-transfer.ts'
@@ -63,6 +67,15 @@ export class SentTransfer implements TransferredDocument {
       bytes += length
     }
     return bytes
+  }
+
+  checkContents(): void {
+    for (const { name, text } of this.#document.attachments) {
+      const { members, data } = attachmentMembers(text)
+      const content = data ?? (typeof members.data === 'string' ? decodeBase64(members.data) : undefined)
+      if (!content || typeof members.digest !== 'string') continue
+      if (!isAsAnnounced(members.digest, hash('md5', content, 'base64'))) throw new DamagedContentError(name)
+    }
   }
 
   /** The revisions that it descends from, as far as it says. */

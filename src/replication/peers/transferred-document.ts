@@ -21,6 +21,8 @@ export interface TransferredDocument {
   text(): Buffer
   /** JSON with all contents inline; undefined where they are too large for that, or can be read only once. */
   inlineText(): Promise<Buffer> | undefined
+  /** Throws `DamagedContentError` where a content in the text of `text()` is not what the source announced. */
+  checkContents(): void
   /** Lets go of what is kept for it. May be called more than once. */
   release(): void
 }

@@ -58,6 +58,8 @@ export class UnreadTransfer implements TransferredDocument {
     return undefined
   }
 
+  checkContents(): void {}
+
   release(): void {}
 }
 

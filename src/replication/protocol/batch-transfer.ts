@@ -75,7 +75,7 @@ class BatchTransfer {
           else if (each.isRepeatable) {
             const taking = this.#take(each, writer)
             // Most documents are taken at once: a turn for each would cost as much as the rest.
-            if (taking) await taking
+            if (taking && !(await this.#isWhole(taking))) streamed.push(again(each, wanted))
           } else if (!(await this.#isTaken(each, writer))) streamed.push(again(each, wanted))
         }
       }
@@ -158,6 +158,18 @@ class BatchTransfer {
     } catch (error) {
       if (!(error instanceof TransientError)) throw error
       this.#context.signal.throwIfAborted()
+      this.#context.statistics.docsRead--
+      return false
+    }
+  }
+
+  /** False where a content inline is not what was announced: the document is to be read again, its contents as parts. */
+  async #isWhole(taking: Promise<void>): Promise<boolean> {
+    try {
+      await taking
+      return true
+    } catch (error) {
+      if (!(error instanceof DamagedContentError)) throw error
       this.#context.statistics.docsRead--
       return false
     }
