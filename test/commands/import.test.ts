@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import type { ImportReport } from '../../src/commands/import/import-report.ts'
 import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
@@ -109,6 +110,37 @@ async function fill(client: Client, name: string): Promise<void> {
   })
 }
 
+/** The source behind another address; `before` is called with the path of each request, and may answer it with a status. */
+async function passedOn(
+  source: Client,
+  before: (path: string) => Promise<number | undefined>,
+): Promise<{ url: string }> {
+  const proxy = createServer(async (request, reply) => {
+    const pieces: Buffer[] = []
+    for await (const piece of request) pieces.push(piece)
+    const status = await before(request.url ?? '')
+    if (status !== undefined) {
+      reply.writeHead(status, { 'Content-Type': 'application/json' }).end('{"error":"planted","reason":"planted"}')
+      return
+    }
+    const { host: _, connection: __, 'content-length': ___, 'transfer-encoding': ____, ...headers } = request.headers
+    const answer = await fetch(new URL(request.url ?? '', source.url), {
+      method: request.method ?? 'GET',
+      headers: headers as Record<string, string>,
+      ...(pieces.length > 0 && { body: new Uint8Array(Buffer.concat(pieces)) }),
+    })
+    const type = answer.headers.get('content-type') ?? ''
+    reply.writeHead(answer.status, { 'Content-Type': type }).end(Buffer.from(await answer.arrayBuffer()))
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  onTestFinished(() => {
+    proxy.closeAllConnections()
+    proxy.close()
+  })
+  const address = proxy.address()
+  return { url: `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/` }
+}
+
 describe.each(['1.6', '3'] as const)('settle import from a server of dialect %s', (dialect) => {
   it('brings everything: documents, users, settings, and says that it is the same', async () => {
     const source = await server(dialect, { admins: { second: 'other' } })
@@ -175,6 +207,50 @@ describe('settle import', () => {
     const fresh = await run(source, target, '--fresh')
     expect(fresh.code).toBe(0)
     expect(fresh.report?.databases.find(({ name }) => name === 'db')?.revisionsWritten).toBe(0)
+  })
+
+  it('lets nobody read on the way, and cuts no history', async () => {
+    const source = await server('1.6')
+    const target = await server('1.6')
+    await send(source, 'PUT', '/db')
+    await send(source, 'PUT', '/db/_revs_limit', 3000)
+    const ids = Array.from({ length: 1500 }, (_, i) => `${1500 - i}`)
+    const long = { _id: 'long', _rev: '1500-1500', _revisions: { start: 1500, ids } }
+    await send(source, 'POST', '/db/_bulk_docs', { docs: [long], new_edits: false })
+    await send(source, 'PUT', '/db/_security', { members: { names: ['ann'], roles: [] } })
+    await send(source, 'PUT', '/open')
+    const seen: number[] = []
+    const { url } = await passedOn(source, async (path) => {
+      if (!path.startsWith('/db/_changes')) return undefined
+      seen.push((await target.request('GET', '/db/_all_docs')).status)
+      return undefined
+    })
+    const { code } = await run(new Client(url), target)
+    expect(code).toBe(0)
+    expect([...new Set(seen)]).toEqual([401])
+    expect(await contents(target, 'db')).toEqual(await contents(source, 'db'))
+  })
+
+  it('takes no documents whose readers it cannot know', async () => {
+    const source = await server('1.6')
+    const target = await server('1.6')
+    await send(source, 'PUT', '/db')
+    await send(source, 'PUT', '/db/doc', {})
+    const { url } = await passedOn(source, async (path) => (path === '/db/_security' ? 500 : undefined))
+    const { code, report } = await run(new Client(url), target)
+    expect([code, report?.failed.map(({ what }) => what)]).toEqual([2, ['db']])
+    expect(await get(target, '/db')).toMatchObject({ doc_count: 0 })
+  })
+
+  it('takes over settings of a Settle under their own names', async () => {
+    const source = await server('1.6')
+    const target = await server('1.6')
+    await send(source, 'PUT', '/_config/service_httpd_auth/timeout', '1234')
+    await send(source, 'PUT', '/_config/service/max_document_size', '54321')
+    const { report } = await run(source, target)
+    expect(await get(target, '/_config/service_httpd_auth/timeout')).toBe('1234')
+    expect(await get(target, '/_config/service/max_document_size')).toBe('54321')
+    expect(report?.leftOut.map(({ what }) => what)).not.toContain('couchdb/max_document_size')
   })
 
   it('goes on after it was killed', async () => {

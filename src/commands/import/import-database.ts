@@ -1,8 +1,9 @@
 /**
- * Imports one database: its documents with history, conflicts and attachments, then its design documents, then what is about
- * the database itself. What is there already is not sent again, so an import that was interrupted goes on where it was.
+ * Imports one database: what is about the database itself, then its documents with history, conflicts and attachments, then its
+ * design documents. What is there already is not sent again, so an import that was interrupted goes on where it was.
  */
 import { createHash } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { HttpAgents } from '../../replication/client/http-agents.ts'
 import { openRemoteSource, openRemoteTarget } from '../../replication/peers/open-peers.ts'
@@ -13,7 +14,7 @@ import type { ReplicationOptions, TlsSettings } from '../../replication/replicat
 import { systemClock } from '../../runtime/clock.ts'
 import { silentLog } from '../../runtime/log/log.ts'
 import { CommandError, messageOf } from '../command-error.ts'
-import { databasePath, type ServerAddress, type ServerClient } from '../server-client.ts'
+import { databasePath, type ServerAddress, type ServerClient, ServerError } from '../server-client.ts'
 import type { DatabaseReport, DocumentCounts, RefusedDocument } from './import-report.ts'
 import { type ImportPart, ImportSource } from './import-source.ts'
 
@@ -71,14 +72,15 @@ export async function importDatabase(name: string, context: ImportContext): Prom
     if (refused.length < SHOWN_REFUSALS) refused.push(document)
   }
   const isPartitioned = isObject(information) && isObject(information.props) && information.props.partitioned === true
+  if (!name.startsWith('_')) await createTarget(path, isPartitioned, target.client)
+  // Before the first document: nobody may read what they must not, and no history is cut.
+  await copySecurity(name, context)
+  await copyRevisionLimit(path, context)
   for (const part of ['documents', 'design documents'] as const) {
-    const { docs_written } = await replicate(name, part, { expected, isPartitioned, onRefused }, context)
+    const { docs_written } = await replicate(name, part, { expected, onRefused }, context)
     count.written += docs_written
   }
-  await copyRevisionLimit(path, context)
   const localDocuments = context.withLocalDocuments ? await copyLocalDocuments(name, context) : 0
-  // Last: from now on only those may read whom it names.
-  await copySecurity(name, context)
   // Whoever writes to the source meanwhile makes it another one.
   const [now, reached] = await Promise.all([countsOf(name, source.client), countsOf(name, target.client)])
   return {
@@ -94,23 +96,15 @@ export async function importDatabase(name: string, context: ImportContext): Prom
 
 interface Replicated {
   readonly expected: DocumentCounts
-  readonly isPartitioned: boolean
   onRefused(document: RefusedDocument): void
 }
 
-async function replicate(
-  name: string,
-  part: ImportPart,
-  { expected, isPartitioned, onRefused }: Replicated,
-  context: ImportContext,
-) {
+async function replicate(name: string, part: ImportPart, { expected, onRefused }: Replicated, context: ImportContext) {
   const { source, target, agents, signal, isFresh, onProgress } = context
   const request = parseReplicationRequest(
     {
       source: endpointOf(source.address, name),
       target: endpointOf(target.address, name),
-      create_target: !name.startsWith('_'),
-      create_target_params: isPartitioned ? { partitioned: true } : {},
       ...(isFresh && { since_seq: 0 }),
     },
     { name: null, roles: [] },
@@ -174,13 +168,33 @@ function countsIn(information: unknown): DocumentCounts {
   return { documents: Number(doc_count ?? 0), deleted: Number(doc_del_count ?? 0) }
 }
 
+async function createTarget(path: string, isPartitioned: boolean, client: ServerClient): Promise<void> {
+  try {
+    await client.json('PUT', `${path}${isPartitioned ? '?partitioned=true' : ''}`)
+  } catch (error) {
+    const isThere = error instanceof ServerError && error.status === 412
+    if (!isThere) throw error
+  }
+}
+
+/** Throws where it cannot be read: documents whose readers are not known are not imported. */
 async function copySecurity(name: string, { source, target, leaveOut }: ImportContext): Promise<void> {
   const path = `${databasePath(name)}/_security`
-  await orLeftOut(`_security of ${name}`, leaveOut, async () => {
-    const security = await source.client.json('GET', path)
-    if (isObject(security) && Object.keys(security).length > 0) await target.client.json('PUT', path, security)
-  })
+  let security: unknown
+  try {
+    security = await source.client.json('GET', path)
+  } catch (error) {
+    const hasNone = error instanceof ServerError && WITHOUT_SECURITY.has(error.status)
+    if (!hasNone) throw error
+    leaveOut(`_security of ${name}`, error.message)
+    return
+  }
+  const own = await target.client.json('GET', path)
+  if (isObject(security) && !isDeepStrictEqual(security, own)) await target.client.json('PUT', path, security)
 }
+
+/** What servers answer that know no such thing. */
+const WITHOUT_SECURITY: ReadonlySet<number> = new Set([404, 405, 501])
 
 async function copyRevisionLimit(path: string, { source, target, leaveOut }: ImportContext): Promise<void> {
   await orLeftOut(`_revs_limit of ${path}`, leaveOut, async () => {

@@ -89,14 +89,14 @@ function* wanted(sections: Sections): Generator<{ section: string; key: string; 
   }
   for (const [from, keys, to = from] of KEYS) {
     for (const key of keys) {
-      const value = sections[from]?.[key]
+      const value = valueIn(sections, from, key)
       if (value !== undefined && value !== '') yield { section: to, key, value }
     }
   }
   for (const [key, value] of Object.entries(sections.admins ?? {})) yield { section: 'admins', key, value }
 }
 
-/** Our sections have names of their own. */
+/** Sections of a Settle have names of their own. */
 function valueIn(sections: Sections, section: string, key: string): string | undefined {
   const own = section.replace(/^couchdb$/, 'service').replace(/^couch_/, 'service_')
   return sections[own]?.[key] ?? sections[section]?.[key]

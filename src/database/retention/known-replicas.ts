@@ -26,13 +26,18 @@ export async function knownReplicas(database: Database): Promise<KnownReplica[]>
     using view = database.view()
     const page: Page = await view.snapshot.page(rest)
     for (let row = 0; row < page.length; row++) {
+      const id = idOfLocalKey(page.key(row))
+      if (id.startsWith(IMPORT_LOGS)) continue
       const sequence = sequenceIn(decodeLocal(page.value(row)).text)
-      if (sequence !== undefined) replicas.push({ id: idOfLocalKey(page.key(row)), sequence })
+      if (sequence !== undefined) replicas.push({ id, sequence })
     }
     rest = page.next
   }
   return replicas
 }
+
+/** How far a `settle import` to here came: nobody reads this database by them. */
+const IMPORT_LOGS = '_local/import-'
 
 /** Undefined where the document is no log. */
 function sequenceIn(text: Buffer): number | undefined {
