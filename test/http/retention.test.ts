@@ -14,6 +14,21 @@ async function server(settings: Record<string, Record<string, string>> = QUICK):
 
 const get = async (client: Client, path: string) => (await client.request('GET', path)).as<Record<string, unknown>>()
 
+describe('the member of _expiry', () => {
+  it.each(['until', 'a;b', 'a ; b', 'a = b', '"quoted"', 'läuft ab', '[x]', '; x', '\\n', '%41'])(
+    'may be %j, also after a restart',
+    async (field) => {
+      const service = await startService({ inMemory: false })
+      const client = new Client(service.url)
+      await client.request('PUT', '/db')
+      const set = await client.request('PUT', '/db/_expiry', { body: { field } })
+      await client.request('POST', '/_restart', { body: {} })
+      await until(async () => (await client.request('GET', '/_up').catch(() => undefined))?.status === 200)
+      expect(await get(client, '/db/_expiry')).toEqual({ field: set.status === 200 ? field : null })
+    },
+  )
+})
+
 describe('_tombstones', () => {
   it('is off at first, and takes seconds or null', async () => {
     const client = await server()

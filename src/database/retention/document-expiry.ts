@@ -5,7 +5,6 @@
  */
 import { EMPTY_BODY_TERM } from '../../document/revisions/new-revision.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { TimeSlice } from '../../runtime/clock.ts'
 import type { KeyRange } from '../../storage/store.ts'
 import type { Database } from '../database.ts'
 import { DatabaseView } from '../database-view.ts'
@@ -18,6 +17,8 @@ export interface ExpiryPass {
 }
 
 const DOCUMENTS_A_TURN = 200
+/** Writers wait meanwhile. */
+const TURN_MS = 20
 const EMPTY_BODY = Buffer.from('{}')
 
 /** All rows of the queue. */
@@ -61,16 +62,21 @@ async function enqueueSome(database: Database, field: string): Promise<boolean> 
     const changes = Array.from({ length: page.length }, (_, row) => decodeChange(page.value(row)))
     const view = new DatabaseView(snapshot)
     const live = changes.filter(({ deleted, id }) => !deleted && !id.startsWith('_design/'))
-    const slice = new TimeSlice()
     const puts: (readonly [Buffer, Buffer])[] = []
-    for (const { id, body } of live) {
-      if (slice.isOver) await slice.pause()
+    const begunMs = performance.now()
+    let through = changes.at(-1)?.sequence ?? after
+    let isCut = false
+    for (const { id, body, sequence } of live) {
       // One at a time: they may be large.
       const timeMs = expiryIn((await view.findBody(body))?.text, field)
       if (timeMs !== undefined) puts.push([expiryKey(timeMs, id), NOTHING])
+      isCut = performance.now() - begunMs >= TURN_MS && sequence < through
+      if (!isCut) continue
+      through = sequence
+      break
     }
-    const isEnd = page.next === undefined
-    const through = isEnd ? state.updateSequence : (changes.at(-1)?.sequence ?? after)
+    const isEnd = page.next === undefined && !isCut
+    if (isEnd) through = state.updateSequence
     return { changes: { puts }, state: { ...state, expiry: { field, through } }, result: !isEnd }
   })
 }
@@ -119,14 +125,15 @@ async function dueEdit(
 }
 
 const NOTHING = Buffer.alloc(0)
+const ESCAPE = Buffer.from('\\u')
 
 /** Times that a queue can hold: from 1970 on, for as long as dates go. */
 const LATEST_MS = 8.64e15
 
 /** When a document expires; undefined where it does not say, or nothing that is a time. */
 export function expiryIn(text: Buffer | undefined, field: string): number | undefined {
-  // Most documents do not have it: that is seen without reading all of them.
-  if (!text?.includes(JSON.stringify(field))) return undefined
+  // Most documents do not have it: that is seen without reading all of them. Names may be written with escapes.
+  if (!text?.includes(JSON.stringify(field)) && !text?.includes(ESCAPE)) return undefined
   const document: unknown = JSON.parse(text.toString())
   const value = isObject(document) && Object.hasOwn(document, field) ? document[field] : undefined
   const timeMs = typeof value === 'number' ? value * 1000 : typeof value === 'string' ? dateIn(value) : Number.NaN

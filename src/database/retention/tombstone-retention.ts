@@ -49,15 +49,16 @@ export async function purgeTombstones(
   return { purged, heldBy }
 }
 
-/** Of marks that are older than the retention the last one counts. */
+/** Of marks that are older than the retention the last one counts. One of a clock that was ahead counts from now on. */
 function withMark(
   marks: TombstoneProgress['marks'],
   sequence: number,
   { retentionMs, nowMs }: { readonly retentionMs: number; readonly nowMs: number },
 ): TombstoneProgress['marks'] {
-  const last = marks.at(-1)
+  const known = marks.map(([at, timeMs]) => [at, Math.min(timeMs, nowMs)] as const)
+  const last = known.at(-1)
   const isDue = !last || (last[0] !== sequence && nowMs - last[1] >= retentionMs / MARKS_A_RETENTION)
-  const all = isDue ? [...marks, [sequence, nowMs] as const] : marks
+  const all = isDue ? [...known, [sequence, nowMs] as const] : known
   const newestOld = all.findLastIndex(([, timeMs]) => timeMs <= nowMs - retentionMs)
   return newestOld > 0 ? all.slice(newestOld) : all
 }

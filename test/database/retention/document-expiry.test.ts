@@ -25,6 +25,7 @@ describe('the time of a document', () => {
     ['{"until":"1970-01-02"}', 86_400_000],
     ['{"until":"1970-01-01T00:01Z"}', 60_000],
     ['{"until":"1970-01-01T01:00:00.5+01:00"}', 500],
+    ['{"\\u0075ntil":100}', 100_000],
     ['{"until":"soon"}', undefined],
     ['{"until":"1970-01-01T00:01"}', undefined],
     ['{"until":-1}', undefined],
@@ -39,6 +40,23 @@ describe('the time of a document', () => {
 })
 
 describe('documents that expire', () => {
+  it('are looked for without keeping writers waiting for long', async () => {
+    const { database } = await memoryDatabase()
+    const long = { until: 10, texts: Array.from({ length: 20_000 }, (_, i) => `text ${i}`) }
+    for (let i = 0; i < 30; i++) await save(database, `doc-${i}`, long)
+    const expiring = expire(database, 5)
+    let isDone = false
+    void expiring.finally(() => {
+      isDone = true
+    })
+    let writes = 0
+    for (; !isDone; writes++) await save(database, `more-${writes}`, {})
+    await expiring
+    // All 30 of them together would be one wait.
+    expect(writes).toBeGreaterThan(3)
+    expect((await expire(database, 11)).expired).toBe(30)
+  })
+
   it('are deleted when their time is over, by the time that they have then', async () => {
     const { database } = await memoryDatabase()
     await save(database, 'early', { until: 10 })

@@ -100,6 +100,27 @@ describe('a retention of tombstones', () => {
     expect((await database.information()).documentCount).toBe(10)
   })
 
+  it('does not wait for an import to here, whose log has sequences of another server', async () => {
+    const { database } = await memoryDatabase()
+    await remove(database, 'gone')
+    await local(database, '_local/import-0123', { session_id: 'x', source_last_seq: 1, history: [] })
+    await pass(database, 0)
+    expect(await pass(database, 20)).toEqual({ purged: 1, heldBy: [] })
+  })
+
+  it('goes on when a clock that was years ahead is put right', async () => {
+    const { database } = await memoryDatabase()
+    await remove(database, 'first')
+    await pass(database, 4000)
+    await pass(database, 0)
+    await remove(database, 'second')
+    // Counted from when the clock was right again.
+    expect((await pass(database, 9)).purged).toBe(0)
+    expect((await pass(database, 11)).purged).toBe(1)
+    expect((await pass(database, 22)).purged).toBe(1)
+    expect(await deletedCount(database)).toBe(0)
+  })
+
   it('costs no commit where nothing changes', async () => {
     const { database } = await memoryDatabase()
     await save(database, 'a')
