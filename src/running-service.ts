@@ -8,6 +8,7 @@ import { SettingError } from './config/setting-rules.ts'
 import { parseTerm } from './config/term-text.ts'
 import type { DataFolders, DataHome } from './data-home.ts'
 import { InterfaceFiles } from './http/admin/interface-files.ts'
+import { ServerSlots } from './http/listeners/connection-slots.ts'
 import { unsharedSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/listeners.ts'
@@ -47,6 +48,7 @@ export class RunningService implements Service {
   readonly #log: ServerLog
   readonly #statistics: Statistics
   readonly #metrics = new Metrics()
+  readonly #slots = new ServerSlots()
   readonly #listeners: Listeners
   readonly #uriFile: UriFile
   readonly #interfaceFiles: InterfaceFiles
@@ -105,9 +107,10 @@ export class RunningService implements Service {
     this.#statistics = new Statistics(statisticsSettings(configuration))
     this.#statistics.gauge('service', 'open_databases', () => openDatabases(this.#parts))
     this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
-    this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? unsharedSockets, () =>
-      connectionLimits(configuration),
-    )
+    this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? unsharedSockets, {
+      limits: () => connectionLimits(configuration),
+      slots: this.#slots,
+    })
     this.#metrics.gauge('settle_connections', 'connections of clients that are open', () => this.#listeners.connections)
     this.#metrics.total('couchdb_couch_log_requests_total', 'messages in the log by level', () =>
       Object.entries(log.counts).map(([level, count]) => [{ level }, count] as const),
@@ -161,7 +164,12 @@ export class RunningService implements Service {
       metrics: this.#metrics,
       interfaceFiles: this.#interfaceFiles,
       idleFiles: this.#budget.idleFiles,
-      nodes: secondaries && { folder: secondaries.folder, term: this.#term },
+      nodes: secondaries && {
+        folder: secondaries.folder,
+        term: this.#term,
+        slots: this.#slots,
+        slotLimit: () => this.#budget.connections,
+      },
       usedGenerations: secondaries && !isFirst ? Date.now() : 0,
       restart: () => this.#restartSoon(),
     })

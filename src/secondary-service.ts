@@ -111,7 +111,10 @@ class RunningSecondary implements SecondaryService {
     const parts = this.#parts
     if (!parts) throw new Error('The node has no state yet.')
     const { configuration, serverLog } = parts
-    this.#listeners = new Listeners(serverLog.log, this.#options.sockets, () => connectionLimits(configuration))
+    this.#listeners = new Listeners(serverLog.log, this.#options.sockets, {
+      limits: () => connectionLimits(configuration),
+      slots: this.#node.slots,
+    })
     await this.#listeners.open(this.#plans(configuration), parts.handler)
   }
 

@@ -15,7 +15,7 @@ export interface HubOptions {
   welcome(): unknown
   /** From a secondary. Must not throw. */
   signal(member: object, message: unknown): void
-  call(message: unknown, signal: AbortSignal): Promise<unknown>
+  call(member: object, message: unknown, signal: AbortSignal): Promise<unknown>
   /** A secondary is gone. */
   left(member: object): void
   /** A secondary does not answer, or does not read. It is about to be cut off, and must not go on. */
@@ -63,7 +63,7 @@ export class PrimaryHub implements Cluster {
     this.#server = createServer((socket) => {
       const member: Channel = new Channel(socket, {
         signal: (message) => options.signal(member, message),
-        call: (message, signal) => options.call(message, signal),
+        call: (message, signal) => options.call(member, message, signal),
         closed: () => {
           this.#members.delete(member)
           options.left(member)

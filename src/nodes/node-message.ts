@@ -2,6 +2,7 @@
 import type { DatabaseCommit } from '../database/database-engine.ts'
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
 import type { ReduceInput, ReduceProgram } from '../functions/functions.ts'
+import type { ServerSlots } from '../http/listeners/connection-slots.ts'
 import type { MetricsReport } from '../runtime/metrics.ts'
 import type { StatisticIncrement } from '../runtime/statistics.ts'
 import type { RefusedFile, StorePlace } from '../storage/leases/store-followers.ts'
@@ -14,6 +15,9 @@ export interface NodePlace {
   readonly folder: string
   /** The fencing number of the primary's lease. */
   readonly term: number
+  /** Slots for connections, which the primary shares with the others, and how many there are. */
+  readonly slots: ServerSlots
+  readonly slotLimit: () => number
 }
 
 /** The name, and the value; null where the setting was taken away. */
@@ -53,7 +57,10 @@ export interface UpdateSignal {
 
 /** From a secondary; nobody waits for them. */
 export type SecondarySignal =
-  | { readonly kind: 'hello'; readonly pid: number }
+  /** With how many connections it has. */
+  | { readonly kind: 'hello'; readonly pid: number; readonly connections: number }
+  /** Slots for connections that it does not need. */
+  | { readonly kind: 'slots back'; readonly count: number }
   /** It wants to hear of commits to these databases, in addition to others. It is told of the last one at once. */
   | { readonly kind: 'watch'; readonly databases: readonly string[] }
   /** Nobody there waits for changes of these any more. */
@@ -75,6 +82,8 @@ export type SecondaryCall =
       readonly design: ViewDesign
       readonly isUpdated: boolean
     }
+  /** Wants slots for connections; answered with how many it gets. */
+  | { readonly kind: 'slots'; readonly wanted: number }
   | { readonly kind: 'password'; readonly name: string; readonly password: string }
   | {
       readonly kind: 'reduce'

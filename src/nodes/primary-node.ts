@@ -104,7 +104,7 @@ export class PrimaryNode {
       term,
       welcome: () => this.#state(parts),
       signal: (member, message) => this.#receive(parts, member, message),
-      call: (message, signal) => this.#answer(parts, message, signal),
+      call: (member, message, signal) => this.#answer(parts, member, message, signal),
       left: (member) => this.#left(parts, member),
       stuck: (member) => this.#kill(parts, member),
     })
@@ -188,11 +188,16 @@ export class PrimaryNode {
   #receive(parts: PrimaryParts, key: object, message: unknown): void {
     if (!isKindOf<SecondarySignal>(message)) return
     const { serverLog, statistics, metrics } = parts
+    const { slots } = this.#place
     const member: Member = this.#members.get(key) ?? { pid: undefined, watched: new Set(), present: new Map() }
     this.#members.set(key, member)
     switch (message.kind) {
       case 'hello':
         member.pid = message.pid
+        slots.add(key, message.connections)
+        break
+      case 'slots back':
+        slots.takeBack(key, message.count)
         break
       case 'watch':
         for (const name of message.databases) member.watched.add(name)
@@ -212,12 +217,19 @@ export class PrimaryNode {
     }
   }
 
-  async #answer(parts: PrimaryParts, message: unknown, signal: AbortSignal): Promise<CallReply<unknown>> {
+  async #answer(
+    parts: PrimaryParts,
+    member: object,
+    message: unknown,
+    signal: AbortSignal,
+  ): Promise<CallReply<unknown>> {
     if (!isKindOf<SecondaryCall>(message)) throw new Error('The call is not known.')
     const { functions, auth } = parts
     switch (message.kind) {
       case 'index':
         return replyOf(this.#bringIndex(parts, message, signal))
+      case 'slots':
+        return { value: this.#place.slots.lend(member, message.wanted, this.#place.slotLimit()) }
       case 'password':
         return replyOf(auth.isPassword(message))
       case 'reduce':
@@ -240,6 +252,7 @@ export class PrimaryNode {
 
   #left({ statistics, metrics, databaseStores, indexStores }: PrimaryParts, key: object): void {
     metrics.forget(key)
+    this.#place.slots.forget(key)
     const member = this.#members.get(key)
     this.#members.delete(key)
     for (const [counted, present] of member?.present ?? []) {

@@ -7,6 +7,7 @@ import { NodeUnreachableError } from '../cluster/channel.ts'
 import { Membership } from '../cluster/membership.ts'
 import { RequestError } from '../document/request-error.ts'
 import type { ReduceInput, ReduceProgram } from '../functions/functions.ts'
+import { BorrowedSlots } from '../http/listeners/connection-slots.ts'
 import type { MetricsReport } from '../runtime/metrics.ts'
 import type { StatisticIncrement } from '../runtime/statistics.ts'
 import {
@@ -34,6 +35,9 @@ export interface SecondaryOptions {
   takeMetrics(): MetricsReport
 }
 
+/** A primary that does not answer is as good as none: then connections are not counted together. */
+const SLOTS_TIMEOUT_MS = 1000
+
 /** How long a request waits for a primary. Another one is there within a second or two. */
 const PRIMARY_TIMEOUT_MS = 15_000
 
@@ -48,6 +52,11 @@ export class SecondaryNode {
   readonly #reporting: NodeJS.Timeout
   /** Databases whose commits the primary tells of. */
   readonly #watched = new Set<string>()
+  /** Slots for connections. */
+  readonly slots = new BorrowedSlots({
+    borrow: (wanted) => this.#borrowSlots(wanted),
+    giveBack: (count) => this.#send({ kind: 'slots back', count }),
+  })
   #lines = ''
   #isDraining = false
 
@@ -127,7 +136,7 @@ export class SecondaryNode {
     await this.#options.begin(state as NodeState)
     this.#isDraining = false
     setImmediate(() => {
-      this.#send({ kind: 'hello', pid: process.pid })
+      this.#send({ kind: 'hello', pid: process.pid, connections: this.slots.held })
       this.#send({ kind: 'watch', databases: [...this.#watched] })
     })
   }
@@ -151,6 +160,16 @@ export class SecondaryNode {
       } catch (error) {
         if (!(error instanceof NodeUnreachableError)) throw error
       }
+    }
+  }
+
+  async #borrowSlots(wanted: number): Promise<number | undefined> {
+    const call: SecondaryCall = { kind: 'slots', wanted }
+    try {
+      const reply = await this.#membership.call(call, { timeoutMs: SLOTS_TIMEOUT_MS })
+      return resultOf(reply as CallReply<number>)
+    } catch {
+      return undefined
     }
   }
 

@@ -5,6 +5,7 @@ import type { Service } from '../../src/service.ts'
 import { Client, expectRefusal, rawRequest } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
+import { TEST_NODES } from '../support/test-service.ts'
 import { until } from '../support/until.ts'
 
 const JSON_TYPE = { headers: { 'Content-Type': 'application/json' } }
@@ -59,7 +60,8 @@ describe('POST /_restart', () => {
     expect((await client.request('GET', '/_log?bytes=5000')).text).toContain('uuids/max_count must be')
   })
 
-  it('lets requests under way finish', async () => {
+  // Several nodes have a supervisor, which keeps the socket: nobody is refused meanwhile.
+  it.skipIf(TEST_NODES > 1)('lets requests under way finish', async () => {
     const service = await startService()
     const client = new Client(service.url)
     const db = await client.database()

@@ -1,6 +1,6 @@
 /**
- * The server of black-box tests: in the process of the test, or, where `SETTLE_TEST_NODES` says how many, as the `settle`
- * command with several nodes.
+ * The server of black-box tests: in the process of the test; or, where `SETTLE_TEST_NODES` says how many, as the `settle`
+ * command with several nodes; or, where it says `secondary`, so that every request comes to a secondary.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,11 +8,14 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import { ServiceBehindSecondary } from './secondary-pool.ts'
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts')
 
+const isBehindSecondary = process.env.SETTLE_TEST_NODES === 'secondary'
+
 /** How many nodes the servers of tests have. */
-export const TEST_NODES = Number(process.env.SETTLE_TEST_NODES ?? 1)
+export const TEST_NODES = isBehindSecondary ? 2 : Number(process.env.SETTLE_TEST_NODES ?? 1)
 
 /** What a service of another process can be told. */
 const SUPPORTED = new Set(['dir', 'port', 'bind', 'dialect', 'settings'])
@@ -20,7 +23,7 @@ const SUPPORTED = new Set(['dir', 'port', 'bind', 'dialect', 'settings'])
 export async function createTestService(options: ServiceOptions): Promise<Service> {
   const isSupported = Object.keys(options).every((name) => SUPPORTED.has(name))
   if (TEST_NODES < 2 || !isSupported) return createService(options)
-  return new CommandService(options, TEST_NODES)
+  return isBehindSecondary ? new ServiceBehindSecondary(options) : new CommandService(options, TEST_NODES)
 }
 
 /** The `settle` command with several nodes, as a service. */

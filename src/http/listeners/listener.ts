@@ -6,6 +6,7 @@ import { Connection, type RequestHandler } from '../../wire/connection.ts'
 import type { ConnectionLimits } from '../../wire/connection-limits.ts'
 import { Refusal } from '../../wire/request-head.ts'
 import { SERVER_LINE } from '../server/answer.ts'
+import { type ConnectionSlots, ServerSlots } from './connection-slots.ts'
 
 export interface ListenerPlan {
   readonly host: string
@@ -147,16 +148,22 @@ export function listenFailure(error: unknown, host: string, port: number): strin
 }
 
 interface Entrance {
-  readonly admit: (socket: Socket) => Admission
+  readonly admit: (socket: Socket) => Admission | Promise<Admission>
   readonly connected: (socket: Socket) => Connection
 }
 
 function plainServer(noDelay: boolean, { admit, connected }: Entrance): Server {
   return createServer({ noDelay, allowHalfOpen: true }, (socket) => {
+    const enter = (admission: Admission) => {
+      if (admission === 'served') connected(socket)
+      else if (admission === 'refused') connected(socket).refuse(tooManyConnections())
+      else socket.destroy()
+    }
     const admission = admit(socket)
-    if (admission === 'served') connected(socket)
-    else if (admission === 'refused') connected(socket).refuse(tooManyConnections())
-    else socket.destroy()
+    if (!(admission instanceof Promise)) return enter(admission)
+    // It may be reset while it waits.
+    socket.on('error', () => {})
+    void admission.then(enter)
   })
 }
 
@@ -165,7 +172,12 @@ function secureServer(options: TlsOptions, entrance: Entrance & { readonly socke
   const { sockets, admit, connected } = entrance
   const server = createSecureServer(options)
   server.on('connection', (socket: Socket) => {
-    if (admit(socket) !== 'served') socket.destroy()
+    const enter = (admission: Admission) => {
+      if (admission !== 'served') socket.destroy()
+    }
+    const admission = admit(socket)
+    if (admission instanceof Promise) void admission.then(enter)
+    else enter(admission)
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
@@ -211,18 +223,30 @@ export type Admission = 'served' | 'refused' | 'cut off'
 
 /** Counts the open connections of all listeners of a server, closing ones included: they share its descriptors. */
 export class OpenConnections {
-  #served = 0
+  readonly #slots: ConnectionSlots
   #refused = 0
 
+  constructor(slots: ConnectionSlots = new ServerSlots()) {
+    this.#slots = slots
+  }
+
+  /** Those of this process. */
   get count(): number {
-    return this.#served
+    return this.#slots.used
   }
 
   /** What to do with a new connection. */
-  admit(socket: Socket, limit: number): Admission {
-    if (this.#served < limit) {
-      this.#served++
-      socket.once('close', () => this.#served--)
+  admit(socket: Socket, limit: number): Admission | Promise<Admission> {
+    const taking = this.#slots.take(limit)
+    if (!(taking instanceof Promise)) return this.#admit(socket, taking)
+    return taking.then((isTaken) => this.#admit(socket, isTaken))
+  }
+
+  #admit(socket: Socket, hasSlot: boolean): Admission {
+    if (hasSlot) {
+      // It may be closed by now, and is then not told again.
+      if (socket.destroyed) this.#slots.free()
+      else socket.once('close', () => this.#slots.free())
       return 'served'
     }
     if (this.#refused >= REFUSED_LIMIT) return 'cut off'

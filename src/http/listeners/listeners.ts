@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import type { Log } from '../../runtime/log/log.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
 import { type ConnectionLimits, DEFAULT_LIMITS } from '../../wire/connection-limits.ts'
+import type { ConnectionSlots } from './connection-slots.ts'
 import {
   Listener,
   type ListenerContext,
@@ -23,6 +24,12 @@ export interface ListenerPorts {
   readonly secure: number | undefined
 }
 
+export interface ListenersOptions {
+  readonly limits?: () => ConnectionLimits
+  /** Those of this process alone unless given. */
+  readonly slots?: ConnectionSlots
+}
+
 /** Requests that take longer to finish are cut off when their listener closes. */
 const CLOSING_LIMIT_MS = 10_000
 
@@ -30,14 +37,15 @@ export class Listeners {
   readonly #log: Log
   readonly #sockets: ListeningSockets
   readonly #limits: () => ConnectionLimits
-  readonly #open = new OpenConnections()
+  readonly #open: OpenConnections
   readonly #closing = new Set<Promise<void>>()
   #plain: Listener | undefined
   #secure: Listener | undefined
 
-  constructor(log: Log, sockets: ListeningSockets, limits: () => ConnectionLimits = () => DEFAULT_LIMITS) {
+  constructor(log: Log, sockets: ListeningSockets, options: ListenersOptions = {}) {
     this.#log = log
-    this.#limits = limits
+    this.#limits = options.limits ?? (() => DEFAULT_LIMITS)
+    this.#open = new OpenConnections(options.slots)
     this.#sockets = sockets
   }
 
