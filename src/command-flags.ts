@@ -47,7 +47,7 @@ export interface CommandFlags {
   readonly service: ServiceOptions
 }
 
-/** Throws an error whose message is a sentence for people. */
+/** Throws an error whose message is for the operator. */
 export function commandFlags(): CommandFlags {
   const flags = parsed()
   if (flags.nodes !== undefined && flags['in-memory']) {

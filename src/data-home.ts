@@ -79,7 +79,7 @@ export interface DataHome {
   close(): Promise<void>
 }
 
-/** Locks the folder, so that nobody else uses it. Throws an error whose message is a sentence for people. */
+/** Locks the folder, so that nobody else uses it. Throws an error whose message is for the operator. */
 export async function openHome(path: string, options: DataFolderOptions = {}): Promise<DataHome> {
   const { lease } = options
   const home = await DataFolder.open(resolve(path), options)

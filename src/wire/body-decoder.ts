@@ -1,12 +1,12 @@
-/** Takes the body of a request out of the bytes of a connection, which come in pieces of any size. */
+/** Decodes the body of a request, chunked or with a length, from the bytes of a connection. */
 import { type BodyFraming, malformed, parseTrailers, type RequestHeaders } from './request-head.ts'
 
 export interface BodyDecoder {
   /** Whether all of it was seen. */
   readonly isDone: boolean
-  /** Headers that came behind it. */
+  /** The trailers. */
   readonly trailers: RequestHeaders
-  /** Hands over what of the body is in the bytes, as views of them; tells how many of the bytes belong to it. */
+  /** Emits the body bytes as views of the input; returns how many input bytes were consumed. */
   decode(bytes: Buffer, take: (piece: Buffer) => void): number
 }
 
@@ -17,7 +17,7 @@ export function bodyDecoder(framing: BodyFraming): BodyDecoder {
 
 const NO_TRAILERS: RequestHeaders = Object.freeze(Object.create(null))
 
-/** Of a body whose end nobody knows: it is never done, and nothing of it means anything. */
+/** Of a body whose end is unknown: it is never done, and its bytes are ignored. */
 const ENDLESS: BodyDecoder = { isDone: false, trailers: NO_TRAILERS, decode: (bytes) => bytes.length }
 
 class SizedDecoder implements BodyDecoder {
@@ -41,12 +41,12 @@ class SizedDecoder implements BodyDecoder {
   }
 }
 
-/** A line that tells the size of a chunk may carry extensions, which nobody needs. */
+/** A chunk size line may carry extensions, which are ignored. */
 const SIZE_LINE_LIMIT = 1024
-/** Of all extensions of a body: they cost work, and no other limit counts them. */
+/** Of all extensions of a body together: no other limit counts them. */
 const EXTENSIONS_LIMIT_BYTES = 16 * 1024
 const TRAILERS_LIMIT = 16 * 1024
-/** Hexadecimal digits: more than any body has. */
+/** Hexadecimal digits of a chunk size: more than any body needs. */
 const SIZE_DIGITS_LIMIT = 12
 /** Contents of chunks up to this size are joined: a piece for each would cost more than its bytes. */
 const SMALL_CHUNK_BYTES = 64
@@ -161,7 +161,7 @@ function digitOf(byte = 0): number | undefined {
   return lower >= 0x61 && lower <= 0x66 ? lower - 0x57 : undefined
 }
 
-/** Digits, then extensions. Blanks around the size are refused: others count them to the size, or end the line there. */
+/** Digits, then extensions. Spaces around the size are refused: other parsers differ on them. */
 const CHUNK_START = /^([0-9a-f]+)(;[\t\x20-\x7e\x80-\xff]*)?$/i
 
 function chunkStart(line: string): { sizeBytes: number; extensionBytes: number } {

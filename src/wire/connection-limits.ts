@@ -1,14 +1,14 @@
 import type { Socket } from 'node:net'
 
-/** How long a connection may take for what it does. Honest clients on bad lines come nowhere near. */
+/** The timeouts and minimum rates of a connection. Honest clients on bad lines stay far from them. */
 export interface ConnectionLimits {
   /** For the head of a request. */
   readonly headMs: number
-  /** For the next request, for more of a body, for a client to take anything of what it asked for. */
+  /** For the next request, for more of a body, and for a client to read any of its reply. */
   readonly silenceMs: number
   /** For a whole body. */
   readonly bodyMs: number
-  /** What a body brings at least, on the average of the time that the server waited for it. */
+  /** The least rate of a body, on average over the time that the server waited for it. */
   readonly bodyBytesPerSecond: number
 }
 
@@ -19,10 +19,10 @@ export const DEFAULT_LIMITS: ConnectionLimits = {
   bodyBytesPerSecond: 500,
 }
 
-/** So long a body may bring nothing before its rate counts. */
+/** Grace period before the rate of a body counts. */
 const BODY_GRACE_MS = 120_000
 
-/** How a body comes in, looked at now and then. */
+/** The progress of a body, checked periodically. */
 export class BodyProgress {
   readonly #begunMs = performance.now()
   #checkedMs = this.#begunMs
@@ -38,8 +38,8 @@ export class BodyProgress {
 }
 
 /**
- * Bytes of a socket that the system has taken. Node's own socket timeouts read the same two numbers to tell a slow client
- * from a dead one; they have no public name. Where they are missing, what waits to be written stands for them.
+ * Bytes of a socket that the system has taken. Node's own socket timeouts read the same two numbers to tell a slow
+ * client from a dead one; they have no public name. If they are missing, the length of the write queue is used instead.
  */
 export function sentBytes(socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle')

@@ -1,6 +1,6 @@
 /**
  * One HTTP/1.1 connection: it parses requests and hands each to the handler with its reply, one at a time. Pipelined
- * requests wait until the reply before them is sent, so the requests of a connection are handled in order.
+ * requests wait until the previous reply is sent, so requests are handled in order.
  */
 import type { Socket } from 'node:net'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
@@ -201,7 +201,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     if (this.#decoder) this.#refuse(new Refusal(408, 'The request body was sent too slowly while others waited.'))
   }
 
-  /** Goes on with pipelined requests. */
+  /** Continues with pipelined requests. */
   #resumePipeline(): void {
     if (!this.isOpen) return
     this.#socket.resume()
@@ -301,8 +301,8 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   }
 
   /**
-   * The client sends nothing more. Whether it still reads cannot be told from whether it is gone, so that requests which are
-   * complete are answered. Handlers that wait for long want to know when a client is gone: these get a short while.
+   * The client sends nothing more. Whether it still reads or is gone cannot be known, so complete requests are
+   * answered. Handlers that watch their client get a short time.
    */
   #onEnd(): void {
     if (this.#hasArrived) this.serve()

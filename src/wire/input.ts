@@ -1,6 +1,6 @@
 /**
- * What connections received and have not parsed yet: the input buffer of each, out of which its heads come whole, and the
- * queue of those on which something came in.
+ * The input buffer of a connection, which yields complete request heads, and the queue of connections that have
+ * received something.
  */
 import { checkBeginning, tooLongHead } from './request-head.ts'
 
@@ -8,7 +8,7 @@ const HEAD_LIMIT_BYTES = 64 * 1024
 /** Buffers that are kept as they came; more of them are joined into one. */
 const PIECES_LIMIT = 64
 
-/** Received and not parsed yet: buffers as they came, none of them empty. */
+/** Received and not parsed yet: buffers as they were received, none of them empty. */
 export class InputBuffer {
   #pieces: Buffer[] = []
   #bytes = 0
@@ -24,7 +24,7 @@ export class InputBuffer {
     return this.#pieces[0]
   }
 
-  /** Whether anything is here of which the rest is still to come. */
+  /** Whether a request has begun to arrive. */
   get hasBegun(): boolean {
     return this.#partialHead !== undefined || this.#bytes > 0
   }
@@ -107,7 +107,7 @@ class PartialHead {
     return this.#length
   }
 
-  /** Takes what of the piece belongs to the head, its end included. Tells how many bytes that are. */
+  /** Consumes the bytes of the piece that belong to the head, its end included. Returns their number. */
   add(piece: Buffer): number {
     const before = this.#length
     this.#append(piece)
@@ -143,7 +143,7 @@ class PartialHead {
     this.#length = length
   }
 
-  /** They may stand before a head; some clients send one after a body. */
+  /** Empty lines may precede a head; some clients send one after a body. */
   #skipEmptyLines(): number {
     const skipped = afterEmptyLines(this.#bytes.subarray(0, this.#length))
     if (skipped === 0) return 0
@@ -166,22 +166,21 @@ function afterEmptyLines(bytes: Buffer): number {
   return at
 }
 
-/** Hundreds of small requests. What else there is to do must not wait for much longer. */
+/** Enough for hundreds of small requests; other work must not wait much longer. */
 const TURN_MS = 10
 
 /** A connection on which something came in. */
 export interface Arrival {
-  /** Does what there is to do with what came in. */
+  /** Processes the received bytes. */
   serve(): void
 }
 
 let waiting: Arrival[] = []
 
 /**
- * Connections on which something came in are served together, once all that the system had for us is read: many requests
- * then take the same step one after the other, while the processor still knows the way. Served each at once, with a turn
- * through the system between two of them, a small request costs twice as much. Where that takes long, those that are left
- * wait for the next turn. Must be called once only until it is served.
+ * Connections that received something are served together, after all sockets are read: many requests then run the same
+ * code in a row, with warm caches. If each were served right after its read, a small request would cost twice as much.
+ * If serving takes long, the rest wait for the next turn. Must not be called again before the connection is served.
  */
 export function serveTogether(arrival: Arrival): void {
   if (waiting.push(arrival) === 1) setImmediate(serveAll)
@@ -194,7 +193,7 @@ function serveAll(): void {
   for (const [i, arrival] of all.entries()) {
     arrival.serve()
     if (i === all.length - 1 || performance.now() < endMs) continue
-    // New ones are behind these: each is served in its order.
+    // New ones are queued after these.
     if (waiting.length === 0) setImmediate(serveAll)
     waiting = [...all.slice(i + 1), ...waiting]
     return

@@ -102,7 +102,7 @@ export class Reply {
     if (this.#framing === 'close' || !this.#sink.canKeepAlive) this.keepsAlive = false
     if (this.#framing === 'size') this.#remainingBytes = sizeBytes ?? 0
     const size = isBare || sizeBytes === undefined ? '' : `Content-Length: ${sizeBytes}\r\n`
-    // HEAD says it too: it has the head of GET.
+    // HEAD has it too: its head is that of GET.
     const chunks = framing === 'chunks' && !isBare ? 'Transfer-Encoding: chunked\r\n' : ''
     this.#head = `${statusLine(status)}${head}${dateLine()}${size}${chunks}${this.#connectionLine()}\r\n`
     if (this.#state === 'new') this.#state = 'begun'
@@ -159,12 +159,12 @@ export class Reply {
     this.#sink.destroy()
   }
 
-  /** Whether somebody wants to know when the client is gone. */
+  /** Whether a handler watches for the end of the client. */
   get isWatched(): boolean {
     return this.#closeListeners !== undefined && this.#closeListeners.size > 0
   }
 
-  /** Whether the server ends, and would not wait for long. */
+  /** Whether the server is shutting down. */
   get isShuttingDown(): boolean {
     return this.#isShuttingDown
   }
@@ -180,7 +180,7 @@ export class Reply {
     return () => this.#closeListeners?.delete(listener)
   }
 
-  /** The same, for who can tell what a client that has ended its side waits for as little as its connection can. */
+  /** The same, without keeping a half-closed connection short: for callers that do not wait for long. */
   onGone(listener: () => void): () => void {
     if (this.isGone) {
       listener()
@@ -268,7 +268,7 @@ export class Reply {
       this.#sink.destroy()
       return
     }
-    // A callback for the last write costs: only where somebody listens.
+    // A callback for the last write is costly: only if there is a listener.
     const hasListeners = this.#closeListeners !== undefined && this.#closeListeners.size > 0
     if (last === '' && hasListeners) this.#sink.write('', () => this.close())
     else if (last !== '') this.#sink.write(last, hasListeners ? () => this.close() : undefined)
@@ -296,7 +296,7 @@ export function chunkOf(piece: Buffer): Buffer {
 
 const LINE_END = Buffer.from('\r\n')
 
-/** Headers that belong to one connection, and are not passed on to the next one. */
+/** Hop-by-hop headers. */
 export const HOP_BY_HOP_HEADERS: readonly string[] = [
   'connection',
   'keep-alive',
@@ -323,7 +323,7 @@ export function headerLine(name: string, value: string): string {
   return `${name}: ${value}\r\n`
 }
 
-/** All of the reply to bytes that are no request. What its client accepts is not known. */
+/** The complete reply to bytes that are not a valid request. */
 export function refusalReply({ status, error, message, headerLines: own }: Refusal, headerLines: string): string {
   const body = error === undefined ? '' : `${JSON.stringify({ error, reason: message })}\n`
   const type = body === '' ? '' : 'Cache-Control: must-revalidate\r\nContent-Type: text/plain;charset=utf-8\r\n'

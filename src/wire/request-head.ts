@@ -1,10 +1,10 @@
 /**
- * Parses the head of a request: request line and headers. Strict, since whatever two servers read in different ways can
- * be used to smuggle requests: what is not exactly as the standard has it is refused.
+ * Parses the head of a request: request line and headers. Strict: what deviates from the standard is refused, since
+ * differences between parsers allow request smuggling.
  */
 import { METHODS } from 'node:http'
 
-/** By names in lower case. Several of one name are one list, unless only one of them can count. */
+/** By lower-case names. Repeated headers are joined into a list, unless only one is allowed. */
 export type RequestHeaders = Record<string, string | undefined>
 
 export interface RequestHead {
@@ -18,19 +18,19 @@ export interface RequestHead {
   readonly framing: BodyFraming
 }
 
-/** How it is known where the body ends: its length, or chunks; or it is not known, and nothing must be done. */
+/** How the body is framed: by its length, in chunks, or in an unknown way, so that the request is refused. */
 export type BodyFraming = number | 'chunked' | 'unknown'
 
 const LINE_END = '\r\n'
 const HEADERS_LIMIT = 1000
 
-/** Throws where the beginning of a head shows already that it will be none. */
+/** Throws if the beginning of a head is already invalid. */
 export function checkBeginning(text: string): void {
   // Its last character may be the first half of a line end.
   checkCharacters(text.endsWith('\r') ? text.slice(0, -1) : text)
 }
 
-/** What is wrong with a head that goes on beyond this part of it. */
+/** The error of a head that is longer than the limit. */
 export function tooLongHead(text: string): Refusal {
   checkBeginning(text)
   if (!KNOWN_METHODS.has(text.slice(0, Math.max(text.indexOf(' '), 0)))) return malformed('The method is not known.')
@@ -57,7 +57,7 @@ export function parseHead(text: string): RequestHead {
   if (headers.host !== undefined && !HOST.test(headers.host)) throw malformed('The Host header is not valid.')
   if (!target.startsWith('/')) readTarget(method, target, headers)
   const framing = framingOf(headers, isOldVersion)
-  // A valid request, but with a method that no proxy need know: where its body ends is not guessed.
+  // A method of its own, since a proxy need not know it; the framing of its body is not guessed.
   if (!KNOWN_METHODS.has(method)) throw unknownMethod()
   return {
     method,
@@ -73,7 +73,7 @@ export function parseHead(text: string): RequestHead {
 const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/
 const ABSOLUTE_TARGET = /^https?:\/\/([^/?#]+)(?:[/?]|$)/i
 
-/** A target that is no path names the server too, as for a proxy; its host then prevails over the header. */
+/** An absolute target, as for a proxy; its host then overrides the Host header. */
 function readTarget(method: string, target: string, headers: RequestHeaders): void {
   if (target === '*' && method === 'OPTIONS') return
   const host = ABSOLUTE_TARGET.exec(target)?.[1]
@@ -81,13 +81,13 @@ function readTarget(method: string, target: string, headers: RequestHeaders): vo
   headers.host = host
 }
 
-/** Everything below a blank but tabs and whole line ends. */
+/** Control characters, except tabs and line ends. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: it is about them.
 const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
 
 const UNESCAPED = /[\x80-\xff]/
 
-/** Plain UTF-8 in a target is what people type: it means what its escapes mean. */
+/** Unescaped UTF-8 in a target is treated as if it were escaped. */
 function escaped(target: string): string {
   return target.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`)
 }
@@ -103,7 +103,7 @@ function endOfLine(text: string, from: number): number {
   return end < 0 ? text.length : end
 }
 
-/** Headers that come behind a body. Those that decide how the message is read come too late there. */
+/** Trailers. Headers that affect framing, routing or authentication are not allowed there. */
 export function parseTrailers(text: string): RequestHeaders {
   checkCharacters(text)
   const trailers = parseHeaders(text, 0)
@@ -143,7 +143,7 @@ const NO_TRAILERS = new Set([
   'x-http-method-override',
 ])
 
-/** The lines from a place on. */
+/** The header lines from an offset on. */
 function parseHeaders(text: string, from: number): RequestHeaders {
   const headers: RequestHeaders = Object.create(NOTHING)
   let count = 0
@@ -158,7 +158,7 @@ function parseHeaders(text: string, from: number): RequestHeaders {
   return headers
 }
 
-/** Objects made from it have nothing but their own members; those made from null would be slow ones. */
+/** A prototype without members: objects with a null prototype are slow. */
 const NOTHING: object = Object.create(null)
 
 /** The first of several counts. */
@@ -221,7 +221,7 @@ const LARGEST_LENGTH_DIGITS = 15
 function framingOf(headers: RequestHeaders, isOldVersion: boolean): BodyFraming {
   const { 'transfer-encoding': encoding, 'content-length': length } = headers
   if (encoding !== undefined) {
-    // A peer that goes by the other one of the two would see another end.
+    // A peer that uses the other header would see another end of the body.
     if (length !== undefined) throw malformed('There are both Content-Length and Transfer-Encoding.')
     if (isOldVersion) throw malformed('HTTP/1.0 has no Transfer-Encoding.')
     return transferFraming(encoding.toLowerCase())
@@ -235,7 +235,7 @@ function framingOf(headers: RequestHeaders, isOldVersion: boolean): BodyFraming 
 /** A transfer coding: its name, and parameters where it has any. */
 const CODING = /^([\w!#$%&'*+.^`|~-]+)[\t ]*(?:;[\t -~]*)?$/
 
-/** Chunks can only come last, and once; where some other coding is applied beside them, nobody here undoes it. */
+/** `chunked` must be last and occur once; other codings are not supported. */
 function transferFraming(encoding: string): BodyFraming {
   if (encoding === 'chunked') return 'chunked'
   const codings = encoding.split(',').map((each) => trimmed(each, 0, each.length))
@@ -276,7 +276,7 @@ export function malformed(message: string): Refusal {
   return new Refusal(400, message)
 }
 
-/** What header names and values may contain: anything else could end a line early, or begin another one. */
+/** What header names and values may contain: anything else could inject a line. */
 const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
 const UNFIT = /[^\t\x20-\x7e\x80-\xff]/
 

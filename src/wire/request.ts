@@ -1,4 +1,4 @@
-/** One request: what its head says, and its body while it is received, with backpressure. */
+/** One request: its head, and its body while it is received, with backpressure. */
 
 import { GrowingBuffer } from '../runtime/growing-buffer.ts'
 import type { MemoryLease } from '../runtime/memory-budget.ts'
@@ -11,7 +11,7 @@ export interface SocketAddresses {
   /** Where it reached the server. */
   readonly localAddress: string | undefined
   readonly localPort: number | undefined
-  /** Whether nobody between can read it. */
+  /** Whether it uses TLS. */
   readonly isEncrypted: boolean
 }
 
@@ -35,13 +35,13 @@ export class Request {
     this.addresses = ends
   }
 
-  /** The same request, as one of another client. */
+  /** The same request with other socket addresses. */
   from(addresses: SocketAddresses): Request {
     const { method, url: target, headers, body } = this
     return new Request({ method, target, headers }, body, addresses)
   }
 
-  /** Whether there is a body, be it an empty one. */
+  /** Whether there is a body, even an empty one. */
   get hasBody(): boolean {
     return this.headers['content-length'] !== undefined || this.headers['transfer-encoding'] !== undefined
   }
@@ -110,7 +110,7 @@ export class IncomingBody {
     return this.#wake !== undefined
   }
 
-  /** Others wait for the memory that this one holds, and too little of it comes. */
+  /** Other requests wait for the memory that this one holds, and its client sends too slowly. */
   cutOff(): void {
     this.#source.cutOffSlow()
   }

@@ -73,7 +73,7 @@ describe('content that says that it is gzip and is not', () => {
     const put = (length: number | undefined) =>
       db.put('doc', related({ _attachments: { a: packedEntry(PACKED, { length }) } }, [PACKED]), RELATED)
     const reply = await put(TEXT.length + 1)
-    const reason = `Attachment a has ${TEXT.length} bytes, and not ${TEXT.length + 1}.`
+    const reason = `Attachment a has ${TEXT.length} bytes instead of ${TEXT.length + 1}.`
     expectRefusal(reply, 400, 'bad_request', reason)
     await expectUntouched(db)
     // Peers that do not know it tell the packed one.

@@ -159,7 +159,7 @@ describe('since', () => {
     const db = await other.database()
     await db.get('_changes?since=2-g1AAAA')
     await db.get('_changes?since=0')
-    const message = 'A sequence is of another server. The feed of changes begins at the start.'
+    const message = 'The sequence was issued by another server. The changes feed begins at the start.'
     expect(lines.filter((line) => JSON.stringify(line).includes(message))).toEqual([
       { message, database: db.name, since: '2-g1AAAA' },
     ])

@@ -87,7 +87,7 @@ export async function reloadSettings(call: Call, { configuration, log }: HttpCon
 function settingOf({ segments }: Call, configuration: Configuration): { section: string; key: string } {
   const [, section, key] = segments
   if (section === undefined || key === undefined || segments.length > 3) throw new MethodNotAllowedError(METHODS)
-  // Whoever may change settings must not make the server send its password elsewhere.
+  // A client that may change settings must not be able to make the server send this password elsewhere.
   if (isEngineAddress(canonicalSection(section), key)) {
     throw new HttpError(400, 'modification_not_allowed', 'This config variable is read-only')
   }
@@ -117,8 +117,8 @@ async function changing<T>(change: () => Promise<T>): Promise<T> {
 }
 
 /**
- * Whether a setting may be changed over HTTP, where the operator says so: `[{httpd, config_whitelist}, {log, "*"}]`. A
- * list that cannot be parsed leaves only itself open, so that it can be put right.
+ * Whether a setting may be changed over HTTP, where the operator says so: `[{httpd, config_whitelist}, {log, "*"}]`. If
+ * the list cannot be parsed, only the list itself may be changed, so that it can be corrected.
  */
 export function isWhitelisted(whitelist: string | undefined, section: string, key: string): boolean {
   if (whitelist === undefined) return true

@@ -1,7 +1,7 @@
 /**
- * Whether the server can do its work, for load balancers and supervisors. It cannot while an operator has it in
- * maintenance, and while writes fail: a disk that is full, a folder that is read-only. Whether one can write is tried
- * with a small file, at most once a second, however often somebody asks.
+ * Whether the server can do its work, for load balancers and supervisors. It cannot in maintenance mode, nor while
+ * writes fail: a full disk, a read-only folder. Writing is tried with a small file, at most once a second, however
+ * often the endpoint is asked.
  */
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -22,10 +22,10 @@ export interface HealthOptions {
 const PROBE_INTERVAL_MS = 1000
 /** More than a file system keeps beside its blocks. */
 const PROBE = Buffer.alloc(64 * 1024)
-/** In the data folder, for a moment. */
+/** Created in the data folder and removed at once. */
 export const PROBE_FILE = '.health'
 
-/** A commit that failed counts for so long, unless one succeeds: a limit on the size of files fails large ones alone. */
+/** How long a failed commit counts, unless a later one succeeds: a limit on file sizes fails only large ones. */
 const FAILURE_COUNTS_MS = 10_000
 
 export class Health {
@@ -58,7 +58,7 @@ export class Health {
   }
 }
 
-/** Undefined where it works. Not flushed: that would keep commits waiting, and room is given out by the write. */
+/** Undefined if it works. Not flushed: that would delay commits, and the write alone allocates the space. */
 async function problemOfWriting(path: string): Promise<string | undefined> {
   try {
     const file = await open(path, 'w', 0o600)

@@ -1,6 +1,7 @@
 /**
  * The files of the administration interface, read once and served from memory. The build puts packed forms beside the
- * files (`.br`, `.gz`); they are never names of their own. A folder that is missing is no error: the server says so.
+ * files (`.br`, `.gz`); they cannot be requested by these names. A missing folder is not an error: the server says so
+ * when it is asked for a file.
  */
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
@@ -26,7 +27,7 @@ export const BUILT_INTERFACE = join(import.meta.dirname, '../../../dist/ui')
 export class InterfaceFiles {
   readonly #folder: string
   #files: Promise<ReadonlyMap<string, InterfaceFile>> | undefined
-  /** They are part of the release: as old as this process at most. */
+  /** They are part of the release, so the start of this process is a valid modification time. */
   readonly lastModified = new Date().toUTCString()
 
   constructor(folder: string = BUILT_INTERFACE) {

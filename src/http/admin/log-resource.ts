@@ -1,4 +1,4 @@
-/** `_log`: the end of the log, and lines of the clients' own in it. */
+/** `_log`: reads the end of the log, and writes lines that clients send into it. */
 import { badRequest } from '../../document/request-error.ts'
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json, streamed } from '../server/answer.ts'
@@ -19,7 +19,7 @@ export async function readLog(call: Call, { configuration, serverLog }: HttpCont
   return streamed(chunks(), { headers: { 'Content-Type': 'text/plain;charset=utf-8' } })
 }
 
-/** A page of another site could send anything else in the name of whoever looks at it. */
+/** A page of another site could send any other type on behalf of the user who views it. */
 export async function writeLog(call: Call, context: HttpContext): Promise<Answer> {
   requireJsonType(call)
   const { level, message } = await readJsonObject(call, context)

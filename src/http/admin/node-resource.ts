@@ -1,6 +1,6 @@
 /**
- * The server as clients of later releases of the family see it, who know clusters: a single node, called by its name or
- * `_local`. Its settings and its restart are those at the top.
+ * `_node` and `_membership`, for clients of later CouchDB releases, which have clusters: the server is a single node,
+ * called by its name or `_local`. Its settings and its restart are those at the top level.
  */
 
 import { notFound } from '../../document/request-error.ts'
@@ -15,7 +15,7 @@ import { PROMETHEUS_TYPE, prometheusText } from './prometheus.ts'
 
 export const NODE_NAME = 'service@127.0.0.1'
 
-/** `_membership`: the nodes there are. */
+/** `_membership`: the list of nodes. */
 export function membership(): Answer {
   return json({ all_nodes: [NODE_NAME], cluster_nodes: [NODE_NAME] })
 }
@@ -38,7 +38,7 @@ async function answered(value: unknown): Promise<Answer> {
   return json(await value)
 }
 
-/** What comes after the name of the node, as it was sent. */
+/** What follows the name of the node, as it was sent. */
 function belowNode({ url }: Call): string {
   return url.replace(/^https?:\/\/[^/?]*/i, '').replace(/^\/+[^/]+\/+[^/]+/, '')
 }

@@ -1,6 +1,6 @@
 /**
- * `/_oauth`: the addresses that OAuth 1.0 asks a server to have. They check the signature and give the tokens that the
- * family has always given; users and tokens are bound to each other in the configuration, not here.
+ * `/_oauth`: the endpoints that OAuth 1.0 requires. They check the signature and return the fixed tokens that CouchDB
+ * returns; tokens are bound to users in the configuration, not here.
  */
 
 import { notFound } from '../../document/request-error.ts'

@@ -1,6 +1,6 @@
 /**
- * `_prometheus`: statistics and metrics in the text format that Prometheus reads. What release 3 of the family measures
- * has the name that it has there, so that dashboards made for it work; what is our own begins with `settle_`.
+ * `_prometheus`: statistics and metrics in the text format that Prometheus reads. What CouchDB 3 measures has the same
+ * name here, so that its dashboards work; our own metrics begin with `settle_`.
  */
 import type { Histogram } from '../../runtime/instruments.ts'
 import { heading, sample } from '../../runtime/metrics.ts'
@@ -9,20 +9,20 @@ import type { HttpContext } from '../server/context.ts'
 
 export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Sections whose members are values of one label. */
+/** Sections that become one metric with a label for each member. */
 const LABELS: ReadonlyMap<string, { readonly label: string; readonly help: string }> = new Map([
   ['httpd_request_methods', { label: 'method', help: 'number of HTTP requests by method' }],
   ['httpd_status_codes', { label: 'code', help: 'number of HTTP responses by status code' }],
 ])
 
-/** Those that go down too. */
+/** Those that can also decrease. */
 const GAUGES: ReadonlySet<string> = new Set(['open_databases', 'open_os_files', 'clients_requesting_changes'])
 
 export async function prometheusText({ statistics, metrics, disk }: HttpContext): Promise<string> {
   const space = await disk()
   const lines = [...statisticLines(statistics), ...metrics.lines(), ...processLines()]
   if (space) {
-    lines.push(...single('settle_disk_free_bytes', 'gauge', 'room that the server may use', space.freeBytes))
+    lines.push(...single('settle_disk_free_bytes', 'gauge', 'space that the server may use', space.freeBytes))
     lines.push(...single('settle_disk_size_bytes', 'gauge', 'size of the file system of databases', space.totalBytes))
   }
   return `${lines.join('\n')}\n`

@@ -1,6 +1,6 @@
 /**
- * Requests that another server answers: what follows the first segment of the path is asked of it, and its reply goes
- * back as it comes.
+ * A reverse proxy to another server: what follows the first segment of the path is requested from it, and its reply is
+ * streamed back.
  */
 
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
@@ -12,10 +12,10 @@ import { type Answer, type Headers, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 import { HttpError } from '../server/errors.ts'
 
-/** A server that says nothing for so long is not waited for. */
+/** Timeout of the other server. */
 const SILENCE_LIMIT_MS = 300_000
 
-/** So often a request may come through here before it is clear that it goes in a circle. */
+/** A request that has passed through a proxy this often is in a loop. */
 const MOST_HOPS = 5
 const OWN_NAME = 'settle'
 
@@ -23,7 +23,7 @@ export async function forwardRequest(call: Call, target: string): Promise<Answer
   const base = baseOf(target)
   const via = call.header('via') ?? ''
   if (via.split(OWN_NAME).length > MOST_HOPS) {
-    throw new HttpError(508, 'loop_detected', 'The request goes in a circle.')
+    throw new HttpError(508, 'loop_detected', 'The request is in a proxy loop.')
   }
   const url = new URL(withoutLastSlashes(base.href) + restOf(call))
   const send = url.protocol === 'https:' ? httpsRequest : httpRequest
@@ -63,14 +63,14 @@ function restOf({ url }: Call): string {
 async function exchanged(call: Call, outgoing: ClientRequest): Promise<IncomingMessage> {
   const answered = new Promise<IncomingMessage>((resolve, reject) => {
     outgoing.once('response', (response) => {
-      // Told to who reads it, if anybody does.
+      // Reported to the reader of the body, if there is one.
       response.on('error', () => {})
       resolve(response)
     })
     outgoing.on('error', (error) => reject(new HttpError(502, 'bad_gateway', error.message)))
-    outgoing.once('timeout', () => outgoing.destroy(new Error('The proxied server does not answer.')))
+    outgoing.once('timeout', () => outgoing.destroy(new Error('The proxied server does not respond.')))
   })
-  // Told where it is waited for.
+  // Reported where it is awaited.
   answered.catch(() => {})
   call.reply.onClose(() => outgoing.destroy())
   for await (const piece of bodyPieces(call)) {
@@ -100,7 +100,7 @@ function forwardedHeaders(call: Call): Record<string, string> {
 /** Headers of a reply that are not passed on. */
 const NOT_RETURNED = new Set([...OWN_REPLY_HEADERS, 'expect', 'host'])
 
-/** Places on that server are places below ours. */
+/** A redirect within that server is a redirect below our path. */
 function repliedHeaders(call: Call, base: URL, { headers }: IncomingMessage): Headers {
   const kept = Object.entries(headers).flatMap(([name, value]): [string, string][] => {
     if (typeof value !== 'string' || NOT_RETURNED.has(name)) return []

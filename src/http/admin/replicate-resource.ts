@@ -1,4 +1,4 @@
-/** `_replicate`: starts a replication and waits for it, has one run on, or ends one. */
+/** `_replicate`: starts a replication and waits for it, starts a continuous one, or cancels one. */
 import { badRequest, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { cancelledId, isOn, parseReplicationRequest, queryParameters } from '../../replication/replication-request.ts'
@@ -23,7 +23,7 @@ export async function replicate(call: Call, context: HttpContext): Promise<Answe
   if (isCancel) return cancelAnswer(context, id.full, call)
   const { accepted, result } = await replications.run(id, request)
   if (request.continuous) {
-    // What it ends with later is in the log.
+    // Its outcome is in the log.
     await accepted
     return json({ ok: true, _local_id: id.full }, { status: 202 })
   }

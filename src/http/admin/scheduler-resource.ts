@@ -15,7 +15,7 @@ import { NODE_NAME } from './node-resource.ts'
 
 /** Rows of one reply, unless the request says otherwise. */
 const DEFAULT_LIMIT = 100
-/** More are not made in one reply, whatever the request says. */
+/** The most rows of one reply, whatever the request says. */
 const LARGEST_LIMIT = 10_000
 
 /** `_scheduler/jobs` and `_scheduler/docs`, and what is below them. */

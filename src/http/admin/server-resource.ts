@@ -1,6 +1,4 @@
-/**
- * The resources of the server itself: what it is, which databases it has, ids on demand, statistics, tasks, restart.
- */
+/** The resources of the server itself: its welcome message, its databases, UUIDs, statistics, active tasks, restart. */
 
 import { canonicalSection } from '../../config/ini-text.ts'
 import { badRequest, queryParseError } from '../../document/request-error.ts'
@@ -25,10 +23,10 @@ export function serverInformation(_: Call, { configuration, version }: HttpConte
   })
 }
 
-/** Of those that clients of later releases look for. */
+/** Those that clients of later releases look for. */
 const FEATURES = ['partitioned', 'scheduler']
 
-/** Says whether the server works, to whoever watches over it. */
+/** Health, for monitoring. */
 export async function up(_: Call, { health }: HttpContext): Promise<Answer> {
   const state = await health.status()
   if (state.status === 'ok') return json({ ...state, seeds: {} })
@@ -56,7 +54,7 @@ export async function listedDatabases(call: Call, { databases }: HttpContext): P
   return names.slice(skip, skip + limit)
 }
 
-/** A name as JSON has it; a plain one is taken as it is. */
+/** A name as JSON; a plain one is taken as it is. */
 function nameParameter(call: Call, ...spellings: readonly string[]): string | undefined {
   const spelling = spellings.find((name) => call.query(name) !== undefined)
   const text = spelling && call.query(spelling)
@@ -89,19 +87,21 @@ function countOf(call: Call): number {
   return Number(text)
 }
 
-/** `_active_tasks`: long work that is going on. */
+/** `_active_tasks`: long work in progress. */
 export function activeTasks(_: Call, { tasks }: HttpContext): Answer {
   return json(tasks.list())
 }
 
-/** `_restart`: everything is closed and opened again, with the configuration read anew, once the client has its answer. */
+/**
+ * `_restart`: closes everything and opens it again with a freshly read configuration, once the client has its reply.
+ */
 export function restart(call: Call, context: HttpContext): Answer {
   call.reply.keepsAlive = false
   call.reply.onClose(() => context.restart())
   return json({ ok: true }, { status: 202 })
 }
 
-/** `_stats`: what the server counted. */
+/** `_stats`: the statistics of the server. */
 export function statistics(call: Call, { statistics }: HttpContext): Answer {
   const [, section, name, ...rest] = call.segments
   const windowSeconds = call.queryCount('range') ?? 0
@@ -112,7 +112,7 @@ export function statistics(call: Call, { statistics }: HttpContext): Answer {
   return json({ [section]: { [name]: statistics.one(canonicalSection(section), name, windowSeconds) } })
 }
 
-/** `_plugins`: where servers of the family install code that somebody sends. This one does not. */
+/** `_plugins`: where CouchDB installs code that is sent to it. Settle does not. */
 export function installPlugin(call: Call): Answer {
   requireJsonType(call)
   throw new HttpError(501, 'not_implemented', 'Plugins are not supported.')

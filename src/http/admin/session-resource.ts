@@ -1,4 +1,4 @@
-/** `/_session`: logging in, asking who one is, and logging out. */
+/** `/_session`: logging in, asking who is logged in, and logging out. */
 import type { Auth } from '../../auth/auth.ts'
 import type { Credentials } from '../../auth/passwords/logins.ts'
 import { hasSessionCookie } from '../../auth/passwords/session-cookie.ts'
@@ -22,7 +22,7 @@ export async function login(call: Call): Promise<Answer> {
   const credentials = await sentCredentials(call)
   const entered = credentials && (await auth.login(credentials, request))
   if (!entered) {
-    // Said here and not as an error: whoever tries to log in needs no advice to do so.
+    // Answered here and not thrown: a client that tries to log in needs no challenge to do so.
     const body = { error: 'unauthorized', reason: 'Name or password is incorrect.' }
     return redirected(body, 401, fail, auth.clearedCookie(request))
   }
@@ -50,7 +50,7 @@ export function sessionInformation(call: Call): Answer {
   )
 }
 
-/** `DELETE`: takes the cookie away, be it one of the past. */
+/** `DELETE`: removes the cookie, also an expired one. */
 export function logout(call: Call): Answer {
   const { auth, user, request } = authenticationOf(call)
   const next = pageParameter(call, 'next')
@@ -63,19 +63,19 @@ function isNobody(auth: Auth, user: AuthenticatedCall['user']): boolean {
   return user.name === null && !isServerAdmin(user) && !auth.settings.isOpen
 }
 
-/** A session that asks for itself always goes on. */
+/** Asking for the session always renews it. */
 function freshCookie({ auth, session, request }: AuthenticatedCall): string | undefined {
   return session && auth.renewedCookie(session.record, request)
 }
 
-/** The page is on this server: nobody is sent anywhere else by a link to us. */
+/** The page must be on this server: a link to us must not redirect anybody elsewhere. */
 function pageParameter(call: Call, name: 'next' | 'fail'): string | undefined {
   const page = call.query(name)
   if (page === undefined) return undefined
   if (!/^\/(?![/\\])/.test(page) || hasControlCharacter(page)) {
     throw badRequest(`${name} must be a path that begins with one slash.`)
   }
-  // What is no plain ASCII was decoded with the query, and must be encoded again to go into a header.
+  // What is not ASCII was decoded with the query, and must be encoded again for a header.
   return call.origin + page.toWellFormed().replace(/[^\x21-\x7e]/gu, encodeURIComponent)
 }
 

@@ -1,4 +1,4 @@
-/** `_utils/` and the icon: what a browser finds here. */
+/** `_utils/` and the icon: the files of the administration interface. */
 import { RequestError } from '../../document/request-error.ts'
 import { type ByteRange, byteRangesBody, newBoundary } from '../../multipart/multipart-writer.ts'
 import { parseRanges } from '../attachments/attachment-resource.ts'
@@ -12,7 +12,7 @@ export async function utilities(call: Call, context: HttpContext): Promise<Answe
   const { interfaceFiles } = context
   const segments = call.segments.slice(1)
   const path = segments.join('/')
-  // A slash within a segment was escaped by whoever wants to leave the folder.
+  // An escaped slash within a segment is an attempt to leave the folder.
   if (segments.some((segment) => segment.includes('/'))) return notThere()
   const isFolder = call.path.endsWith('/')
   const file = isFolder ? undefined : await interfaceFiles.find(path)
@@ -84,7 +84,7 @@ function fileAnswer(call: Call, { interfaceFiles, configuration }: HttpContext, 
   return whole(200, content, packed ? { ...described, 'Content-Encoding': packed.encoding } : described)
 }
 
-/** A tag that the client names decides; without one, the date does. */
+/** The `If-None-Match` of the client decides; without one, its date does. */
 function isKnown(call: Call, tag: string, lastModified: string): boolean {
   if (call.header('if-none-match') !== undefined) return call.hasTag(tag)
   return call.header('if-modified-since') === lastModified

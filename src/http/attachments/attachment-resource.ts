@@ -63,7 +63,7 @@ export async function putAttachment(call: Call, context: HttpContext): Promise<A
   const database = await databaseOf(call)
   database.checkTarget(id, 'attachment')
   const parent = namedParent(call, undefined)
-  // A conflict that can be seen now need not wait for the upload; the writer looks again.
+  // A conflict that is visible now is reported before the upload; the writer checks again.
   await baseOf(call, database, id, parent)
   const contentType = checkedContentType(name, call.header('content-type') ?? DEFAULT_CONTENT_TYPE)
   const staged = await stageBody(call, context, database, { name, contentType })
@@ -82,7 +82,7 @@ export async function deleteAttachment(call: Call): Promise<Answer> {
   const database = await databaseOf(call)
   const parent = namedParent(call, undefined)
   using view = database.view()
-  // Whoever may not see a document is not told that it is there.
+  // A user who may not read a document does not learn that it exists.
   if (view.reading) await openDocument(view, id)
   else if (!(await view.record(id))) throw notFound('missing')
   view.release()
@@ -92,24 +92,24 @@ export async function deleteAttachment(call: Call): Promise<Answer> {
   return await writeRevision(call, database, { id, parent, base, others, added: [], created: 'nothing' })
 }
 
-/** What a new revision goes on from. */
+/** The parent of a new revision. */
 interface Base {
   readonly body: Buffer
   readonly attachments: readonly AttachmentRecord[]
-  /** Set where there is nothing to go on from, and nobody waits to hear of it. */
+  /** Set if there is no valid parent, and the client does not wait for the outcome. */
   readonly refusal?: RequestError
 }
 
 const NOTHING: Base = { body: Buffer.from('{}'), attachments: [] }
 
-/** As `currentBase`. With `batch=ok` conflicts are the writer's to find and to log, as they are for documents. */
+/** As `currentBase`. With `batch=ok` the writer finds and logs conflicts, as for documents. */
 async function baseOf(call: Call, database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
   const base = await currentBase(database, id, parent)
   if (base.refusal && call.query('batch') !== 'ok') throw base.refusal
   return base
 }
 
-/** The named revision; nothing where the document is new or begins again, and where that is a conflict. */
+/** The named revision; undefined if the document is new or recreated, or if that is a conflict. */
 async function currentBase(database: Database, id: string, parent: RevisionId | undefined): Promise<Base> {
   using view = database.view()
   const record = await view.record(id)
@@ -122,7 +122,7 @@ async function currentBase(database: Database, id: string, parent: RevisionId | 
   return { body: parts.body, attachments }
 }
 
-/** New attachments on a document that is named or sent with them; those of equal names give way. */
+/** New attachments on a document that is named or sent with them; they replace those of the same names. */
 export async function writeWithAttachments(
   call: Call,
   database: Database,
@@ -148,7 +148,7 @@ interface RevisionPlan {
   readonly others: readonly AttachmentRecord[]
   /** Go first. */
   readonly added: readonly EditedAttachment[]
-  /** What was made: the document, an attachment of that name, or nothing. */
+  /** What was created: the document, an attachment of that name, or nothing. */
   readonly created: 'document' | 'nothing' | { readonly name: string }
 }
 
@@ -195,7 +195,7 @@ function attachmentAnswer(
       'Accept-Ranges': 'none',
       'Content-Encoding': attachment.encoding,
       'Content-Length': String(attachment.storedLength),
-      // Of the content as it came, like the tag, and not of these bytes.
+      // The digest is that of the content as it was sent, like the tag, and not of these bytes.
       'Content-MD5': attachment.md5,
     }
     return streamed(store.read(attachment), { headers })
@@ -208,7 +208,9 @@ function attachmentAnswer(
   return streamed(unpacked(store, attachment), { headers })
 }
 
-/** What came packed has no digest of what it unpacks to; nor a length, unless its sender told one. */
+/**
+ * Content that was sent compressed has no digest of what it decompresses to, nor a length, unless the sender gave one.
+ */
 function unpackedHeaders(attachment: AttachmentRecord): Headers {
   const { length, storedLength, md5 } = attachment
   if (!camePacked(attachment)) return { 'Content-Length': String(length), 'Content-MD5': md5 }
@@ -241,7 +243,7 @@ function rangesAnswer(
   })
 }
 
-/** A part of the content. Of what is packed, all before it has to be unpacked too. */
+/** A range of the content. In compressed content everything before it must be decompressed too. */
 async function* rangeOf(database: Database, attachment: AttachmentRecord, range: ByteRange): AsyncGenerator<Buffer> {
   const { first, last } = range
   if (!attachment.encoding) {
@@ -263,7 +265,7 @@ function missingAttachment(): Error {
 
 const RANGES_LIMIT = 9
 
-/** The ranges; undefined when the whole is to be sent: nothing asked for, nothing understood, or too much. */
+/** The ranges; undefined if the whole content is to be sent: no range, an invalid one, or too many. */
 export function parseRanges(header: string | undefined, length: number): ByteRange[] | undefined {
   const [, list] = /^bytes=(.*)$/.exec(header ?? '') ?? []
   const specs = list?.split(',').map((spec) => spec.trim())

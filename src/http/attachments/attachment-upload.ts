@@ -20,7 +20,7 @@ export async function stageBody(
   const policy = attachmentPolicy(configuration)
   const packLevel = encoding ? undefined : policy.levelFor(contentType)
   const limit = policy.limitFor(name)
-  // A length that is given is believed: too much is refused before it is sent.
+  // Too long a Content-Length is refused before the body is sent.
   if (limit) checkContentSize(Number(call.header('content-length') ?? 0), limit)
   const staged = await database.attachments.stage(bodyPieces(call), { packLevel, encoding, limit })
   try {

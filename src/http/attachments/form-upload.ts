@@ -1,4 +1,4 @@
-/** `POST /{db}/{docid}`: what a form in a browser sends, and only one of this server's own pages. */
+/** `POST /{db}/{docid}`: a form upload from a browser, only from pages of this server. */
 
 import {
   attachmentPolicy,
@@ -32,7 +32,7 @@ import { writeWithAttachments } from './attachment-resource.ts'
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {
   const path = documentIdOf(call)
   const database = await databaseOf(call)
-  // A name that no resource has is not one of a document that forms could be sent to.
+  // An unknown name with an underscore is not a document that forms can be sent to.
   if (path.startsWith('_') && !isDesignId(path) && !isLocalId(path)) throw notFound(`There is no resource ${path}.`)
   checkReferer(call)
   if (isLocalId(path)) refuseLocalAttachment()
@@ -72,7 +72,7 @@ class Form {
   readonly #staged: { readonly name: string; readonly contentType: string; readonly staged: StagedAttachment }[] = []
   #revision: RevisionId | undefined
   #document: SentDocument | undefined
-  /** Whether the field of the revision came; it may be empty. */
+  /** Whether the revision field was sent; it may be empty. */
   #isNamed = false
 
   constructor(database: Database, context: HttpContext, memory: MemoryLease | undefined) {

@@ -1,4 +1,4 @@
-/** A document that comes as `multipart/related`: its JSON first, then the contents that it announces. */
+/** A document sent as `multipart/related`: its JSON first, then the contents of its attachments. */
 import {
   type AttachmentEntry,
   attachmentPolicy,
@@ -18,7 +18,7 @@ import { checkDigest } from './attachment-upload.ts'
 
 export interface ReceivedDocument {
   readonly document: SentDocument
-  /** Contents that came in parts of their own, by name. */
+  /** Contents that were sent as parts, by name. */
   readonly followed: ReadonlyMap<string, StagedAttachment>
   /** To be called when the document was written, or will not be. */
   release(): void
@@ -89,25 +89,25 @@ class AwaitedParts {
       this.#entries.splice(index, 1)
       return entry
     }
-    if (this.#entries.length === 0) throw badRequest('More parts come than the document announces.')
+    if (this.#entries.length === 0) throw badRequest('There are more parts than attachments with follows.')
     const [name] = names
     throw badRequest(
       name === undefined
         ? 'A part has no file name, and others have one.'
-        : `The part ${JSON.stringify(name)} is not the content of an attachment that is awaited.`,
+        : `The part ${JSON.stringify(name)} is not an attachment with follows, or was sent twice.`,
     )
   }
 
   /** No more parts come. */
   end(): void {
     const [missing] = this.#entries
-    if (missing) throw badRequest(`The content of attachment ${missing.name} does not follow.`)
+    if (missing) throw badRequest(`The part with the content of attachment ${missing.name} is missing.`)
   }
 }
 
 function checkLength(name: string, expected: number | undefined, received: number): void {
   if (expected === undefined || expected === received) return
-  throw badRequest(`Attachment ${name} has ${received} bytes, and not ${expected}.`)
+  throw badRequest(`Attachment ${name} has ${received} bytes instead of ${expected}.`)
 }
 
 async function stagePart(
@@ -125,7 +125,7 @@ async function stagePart(
     const { storedLength, unpackedLength = staged.content.length } = staged.content
     const received = encoding ? storedLength : staged.content.length
     checkLength(name, encoding ? entry.encodedLength : length, received)
-    // A peer that does not know the size of what it was sent packed tells the packed one.
+    // A peer that does not know the decompressed size sends the compressed one.
     if (encoding && length !== storedLength) checkLength(name, length, unpackedLength)
     checkDigest(entry.digest, staged.content.md5)
     return staged

@@ -1,6 +1,6 @@
 /**
  * The feeds of changes, as texts in the order in which they are sent. A feed that follows the database reads from its
- * cursor to the end, releases the snapshot, waits for an update and goes on behind its cursor.
+ * cursor to the end, releases the snapshot, waits for an update and continues after its cursor.
  */
 import type { ChangeBlock } from '../../database/changes/changes.ts'
 import type { ChangesReader } from '../../database/changes/changes-reader.ts'
@@ -13,12 +13,12 @@ type Chunks = AsyncGenerator<string | Buffer>
 
 export interface FeedParts {
   readonly reader: ChangesReader
-  /** What was read before the head of the reply went out, so that an error could still be told. */
+  /** What was read before the head of the reply was sent, so that an error could still be reported. */
   readonly first: ChangeBlock
   readonly text: FeedText
 }
 
-/** The changes that are there, of one state as long as the client takes them. */
+/** The existing changes, of one snapshot for as long as the client reads them. */
 export async function* presentChanges(
   { reader, first, text }: FeedParts,
   view: LastingView,
@@ -42,25 +42,25 @@ export interface FollowingParts extends FeedParts {
   readonly database: Database
   readonly feed: Feed
   readonly idle: IdlePolicy
-  /** Undefined for a feed that goes on; others end with the first round that gives something. */
+  /** Undefined for a continuous feed; others end with the first round that has changes. */
   readonly firstRound: Round | undefined
   readonly right: RightToRead
 }
 
-/** What was there when somebody began to look. */
+/** The update sequence when the feed began. */
 export interface Round {
-  /** A reader that is not as fast as the writers would never come to an end. */
+  /** Without it a reader slower than the writers would never finish. */
   readonly lastSequence: number
 }
 
 /** Whether the client may still read the database. */
 export interface RightToRead {
-  /** Whether it must be looked at anew. */
+  /** Whether the right must be checked again. */
   readonly isDoubtful: boolean
   holds(): Promise<boolean>
 }
 
-/** The changes that are there, and those that come. */
+/** The existing changes, then new ones. */
 export async function* followedChanges(parts: FollowingParts): Chunks {
   const { reader, text, feed, database } = parts
   const lines = new Lines(text)
@@ -116,7 +116,7 @@ async function* heartbeatsUntilUpdate(parts: FollowingParts): AsyncGenerator<str
   const { feed, idle, database, reader } = parts
   if (!idle.sendsHeartbeat && idle.afterMs === 0) return false
   for (;;) {
-    // The timeout of a client begins anew with each update, whatever it is of.
+    // The timeout of a client starts again with every update, also of other documents.
     if (!idle.sendsHeartbeat) feed.restartIdleTime()
     const what = await feed.wait(() => pushShared(parts))
     if (what === 'end' || database.isDeleted) return false
@@ -143,7 +143,7 @@ function pushShared({ reader, feed, database, right, firstRound }: FollowingPart
   return pushed
 }
 
-/** Counts the lines of a feed, and tells what stands between those of two blocks. */
+/** Counts the lines of a feed, and gives the separator between two blocks. */
 class Lines {
   readonly #between: Buffer
   #count = 0

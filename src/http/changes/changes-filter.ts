@@ -27,7 +27,7 @@ export interface FilterRequest {
   readonly body: string | undefined
 }
 
-/** Undefined where every change is wanted. What is wrong with a filter is told before the feed begins. */
+/** Undefined if every change passes. Errors of a filter are reported before the feed begins. */
 export async function requestedFilter(request: FilterRequest): Promise<ChangeFilter | undefined> {
   const { filter } = request.parameters
   if (filter === '') return undefined
@@ -123,7 +123,7 @@ function unescaped(part: string): string {
   }
 }
 
-/** The design document as it is now, with the function that is to run all along. */
+/** The current design document, whose function filters the whole feed. */
 async function designWith({ database }: FilterRequest, [design, name]: Names, kind: string): Promise<DesignDocument> {
   using view = database.view()
   const document = await database.design(view, `_design/${design}`)
@@ -133,7 +133,7 @@ async function designWith({ database }: FilterRequest, [design, name]: Names, ki
   return document
 }
 
-/** What the document itself has under this name. */
+/** The design document's own member of this name. */
 function own(object: Readonly<Record<string, unknown>>, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined
 }

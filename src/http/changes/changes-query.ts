@@ -1,4 +1,4 @@
-/** What a request wants of a feed of changes: its parameters, read and checked. Unknown ones are passed over. */
+/** The parameters of a changes feed, parsed and checked. Unknown ones are ignored. */
 import type { Dialect } from '../../config/dialect.ts'
 import { badRequest } from '../../document/request-error.ts'
 import type { Call } from '../server/call.ts'
@@ -7,9 +7,9 @@ import type { IdlePolicy } from './feed.ts'
 
 export interface ChangesParameters {
   readonly feed: FeedKind
-  /** A sequence, or the newest one of now. */
+  /** A sequence, or the current one. */
   readonly since: number | 'now'
-  /** A sequence of another server, which stands for the start. */
+  /** A sequence of another server; the feed begins at the start. */
   readonly foreignSince: string | undefined
   readonly limit: number
   readonly descending: boolean
@@ -59,7 +59,7 @@ const FEEDS: ReadonlyMap<string, FeedKind> = new Map([
 /** What `heartbeat=true` stands for. */
 const HEARTBEAT_MS = 60_000
 
-/** Names count in any case; where two spellings come, the later one. */
+/** Names are case-insensitive; of two spellings the later one counts. */
 function lowerCased(parameters: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
   return new Map([...parameters].map(([name, value]) => [name.toLowerCase(), value]))
 }
@@ -70,7 +70,7 @@ function feedOf(text = 'normal'): FeedKind {
   return feed
 }
 
-/** A client that comes back says where it stood; that wins over where it once began. */
+/** A client that reconnects sends its last event id, which wins over `since`. */
 function sinceOf(call: Call, parameters: ReadonlyMap<string, string>): Since {
   const [header] = [call.header('last-event-id')].filter((value) => value !== undefined && value !== '')
   if (header !== undefined) return sequenceOf('Last-Event-ID', header)
@@ -81,8 +81,8 @@ function sinceOf(call: Call, parameters: ReadonlyMap<string, string>): Since {
 type Since = Pick<ChangesParameters, 'since' | 'foreignSince'>
 
 /**
- * A number; as text in JSON it counts too. What other servers send, a number with more behind it, is no sequence of this
- * one: who comes with it sees everything.
+ * A number; as text in JSON it counts too. A sequence of another server, a number with more after it, is not valid
+ * here: the feed begins at the start.
  */
 function sequenceOf(name: string, text: string): Since {
   if (text === 'now' || text === '"now"') return { since: 'now', foreignSince: undefined }
@@ -92,7 +92,7 @@ function sequenceOf(name: string, text: string): Since {
   return { since: Math.max(0, Number(digits)), foreignSince: undefined }
 }
 
-/** In dialect 1.6 zero acts like one; in dialect 3 it asks where the feed stands, and for no changes. */
+/** In dialect 1.6 zero acts like one; in dialect 3 it asks for the current sequence and no changes. */
 function limitOf(text: string | undefined, dialect: Dialect): number {
   if (text === undefined) return Number.POSITIVE_INFINITY
   return Math.max(dialect === '3' ? 0 : 1, countOf('limit', text))
@@ -114,7 +114,7 @@ function idlePolicyOf(timeout: string | undefined, heartbeat: string | undefined
   return { afterMs: Math.max(1, Math.min(heartbeatMs, longestIdleMs)), sendsHeartbeat: true }
 }
 
-/** However large: some clients send the largest number of their language where they mean all. */
+/** May be very large: some clients send the largest number of their language to mean all. */
 function countOf(name: string, text: string): number {
   if (!/^\d+$/.test(text)) throw invalid(name)
   return Math.min(Number(text), Number.MAX_SAFE_INTEGER)

@@ -1,4 +1,4 @@
-/** `_changes`: what happened to the documents of a database, once, at the next change, or as it happens. */
+/** `_changes`: the changes of a database, as one reply, by long polling, or continuously. */
 import { type ChangesQuery, ChangesReader } from '../../database/changes/changes-reader.ts'
 import type { Database } from '../../database/database.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
@@ -23,7 +23,7 @@ export async function postChanges(call: Call, context: HttpContext): Promise<Ans
   return changes(call, context, await functionBody(call, context))
 }
 
-/** How long a client may wait for a change, and no longer, unless the operator says otherwise. */
+/** The default of the longest time that a client may wait for a change. */
 const PATIENCE_MS = 60_000
 
 async function changes(call: Call, context: HttpContext, body: string | undefined): Promise<Answer> {
@@ -33,7 +33,7 @@ async function changes(call: Call, context: HttpContext, body: string | undefine
   const parameters = changesParameters(call, patience === undefined ? PATIENCE_MS : Number(patience))
   if (parameters.foreignSince !== undefined) {
     const details = { database: database.name, since: parameters.foreignSince }
-    context.log.info('A sequence is of another server. The feed of changes begins at the start.', details)
+    context.log.info('The sequence was issued by another server. The changes feed begins at the start.', details)
   }
   const filter = await requestedFilter({ call, context, database, parameters, body })
   const fields = shownFields({ call, context, database, parameters, body })
@@ -121,7 +121,7 @@ async function newestSequence(database: Database): Promise<number> {
 
 function queryOf({ database, parameters, filter, fields }: ChangesRequest, updateSequence: number): ChangesQuery {
   const { feed, leaves, limit, documents } = parameters
-  // Who waits for what comes cannot go backwards: it begins at the end.
+  // A feed that waits for new changes cannot be descending: it begins at the end.
   const isFromEnd = parameters.since === 'now' || (parameters.descending && feed !== 'normal')
   const isShared = !filter && !database.reading && !documents?.contents
   return {
@@ -144,7 +144,7 @@ function countClient({ context }: ChangesRequest): () => void {
   return context.statistics.enter('httpd', 'clients_requesting_changes')
 }
 
-/** Doubtful whenever somebody set the security object. */
+/** To be checked again after the security object was set. */
 function rightToRead(call: Call, database: Database): RightToRead {
   const { auth, user } = authenticationOf(call)
   let known = database.securityChanges
@@ -165,7 +165,7 @@ function rightToRead(call: Call, database: Database): RightToRead {
   }
 }
 
-/** Stands for the state of the database, who asks, and for what: functions may tell users apart. */
+/** Depends on the update sequence, the user and the request: filter functions see the user. */
 function tagOf({ call, database, body }: ChangesRequest, updateSequence: number): string {
   const { name, roles } = authenticationOf(call).user
   return entityTag(database.uuid, database.epochUs, updateSequence, call.url, body ?? null, name, roles)

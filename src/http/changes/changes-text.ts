@@ -8,11 +8,11 @@ export interface FeedText {
   readonly headers: Headers
   readonly frame: LineFrame
   readonly opening: string
-  /** `pending` is how many changes may be behind the last one. */
+  /** `pending` is the number of changes that may follow the last one. */
   closing(lastSequence: number, pending: number): string
 }
 
-/** Says that a feed is alive. */
+/** A heartbeat. */
 export const HEARTBEAT = '\n'
 
 const NOTHING = Buffer.alloc(0)

@@ -1,7 +1,7 @@
 /**
- * `_db_updates`: which databases were created, updated and deleted, once or as it happens. In dialect 1.6 a feed begins at
- * the request unless `since` says otherwise, and its rows are those of the interface. In dialect 3 all of them begin at the
- * start, and their rows have sequences.
+ * `_db_updates`: which databases were created, updated and deleted, as one reply or continuously. In dialect 1.6 a feed
+ * begins at the request unless `since` says otherwise, and its rows are those of the interface. In dialect 3 all of
+ * them begin at the start, and their rows have sequences.
  */
 import {
   type DatabaseHistory,
@@ -43,7 +43,7 @@ interface UpdatesText {
   readonly between: string
   event(event: HistoryEvent): string
   closing(last: HistoryPosition): string
-  /** Whether the feed ends with the first event, with those that are there together, or not at all. */
+  /** Whether the feed ends after the first event, after the existing ones, or not at all. */
   readonly endsAfter: 'one' | 'some' | 'none'
 }
 
@@ -121,7 +121,7 @@ function isBefore({ sequence, listed }: HistoryPosition, end: HistoryPosition): 
 /** Events in one piece of a reply. */
 const PIECE_EVENTS = 500
 
-/** The lines of a feed, with what stands between them. */
+/** The lines of a feed, with their separators. */
 class Lines {
   readonly #text: UpdatesText
   #isEmpty = true
@@ -157,23 +157,27 @@ function kindOf(call: Call): FeedKind {
   return kind
 }
 
-/** A sequence that is not of this run of the server, or gone, stands for the start: nothing is skipped in silence. */
+/**
+ * A sequence of an earlier run of the server, or one that is forgotten, means the start: nothing is skipped silently.
+ */
 function sinceOf(call: Call, kind: FeedKind, { history, log }: HttpContext): HistoryPosition {
   const text = call.query('since')
   if (text === 'now') return history.end
   if (text === undefined) return call.dialect === '3' || kind === 'normal' ? START : history.end
   const position = text === '0' ? START : history.positionOf(text)
   if (position) return position
-  log.info('A sequence of _db_updates is not of this run of the server. The feed begins at the start.', { since: text })
+  log.info('The sequence of _db_updates is from an earlier run of the server. The feed begins at the start.', {
+    since: text,
+  })
   return START
 }
 
-/** A number below this is meant as seconds, one from it on as milliseconds: clients of newer servers send those. */
+/** A smaller number means seconds, a larger one milliseconds, as clients of newer servers send them. */
 const LEAST_MILLISECONDS = 1000
 
 const IDLE_MS = 60_000
 
-/** However long a client would wait: a deadline beyond that is as good as none. */
+/** Longer timeouts are cut to this. */
 const LONGEST_IDLE_MS = 24 * 3600 * 1000
 
 function idlePolicyOf(call: Call, kind: FeedKind): IdlePolicy {
@@ -182,7 +186,7 @@ function idlePolicyOf(call: Call, kind: FeedKind): IdlePolicy {
   const timeoutMs = timeoutOf(call)
   const isPeriod = call.dialect === '3' && heartbeat !== undefined && /^\d{1,15}$/.test(heartbeat)
   const afterMs = sendsHeartbeat && isPeriod ? Number(heartbeat) : timeoutMs
-  // A heartbeat without pause would be no feed but a flood.
+  // The shortest heartbeat interval.
   return { afterMs: Math.min(sendsHeartbeat ? Math.max(1, afterMs) : afterMs, LONGEST_IDLE_MS), sendsHeartbeat }
 }
 

@@ -7,12 +7,12 @@ export class FeedCounts {
   readonly #open = new Map<string, number>(KINDS.map((kind) => [kind, 0]))
 
   constructor(metrics: Metrics) {
-    metrics.gauge('settle_feeds', 'feeds of changes and of databases that are open', () =>
+    metrics.gauge('settle_feeds', 'open feeds of changes and of database updates', () =>
       [...this.#open].map(([kind, count]) => [{ feed: kind }, count] as const),
     )
   }
 
-  /** Counts one, and returns what to call when it ends. */
+  /** Counts one, and returns the function to call when it ends. */
   enter(kind: string): () => void {
     this.#add(kind, 1)
     return () => this.#add(kind, -1)

@@ -1,15 +1,15 @@
 /**
- * A feed: a reply that goes on for as long as its client listens. It waits for updates, for its idle time to pass, or for
+ * A feed: a reply that continues for as long as its client listens. It waits for updates, for its idle time to pass, or for
  * its end, when the client is gone or the listener shuts down. While it waits it holds nothing but this object: no timer of
  * its own, no snapshot of a database.
  *
  * Invariant: what the feed has to send is sent once, in order, by one of two paths and never by both at a time.
- * - Pull: whoever makes the texts is woken by an update, reads what is new and yields it; `sendFeed` writes it, and asks for
+ * - Pull: the producer of the texts is woken by an update, reads what is new and yields it; `sendFeed` writes it, and asks for
  *   the next text only when the client has taken this one.
- * - Push: while the maker waits, everything it yielded is written. Only then, and only while the client's buffer is
+ * - Push: while the producer waits, everything it yielded is written. Only then, and only while the client's buffer is
  *   drained, an update may write a text that was read for another feed straight to the client (`push`), without waking the
- *   maker. Thousands of feeds get the same text that way, framed as a chunk once for all of them.
- * An update that arrives while the maker is busy is remembered, so that the next wait ends at once: no update is lost.
+ *   producer. Thousands of feeds get the same text that way, framed as a chunk once for all of them.
+ * An update that arrives while the producer is busy is remembered, so that the next wait ends at once: no update is lost.
  */
 import type { Deadline, Deadlines } from '../../runtime/deadlines.ts'
 import { chunkOf, type Reply } from '../../wire/reply.ts'
@@ -17,15 +17,15 @@ import { chunkOf, type Reply } from '../../wire/reply.ts'
 /** What ended a wait. */
 export type FeedEvent = 'update' | 'idle' | 'end'
 
-/** What happens when there was nothing to send for so long: a heartbeat, or the end. */
+/** What happens after so much idle time: a heartbeat, or the end. */
 export interface IdlePolicy {
   readonly afterMs: number
   readonly sendsHeartbeat: boolean
 }
 
 /**
- * Sends an update to the client without waking the maker of the feed. False if it cannot; a promise if nothing else may be
- * sent before the client has taken it.
+ * Sends an update to the client without waking the producer of the feed. False if it cannot; a promise if nothing else
+ * may be sent before the client has taken it.
  */
 export type PushUpdate = () => boolean | Promise<void>
 
@@ -150,7 +150,7 @@ export async function sendFeed(reply: Reply, texts: AsyncIterable<string | Buffe
   reply.flush()
   feed?.open()
   for await (const text of texts) {
-    // Leaving the loop ends the work of whoever makes the texts.
+    // Leaving the loop ends the producer of the texts.
     if (reply.isGone) return
     reply.corkUntilNextTick()
     const written = write(reply, text)

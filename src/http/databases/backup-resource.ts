@@ -1,6 +1,6 @@
 /**
- * `_backup`: a database as frames of a backup, out of one state. `_restore`: such frames written back. Both are for server
- * administrators, and pass over all that guards documents: they are what `settle backup` and `settle restore` talk to.
+ * `_backup`: a database as frames of a backup, out of one state. `_restore`: such frames written back. Both are for
+ * server administrators, and bypass validation: they are what `settle backup` and `settle restore` use.
  */
 import { type BackupStart, type DatabaseHead, databaseFrames, remembersPurges } from '../../backup/database-frames.ts'
 import { BACKUP_TYPE } from '../../backup/frame.ts'
@@ -23,7 +23,7 @@ export async function readBackup(call: Call, context: HttpContext): Promise<Answ
     checkIdentity(call, database, head)
     const state = await view.state()
     if (start.since > 0 && !(await remembersPurges(view, state, start.purgeSince))) throw needsWhole('purges')
-    // What begins at the start needs no purges: what was purged is not there.
+    // A backup from the start needs no purges: purged revisions are not in it.
     const whole = start.since === 0 ? { ...head, purge_since: head.purge_until } : head
     const headers = { 'Content-Type': BACKUP_TYPE, 'Cache-Control': 'no-store' }
     return streamed(databaseFrames(view, whole), { headers, release: () => view.release() })
@@ -43,7 +43,7 @@ export async function writeRestore(call: Call, context: HttpContext): Promise<An
   return json({ ok: true, revisions, locals, refused }, { status: 201 })
 }
 
-/** No page of another site can send this without being asked about it. */
+/** A page of another site cannot send this type without a CORS preflight. */
 function requireBackupType(call: Call): void {
   const [type = ''] = (call.header('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() === BACKUP_TYPE) return
@@ -82,16 +82,16 @@ async function headOf(
 /** Sequences of another database of the same name mean nothing. */
 function checkIdentity(call: Call, database: Database, { since }: DatabaseHead): void {
   const uuid = call.query('uuid')
-  if (since > 0 && uuid === undefined) throw badRequest('Behind a sequence, `uuid` must name the database.')
+  if (since > 0 && uuid === undefined) throw badRequest('`uuid` is required with a sequence.')
   if (uuid !== undefined && uuid !== database.uuid) throw needsWhole('database')
 }
 
 const REASONS = {
-  database: 'It is another database of the same name.',
-  sequences: 'The database has not reached these sequences.',
-  purges: 'What was purged since is not remembered any more.',
+  database: 'The database was recreated under the same name.',
+  sequences: 'The database is behind these sequences.',
+  purges: 'The purges since then are no longer stored.',
 }
 
 function needsWhole(reason: keyof typeof REASONS): HttpError {
-  return new HttpError(409, 'whole_backup_needed', `A whole backup is needed. ${REASONS[reason]}`)
+  return new HttpError(409, 'whole_backup_needed', `A full backup is needed. ${REASONS[reason]}`)
 }

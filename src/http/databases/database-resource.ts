@@ -1,4 +1,4 @@
-/** A database as a whole: its creation, numbers and end, and what is done to all of it. */
+/** A database as a whole: create, delete, information, compaction and limits. */
 import { informationMembers } from '../../database/information-members.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { NODE_NAME } from '../admin/node-resource.ts'
@@ -24,7 +24,7 @@ export async function databaseInformation(call: Call): Promise<Answer> {
   return json(await informationMembers(await databaseOf(call)))
 }
 
-/** Whoever means a document is told so, whether he may delete databases or not. */
+/** A request that means a document is refused before the rights are checked. */
 export function refuseRevision(call: Call): void {
   if (call.query('rev') === undefined) return
   throw badRequest('You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?')
@@ -42,7 +42,7 @@ export async function compact(call: Call): Promise<Answer> {
   return json({ ok: true }, { status: 202 })
 }
 
-/** Every commit is on disk before its reply; what is left are writes that were accepted to be done later. */
+/** Every commit is on disk before its reply; only writes with `batch=ok` are left. */
 export async function ensureFullCommit(call: Call): Promise<Answer> {
   const database = await databaseOf(call)
   requireJsonType(call)
@@ -83,7 +83,7 @@ export async function shardOfDocument(call: Call): Promise<Answer> {
   return json({ range: WHOLE_RANGE, nodes: [NODE_NAME] })
 }
 
-/** `_sync_shards`: a node is always in step with itself. */
+/** `_sync_shards`: a single node is always in sync. */
 export async function syncShards(call: Call): Promise<Answer> {
   requireJsonType(call)
   await databaseOf(call)

@@ -1,4 +1,4 @@
-/** `_dbs_info`: the numbers of many databases in one request, sent while they are looked up. */
+/** `_dbs_info`: the information of many databases in one request, streamed. */
 import { informationMembers } from '../../database/information-members.ts'
 import { badRequest, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
@@ -38,7 +38,7 @@ async function* entriesOf(call: Call, names: readonly unknown[]): AsyncGenerator
   yield names.length === 0 ? '[]\n' : ']\n'
 }
 
-/** One that is not there, or no longer, or whose file is damaged, is no reason not to tell of the others. */
+/** A missing or damaged database does not fail the others. */
 async function entryOf(call: Call, name: unknown): Promise<object> {
   if (typeof name !== 'string') return NOT_FOUND
   try {

@@ -1,6 +1,6 @@
 /**
- * `_partition`: the numbers of one partition, and what is asked of its documents alone. The latter is the same request of the
- * database, with the partition as a parameter.
+ * `_partition`: the information of one partition, and queries of its documents alone, which are those of the database
+ * with the partition as a parameter.
  */
 import { partitionNumbers } from '../../database/listing/partition-numbers.ts'
 import { checkPartition } from '../../document/partition.ts'

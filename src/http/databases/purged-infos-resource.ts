@@ -1,4 +1,4 @@
-/** `_purged_infos` and its limit: what was purged, as long as it is remembered. */
+/** `_purged_infos` and its limit: the purges that are still stored. */
 
 import type { LastingView } from '../../database/database-view.ts'
 import { PURGES } from '../../database/layout/keys.ts'

@@ -1,4 +1,4 @@
-/** `_tombstones` and `_expiry`: how long deletions are remembered, and whether documents expire. Both are off at first. */
+/** `_tombstones` and `_expiry`: how long tombstones are kept, and whether documents expire. Both are off by default. */
 
 import { forgetExpiry } from '../../database/retention/document-expiry.ts'
 import { knownReplicas } from '../../database/retention/known-replicas.ts'
@@ -25,7 +25,7 @@ export async function tombstones(call: Call, { configuration }: HttpContext): Pr
     retention_seconds: retentionOf(configuration, database.name) ?? null,
     tombstones: deletedCount,
     purged_through: progress?.through ?? 0,
-    // Those that have not seen all changes, the one that is furthest behind first.
+    // Replicas that have not seen all changes, the one furthest behind first.
     held_by: replicas
       .filter(({ sequence }) => sequence < updateSequence)
       .toSorted((a, b) => a.sequence - b.sequence)

@@ -15,7 +15,7 @@ export async function security(call: Call): Promise<Answer> {
   return jsonText((await view.security()) ?? '{}')
 }
 
-/** What is no object is told before who may set one. */
+/** A body that is not an object is refused before the rights are checked. */
 export async function readSecurity(call: Call, context: HttpContext): Promise<void> {
   const sent = await readBytes(call, Math.min(LARGEST_BYTES, requestSettings(context.configuration).largestBody))
   const text = parsing(() => {
@@ -30,7 +30,7 @@ export async function readSecurity(call: Call, context: HttpContext): Promise<vo
   sentObjects.set(call, { text, value })
 }
 
-/** What was read of a request, until it is set. */
+/** The parsed body of a request, until it is stored. */
 const sentObjects = new WeakMap<Call, { readonly text: Buffer; readonly value: Readonly<Record<string, unknown>> }>()
 
 /** Kept as it was sent, further members too. */
@@ -43,10 +43,10 @@ export async function setSecurity(call: Call): Promise<Answer> {
   return json({ ok: true })
 }
 
-/** It is looked at for every request: some thousand names. */
+/** It is evaluated for every request, so its size is bounded: some thousand names. */
 const LARGEST_BYTES = 256 * 1024
 
-/** `readers` is what members were called once. */
+/** `readers` is the old name of members. */
 const GROUPS = ['admins', 'members', 'readers']
 const LISTS = ['names', 'roles']
 

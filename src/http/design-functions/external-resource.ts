@@ -1,4 +1,7 @@
-/** Requests below a database that a program of `[external]` answers: it gets the request object, and gives the response. */
+/**
+ * Requests below a database that a program of `[external]` answers: it receives the request object and returns the
+ * response.
+ */
 
 import type { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'

@@ -20,7 +20,7 @@ import type { HttpContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
 
 export interface RequestedFunction {
-  /** The document that the path names, whether there is such a one or not; null where it names none. */
+  /** The document id in the path, whether that document exists or not; null if there is none. */
   readonly id: string | null
   /** What `functionBody` gave. */
   readonly body: string | undefined
@@ -55,19 +55,19 @@ export async function functionRequest(
   return `${JSON.stringify(members).slice(0, -1)},"secObj":${security?.toString() ?? '{}'}}`
 }
 
-/** Who asks, as functions are told. */
+/** The user context, as functions see it. */
 export function functionUser(call: Call, { name: db }: Database): { db: string; name: string | null; roles: string[] } {
   const { name, roles } = authenticationOf(call).user
   return { db, name, roles: [...roles] }
 }
 
-/** The body as text, or undefined where there is none. What is no UTF-8 is replaced. */
+/** The body as text, or undefined if there is none. Invalid UTF-8 is replaced. */
 export async function functionBody(call: Call, { configuration }: HttpContext): Promise<string | undefined> {
   if (!call.request.hasBody) return undefined
   return (await readBytes(call, configuration.integer('service', 'max_document_size'))).toString()
 }
 
-/** The parameters that are told as the values they stand for; all others are texts. */
+/** Parameters that are passed as parsed JSON; all others are strings. */
 const JSON_PARAMETERS = new Set(['key', 'startkey', 'endkey'])
 
 function queryOf(call: Call): Record<string, unknown> {
@@ -100,7 +100,7 @@ function unescaped(part: string): string {
   }
 }
 
-/** Set by the server itself, so nobody can have sent them: told by the names they have. */
+/** Set by the server itself; clients cannot send them. */
 const OWN_HEADERS = new Set(['x-service-vhost-path', 'x-service-requested-path'])
 
 function headersOf({ request }: Call): Record<string, string> {
@@ -136,7 +136,7 @@ export function designId(call: Call): string {
   return `_design/${call.segment(2)}`
 }
 
-/** The name of the function; throws the given error where the path ends before it. */
+/** The name of the function; throws the given error if the path has none. */
 export function functionName(call: Call, error: 'show_error' | 'update_error'): string {
   const name = call.segments[4]
   if (name === undefined) throw new HttpError(404, error, 'Invalid path.')
@@ -149,7 +149,10 @@ export function functionDocument(call: Call): string | null {
   return rest.length === 0 ? null : rest.join('/')
 }
 
-/** Throws where the design document has no such function. What is no text may hold modules, and cannot be called. */
+/**
+ * Throws if the design document has no such function. A value that is not a string may hold modules, and cannot be
+ * called.
+ */
 export function requireFunction({ id, members }: DesignDocument, kind: FunctionKind, name: string): void {
   const functions = members[kind]
   if (isObject(functions) && Object.hasOwn(functions, name) && typeof functions[name] === 'string') return
@@ -157,7 +160,7 @@ export function requireFunction({ id, members }: DesignDocument, kind: FunctionK
 }
 
 export interface CalledDocument {
-  /** Null where there is no such document, or none any more. */
+  /** Null if the document is missing or deleted. */
   readonly text: string | null
   readonly revision: RevisionId | null
 }
@@ -175,7 +178,7 @@ export async function calledDocument(view: DatabaseView, id: string | null): Pro
 
 const NONE: CalledDocument = { text: null, revision: null }
 
-/** The tag of a reply that a function makes of these for this client. */
+/** The ETag of a reply that a function makes of these for this client. */
 export function functionTag(call: Call, ...made: readonly unknown[]): string {
   const { name, roles } = authenticationOf(call).user
   return entityTag(made, call.header('accept') ?? null, name, roles)

@@ -1,6 +1,6 @@
 /**
- * The response object of a user function, or of an external program, as a reply. Whoever wrote the function decides what
- * the client gets, and yet cannot make two replies of one: what does not fit a head or a body is refused.
+ * The response object of a user function, or of an external program, as a reply. The function decides what the client
+ * gets, but it cannot split the response: what is not valid in a head or a body is refused.
  */
 
 import type { RequestError } from '../../document/request-error.ts'
@@ -15,9 +15,9 @@ import { HttpError } from '../server/errors.ts'
 export interface ResponseDefaults {
   /** 200 unless given. */
   readonly status?: number
-  /** Win over what the function says under the same names. */
+  /** Replace headers of the function that have the same names. */
   readonly fixed?: Headers
-  /** Give way to what the function says under the same names. */
+  /** Defaults: headers of the function with the same names replace them. */
   readonly usual?: Headers
 }
 
@@ -51,7 +51,7 @@ const IMPLIED_TYPES: Readonly<Record<string, string>> = {
   json: 'application/json',
 }
 
-/** By the last of the members that tell the body. */
+/** By the last of the members that hold the body. */
 function impliedType(response: FunctionResponse): string {
   const last = Object.keys(response).findLast((name) => Object.hasOwn(IMPLIED_TYPES, name))
   return IMPLIED_TYPES[last ?? 'json'] ?? 'application/json'
@@ -71,7 +71,7 @@ function decoded(value: unknown): Buffer {
   return bytes
 }
 
-/** A reply that is final; nobody waits for another one after it. */
+/** A final status: 1xx statuses are not allowed. */
 function statusOf(code: unknown): number | undefined {
   if (code === undefined || code === null) return undefined
   const status = Number(code)
@@ -93,10 +93,10 @@ function sentHeaders(headers: unknown): [name: string, value: string][] {
   return sent
 }
 
-/** Of all headers together: clients that meet a longer head give the reply up. */
+/** Of all headers together: clients refuse a longer head. */
 const MOST_CHARACTERS = 64 * 1024
 
-/** As bytes of UTF-8, which is what a header that is not plain has been all along. */
+/** As bytes of UTF-8, as headers that are not ASCII are sent. */
 function headerText(name: string, value: string): string {
   const text = Buffer.from(value).toString('latin1')
   if (!isHeaderName(name) || !isHeaderValue(text)) throw invalid(JSON.stringify({ [name]: value }))
@@ -111,7 +111,7 @@ function textOf(value: unknown): string {
       : `${value}`
 }
 
-/** Headers by names that are the same in any case. Those that the server asks for have its spelling. */
+/** Headers by case-insensitive names, in the spelling of the server where it uses them. */
 class HeaderList {
   readonly #headers = new Map<string, readonly [name: string, value: string]>()
 

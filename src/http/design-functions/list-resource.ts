@@ -1,6 +1,5 @@
 /**
- * `_list`: what a list function makes of rows, as a reply that is sent while it is made: rows are read as the client
- * reads their result.
+ * `_list`: rows rendered by a list function, as a streamed reply: rows are read as fast as the client reads the result.
  */
 
 import type { Database } from '../../database/database.ts'
@@ -43,8 +42,8 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
 }
 
 /**
- * The rows, and a place for the function that is to render them; `held` lets go of both. An index is brought up to date
- * before a place is taken, however long it takes, and no rows are held while a place is waited for.
+ * The rows, and a slot for the function that renders them; `held` releases both. An index is updated before a slot is
+ * taken, however long it takes, and no snapshot is held while waiting for a slot.
  */
 async function placedRows(
   open: () => Promise<RowQuery>,
@@ -125,13 +124,13 @@ export interface ListedRows {
   readonly rows: AsyncIterable<readonly string[]>
   /** Headers that the function cannot change. */
   readonly fixed: Headers
-  /** Aborts when nobody is there any more to take the reply. */
+  /** Aborts when the client is gone. */
   readonly signal: AbortSignal
-  /** Lets go of the rows. */
+  /** Releases the rows. */
   release(): void
 }
 
-/** Takes `run` and `rows` over: they are let go of in every case. */
+/** Takes ownership of `run` and `rows`: they are released in every case. */
 export async function listAnswer(listed: ListedRows): Promise<Answer> {
   const { run, rows, fixed } = listed
   const release = () => {
@@ -153,13 +152,13 @@ export async function listAnswer(listed: ListedRows): Promise<Answer> {
 async function* outputsOf(run: ListRun, rows: AsyncIterable<readonly string[]>): AsyncGenerator<ListOutput> {
   if (yield* taken(run, run.begun)) return
   for await (const block of rows) {
-    // Where it wants no more, nothing more is read.
+    // If it wants no more rows, no more are read.
     if (yield* taken(run, await run.rows(block))) return
   }
   yield* taken(run, await run.end())
 }
 
-/** An output, and those after it for which the function only waited until it was taken. Returns whether it ended. */
+/** Sends an output, and those that follow it without another row. Returns whether the function ended. */
 async function* taken(run: ListRun, first: ListOutput): AsyncGenerator<ListOutput, boolean> {
   let output = first
   yield output
@@ -171,10 +170,10 @@ async function* taken(run: ListRun, first: ListOutput): AsyncGenerator<ListOutpu
 }
 
 interface Beginning {
-  /** The first text, empty when there is none at all. */
+  /** The first text, empty if there is none. */
   readonly text: string
   readonly response: FunctionResponse
-  /** What the function failed with before it gave any text. */
+  /** The error of the function before its first text. */
   readonly error?: RequestError
 }
 
@@ -212,7 +211,7 @@ async function* texts(
   }
 }
 
-/** The status is out: what went wrong is told at the end of the text. */
+/** The status is already sent, so the error is appended to the text. */
 function errorText(failure: RequestError): string {
   const { error, reasonValue: reason } = failure
   if (isObject(reason) && typeof reason.body === 'string' && Object.keys(reason).length === 1) return reason.body

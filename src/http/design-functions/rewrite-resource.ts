@@ -23,7 +23,7 @@ export async function rewriteRequest(call: Call, context: HttpContext): Promise<
     query: call.parameters,
   })
   if (url === undefined) throw notFound('missing')
-  // Who serves the request can tell what it was before all rewriting.
+  // Lets handlers see the path before all rewriting.
   call.request.headers['x-service-requested-path'] ??= call.requestedUrl
   return new Rewritten(url)
 }
@@ -37,7 +37,7 @@ export interface RewriteRule {
 }
 
 export interface RewriteRequest {
-  /** The segments of the design document, decoded: targets are told from there. */
+  /** The segments of the design document, decoded: targets are relative to it. */
   readonly base: readonly string[]
   /** GET for HEAD too. */
   readonly method: string
@@ -134,10 +134,10 @@ function targetOf(rule: RewriteRule, bound: Bound, { base, query }: RewriteReque
   return target
 }
 
-/** A rule may name a variable many times and lead to itself: without an end, a short request would fill all memory. */
+/** A rule may repeat a variable and lead to itself: without a limit a short request would fill all memory. */
 const LONGEST_TARGET = 256 * 1024
 
-/** What names stand for. What is made of them is too long before it is made. */
+/** The values of variables. A result that would be too long is refused before it is built. */
 class Variables {
   readonly #values = new Map<string, { readonly value: unknown; readonly characters: number }>()
   #charactersLeft = LONGEST_TARGET
@@ -167,7 +167,7 @@ function tooLong(): RequestError {
   return new HttpError(414, 'too_long', 'the request entity is too long')
 }
 
-/** Only the rule leads upwards: dots that came with the request are names like others. */
+/** Only the rule may lead upwards: dots in the request are ordinary names. */
 function targetPath(
   base: readonly string[],
   to: readonly string[],
@@ -196,7 +196,7 @@ function escaped(text: string): string {
   return encodeURIComponent(text.toWellFormed())
 }
 
-/** A value of the rule's query with what its variables stand for; in lists one level deep. */
+/** A value of the rule's query with its variables replaced; in lists one level deep. */
 function substituted(value: unknown, variables: Variables, rule: RewriteRule): unknown {
   if (Array.isArray(value)) {
     return value.map((each: unknown) => (isName(each) ? boundValue(each, variables, rule) : each))
@@ -208,7 +208,7 @@ function isName(value: unknown): value is string {
   return typeof value === 'string' && isVariable(value)
 }
 
-/** One that nothing is known of stays as it is. */
+/** An unknown variable stays as it is. */
 function boundValue(text: string, variables: Variables, { formats }: RewriteRule): unknown {
   const name = text === ANYTHING ? ANYTHING : text.slice(1)
   if (!variables.has(name)) return text

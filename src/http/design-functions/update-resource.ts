@@ -36,7 +36,7 @@ export async function updateDocument(call: Call, context: HttpContext): Promise<
   const request = await functionRequest(call, context, database, { id, body })
   const run = { owner: database.name, signal: clientSignal(call) }
   const { document, response } = await context.functions.update(design.program, name, { document: text, request }, run)
-  // A response that cannot be sent is found out while nothing is written.
+  // A response that cannot be sent is refused before anything is written.
   const fixed = contentPolicy(context.configuration, 'showlist')
   const answer = responseAnswer(response, { fixed })
   if (document === null) return answer
@@ -46,7 +46,7 @@ export async function updateDocument(call: Call, context: HttpContext): Promise<
 
 export const UPDATE_METHODS = 'POST,PUT,DELETE,COPY'
 
-/** Asking for a page must not change anything. */
+/** A GET must not change anything. */
 export function refuseReading(call: Call): never {
   throw new MethodNotAllowedError(UPDATE_METHODS, `Update functions do not allow ${call.method}`)
 }
@@ -56,7 +56,7 @@ interface WrittenDocument {
   readonly revision: RevisionId
 }
 
-/** Writes what the function gave, as its caller would. */
+/** Writes the document of the function with the rights of the caller. */
 async function write(call: Call, context: HttpContext, database: Database, text: string): Promise<WrittenDocument> {
   const document = await documentIn(Buffer.from(text))
   const { id } = document
@@ -70,7 +70,7 @@ function writtenHeaders({ id, revision }: WrittenDocument): Headers {
   return { 'X-Service-Update-NewRev': revision, 'X-Service-Id': headerText(id) }
 }
 
-/** An id may be any text. What no header can hold is escaped, the rest goes out as bytes of UTF-8. */
+/** An id may be any text. What a header cannot hold is escaped, the rest is sent as UTF-8. */
 function headerText(id: string): string {
   const isPrintable = [...id].every((character) => character >= ' ' && character !== '\x7f')
   return isPrintable ? Buffer.from(id).toString('latin1') : encodeURIComponent(id)

@@ -1,8 +1,8 @@
-/** A kept-alive connection to another node: sends one request at a time and takes its reply apart. */
+/** A kept-alive connection to another node: sends one request at a time and parses its reply. */
 import { createConnection, type Socket } from 'node:net'
 import { type BodyDecoder, bodyDecoder } from '../../wire/body-decoder.ts'
 
-/** What becomes of a request that was sent. */
+/** Receives what happens to a request that was sent. */
 export interface ForwardListener {
   /** The other node waits for the body. */
   onContinue(): void
@@ -29,7 +29,7 @@ export interface ReplyHead {
 const HEAD_END = Buffer.from('\r\n\r\n')
 const HEAD_LIMIT_BYTES = 1024 * 1024
 
-/** Of this connection, and set anew for that of the client. */
+/** Connection headers; they are set again for the connection of the client. */
 const NOT_PASSED_ON = /^(?:date|connection|keep-alive|content-length|transfer-encoding):/i
 
 export class ForwardConnection {
@@ -40,7 +40,7 @@ export class ForwardConnection {
   #decoder: BodyDecoder | undefined
   #isReusable = true
 
-  /** Rejects where nobody listens: then nothing was sent. */
+  /** Rejects if nothing listens there; then nothing was sent. */
   static open(path: string): Promise<ForwardConnection> {
     return new Promise((resolve, reject) => {
       const socket = createConnection(path)
@@ -106,7 +106,7 @@ export class ForwardConnection {
     this.#socket.resume()
   }
 
-  /** Nobody waits for the reply any more, or the request cannot be completed. */
+  /** The client is gone, or the request cannot be completed. */
   destroy(): void {
     this.#listener = undefined
     this.#socket.destroy()

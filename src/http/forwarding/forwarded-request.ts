@@ -1,6 +1,6 @@
 /**
- * Requests that one node hands to another, over a socket that only nodes reach. They are requests as their clients sent
- * them, with one header more: who the client is, and where it reached the server.
+ * Requests that one node forwards to another, over a socket that only nodes can reach. They are sent as clients sent
+ * them, with one more header: the address of the client and the address it connected to.
  */
 import { rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
@@ -10,7 +10,7 @@ import { SERVER_LINE } from '../server/answer.ts'
 
 export const CLIENT_HEADER = 'x-settle-client'
 
-/** Clients are known to the other node by a number, so that it recognizes who sends several requests. */
+/** The other node knows clients by a number, so that it recognizes several requests of one client. */
 export function clientHeader(addresses: SocketAddresses, node: string): string {
   const known = clientHeaders.get(addresses)
   if (known !== undefined) return known
@@ -24,10 +24,10 @@ export function clientHeader(addresses: SocketAddresses, node: string): string {
 const clientHeaders = new WeakMap<SocketAddresses, string>()
 let lastClient = 0
 
-/** Clients that are remembered. Who is forgotten proves anew who they are. */
+/** Clients that are remembered. The others are authenticated again. */
 const CLIENTS_LIMIT = 20_000
 
-/** Where a node answers what others hand to it. */
+/** Where a node answers forwarded requests. */
 export class ForwardedRequests {
   readonly #path: string
   readonly #server: Server
@@ -58,10 +58,10 @@ export class ForwardedRequests {
     })
   }
 
-  /** Nodes hand over nothing more. Resolves when the last request is done, or cut off after the limit. */
+  /** No more requests are accepted. Resolves when the last request is done, or aborted after the limit. */
   async close(limitMs: number): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
-    // What was sent before the nodes heard of it is read in this turn or the next one.
+    // Requests that were sent before the nodes knew of it are read in this turn or the next one.
     for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
     const limit = setTimeout(() => {
       for (const connection of this.#connections) connection.destroy()

@@ -1,7 +1,8 @@
 /**
- * Hands requests to the node that answers them, and its replies to the clients. Bodies stream in both directions with
- * backpressure. Where the other node is not there requests wait for it. One that may have been begun when the node ended is
- * not sent again, unless it changes nothing: its client is told that the outcome is not known.
+ * Forwards requests to the node that answers them, and its replies to the clients. Bodies stream in both directions
+ * with backpressure. While the other node is not available, requests wait for it. A request that the node may have
+ * begun before it ended is sent again only if it is safe (GET and the like); otherwise the client gets an error that
+ * says that the outcome is unknown.
  */
 import { RequestError } from '../../document/request-error.ts'
 import type { Reply } from '../../wire/reply.ts'
@@ -14,13 +15,13 @@ export interface ForwarderOptions {
   readonly path: string
   /** The name of this node. */
   readonly node: string
-  /** Resolves when the other node is there; rejects when it takes too long. */
+  /** Resolves when the other node is available; rejects after a timeout. */
   readonly available: () => Promise<void>
 }
 
 /** Connections without a request that are kept. */
 const IDLE_LIMIT = 64
-/** So long a request is sent again that the other node has surely not begun. */
+/** How long a request is retried that the other node cannot have begun. */
 const LIMIT_MS = 30_000
 const PAUSE_MS = 20
 /** How often a request that changes nothing is sent. Were it what ends the other node, it would end the next one too. */
@@ -37,7 +38,7 @@ export class Forwarder {
     this.#options = options
   }
 
-  /** Resolves when the reply is sent, or to what the client is to be told instead. */
+  /** Resolves when the reply is sent, or to the error for the client. */
   async forward(request: Request, reply: Reply): Promise<RequestError | undefined> {
     let sent = 0
     for (const endMs = performance.now() + LIMIT_MS; performance.now() < endMs && !reply.isGone; ) {
@@ -64,7 +65,7 @@ export class Forwarder {
     return reply.isGone ? undefined : unavailable()
   }
 
-  /** The other node is gone: what is idle belongs to it. */
+  /** The other node is gone: its idle connections are closed. */
   reset(): void {
     for (const connection of this.#idle.splice(0)) connection.destroy()
   }
@@ -114,7 +115,7 @@ class Exchange {
     this.#reply = reply
     this.#unsubscribe.push(
       reply.onGone(() => this.#finish('unknown')),
-      // Endless replies end where they are made. This one ends with the connection.
+      // Continuous replies are ended by the node that makes them. This one ends with the connection.
       reply.onShutdown(() => this.#shutDown()),
     )
     void this.#send(node).then(() => this.#followEnd())
@@ -176,7 +177,7 @@ class Exchange {
     this.#unsubscribe.push(this.#reply.onClientDone(() => this.#connection.end()))
   }
 
-  /** The one that means something: the digest of an attachment. */
+  /** The one trailer that is used: the digest of an attachment. */
   #trailers(): string {
     const digest = this.#request.body.trailer('content-md5')
     return digest === undefined ? '' : `Content-MD5: ${digest}\r\n`
@@ -190,7 +191,7 @@ class Exchange {
     if (body) reply.send(status, lines, body)
     else {
       reply.begin(status, lines, sizeBytes)
-      // There may be nothing to say for a long time.
+      // The body may not begin for a long time.
       setImmediate(() => reply.flush())
     }
   }
@@ -203,7 +204,7 @@ class Exchange {
 
   #end(): void {
     this.#reply.end()
-    // The rest of a body that nobody wants cannot be taken back.
+    // The rest of an unwanted body cannot be skipped.
     if (!this.#isBodySent) this.#connection.destroy()
     this.#finish('relayed')
   }
@@ -214,7 +215,7 @@ class Exchange {
     this.#finish(this.#hasBegunReply ? 'relayed' : mayRepeat ? 'not begun' : 'unknown')
   }
 
-  /** The listener closes: what is sent without an end ends like any other reply. */
+  /** The listener closes: a continuous reply ends like any other. */
   #shutDown(): void {
     if (!this.#hasBegunReply || !this.#reply.isChunked) return
     this.#connection.destroy()
@@ -251,17 +252,17 @@ function requestHead(request: Request, node: string, isContinued: boolean): stri
     const value = request.headers[name]
     if (value !== undefined && !NOT_FORWARDED.has(name)) head += `${name}: ${value}\r\n`
   }
-  // HTTP/1.0 has requests without it.
+  // HTTP/1.0 requests may lack it.
   if (request.headers.host === undefined) head += 'host: \r\n'
   if (isContinued) head += 'expect: 100-continue\r\n'
   return `${head}${CLIENT_HEADER}: ${clientHeader(request.addresses, node)}\r\n\r\n`
 }
 
 function outcomeUnknown(): RequestError {
-  const reason = 'The node that works on the request ended. Whether it was carried out is not known.'
+  const reason = 'The node that handled the request ended. Whether the request was carried out is unknown.'
   return new RequestError('unavailable', 'service_unavailable', reason)
 }
 
 function unavailable(): RequestError {
-  return new RequestError('unavailable', 'service_unavailable', 'The node that answers such requests is not there.')
+  return new RequestError('unavailable', 'service_unavailable', 'The node that answers this request is not available.')
 }

@@ -36,7 +36,7 @@ export function wantedConnections(configuration: Configuration): number {
   return numberOr(options.get('max'), configuration.integer('httpd', 'max_connections'))
 }
 
-/** How long connections may take; read whenever it counts. */
+/** The timeouts of connections; read each time they are used. */
 export function connectionLimits(configuration: Configuration): ConnectionLimits {
   return {
     ...DEFAULT_LIMITS,
@@ -59,7 +59,7 @@ function securePlan(configuration: Configuration, folder: string, plain: Listene
   return { ...plain, port: configuration.integer('ssl', 'port'), tls: tlsOptions(configuration.section('ssl'), folder) }
 }
 
-/** Without a certificate there are options all the same: opening the listener then fails, and says why. */
+/** Without a certificate the listener is opened all the same; that fails with a message. */
 function tlsOptions(settings: ReadonlyMap<string, string>, folder: string): TlsOptions {
   const text = (key: string) => settings.get(key)
   const file = (key: string) => {

@@ -25,7 +25,7 @@ export interface ListenerContext {
   readonly sockets: ListeningSockets
   readonly open: OpenConnections
   readonly log: Log
-  /** Asked whenever they count: they may change. */
+  /** Read each time they are used: they may change. */
   readonly limits: () => ConnectionLimits
 }
 
@@ -34,7 +34,7 @@ interface Clients {
   readonly sockets: ReadonlySet<Socket>
 }
 
-/** How often idle connections are looked for. */
+/** How often connections are checked for timeouts. */
 const REAP_INTERVAL_MS = 5_000
 
 export class Listener {
@@ -47,7 +47,7 @@ export class Listener {
   readonly #sockets: ReadonlySet<Socket>
   #closing: Promise<void> | undefined
 
-  /** Throws an error whose message is a sentence for people. */
+  /** Throws an error whose message is for the operator. */
   static async open(plan: ListenerPlan, context: ListenerContext): Promise<Listener> {
     const { handler, sockets: listening, log } = context
     if (plan.tls && !(plan.tls.cert && plan.tls.key)) {
@@ -138,7 +138,7 @@ function portOf(server: Server): number | undefined {
   return typeof address === 'object' && address ? address.port : undefined
 }
 
-/** Why an address cannot be listened on, for people. */
+/** Why an address cannot be bound, for the operator. */
 export function listenFailure(error: unknown, host: string, port: number): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   if (code === 'EADDRINUSE') return `Port ${port} of ${host} is in use by another process.`
@@ -191,7 +191,7 @@ function tooManyConnections(): Refusal {
 
 export interface ListeningAddress {
   readonly host: string
-  /** 0, where a socket is asked for, is any. */
+  /** 0 in a request for a socket means any port. */
   readonly port: number
   readonly isSecure: boolean
 }

@@ -64,7 +64,7 @@ export class Listeners {
     return { plain: this.#plain?.port, secure: this.#secure?.port }
   }
 
-  /** Throws when the plain address cannot be had. Without its TLS address the server goes on, and says so. */
+  /** Throws when the plain address cannot be bound. If only the TLS address fails, the server logs it and continues. */
   async open(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
     this.#plain = await Listener.open(plans.plain, this.#context(handler))
     this.#secure = await this.#openSecure(plans.secure, handler)
@@ -108,7 +108,7 @@ export class Listeners {
       this.#beginClosing(before)
       return listener
     }
-    // The same port under another address or with other options: the old one must let go first.
+    // The same port with another address or other options: the old listener must close first.
     this.#beginClosing(before)
     this.#plain = undefined
     if (wanted.host !== before.plan.host) await this.#keepOpen()
@@ -156,7 +156,7 @@ export class Listeners {
   }
 }
 
-/** Throws a sentence for people when the address cannot be listened on. */
+/** Throws an error whose message is for the operator when the address cannot be bound. */
 export async function probe(host: string, port: number): Promise<void> {
   const server = createServer()
   try {
@@ -186,7 +186,7 @@ async function openSoon(plan: ListenerPlan, context: ListenerContext): Promise<L
   }
 }
 
-/** The plans, at the ports that were chosen before where they leave the choice open. */
+/** The plans, with the ports that were bound before where they say 0. */
 export function atPorts({ plain, secure }: ListenerPlans, ports: ListenerPorts): ListenerPlans {
   return { plain: atPort(plain, ports.plain), secure: secure && atPort(secure, ports.secure) }
 }

@@ -3,7 +3,7 @@
 import { badRequest, type RequestError } from '../../document/request-error.ts'
 import { HttpError } from '../server/errors.ts'
 
-/** Whether the client names this kind of multipart: one that takes anything gets JSON. */
+/** Whether the client names this multipart type: one that accepts anything gets JSON. */
 export function acceptsMultipart(accept: string | undefined, subtype: 'mixed' | 'related'): boolean {
   return (accept ?? '').split(',').some((entry) => {
     const [type = '', ...parameters] = entry.split(';').map((part) => part.trim().toLowerCase())
@@ -48,8 +48,8 @@ function codingWeight(entry: string): [string, number] {
 }
 
 /**
- * Whether an `Accept` header names `application/json` with a weight other than zero. Read in one pass, since every request
- * has one and anybody may make it long.
+ * Whether an `Accept` header names `application/json` with a weight other than zero. Read in one pass, since every
+ * request has one and a client may make it long.
  */
 export function namesJson(accept: string): boolean {
   const text = accept.toLowerCase()
@@ -94,7 +94,7 @@ function skipBlanks(text: string, start: number): number {
   return at
 }
 
-/** Whether a client accepts this media type; one that says nothing accepts all. */
+/** Whether a client accepts this media type; without the header it accepts all. */
 export function acceptsType(accept: string | undefined, type: string, subtype: string): boolean {
   if (accept === undefined || accept.trim() === '') return true
   return accept.split(',').some((range) => {

@@ -26,7 +26,7 @@ const EXPOSED = [
   'Server',
 ]
 
-/** The reply to a browser that asks whether it may; undefined when it may not, or did not ask. */
+/** The reply to a CORS preflight; undefined if it is not one, or not allowed. */
 export function preflight(call: Call, { configuration }: HttpContext): Answer | undefined {
   if (call.method !== 'OPTIONS') return undefined
   const policy = policyFor(call, configuration)
@@ -61,7 +61,7 @@ export function withCorsHeaders(call: Call, { configuration }: HttpContext, answ
   }
 }
 
-/** What is kept between must not give the reply for one origin to another. */
+/** A cache must not give the reply for one origin to another. */
 function withOrigin(vary: string | undefined): string {
   if (vary === undefined || vary === '') return 'Origin'
   const names = listed(vary.toLowerCase())
@@ -92,12 +92,12 @@ function policyFor(call: Call, configuration: Configuration): Policy | undefined
   }
 }
 
-/** Credentials for everybody let any page act as whoever looks at it: the operator must ask for it by a setting of its own. */
+/** Credentials for any origin let any page act as the user who views it: this needs a setting of its own. */
 function isForAnyOrigin(setting: Policy['setting']): boolean {
   return setting('credentials_for_any_origin') === 'true'
 }
 
-/** The hosts that let every page act as whoever looks at it; `*` stands for those without settings of their own. */
+/** The hosts that let every page act as the user who views it; `*` stands for those without settings of their own. */
 export function hostsWithoutOriginCheck(configuration: Configuration): string[] {
   if (configuration.get('httpd', 'enable_cors') !== 'true') return []
   return configuration.sections().flatMap((section) => {
@@ -114,12 +114,12 @@ function listed(text: string): string[] {
 
 export type PolicyKind = 'attachments' | 'showlist' | 'utils'
 
-/** Its type is what the server says, and not what a browser finds in the bytes. */
+/** Browsers must not guess another type from the bytes. */
 export const NO_SNIFFING: Headers = { 'X-Content-Type-Options': 'nosniff' }
 
 /**
- * The policy for attachments and for what functions return. They come from the same origin as the server itself, so that
- * scripts in them would act for whoever opens them. Nothing where the operator has not switched it on.
+ * The policy for attachments and for what functions return. They come from the same origin as the server itself, so
+ * scripts in them would act as the user who opens them. Empty unless the operator has switched it on.
  */
 export function contentPolicy(configuration: Configuration, kind: PolicyKind): Headers {
   const value = requestSettings(configuration).contentPolicies[kind]

@@ -6,7 +6,7 @@ import { badRequest } from '../../document/request-error.ts'
 import type { Answer } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
 
-/** A callback can only be a name, or the client could be made to run anything. */
+/** A callback must be a plain name, or any script could be injected. */
 export function checkCallback(call: Call): void {
   const callback = callbackOf(call)
   if (callback !== undefined && !isName(callback)) throw badRequest('invalid_callback')
@@ -27,7 +27,8 @@ export function wrapped(call: Call, answer: Answer): Answer {
     let held = before
     for await (const chunk of chunks) {
       const text = chunk.toString()
-      // Only what may be the line end of the whole waits for the next one: a feed must not be late. A heartbeat is nothing else.
+      // Only a newline that may end the reply is held back until the next chunk: a feed must not be late. A heartbeat
+      // is only a newline.
       const end = text.trimEnd().length || text.length
       yield held + text.slice(0, end)
       held = text.slice(end)

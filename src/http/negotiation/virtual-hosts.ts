@@ -3,7 +3,7 @@
  * the section `vhosts`, such as `:name.example.com/blog = /blog-:name`.
  */
 
-/** Where the target leads when the host has a rule for it; undefined otherwise. */
+/** The rewritten target if the host has a rule for it; undefined otherwise. */
 export function virtualTarget(
   rules: ReadonlyMap<string, string>,
   globalHandlers: string,
@@ -34,7 +34,7 @@ interface Rule {
   readonly target: readonly string[]
 }
 
-/** Sections are new objects after each change, so what was made of one stays right. */
+/** Sections are new objects after each change, so parsed rules can be cached by them. */
 const SORTED = new WeakMap<ReadonlyMap<string, string>, Rule[]>()
 
 function sorted(rules: ReadonlyMap<string, string>): Rule[] {

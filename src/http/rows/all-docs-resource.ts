@@ -69,7 +69,7 @@ function postQueriesFrom(within: IdRange | undefined) {
   }
 }
 
-/** Design documents are of no partition. */
+/** Design documents belong to no partition. */
 function partitioningOf({ isPartitioned }: Database, within: IdRange | undefined): Partitioning {
   return isPartitioned && !within ? 'either' : 'none'
 }
@@ -80,7 +80,7 @@ interface ListingRequest {
   readonly body?: unknown
 }
 
-/** What the query string and the body say, the body's `keys` included. Throws what is wrong with them. */
+/** The parameters of the query string and the body, `keys` included. Throws if they are not valid. */
 export function planAllDocuments(call: Call, context: HttpContext, { partitioning, body }: ListingRequest): QueryPlan {
   const ofBody = body === undefined ? [] : bodyParameters(body)
   return planOf(call, context, partitioning, [...ofBody, ...allDocsParameters(call)])
@@ -123,10 +123,10 @@ function jsonOrPlain(text: string): JsonValue {
   }
 }
 
-/** Those of a range of ids alone, where there is one. To be released. */
+/** Those of a range of ids, if there is one. To be released. */
 export async function openAllDocuments(database: Database, plan: QueryPlan, within?: IdRange): Promise<RowQuery> {
   const view = database.lastingView()
-  // Tag and head tell of one state, however long the rows take.
+  // ETag and head are of one snapshot, however long the rows take.
   const pin = view.pin()
   try {
     view.reading?.check('list')
@@ -172,7 +172,7 @@ class AllDocuments extends RowQuery {
     return keys ? await this.#beginKeys(keys) : await this.#beginRange()
   }
 
-  /** The offset says nothing here: it is 0, and not there when there are no rows. */
+  /** The offset has no meaning here: it is 0, and absent if there are no rows. */
   async #beginKeys(keys: readonly JsonValue[]): Promise<BegunQuery> {
     const { descending, skip, limit } = this.#plan
     const within = this.#within
@@ -208,7 +208,7 @@ function isWithin(key: unknown, range: IdRange): boolean {
   return Buffer.compare(id, Buffer.from(range.first)) >= 0 && Buffer.compare(id, Buffer.from(range.last)) < 0
 }
 
-/** A bound that is no text bounds nothing. An id alone does here, where it is the key. */
+/** A bound that is not a string is ignored. A document id alone counts here, since it is the key. */
 function listQuery(database: Database, plan: QueryPlan): AllDocumentsQuery {
   const { startKey, startId, endKey, endId, inclusiveEnd, descending, skip, limit } = plan
   return {

@@ -1,4 +1,4 @@
-/** The indexes of views: what there is to know of one, and what is done to keep them small. */
+/** The indexes of views: their information, compaction and cleanup. */
 
 import type { DesignDocument } from '../../database/design/design-document.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
@@ -31,7 +31,7 @@ export async function indexInformation(call: Call, context: HttpContext): Promis
       update_seq: information.updateSequence,
       updater_running: information.isUpdating,
       waiting_clients: information.waitingClients,
-      // Rows are on disk before anybody can see them.
+      // Rows are on disk before they can be read.
       waiting_commit: false,
       // Where clients of later releases look.
       sizes: { file: information.fileBytes, external: information.dataBytes, active: information.dataBytes },
@@ -48,7 +48,7 @@ export async function compactIndex(call: Call, context: HttpContext): Promise<An
   return json({ ok: true }, { status: 202 })
 }
 
-/** That there is no such design document is said before who may compact its index. */
+/** A missing design document is reported before the rights are checked. */
 export async function requireCompactedDesign(call: Call): Promise<void> {
   await compactedDesign(call)
 }

@@ -1,6 +1,6 @@
 /**
- * `_view`: the rows of a view, or of several queries of it at once, by what the query string, the body and the design
- * document say; `_temp_view`, whose functions come with the request.
+ * `_view`: the rows of a view, or of several queries of it at once, with the parameters of the query string, the body
+ * and the design document; and `_temp_view`, whose functions are in the request.
  */
 import type { Database } from '../../database/database.ts'
 import type { DesignDocument } from '../../database/design/design-document.ts'
@@ -28,7 +28,7 @@ export interface RequestedRows {
   readonly body?: unknown
 }
 
-/** What is wrong with the request is told before the index is brought up to date. To be released. */
+/** Errors of the request are reported before the index is updated. To be released. */
 export function openRows(call: Call, context: HttpContext, requested: RequestedRows): RowQuery | Promise<RowQuery> {
   const { database, view: name, body } = requested
   const design = viewsOf(database, requested.design)
@@ -39,7 +39,7 @@ export function openRows(call: Call, context: HttpContext, requested: RequestedR
   return openView(context.views, { database, design, name, plan, client: new CallClient(call) })
 }
 
-/** Of a partition no more rows are given than the operator allows. */
+/** The operator may limit the rows of a partition query. */
 export function limitedInPartition(plan: QueryPlan, { configuration }: HttpContext): QueryPlan {
   if (plan.partition === undefined) return plan
   const most = configuration.integer('query_server_config', 'partition_query_limit')
@@ -62,7 +62,7 @@ export function collationOf(design: ViewDesign, name: string): Collation {
   return (view && design.maps[view.number]?.collation) ?? 'unicode'
 }
 
-/** What a design document says about views, found out once for as long as the document is kept. */
+/** The views of a design document, parsed once for as long as the document is cached. */
 export function viewsOf(database: Database, design: DesignDocument): ViewDesign {
   const known = viewDesigns.get(design)
   if (known) return known
@@ -87,7 +87,7 @@ export function queryParameters(call: Call): GivenParameter[] {
   return call.parameterList.map(([name, text]) => textParameter(name, text))
 }
 
-/** Takes the query over: it is released in every case. */
+/** Takes ownership of the query: it is released in every case. */
 export async function rowAnswer(call: Call, query: RowQuery): Promise<Answer> {
   const tag = entityTag(...query.version)
   try {
@@ -141,8 +141,8 @@ async function* resultChunks(opening: readonly Opening[]): AsyncGenerator<string
 }
 
 /**
- * The same pieces, of which the first two are made: where they cannot be there is still an error to be told, and where
- * there is but one it goes out in one go.
+ * The same pieces, the first two of them made in advance: an error in them can still be answered, and a reply of one
+ * piece is sent whole.
  */
 async function begin(chunks: Chunks): Promise<Chunks | { readonly whole: string | Buffer }> {
   const first = await chunks.next()
@@ -181,7 +181,7 @@ export async function postTemporaryView(call: Call, context: HttpContext): Promi
   const body = await readJsonObject(call, context)
   const { map, reduce, language, options } = body
   const members = { language, options, views: { [TEMPORARY]: { map, reduce } } }
-  // Its rows are of all partitions.
+  // Its rows are those of all partitions.
   const design = viewDesign('_temp_view', members, { isPartitioned: false })
   // Here `reduce` is a function, and no parameter.
   const given = bodyParameters(body).filter(({ name }) => name !== 'reduce')
@@ -193,7 +193,7 @@ export async function postTemporaryView(call: Call, context: HttpContext): Promi
 
 const TEMPORARY = 'temporary'
 
-/** All queries are looked at before the first is answered, so that what is wrong with one can still be told. */
+/** All queries are checked before the first is answered, so that an error in one can still be reported. */
 async function postQueries(
   call: Call,
   context: HttpContext,

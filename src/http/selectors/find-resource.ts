@@ -41,7 +41,7 @@ export async function find(call: Call, context: HttpContext): Promise<Answer> {
 export async function explain(call: Call, context: HttpContext): Promise<Answer> {
   const { database, request } = await requestOf(call, context)
   const choice = await choiceFor(database, request)
-  // A query without a usable index is shown as one, other refusals are told.
+  // A query without a usable index is explained; other errors are reported.
   if (choice.refusal && choice.refusal.error !== 'no_usable_index') throw choice.refusal
   return json(explanation(database.name, request, choice))
 }
@@ -70,7 +70,7 @@ async function countOf(query: FindQuery, { configuration }: HttpContext): Promis
   const count = await query.count(mostRows)
   if (count !== undefined) return count
   const reason =
-    'The documents cannot be counted: the selector is no range of an index, and more than ' +
+    'The documents cannot be counted: the selector is not a range of an index, and more than ' +
     `${mostRows} rows would have to be read. Create an index on the fields of the selector.`
   throw new HttpError(400, 'no_usable_index', reason)
 }

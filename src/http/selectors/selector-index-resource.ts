@@ -89,7 +89,7 @@ export function refuseIndexPath(call: Call): never {
   throw notFound()
 }
 
-/** One that is changed at the same time stops none of the others. */
+/** A conflict of one does not stop the others. */
 async function removeDesign(
   call: Call,
   database: Database,

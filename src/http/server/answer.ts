@@ -11,32 +11,32 @@ import { MethodNotAllowedError, statusOf } from './errors.ts'
 
 export type Headers = Readonly<Record<string, string>>
 
-/** A reply that is whole before it is sent. JSON, its type negotiated, unless its headers say otherwise. */
+/** A reply that is complete before it is sent. JSON, its type negotiated, unless its headers say otherwise. */
 export interface WholeAnswer {
   readonly kind: 'whole'
   readonly status: number
   readonly headers: Headers
   readonly body: string | Buffer
-  /** Sent without its length, as it would be were it longer. */
+  /** Sent without a Content-Length, as a longer one would be. */
   readonly isChunked?: boolean
-  /** A file of the interface for people: not counted among the replies. */
+  /** A file of the administration interface: not counted among the replies. */
   readonly isFile?: boolean
 }
 
-/** A reply that is made while it is sent, as fast as the client takes it. */
+/** A reply that is generated while it is sent, with backpressure. */
 export interface StreamedAnswer {
   readonly kind: 'streamed'
   readonly status: number
   readonly headers: Headers
   readonly chunks: AsyncIterable<string | Buffer>
   readonly isFile?: boolean
-  /** The head goes out at once, though there may be nothing to say for a long time. */
+  /** The head is sent at once, though the body may not begin for a long time. */
   readonly isFlushed?: boolean
-  /** The feed that makes the chunks, where these are sent as they are: it may push texts beside them. */
+  /** The feed that produces the chunks, if these are sent as they are: it may push texts beside them. */
   readonly feed?: Feed | undefined
-  /** Beside the others: those that are there several times. */
+  /** Headers that occur several times, beside the others. */
   readonly repeatedHeaders?: readonly (readonly [name: string, value: string])[] | undefined
-  /** Lets go of what the chunks are made of; called in every case. */
+  /** Releases what the chunks are read from; called in every case. */
   release(): void
 }
 
@@ -58,13 +58,13 @@ export function json(value: unknown, options: AnswerOptions = {}): Answer {
   return jsonText(JSON.stringify(value), options)
 }
 
-/** A JSON text that is ready. */
+/** A JSON text that is complete. */
 export function jsonText(text: string | Buffer, { status = 200, headers = {} }: AnswerOptions = {}): Answer {
   const body = typeof text === 'string' ? `${text}\n` : Buffer.concat([text, NEWLINE])
   return { kind: 'whole', status, headers, body }
 }
 
-/** A reply that is made while it is sent. */
+/** A streamed reply. */
 export function streamed(
   chunks: AsyncIterable<string | Buffer>,
   { status = 200, headers = {}, isFlushed = false, feed, repeatedHeaders, release = () => {} }: StreamOptions = {},
@@ -85,7 +85,7 @@ export function errorAnswer(error: RequestError): Answer {
   return json({ error: error.error, reason: error.reasonValue }, { status, headers: errorHeaders(error, status) })
 }
 
-/** In seconds. What the server has too much of at a moment is soon over. */
+/** In seconds. Overload is usually short. */
 const RETRY_AFTER = '1'
 
 function errorHeaders(error: RequestError, status: number): Headers {
@@ -105,12 +105,12 @@ const TEXT_LINE = headerLine('Content-Type', 'text/plain;charset=utf-8')
 const JSON_HEAD = SERVER_LINE + CACHE_LINE + JSON_LINE
 
 /**
- * Clients refuse replies with more. Of what succeeded only addresses and tags can be so long, from ids and revisions
- * that somebody chose: better without them than no reply at all.
+ * Clients refuse longer headers. In a success only `Location` and `ETag` can be so long, from ids and revisions that
+ * clients chose: they are left out.
  */
 const HEADER_LIMIT_CHARACTERS = 7_000
 
-/** The lines of the headers. Those of the answer win. Its size is for the reply to tell. */
+/** The header lines. Those of the answer win. The reply adds the Content-Length. */
 function headOf(call: Call, { headers, status }: Answer): string {
   let head = beginOfHead(call, headers, status) + requestIdLine(call)
   for (const name in headers) {
@@ -158,23 +158,23 @@ async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
   if (answer.isFlushed) return sendFeed(reply, answer.chunks, answer.feed)
   const slice = new TimeSlice()
   for await (const chunk of answer.chunks) {
-    // Leaving the loop ends the work of who makes the chunks.
+    // Leaving the loop ends the producer of the chunks.
     if (reply.isGone) return
     if (!reply.write(chunk)) await reply.drained()
-    // What is at hand comes without a turn of the event loop, however much it is.
+    // Chunks that are ready come without a turn of the event loop, however many there are.
     else if (slice.isOverNow) await slice.pause()
   }
   reply.end()
 }
 
-/** A text of a reply between others, as one piece: each piece of a streamed reply costs a turn of its own. */
+/** A text of a reply with what encloses it, as one piece: each piece of a streamed reply costs a write. */
 export function enclosed(before: string, text: Buffer, after: string): Buffer {
   return Buffer.concat([Buffer.from(before), text, Buffer.from(after)])
 }
 
 /**
- * The `ETag` of an answer that has no revision: a number that stands for all that the answer depends on.
- * Quotes included: 128 bits with the digits and capital letters. The parts must be what JSON can say.
+ * The `ETag` of an answer that has no revision: a digest of everything that the answer depends on. Quotes included: 128
+ * bits with the digits and capital letters. The parts must be JSON values.
  */
 export function entityTag(...parts: readonly unknown[]): string {
   const digest = hash('md5', JSON.stringify(parts))

@@ -1,6 +1,6 @@
 /**
- * What becomes of a request that a listener hands in. Routing, bodies, negotiation and errors are our own, since the
- * interface has rules for all of them. One request goes through here from its first line to its last byte.
+ * The request handler: every request passes through here, from routing and authentication to the last byte of its
+ * reply.
  */
 
 import type { Configuration } from '../../config/configuration.ts'
@@ -58,7 +58,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
     if (given.kind === 'whole') sendWhole(call, given)
     else await sendStreamed(call, given)
   } catch (error) {
-    // The head is out: only a broken connection can tell the client that the rest is missing.
+    // The head is already sent: only a broken connection shows the client that the rest is missing.
     log.error('A reply was aborted.', {
       request_id: call.requestId,
       method: call.method,
@@ -73,7 +73,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   logRequest(call, context, { status, tookMs })
 }
 
-/** Hands the call to the node that answers it; false where that is this one. */
+/** Forwards the call to the node that answers it; false if that is this one. */
 async function handOver(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> {
   const begunMs = performance.now()
   if (isAnsweredHere(call, context)) {
@@ -103,12 +103,12 @@ function isAnsweredHere(call: Call, { configuration }: AppContext): boolean {
     const operation = route && operationOf(route, call.method)
     return operation?.isAnsweredByEveryNode?.(call) ?? false
   } catch {
-    // What is wrong with it the other node knows as well.
+    // The other node reports the error.
     return false
   }
 }
 
-/** Names under which the server itself hands on where a request came from: nobody else may. */
+/** Headers that only the server itself sets, to pass on the original path. */
 const INTERNAL_HEADERS = [
   'x-service-vhost-path',
   'x-couchdb-vhost-path',
@@ -146,14 +146,14 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
   }
 }
 
-/** The answer with what scripts of other pages need, where the operator allows them. */
+/** The answer with JSONP and CORS applied, where the operator allows them. */
 function forBrowsers(call: Call, context: AppContext, answer: Answer): Answer {
   const { allowsJsonp, allowsCors } = requestSettings(context.configuration)
   const wrappedAnswer = allowsJsonp ? wrapped(call, answer) : answer
   return allowsCors ? withCorsHeaders(call, context, wrappedAnswer) : wrappedAnswer
 }
 
-/** What the resource answers that the call is for; rules of rewriting may lead from one to another. */
+/** Finds the route, checks the rights and calls the handler; rewrite rules may lead to another route. */
 async function dispatch(first: Call, sender: AuthenticatedCall, context: AppContext): Promise<Answer> {
   let call = first
   for (let rewrites = 0; ; rewrites++) {
@@ -161,7 +161,7 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
     if (!route) throw notFound('missing')
     const operation = operationOf(route, call.method)
     if (!operation || operation.check) {
-      // That there is no such database, or none for this sender, is said before what one could do with it.
+      // A missing database, or one that the user may not read, is reported before a wrong method.
       if (route.isOfDatabase && operation?.who !== 'server admin') await sender.openDatabase(call.segment(0))
       if (!operation) throw new MethodNotAllowedError(route.allow)
       await operation.check?.(call, context)
@@ -181,10 +181,10 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
   }
 }
 
-/** Resources that tell what all nodes have counted or logged. */
+/** Resources that show what all nodes have counted or logged. */
 const OF_ALL_NODES = new Set(['_stats', '_log', '_node'])
 
-/** Nobody knows where the body ends, nor where another request begins: nothing is done. */
+/** It is unknown where the body ends and the next request begins, so the request is refused. */
 function checkFraming(call: Call): void {
   const encoding = call.header('transfer-encoding')
   if (encoding === undefined || encoding.toLowerCase() === 'chunked') return
@@ -197,7 +197,7 @@ function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): vo
   }
 }
 
-/** A resource whose entry was taken out of the configuration is not there: its name is then one like others. */
+/** A resource whose entry was removed from the configuration does not exist; its name is then an ordinary one. */
 function routeFor({ segments }: Call, configuration: Configuration): Route | undefined {
   const [first = '/', second, , action] = segments
   const route = routes.find(segments)
@@ -215,14 +215,14 @@ function routeFor({ segments }: Call, configuration: Configuration): Route | und
   return route
 }
 
-/** What is asked of a system database does not count, nor what is asked of one that is not there. */
+/** Requests to system databases and to missing ones are not counted. */
 function count(call: Call, { counted }: Operation, { databases, counts }: AppContext): void {
   if (counted.length === 0) return
   const name = call.segment(0)
   if (!name.startsWith('_') && databases.has(name)) counts.count(counted)
 }
 
-/** Work that is cut off since the server ends did not fail. */
+/** Work that is aborted by a shutdown did not fail. */
 const CUT_OFF = new Set(['unknown_error', 'os_process_error', 'client_gone'])
 
 function answeredError({ reply, dialect }: Call, error: unknown): RequestError {

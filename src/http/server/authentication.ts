@@ -1,6 +1,6 @@
 /**
- * Who a call comes from, and what that means for it: which databases it may use, what its reply says of the session,
- * and how a refusal asks for a login. The only place that knows both HTTP and authentication.
+ * Authentication of calls: which databases the user may use, the session cookie of the reply, and the challenge of a
+ * 401. The only file that knows both HTTP and authentication.
  */
 
 import type { Auth } from '../../auth/auth.ts'
@@ -16,7 +16,7 @@ import { type Answer, errorAnswer, type Headers } from './answer.ts'
 import { AuthenticatedCall, type Call } from './call.ts'
 import type { Who } from './route.ts'
 
-/** Finds out who sends a call; throws, or rejects with, what is wrong with what it says of itself. */
+/** Authenticates a call; throws or rejects if its credentials are not valid. */
 export function authenticate(call: Call, auth: Auth): AuthenticatedCall | Promise<AuthenticatedCall> {
   const request = new SentRequest(call)
   const sentBy = (authentication: Authentication) => {
@@ -27,31 +27,31 @@ export function authenticate(call: Call, auth: Auth): AuthenticatedCall | Promis
   return authentication instanceof Promise ? authentication.then(sentBy) : sentBy(authentication)
 }
 
-/** The same sender's request, for another place on this server. */
+/** The request of the same user for another path on this server. */
 export function rewrittenCall(call: Call, url: string): Call {
   const rewritten = call.rewritten(url)
   rewritten.authenticated = authenticationOf(call)
   return rewritten
 }
 
-/** For handlers: who sent the call that they have. */
+/** For handlers: the authenticated sender of the call. */
 export function authenticationOf(call: Call): AuthenticatedCall {
   const { authenticated } = call
-  if (!authenticated) throw new Error('A handler was called before it was known who asks.')
+  if (!authenticated) throw new Error('A handler was called before authentication.')
   return authenticated
 }
 
-/** For handlers: the database that the path names, as the sender may use it. */
+/** For handlers: the database in the path, with the rights of the sender. */
 export function databaseOf(call: Call): Database | Promise<Database> {
   return authenticationOf(call).openDatabase(call.segment(0))
 }
 
-/** Throws where the sender may not do this with the server. */
+/** Throws if the sender lacks this right on the server. */
 export function authorizeOnServer({ user }: AuthenticatedCall, who: Who): void {
   authorize(who === 'writer' ? 'member' : who, user)
 }
 
-/** Throws, or rejects, where the sender may not do this with the database that the path names. */
+/** Throws or rejects if the sender lacks this right on the database in the path. */
 export function authorizeOnDatabase(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> | undefined {
   const opened = sender.openDatabase(call.segment(0))
   if (opened instanceof Promise || who === 'database admin') return authorizeLater(call, sender, who)
@@ -72,14 +72,14 @@ function checkOverview(call: Call, { reading, largestRequest }: Database): void 
   if (overview) reading.check(overview)
 }
 
-/** The reply with what belongs to every reply of the call, errors too. */
+/** The reply with the session cookie, errors included. */
 export function withSession(authenticated: AuthenticatedCall, answer: Answer): Answer {
   if (!authenticated.session?.isRenewalDue) return answer
   const headers = sessionHeaders(authenticated, answer)
   return 'Set-Cookie' in headers ? { ...answer, headers: { ...answer.headers, ...headers } } : answer
 }
 
-/** A session that is used goes on: its cookie is renewed, unless the reply sets another one. */
+/** A session in use is renewed, unless the reply sets another cookie. */
 export function sessionHeaders(authenticated: AuthenticatedCall, answer: Answer): Headers {
   const { auth, session, request } = authenticated
   if (!session?.isRenewalDue || 'Set-Cookie' in answer.headers) return {}
@@ -87,7 +87,7 @@ export function sessionHeaders(authenticated: AuthenticatedCall, answer: Answer)
   return cookie === undefined ? {} : { 'Set-Cookie': cookie }
 }
 
-/** The reply to an error; one that lacks a login says how to log in. */
+/** The reply to an error; a 401 has a challenge or a redirect. */
 export function refusal(call: Call, auth: Auth, error: RequestError): Answer {
   const answer = errorAnswer(error)
   if (answer.status !== 401) return answer
@@ -95,7 +95,7 @@ export function refusal(call: Call, auth: Auth, error: RequestError): Answer {
   return { ...answer, status, headers: { ...answer.headers, ...headers } }
 }
 
-/** How a 401 goes out: as itself, with a challenge, or as a redirect to a page where people log in. */
+/** How a 401 is sent: as it is, with a challenge, or as a redirect to a login page. */
 export function unauthorizedHeaders(
   call: Call,
   { settings }: Auth,
@@ -115,7 +115,7 @@ export function unauthorizedHeaders(
 const PLAIN = { status: 401, headers: {} }
 const LONGEST_CHALLENGE = 1000
 
-/** A call as authentication looks at it. Made for every request, most of which need little of it. */
+/** A call as authentication sees it. Made for every request; most use little of it. */
 class SentRequest implements AuthRequest {
   readonly #call: Call
 
@@ -148,7 +148,7 @@ class SentRequest implements AuthRequest {
   }
 }
 
-/** Below a database, what is no document and yet open to readers of single documents. */
+/** Paths below a database that are not documents but open to readers of single documents. */
 const NO_OVERVIEW = new Set([
   '_bulk_docs',
   '_bulk_get',
@@ -160,7 +160,7 @@ const NO_OVERVIEW = new Set([
   '_security',
 ])
 
-/** In which way a path shows many documents at once. What is not known shows as much as functions do. */
+/** How a path shows many documents at once. An unknown one is treated like a design function. */
 function overviewOf([, name, , action]: readonly string[]): Overview | undefined {
   if (!name?.startsWith('_') || NO_OVERVIEW.has(name)) return undefined
   if (name === '_all_docs') return 'list'

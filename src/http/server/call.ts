@@ -1,6 +1,6 @@
 /**
- * One request as handlers see it: where it goes, what it asks for, who can be told. Parsed here and nowhere else, from
- * the raw path, since names may hold slashes and percent signs that a router must not touch.
+ * One request as handlers see it: path, query, headers and reply. The raw path is parsed here and nowhere else, since
+ * names may hold escaped slashes and percent signs.
  */
 
 import { isUtf8 } from 'node:buffer'
@@ -18,7 +18,7 @@ import type { Request, SocketAddresses } from '../../wire/request.ts'
 import { namesJson } from '../negotiation/acceptance.ts'
 import { HttpError } from './errors.ts'
 
-/** The headers that a proxy tells with how its client reached it; the operator may name others. */
+/** The headers in which a proxy passes on how its client connected; the operator may choose other names. */
 export interface ForwardedNames {
   readonly host: string
   readonly ssl: string
@@ -28,9 +28,9 @@ export interface ForwardedNames {
 export class Call {
   readonly request: Request
   readonly reply: Reply
-  /** As it counts: a POST may stand for another method. */
+  /** The effective method: a POST may override it. */
   readonly method: string
-  /** The target that counts: as it was sent, unless a virtual host leads elsewhere. */
+  /** The effective target: as it was sent, unless a virtual host rewrites it. */
   readonly url: string
   /** The path of it, not decoded. */
   readonly path: string
@@ -38,13 +38,13 @@ export class Call {
   readonly requestedUrl: string
   /** In its reply and in the log. */
   readonly requestId: string
-  /** How the server speaks where releases of the family contradict each other. */
+  /** The dialect, for cases where CouchDB releases contradict each other. */
   readonly dialect: Dialect
-  /** Who sent it, once that is known: see `authenticationOf`. */
+  /** Set after authentication: see `authenticationOf`. */
   authenticated: AuthenticatedCall | undefined
-  /** The largest body that its sender may send where it goes. */
+  /** The largest body that the sender may send to this path. */
   largestBody = Number.POSITIVE_INFINITY
-  /** What its body takes of the memory for all of them. */
+  /** The lease of its body on the memory budget. */
   memory: MemoryLease | undefined
   readonly #forwarded: ForwardedNames
   readonly #queryText: string
@@ -60,7 +60,7 @@ export class Call {
     this.dialect = dialect
     this.#forwarded = forwarded
     this.method = methodOf(request)
-    // A target may name the server too, as for a proxy.
+    // An absolute target, as for a proxy.
     const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?]*/i, '')
     const end = target.indexOf('?')
     this.path = end < 0 ? target : target.slice(0, end)
@@ -81,7 +81,7 @@ export class Call {
     return call
   }
 
-  /** One segment of the path; the route made sure that it is there. */
+  /** One segment of the path; the route guarantees that it exists. */
   segment(index: number): string {
     return this.segments[index] ?? ''
   }
@@ -113,7 +113,7 @@ export class Call {
     return new Map(this.#query)
   }
 
-  /** A whole number that is not negative; the largest there is where it is larger. */
+  /** A non-negative integer; larger ones are cut to the largest safe integer. */
   queryCount(name: string): number | undefined {
     const text = this.query(name)
     if (text === undefined) return undefined
@@ -129,7 +129,7 @@ export class Call {
     return this.query(name)?.toLowerCase() === 'true'
   }
 
-  /** A switch that must be either on or off when it is there. */
+  /** A switch that must be `true` or `false` if it is given. */
   queryBoolean(name: string): boolean | undefined {
     const text = this.query(name)
     if (text === undefined) return undefined
@@ -140,7 +140,10 @@ export class Call {
     return lower === 'true'
   }
 
-  /** Whether JSON is sent as what it is; otherwise it is sent as plain text. In dialect 1.6 the client must name it. */
+  /**
+   * Whether JSON is sent as `application/json`; otherwise it is sent as plain text. In dialect 1.6 the client must
+   * accept it explicitly.
+   */
   get sendsJsonType(): boolean {
     return this.acceptsJson || this.dialect === '3'
   }
@@ -152,7 +155,7 @@ export class Call {
     return accept !== undefined && accept !== '*/*' && namesJson(accept)
   }
 
-  /** Whether the client has what this tag names. */
+  /** Whether the client sent this ETag in `If-None-Match`. */
   hasTag(tag: string): boolean {
     const known = this.header('if-none-match')
     return known?.split(/[,\s]+/).includes(tag) ?? false
@@ -163,7 +166,7 @@ export class Call {
     return hostOf(this.request, this.#forwarded)
   }
 
-  /** Whether the connection itself is one with TLS, whatever lies before it. */
+  /** Whether the connection itself uses TLS, whatever a proxy says. */
   get isEncrypted(): boolean {
     return this.request.addresses.isEncrypted
   }
@@ -176,7 +179,7 @@ export class Call {
     return `${isSecure ? 'https' : 'http'}://${this.host}`
   }
 
-  /** Who asks: the address behind a proxy of our own network, or the other end of the connection. */
+  /** The address of the client: the one that a proxy passes on, or the other end of the connection. */
   get peer(): string {
     const { remoteAddress = 'undefined' } = this.request.addresses
     const address = remoteAddress.startsWith(MAPPED) ? remoteAddress.slice(MAPPED.length) : remoteAddress
@@ -199,12 +202,12 @@ export interface CallTarget {
   readonly dialect: Dialect
 }
 
-/** The host that a request is for: known before the request is a call, since virtual hosts decide by it. */
+/** The host of a request; needed before there is a call, since virtual hosts depend on it. */
 export function hostOf({ headers, addresses: ends }: Request, { host }: ForwardedNames): string {
   return headers[host] ?? headers.host ?? localAddress(ends)
 }
 
-/** How an address of the older protocol looks in the newer one. */
+/** The prefix of IPv4 addresses in IPv6. */
 const MAPPED = '::ffff:'
 
 const OVERRIDES = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE', 'CONNECT', 'COPY'])
@@ -222,14 +225,14 @@ function pathSegments(path: string): string[] {
     end = slash < 0 ? path.length : slash
     if (start === end) continue
     const segment = path.slice(start, end)
-    // A plus is a blank everywhere but in the name of a database, which may have one and never has a blank.
+    // A plus is a space everywhere but in the name of a database, which may contain a plus and never a space.
     const hasBlanks = segments.length > 0 && segment.includes('+')
     segments.push(decode(hasBlanks ? segment.replaceAll('+', ' ') : segment))
   }
   return segments.length > 2 ? withDesign(segments) : segments
 }
 
-/** The slash of a design document's id may be escaped: what its functions answer to is the same with it. */
+/** The slash of a design document id may be escaped; the paths of its functions are the same. */
 function withDesign(segments: string[]): string[] {
   const [database = '', id = '', action = '', ...rest] = segments
   if (!id.startsWith(DESIGN) || !action.startsWith('_')) return segments
@@ -238,7 +241,7 @@ function withDesign(segments: string[]): string[] {
 
 const DESIGN = '_design/'
 
-/** An incomplete escape stands for itself. */
+/** An incomplete escape is taken literally. */
 function decode(segment: string): string {
   if (!segment.includes('%')) return segment
   try {
@@ -251,14 +254,14 @@ function decode(segment: string): string {
   }
 }
 
-/** Bytes that are no UTF-8 become a text that is not well-formed: nothing has such a name. */
+/** Invalid UTF-8 becomes a string that is not well-formed: no name matches it. */
 function textOf(bytes: Buffer): string {
   return isUtf8(bytes) ? bytes.toString() : `\ud800${bytes.toString('latin1')}`
 }
 
 const NOTHING_ESCAPED = /^[\w.:-]*$/
 
-/** Everything is escaped but what the family leaves as it is. */
+/** Escapes everything that CouchDB escapes. */
 function encodeSegment(segment: string): string {
   if (NOTHING_ESCAPED.test(segment)) return segment
   return encodeURIComponent(segment)
@@ -270,11 +273,11 @@ function localAddress({ localAddress: address = 'localhost', localPort: port }: 
   return `${address.includes(':') ? `[${address}]` : address}:${port ?? ''}`
 }
 
-/** A call whose sender is known, be it as nobody: what authentication found out. */
+/** A call after authentication, with its user, who may be anonymous. */
 export class AuthenticatedCall {
   readonly auth: Auth
   readonly user: UserContext
-  /** How the sender is known; undefined for nobody. */
+  /** The handler that authenticated the sender; undefined if anonymous. */
   readonly handler: HandlerName | undefined
   readonly session: Session | undefined
   readonly request: AuthRequest
@@ -288,7 +291,7 @@ export class AuthenticatedCall {
     this.session = session
   }
 
-  /** A database as the sender may use it, opened once a call. */
+  /** A database with the rights of the sender, opened once per call. */
   openDatabase(name: string): Database | Promise<Database> {
     if (this.#opened?.name !== name) {
       const { auth, user } = this
@@ -298,7 +301,7 @@ export class AuthenticatedCall {
   }
 }
 
-/** Makes the signal of `clientSignal` when it is asked for: most calls never have to wait. */
+/** Creates the signal of `clientSignal` on demand: most calls never need it. */
 export class CallClient {
   readonly #call: Call
   #signal: AbortSignal | undefined
@@ -313,12 +316,12 @@ export class CallClient {
   }
 }
 
-/** Aborts when the connection is closed, and when the reply is sent: nobody waits for the result any more. */
+/** Aborts when the connection is closed, and when the reply is sent. */
 export function clientSignal({ reply }: Call): AbortSignal {
   const gone = new AbortController()
   reply.onClose(() => gone.abort(GONE))
   return gone.signal
 }
 
-/** One for all: making a new one each time would cost more than all else here. It is no failure of the server. */
+/** Shared: creating one each time would cost more than everything else here. Not a failure of the server. */
 const GONE = new HttpError(499, 'client_gone', 'The client is gone.')

@@ -1,4 +1,4 @@
-/** What handlers work on: the parts of the server, and what requests ask of the configuration. */
+/** What handlers use: the parts of the server, and the settings of requests. */
 import type { Auth } from '../../auth/auth.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import { type Dialect, dialectOf } from '../../config/dialect.ts'
@@ -28,51 +28,53 @@ import type { ForwardedNames } from './call.ts'
 export interface HttpContext {
   readonly configuration: Configuration
   readonly databases: Databases
-  /** What happened to them. */
+  /** The history of databases. */
   readonly history: DatabaseHistory
   readonly functions: Functions
-  /** How many lists may be made at a time: each has a process to itself for as long as its client takes. */
+  /** Slots of list functions: each occupies a sandbox process for as long as its client reads. */
   readonly listSlots: FairSemaphore
   readonly views: Views
   readonly auth: Auth
   readonly uuids: UuidSource
-  /** What bodies of requests may take together. */
+  /** The memory budget of request bodies. */
   readonly bodyMemory: MemoryBudget
-  /** Programs beside the server that answer requests. */
+  /** External programs that answer requests. */
   readonly programs: ExternalPrograms
   readonly replications: Replications
   readonly tasks: TaskRegistry
   readonly log: Log
-  /** The log as something that can be read. */
+  /** The log, for reading it back. */
   readonly serverLog: ServerLog
   readonly statistics: Statistics
   readonly metrics: Metrics
   readonly feeds: FeedCounts
   readonly health: Health
-  /** Of those who wait for something to happen. */
+  /** The deadlines of feeds. */
   readonly deadlines: Deadlines
   /** What is served at `/_utils/`. */
   readonly interfaceFiles: InterfaceFiles
   readonly version: string
-  /** Of the file system that databases are on; undefined where they are in memory. */
+  /** The space of the file system of the databases; undefined in memory. */
   disk(): Promise<DiskSpace | undefined>
-  /** Closes everything and opens it again, in its own time. */
+  /** Restarts the service after the reply. */
   restart(): void
-  /** Set where other nodes answer requests too: what they have counted and logged so far is here when it resolves. */
+  /**
+   * Set if other nodes answer requests too. Resolves when what they have counted and logged so far has arrived here.
+   */
   readonly gather?: () => Promise<void>
-  /** Set in a node that does not answer every request: hands one to the node that does. */
+  /** Set in a node that does not answer every request: forwards one to the node that does. */
   readonly forwarding?: Forwarding
 }
 
 export interface Forwarding {
-  /** Resolves when the reply is sent, or to what the client is to be told instead. */
+  /** Resolves when the reply is sent, or to the error for the client. */
   forward(request: Request, reply: Reply): Promise<RequestError | undefined>
-  /** Undefined when this node knows what it must know to answer; otherwise resolves then, or rejects after a while. */
+  /** Undefined if this node is up to date; otherwise resolves when it is, or rejects after a timeout. */
   ready(): Promise<void> | undefined
 }
 
 export interface DiskSpace {
-  /** What the server may use. */
+  /** Free bytes that the server may use. */
   readonly freeBytes: number
   readonly totalBytes: number
 }
@@ -86,7 +88,7 @@ export interface RequestSettings {
   /** Of a body that is read whole, and of one document in it. */
   readonly largestBody: number
   readonly largestDocument: number
-  /** What bodies may take together, and how long one waits for its share. */
+  /** The memory of all bodies together, and how long one waits for its share. */
   readonly bodyMemory: BudgetLimits
   /** Documents, keys or revisions of one request. */
   readonly mostItems: number
@@ -109,7 +111,7 @@ export function requestSettings(configuration: Configuration): RequestSettings {
   return last.settings
 }
 
-/** One process has one configuration, nearly always. */
+/** A process nearly always has one configuration. */
 let last: { readonly state: object; readonly settings: RequestSettings } | undefined
 
 function readSettings(configuration: Configuration): RequestSettings {
@@ -143,7 +145,7 @@ function readSettings(configuration: Configuration): RequestSettings {
   }
 }
 
-/** However small the machine is, a few requests must fit. */
+/** On a small machine a few requests must still fit. */
 const SMALLEST_SHARE_BYTES = 64 * 1024 * 1024
 
 /** Bytes, or a share of the memory. */

@@ -1,6 +1,6 @@
 /**
- * Errors as replies: the one table that maps what can go wrong below to HTTP statuses and to the identifiers of the
- * interface. Errors that only HTTP knows have their status themselves.
+ * The one table that maps domain errors to HTTP statuses and to the identifiers of the interface. Errors of the
+ * protocol itself carry their status.
  */
 import type { Dialect } from '../../config/dialect.ts'
 import { badRequest, type ErrorKind, notFound, RequestError } from '../../document/request-error.ts'
@@ -56,7 +56,7 @@ export function statusOf(error: RequestError): number {
   return error instanceof HttpError ? error.status : STATUSES[error.kind]
 }
 
-/** An error under the name that it has in this dialect. */
+/** An error with its identifier in this dialect. */
 export function inDialect(error: RequestError, dialect: Dialect): RequestError {
   return dialect === '1.6' && error.error === 'illegal_docid' ? badRequest(error.reason) : error
 }

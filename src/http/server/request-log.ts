@@ -58,7 +58,7 @@ function masked({ request }: Call): Record<string, unknown> {
 
 /** The target of a request as the log shows it, without secrets. Linear in its length. */
 export function maskedUrl(url: string): string {
-  // Nearly all have nothing to hide, and this is done for every request.
+  // Nearly no target has a secret, and this runs for every request.
   if (!MAY_HAVE_SECRET.test(url)) return url
   return maskCredentials(maskParameters(url))
 }
@@ -108,7 +108,7 @@ function maskCredentials(url: string): string {
       masked += `${url.slice(shownTo, BEGIN.lastIndex)}…`
       shownTo = end.index
     }
-    // Whatever begins before this end has the same one; its slash may itself be one of `://`.
+    // A scheme before this end has the same end; its slash may itself belong to `://`.
     BEGIN.lastIndex = Math.max(BEGIN.lastIndex, end.index - 1)
   }
   return masked + url.slice(shownTo)
@@ -150,7 +150,7 @@ function nextId(): string {
   return id
 }
 
-/** The counters of requests. They are looked up once: by name it would cost each request. */
+/** The counters of requests, looked up once: a lookup by name would cost every request. */
 export class RequestStatistics {
   readonly #requests: Counter
   readonly #time: Counter
@@ -202,7 +202,7 @@ export class RequestStatistics {
 
 const MEASURED_METHODS = ['COPY', 'DELETE', 'GET', 'HEAD', 'POST', 'PUT']
 
-/** Methods and statuses are few: those that the parser knows, and three digits. */
+/** Bounded: the parser knows few methods, and statuses have three digits. */
 class CounterMap<Name> {
   readonly #find: (name: Name) => Counter
   readonly #known = new Map<Name, Counter>()

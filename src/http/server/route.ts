@@ -5,9 +5,9 @@ import type { HttpContext } from './context.ts'
 
 export type Handler = (call: Call, context: HttpContext) => Answer | Rewritten | Promise<Answer | Rewritten>
 
-/** Instead of an answer: the request is for another place on this server. */
+/** Instead of an answer: the request is rewritten to another path of this server. */
 export class Rewritten {
-  /** Path and query of that place. */
+  /** The new path and query. */
   readonly url: string
 
   constructor(url: string) {
@@ -25,7 +25,7 @@ export interface Operation {
   readonly handler: Handler
   readonly who: Who
   readonly counted: readonly Counted[]
-  /** Throws what is wrong with the request itself, where that is told before who may send it. */
+  /** Throws if the request is not valid, where that is reported before the rights are checked. */
   readonly check?: Check
   /** Whether every node answers such a call. All others are answered by the primary. */
   readonly isAnsweredByEveryNode?: (call: Call) => boolean
@@ -34,7 +34,7 @@ export interface Operation {
 export interface Route {
   /** `{name}` stands for any one segment. */
   readonly path: string
-  /** The list that a refused method is answered with. HEAD goes where GET goes. */
+  /** The `Allow` header of a 405. HEAD is handled like GET. */
   readonly allow: string
   /** Whether the first segment names a database. */
   readonly isOfDatabase: boolean
@@ -57,12 +57,15 @@ function operationFor(who: Who) {
   return (handler: Handler, ...counted: Counted[]): Operation => ({ handler, who, counted })
 }
 
-/** An operation whose request is looked at before its sender. */
+/** An operation whose request is checked before the rights of its sender. */
 export function checked(check: Check, operation: Operation): Operation {
   return { ...operation, check }
 }
 
-/** An operation that only reads what every node has, with nothing but what every node knows; some of its calls, where a condition is given. */
+/**
+ * An operation that every node can answer, since it only reads what every node has; only some of its calls, if a
+ * condition is given.
+ */
 export function everywhere(
   operation: Operation,
   isAnsweredByEveryNode: (call: Call) => boolean = () => true,
@@ -86,7 +89,7 @@ export class RouteTable {
     return [...this.#routes.values()]
   }
 
-  /** Whether a second segment means something below every database. */
+  /** Whether a second segment names a resource of databases. */
   hasDatabaseAction(name: string): boolean {
     return DATABASE_ACTIONS.has(name) || this.#routes.has(`/{db}/${name}`)
   }
@@ -97,7 +100,7 @@ export class RouteTable {
     return this.#ofServer.get(first) ?? this.findInDatabase(segments)
   }
 
-  /** The route when the first segment is the name of a database, whatever else it could mean. */
+  /** The route if the first segment is taken as the name of a database. */
   findInDatabase(segments: readonly string[]): Route | undefined {
     const [, second] = segments
     if (second === undefined) return this.#routes.get('/{db}')
@@ -109,10 +112,10 @@ export class RouteTable {
   }
 }
 
-/** Begin paths of documents. */
+/** First segments of document ids. */
 const DATABASE_ACTIONS = new Set(['_design', '_local'])
 
-/** What follows the second segment, by how many more there are; of more than two the last counts again. */
+/** The pattern after the second segment, by the number of further segments, two at most. */
 const FURTHER = ['', '/{name}', '/{name}/{name}']
 const DOCUMENT_PATHS = FURTHER.map((further) => `/{db}/{docid}${further}`)
 
@@ -125,7 +128,7 @@ export function operationOf({ operations }: Route, method: string): Operation | 
 }
 
 /**
- * Who may do something, from everybody to few. A `writer` is a member, and a database admin where a design document is
- * written: only the handler knows which document that is.
+ * The right that an operation needs, from the least to the most. A `writer` is a member, or a database admin if a
+ * design document is written: only the handler knows which document that is.
  */
 export type Who = 'anyone' | 'member' | 'writer' | 'database admin' | 'server admin'

@@ -1,6 +1,6 @@
 /**
- * Every resource of the server, in one table: path, methods, who may, and who handles it. And those that the operator
- * adds by settings, which cannot take over a name of the table.
+ * Every resource of the server in one table: path, methods, rights and handlers. Also the resources that the operator
+ * adds by settings, which cannot replace one of the table.
  */
 
 import type { Configuration } from '../../config/configuration.ts'
@@ -98,7 +98,7 @@ import {
 const ATTACHMENT_METHODS = 'DELETE,GET,HEAD,PUT'
 const DOCUMENT_METHODS = 'DELETE,GET,HEAD,POST,PUT,COPY'
 
-/** Contents of attachments come from the node that compacts the database: it knows what is being sent. */
+/** Attachments are served by the node that compacts the database: it knows which are being sent. */
 const sendsNoContents = (call: Call) => !call.hasQuery || CONTENTS.every((name) => call.query(name) === undefined)
 
 const CONTENTS = ['attachments', 'atts_since', 'open_revs']
@@ -237,7 +237,7 @@ export const routes = new RouteTable([
   route('/{db}/_design/{name}/_list', 'GET,POST,HEAD', {
     GET: member(listRows),
     POST: member(listRows),
-    // What no browser asks on behalf of a page is a question like GET.
+    // For methods that browsers do not send for pages, as for GET.
     OPTIONS: member(listRows),
   }),
   route('/{db}/_design/{name}/_rewrite', ANY_METHOD, { [ANY_METHOD]: member(rewriteRequest) }),
@@ -289,8 +289,8 @@ function externalRoute(program: string): Route {
 
 /**
  * The third part of a value such as `{service_httpd_proxy, handle_proxy_req, <<"http://127.0.0.1:8000">>}`, empty where
- * there is none; undefined for another function. It must be as this start was given it: who may change settings over HTTP
- * does not choose to where requests go.
+ * there is none; undefined for another function. It must be as this start was given it: a client that changes settings
+ * over HTTP must not choose where requests are sent.
  */
 function handlerArgument(
   configuration: Configuration,
