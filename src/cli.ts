@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
- * The `settle` command: runs the server under a supervisor, or one of the commands beside it. It loads little, so that the
- * server starts soon.
+ * The `settle` command: runs the server under a supervisor, or one of the commands beside it. It loads little, so that
+ * the server starts fast.
  */
 import { enableCompileCache } from 'node:module'
 
-// A second start reads what the first one compiled.
+// Later starts use compiled code from the cache.
 enableCompileCache()
 const { commandFlags, fail, USAGE } = await import('./command-flags.ts')
 

@@ -51,7 +51,7 @@ export interface CommandFlags {
 export function commandFlags(): CommandFlags {
   const flags = parsed()
   if (flags.nodes !== undefined && flags['in-memory']) {
-    throw new Error('--nodes needs data on disk: several processes cannot share what one keeps in memory.')
+    throw new Error('--nodes needs data on disk: several processes cannot share data in memory.')
   }
   return {
     help: flags.help ?? false,
@@ -73,7 +73,7 @@ export function commandFlags(): CommandFlags {
 
 function dialectNamed(text: string): Dialect {
   const dialect = DIALECTS.find((each) => each === text)
-  if (!dialect) throw new Error(`--dialect is 1.6 or 3, not ${text}.`)
+  if (!dialect) throw new Error(`--dialect must be 1.6 or 3, not ${text}.`)
   return dialect
 }
 
@@ -103,7 +103,7 @@ function portNumber(text: string): number {
   return port
 }
 
-/** Ends the process with a line that says why. */
+/** Prints the message of an error and exits. */
 export function fail(error: unknown): void {
   process.stderr.write(`settle: ${error instanceof Error ? error.message : error}\n`)
   process.exit(1)

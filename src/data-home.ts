@@ -1,6 +1,6 @@
 /**
- * Where a server keeps what it keeps: its home folder with settings and log, and the folders of its databases and
- * indexes, which are the same one unless the configuration says otherwise. Or memory, with nothing on disk.
+ * Where a server keeps its data: a home folder with settings and log, and the folders of its databases and indexes,
+ * which are the home folder by default. Or memory, with nothing on disk.
  */
 import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -42,7 +42,7 @@ export interface OpenData {
   close(): Promise<void>
 }
 
-/** What the work on indexes needs. */
+/** What index updates need. */
 export interface RunnerOptions {
   readonly functions: Functions
   readonly settings: () => ProcessSettings
@@ -60,7 +60,7 @@ export interface DataFolders {
 export interface OpenDataOptions {
   /** Files without users that are kept open. */
   readonly idleFiles: number
-  /** What the settings allow to be used of the LMDB library beyond what it promises. */
+  /** Which undocumented parts of the LMDB library the settings allow. */
   readonly library?: LibraryUse
   readonly log: Log
   /** Generations of files that other processes may still read, though the files are gone. */
@@ -74,18 +74,18 @@ export interface DataHome {
   readonly folder: string | undefined
   readonly settings: SettingStore
   readonly operatorFiles?: OperatorFiles
-  /** May be called again when what it gave is closed. */
+  /** May be called again after the returned data is closed. */
   open(folders: DataFolders, options: OpenDataOptions): Promise<OpenData>
   close(): Promise<void>
 }
 
-/** Locks the folder, so that nobody else uses it. Throws an error whose message is for the operator. */
+/** Locks the folder. Throws an error whose message is for the operator. */
 export async function openHome(path: string, options: DataFolderOptions = {}): Promise<DataHome> {
   const { lease } = options
   const home = await DataFolder.open(resolve(path), options)
   const settings = new SettingFile(resolve(home.path, 'settings.ini'))
   const operatorFiles = new OperatorFiles(home.path)
-  // What a crash left. The folder is locked: nobody is writing these now.
+  // Files that a crash left. The folder is locked, so nothing writes them now.
   await settings.clearUp()
   await operatorFiles.clearUp()
   return {
@@ -122,7 +122,7 @@ export function memoryHome(): DataHome {
   }
 }
 
-/** What first builds of indexes write on their way. */
+/** The temporary files of index builds. */
 const RUNS = 'view_runs'
 
 async function openPostgres(home: string, options: PostgresOptions): Promise<OpenData> {
@@ -138,7 +138,7 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
     return {
       engine,
       indexEngine,
-      // In this process: the work is that of the sandbox and of the engine, and both are elsewhere.
+      // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>
         new LocalRunner(functions, {
           sortBytes: () => settings().sortBytes,
@@ -174,10 +174,12 @@ interface FolderOptions extends OpenDataOptions {
 async function openFolders(home: string, folders: DataFolders, options: FolderOptions): Promise<OpenData> {
   const { idleFiles, log, lease, usedGenerations = 0 } = options
   const { use, problems } = await checkLibrary(home, options.library ?? useWithout([]))
-  for (const problem of problems) log.warn('The LMDB library does not do what is expected of it.', { problem })
+  for (const problem of problems)
+    log.warn('An undocumented part of the LMDB library does not work as expected.', { problem })
   setLibraryUse(use)
   const reports = fileReports(log)
-  const onKilled = (pid: number) => log.warn('A process of an earlier server was still there. It was killed.', { pid })
+  const onKilled = (pid: number) =>
+    log.warn('A process of an earlier server was still running. It was killed.', { pid })
   const databases = resolve(folders.databases)
   const indexes = resolve(folders.indexes)
   const others: DataFolder[] = []

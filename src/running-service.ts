@@ -32,7 +32,7 @@ export interface Service {
   listen(): Promise<string>
   /** Finishes the requests under way and closes all files. */
   close(): Promise<void>
-  /** The other nodes that are wanted beside this process, for its supervisor. */
+  /** The other nodes that the supervisor should start. */
   readonly secondaries: WantedSecondaries | undefined
 }
 
@@ -57,14 +57,14 @@ export class RunningService implements Service {
   readonly #descriptorLimit = descriptorLimit()
   readonly secondaries: WantedSecondaries | undefined
   readonly #term: number
-  /** How often the data were opened. */
+  /** How often the data was opened. */
   #openings = 0
   #parts: ServiceParts | undefined
   #folders: DataFolders = { databases: '', indexes: '' }
   #url: string | undefined
   #closing: Promise<void> | undefined
   #isRestarting = false
-  /** A restart was asked for that has not begun. */
+  /** A restart was requested and has not begun. */
   #isRestartDue = false
   /** Settings of listeners changed while a restart was under way. */
   #isMoveDue = false
@@ -182,7 +182,9 @@ export class RunningService implements Service {
     })
   }
 
-  /** Where the system allows fewer descriptors than the settings need, both connections and files get less. */
+  /**
+   * If the system allows fewer file descriptors than the settings need, connections and open files are both reduced.
+   */
   get #budget(): DescriptorBudget {
     const configuration = this.#configuration
     return descriptorBudget(this.#descriptorLimit, {
@@ -197,7 +199,7 @@ export class RunningService implements Service {
     await this.#announce()
   }
 
-  /** The first address is the one that the service is known by. */
+  /** The first address is the `url` of the service. */
   async #announce(): Promise<void> {
     this.#url = this.#listeners.urls[0] ?? this.#url
     this.#log.log.info(`Settle ${version} listens.`, { urls: this.#listeners.urls })
@@ -209,7 +211,7 @@ export class RunningService implements Service {
     const hosts = hostsWithoutOriginCheck(this.#configuration)
     if (hosts.length === 0) return
     this.#log.log.warn(
-      'Pages of any origin may act as the user who looks at them: cors/credentials_for_any_origin is on.',
+      'Pages of any origin may act as the user who views them: cors/credentials_for_any_origin is on.',
       {
         hosts,
       },
@@ -220,7 +222,10 @@ export class RunningService implements Service {
     const { connections } = this.#budget
     if (connections >= wantedConnections(this.#configuration)) return
     const descriptors = this.#descriptorLimit
-    this.#log.log.info('Fewer connections are taken than settings allow: see ulimit -n.', { connections, descriptors })
+    this.#log.log.info('The limit of file descriptors (ulimit -n) allows fewer connections than the settings.', {
+      connections,
+      descriptors,
+    })
   }
 
   #uriPath(): string | undefined {
@@ -230,21 +235,21 @@ export class RunningService implements Service {
     return this.#home.folder === undefined ? undefined : resolve(this.#home.folder, file)
   }
 
-  /** Refuses what could be stored but not be followed. */
+  /** Refuses a setting that could be stored but not applied. */
   async #check({ section, key, value, isFromFile = false }: GuardedChange): Promise<void> {
     if (section === 'log' && key === 'file' && !isFromFile) checkLogFile(value)
     const isAddress = section === 'httpd' && (key === 'port' || key === 'bind_address')
     if (!isAddress || value === undefined || this.#url === undefined) return
     const host = key === 'bind_address' ? value : this.#configuration.text('httpd', 'bind_address')
     const port = key === 'port' ? Number(value) : 0
-    // Our own port is not taken by somebody else.
+    // Our own port is not taken by another process.
     if (port === this.#listeners.ports.plain) return
     await probe(host, port).catch((error: Error) => {
       throw new SettingError(error.message)
     })
   }
 
-  /** Takes a change over; the change is answered when this is done. */
+  /** Applies a change; the request that made it is answered afterwards. */
   async #follow(change: SettingChange): Promise<void> {
     const { section, key } = change
     const configuration = this.#configuration
@@ -268,7 +273,7 @@ export class RunningService implements Service {
     await this.#announce()
   }
 
-  /** One that is asked for while another is under way comes after it: it must see what changed meanwhile. */
+  /** A restart that is requested during another one follows it, so that it sees all changes. */
   #restartSoon(): void {
     if (this.#closing) return
     this.#isRestartDue = true
@@ -287,12 +292,12 @@ export class RunningService implements Service {
         else await this.#move()
       }
     } finally {
-      // At once: what is asked for from now on begins a turn of its own.
+      // At once: a later request starts a new loop.
       this.#isRestarting = false
     }
   }
 
-  /** Nothing that was acknowledged is lost, and the address stays the same unless the configuration has another one. */
+  /** Loses nothing that was acknowledged. The address stays the same unless the configuration changed. */
   async #restart(): Promise<void> {
     const { log } = this.#log
     log.info('Restarting.')
@@ -304,12 +309,14 @@ export class RunningService implements Service {
     await this.#parts?.close()
     this.#parts = undefined
     await configuration.reload().catch((error: unknown) => {
-      log.error('The configuration stays as it was.', { error: String(error) })
+      log.error('The configuration could not be reloaded and stays as it was.', { error: String(error) })
     })
     await this.#log.configure(configuration)
     this.#statistics.restart(statisticsSettings(configuration))
     await this.#open().catch(async (error: unknown) => {
-      log.error('The databases stay where they were.', { error: String(error) })
+      log.error('The databases could not be opened at the configured folders; the previous ones are used.', {
+        error: String(error),
+      })
       this.#parts = await this.#openParts(this.#folders)
     })
     await this.#listen(atPorts(this.#plans(), before))
@@ -345,7 +352,7 @@ function statisticsSettings(configuration: Configuration): StatisticsSettings {
   }
 }
 
-/** Whoever may change settings must not be able to write lines of their choice into any file of this machine. */
+/** A client that may change settings must not be able to append to arbitrary files. */
 function checkLogFile(path: string | undefined): void {
   if (path !== undefined && !/\.log$/.test(path)) {
     throw new SettingError('The setting log/file must be a name that ends in .log when it is changed at run time.')

@@ -1,6 +1,6 @@
 /**
- * The process of the server. It is started by its supervisor, the `settle` command, and ends in order when it is told
- * to, or when the supervisor is gone. Started without one it serves all the same, and nobody starts it again.
+ * The process of the server. It is started by its supervisor, the `settle` command, and shuts down when the supervisor
+ * says so or is gone. Without a supervisor it runs as well, but is not restarted.
  */
 import { rm } from 'node:fs/promises'
 import { enableCompileCache } from 'node:module'
@@ -62,7 +62,7 @@ async function serveBesidePrimary(link: SupervisorLink, number: number, folder: 
   const { createSecondary } = await import('./secondary-service.ts')
   const options = { ...commandFlags().service, environment: process.env }
   let service: SecondaryService | undefined
-  // It may be told to end while it still waits for the primary.
+  // It may be stopped while it still waits for the primary.
   stopWhenAsked(link, log, async () => service?.close())
   service = await createSecondary({ service: options, folder, number, sockets: link.sharedSockets, log })
   await service.listen()
@@ -71,7 +71,7 @@ async function serveBesidePrimary(link: SupervisorLink, number: number, folder: 
 
 function stopWhenAsked(link: SupervisorLink | undefined, log: LineLog, close: () => Promise<void>): void {
   const stop = () => void close().then(() => process.exit(0), fail)
-  // A terminal sends its signals to the supervisor and to us: only the supervisor knows which is a second one.
+  // A terminal sends signals to the supervisor and to us; the supervisor forwards them.
   let isStopping = false
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, () => {
@@ -82,7 +82,7 @@ function stopWhenAsked(link: SupervisorLink | undefined, log: LineLog, close: ()
   }
   link?.onStop(stop)
   link?.onLost(() => {
-    log.warn('The supervisor is gone: the server ends.')
+    log.warn('The supervisor is gone. The server shuts down.')
     setTimeout(() => process.exit(1), ORPHAN_LIMIT_MS).unref()
     stop()
   })
@@ -91,6 +91,6 @@ function stopWhenAsked(link: SupervisorLink | undefined, log: LineLog, close: ()
 keepTickObject()
 optimizeEarly()
 enableCompileCache()
-// It was for this process alone.
+// It was created for this process alone.
 delete process.env.NODE_COMPILE_CACHE
 main().catch(fail)

@@ -1,4 +1,4 @@
-/** What whoever starts a service may say, and how that counts: as settings that win over all others. */
+/** The options of a service, and the settings that they become, which win over all others. */
 import type { Dialect } from './config/dialect.ts'
 import { canonicalSection, type SettingMap, withSetting } from './config/ini-text.ts'
 import type { ListeningSockets } from './http/listeners/listener.ts'
@@ -8,7 +8,7 @@ import type { TakeLease } from './storage/files/folder-lock.ts'
 export interface Supervision {
   readonly takeLease: TakeLease
   readonly sockets: ListeningSockets
-  /** How the process before this one ended, in a sentence; undefined for the first one. */
+  /** How the previous process ended, as a sentence; undefined for the first one. */
   readonly previousEnd: string | undefined
   /** How many times a server was started; 1 for the first one. */
   readonly term: number
@@ -25,21 +25,21 @@ export interface ServiceOptions {
   bind?: string
   /** How the server speaks where releases of the family contradict each other; `1.6` unless given. */
   dialect?: Dialect
-  /** Keep everything in memory and leave nothing behind. */
+  /** Keeps everything in memory and nothing on disk. */
   inMemory?: boolean
   /** Where databases are kept, as `postgres://user:password@host:port/database`; in files of the folder unless given. */
   engine?: string
   /** Settings that win over all others: `{ section: { key: 'value' } }`. */
   settings?: Record<string, Record<string, string>>
-  /** Variables such as `SETTLE_HTTPD__PORT`; none are looked at unless given. */
+  /** Variables such as `SETTLE_HTTPD__PORT`; none are read unless given. */
   environment?: Record<string, string | undefined>
   /** The folder of the administration interface; the one of this release unless given. */
   interfaceDir?: string
-  /** Hears everything that goes into the server's own log too. */
+  /** Also receives every message of the server's own log. */
   log?: Log
-  /** What is kept by whoever starts the process again should it fall. */
+  /** What the supervisor keeps across restarts of the process. */
   supervisor?: Supervision
-  /** Called when a restart that was asked for over HTTP fails, and the service is closed. */
+  /** Called when a restart that was requested over HTTP fails; the service is then closed. */
   onFailure?: (error: unknown) => void
 }
 
@@ -59,7 +59,7 @@ export function flagSettings({ dir, port, bind, dialect, engine, settings = {} }
   return flags
 }
 
-/** Files of settings cannot say where they are themselves: only this start and the defaults can. */
+/** The folder of the settings cannot be set in these files: only options and defaults count. */
 export function homeFolder(layers: readonly SettingMap[]): string {
   const [folder] = layers.flatMap((layer) => layer.get('service')?.get('database_dir') ?? [])
   return folder ?? './data'

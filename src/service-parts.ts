@@ -1,6 +1,6 @@
 /**
- * The parts of a running service, put together in the order of the layers and closed in the opposite order. A restart closes
- * them and makes them anew.
+ * The parts of a running service, put together in the order of the layers and closed in the opposite order. A restart
+ * closes them and creates new ones.
  */
 import { statfs } from 'node:fs/promises'
 import { Auth } from './auth/auth.ts'
@@ -144,7 +144,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     databases,
     history,
     functions,
-    // The other half is left for calls that are soon over.
+    // The other half is left for short calls.
     listSlots: new FairSemaphore(() => Math.ceil(functionSettings(configuration).processLimit / 2)),
     views,
     auth,
@@ -207,7 +207,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
       stopFollowing()
       await views.close()
       history.close()
-      // Writes that wait are validated on their way.
+      // Queued writes are still validated.
       await databases.close()
       await functions.close()
       await data.close()

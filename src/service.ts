@@ -25,17 +25,19 @@ export async function createService(options: ServiceOptions = {}): Promise<Servi
   const environment = environmentSettings(options.environment ?? {})
   const ownDefaults = withSetting(await defaultSettings(), 'vendor', 'version', version)
   const folder = homeFolder([flags, environment, ownDefaults])
-  // Indexes lie with the databases unless somebody wants them elsewhere.
+  // Indexes are stored with the databases by default.
   const defaults = withSetting(ownDefaults, 'service', 'view_index_dir', folder)
   const onKilled = (pid: number) =>
-    (options.log ?? silentLog).warn('An earlier server did not end without its supervisor. It was killed.', { pid })
+    (options.log ?? silentLog).warn('An earlier server was still running without its supervisor. It was killed.', {
+      pid,
+    })
   const home = options.inMemory
     ? memoryHome()
     : await openHome(folder, { lease: options.supervisor?.takeLease, onKilled })
-  // A full disk does not keep the server from starting to read.
+  // The server starts for reading even if the disk is full.
   const onUnsaved = (error: unknown) => {
     const log = options.log ?? silentLog
-    log.warn('Settings could not be stored; they count until the process ends.', { error: String(error) })
+    log.warn('Settings could not be stored; they are in effect until the process ends.', { error: String(error) })
   }
   try {
     const configuration = await Configuration.load({
@@ -67,7 +69,7 @@ async function wantedSecondaries(
   { inMemory, supervisor }: ServiceOptions,
 ): Promise<WantedSecondaries | undefined> {
   const nodes = configuration.integer('service', 'nodes')
-  // Others read files; a server whose databases are elsewhere is one node.
+  // Secondaries read files; a server whose databases are elsewhere is one node.
   const hasFiles = !inMemory && configuration.get('service', 'engine') === undefined
   if (nodes < 2 || !supervisor || !hasFiles) return undefined
   // A socket's path must be short, so it cannot be in the data folder.

@@ -1,4 +1,4 @@
-/** The file that tells other programs where a running service is reached: one line a listener, gone with the service. */
+/** The file that contains the URLs of a running service: one line for each listener, removed with the service. */
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import type { Log } from './runtime/log/log.ts'
 
@@ -10,7 +10,7 @@ export class UriFile {
     this.#log = log
   }
 
-  /** A file that is something else is left alone. Without a path there is none. */
+  /** A file with other content is not overwritten. Without a path nothing is written. */
   async write(path: string | undefined, urls: readonly string[]): Promise<void> {
     this.#path = undefined
     if (path === undefined) return
@@ -20,7 +20,7 @@ export class UriFile {
       await writeFile(path, urls.map((url) => `${url}\n`).join(''))
       this.#path = path
     } catch (error) {
-      this.#log.warn('The file of the address was not written.', { file: path, error: String(error) })
+      this.#log.warn('The URI file was not written.', { file: path, error: String(error) })
     }
   }
 

@@ -1,6 +1,6 @@
 /**
- * What a server must not lose when it falls: the leases of its folders and its listening sockets. A server that is
- * started again finds them here; what it does not ask for is let go once it is ready.
+ * What must survive a crash of the server: the leases of its folders and its listening sockets. The next server gets
+ * them here; what it does not request is released once it is ready.
  */
 import type { SendHandle } from 'node:child_process'
 import type { ListeningAddress } from '../http/listeners/listener.ts'
@@ -16,7 +16,7 @@ export class KeptResources {
   readonly #takeLease: TakeLease
   readonly #leases = new Map<string, FolderLock>()
   readonly #sockets = new Map<string, KeptSocket>()
-  /** The folders that the server of now has asked for. */
+  /** The folders that the current server has requested. */
   #folders = new Set<string>()
 
   constructor(takeLease: TakeLease) {
@@ -56,12 +56,12 @@ export class KeptResources {
     }
   }
 
-  /** Another server is about to ask for what it needs. */
+  /** A new server is starting, and will request what it needs. */
   serverStarts(): void {
     this.#folders = new Set()
   }
 
-  /** It has asked for everything. Sockets were sorted out when it began to listen. */
+  /** It has requested everything. Unused sockets were closed when it began to listen. */
   serverIsReady(): void {
     for (const folder of [...this.#leases.keys()]) if (!this.#folders.has(folder)) this.release(folder)
   }

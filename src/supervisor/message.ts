@@ -1,4 +1,4 @@
-/** What a server asks of its supervisor, and what it is told. Replies carry the id of their request. */
+/** The messages between a server and its supervisor. Replies carry the id of their request. */
 
 import type { SendHandle } from 'node:child_process'
 import type { Server } from 'node:net'
@@ -6,7 +6,7 @@ import type { ListeningAddress } from '../http/listeners/listener.ts'
 
 export type ServerRequest =
   | { readonly kind: 'lease'; readonly id: number; readonly folder: string }
-  /** Answered with the socket, if one is kept. */
+  /** Answered with the socket if one is kept. */
   | { readonly kind: 'take'; readonly id: number; readonly address: ListeningAddress }
   | { readonly kind: 'keep-only'; readonly id: number; readonly addresses: readonly ListeningAddress[] }
 
@@ -26,7 +26,7 @@ export type SupervisorMessage =
 /** The first message to each process. */
 export interface StartMessage {
   readonly kind: 'start'
-  /** How the process before it ended, where there was one. */
+  /** How the previous process ended, if there was one. */
   readonly previousEnd?: string
   /** Counts the starts of the primary. */
   readonly term: number
@@ -42,7 +42,7 @@ export interface WantedSecondaries {
   readonly folder: string
 }
 
-/** Both ends are of one release: the kind tells the rest. */
+/** Both ends are of the same release, so the kind is enough to tell the type. */
 export function isServerMessage(message: unknown): message is ServerMessage {
   return typeof message === 'object' && message !== null && 'kind' in message
 }

@@ -1,13 +1,13 @@
 const FIRST_DELAY_MS = 100
 const LONGEST_DELAY_MS = 10_000
-/** A fall counts so long. */
+/** The period in which crashes are counted. */
 const MEMORY_MS = 60_000
 
-/** How long to wait before a server that fell is started again: not at all at first, longer when it falls often. */
+/** The backoff before a crashed server is restarted: none at first, longer if it crashes often. */
 export class RestartDelay {
   #falls: number[] = []
 
-  /** Called at each fall. */
+  /** Called after each crash. */
   nextMs(nowMs: number): number {
     const recent = this.#falls.filter((fallMs) => nowMs - fallMs < MEMORY_MS)
     this.#falls = [...recent, nowMs]

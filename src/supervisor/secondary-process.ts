@@ -1,4 +1,4 @@
-/** One secondary node, started again whenever it ends, until it is stopped. */
+/** One secondary node, restarted whenever it ends, until it is stopped. */
 import { type ChildProcess, type Serializable, spawn } from 'node:child_process'
 import type { KeptResources } from './kept-resources.ts'
 import { isServerMessage, type SupervisorMessage } from './message.ts'
@@ -11,11 +11,11 @@ export interface SecondaryContext {
   readonly folder: string
   readonly number: number
   readonly resources: KeptResources
-  /** Hears a line about each fall. */
+  /** Receives a line about each crash. */
   readonly report: (line: string) => void
 }
 
-/** More than a node gives to requests under way. */
+/** Longer than a node waits for requests under way. */
 const STOP_LIMIT_MS = 20_000
 
 export class SecondaryProcess {
@@ -71,7 +71,7 @@ export class SecondaryProcess {
       return
     }
     const delayMs = this.#delay.nextMs(performance.now())
-    this.#context.report(`Node ${this.#context.number} ended by ${end}. It is started again in ${delayMs / 1000} s.`)
+    this.#context.report(`Node ${this.#context.number} ended by ${end}. It is restarted in ${delayMs / 1000} s.`)
     this.#pause = setTimeout(() => this.#start(), delayMs)
   }
 

@@ -1,16 +1,18 @@
-/** How the process of the server is started: a process can only be born with some of its settings. */
+/**
+ * The command line and environment of the server process, for settings that must be given at the start of a process.
+ */
 import { getCompileCacheDir } from 'node:module'
 import { extname, join } from 'node:path'
 
 export interface ServerCommand {
-  /** What follows the name of Node's own program. */
+  /** The arguments of the Node executable. */
   readonly args: readonly string[]
   readonly environment: NodeJS.ProcessEnv
 }
 
 /**
- * Nearly all that a request makes is garbage when it is answered. Twice as much room for it, which is the default, makes
- * collections rarer but not cheaper, and keeps up to 60 MB more.
+ * Nearly everything that a request allocates is garbage when it is answered. The default size of the young generation
+ * makes collections rarer but not cheaper, and keeps up to 60 MB more.
  */
 const YOUNG_GENERATION = '--max-semi-space-size=16'
 

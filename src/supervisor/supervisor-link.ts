@@ -1,6 +1,6 @@
 /**
- * The server's end of the channel to its supervisor: asks for leases and sockets, hears when to stop, and notices when
- * the supervisor is gone.
+ * The server's end of the channel to its supervisor: requests leases and sockets, receives the order to stop, and
+ * notices when the supervisor is gone.
  */
 import type { SendHandle, Serializable } from 'node:child_process'
 import type { Server } from 'node:net'
@@ -52,13 +52,13 @@ export class SupervisorLink implements ListeningSockets {
     return this.#started.promise
   }
 
-  /** Also when it was told to stop before. */
+  /** Also when it was already stopped. */
   onStop(listener: () => void): void {
     this.#onStop = listener
     if (this.#isStopped) listener()
   }
 
-  /** The supervisor is gone, and whoever comes next will want the folder and the port. */
+  /** The supervisor is gone, and the next server will need the folder and the port. */
   onLost(listener: () => void): void {
     this.#onLost = listener
     if (!process.connected) listener()

@@ -1,9 +1,8 @@
 /**
- * Runs the server as a child process and starts it again when it falls. It has no native parts and does next to
- * nothing, so that it does not fall itself. It keeps what the next server needs: leases of folders, listening sockets.
- * Where the server wants other nodes beside it, the supervisor starts those too, and each again when it falls: the server
- * itself is then the primary among them.
- * A server that ends in order, or fails when it is first started, ends the supervisor with its exit code.
+ * Runs the server as a child process and restarts it when it crashes. It has no native parts and does very little, so
+ * that it does not crash itself. It keeps what the next server needs: leases of folders, listening sockets. If the
+ * server wants other nodes beside it, the supervisor starts and restarts those too; the server is then the primary. A
+ * server that ends in order, or fails when it is first started, ends the supervisor with its exit code.
  */
 import { type ChildProcess, type SendHandle, type Serializable, spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
@@ -16,23 +15,25 @@ import type { ServerCommand } from './server-command.ts'
 
 export interface SupervisedServer {
   readonly command: ServerCommand
-  /** Then what it knows is lost with it. */
+  /** Set if data is in memory, and lost when the server ends. */
   readonly isInMemory: boolean
-  /** How long its end may take once it is asked for. */
+  /** How long a shutdown may take. */
   readonly stopLimitMs?: number
 }
 
-/** Falls in a row without getting ready once; then it is for the operator to look. */
+/** Crashes in a row before it was ready; then the supervisor gives up. */
 const FAILED_STARTS_LIMIT = 10
 const INTERRUPTED = 130
 
-/** More than a server gives to requests and index work under way. One that takes longer is stuck, and is killed. */
+/**
+ * Longer than a server waits for requests and index updates under way. One that takes longer is stuck, and is killed.
+ */
 const STOP_LIMIT_MS = 45_000
 
 export class Supervisor {
   readonly #supervised: SupervisedServer
   readonly #resources: KeptResources
-  /** Hears a line about each fall. */
+  /** Receives a line about each crash. */
   readonly #report: (line: string) => void
   readonly #delay = new RestartDelay()
   readonly #ended = Promise.withResolvers<number>()
@@ -42,7 +43,7 @@ export class Supervisor {
   #wasEverReady = false
   #failedStarts = 0
   #isStopping = false
-  /** Until the server is started again, or killed since it does not end. */
+  /** The timer of the next start, or of the kill of a server that does not end. */
   #pause: NodeJS.Timeout | undefined
   #secondaries: readonly SecondaryProcess[] = []
   #nodeFolder: string | undefined
@@ -79,7 +80,7 @@ export class Supervisor {
     void this.#stopAll()
     const limitMs = this.#supervised.stopLimitMs ?? STOP_LIMIT_MS
     this.#pause = setTimeout(() => {
-      this.#report(`The server does not end: it is killed after ${limitMs / 1000} s.`)
+      this.#report(`The server did not shut down within ${limitMs / 1000} s. It is killed.`)
       this.#server?.kill('SIGKILL')
     }, limitMs)
   }
@@ -157,13 +158,13 @@ export class Supervisor {
     this.#failedStarts = 0
   }
 
-  /** By a signal, with an exit code, or for a reason in words. */
+  /** A signal, an exit code, or a reason in words. */
   #serverEnded(server: ChildProcess, end: number | string): void {
     if (server !== this.#server) return
     this.#server = undefined
     clearTimeout(this.#pause)
     if (this.#isStopping || end === 0 || wasAskedFor(end)) this.#ended.resolve(exitCodeOf(end))
-    // It has told the reason itself.
+    // It has printed the reason itself.
     else if (!this.#wasEverReady && typeof end === 'number') this.#ended.resolve(end)
     else this.#startAgain(end)
   }
@@ -174,12 +175,12 @@ export class Supervisor {
     const loss = this.#supervised.isInMemory ? ' What it had in memory is lost.' : ''
     const what = `The server ended ${how} ${when}.${loss}`
     if (!this.#isReady && ++this.#failedStarts === FAILED_STARTS_LIMIT) {
-      this.#report(`${what} It is not started again: it failed ${FAILED_STARTS_LIMIT} times in a row.`)
+      this.#report(`${what} It is not restarted: it failed ${FAILED_STARTS_LIMIT} times in a row.`)
       this.#ended.resolve(1)
       return
     }
     const delayMs = this.#delay.nextMs(performance.now())
-    this.#report(`${what} It is started again in ${delayMs / 1000} s.`)
+    this.#report(`${what} It is restarted in ${delayMs / 1000} s.`)
     this.#pause = setTimeout(() => this.#start(what), delayMs)
   }
 
@@ -187,7 +188,7 @@ export class Supervisor {
     this.#send({ kind: 'reply', id, ...(error !== undefined && { error }) }, handle)
   }
 
-  /** What a server that just ended does not hear is not missed. */
+  /** A message to a server that has just ended may be lost. */
   #send(message: SupervisorMessage, handle?: SendHandle): void {
     if (this.#server?.connected) this.#server.send(message, handle, () => {})
   }

@@ -12,7 +12,7 @@ async function put(url: string, path: string, body?: object): Promise<void> {
 }
 
 describe('in a browser', () => {
-  it('EventSource hears each change, with its sequence as the id, and goes on after a reconnect', async () => {
+  it('EventSource receives each change, with its sequence as the id, and continues after a reconnect', async () => {
     const { url } = await startService()
     await put(url, 'things')
     await put(url, 'things/first', {})

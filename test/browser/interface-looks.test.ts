@@ -100,7 +100,7 @@ describe('every screen of the administration interface', () => {
     expect(total).toBeLessThan(200_000)
   })
 
-  it('shows something useful soon after it was asked for', async () => {
+  it('shows content soon after the request', async () => {
     const { page } = await openInterface(browser(), { hash: '#/databases' })
     await page.getByRole('heading', { name: 'Databases' }).waitFor()
     const firstPaintMs: number = await page.evaluate(

@@ -16,7 +16,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 const browser = browserOfFile()
 
 describe('the administration interface', () => {
-  it('goes on where it was when its server was stopped and is started again', { timeout: 120_000 }, async () => {
+  it('continues where it was after its server was stopped and started again', { timeout: 120_000 }, async () => {
     const folder = await temporaryFolder()
     const first = new SettleCommand(['--dir', folder, '--port', '0'])
     const url = `${new URL('/', await first.url)}`
@@ -31,15 +31,15 @@ describe('the administration interface', () => {
     first.process.kill('SIGTERM')
     await first.ended
     await button(page, 'Create document').click()
-    await seen(page, 'The server does not answer.')
+    await seen(page, 'The server does not respond.')
     expect(await editorText(page)).toContain('12345678901234567890')
     const second = new SettleCommand(['--dir', folder, '--port', new URL(url).port])
     await second.url
     await button(page, 'Create document').click()
     await seen(page, 'Saved as revision 1.')
-    await page.getByText('The server does not answer.').waitFor({ state: 'detached' })
+    await page.getByText('The server does not respond.').waitFor({ state: 'detached' })
     await seen(feed, 'kept')
-    await feed.getByText('The server does not answer.').waitFor({ state: 'detached' })
+    await feed.getByText('The server does not respond.').waitFor({ state: 'detached' })
     expect(await (await send('GET', 'db/kept')).text()).toContain('12345678901234567890')
   })
 
@@ -82,7 +82,7 @@ describe('the administration interface', () => {
     await page.getByLabel('Name').fill('admin')
     await page.getByLabel('Password').fill('secret-one')
     await button(page, 'Sign in').click()
-    await seen(page, 'Counted since the start')
+    await seen(page, 'Totals since the start')
     const headers = { Authorization: `Basic ${Buffer.from('admin:secret-one').toString('base64')}` }
     expect(await (await send('GET', 'db/doc', undefined, headers)).text()).toContain('"size":12345678901234567890')
   })

@@ -19,7 +19,7 @@ describe('the administration interface', () => {
     const { page, send } = await openInterface(browser(), { hash: '#/databases' })
     await button(page, 'New database').click()
     await page.getByLabel('Name', { exact: true }).fill('Recipes')
-    await seen(page, 'A name begins with a lower-case letter.')
+    await seen(page, 'A name must begin with a lower-case letter.')
     await page.getByLabel('Name', { exact: true }).fill('recipes')
     await button(page, 'Create database').click()
     await seen(page, 'No documents yet')
@@ -39,7 +39,7 @@ describe('the administration interface', () => {
     expect((await send('GET', 'recipes')).status).toBe(404)
   })
 
-  it('edits a document with a look at the changes, and the digits beside them stay', async () => {
+  it('edits a document after a review of the changes, and keeps the digits of other numbers', async () => {
     const { page, visit, send } = await openInterface(browser())
     await send('PUT', 'db')
     await send('PUT', 'db/digits', DIGITS)
@@ -56,7 +56,7 @@ describe('the administration interface', () => {
     expect(stored).toMatch(/"amount":12345678901234567890,"ratio":1\.10,"note":"new"/)
   })
 
-  it('says what is wrong with a text that is no JSON, and does not save it', async () => {
+  it('reports text that is not JSON, and does not save it', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     await visit('#/db/db/documents?new=1')
@@ -70,7 +70,7 @@ describe('the administration interface', () => {
     await page.waitForURL(/documents\/x%2Fy%20z$/)
   })
 
-  it('shows both versions when somebody else was faster, and saves mine over theirs', async () => {
+  it('shows both versions after a conflict, and overwrites theirs with mine', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     const { rev } = (await (await send('PUT', 'db/doc', { text: 'first' })).json()) as { rev: string }
@@ -81,12 +81,12 @@ describe('the administration interface', () => {
     await typeInEditor(page, text.replace('first', 'mine'))
     await button(page, 'Review and save').click()
     await button(page, 'Save document').click()
-    await seen(page, 'Somebody else changed this document meanwhile')
+    await seen(page, 'This document was changed by somebody else')
     const dialog = page.getByRole('dialog')
     await dialog.locator('.cm-content').nth(1).waitFor()
     expect(await dialog.locator('.cm-content').nth(0).allInnerTexts()).toEqual([expect.stringContaining('theirs')])
     expect(await dialog.locator('.cm-content').nth(1).allInnerTexts()).toEqual([expect.stringContaining('mine')])
-    await button(page, 'Save mine over theirs').click()
+    await button(page, 'Overwrite with mine').click()
     await seen(page, 'Saved as revision 3.')
     expect(await (await send('GET', 'db/doc')).json()).toMatchObject({ text: 'mine' })
   })
@@ -135,7 +135,7 @@ describe('the administration interface', () => {
     expect(await (await send('GET', 'db/doc')).json()).not.toHaveProperty('_attachments')
   })
 
-  it('draws the revisions and resolves a conflict', async () => {
+  it('shows the revision tree and resolves a conflict', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     const { rev } = (await (await send('PUT', 'db/doc', { text: 'first' })).json()) as { rev: string }
@@ -154,7 +154,7 @@ describe('the administration interface', () => {
     expect(await (await send('GET', 'db/doc?conflicts=true')).json()).not.toHaveProperty('_conflicts')
   })
 
-  it('makes a view, tries it on real documents, and shows its rows grouped', async () => {
+  it('creates a view, tries it on real documents, and shows its rows grouped', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     await send('POST', 'db/_bulk_docs', { docs: [{ kind: 'a' }, { kind: 'a' }, { kind: 'b' }] })
@@ -171,7 +171,7 @@ describe('the administration interface', () => {
       page,
       'function (doc) { log("kind " + doc.kind); if (doc.kind === "b") throw new Error("no b") }',
     )
-    const lines = page.getByRole('list', { name: 'What it logs and throws' })
+    const lines = page.getByRole('list', { name: 'Logs and errors' })
     await lines.getByText('kind a').first().waitFor()
     await lines.getByText('Error: no b').waitFor()
     await typeInEditor(page, 'function (doc) { emit(doc.kind, 1) }')
@@ -187,7 +187,7 @@ describe('the administration interface', () => {
     await page.getByRole('row', { name: '"a" 2' }).waitFor()
   })
 
-  it('asks by a selector, and makes the index that the query wants', async () => {
+  it('queries by selector, and creates the missing index', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     await send('POST', 'db/_bulk_docs', {
@@ -201,12 +201,12 @@ describe('the administration interface', () => {
     await button(page, 'Run query').click()
     await page.getByRole('row', { name: /large/ }).waitFor()
     expect(await page.getByRole('row', { name: /small/ }).count()).toBe(0)
-    await seen(page, 'No index fits: every document is looked at.')
+    await seen(page, 'No index fits: every document is scanned.')
     await button(page, 'Create an index of size').click()
     await seen(page, /^Served by the index/)
   })
 
-  it('follows changes as they happen, and holds them while paused', async () => {
+  it('shows changes live, and holds them back while paused', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     await send('PUT', 'db/before', {})
@@ -222,7 +222,7 @@ describe('the administration interface', () => {
     await seen(page, 'while-paused')
   })
 
-  it('makes the first administrator, users and rights; a member is told what lacks', async () => {
+  it('creates the first administrator, users and rights; a member sees which right is missing', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     await createFirstAdministrator(page)
@@ -254,7 +254,7 @@ describe('the administration interface', () => {
     await seen(page, 'You are signed in as ada.')
   })
 
-  it('asks for the password when the session is over, and goes on where it was', async () => {
+  it('asks for the password when the session has expired, and continues', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     await send('PUT', '_config/admins/root', JSON.stringify('secret'))
@@ -262,7 +262,7 @@ describe('the administration interface', () => {
     await page.getByLabel('Name').fill('root')
     await page.getByLabel('Password').fill('secret')
     await button(page, 'Sign in').click()
-    await seen(page, 'Counted since the start')
+    await seen(page, 'Totals since the start')
     await visit('#/db/db/documents?new=1')
     await typeInEditor(page, '{"_id": "kept", "n": 1}')
     await page.context().clearCookies()
@@ -274,7 +274,7 @@ describe('the administration interface', () => {
     await seen(page, 'Saved as revision 1.')
   })
 
-  it('changes a setting and takes it back, and shows the log', async () => {
+  it('changes a setting and resets it, and shows the log', async () => {
     const { page, send, visit } = await openInterface(browser(), { hash: '#/configuration?search=log/level' })
     await page.getByRole('row', { name: /log\/level/ }).click()
     await page.getByLabel('Value').fill('debug')
@@ -283,9 +283,9 @@ describe('the administration interface', () => {
     await page.getByRole('row', { name: /log\/level.*run time/ }).waitFor()
     expect(await (await send('GET', '_config/log/level')).json()).toBe('debug')
     await page.getByRole('row', { name: /log\/level/ }).click()
-    await button(page, 'Take back…').click()
-    await button(page, 'Take back').click()
-    await seen(page, 'log/level was taken back.')
+    await button(page, 'Reset…').click()
+    await button(page, 'Reset').click()
+    await seen(page, 'log/level was reset.')
     await visit('#/configuration?search=uuids/algorithm')
     await page.getByRole('row', { name: /uuids\/algorithm.*default/ }).waitFor()
     await page.keyboard.press('g')
@@ -317,7 +317,7 @@ describe('the administration interface', () => {
     await page.getByRole('heading', { name: 'Databases' }).waitFor()
   })
 
-  it('brings JSON lines in and out with their digits', async () => {
+  it('imports and exports JSON lines with their digits', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     await visit('#/db/db/settings')
@@ -333,7 +333,7 @@ describe('the administration interface', () => {
     expect((await send('GET', 'db/digits')).status).toBe(200)
   })
 
-  it('says that the server is gone, and goes on when it is back', async () => {
+  it('reports that the server does not respond, and continues when it is back', async () => {
     // Where no list of databases is read that would be shown for a while after this.
     const { page, send, visit } = await openInterface(browser(), { hash: '#/users' })
     await send('PUT', 'db')
@@ -341,13 +341,13 @@ describe('the administration interface', () => {
     await page.getByRole('link', { name: 'db', exact: true }).waitFor()
     await page.context().setOffline(true)
     await page.getByRole('searchbox').fill('d')
-    await seen(page, 'The server does not answer.')
+    await seen(page, 'The server does not respond.')
     await page.context().setOffline(false)
-    await page.getByText('The server does not answer.').first().waitFor({ state: 'detached' })
+    await page.getByText('The server does not respond.').first().waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'db', exact: true }).waitFor()
   })
 
-  it('shows hostile ids and contents as the texts they are', async () => {
+  it('shows hostile ids and contents as plain text', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'db')
     const id = '<img src=x onerror="document.title=1">'
@@ -361,12 +361,12 @@ describe('the administration interface', () => {
     await send('POST', 'db/_bulk_docs', { docs: [{ _id: '.' }, { _id: '..' }] })
     for (const dots of ['.', '..']) {
       await visit(`#/db/db/documents/${dots}`)
-      await seen(page, `A browser cannot ask for what is named “${dots}”.`)
+      await seen(page, `A browser cannot request a resource named “${dots}”.`)
     }
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
   })
 
-  it('works by the keyboard alone', async () => {
+  it('works with the keyboard alone', async () => {
     const { page, send, visit } = await openInterface(browser())
     await send('PUT', 'kept')
     await send('PUT', 'kept/one', { a: 1 })

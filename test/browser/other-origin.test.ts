@@ -56,7 +56,7 @@ describe('a page of another origin', () => {
     expect(await page.evaluate(USE)).toEqual(['root', 'mine'])
   })
 
-  it('is kept out by the browser where they are not', async () => {
+  it('is blocked by the browser where they are not', async () => {
     const { url, page } = await pageElsewhere(OPEN)
     await page.evaluate(`window.server = ${JSON.stringify(url)}`)
     expect(await page.evaluate(LOG_IN)).toBe('refused')

@@ -33,9 +33,7 @@ it('starts a server again that fell at its start by a signal', async () => {
   const { code, lines } = await supervised(`if (!again) process.kill(process.pid, 'SIGSEGV'); else process.exit(0)`)
   expect(code).toBe(0)
   expect(lines).toHaveLength(1)
-  expect(lines[0]).toMatch(
-    /^The server ended by SIGSEGV while it started, after [\d.]+ s\. It is started again in 0 s\.$/,
-  )
+  expect(lines[0]).toMatch(/^The server ended by SIGSEGV while it started, after [\d.]+ s\. It is restarted in 0 s\.$/)
 })
 
 it('starts a server again that ended with a code after it was ready, also when the next one fails at its start', async () => {

@@ -17,5 +17,5 @@ it('kills a server that does not end when it is told to', async () => {
   // The second time it does not wait.
   onTestFinished(() => supervisor.stop())
   expect(await ended).toBe(128 + 9)
-  expect(lines).toEqual(['The server does not end: it is killed after 0.5 s.'])
+  expect(lines).toEqual(['The server did not shut down within 0.5 s. It is killed.'])
 })

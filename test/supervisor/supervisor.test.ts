@@ -37,8 +37,8 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
       expect(await command.serverPid(before)).not.toBe(before)
       expect(await (await fetch(`${url}${database.name}/doc`)).json()).toMatchObject({ a: 1 })
     }
-    expect(command.err).toMatch(/The server ended by SIGKILL after [\d.]+ s\. It is started again in 0 s\.\n/)
-    expect(command.err).toMatch(/It is started again in 0\.1 s\.[\s\S]*It is started again in 0\.2 s\./)
+    expect(command.err).toMatch(/The server ended by SIGKILL after [\d.]+ s\. It is restarted in 0 s\.\n/)
+    expect(command.err).toMatch(/It is restarted in 0\.1 s\.[\s\S]*It is restarted in 0\.2 s\./)
     expect(command.err).toMatch(/The server is ready again after [\d.]+ s\.\n/)
     expect(await (await fetch(`${url}_log?bytes=100000`)).text()).toContain('The server ended by SIGKILL after')
     command.process.kill('SIGTERM')

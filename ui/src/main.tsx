@@ -1,4 +1,4 @@
-/** Where the interface begins. */
+/** The entry point of the interface. */
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
@@ -13,7 +13,7 @@ import './style/screens.css'
 
 applyTheme()
 
-/** What the server refused it will refuse again; what did not arrive may arrive later. */
+/** A refused request is not retried; one that did not reach the server is. */
 const queries = new QueryClient({
   defaultOptions: {
     // The server may be on this machine: being offline says nothing about it.

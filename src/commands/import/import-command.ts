@@ -113,7 +113,7 @@ async function run({ source, target, agents, flags, signal }: Run, terminal: Ter
       progress.line(`${name}: ${report.target.documents} documents, ${report.revisionsWritten} revisions written now`)
     } catch (error) {
       signal.throwIfAborted()
-      // One database that cannot be read does not keep the others from being imported.
+      // A database that cannot be read does not stop the import of the others.
       failed.push({ what: name, why: messageOf(error) })
       progress.warn(`${name}: ${messageOf(error)}`)
     }
@@ -153,7 +153,7 @@ function sourceAddress(url: string, flags: Flags, terminal: Terminal) {
   return serverAddress(given, { ...terminal, environment: own })
 }
 
-/** Both answer, and they are not the same one. */
+/** Checks that both servers answer and are not the same one. */
 async function checkServers(source: Side, target: Side): Promise<void> {
   const [theirs, ours] = await Promise.all([source.client.json('GET', ''), target.client.json('GET', '')])
   const uuid = isObject(ours) ? ours.uuid : undefined
@@ -189,8 +189,8 @@ function listed(text: string | undefined): ReadonlySet<string> | undefined {
 function reasonAgainst(name: string, flags: Flags): string | undefined {
   if (!name.startsWith('_')) return undefined
   if (name === '_users') return flags['no-users'] ? 'As asked with --no-users.' : undefined
-  if (name !== '_replicator') return 'A database of the other server itself.'
+  if (name !== '_replicator') return 'A system database of the other server.'
   return flags.replications
     ? undefined
-    : 'Its replications would run twice. Use --replications when the source is gone.'
+    : 'Its replications would run twice. Use --replications once the source is switched off.'
 }

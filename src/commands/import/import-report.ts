@@ -1,4 +1,4 @@
-/** What an import did, and what is not the same afterwards: for people on stdout, for programs as JSON. */
+/** The report of an import: what was done and what differs, as text on stdout or as JSON. */
 
 /** The documents of a database, and those that are deleted. */
 export interface DocumentCounts {
@@ -10,7 +10,7 @@ export interface DatabaseReport {
   readonly name: string
   readonly source: DocumentCounts
   readonly target: DocumentCounts
-  /** Revisions that this run brought. */
+  /** Revisions written by this run. */
   readonly revisionsWritten: number
   readonly localDocuments: number
   /** Documents that the target refused, each with its reason. */
@@ -37,11 +37,11 @@ export interface ImportReport {
   /** Names of settings that were set. */
   readonly settings: readonly string[]
   readonly leftOut: readonly LeftOut[]
-  /** Databases that failed; the same command goes on with them. */
+  /** Databases that failed; running the same command again continues with them. */
   readonly failed: readonly LeftOut[]
 }
 
-/** Whether everything that was asked for is there. */
+/** Whether everything requested was imported. */
 export function isWhole({ databases, failed }: ImportReport): boolean {
   return failed.length === 0 && databases.every((database) => database.refusedCount === 0 && !differs(database))
 }

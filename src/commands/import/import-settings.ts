@@ -56,7 +56,7 @@ export interface ImportedSettings {
   readonly leftOut: readonly LeftOut[]
 }
 
-/** Administrators come last: the first one of a server takes away the rights of those who have no name. */
+/** Administrators come last: with the first one, anonymous users lose their rights. */
 export async function importSettings(source: ServerClient, target: ServerClient): Promise<ImportedSettings> {
   const theirs = await settingsOf(source)
   if (typeof theirs === 'string') return { set: [], leftOut: [{ what: 'settings', why: theirs }] }
@@ -70,7 +70,7 @@ export async function importSettings(source: ServerClient, target: ServerClient)
     const own = valueIn(ours, section, key)
     if (own === value) continue
     if (isAdmin && own !== undefined) {
-      leftOut.push({ what: name, why: 'There is an administrator of this name.' })
+      leftOut.push({ what: name, why: 'An administrator of this name exists.' })
       continue
     }
     try {

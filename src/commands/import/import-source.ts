@@ -1,7 +1,7 @@
 /**
- * A database of another server as the source of an import. Nothing is written to it: how far the import came is known to the
- * target alone. Of its changes only those of one part are followed: documents first, design documents last, so that a
- * validation function does not judge documents that are older than it.
+ * A database of another server as the source of an import. Nothing is written to it: checkpoints are stored in the
+ * target alone. Its changes are read in two parts: documents first, design documents last, so that validation functions
+ * do not apply to older documents.
  */
 import type {
   ChangeBatch,
@@ -40,7 +40,7 @@ export class ImportSource implements SourcePeer {
     return this.#source.information()
   }
 
-  /** The same log on both sides: what the target has written down is what counts. */
+  /** The same log on both sides: that of the target counts. */
   readLog(id: string) {
     return this.#options.target().readLog(id)
   }

@@ -1,4 +1,4 @@
-/** Attachments: uploads that tell how far they are, and previews that are never run as pages. */
+/** Attachments: uploads with progress, and previews that are never run as pages. */
 import { ApiError, documentPath, path, requestJson, send, serverRoot, UnreachableError } from './client.ts'
 import type { Written } from './documents.ts'
 
@@ -21,7 +21,7 @@ interface Upload {
   onProgress(share: number): void
 }
 
-/** By XMLHttpRequest: fetch does not tell how much was sent. */
+/** By XMLHttpRequest: fetch does not report upload progress. */
 export function uploadAttachment({ database, id, rev, file, onProgress }: Upload): Promise<Written> {
   const resource = attachmentPath(database, id, file.name)
   const request = `PUT /${resource}`

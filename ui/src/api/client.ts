@@ -1,6 +1,6 @@
 /**
- * Requests to the server. Replies are texts first, so that numbers keep their digits; errors say what was tried and what
- * the server said. A request that meets an expired session waits for the password and is then sent again.
+ * Requests to the server. Replies are texts first, so that numbers keep their digits; errors say what was tried and
+ * what the server answered. If the session has expired, a request waits for the password and is then sent again.
  */
 
 /** The root of the server, however the interface is reached. */
@@ -21,17 +21,17 @@ export class ApiError extends Error {
   }
 }
 
-/** The server does not answer at all. */
+/** The server does not respond. */
 export class UnreachableError extends Error {
   readonly request: string
 
   constructor(request: string) {
-    super('The server does not answer.')
+    super('The server does not respond.')
     this.request = request
   }
 }
 
-/** More than was asked for: nothing large is loaded by surprise. */
+/** The reply exceeds its limit: nothing large is loaded unexpectedly. */
 export class TooLargeError extends Error {
   readonly limitBytes: number
 
@@ -59,7 +59,7 @@ export interface RequestOptions {
 export function path(...segments: string[]): string {
   const bad = segments.find((segment) => segment === '' || segment === '.' || segment === '..')
   if (bad !== undefined) {
-    const reason = `A browser cannot ask for what is named “${bad}”. Other clients can.`
+    const reason = `A browser cannot request a resource named “${bad}”. Other clients can.`
     throw new ApiError(400, 'bad_request', reason, segments.join('/'))
   }
   return segments.map(encodeURIComponent).join('/')
@@ -87,7 +87,7 @@ export async function requestText(resource: string, options: RequestOptions = {}
   return readText(reply, options.limitBytes)
 }
 
-/** Asks for the password when the session is over; resolves when there is one again. */
+/** Asks for the password when the session has expired; resolves after the login. */
 type Reauthenticate = () => Promise<boolean>
 let reauthenticate: Reauthenticate | undefined
 
@@ -95,7 +95,7 @@ export function onSessionExpired(ask: Reauthenticate): void {
   reauthenticate = ask
 }
 
-/** The reply, its head only. Throws when it tells of a failure. */
+/** The reply, only its head read. Throws if it is an error. */
 export async function send(resource: string, options: RequestOptions = {}): Promise<Response> {
   const reply = await exchange(resource, options)
   if (reply.ok) return reply
@@ -108,7 +108,7 @@ export async function send(resource: string, options: RequestOptions = {}): Prom
   throw failure
 }
 
-/** Told after each request whether the server answered it. */
+/** Called after each request with whether the server responded. */
 let reportReachable: (isReachable: boolean) => void = () => {}
 
 export function onReachable(report: (isReachable: boolean) => void): void {
@@ -119,7 +119,7 @@ async function exchange(resource: string, options: RequestOptions): Promise<Resp
   const { method = 'GET', query, signal } = options
   const headers: Record<string, string> = { Accept: 'application/json', ...options.headers }
   const body = options.jsonText ?? (options.json === undefined ? undefined : JSON.stringify(options.json))
-  // The server wants the type also where there is nothing to say.
+  // The server requires the type even without a body.
   if (body !== undefined || method === 'POST') headers['Content-Type'] ??= 'application/json'
   try {
     const reply = await fetch(urlOf(resource, query), {
@@ -177,7 +177,7 @@ async function readText(reply: Response, limitBytes = Number.POSITIVE_INFINITY):
   }
 }
 
-/** A sentence for people. */
+/** The message for the user. */
 export function sentenceOf(error: unknown): string {
   if (error instanceof ApiError) {
     const reason = error.reason || error.error

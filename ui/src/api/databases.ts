@@ -19,7 +19,7 @@ export interface ListedDatabase {
   readonly problem: string | undefined
 }
 
-/** More names than anybody reads; the search asks the server. */
+/** More names than anybody reads; the search queries the server. */
 const MOST_NAMES = 2_000
 const AT_A_TIME = 100
 
@@ -81,10 +81,10 @@ export async function deleteDatabase(name: string): Promise<void> {
   await requestText(path(name), { method: 'DELETE' })
 }
 
-/** What the server would say of the name, said before it is asked. */
+/** The error that the server would answer for the name. */
 export function nameProblem(name: string): string | undefined {
   if (name === '' || name === '_users' || name === '_replicator') return undefined
-  if (!/^[a-z]/.test(name)) return 'A name begins with a lower-case letter.'
+  if (!/^[a-z]/.test(name)) return 'A name must begin with a lower-case letter.'
   if (!/^[a-z0-9_$()+/-]+$/.test(name)) return 'Lower-case letters, digits and _ $ ( ) + - / are allowed.'
   return undefined
 }

@@ -1,4 +1,4 @@
-/** Design documents and their functions; changed as texts, so that the rest of them stays as it is. */
+/** Design documents and their functions; edited as text, so that the rest of them stays as it is. */
 import { arrayItems, memberText, stringOf, topLevelMembers, withMember, withoutMembers } from '../json/json-text.ts'
 import { documentPath, path, requestJson, requestText } from './client.ts'
 import { saveDocument } from './documents.ts'

@@ -5,7 +5,7 @@ import { ApiError, documentPath, path, requestJson, requestText } from './client
 export interface ListedDocument {
   readonly id: string
   readonly rev: string
-  /** The document without its body's digits touched; undefined where only ids were asked for. */
+  /** The document as text, with the digits of its numbers; undefined if only ids were requested. */
   readonly text: string | undefined
 }
 
@@ -27,7 +27,7 @@ export interface PageRequest {
   readonly limitBytes: number
 }
 
-/** Behind every id that begins with the prefix. */
+/** After every id that begins with the prefix. */
 const LAST = '\u{10ffff}'
 
 export async function listDocuments(

@@ -1,4 +1,7 @@
-/** Asking again and again: not those who said that one may not. A server that is gone is asked until it is back. */
+/**
+ * The polling interval. A request that is refused is not repeated; a server that does not respond is polled until it is
+ * back.
+ */
 import { ApiError } from './client.ts'
 
 export function every(intervalMs: number): (query: { state: { error: Error | null } }) => number | false {

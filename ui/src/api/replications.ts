@@ -7,7 +7,7 @@ export interface Replication {
   readonly key: string
   readonly source: string
   readonly target: string
-  /** In a word of the server. */
+  /** The state, as the server names it. */
   readonly state: string
   /** What failed, in the server's words. */
   readonly failure: string | undefined
@@ -16,7 +16,7 @@ export interface Replication {
   readonly pending: number | undefined
   readonly sinceMs: number | undefined
   readonly nextTryMs: number | undefined
-  /** Where it is kept; without one it lives as long as the server runs. */
+  /** Its document; without one it lasts until the server stops. */
   readonly document: { readonly database: string; readonly id: string } | undefined
   readonly history: readonly { readonly timestamp: string; readonly type: string; readonly reason?: string }[]
 }
@@ -131,7 +131,7 @@ export function replicateNow(replication: NewReplication): Promise<{ history?: r
   return requestJson('_replicate', { method: 'POST', json: bodyOf(replication) })
 }
 
-/** Kept by the server over its restarts. */
+/** Persistent: it survives restarts of the server. */
 export async function keepReplication(replication: NewReplication, name: string | null): Promise<void> {
   const owner = name === null ? {} : { user_ctx: { name, roles: ['_admin'] } }
   await saveDocument('_replicator', undefined, JSON.stringify({ ...bodyOf(replication), ...owner }))

@@ -28,7 +28,7 @@ export interface RevisionTree {
 }
 
 const LIMIT_BYTES = 16 * 1024 * 1024
-/** Whose ancestors are asked for. */
+/** Leaves whose ancestors are requested. */
 const MOST_LEAVES = 30
 
 export async function revisionTree(database: string, id: string, winner: string | undefined): Promise<RevisionTree> {

@@ -1,11 +1,11 @@
-/** Who looks at the interface, and what that lets them do. */
+/** The user of the interface, and the user's rights. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { path, requestJson, requestText } from './client.ts'
 
 export interface Session {
   readonly name: string | null
   readonly roles: readonly string[]
-  /** Everybody may do everything: there is no administrator yet. */
+  /** There is no administrator yet, so everybody may do everything. */
   readonly isOpen: boolean
   readonly isAdmin: boolean
   readonly usersDatabase: string
@@ -45,12 +45,12 @@ export const SESSION_KEY = ['session'] as const
 
 const NOBODY: Session = { name: null, roles: [], isOpen: false, isAdmin: false, usersDatabase: '_users' }
 
-/** Of the part of the interface that is shown once the session is known. */
+/** The session, for components that are shown once it is known. */
 export function useSession(): Session {
   return useQuery({ queryKey: SESSION_KEY, queryFn: readSession, staleTime: 60_000 }).data ?? NOBODY
 }
 
-/** After signing in or out everything is asked again. */
+/** After signing in or out everything is loaded again. */
 export function useSessionChange(): () => Promise<void> {
   const queries = useQueryClient()
   return async () => {

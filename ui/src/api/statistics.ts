@@ -1,4 +1,4 @@
-/** What the server counts, and the tasks it is at. */
+/** Statistics of the server, and its active tasks. */
 import { requestJson } from './client.ts'
 
 export interface Statistic {
@@ -19,7 +19,7 @@ export function currentOf(statistics: Statistics, section: string, name: string)
   return statistics[section]?.[name]?.current ?? 0
 }
 
-/** Half, nineteen of twenty, and ninety-nine of a hundred requests took no longer than this. */
+/** The 50th, 95th and 99th percentile of request times. */
 export interface Latencies {
   readonly requests: number
   readonly halfMs: number
@@ -41,7 +41,7 @@ export async function readLatencies(): Promise<Latencies> {
 
 export interface System {
   readonly uptime: number
-  /** Not there where databases are in memory. */
+  /** Absent if databases are in memory. */
   readonly disk?: { readonly free: number; readonly total: number }
 }
 

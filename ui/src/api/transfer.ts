@@ -1,4 +1,4 @@
-/** Databases as JSON lines: out page by page, in batch by batch. Documents stay the texts they are. */
+/** Export and import of databases as JSON lines, in pages and batches. Documents stay text. */
 import { arrayItems, memberText, withoutMembers } from '../json/json-text.ts'
 import { path, requestJson, requestText } from './client.ts'
 
@@ -6,7 +6,7 @@ const PAGE = 500
 const BATCH_DOCUMENTS = 500
 const BATCH_CHARACTERS = 4 * 1024 * 1024
 
-/** One document a line, each piece some of them. Attachments are not in it. */
+/** One document a line. Attachments are not included. */
 export async function* exportLines(
   database: string,
   signal: AbortSignal,
@@ -40,7 +40,7 @@ interface BulkEntry {
 
 const MOST_FAILURES = 100
 
-/** Revisions in the file are dropped: documents are new here, or conflict with those that are there. */
+/** Revisions in the file are dropped: documents are created, or conflict with existing ones. */
 export async function* importLines(database: string, file: File, signal: AbortSignal): AsyncGenerator<ImportState> {
   let state: ImportState = { doneBytes: 0, written: 0, failures: [] }
   let batch: string[] = []

@@ -50,7 +50,7 @@ export async function queryView(
   return resultOf(text, size, performance.now() - begunMs)
 }
 
-/** On all documents, without an index: for small databases only. */
+/** Runs on all documents, without an index: for small databases only. */
 export async function tryView(
   database: string,
   source: { map: string; reduce: string },
@@ -79,8 +79,8 @@ export interface TrialLine {
 const LINES_A_DOCUMENT = 20
 
 /**
- * The lines of `log()`, and what is thrown. The function runs where it would, inside another one that takes both and emits
- * them instead of its rows.
+ * Captures the lines of `log()` and errors: the function runs on the server, wrapped in another one that emits both
+ * instead of rows.
  */
 export async function tryLog(
   database: string,
@@ -139,7 +139,7 @@ function resultOf(text: string, size: number, tookMs: number): ViewResult {
   }
 }
 
-/** The range as it reads. */
+/** The range in words. */
 export function sentenceOf(parameters: ViewParameters, hasReduce: boolean): string {
   const { key, keys, startkey, endkey, descending, group, group_level, reduce, skip, stale } = parameters
   const range = keys

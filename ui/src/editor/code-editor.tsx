@@ -73,7 +73,7 @@ export function CodeEditor(properties: CodeEditorProperties) {
     return () => editor.destroy()
   }, [language, isReadOnly, label])
 
-  // A value from outside replaces the text. One that was told from here is an echo, maybe of a text that was changed again since.
+  // A value from outside replaces the text. A value that was reported from here is an echo, maybe outdated.
   useEffect(() => {
     const editor = view.current
     const echo = told.current.indexOf(value)

@@ -1,4 +1,4 @@
-/** Two texts beside each other with what differs marked; below each other where there is no room. */
+/** Two texts side by side with their differences marked; one below the other if there is no room. */
 import { MergeView, unifiedMergeView } from '@codemirror/merge'
 import { EditorState, type Extension } from '@codemirror/state'
 import { EditorView } from '@codemirror/view'
@@ -10,7 +10,7 @@ export interface DiffViewProperties {
   readonly after: string
   readonly beforeLabel: string
   readonly afterLabel: string
-  /** Where the right one can be changed, and parts of the left one taken over. */
+  /** Set if the right text can be edited, and parts of the left one copied to it. */
   onChange?(text: string): void
 }
 

@@ -10,7 +10,7 @@ export interface Token {
   readonly text: string
 }
 
-/** The sentence of what is wrong, or undefined for a text that is JSON. */
+/** The error message, or undefined if the text is JSON. */
 export function jsonError(text: string): string | undefined {
   try {
     JSON.parse(text)
@@ -32,7 +32,7 @@ function* rawTokens(text: string): Generator<{ text: string; start: number }> {
     if (at >= text.length) return
     TOKEN.lastIndex = at
     const [found] = TOKEN.exec(text) ?? []
-    if (found === undefined) throw new Error(`This is not JSON at character ${at + 1}.`)
+    if (found === undefined) throw new Error(`Not valid JSON at character ${at + 1}.`)
     yield { text: found, start: at }
     at += found.length
   }

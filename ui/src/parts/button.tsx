@@ -1,4 +1,4 @@
-/** One button: plain, quiet, primary or dangerous. Its words are a verb. */
+/** A button: plain, quiet, primary or dangerous. Its label is a verb. */
 import type { ButtonHTMLAttributes, Ref } from 'react'
 import { Icon, type IconName } from './icon.tsx'
 

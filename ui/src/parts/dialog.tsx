@@ -1,4 +1,4 @@
-/** What asks before going on. Focus stays inside and returns to where it was. */
+/** Dialogs that ask for confirmation. Focus stays inside and returns to where it was. */
 import { Dialog as Primitive } from 'radix-ui'
 import { type FormEvent, type ReactNode, useState } from 'react'
 import { sentenceOf } from '../api/client.ts'
@@ -40,7 +40,7 @@ interface FormDialogProperties {
   readonly isReady?: boolean
   readonly children: ReactNode
   onClose(): void
-  /** Closes when it is done; what it throws is shown. */
+  /** Closes when it is done; errors are shown. */
   onSubmit(): Promise<void>
 }
 
@@ -92,13 +92,13 @@ interface ConfirmProperties {
   readonly title: string
   readonly action: string
   readonly children: ReactNode
-  /** What has to be typed; nothing when a click is enough. */
+  /** The text that must be typed to confirm; undefined if a click is enough. */
   readonly name?: string
   onClose(): void
   onConfirm(): Promise<void>
 }
 
-/** Names what is destroyed and, where much is, asks for its name. */
+/** Says what is destroyed and, for large deletions, asks to type its name. */
 export function Confirm({ title, action, children, name, onClose, onConfirm }: ConfirmProperties) {
   const [typed, setTyped] = useState('')
   return (

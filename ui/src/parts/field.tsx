@@ -82,7 +82,7 @@ interface SearchProperties extends InputHTMLAttributes<HTMLInputElement> {
   readonly label: string
 }
 
-/** The search of a screen: the one that `/` goes to. */
+/** The search field of a screen, focused by `/`. */
 export function SearchField({ label, ...rest }: SearchProperties) {
   return (
     <div className="search">

@@ -1,4 +1,4 @@
-/** Numbers, sizes and times as people read them; the exact value is in the title. */
+/** Numbers, sizes and times in readable form; the exact value is in the title. */
 
 const COUNT = new Intl.NumberFormat('en')
 
@@ -50,7 +50,7 @@ export function RelativeTime({ timeMs }: { timeMs: number }) {
   )
 }
 
-/** A share of one, with its words. */
+/** A fraction as a bar, with a label. */
 export function Progress({ value, label }: { value: number; label: string }) {
   const percent = Math.max(0, Math.min(100, value * 100))
   return (
@@ -60,7 +60,7 @@ export function Progress({ value, label }: { value: number; label: string }) {
   )
 }
 
-/** A line of the last values. What it shows is said in words beside it. */
+/** A sparkline of the last values. A text beside it says what it shows. */
 export function Sparkline({ values, label }: { values: readonly number[]; label: string }) {
   const top = Math.max(...values, 1e-9)
   const points = values.map((value, index) => {

@@ -1,4 +1,4 @@
-/** The signs of the interface, drawn on a grid of 16. */
+/** The icons of the interface, drawn on a grid of 16. */
 const SHAPES = {
   layers: 'M5 3.5h6M3.5 8h9M2 12.5h12',
   overview: 'M2.5 13.5v-4M6.2 13.5v-7M9.8 13.5v-5M13.5 13.5v-11',

@@ -1,4 +1,4 @@
-/** Whether there is room for one thing at a time only; the sheets have the same limit. */
+/** Whether the window has the width of a phone; the style sheets have the same limit. */
 import { useSyncExternalStore } from 'react'
 
 const query = matchMedia('(max-width: 760px)')

@@ -1,4 +1,7 @@
-/** What a person chose, kept by the browser and seen by every part of the page. Without storage it lasts as long as the page. */
+/**
+ * Choices of the user, in the browser's local storage and shared by all parts of the page. Without storage they last as
+ * long as the page.
+ */
 import { useCallback, useSyncExternalStore } from 'react'
 
 const values = new Map<string, unknown>()
@@ -41,6 +44,6 @@ function write(name: string, value: unknown): void {
   try {
     localStorage.setItem(`settle.${name}`, JSON.stringify(value))
   } catch {
-    // Full or forbidden: the choice lasts as long as the page.
+    // Storage is full or disabled: the choice lasts as long as the page.
   }
 }

@@ -4,7 +4,7 @@ import { useRemembered } from './remembered.ts'
 
 interface SplitPaneProperties {
   readonly list: ReactNode
-  /** Nothing when the list has all the room. */
+  /** Undefined if the list takes the whole width. */
   readonly detail: ReactNode | undefined
 }
 

@@ -1,4 +1,4 @@
-/** What is shown instead of data: nothing there, not there yet, not to be had. */
+/** What is shown instead of data: empty, loading and error states. */
 import type { UseQueryResult } from '@tanstack/react-query'
 import type { ReactNode } from 'react'
 import { ApiError, sentenceOf, UnreachableError } from '../api/client.ts'
@@ -51,7 +51,7 @@ export function ErrorState({ error, onRetry }: { error: unknown; onRetry?: () =>
   )
 }
 
-/** Both of the family's words for it. */
+/** The two texts of CouchDB servers for it. */
 function isMissingDatabase(error: unknown): boolean {
   if (!(error instanceof ApiError) || error.status !== 404) return false
   return error.reason === 'no_db_file' || error.reason === 'Database does not exist.'
@@ -78,7 +78,7 @@ export function Skeleton({ rows = 6 }: { rows?: number }) {
   )
 }
 
-/** What was there stays while the new comes; the first time there is a skeleton. */
+/** Old data stays while new data is loaded; at first a skeleton is shown. */
 export function Loaded<T>({ query, children }: { query: UseQueryResult<T>; children: (data: T) => ReactNode }) {
   if (query.data !== undefined) return children(query.data)
   if (query.error) return <ErrorState error={query.error} onRetry={() => void query.refetch()} />

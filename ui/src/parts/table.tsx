@@ -12,9 +12,9 @@ export interface Column<Row> {
   readonly label: string
   readonly isNumber?: boolean
   readonly isMono?: boolean
-  /** Said to screen readers only. */
+  /** For screen readers only. */
   readonly isLabelHidden?: boolean
-  /** Of a column that nobody resized yet; the others share what is left. */
+  /** The initial width of a column; columns without one share the rest. */
   readonly width?: number
   readonly isHiddenOnPhone?: boolean
   readonly canSort?: boolean
@@ -57,7 +57,7 @@ export function Table<Row>(properties: TableProperties<Row>) {
     getScrollElement: () => frame.current,
     estimateSize: () => ROW_PX,
     overscan: 12,
-    // Before the first measurement, and where there is no layout, some rows are there all the same.
+    // Before the first measurement, and without a layout, some rows are rendered all the same.
     initialRect: { width: 800, height: 640 },
   })
   const shown = virtual.getVirtualItems()
@@ -71,7 +71,7 @@ export function Table<Row>(properties: TableProperties<Row>) {
     setFocusIndex(target)
     virtual.scrollToIndex(target)
     const row = () => frame.current?.querySelector<HTMLElement>(`[data-row="${target}"]`)
-    // One that is not there yet is drawn first.
+    // A row that is not rendered yet is rendered first.
     if (row()) row()?.focus({ preventScroll: true })
     else requestAnimationFrame(() => row()?.focus({ preventScroll: true }))
   }
@@ -163,12 +163,11 @@ export function Table<Row>(properties: TableProperties<Row>) {
                 aria-selected={onOpen || checked ? key === openKey || checked?.has(key) === true : undefined}
                 tabIndex={index === tabStop ? 0 : -1}
                 onFocus={() => setFocusIndex(index)}
-                onClick={onOpen && (() => onOpen(row))}
+                onClick={onOpen && ((event) => isControl(event.target) || onOpen(row))}
                 onKeyDown={(event) => onKeyDown(event, row, index)}
               >
                 {checked && (
-                  // biome-ignore lint/a11y/useKeyWithClickEvents: the box in it is what the keyboard reaches.
-                  <td className="cell-check" onClick={(event) => event.stopPropagation()}>
+                  <td className="cell-check">
                     <input
                       type="checkbox"
                       aria-label={`Select ${key}`}
@@ -193,6 +192,11 @@ export function Table<Row>(properties: TableProperties<Row>) {
   )
 }
 
+/** Whether a click in a row is for a control in it, or in a menu that the row opened, and does not open the row. */
+function isControl(target: EventTarget): boolean {
+  return target instanceof Element && target.closest('a, button, input, [role="menu"], .cell-check') !== null
+}
+
 function classOf<Row>({ isNumber, isMono }: Column<Row>): string | undefined {
   const names = [isNumber && 'number', isMono && 'mono'].filter(Boolean)
   return names.length === 0 ? undefined : names.join(' ')
@@ -206,7 +210,7 @@ function Space({ height, span }: { height: number; span: number }) {
   )
 }
 
-/** The right edge of a head, to be dragged. */
+/** The right edge of a column header, for resizing. */
 function ColumnHandle({ onResize }: { onResize(width: number): void }) {
   const start = (event: PointerEvent<HTMLSpanElement>) => {
     const handle = event.currentTarget

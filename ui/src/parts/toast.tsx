@@ -1,5 +1,5 @@
 /**
- * Short messages of what was done, announced to screen readers and gone after a while. Errors stay until closed, or until
+ * Short notifications, announced to screen readers and removed after a while. Errors stay until closed, or until
  * something succeeds: an old failure beside a success would be believed.
  */
 import { Toast as Primitive } from 'radix-ui'
@@ -14,7 +14,7 @@ interface Message {
 }
 
 const SHOWN_MS = 4_000
-/** Older ones make room. */
+/** Older ones are dropped. */
 const MOST_MESSAGES = 4
 
 let messages: readonly Message[] = []
@@ -32,7 +32,7 @@ export function toast(text: string): void {
 
 export function toastError(what: string, error: unknown): void {
   const text = `${what} ${sentenceOf(error)}`
-  // What fails again is told once more, and shown once.
+  // A repeated error is announced again, but shown once.
   publish([...messages.filter((message) => message.text !== text), { id: ++lastId, text, isError: true }])
 }
 

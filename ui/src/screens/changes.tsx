@@ -1,4 +1,4 @@
-/** What changes in a database, as it happens: pause, filter, open. */
+/** The changes of a database, live: pause, filter, open. */
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { path, requestJson, urlOf } from '../api/client.ts'
@@ -18,7 +18,7 @@ interface Change {
   readonly changes: readonly { readonly rev: string }[]
 }
 
-/** Older ones make room. */
+/** Older ones are dropped. */
 const MOST_CHANGES = 1_000
 const RECENT = 100
 

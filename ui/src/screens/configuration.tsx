@@ -1,4 +1,4 @@
-/** Every setting with its default and what it is for: search, change, take back. */
+/** Every setting with its default and its help: search, change, reset. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useMemo, useState } from 'react'
 import defaultsText from '../../../etc/default.ini?raw'
@@ -15,17 +15,17 @@ import { useQueryValue } from '../shell/route.ts'
 
 type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>
 
-/** Where a value comes from; servers that do not tell give none. */
+/** The layer of a value; undefined for servers that do not report it. */
 type Layer = 'default' | 'file' | 'stored' | 'environment' | 'flag' | 'unsaved'
 type Layers = Readonly<Record<string, Readonly<Record<string, Layer>>>>
 
 const LAYERS: Readonly<Record<Layer, readonly [label: string, about: string]>> = {
-  default: ['default', 'As the release has it.'],
-  file: ['local file', 'From a file of the operator. A value that is saved here counts above it.'],
+  default: ['default', 'The default of this release.'],
+  file: ['local file', 'From a file of the operator. A value that is saved here overrides it.'],
   stored: ['run time', 'Saved here or over HTTP; kept over restarts.'],
   environment: ['environment', 'From the environment of the server.'],
   flag: ['start', 'From the command line, or from the program that started the server.'],
-  unsaved: ['until restart', 'Changed at run time, and not kept: the next start does not know it.'],
+  unsaved: ['until restart', 'Changed at run time and not stored: it is lost at the next start.'],
 }
 
 interface Setting {
@@ -71,7 +71,8 @@ export function ConfigurationScreen() {
           const settings = settingsOf(read, usual).filter(
             (setting) => fits(setting, search) && (changedOnly !== '1' || isChanged(setting)),
           )
-          if (settings.length === 0) return <EmptyState title="No such setting">Nothing fits the search.</EmptyState>
+          if (settings.length === 0)
+            return <EmptyState title="No such setting">No setting matches the search.</EmptyState>
           return (
             <>
               <Table
@@ -168,11 +169,11 @@ function SettingDialog({ setting, onClose }: { setting: Setting | undefined; onC
     return (
       <Confirm
         title={`Take ${section}/${key} back?`}
-        action="Take back"
+        action="Reset"
         onClose={onClose}
         onConfirm={async () => {
           await requestText(path('_config', section, key), { method: 'DELETE' })
-          await done(`${section}/${key} was taken back.`)
+          await done(`${section}/${key} was reset.`)
         }}
       >
         <p>
@@ -217,7 +218,7 @@ function SettingDialog({ setting, onClose }: { setting: Setting | undefined; onC
       {setting && (setting.layer === 'stored' || setting.layer === 'unsaved') && (
         <div>
           <Button kind="danger" onClick={() => setRemoving(true)}>
-            Take back…
+            Reset…
           </Button>
         </div>
       )}
@@ -234,7 +235,7 @@ interface Default {
 function parseDefaults(text: string): ReadonlyMap<string, Default> {
   const defaults = new Map<string, Default>()
   let section = ''
-  // Lines that begin with white space go on with the one before.
+  // Lines that begin with white space continue the previous one.
   for (const line of text.replace(/\n[ \t]+/g, ' ').split('\n')) {
     const head = /^\[(.*)\]/.exec(line)?.[1]
     if (head !== undefined) section = head

@@ -1,4 +1,4 @@
-/** Every document of a database that has conflicts. The changes are gone through, not the documents. */
+/** Every document of a database that has conflicts, found by reading the changes, not the documents. */
 import { useEffect, useRef, useState } from 'react'
 import { path, requestJson } from '../api/client.ts'
 import { Button } from '../parts/button.tsx'
@@ -44,7 +44,7 @@ async function* scan(database: string, signal: AbortSignal): AsyncGenerator<Scan
       query: { style: 'all_docs', limit: PAGE, since },
       signal,
     })
-    // Several leaves may be deletions: only those that are not make a conflict.
+    // Deleted leaves are not conflicts.
     const keys = results.filter(({ changes, deleted }) => changes.length > 1 && !deleted).map(({ id }) => id)
     if (keys.length > 0) {
       const { rows }: DocumentsReply = await requestJson(`${path(database)}/_all_docs`, {
@@ -77,7 +77,7 @@ export function ConflictsScreen({ database }: { database: string }) {
     try {
       for await (const next of scan(database, controller.signal)) setState(next)
     } catch (error) {
-      if (!controller.signal.aborted) toastError('The search broke off.', error)
+      if (!controller.signal.aborted) toastError('The search failed.', error)
     } finally {
       setRunning(false)
     }
@@ -87,7 +87,7 @@ export function ConflictsScreen({ database }: { database: string }) {
       <DatabasePlace database={database} />
       <div className="tools">
         <span className="muted" role="status">
-          {state ? `${plural(state.found.length, 'document')} with conflicts; ${count(state.looked)} looked at` : ''}
+          {state ? `${plural(state.found.length, 'document')} with conflicts; ${count(state.looked)} searched` : ''}
         </span>
         <span className="tools-space" />
         {isRunning ? (
@@ -98,7 +98,7 @@ export function ConflictsScreen({ database }: { database: string }) {
           </Button>
         )}
       </div>
-      {isRunning && state && <Progress value={state.looked / Math.max(state.total, 1)} label="Documents looked at" />}
+      {isRunning && state && <Progress value={state.looked / Math.max(state.total, 1)} label="Documents searched" />}
       {!state ? (
         <EmptyState title="Conflicts">
           When two places change a document before they replicate, both versions are kept. The search goes through the

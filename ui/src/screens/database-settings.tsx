@@ -1,4 +1,4 @@
-/** A database as a whole: its numbers, compaction with what it would free, import and export, and its end. */
+/** A database as a whole: its information, compaction with the space it would free, import and export, and deletion. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useId, useRef, useState } from 'react'
 import { path, requestJson, requestText, sentenceOf } from '../api/client.ts'
@@ -92,7 +92,7 @@ function Compaction({ database, information }: { database: string; information: 
       toast('The database is being compacted.')
       await queries.invalidateQueries({ queryKey: ['database', database] })
     } catch (error) {
-      toastError('Compaction did not begin.', error)
+      toastError('Compaction could not be started.', error)
     }
   }
   return (
@@ -164,7 +164,7 @@ function Export({ database, total }: { database: string; total: number }) {
       save(new Blob(parts, { type: 'application/x-ndjson' }), `${database.replaceAll('/', '_')}.jsonl`)
       toast(`${plural(documents, 'document')} exported.`)
     } catch (error) {
-      if (!controller.signal.aborted) toastError('The export broke off.', error)
+      if (!controller.signal.aborted) toastError('The export failed.', error)
     } finally {
       setDone(undefined)
     }
@@ -221,7 +221,7 @@ function Import({ database }: { database: string }) {
       for await (const next of importLines(database, file, controller.signal))
         setState({ ...next, file, isOver: false })
     } catch (error) {
-      if (!controller.signal.aborted) toastError('The import broke off.', sentenceOf(error))
+      if (!controller.signal.aborted) toastError('The import failed.', sentenceOf(error))
     } finally {
       setState((last) => last && { ...last, isOver: true })
       await queries.invalidateQueries({ queryKey: ['documents', database] })

@@ -1,4 +1,4 @@
-/** All databases with their numbers: search, sort, create, delete. */
+/** All databases with their counts and sizes: search, sort, create, delete. */
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useDeferredValue, useState } from 'react'
 import { createDatabase, deleteDatabase, type ListedDatabase, listDatabases, nameProblem } from '../api/databases.ts'
@@ -14,7 +14,7 @@ import { toast } from '../parts/toast.tsx'
 import { Place } from '../shell/place.tsx'
 import { go, link, useQueryValue } from '../shell/route.ts'
 
-/** Longer lists are read again when somebody looks at them. */
+/** Longer lists are not polled; they are loaded when the screen is opened. */
 const MOST_REFRESHED = 200
 const REFRESH_MS = 15_000
 
@@ -109,7 +109,7 @@ function columns(isAdmin: boolean, onDelete: (name: string) => void): Column<Lis
       canSort: true,
       cell: ({ name, problem, information }) => (
         <>
-          <a href={link(['db', name, 'documents'])} onClick={(event) => event.stopPropagation()} tabIndex={-1}>
+          <a href={link(['db', name, 'documents'])} tabIndex={-1}>
             {name}
           </a>{' '}
           {problem !== undefined && (
@@ -134,18 +134,14 @@ function columns(isAdmin: boolean, onDelete: (name: string) => void): Column<Lis
             isLabelHidden: true,
             width: 52,
             cell: ({ name }: ListedDatabase) => (
-              // biome-ignore lint/a11y/noStaticElementInteractions: keeps the click from opening the row.
-              // biome-ignore lint/a11y/useKeyWithClickEvents: the button in it is what the keyboard reaches.
-              <span onClick={(event) => event.stopPropagation()}>
-                <ActionMenu
-                  trigger={<Button kind="quiet" icon="more" aria-label={`Actions for ${name}`} />}
-                  actions={[
-                    { label: 'Open', run: () => go(link(['db', name, 'documents'])) },
-                    { label: 'Settings and compaction', run: () => go(link(['db', name, 'settings'])) },
-                    { label: 'Delete…', isDangerous: true, run: () => onDelete(name) },
-                  ]}
-                />
-              </span>
+              <ActionMenu
+                trigger={<Button kind="quiet" icon="more" aria-label={`Actions for ${name}`} />}
+                actions={[
+                  { label: 'Open', run: () => go(link(['db', name, 'documents'])) },
+                  { label: 'Settings and compaction', run: () => go(link(['db', name, 'settings'])) },
+                  { label: 'Delete…', isDangerous: true, run: () => onDelete(name) },
+                ]}
+              />
             ),
           },
         ]
@@ -187,7 +183,7 @@ function NoDatabases({ search, isAdmin, onCreate }: NoDatabasesProperties) {
     >
       {isAdmin
         ? 'A database holds documents: JSON objects with an id and a revision.'
-        : 'Only administrators of the server create databases.'}
+        : 'Only server administrators can create databases.'}
     </EmptyState>
   )
 }

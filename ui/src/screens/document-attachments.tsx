@@ -1,4 +1,4 @@
-/** The attachments of a document: look at them, bring new ones by choosing or dropping files, remove them. */
+/** The attachments of a document: preview, upload by choosing or dropping files, delete. */
 import { useQuery } from '@tanstack/react-query'
 import { type DragEvent, useEffect, useId, useState } from 'react'
 import {

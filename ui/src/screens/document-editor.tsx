@@ -1,6 +1,6 @@
 /**
- * The text of a document. What is saved is the text itself, so numbers keep their digits. Before saving, what changed is
- * shown; when somebody else was faster, both versions are, and each way out has a button.
+ * The text of a document. What is saved is the text itself, so numbers keep their digits. Before saving, what changed
+ * is shown; after a conflict both versions are shown, with a button for each resolution.
  */
 import { useState } from 'react'
 import { isConflict, type LoadedDocument, loadDocument, saveDocument, type Written } from '../api/documents.ts'
@@ -14,7 +14,7 @@ import { toast, toastError } from '../parts/toast.tsx'
 interface DocumentEditorProperties {
   readonly database: string
   readonly document: LoadedDocument | undefined
-  /** What a new one starts with. */
+  /** The text of a new document. */
   readonly template?: string
   onSaved(written: Written): void
 }
@@ -50,7 +50,7 @@ export function DocumentEditor({ database, document, template = EMPTY, onSaved }
       setStep({ theirs: await loadDocument(database, id) })
     } catch (error) {
       setStep(undefined)
-      toastError('Somebody else changed the document meanwhile, and it could not be loaded.', error)
+      toastError('The document was changed by somebody else in the meantime, and could not be loaded.', error)
     }
   }
   const ask = () => {
@@ -87,7 +87,7 @@ export function DocumentEditor({ database, document, template = EMPTY, onSaved }
         <Dialog title="Review the changes" isWide onClose={() => setStep(undefined)}>
           <DiffView before={base} after={text} beforeLabel="As stored" afterLabel="As it will be" />
           <div className="actions actions-end">
-            <Button onClick={() => setStep(undefined)}>Go on editing</Button>
+            <Button onClick={() => setStep(undefined)}>Continue editing</Button>
             <Button kind="primary" autoFocus disabled={isBusy} onClick={() => void save(text)}>
               Save document
             </Button>
@@ -128,7 +128,7 @@ function ConflictDialog({ base, mine, theirs, isBusy, onClose, onTakeTheirs, onS
   const [side, setSide] = useState<'theirs' | 'base'>('theirs')
   const problem = jsonError(merged)
   return (
-    <Dialog title="Somebody else changed this document meanwhile" isWide onClose={onClose}>
+    <Dialog title="This document was changed by somebody else" isWide onClose={onClose}>
       <p className="muted">
         The right side is yours and can be edited; the arrows take a part over from the left. Saving makes it the next
         revision after theirs, so nothing of the history is lost.
@@ -138,7 +138,7 @@ function ConflictDialog({ base, mine, theirs, isBusy, onClose, onTakeTheirs, onS
         value={side}
         options={[
           ['theirs', `Their version, ${theirs.rev.split('-')[0]}`],
-          ['base', 'What you began with'],
+          ['base', 'Version you started from'],
         ]}
         onChange={setSide}
       />
@@ -146,16 +146,16 @@ function ConflictDialog({ base, mine, theirs, isBusy, onClose, onTakeTheirs, onS
         key={side}
         before={side === 'theirs' ? theirText : base}
         after={merged}
-        beforeLabel={side === 'theirs' ? 'Theirs' : 'What you began with'}
+        beforeLabel={side === 'theirs' ? 'Theirs' : 'Version you started from'}
         afterLabel="Yours"
         onChange={setMerged}
       />
       {problem !== undefined && <p className="field-error">{problem}</p>}
       <div className="actions actions-end">
-        <Button onClick={onClose}>Go on editing</Button>
+        <Button onClick={onClose}>Continue editing</Button>
         <Button onClick={onTakeTheirs}>Take theirs</Button>
         <Button kind="primary" disabled={isBusy || problem !== undefined} onClick={() => onSave(merged)}>
-          Save mine over theirs
+          Overwrite with mine
         </Button>
       </div>
     </Dialog>
@@ -165,14 +165,14 @@ function ConflictDialog({ base, mine, theirs, isBusy, onClose, onTakeTheirs, onS
 function problemOf(text: string): string | undefined {
   const problem = jsonError(text)
   if (problem !== undefined) return problem
-  return text.trimStart().startsWith('{') ? undefined : 'A document is an object.'
+  return text.trimStart().startsWith('{') ? undefined : 'A document must be a JSON object.'
 }
 
 function idIn(text: string): string | undefined {
   return stringOf(memberText(text, '_id')) || undefined
 }
 
-/** Without an id the server gives one. */
+/** Without an id the server generates one. */
 function withoutEmptyId(text: string): string {
   return stringOf(memberText(text, '_id')) === '' ? withoutMembers(text, ['_id']) : text
 }

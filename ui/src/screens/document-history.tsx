@@ -1,4 +1,4 @@
-/** The revision tree as a picture, any two leaves beside each other, and the way out of conflicts. */
+/** The revision tree as a diagram, any two leaves side by side, and the resolution of conflicts. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { path, requestJson } from '../api/client.ts'
@@ -192,7 +192,7 @@ interface ResolveDialogProperties {
 
 const bodyOf = ({ text }: Leaf) => formatJson(withoutMembers(text, ['_revisions']))
 
-/** One leaf goes on with the merged body, the other is deleted: afterwards there is one less. */
+/** One leaf gets the merged body, the other is deleted: there is one conflict less. */
 function ResolveDialog({ database, best, other, onClose, onDone }: ResolveDialogProperties) {
   const mine = bodyOf(best)
   const theirs = withMember(bodyOf(other), '_rev', JSON.stringify(best.rev))

@@ -21,7 +21,7 @@ const LIMIT_BYTES = 2 * 1024 * 1024
 
 interface DocumentPaneProperties {
   readonly database: string
-  /** Undefined for one that is not there yet. */
+  /** Undefined for a new document. */
   readonly id: string | undefined
   onClose(): void
 }
@@ -77,7 +77,7 @@ function ExistingDocument({ database, id, onClose }: { database: string; id: str
     queryKey: ['document', database, id, isLargeWanted],
     queryFn: ({ signal }) => loadDocument(database, id, { signal, ...(!isLargeWanted && { limitBytes: LIMIT_BYTES }) }),
     retry: false,
-    // What is being edited does not change under one's hands; saving finds out.
+    // A document being edited is not reloaded; saving detects a conflict.
     refetchOnWindowFocus: false,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 0,
@@ -111,7 +111,9 @@ function MissingDocument({ database, id, reason }: { database: string; id: strin
       <div className="content">
         <div className="page">
           <div className="notice">
-            <p>This document was deleted. Its history is still known; saving one with the same id brings it back.</p>
+            <p>
+              This document was deleted. Its history is still stored; saving a document with the same id restores it.
+            </p>
           </div>
           <HistoryTab database={database} id={id} winner={undefined} onChanged={() => {}} />
         </div>

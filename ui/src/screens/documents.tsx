@@ -115,7 +115,7 @@ export function DocumentsScreen({ database, id }: { database: string; id: string
                   onPrevious={() => {
                     const first = data.documents[0]?.id ?? from
                     previousPageStart(database, { prefix, first, size: PAGE_ROWS }).then(turn, (error: unknown) =>
-                      toastError('The page before could not be found.', error),
+                      toastError('The previous page could not be loaded.', error),
                     )
                   }}
                 />
@@ -148,7 +148,7 @@ export function DocumentsScreen({ database, id }: { database: string; id: string
   )
 }
 
-/** What of the address goes on when another document is opened. */
+/** The query of the address that is kept when another document is opened. */
 function keptValues(values: URLSearchParams): Record<string, string> {
   const { new: _new, tab: _tab, rev: _rev, ...kept } = Object.fromEntries(values)
   return kept
@@ -211,7 +211,7 @@ function setQueryLater(prefix: string): void {
   clearTimeout(typing)
   const { hash } = location
   typing = window.setTimeout(() => {
-    // Whoever went on to another screen is left alone.
+    // Not if the user has left the screen.
     if (location.hash === hash) setQuery({ prefix, from: '' })
   }, TYPING_MS)
 }
@@ -342,7 +342,7 @@ function shortened(text: string): string {
   return text.length > CELL_CHARACTERS ? `${text.slice(0, CELL_CHARACTERS)}…` : text
 }
 
-/** Which fields are columns: those of most documents until somebody chooses. */
+/** The fields that are columns: the most frequent ones, until the user chooses. */
 function useColumns(database: string, documents: readonly ListedDocument[]) {
   const fields = useMemo(() => fieldsOf(documents), [documents])
   const [chosen, setChosen] = useRemembered<string[] | null>(`columns.${database}`, null)

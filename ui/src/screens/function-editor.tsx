@@ -1,4 +1,4 @@
-/** The source of a function of a design document. Views are tried on real documents while they are typed. */
+/** The source of a function of a design document. Views are run on real documents while they are edited. */
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useDeferredValue, useEffect, useState } from 'react'
 import { sentenceOf } from '../api/client.ts'
@@ -19,7 +19,7 @@ interface FunctionEditorProperties {
 }
 
 const BUILT_IN = ['_sum', '_count', '_stats', '_approx_count_distinct']
-/** In larger databases a trial takes as long as an index, so that it is asked for. */
+/** In larger databases a trial takes as long as an index build, so it runs on demand. */
 const TRIED_BY_ITSELF = 2_000
 const TYPING_MS = 500
 const TRIED_ROWS = 20
@@ -80,7 +80,7 @@ export function FunctionEditor({ database, design, chosen }: FunctionEditorPrope
         </div>
       </div>
       <div className="foot" style={{ minHeight: 44 }}>
-        <span>{isChanged ? 'Changed. Saving builds the index anew.' : 'As stored'}</span>
+        <span>{isChanged ? 'Changed. Saving rebuilds the index.' : 'As stored'}</span>
         <span className="tools-space" />
         <Button kind="primary" disabled={!isChanged} onClick={() => void save()}>
           Save function
@@ -115,7 +115,7 @@ function Trial({ database, map, reduce }: { database: string; map: string; reduc
   const lines = useQuery({
     queryKey: ['trial log', database, JSON.parse(source).map],
     queryFn: ({ signal }) => tryLog(database, JSON.parse(source).map, TRIED_LINES, signal),
-    // Only what can run at all can log something.
+    // Logs are requested only if the function compiles.
     enabled: trial.isSuccess,
     retry: false,
     refetchOnWindowFocus: false,
@@ -123,7 +123,7 @@ function Trial({ database, map, reduce }: { database: string; map: string; reduc
   return (
     <section className="section">
       <div className="actions">
-        <h3 style={{ flex: 1 }}>What it makes of your documents</h3>
+        <h3 style={{ flex: 1 }}>Result for your documents</h3>
         {reduce !== '' && (
           <Button aria-pressed={isReduced} onClick={() => setReduced(!isReduced)}>
             {isReduced ? 'Show map rows' : 'Show reduction'}
@@ -150,12 +150,12 @@ function Trial({ database, map, reduce }: { database: string; map: string; reduc
   )
 }
 
-/** What the function said with `log()`, and what it threw. */
+/** The `log()` lines and errors of the function. */
 function TrialLines({ lines }: { lines: readonly TrialLine[] }) {
   return (
     <>
-      <h3>What it logs and throws</h3>
-      <ul className="trial-lines card" aria-label="What it logs and throws">
+      <h3>Logs and errors</h3>
+      <ul className="trial-lines card" aria-label="Logs and errors">
         {lines.map(({ kind, id, text }, index) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: lines have no names, and are replaced together.
           <li key={index}>

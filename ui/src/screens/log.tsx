@@ -82,7 +82,7 @@ function Lines({ lines }: { lines: readonly LogLine[] }) {
     const element = frame.current
     if (element && isAtEnd.current) element.scrollTop = element.scrollHeight
   }, [last?.text, lines.length])
-  if (lines.length === 0) return <EmptyState title="No lines">Nothing in the end of the log fits.</EmptyState>
+  if (lines.length === 0) return <EmptyState title="No lines">No recent line matches.</EmptyState>
   return (
     <>
       <div
@@ -122,7 +122,7 @@ function linesOf(text: string): LogLine[] {
   })
 }
 
-/** What it asks again and again by itself. */
+/** Requests of the interface's own polling. */
 const OWN = / (GET|POST) \/(_log|_stats|_active_tasks|_session|_dbs_info|_scheduler|_utils)\b\S* (20\d|304)$/
 
 interface LogFilter {

@@ -1,4 +1,4 @@
-/** A new view or filter, in a design document that is there or in a new one. */
+/** A new view or filter, in an existing design document or in a new one. */
 import { useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { type Design, type FunctionKind, saveDesign, withSource } from '../api/designs.ts'
@@ -62,9 +62,7 @@ export function NewFunctionDialog({ database, designs, onClose }: NewFunctionDia
         isMono
         autoFocus
         value={design}
-        hint={
-          existing ? 'It is there; the function is added to it.' : design === '' ? undefined : 'It will be created.'
-        }
+        hint={existing ? 'It exists; the function is added to it.' : design === '' ? undefined : 'It will be created.'}
         onChange={({ target }) => setDesign(target.value.replace(/^_design\//, ''))}
       />
       {kind !== 'validate_doc_update' && (
@@ -72,7 +70,7 @@ export function NewFunctionDialog({ database, designs, onClose }: NewFunctionDia
           label="Name of the function"
           isMono
           value={given}
-          error={isTaken ? 'There is one with this name.' : undefined}
+          error={isTaken ? 'A function of this name exists.' : undefined}
           onChange={({ target }) => setGiven(target.value)}
         />
       )}

@@ -46,11 +46,7 @@ export function OverviewScreen() {
             <h2>Now</h2>
             <div className="charts">
               <Chart label="Requests a second" values={samples.map(({ requests }) => requests)} format={rate} />
-              <Chart
-                label="Time of a request"
-                values={samples.map(({ latencyMs }) => latencyMs)}
-                format={milliseconds}
-              />
+              <Chart label="Request time" values={samples.map(({ latencyMs }) => latencyMs)} format={milliseconds} />
               <Chart label="Documents read a second" values={samples.map(({ reads }) => reads)} format={rate} />
               <Chart label="Writes a second" values={samples.map(({ writes }) => writes)} format={rate} />
             </div>
@@ -181,15 +177,15 @@ function FreeDisk() {
   )
 }
 
-/** What the clients of the server wait. */
+/** Response times, as clients see them. */
 function RequestTimes() {
   const latencies = useQuery({ queryKey: ['latencies'], queryFn: readLatencies, refetchInterval: every(EVERY_MS) })
   const value = (pick: (one: Latencies) => number) => (latencies.data ? milliseconds(pick(latencies.data)) : '—')
   return (
     <section className="section">
-      <h2>Time of a request</h2>
+      <h2>Request time</h2>
       <dl className="facts">
-        <Fact label="Half of them within" value={value(({ halfMs }) => halfMs)} />
+        <Fact label="50 % within" value={value(({ halfMs }) => halfMs)} />
         <Fact label="95 % within" value={value(({ mostMs }) => mostMs)} />
         <Fact label="99 % within" value={value(({ nearlyAllMs }) => nearlyAllMs)} />
       </dl>
@@ -267,7 +263,7 @@ function StatisticsTable({ statistics }: { statistics: Statistics }) {
   )
   return (
     <section className="section">
-      <h2>Counted since the start</h2>
+      <h2>Totals since the start</h2>
       <div className="card" style={{ overflowX: 'auto' }}>
         <table className="table">
           <thead>
@@ -280,7 +276,7 @@ function StatisticsTable({ statistics }: { statistics: Statistics }) {
           </thead>
           <tbody>
             {rows
-              // Times are told above; their sum says nothing.
+              // Times are shown above; their sum has no meaning.
               .filter(({ name, statistic }) => name !== 'request_time' && (statistic.current ?? 0) !== 0)
               .map(({ section, name, statistic }) => (
                 <tr key={`${section} ${name}`}>

@@ -1,4 +1,4 @@
-/** All parts on one page, to look at while developing: `#/parts`. */
+/** All components on one page, for development: `#/parts`. */
 import { useState } from 'react'
 import { Button } from '../parts/button.tsx'
 import { Confirm } from '../parts/dialog.tsx'

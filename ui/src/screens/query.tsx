@@ -1,4 +1,4 @@
-/** Selector queries: fields complete themselves, the plan is a sentence, and the index it wants is one click away. */
+/** Selector queries, with completion of fields, the plan in words, and a button that creates the missing index. */
 import { keepPreviousData, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
 import { ApiError, path, requestJson, requestText, sentenceOf } from '../api/client.ts'
@@ -158,7 +158,7 @@ export function QueryScreen({ database }: { database: string }) {
       ) : asked.selector !== '' ? (
         <Skeleton />
       ) : (
-        <EmptyState title="Ask for documents">
+        <EmptyState title="Query documents">
           A selector says what their fields are like, such as <code>{'{"servings": {"$gte": 4}}'}</code>. Ctrl-Enter
           runs it.
         </EmptyState>
@@ -191,7 +191,7 @@ function useFields(database: string): readonly string[] {
 
 function Rows({ database, found }: { database: string; found: Found }) {
   const { rows, bookmark, tookMs } = found
-  if (rows.length === 0) return <EmptyState title="No documents">None of them is like that.</EmptyState>
+  if (rows.length === 0) return <EmptyState title="No documents">No document matches.</EmptyState>
   const names = [...new Set(rows.flatMap(({ text }) => topLevelMembers(text).map(({ name }) => name)))]
   const columns = names.filter((name) => !name.startsWith('_')).slice(0, 6)
   return (
@@ -266,7 +266,7 @@ function Plan({ database, request }: { database: string; request: Request }) {
     <div className="sentence actions">
       <span style={{ flex: 1 }}>
         {isSpecial
-          ? 'No index fits: every document is looked at.'
+          ? 'No index fits: every document is scanned.'
           : `Served by the index ${index.name ?? ''} of ${JSON.stringify(index.def?.fields ?? [])}.`}
       </span>
       {isSpecial && fields.length > 0 && (

@@ -1,4 +1,4 @@
-/** Replications: begin one, see how far each is and what failed, end it. */
+/** Replications: start, progress, errors, stop. */
 
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -31,7 +31,7 @@ export function ReplicationScreen() {
     <>
       <Place title="Replication" />
       <div className="tools">
-        <span className="muted">Copies the changes of one database to another, once or for good.</span>
+        <span className="muted">Copies the changes of one database to another, once or continuously.</span>
         <span className="tools-space" />
         <Button kind="primary" icon="plus" onClick={() => setCreating(true)}>
           New replication
@@ -42,9 +42,9 @@ export function ReplicationScreen() {
           replications.length === 0 ? (
             <EmptyState
               title="No replications"
-              actions={<Button onClick={() => setCreating(true)}>Begin the first one</Button>}
+              actions={<Button onClick={() => setCreating(true)}>Start the first one</Button>}
             >
-              Both databases may be here, or one of them on another server of the family.
+              Both databases may be here, or one of them on another CouchDB-compatible server.
             </EmptyState>
           ) : (
             <>
@@ -97,7 +97,7 @@ function State({ state }: { state: string }) {
   return <span className={`badge ${KINDS[state] ?? ''}`}>{state}</span>
 }
 
-/** Passwords in addresses are nobody's business. */
+/** Passwords in URLs are not shown. */
 function withoutSecrets(address: string): string {
   return address.replace(/\/\/[^/@]*@/, '//')
 }
@@ -109,17 +109,17 @@ function ReplicationDialog({ replication, onClose }: { replication: Replication;
   if (isCancelling) {
     return (
       <Confirm
-        title="End this replication?"
-        action="End replication"
+        title="Stop this replication?"
+        action="Stop replication"
         onClose={() => setCancelling(false)}
         onConfirm={async () => {
           await cancelReplication(replication)
-          toast('The replication has ended.')
+          toast('The replication was stopped.')
           await queries.invalidateQueries({ queryKey: ['replications'] })
           onClose()
         }}
       >
-        <p>What was copied stays. {document && 'Its document is deleted, so it does not begin again.'}</p>
+        <p>What was copied stays. {document && 'Its document is deleted, so it does not start again.'}</p>
       </Confirm>
     )
   }
@@ -158,7 +158,7 @@ function ReplicationDialog({ replication, onClose }: { replication: Replication;
       <div className="actions actions-end">
         {document && <a href={link(['db', document.database, 'documents', document.id])}>Its document</a>}
         <Button kind="danger" onClick={() => setCancelling(true)}>
-          End replication…
+          Stop replication…
         </Button>
       </div>
     </Dialog>
@@ -168,9 +168,9 @@ function ReplicationDialog({ replication, onClose }: { replication: Replication;
 type Kind = 'once' | 'continuous' | 'kept'
 
 const HINTS: Readonly<Record<Kind, string>> = {
-  once: 'Copies what is there now and ends.',
-  continuous: 'Goes on with what comes later, until the server ends.',
-  kept: 'Is a document of _replicator: goes on after restarts too.',
+  once: 'Copies everything once, then ends.',
+  continuous: 'Also copies later changes, until the server stops.',
+  kept: 'Stored as a document of _replicator: continues after restarts.',
 }
 
 function NewDialog({ onClose }: { onClose(): void }) {
@@ -185,7 +185,7 @@ function NewDialog({ onClose }: { onClose(): void }) {
   return (
     <FormDialog
       title="New replication"
-      action={kind === 'once' ? 'Replicate now' : 'Begin replication'}
+      action={kind === 'once' ? 'Replicate now' : 'Start replication'}
       isReady={source !== '' && target !== ''}
       onClose={onClose}
       onSubmit={async () => {
@@ -199,11 +199,11 @@ function NewDialog({ onClose }: { onClose(): void }) {
         }
         if (kind === 'kept') {
           await keepReplication(wanted, name)
-          toast('The replication is kept in _replicator.')
+          toast('The replication is stored in _replicator.')
         } else {
           const { history } = await replicateNow(wanted)
           const written = history?.[0]?.docs_written ?? 0
-          toast(kind === 'once' ? `Done: ${plural(written, 'document')} written.` : 'The replication has begun.')
+          toast(kind === 'once' ? `Done: ${plural(written, 'document')} written.` : 'The replication has started.')
         }
         await queries.invalidateQueries({ queryKey: ['replications'] })
       }}
@@ -224,12 +224,12 @@ function NewDialog({ onClose }: { onClose(): void }) {
         onChange={({ target: { value } }) => setTarget(value)}
       />
       <Select
-        label="How long"
+        label="Mode"
         value={kind}
         options={[
           ['once', 'Once'],
           ['continuous', 'Continuous'],
-          ['kept', 'Continuous and kept'],
+          ['kept', 'Continuous and persistent'],
         ]}
         onChange={({ target: { value } }) => setKind(value === 'kept' || value === 'continuous' ? value : 'once')}
       />
@@ -241,14 +241,14 @@ function NewDialog({ onClose }: { onClose(): void }) {
       />
       <div className="form-row">
         <Field
-          label="Only what this filter lets pass"
+          label="Filter function"
           isMono
           value={filter}
           placeholder="design/filter"
           onChange={({ target: { value } }) => setFilter(value)}
         />
         <Field
-          label="Only these ids"
+          label="Document ids"
           isMono
           value={ids}
           placeholder="a, b, c"

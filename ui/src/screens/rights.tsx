@@ -18,7 +18,7 @@ interface Names {
 }
 
 interface Security {
-  /** As the server has it: members that we do not know stay. */
+  /** As the server sent it: unknown members are kept. */
   readonly text: string
   readonly admins: Names
   readonly members: Names
@@ -99,23 +99,25 @@ function RightsForm({ database, security }: { database: string; security: Securi
     >
       {!may && (
         <div className="notice">
-          <p>Only administrators of this database or of the server change rights. You see them as they are.</p>
+          <p>Only administrators of this database or of the server can change rights.</p>
         </div>
       )}
       <section className="section">
         <h2>Members</h2>
-        <p className="muted">They read everything and write documents. While nobody is named, everybody is a member.</p>
+        <p className="muted">
+          Members can read everything and write documents. If no member is named, everybody is a member.
+        </p>
         <div className="form-row">
-          {field('memberNames', 'Member names', 'Between commas.')}
-          {field('memberRoles', 'Member roles', 'Between commas.')}
+          {field('memberNames', 'Member names', 'Separated by commas.')}
+          {field('memberRoles', 'Member roles', 'Separated by commas.')}
         </div>
       </section>
       <section className="section">
         <h2>Administrators of this database</h2>
-        <p className="muted">They also write design documents, change these rights, compact and purge.</p>
+        <p className="muted">They can also write design documents, change these rights, compact and purge.</p>
         <div className="form-row">
-          {field('adminNames', 'Administrator names', 'Between commas.')}
-          {field('adminRoles', 'Administrator roles', 'Between commas.')}
+          {field('adminNames', 'Administrator names', 'Separated by commas.')}
+          {field('adminRoles', 'Administrator roles', 'Separated by commas.')}
         </div>
       </section>
       <div>
@@ -153,7 +155,7 @@ function RightsCheck({ security }: { security: Security }) {
     retry: false,
   })
   const rights = rightsOf(security, name === '' ? null : name, user.data?.roles ?? [])
-  const who = name === '' ? 'Somebody who is not signed in' : name
+  const who = name === '' ? 'An anonymous user' : name
   return (
     <section className="section">
       <h2>May this user…?</h2>
@@ -161,7 +163,7 @@ function RightsCheck({ security }: { security: Security }) {
         <Field
           label="User name"
           value={name}
-          placeholder="Empty: somebody who is not signed in"
+          placeholder="Leave empty for an anonymous user"
           hint={name === '' ? undefined : user.data?.words}
           onChange={({ target }) => setName(target.value)}
         />

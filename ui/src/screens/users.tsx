@@ -121,22 +121,18 @@ export function UsersScreen() {
                     isLabelHidden: true,
                     width: 52,
                     cell: (user) => (
-                      // biome-ignore lint/a11y/noStaticElementInteractions: keeps the click from opening the row.
-                      // biome-ignore lint/a11y/useKeyWithClickEvents: the button in it is what the keyboard reaches.
-                      <span onClick={(event) => event.stopPropagation()}>
-                        <ActionMenu
-                          trigger={<Button kind="quiet" icon="more" aria-label={`Actions for ${user.name}`} />}
-                          actions={[
-                            {
-                              label: 'Change roles…',
-                              isDisabled: user.id === undefined,
-                              run: () => setAsked({ kind: 'roles', user }),
-                            },
-                            { label: 'Change password…', run: () => setAsked({ kind: 'password', user }) },
-                            { label: 'Delete…', isDangerous: true, run: () => setAsked({ kind: 'delete', user }) },
-                          ]}
-                        />
-                      </span>
+                      <ActionMenu
+                        trigger={<Button kind="quiet" icon="more" aria-label={`Actions for ${user.name}`} />}
+                        actions={[
+                          {
+                            label: 'Change roles…',
+                            isDisabled: user.id === undefined,
+                            run: () => setAsked({ kind: 'roles', user }),
+                          },
+                          { label: 'Change password…', run: () => setAsked({ kind: 'password', user }) },
+                          { label: 'Delete…', isDangerous: true, run: () => setAsked({ kind: 'delete', user }) },
+                        ]}
+                      />
                     ),
                   },
                 ]}
@@ -157,7 +153,7 @@ export function UsersScreen() {
   )
 }
 
-/** Words between commas. */
+/** Words separated by commas. */
 export function listOf(text: string): string[] {
   return text
     .split(',')
@@ -195,7 +191,7 @@ function CreateDialog({ database, onClose }: { database: string; onClose(): void
       <Field
         label="Roles"
         value={roles}
-        hint="Between commas, such as editor, reviewer."
+        hint="Separated by commas, such as editor, reviewer."
         onChange={({ target }) => setRoles(target.value)}
       />
     </FormDialog>
@@ -229,7 +225,7 @@ function CreateAdminDialog({ onClose }: { onClose(): void }) {
         await done(`Administrator ${name} created.`)
       }}
     >
-      <p className="muted">Administrators may do everything on this server. They are kept in its configuration.</p>
+      <p className="muted">Administrators may do everything on this server. They are stored in its configuration.</p>
       <Field label="Name" autoFocus value={name} onChange={({ target }) => setName(target.value)} />
       <PasswordField value={password} onChange={setPassword} />
     </FormDialog>
@@ -265,7 +261,7 @@ function RolesDialog({ database, user, onClose }: UserDialogProperties) {
         label="Roles"
         autoFocus
         value={roles}
-        hint="Between commas. Databases give rights to roles."
+        hint="Separated by commas. Databases give rights to roles."
         onChange={({ target }) => setRoles(target.value)}
       />
     </FormDialog>

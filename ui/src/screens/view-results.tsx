@@ -81,7 +81,7 @@ export function ViewResults({ database, design, chosen }: ViewResultsProperties)
         {(result) => (
           <>
             {result.rows.length === 0 ? (
-              <EmptyState title="No rows">The query gives none.</EmptyState>
+              <EmptyState title="No rows">The query has no results.</EmptyState>
             ) : look === 'chart' ? (
               <BarChart rows={result.rows} />
             ) : (

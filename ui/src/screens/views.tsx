@@ -139,7 +139,7 @@ function FunctionPane({ database, design, chosen }: FunctionPaneProperties) {
       </div>
       {tab === 'source' && design.language === 'query' ? (
         <EmptyState title="An index for selector queries">
-          It is made of fields instead of a function. Queries use it by themselves; it is made anew under Query.
+          It indexes fields instead of a function. Queries choose it automatically; a new one is created under Query.
         </EmptyState>
       ) : tab === 'source' ? (
         <FunctionEditor key={design.rev} database={database} design={design} chosen={chosen} />

@@ -1,4 +1,4 @@
-/** The frame and the screen that the address names. */
+/** The frame, and the screen of the current address. */
 import { useQuery } from '@tanstack/react-query'
 import { type ReactNode, useCallback, useState } from 'react'
 import { UnreachableError } from '../api/client.ts'
@@ -80,7 +80,7 @@ function returnPage(page: URLSearchParams): string {
 function NoSession({ error, onRetry }: { error: unknown; onRetry(): void }) {
   if (!(error instanceof UnreachableError)) return <ErrorState error={error} onRetry={onRetry} />
   return (
-    <EmptyState title="The server does not answer" actions={<Button onClick={onRetry}>Try again</Button>}>
+    <EmptyState title="The server does not respond" actions={<Button onClick={onRetry}>Try again</Button>}>
       It may have been stopped. This page stays as it is.
     </EmptyState>
   )
@@ -93,7 +93,8 @@ function OpenBanner() {
   return (
     <div className="notice notice-warning banner" role="status">
       <p>
-        <strong>Open to everybody.</strong> There is no administrator: whoever reaches this server may do everything.
+        <strong>Open to everybody.</strong> There is no administrator: anybody who can reach this server may do
+        everything.
       </p>
       <Button onClick={() => setCreating(true)}>Create the first administrator</Button>
       {isCreating && <FirstAdministratorDialog onClose={() => setCreating(false)} />}
@@ -109,7 +110,7 @@ const SERVER_SCREENS: Readonly<Record<string, () => ReactNode>> = {
   users: () => <UsersScreen />,
   configuration: () => <ConfigurationScreen />,
   log: () => <LogScreen />,
-  // Left out of what is built.
+  // Not part of the production build.
   ...(import.meta.env.DEV && { parts: () => <PartsScreen /> }),
 }
 

@@ -1,6 +1,6 @@
 /**
- * Whether the server answers. What was read stays on the screen while it does not. It is asked every second until it is
- * back; then everything in sight is read again.
+ * Whether the server answers. Loaded data stays on the screen while it does not. It is polled every second until it is
+ * back; then everything visible is loaded again.
  */
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useSyncExternalStore } from 'react'
@@ -33,7 +33,7 @@ export function ConnectionBanner() {
     const timer = setInterval(() => void requestText('').catch(() => undefined), ASKED_EVERY_MS)
     return () => {
       clearInterval(timer)
-      // Whichever request it was that was answered.
+      // Any response means that the server is back.
       void queries.invalidateQueries()
     }
   }, [isShown, queries])
@@ -41,7 +41,8 @@ export function ConnectionBanner() {
   return (
     <div className="notice notice-danger banner" role="alert">
       <p>
-        <strong>The server does not answer.</strong> What you see is what was read last; it is asked again by itself.
+        <strong>The server does not respond.</strong> You see the data that was loaded last. The page reconnects by
+        itself.
       </p>
     </div>
   )

@@ -67,7 +67,7 @@ export function Palette({ onClose }: { onClose(): void }) {
               }}
               onKeyDown={onKeyDown}
             />
-            <div className="palette-list" role="listbox" id={listId} aria-label="Places">
+            <div className="palette-list" role="listbox" id={listId} aria-label="Results">
               {targets.map((target, at) => (
                 // biome-ignore lint/a11y/useFocusableInteractive: the focus stays in the field.
                 // biome-ignore lint/a11y/useKeyWithClickEvents: the field hears the keys.

@@ -1,4 +1,4 @@
-/** The bar that says where one is: a title, the tabs of a database, and the way to the menu on a phone. */
+/** The top bar: a title, the tabs of a database, and the menu button on a phone. */
 import { type ReactNode, useEffect, useRef } from 'react'
 import { Button } from '../parts/button.tsx'
 import { link, useRoute } from './route.ts'
@@ -39,7 +39,7 @@ export function DatabasePlace({ database, children }: { database: string; childr
   const { segments } = useRoute()
   const tabs = useRef<HTMLElement>(null)
   const current = segments[2]
-  // On a phone not all of them are in sight.
+  // On a phone not all tabs are visible.
   useEffect(() => {
     if (current === undefined) return
     tabs.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' })

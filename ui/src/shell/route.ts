@@ -1,6 +1,6 @@
 /**
  * The address of a screen: the part behind `#`, so that the server serves one page for all of them. Parts of the path
- * are escaped one by one, and what a screen remembers is in the query: `#/db/recipes/documents/fish?view=json`.
+ * are escaped one by one, and the state of a screen is in the query: `#/db/recipes/documents/fish?view=json`.
  */
 import { useMemo, useSyncExternalStore } from 'react'
 

@@ -1,7 +1,4 @@
-/**
- * Watches over the session. A request that is refused while the server no longer knows the user opens a question for the
- * password; all requests that met it wait for the one answer and are then sent again.
- */
+/** Handles an expired session: asks for the password once; all refused requests wait for it and are then sent again. */
 import { useQueryClient } from '@tanstack/react-query'
 import { useEffect, useRef, useState } from 'react'
 import { onSessionExpired } from '../api/client.ts'
@@ -17,7 +14,7 @@ export function SessionGuard() {
       const known = queries.getQueryData<Session>(SESSION_KEY)
       if (!known || known.name === null) return false
       const now = await readSession()
-      // Signed in still: it is a right that lacks, and no password helps.
+      // Still signed in: the user lacks a right, and a password does not help.
       if (now.name === known.name) return false
       const { name } = known
       return new Promise((resolve) => setAsked({ name, answer: resolve }))

@@ -1,4 +1,4 @@
-/** The way to every part of the server, and who one is. */
+/** The navigation, and the current user. */
 import { useQuery } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { requestJson } from '../api/client.ts'

@@ -1,5 +1,5 @@
-/** Signing in: as a page of its own, and as a question when the session is over. */
-import { type FormEvent, useState } from 'react'
+/** The sign-in form: as a page, and as a dialog when the session has expired. */
+import { type FormEvent, useEffect, useState } from 'react'
 import { sentenceOf } from '../api/client.ts'
 import { createAdministrator, signIn, useSessionChange } from '../api/session.ts'
 import { Button } from '../parts/button.tsx'
@@ -18,6 +18,9 @@ export function SignInPage({ reason, onDone }: SignInPageProperties) {
   const [password, setPassword] = useState('')
   const [failure, setFailure] = useState<string>()
   const changed = useSessionChange()
+  useEffect(() => {
+    document.title = 'Sign in · Settle'
+  }, [])
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     try {
@@ -130,7 +133,7 @@ export function FirstAdministratorDialog({ onClose }: { onClose(): void }) {
         type="password"
         autoComplete="new-password"
         value={again}
-        error={again !== '' && isLong && again !== password ? 'The two are not the same.' : undefined}
+        error={again !== '' && isLong && again !== password ? 'The passwords differ.' : undefined}
         onChange={({ target }) => setAgain(target.value)}
       />
     </FormDialog>
