@@ -1,4 +1,4 @@
-/** The settings of authentication, read when they are needed: a change counts from the next request on. */
+/** The settings of authentication, read when they are needed: a change takes effect with the next request. */
 import type { TokenSettings } from './identity/jwt.ts'
 import { digestNamed, type HashingOptions } from './passwords/passwords.ts'
 
@@ -25,10 +25,10 @@ const DEFAULT_HANDLERS =
   '{service_httpd_oauth, oauth_authentication_handler}, {service_httpd_auth, cookie_authentication_handler}, ' +
   '{service_httpd_auth, default_authentication_handler}'
 
-/** Users may bring hashes that took up to so many iterations, whatever the server itself uses: more would tie it up. */
+/** The most iterations of a hash that a user may bring: more would slow down the server. */
 const FOREIGN_ITERATIONS = 100_000
 
-/** What every request asks for: read once for each state of the settings. */
+/** Settings that every request needs: read once for each state of the configuration. */
 interface FrequentSettings {
   readonly isOpen: boolean
   readonly handlers: string
@@ -70,7 +70,7 @@ export class AuthSettings {
     return this.#text('authentication_db') ?? '_users'
   }
 
-  /** The largest body of a request that somebody who is no administrator may send to the users database. */
+  /** The largest request body to the users database from anybody but administrators. */
   get largestUserRequest(): number {
     return Number(this.#text('max_user_request_size') ?? 65_536)
   }
@@ -95,7 +95,7 @@ export class AuthSettings {
     return this.#text('authentication_redirect')
   }
 
-  /** What a refused request is told to log in with. */
+  /** The challenge of a 401. */
   get challenge(): string | undefined {
     return this.#source.get('httpd', 'WWW-Authenticate') || undefined
   }
@@ -121,7 +121,7 @@ export class AuthSettings {
     return { scheme, digest, iterations: Math.max(1, this.#number('iterations', 600_000)) }
   }
 
-  /** Passwords that may wait to be hashed or verified; who comes when there are more is told to come again. */
+  /** Passwords that may wait to be hashed or verified; beyond that requests get a 503. */
   get mostWaitingLogins(): number {
     return this.#number('max_waiting_logins', 200)
   }
@@ -131,7 +131,7 @@ export class AuthSettings {
     return this.#often.iterationLimits
   }
 
-  /** Iterations of a hash that a user may write who is no administrator. */
+  /** Iterations of a hash that users other than administrators may write. */
   get foreignIterations(): number {
     return Math.min(this.iterationLimits.most, Math.max(FOREIGN_ITERATIONS, this.hashing.iterations))
   }
@@ -150,7 +150,7 @@ export class AuthSettings {
     return this.#isOn('users_db_public')
   }
 
-  /** What wrong passwords cost: nothing up to `freeTries`, then a delay that doubles up to the longest. */
+  /** The delay after wrong passwords: none up to `freeTries`, then it doubles up to the longest. */
   get throttle(): { freeTries: number; delayMs: number; longestMs: number } {
     return {
       freeTries: this.#number('login_free_tries', 10),
@@ -181,7 +181,7 @@ export class AuthSettings {
     }
   }
 
-  /** The secrets of a consumer and a token, and the user that the token stands for; undefined unless all are there. */
+  /** The secrets of a consumer and a token, and the user of the token; undefined unless all are set. */
   oauthSecrets(consumer: string, token: string): { consumer: string; token: string; user: string } | undefined {
     const consumerSecret = this.#source.section('oauth_consumer_secrets').get(consumer)
     const tokenSecret = this.#source.section('oauth_token_secrets').get(token)
@@ -189,7 +189,7 @@ export class AuthSettings {
     return consumerSecret && tokenSecret && user ? { consumer: consumerSecret, token: tokenSecret, user } : undefined
   }
 
-  /** Of tokens that others sign. */
+  /** The settings of JSON Web Tokens. */
   get tokens(): TokenSettings {
     const setting = (key: string) => this.#source.get('jwt_auth', key)
     return {
@@ -205,7 +205,7 @@ export class AuthSettings {
     return this.#source.section('special_test_users').get(name)
   }
 
-  /** The names of headers that tell what a proxy in front of the server saw. */
+  /** The headers in which a proxy in front of the server passes on how its client connected. */
   get forwarded(): FrequentSettings['forwarded'] {
     return this.#often.forwarded
   }
@@ -249,7 +249,7 @@ export class AuthSettings {
     return this.#text(key) === 'true'
   }
 
-  /** What is no number counts as not set: a slip of the operator must not lock everybody out. */
+  /** A value that is not a number counts as not set: a typo must not lock everybody out. */
   #number(key: string, usual: number): number {
     const text = this.#text(key)
     return text !== undefined && /^\d{1,15}$/.test(text.trim()) ? Number(text) : usual

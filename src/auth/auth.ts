@@ -1,5 +1,5 @@
 /**
- * The face of this folder: who a request comes from, logins and their cookies, and databases as a user may use them.
+ * The entry point of this folder: authenticates requests, logs users in, and opens databases with the rights of a user.
  */
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
@@ -38,9 +38,9 @@ export interface AuthSurroundings {
   readonly databases: Databases
   readonly clock: Clock
   readonly log: Log
-  /** Told of each look for a user, and whether it was in memory. */
+  /** Called for each lookup of a user, with whether it was cached. */
   readonly onLookup?: (isHit: boolean) => void
-  /** Set where another node has the databases of the server made, and finds out whether passwords are right. */
+  /** Set if another node creates the system databases and verifies passwords. */
   readonly checkElsewhere?: CheckPassword
 }
 
@@ -87,12 +87,12 @@ export class Auth {
     })
   }
 
-  /** Makes sure that the databases of the server are there; to be awaited before the first request. */
+  /** Creates the system databases if needed; to be awaited before the first request. */
   async start(): Promise<void> {
     for (const database of this.#systemDatabases) await database.start()
   }
 
-  /** Whether name and password belong together. Wrong ones are answered late. */
+  /** Verifies name and password. Wrong ones are answered with a delay. */
   async isPassword(credentials: Credentials): Promise<boolean> {
     return (await this.#logins.check(credentials)) !== undefined
   }
@@ -104,12 +104,12 @@ export class Auth {
     this.#logins.close()
   }
 
-  /** At once where nothing has to be looked up. Throws, or rejects, where the request is refused. */
+  /** Synchronous if nothing has to be looked up. Throws or rejects if the request is refused. */
   authenticate(request: AuthRequest): Authentication | Promise<Authentication> {
     return authenticate(request, this.#tools)
   }
 
-  /** Throws what is wrong with a request that must be signed, whoever it comes from. */
+  /** Throws if a request that must be signed is not signed correctly. */
   requireSignature(request: AuthRequest, options: { readonly needsToken: boolean }): Promise<void> {
     return requireSignature(request, this.#tools, options)
   }
@@ -119,17 +119,17 @@ export class Auth {
     return handlerNames(this.settings.handlers)
   }
 
-  /** A database as a user may use it. Throws where there is none, or where the user has nothing to do with it. */
+  /** A database with the rights of a user. Throws if it does not exist or the user may not access it. */
   openDatabase(name: string, user: UserContext, who: Who = 'member'): Promise<Database> {
     return openDatabase(this.#databases, name, user, who)
   }
 
-  /** What `openDatabase` gives, where that is known without waiting. */
+  /** The result of `openDatabase`, if it is known without waiting. */
   openedDatabase(name: string, user: UserContext): Database | undefined {
     return openedDatabase(this.#databases, name, user)
   }
 
-  /** Undefined when name and password do not belong together. */
+  /** Undefined if name or password is wrong. */
   async login(
     credentials: Credentials,
     { isSecure }: Pick<AuthRequest, 'isSecure'>,
@@ -140,13 +140,13 @@ export class Auth {
     return { user: contextOf(record), cookie: this.#cookieWith(secret, record, isSecure) }
   }
 
-  /** A new cookie for a session that goes on. */
+  /** A renewed session cookie. */
   renewedCookie(record: UserRecord, { isSecure }: Pick<AuthRequest, 'isSecure'>): string | undefined {
     const { secret } = this.settings
     return secret === undefined ? undefined : this.#cookieWith(secret, record, isSecure)
   }
 
-  /** Takes the cookie away from the client. */
+  /** The cookie that ends the session. */
   clearedCookie({ isSecure }: Pick<AuthRequest, 'isSecure'>): string {
     return setCookie('', { isSecure, sameSite: this.settings.sameSite })
   }
@@ -159,7 +159,7 @@ export class Auth {
     return setCookie(token, { isSecure, sameSite, lasting })
   }
 
-  /** Made at the first login; those who come at the same time share it. */
+  /** Created at the first login; concurrent logins share it. */
   #createdSecret(): Promise<string> {
     this.#newSecret ??= this.#createSecret().finally(() => {
       this.#newSecret = undefined
@@ -174,7 +174,7 @@ export class Auth {
   }
 }
 
-/** Throws where there is no such database, or where it is not for this user. */
+/** Throws if there is no such database, or the user may not access it. */
 async function openDatabase(
   databases: Databases,
   name: string,
@@ -191,7 +191,7 @@ async function openDatabase(
   return database.usedBy(user, guard.accessOf(database, user, isDatabaseAdmin(user, security)))
 }
 
-/** What `openDatabase` gives to members, where that is known without waiting; undefined where it has to be asked. */
+/** The result of `openDatabase` for members, if it is known without waiting; undefined otherwise. */
 function openedDatabase(databases: Databases, name: string, user: UserContext): Database | undefined {
   const database = databases.opened(name)
   if (!database || databases.guardOf(name)) return undefined
@@ -215,10 +215,10 @@ const MEMBER_ACCESS: DocumentAccess = {
   write: writeAllButDesigns,
 }
 
-/** What security objects were read to say, and how often they had been set by then. */
+/** Parsed security objects, with the version that each was read at. */
 const securities = new WeakMap<Database, { readonly security: Security; readonly changes: number }>()
 
-/** Undefined where it was never read, or was set since. */
+/** Undefined if it was never read, or was set since. */
 function knownSecurity(database: Database): Security | undefined {
   const known = securities.get(database)
   return known?.changes === database.securityChanges ? known.security : undefined

@@ -1,6 +1,6 @@
 /**
- * The programs that the configuration has running beside the server: `[os_daemons]`, those of `[update_notification]`,
- * which hear what happens to databases, and those of `[external]`, which answer requests.
+ * External programs of the configuration: `[os_daemons]`, `[update_notification]`, which receive events of databases,
+ * and `[external]`, which answer requests.
  */
 import type { Configuration, SettingChange } from '../config/configuration.ts'
 import type { Databases } from '../database/databases.ts'
@@ -58,7 +58,7 @@ export class ExternalPrograms {
   async #follow(change: SettingChange): Promise<void> {
     await this.#notified.follow(change)
     await this.#handlers.follow(change)
-    // First those that asked: one that begins now has seen the change.
+    // Programs that registered first: one that starts now has seen the change.
     await Promise.all([...this.#daemons].map((daemon) => daemon.follow(change)))
     await this.#daemons.follow(change)
   }
@@ -72,8 +72,8 @@ function retryLimits(configuration: Configuration): RetryLimits {
 }
 
 /**
- * A program of `[external]`: it answers requests, one line for each. Started when it is first needed, asked one thing
- * at a time, and started again for the next request when it ends or does not answer.
+ * A program of `[external]`: it answers requests, one line for each. Started on demand, used for one request at a time,
+ * and restarted for the next request after it ended or timed out.
  */
 export class ExternalHandler {
   readonly #options: AnsweringProcessOptions
@@ -84,7 +84,7 @@ export class ExternalHandler {
     this.#options = options
   }
 
-  /** The line that answers this one. Who gives up while others are served is not asked for. */
+  /** The line that answers this one. A request that is aborted while it waits is not sent. */
   async ask(line: string, run: Run): Promise<string> {
     await this.#semaphore.acquire(run)
     try {
@@ -95,7 +95,7 @@ export class ExternalHandler {
     }
   }
 
-  /** The answer cannot be used, and who knows what comes next: the program begins anew. */
+  /** The answer is not valid, so the program is restarted. */
   discard(): void {
     this.#process?.kill()
   }
@@ -111,8 +111,8 @@ export interface Program {
 }
 
 /**
- * The programs of one section of the configuration, `name = command`. A command runs only as this start was given it:
- * who may change settings over HTTP can stop a program and restart it, but cannot choose what runs.
+ * The programs of one section of the configuration, `name = command`. Only commands from files, environment or flags
+ * run: a client that changes settings over HTTP can stop and restart a program, but cannot choose what runs.
  */
 export class ProgramSection<P extends Program> {
   readonly #section: string

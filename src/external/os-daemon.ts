@@ -1,19 +1,19 @@
 /**
- * A program of `[os_daemons]`: kept running, and answered when it asks, in lines of JSON. It may read settings, be begun
- * anew when one changes, and write into the log.
+ * A program of `[os_daemons]`: kept running, with a protocol of JSON lines. It may read settings, be restarted when one
+ * changes, and write to the log.
  */
 import type { Configuration, SettingChange } from '../config/configuration.ts'
 import { canonicalSection } from '../config/ini-text.ts'
 import { type Log, logLevelOf } from '../runtime/log/log.ts'
 import { KeptProcess, type KeptProcessOptions } from '../runtime/processes/kept-process.ts'
 
-/** What the running program wants to be begun anew for: a setting, or a whole section. */
+/** The settings or sections whose change restarts the program. */
 interface Registration {
   readonly section: string
   readonly key: string | undefined
 }
 
-/** A program needs few; the same ones again and again must not fill the memory. */
+/** A bound on registrations. */
 const MOST_REGISTRATIONS = 1000
 
 export class OsDaemon {

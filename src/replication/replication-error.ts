@@ -1,4 +1,4 @@
-/** What a replication ends with when it cannot go on, as its caller is told. */
+/** The errors that end a replication, as its caller gets them. */
 import { RequestError } from '../document/request-error.ts'
 
 /** `not found` for a database of this server, `failed` for one of another. */
@@ -28,7 +28,7 @@ export function noSuchReplication(id: string): RequestError {
   return new RequestError('not found', 'not found', `There is no replication ${id}.`)
 }
 
-/** Any failure as one line for people: `db_not_found: could not open x`. */
+/** Any failure as one line: `db_not_found: could not open x`. */
 export function reasonOf(error: unknown): string {
   if (error instanceof RequestError) return error.error === 'error' ? error.reason : `${error.error}: ${error.reason}`
   return error instanceof Error ? error.message : String(error)

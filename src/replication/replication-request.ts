@@ -1,6 +1,6 @@
 /**
- * What a replication is asked to do: the body of `POST /_replicate`, or a document of the replicator database, checked
- * and with the defaults of the configuration. Nothing is opened here.
+ * The definition of a replication: the body of `POST /_replicate`, or a document of the replicator database, validated
+ * and with defaults of the configuration. Nothing is opened here.
  */
 
 import type { UserContext } from '../database/user-context.ts'
@@ -14,7 +14,7 @@ import type { ReplicationOptions } from './replication-settings.ts'
 export interface ReplicationRequest {
   readonly source: Address
   readonly target: Address
-  /** With whose rights local databases are used. */
+  /** The user whose rights apply to local databases. */
   readonly user: UserContext
   readonly continuous: boolean
   readonly createTarget: boolean
@@ -42,7 +42,7 @@ export type ReplicationFilter =
     }
   | { readonly kind: 'selector'; readonly selector: JsonValue }
 
-/** Throws a `RequestError` that says what is wrong. */
+/** Throws a `RequestError` if it is not valid. */
 export function parseReplicationRequest(
   value: unknown,
   user: UserContext,

@@ -1,6 +1,6 @@
 /**
- * One replication from its begin to its end: compares the logs, follows the feed of the source, transfers several batches
- * at once, and writes checkpoints. A run that fails can be begun anew; it goes on after its last checkpoint.
+ * One run of a replication: compares the logs, reads the changes feed of the source, transfers several batches at once,
+ * and writes checkpoints. A new run continues after the last checkpoint.
  */
 
 import { isObject, type JsonValue } from '../encoding/json/json-value.ts'
@@ -23,7 +23,7 @@ import {
 import type { ReplicationId } from './replication-id.ts'
 import type { ReplicationRequest } from './replication-request.ts'
 
-/** What is told of a replication while it runs, by the names of the interface. */
+/** The progress of a replication, with the member names of the interface. */
 export interface ReplicationProgress {
   readonly revisions_checked: number
   readonly missing_revisions_found: number
@@ -103,12 +103,12 @@ export class Replication {
     try {
       either.throwIfAborted()
       const source = await this.#surroundings.peers.source(this.request, either)
-      // A source that is missing ends the replication before a target is created for it.
+      // A missing source ends the replication before the target is created.
       const sourceInformation = await source.information()
       const target = await this.#surroundings.peers.target(this.request, either)
       return await this.#run({ source, target, sourceInformation }, either, ending)
     } finally {
-      // Whatever is still under way at a peer is not wanted any more.
+      // Aborts what is still under way at the peers.
       ending.abort(new Error('The replication is over.'))
     }
   }
@@ -150,7 +150,7 @@ export class Replication {
     } catch (error) {
       // What is done need not be done again. Whether this succeeds makes no difference to the failure.
       await schedule.end().catch(() => {})
-      // The first reason counts: a failed batch, or whoever cancelled. What followed from it does not.
+      // The first reason counts: a failed batch or a cancellation. Later errors follow from it.
       throw signal.aborted ? signal.reason : error
     }
     return { reply: this.#reply(session, ancestry, checkpoints), progress: this.progress() }

@@ -1,4 +1,4 @@
-/** What authentication looks at of a request. */
+/** A request as authentication sees it. */
 import { isUtf8 } from 'node:buffer'
 
 export interface AuthRequest {
@@ -24,7 +24,7 @@ export function utf8HeaderOf(request: Pick<AuthRequest, 'headers'>, name: string
   return isUtf8(bytes) ? bytes.toString() : value
 }
 
-/** Of a header that has a neutral name and one that the family uses, the neutral one counts. */
+/** Of a header with a neutral name and a CouchDB name, the neutral one counts. */
 export function eitherHeaderOf(
   request: Pick<AuthRequest, 'headers'>,
   neutral: string,

@@ -1,4 +1,4 @@
-/** What the ways to authenticate work with. */
+/** What authentication handlers need. */
 import type { Clock } from '../../runtime/clock.ts'
 import type { AuthSettings } from '../auth-settings.ts'
 import type { Logins } from '../passwords/logins.ts'

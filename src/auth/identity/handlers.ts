@@ -1,6 +1,6 @@
 /**
- * The ways in which a request can say who it comes from. They are tried in the order of the configuration until one
- * knows the user; one may also refuse the request.
+ * The authentication handlers. They are tried in the order of the configuration until one recognizes the user; a
+ * handler may also refuse the request.
  */
 
 import { createHmac } from 'node:crypto'
@@ -20,10 +20,10 @@ import { type SignedRequest, signedRequest } from './oauth.ts'
 import { isSignedWith, secretsOf } from './oauth-signature.ts'
 import type { KnownState } from './recognized.ts'
 
-/** Who a request comes from, and how that is known. */
+/** The user of a request, and the handler that authenticated it. */
 export interface Authentication {
   readonly user: UserContext
-  /** The name of the handler; undefined when none knew anybody. */
+  /** The name of the handler; undefined if the user is anonymous. */
   readonly handler: HandlerName | undefined
   /** The session that proved it, where one did. */
   readonly session?: Session | undefined
@@ -31,13 +31,13 @@ export interface Authentication {
 
 export interface Session {
   readonly record: UserRecord
-  /** So old that the reply should bring a new cookie. */
+  /** Whether the reply should renew the cookie. */
   readonly isRenewalDue: boolean
 }
 
 export type HandlerName = 'oauth' | 'cookie' | 'proxy' | 'default' | 'jwt' | 'null' | 'special'
 
-/** Undefined: the handler does not know, the next one may. */
+/** Undefined: the next handler is tried. */
 type Handler = (request: AuthRequest, tools: HandlerTools) => Known | undefined | Promise<Known | undefined>
 type Known = Pick<Authentication, 'user' | 'session'>
 
@@ -53,7 +53,7 @@ const HANDLERS: Readonly<Record<HandlerName, Handler>> = {
 
 const OPEN: Known = { user: NAMELESS_ADMIN }
 
-/** Tries the handlers; throws where one refuses, or where nobody is known and somebody must be. */
+/** Tries the handlers; throws if one refuses, or if the user is anonymous and a login is required. */
 export function authenticate(
   request: AuthRequest,
   tools: HandlerTools,
@@ -62,7 +62,7 @@ export function authenticate(
   for (let i = 0; i < names.length; i++) {
     const name = names[i]!
     const found = HANDLERS[name](request, tools)
-    // Most have nothing to look at, so that nothing is to be waited for.
+    // Most handlers have nothing to look up, so nothing has to be awaited.
     if (found instanceof Promise) {
       return found.then((later) =>
         later ? authenticationOf(later, name, tools) : authenticate(request, tools, names.slice(i + 1)),
@@ -82,7 +82,7 @@ function nobody(request: AuthRequest, { settings }: HandlerTools): Authenticatio
   return { user: ANONYMOUS, handler: undefined }
 }
 
-/** The handlers of a list. Unknown ones know nobody, so they are passed over. */
+/** The handlers of a list. Unknown names are ignored. */
 export function handlerNames(list: string): readonly HandlerName[] {
   if (lastParsed.list !== list) lastParsed = { list, names: parseHandlers(list) }
   return lastParsed.names
@@ -103,12 +103,12 @@ function isHandlerName(name: string | undefined): name is HandlerName {
   return name !== undefined && Object.hasOwn(HANDLERS, name)
 }
 
-/** Where everybody has to log in, that must be possible. */
+/** Logging in is allowed even where every request needs a login. */
 function isLogin(request: AuthRequest): boolean {
   return request.method === 'POST' && isForSession(request)
 }
 
-/** Whoever sends a session cookie may have it taken away, whatever it is worth. */
+/** A client may log out with any session cookie, valid or not. */
 function isLogout(request: AuthRequest): boolean {
   return request.method === 'DELETE' && isForSession(request) && hasSessionCookie(request.headers.cookie)
 }
@@ -134,7 +134,7 @@ function cookie(request: AuthRequest, tools: HandlerTools): Known | undefined | 
   return record instanceof Promise ? record.then(proven) : proven(record)
 }
 
-/** Throws where there is a token that nobody made here, unless it is to be taken away. */
+/** Throws if there is a malformed token, unless the request is a logout. */
 function sentToken(request: AuthRequest, header: string): SessionToken | undefined {
   try {
     return tokenOf(header)
@@ -144,7 +144,7 @@ function sentToken(request: AuthRequest, header: string): SessionToken | undefin
   }
 }
 
-/** For users that are not there, so that the same is computed for them. */
+/** For unknown users, so that the same work is done for them. */
 const DECOY_SALT = randomUuid()
 
 interface SentToken {
@@ -175,7 +175,7 @@ function sessionOf(record: UserRecord, madeSeconds: number, { settings, clock }:
   return { user: contextOf(record), session: { record, isRenewalDue: age === 'renewal due' } }
 }
 
-/** Name and password in the head; and whoever comes while there is no administrator. */
+/** Basic authentication; and everybody while there is no administrator. */
 function passwordOrOpen(request: AuthRequest, tools: HandlerTools): Known | undefined | Promise<Known> {
   const header = request.headers.authorization
   return (header && passwordUser(request, header, tools)) || openUser(tools)
@@ -245,7 +245,7 @@ function testCredentials(header: string | undefined): Credentials | undefined {
 /** HTTP's Basic scheme; names of schemes are the same in any letter case. */
 const SCHEME = 'basic '
 
-/** Undefined when there are none; `_:_` is how a browser is made to forget the ones it has. */
+/** Undefined if there are none; `_:_` makes a browser forget its credentials. */
 export function basicCredentials(authorization: string | undefined): Credentials | undefined {
   if (authorization?.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
   const text = Buffer.from(authorization.slice(SCHEME.length).trim(), 'base64').toString()
@@ -256,8 +256,8 @@ export function basicCredentials(authorization: string | undefined): Credentials
 }
 
 /**
- * The user that a proxy in front of the server vouches for. Its headers are taken at their word: whoever can reach the
- * server beside the proxy can be anybody, unless the proxy has to sign the name.
+ * Proxy authentication: the user is taken from headers of a trusted proxy. A client that can bypass the proxy can be
+ * anybody, unless the proxy has to sign the name.
  */
 export function proxyUser(request: AuthRequest, settings: AuthSettings): UserContext | undefined {
   const { proxy, secret } = settings
@@ -275,7 +275,7 @@ export function proxyUser(request: AuthRequest, settings: AuthSettings): UserCon
   return { name, roles: roles.split(',').filter((role) => role !== '') }
 }
 
-/** What a proxy proves a name with. */
+/** The signature of a proxy. */
 export function proxyToken(name: string, secret: string): string {
   return createHmac('sha1', secret).update(name).digest('hex')
 }

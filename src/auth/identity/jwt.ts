@@ -1,6 +1,6 @@
 /**
- * Users that somebody else vouches for with a signed JSON Web Token. Who may sign is in the settings, by kind and name of
- * the key; a token counts for as long as it says.
+ * JSON Web Tokens: users authenticated by another service. The keys are in the settings, by kind and name; a token is
+ * valid for as long as it says.
  */
 import { createHmac, createPublicKey, type KeyObject, timingSafeEqual, verify } from 'node:crypto'
 import { parseTerm } from '../../config/term-text.ts'
@@ -24,7 +24,7 @@ export function bearerToken(authorization: string | undefined): string | undefin
   return /^Bearer +(\S+) *$/i.exec(authorization ?? '')?.[1]
 }
 
-/** Throws what is wrong with the token. */
+/** Throws if the token is not valid. */
 export function tokenUser(token: string, settings: TokenSettings, nowSeconds: number): UserContext {
   const [head = '', payload = '', signature = '', ...more] = token.split('.')
   if (more.length > 0) throw badRequest('Malformed token')
@@ -49,7 +49,7 @@ function decoded(part: string): Members {
   throw badRequest('Malformed token')
 }
 
-/** An algorithm goes with keys of its own kind alone: a public key must never count as a shared secret. */
+/** An algorithm is only used with keys of its own kind: a public key must never be used as a shared secret. */
 const KINDS: Readonly<Record<string, string>> = { HS: 'hmac', RS: 'rsa', ES: 'ec' }
 
 function checkSignature(signed: string, signature: Buffer, { alg, kid }: Members, settings: TokenSettings): void {

@@ -1,4 +1,4 @@
-/** Whether the signature of a request holds, by the secrets that the server knows. */
+/** Verifies the OAuth signature of a request with the secrets that the server knows. */
 import type { AuthRequest } from './auth-request.ts'
 import type { HandlerTools } from './handler-tools.ts'
 import {
@@ -14,7 +14,7 @@ import {
 
 type SignatureTools = Pick<HandlerTools, 'settings' | 'oauthUsers' | 'clock'>
 
-/** The secrets behind what a request says it is signed with. Throws where there are none. */
+/** The secrets of the consumer and token that a request names. Throws if there are none. */
 export async function secretsOf(
   { consumerKey, token }: SignedRequest,
   { settings, oauthUsers }: SignatureTools,
@@ -26,7 +26,7 @@ export async function secretsOf(
   return found
 }
 
-/** Whether the signature is right, and not too old where that matters. */
+/** Whether the signature is valid, and not too old where that matters. */
 export function isSignedWith(
   secrets: OAuthSecrets,
   signed: SignedRequest,
@@ -38,7 +38,7 @@ export function isSignedWith(
   return Math.abs(clock.nowMs() / 1000 - signed.timestamp) <= windowSeconds
 }
 
-/** Throws what is wrong with a request that must be signed. */
+/** Throws if a request that must be signed is not signed correctly. */
 export async function requireSignature(
   request: AuthRequest,
   tools: SignatureTools,

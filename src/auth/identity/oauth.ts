@@ -1,17 +1,17 @@
-/** OAuth 1.0 (RFC 5849): a request signed with the secrets of a consumer and of a token that stands for a user. */
+/** OAuth 1.0 (RFC 5849): a request signed with the secrets of a consumer and of a token that belongs to a user. */
 import { createHmac } from 'node:crypto'
 import { RequestError } from '../../document/request-error.ts'
 import { equalTexts } from '../passwords/passwords.ts'
 import { type AuthRequest, targetOf } from './auth-request.ts'
 
-/** The secrets behind a consumer and a token, and whom the token stands for. */
+/** The secrets of a consumer and a token, and the user of the token. */
 export interface OAuthSecrets {
   readonly consumer: string
   readonly token: string
   readonly user: string
 }
 
-/** A request that says it is signed. */
+/** A request that claims to be signed. */
 export interface SignedRequest {
   readonly consumerKey: string
   readonly token: string
@@ -22,16 +22,16 @@ export interface SignedRequest {
   readonly baseString: string
 }
 
-/** Names of the headers that tell what a proxy in front of the server saw. */
+/** The headers in which a proxy in front of the server passes on how its client connected. */
 export interface ForwardedNames {
   readonly host: string
   readonly ssl: string
   readonly proto: string
 }
 
-/** Undefined when the request is not signed. Throws when it is signed in a way that is not known here. */
+/** Undefined if the request is not signed. Throws if it is signed with an unsupported method. */
 export function signedRequest(request: AuthRequest, forwarded: ForwardedNames): SignedRequest | undefined {
-  // Most requests have nothing to do with this, and pay nothing for it. An underscore may be escaped.
+  // A fast check, since most requests are not signed. An underscore may be escaped.
   const authorization = request.headers.authorization
   const hasSign = (authorization !== undefined && MENTIONED.test(authorization)) || request.url.includes('?')
   if (!hasSign) return undefined
@@ -125,7 +125,7 @@ function headerParameters(authorization: string | undefined): Parameter[] {
     .map(([name, value]) => [decode(name.trim()), decode(value.slice(1, -1))])
 }
 
-/** A plus is a blank in a query. */
+/** A plus is a space in a query. */
 function queryParameters(query: string): Parameter[] {
   return query
     .split('&')
@@ -148,7 +148,7 @@ function encode(text: string): string {
   )
 }
 
-/** What cannot be decoded stands for itself: the signature will not fit. */
+/** What cannot be decoded is taken literally: the signature will not match. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text)

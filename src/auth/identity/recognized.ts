@@ -1,18 +1,18 @@
 /**
- * Whom the requests of a connection came from last. Clients say the same of themselves with every request: what it proved
- * holds until they say something else, or until settings or users change. A connection is only compared with itself, so
- * that the time this takes tells it nothing that it did not say.
+ * Caches the last authentication of a connection. Clients send the same credentials with every request: the result is
+ * valid until they send others, or until settings or users change. A connection is only compared with itself, so the
+ * timing reveals nothing to it.
  */
 import type { UserRecord } from '../users/user-documents.ts'
 
-/** One state of all that a proof rests on. */
+/** A version of everything that an authentication depends on. */
 export interface KnownState {
   readonly settings: object
   readonly updates: number
 }
 
 interface Recognition<Proof> {
-  /** What the client said. */
+  /** The credentials that the client sent. */
   readonly header: string
   readonly record: UserRecord
   readonly proof: Proof
@@ -20,7 +20,7 @@ interface Recognition<Proof> {
 }
 
 export interface StateSource {
-  /** The state of now; undefined where it is not known. */
+  /** The current state; undefined if it is not known. */
   state(): KnownState | undefined
   /** Whether nothing has changed since. */
   isState(state: KnownState): boolean
@@ -34,13 +34,13 @@ export class Recognized<Proof> {
     this.#source = source
   }
 
-  /** What was found for the same words on this connection. */
+  /** The result for the same credentials on this connection. */
   find(connection: object | undefined, header: string): Recognition<Proof> | undefined {
     const last = connection && this.#byConnection.get(connection)
     return last?.header === header && this.#source.isState(last.state) ? last : undefined
   }
 
-  /** To be given the state that there was before the proof was looked for. */
+  /** `state` must be from before the verification. */
   note(
     connection: object | undefined,
     recognition: Omit<Recognition<Proof>, 'state'>,

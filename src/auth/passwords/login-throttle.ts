@@ -1,6 +1,6 @@
 /**
- * Slows down who guesses passwords. Wrong tries for a name make the next wrong one wait before it is answered, longer
- * each time; a right password is never kept waiting and wipes the slate clean, so nobody can lock others out.
+ * Slows down password guessing. Wrong passwords for a name delay the reply to the next wrong one, longer each time; a
+ * right password is never delayed and resets the count, so nobody can lock others out.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../runtime/clock.ts'
@@ -20,7 +20,7 @@ interface Tries {
 }
 
 const MOST_NAMES = 10_000
-/** Those who wait hold a connection; beyond this they are answered at once. */
+/** Delayed replies hold a connection; beyond this number they are sent at once. */
 const MOST_WAITING = 1_000
 const FORGOTTEN_AFTER_MS = 15 * 60 * 1000
 
@@ -36,7 +36,7 @@ export class LoginThrottle {
     this.#clock = clock
   }
 
-  /** A wrong password was given: resolves when that may be said. */
+  /** A wrong password was given: resolves when the reply may be sent. */
   async wrong(name: string): Promise<void> {
     const now = this.#clock.nowMs()
     const before = this.#tries.get(name)
@@ -46,7 +46,7 @@ export class LoginThrottle {
     const delayMs = delayOf(wrong, this.#settings())
     if (delayMs === 0 || this.#waiting >= MOST_WAITING) return
     this.#waiting++
-    // A server that closes lets everybody go.
+    // Ends all delays when the server closes.
     await sleep(delayMs, undefined, { signal: this.#closing.signal }).catch(() => {})
     this.#waiting--
   }
@@ -60,7 +60,7 @@ export class LoginThrottle {
   }
 }
 
-/** How long the answer to so many wrong tries takes. */
+/** The delay after so many wrong passwords. */
 export function delayOf(wrong: number, { freeTries, delayMs, longestMs }: ThrottleSettings): number {
   const costly = wrong - freeTries
   return costly <= 0 ? 0 : Math.min(longestMs, delayMs * 2 ** Math.min(costly - 1, 30))

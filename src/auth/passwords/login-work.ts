@@ -1,7 +1,7 @@
 /**
- * The work that a wrong password costs. It must be the same for every name, or the time of a refusal would tell who has
- * an account and how old its hash is. So there is a bar for each digest: what new hashes take, what those of
- * administrators take, and the most of any user that was looked at. Whatever a name takes itself is filled up to the bars.
+ * The work that a wrong password costs. It must be the same for every name, or the time of a refusal would reveal who
+ * has an account and how old its hash is. So there is a target for each digest: the most iterations of new hashes, of
+ * administrators, and of any user that was looked up. Every wrong password is padded up to the targets.
  */
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
@@ -9,7 +9,7 @@ import type { AuthSettings } from '../auth-settings.ts'
 import { derivedKey, matches, type PasswordHash, parseAdminHash, workOf } from './passwords.ts'
 import { Turns } from './turns.ts'
 
-/** Threads that hash at a time: the others are for reading and writing, however many passwords come in. */
+/** Threads that hash at a time: the others stay free for input and output. */
 const MOST_VERIFICATIONS = Math.min(4, availableParallelism())
 const turns = new Turns(MOST_VERIFICATIONS)
 
@@ -18,7 +18,7 @@ type Work = ReadonlyMap<string, number>
 
 export class LoginWork {
   readonly #settings: AuthSettings
-  /** Of users that were looked at. */
+  /** Of users that were looked up. */
   readonly #seen = new Map<string, number>()
   #fixed: { readonly settings: object; readonly work: Work } | undefined
 
@@ -29,14 +29,14 @@ export class LoginWork {
   /** From now on a wrong password costs as much as this one, whoever it is for. */
   note(stored: PasswordHash): void {
     const { digest, iterations } = workOf(stored)
-    // What an operator stored beyond this would tie up the server for every wrong password.
+    // Stored hashes beyond this do not count: they would slow down the server with every wrong password.
     raise(this.#seen, digest, Math.min(iterations, this.#settings.foreignIterations))
   }
 
-  /** Whether the password is right; undefined stands for a name that nobody has. A right one may take less time. */
+  /** Whether the password is right; `undefined` means an unknown name. A right one may take less time. */
   verify(plain: string, stored: PasswordHash | undefined): Promise<boolean> {
     if (turns.waiting >= this.#settings.mostWaitingLogins) return Promise.reject(tooManyLogins())
-    // All of it is one turn: who waits twice would be told from who waits once.
+    // All of it takes one slot: waiting twice would be measurable.
     return turns.run(async () => {
       if (stored) this.note(stored)
       const own = stored ? workOf(stored) : NONE
@@ -46,7 +46,7 @@ export class LoginWork {
       for (const [digest, iterations] of this.#seen) raise(bars, digest, iterations)
       for (const [digest, iterations] of bars) {
         const left = digest === own.digest ? iterations - own.iterations : iterations
-        // Always one more: who is at the bar already takes as many steps as others.
+        // Always one more step, also for names that are at the target already.
         await derivedKey(plain, { salt: 'filled up', iterations: Math.max(0, left) + 1, digest })
       }
       return false
@@ -77,7 +77,7 @@ export function tooManyLogins(): RequestError {
   return new RequestError('unavailable', 'service_unavailable', 'Too many passwords are waiting to be checked.')
 }
 
-/** A name that nobody has takes one step of its own, too. */
+/** An unknown name takes one step of its own, too. */
 const NONE = { digest: 'sha1', iterations: 1 }
 
 function raise(bars: Map<string, number>, digest: string, iterations: number): void {

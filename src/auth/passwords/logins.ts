@@ -1,4 +1,4 @@
-/** Finds out whether a name and a password belong together, and keeps stored hashes up to date on the way. */
+/** Verifies names and passwords, and upgrades weak stored hashes on the way. */
 import type { Database } from '../../database/database.ts'
 import { openRevision } from '../../database/reading/open-document.ts'
 import type { NewRevisionEdit } from '../../database/writing/edit.ts'
@@ -23,9 +23,9 @@ export class Logins {
   readonly #verified: VerifiedPasswords
   readonly #throttle: LoginThrottle
   readonly #clock: Clock
-  /** Hashes that are being made anew. */
+  /** Hashes that are being upgraded. */
   readonly #upgrades = new Map<string, Promise<PasswordHash | undefined>>()
-  /** When the hash of a user could last not be made anew. */
+  /** When the upgrade of a user's hash failed last. */
   readonly #failures = new RecentMap<number>()
   readonly #checkElsewhere: CheckPassword | undefined
 
@@ -45,7 +45,7 @@ export class Logins {
     this.#throttle = new LoginThrottle(() => settings.throttle, clock)
   }
 
-  /** The user, or undefined when there is none or the password is wrong. At once where both are known. */
+  /** The user, or undefined if there is none or the password is wrong. Synchronous if both are cached. */
   check(credentials: Credentials): UserRecord | undefined | Promise<UserRecord | undefined> {
     const record = this.#directory.find(credentials.name)
     if (record instanceof Promise || !record || !this.#isKnown(record, credentials)) {
@@ -64,7 +64,7 @@ export class Logins {
     this.#throttle.close()
   }
 
-  /** Whether the password was found right before, so that there is nothing left to do. */
+  /** Whether the password was verified before, so that nothing is left to do. */
   #isKnown(record: UserRecord, { name, password }: Credentials): boolean {
     const stored = record.password
     if (!stored || this.#isOutdated(record, stored)) return false
@@ -89,7 +89,7 @@ export class Logins {
     return this.#upgraded(record, stored, password)
   }
 
-  /** The other node makes weak hashes anew and slows down who guesses. */
+  /** The other node upgrades weak hashes and slows down guessing. */
   async #verifyElsewhere(credentials: Credentials, check: CheckPassword): Promise<UserRecord | undefined> {
     if (!(await check(credentials))) return undefined
     const record = await this.#directory.find(credentials.name)
@@ -97,7 +97,7 @@ export class Logins {
     return record
   }
 
-  /** Whether the hash is a weak one that should give way; those of administrators are for the operator to change. */
+  /** Whether the hash is weak and should be upgraded; those of administrators are left to the operator. */
   #isOutdated(record: UserRecord, stored: PasswordHash): boolean {
     if (record.document === undefined || isAdministrator(record)) return false
     if (!isWeakerThan(stored, this.#settings.hashing)) return false
@@ -113,11 +113,11 @@ export class Logins {
     if (stored.iterations > most) throw forbidden('Iteration count is too high for this server')
   }
 
-  /** A weak hash gives way to one as new ones are, now that the password is known. */
+  /** Upgrades a weak hash, now that the password is known. */
   async #upgraded(record: UserRecord, stored: PasswordHash, password: string): Promise<UserRecord | undefined> {
     const { name, document } = record
     if (!document || !this.#isOutdated(record, stored)) return record
-    // Clients with many connections all ask at once.
+    // Clients with many connections send the same password at once.
     const question = `${document.revision} ${name}`
     const upgrade = this.#upgrades.get(question) ?? this.#upgrade(question, document, stored, password)
     try {
@@ -125,12 +125,12 @@ export class Logins {
       if (written) this.#verified.remember(name, password, written)
       // Sessions are signed with the salt, so a new one must be known.
       const current = await this.#directory.find(name)
-      // At once, unless somebody else changed the document: the password may be another one by now.
+      // Unless the document was changed meanwhile: the password may be another one by now.
       const isRight = await this.#verified.verify(name, password, current?.password)
       return isRight ? current : undefined
     } catch (error) {
       this.#failures.set(name, this.#clock.nowMs(), MOST_FAILURES)
-      this.#log.warn('A password could not be hashed anew.', { user: name, error: String(error) })
+      this.#log.warn('The hash of a password could not be upgraded.', { user: name, error: String(error) })
       return record
     }
   }
@@ -146,7 +146,7 @@ export class Logins {
     return upgrade
   }
 
-  /** Undefined where somebody else has changed the document since: theirs stays. */
+  /** Undefined if the document was changed since. */
   async #rewrite(
     { id, revision, body }: UserDocument,
     stored: PasswordHash,
@@ -184,7 +184,7 @@ export type CheckPassword = (credentials: Credentials) => Promise<boolean>
 interface LoginSurroundings {
   readonly clock: Clock
   readonly log: Log
-  /** Set where another node finds that out. */
+  /** Set if another node verifies them. */
   readonly checkElsewhere?: CheckPassword | undefined
 }
 
@@ -193,7 +193,7 @@ const RETRY_AFTER_MS = 60_000
 
 const MOST_FAILURES = 1_000
 
-/** A name and a password that somebody sent. */
+/** The name and password of a request. */
 export interface Credentials {
   readonly name: string
   readonly password: string

@@ -1,7 +1,6 @@
 /**
- * Passwords as they are kept: hashed with a salt of their own, for administrators as one text of the configuration, for
- * users as members of their document. Slow hashes are computed off the main thread, and all are compared in constant
- * time.
+ * Stored passwords: salted hashes, for administrators as one string of the configuration, for users as members of their
+ * document. Slow hashes are computed off the main thread, and all are compared in constant time.
  */
 import { createHash, pbkdf2, timingSafeEqual } from 'node:crypto'
 import { availableParallelism } from 'node:os'
@@ -30,7 +29,7 @@ export type PasswordHash =
       readonly digest: string
     }
 
-/** The members that a user document has in the place of `password`. */
+/** The members that replace `password` in a user document. */
 export type PasswordMembers =
   | { readonly password_scheme: 'simple'; readonly password_sha: string; readonly salt: string }
   | {
@@ -42,7 +41,7 @@ export type PasswordMembers =
       readonly salt: string
     }
 
-/** The text that stands for an administrator's password in the configuration. */
+/** The hash of an administrator's password, as the configuration stores it. */
 export async function hashAdminPassword(plain: string, options: HashingOptions): Promise<string> {
   const members = await hashUserPassword(plain, options)
   if (members.password_scheme === 'simple') return `-hashed-${members.password_sha},${members.salt}`
@@ -50,7 +49,7 @@ export async function hashAdminPassword(plain: string, options: HashingOptions):
   return `-pbkdf2${prf}-${members.derived_key},${members.salt},${members.iterations}`
 }
 
-/** Whether a text is a whole hash, and so no password to be hashed. */
+/** Whether a text is a complete hash, and not a password to be hashed. */
 export function isAdminHash(text: string): boolean {
   return parseAdminHash(text) !== undefined
 }
@@ -60,7 +59,7 @@ export function looksLikeAdminHash(text: string): boolean {
   return /^-(hashed|pbkdf2(:\w+)?)-/.test(text)
 }
 
-/** Undefined where the text is no whole hash: a plain password is never good for a login. */
+/** Undefined if the text is not a complete hash: a plain password in the settings never allows a login. */
 export function parseAdminHash(text: string): PasswordHash | undefined {
   const simple = /^-hashed-([0-9a-f]{40}),([^,\s]+)$/i.exec(text)
   if (simple) return { scheme: 'simple', hash: Buffer.from(simple[1]!, 'hex'), salt: simple[2]! }
@@ -70,7 +69,7 @@ export function parseAdminHash(text: string): PasswordHash | undefined {
   return slowHash(prf, key, salt, Number(iterations))
 }
 
-/** New hashes wait for each other, apart from logins. */
+/** New hashes have a queue of their own, apart from logins. */
 const hashing = new Turns(Math.min(4, availableParallelism()))
 
 /** How many passwords wait to be hashed. */
@@ -94,7 +93,7 @@ export async function hashUserPassword(
   }
 }
 
-/** What a user document says of its password; undefined where nobody can log in with it. */
+/** The stored password of a user document; undefined if it allows no login. */
 export function userPasswordHash(document: Readonly<Record<string, unknown>>): PasswordHash | undefined {
   const { password_scheme: scheme = 'simple', salt, password_sha, derived_key } = document
   if (typeof salt !== 'string') return undefined
@@ -116,9 +115,9 @@ export function isWeakerThan(stored: PasswordHash, { scheme, digest = 'sha1', it
 }
 
 /**
- * The salt of a hash that is made anew from the same password. It stays where it is as long as those that we give: then the
- * sessions of the user go on, and servers that replicate their users make the same revision. Two different ones would be
- * a conflict, with which nobody can log in.
+ * The salt of an upgraded hash. It stays the same if it is long enough: then the sessions of the user stay valid, and
+ * servers that replicate their users make the same revision. Two different ones would be a conflict, which prevents
+ * logins.
  */
 export function keptSalt({ salt }: PasswordHash): string | undefined {
   return salt.length >= KEPT_SALT.least && salt.length <= KEPT_SALT.most ? salt : undefined
@@ -131,7 +130,7 @@ export function digestNamed(prf: string): string | undefined {
   return DIGESTS.get(prf)
 }
 
-/** Whether a password is that of the hash. One for nobody takes a step too, so that there are as many. */
+/** Whether a password matches the hash. Without a hash one step of work is done all the same. */
 export async function matches(plain: string, stored: PasswordHash | undefined): Promise<boolean> {
   if (stored?.scheme !== 'pbkdf2') await derivedKey(plain, { salt: '', iterations: 1, digest: 'sha1' })
   if (!stored) return false
@@ -147,9 +146,9 @@ export function workOf(stored: PasswordHash): { readonly digest: string; readonl
   return { digest: stored.digest, iterations: stored.iterations * blocks }
 }
 
-/** Compares texts in a time that says nothing of where they differ. */
+/** Compares texts in constant time. */
 export function equalTexts(one: string, other: string): boolean {
-  // Of equal length whatever the texts are, so that not even that is told.
+  // Digests have equal length, so that not even the length is revealed.
   return timingSafeEqual(createHash('sha256').update(one).digest(), createHash('sha256').update(other).digest())
 }
 
@@ -159,7 +158,7 @@ interface Derivation {
   readonly salt: string
   readonly iterations: number
   readonly digest: string
-  /** What the key is to be like; as long as the digest where there is nothing yet. */
+  /** The parameters of the key; its length is that of the digest unless given. */
   readonly hash?: Buffer
 }
 
@@ -171,7 +170,7 @@ export function derivedKey(plain: string, { salt, iterations, digest, hash }: De
 
 const SHA1_BYTES = 20
 
-/** Less would be guessed, more is no digest. */
+/** The valid range of key lengths. */
 const KEY_BYTES = { least: 16, most: 64 }
 
 /** Of documents that do not say. */
@@ -204,7 +203,7 @@ function sha(plain: string, salt: string): Buffer {
 function slowHash(prf: string, key: string, salt: string, iterations: number): PasswordHash | undefined {
   const digest = DIGESTS.get(prf)
   const hash = Buffer.from(key, 'hex')
-  // The decoder stops at the first digit that is none.
+  // The decoder stops at the first invalid digit.
   if (!digest || hash.length * 2 !== key.length) return undefined
   if (hash.length < KEY_BYTES.least || hash.length > KEY_BYTES.most || iterations > MOST_ITERATIONS) return undefined
   if (digest === 'sha1' && hash.length !== SHA1_BYTES) return undefined

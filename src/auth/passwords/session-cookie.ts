@@ -1,6 +1,6 @@
 /**
- * The cookie of a session. It says who and since when, signed with the server's secret and the salt of the user's
- * password: it cannot be made by others, and a new password ends it. The server remembers nothing.
+ * The cookie of a session. It contains the name and the time, signed with the server's secret and the salt of the
+ * user's password: it cannot be forged, and a new password ends it. The server keeps no state.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { badRequest } from '../../document/request-error.ts'
@@ -22,7 +22,7 @@ export interface SessionKey {
 
 export const COOKIE_NAME = 'AuthSession'
 
-/** From this share of its life on a session is renewed. */
+/** The part of its lifetime after which a session is renewed. */
 const RENEWAL_SHARE = 0.1
 
 export function makeToken(name: string, nowSeconds: number, key: SessionKey): string {
@@ -30,7 +30,7 @@ export function makeToken(name: string, nowSeconds: number, key: SessionKey): st
   return Buffer.concat([Buffer.from(`${signed}:`), macOf(signed, key)]).toString('base64url')
 }
 
-/** The token of a Cookie header; undefined when there is none. Throws when there is one that nobody made here. */
+/** The token of a Cookie header; undefined if there is none. Throws if it is malformed. */
 export function tokenOf(cookies: string | undefined): SessionToken | undefined {
   const value = cookies === undefined ? undefined : cookieValue(cookies)
   return value ? parseToken(value) : undefined
@@ -41,33 +41,33 @@ export function hasSessionCookie(cookies: string | undefined): boolean {
   return cookies !== undefined && cookieValue(cookies) !== undefined
 }
 
-/** When the token says that it was made, in seconds, if it was made with this key. */
+/** The creation time of the token in seconds, if it was signed with this key. */
 export function provenTime(token: SessionToken, key: SessionKey): number | undefined {
   const mac = macOf(`${token.name}:${token.time}`, key)
   return mac.length === token.mac.length && timingSafeEqual(mac, token.mac) ? timeOf(token) : undefined
 }
 
-/** How old a token of that time is: one that is valid, one that the reply should renew, or one of the past. */
+/** The age of a token: valid, due for renewal, or expired. */
 export function ageOf(
   madeSeconds: number,
   { nowSeconds, timeoutSeconds }: { nowSeconds: number; timeoutSeconds: number },
 ): 'valid' | 'renewal due' | 'over' {
   const leftSeconds = madeSeconds + timeoutSeconds - nowSeconds
   if (leftSeconds <= 0) return 'over'
-  // Made while the clock was far ahead: it would be valid for as long as that, and not for its time.
+  // Created while the clock was ahead: it would be valid for too long.
   if (leftSeconds > 2 * timeoutSeconds) return 'over'
   return leftSeconds < timeoutSeconds * (1 - RENEWAL_SHARE) ? 'renewal due' : 'valid'
 }
 
 export interface CookieOptions {
-  /** The connection is encrypted, so the cookie must not travel over one that is not. */
+  /** The connection uses TLS, so the cookie must not be sent without it. */
   readonly isSecure: boolean
   readonly sameSite: string | undefined
   /** For a cookie that outlives the browser. */
   readonly lasting?: { readonly nowSeconds: number; readonly timeoutSeconds: number } | undefined
 }
 
-/** The value of Set-Cookie; an empty token takes the cookie away. */
+/** The value of Set-Cookie; an empty token removes the cookie. */
 export function setCookie(token: string, { isSecure, sameSite, lasting }: CookieOptions): string {
   const parts = [`${COOKIE_NAME}=${token}`, 'Version=1']
   if (lasting && token !== '') {

@@ -1,4 +1,4 @@
-/** Work of which only so much is done at a time; the rest waits for its turn, first come first served. */
+/** A counting semaphore for asynchronous work, first come first served. */
 export class Turns {
   readonly #atOnce: number
   readonly #waiting: (() => void)[] = []
@@ -15,7 +15,7 @@ export class Turns {
 
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#running < this.#atOnce) this.#running++
-    // Who ends hands its place on, so that nobody can slip in between.
+    // A finished task passes its slot on, so that a new one cannot overtake the queue.
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))
     try {
       return await work()

@@ -1,7 +1,7 @@
 /**
- * Remembers which passwords were found right, so that a client that sends its password with every request does not cost
- * a slow hash each time, nor a wait. Of a password only a digest is kept, with a key that lives and dies with the process; it
- * covers the stored hash too, so a new password leaves nothing to match.
+ * Caches verified passwords, so that a client that sends its password with every request does not cost a slow hash each
+ * time. Only a digest of a password is kept, made with a key of this process; it covers the stored hash too, so a new
+ * password invalidates it.
  */
 import { hash as digestOf, randomBytes, timingSafeEqual } from 'node:crypto'
 import { RecentMap } from '../users/recent-map.ts'
@@ -22,7 +22,7 @@ export class VerifiedPasswords {
     this.#work = work
   }
 
-  /** Whether this very password was found right before. */
+  /** Whether this password was verified before. */
   knows(name: string, password: string, stored: PasswordHash): boolean {
     const known = this.#known.get(name)
     return known !== undefined && timingSafeEqual(known, this.#digest(password, stored))
@@ -33,7 +33,7 @@ export class VerifiedPasswords {
     this.#known.set(name, this.#digest(password, stored), MOST_NAMES)
   }
 
-  /** Undefined stands for a name that nobody has: it takes as long to say so. */
+  /** `undefined` means an unknown name: the check takes as long. */
   async verify(name: string, password: string, stored: PasswordHash | undefined): Promise<boolean> {
     if (stored && this.knows(name, password, stored)) return true
     const digest = this.#digest(password, stored)
@@ -60,15 +60,15 @@ export class VerifiedPasswords {
       identity = identityOf(stored)
       this.#identities.set(stored, identity)
     }
-    // With every request that brings a password: the one call is several times faster than an HMAC, and all that is
-    // asked of it is that equal inputs and nothing else give equal outputs, to those who do not know the key.
+    // Runs for every request with a password: a single hash is several times faster than an HMAC, and suffices here,
+    // since the key is secret and outputs are never shown.
     return digestOf('sha256', this.#key + identity + password, 'buffer')
   }
 }
 
 const NOBODY: PasswordHash = { scheme: 'simple', hash: Buffer.alloc(0), salt: '' }
 
-/** A text of its own for each hash. It is JSON, so where it ends is clear whatever follows. */
+/** A unique text for each hash. It is JSON, so its end is unambiguous. */
 function identityOf(stored: PasswordHash): string {
   const kind = stored.scheme === 'pbkdf2' ? [stored.digest, stored.iterations] : [stored.scheme]
   return JSON.stringify([stored.salt, stored.hash.toString('hex'), ...kind])

@@ -1,6 +1,6 @@
 /**
- * The name and the password in an address, wherever they end. A password may hold at signs, colons and slashes, though it
- * should not: all that stands before the last at sign belongs to them.
+ * The credentials in a URL. A password may contain unescaped at signs, colons and slashes: everything before the last
+ * at sign belongs to the credentials.
  */
 
 interface AddressParts {

@@ -1,7 +1,6 @@
 /**
- * What a document of the replicator database must be, and who may change it. The rules are those of `_design/_replicator`,
- * in their order: the first one that is broken is told. They run here, so that no change of that document can turn them
- * off.
+ * Validates documents of the replicator database. The rules are those of `_design/_replicator`, in their order; the
+ * first violation is reported. They run here, so that changing that document cannot turn them off.
  */
 import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
 import type { RequestError } from '../../document/request-error.ts'
@@ -20,7 +19,7 @@ export interface ReplicationChange {
   readonly isAdmin: boolean
 }
 
-/** The role of whoever does the replicating, and writes down how it goes. */
+/** The role of the replicator, which writes the state of replications. */
 const REPLICATOR_ROLE = '_replicator'
 
 export function isReplicator({ roles }: UserContext): boolean {
@@ -78,8 +77,8 @@ function optionProblem(after: ReplicationMembers): string | undefined {
 }
 
 /**
- * As whom the replication runs. Only who has all rights of the server may choose; an administrator of this database alone
- * could otherwise give itself more than it has.
+ * The user of the replication. Only server administrators may choose it: a database administrator could otherwise gain
+ * rights.
  */
 function userProblem(context: unknown, user: UserContext): string | undefined {
   if (context === undefined) {

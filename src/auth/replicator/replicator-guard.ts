@@ -1,6 +1,6 @@
 /**
- * The rules of the replicator database: a document belongs to who wrote it. Others see what is replicated, but not with
- * which passwords; only administrators see the list of all.
+ * The access rules of the replicator database: a document belongs to the user who wrote it. Others see it without
+ * passwords; only administrators may list all documents.
  */
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
@@ -30,7 +30,7 @@ import {
 } from './replication-validation.ts'
 
 export class ReplicatorGuard implements DocumentGuard {
-  /** One writer at a time between the look at what is there and the commit. */
+  /** Serializes reading the current document and the commit. */
   readonly #writers = new Turns(1)
 
   accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess {
@@ -46,7 +46,7 @@ export class ReplicatorGuard implements DocumentGuard {
   }
 }
 
-/** What somebody sees who is no administrator. */
+/** What users other than administrators see. */
 class ReplicatorReading implements ReadingAccess {
   readonly #user: UserContext
 
@@ -112,7 +112,7 @@ class ReplicatorWriting {
     return replicationRefusal({ deleted, after, before, user: this.#user, isAdmin: this.#isAdmin }) ?? owned
   }
 
-  /** The edit with its owner: whoever writes it, unless an administrator changes what is somebody else's. */
+  /** The edit with its owner: the writer, unless an administrator changes another user's document. */
   #owned(edit: BodyEdit, before: ReplicationMembers | undefined): BodyEdit | RequestError {
     const { name } = this.#user
     const { owner } = membersIn(edit.body)
@@ -130,7 +130,7 @@ function withOwner(edit: BodyEdit, owner: string | null): BodyEdit {
   return edit.kind === 'replicated' ? { ...edit, body } : { ...edit, body, term }
 }
 
-/** What nobody wrote belongs to nobody: not to everybody who does not say who it is. */
+/** A document without an owner belongs to nobody, not to every anonymous user. */
 function isOwn({ name }: UserContext, owner: unknown): boolean {
   return name !== null && owner === name
 }
@@ -148,7 +148,7 @@ export function replicatorDatabase(
   return new SystemDatabase(databases, settings, log, {
     failure: 'The replicator database cannot be opened.',
     isNamedBy: (change) => isReplicatorName(change) || isUsersName(change),
-    // What keeps passwords of users must be under no other guard than theirs.
+    // The users database must have no other guard than its own.
     name: () => (settings.replicatorDatabase === settings.usersDatabase ? undefined : settings.replicatorDatabase),
     guard: new ReplicatorGuard(),
     isMadeHere,
@@ -160,16 +160,14 @@ function isReplicatorName({ section, key }: ChangedSetting): boolean {
   return section === REPLICATOR_SECTION && key === 'db'
 }
 
-/** Of an endpoint: what is there to prove who one is. */
+/** Members of an endpoint that hold credentials. */
 const SECRET_MEMBERS = new Set(['auth', 'oauth'])
 const SECRET_HEADERS = /auth|cookie|key|password|secret|signature|token/i
 
 /** Members that hold addresses. */
 const ENDPOINTS = ['source', 'target', 'proxy', 'source_proxy', 'target_proxy']
 
-/**
- * The text of a replication document without the passwords that it holds, for who is to see what is replicated but not how.
- */
+/** The text of a replication document without its passwords. */
 function withoutCredentials(body: Buffer): Buffer {
   const members: Record<string, unknown> = JSON.parse(body.toString())
   const endpoints = ENDPOINTS.filter((name) => Object.hasOwn(members, name))

@@ -1,10 +1,10 @@
-/** Who may do what: server administrators everything, then what the security object of a database says. */
+/** Access rights: server administrators may do everything; others, what the security object of a database allows. */
 
 import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 
-/** Who a resource is for. */
+/** The right that a resource requires. */
 export type Who = 'anyone' | 'member' | 'database admin' | 'server admin'
 
 export interface Group {
@@ -12,7 +12,7 @@ export interface Group {
   readonly roles: readonly string[]
 }
 
-/** What a security object says of rights. */
+/** The rights in a security object. */
 export interface Security {
   readonly admins: Group
   readonly members: Group
@@ -28,7 +28,7 @@ export function parseSecurity(text: Buffer | undefined): Security {
   if (!text) return NO_SECURITY
   const value: unknown = JSON.parse(text.toString())
   if (!isObject(value)) return NO_SECURITY
-  // What members were called once counts only where nobody says `members`.
+  // The old name `readers` counts only without `members`.
   return { admins: groupOf(value.admins), members: groupOf(value.members ?? value.readers) }
 }
 
@@ -42,7 +42,7 @@ export function isMember(user: UserContext, security: Security): boolean {
   return isDatabaseAdmin(user, security) || belongs(user, members)
 }
 
-/** Throws what a user is told for whom the resource is not. */
+/** Throws if the user lacks the right. */
 export function authorize(who: Who, user: UserContext, security: Security = NO_SECURITY): void {
   if (who === 'anyone' || isServerAdmin(user)) return
   if (who === 'server admin') throw unauthorized('You are not a server admin.')
@@ -62,7 +62,7 @@ export function notDatabaseAdmin(): RequestError {
   return unauthorized('You are not a db or server admin.')
 }
 
-/** Nobody is called null: who did not log in belongs to a group by roles alone. */
+/** An anonymous user belongs to a group by roles alone. */
 function belongs({ name, roles }: UserContext, group: Group): boolean {
   return (name !== null && group.names.includes(name)) || roles.some((role) => group.roles.includes(role))
 }

@@ -1,6 +1,6 @@
 /**
- * A database that belongs to the server: there from the start, back at once when somebody deletes it, and under its guard
- * for everybody but the server itself. Which database it is can change while the server runs.
+ * A system database: created at the start, recreated when it is deleted, and accessed through its guard by everybody
+ * but the server itself. Which database it is can change while the server runs.
  */
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
@@ -20,18 +20,18 @@ import { scanDocument } from '../../encoding/json/json-text.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { AuthSettings, ChangedSetting } from '../auth-settings.ts'
 
-/** What makes one of them that one. */
+/** The definition of a system database. */
 export interface SystemDatabaseRules {
   /** What the log says when it cannot be opened. */
   readonly failure: string
   /** Whether a change of settings may mean another name. */
   isNamedBy(change: ChangedSetting): boolean
-  /** The name that counts now; undefined where it belongs to another one of them. */
+  /** The current name; undefined if another system database has it. */
   name(): string | undefined
   readonly guard: DocumentGuard
-  /** False where another node sees to it that the database is there. */
+  /** False if another node creates the database. */
   readonly isMadeHere?: boolean
-  /** Its own design document, and the function there that says what the guard enforces. */
+  /** Its design document, whose validation function states what the guard enforces. */
   readonly design: { readonly id: string; readonly validation: string }
 }
 
@@ -52,7 +52,7 @@ export class SystemDatabase {
     this.#rules = rules
   }
 
-  /** Makes sure that the database is there, now and from now on. */
+  /** Creates the database if it is missing, now and from now on. */
   async start(): Promise<void> {
     await this.#followSettings()
     this.#ends.push(
@@ -69,14 +69,14 @@ export class SystemDatabase {
     for (const end of this.#ends.splice(0)) end()
   }
 
-  /** As the server uses it, without the guard. */
+  /** For the server itself, without the guard. */
   async get(): Promise<Database> {
     const name = this.#rules.name()
     if (name === undefined) throw notFound('no_db_file')
     try {
       return await this.#databases.get(name)
     } catch (error) {
-      // Deleted, and not yet back.
+      // Deleted and not yet recreated.
       const isMissing = error instanceof RequestError && error.kind === 'not found'
       if (isMissing && this.#rules.isMadeHere !== false) return this.#prepared(name)
       throw error
@@ -88,15 +88,15 @@ export class SystemDatabase {
     if (this.#name !== undefined && this.#name !== name) this.#detach(this.#name)
     this.#name = name
     if (name === undefined) {
-      this.#log.error(this.#rules.failure, { reason: 'Its name is that of another database of the server.' })
+      this.#log.error(this.#rules.failure, { reason: 'Its name is that of another system database.' })
       return
     }
-    // Before anything is in it: nobody may ever see it without its guard.
+    // Before it has any document: nobody may access it without its guard.
     this.#databases.setGuard(name, this.#rules.guard)
     await this.#restored(name)
   }
 
-  /** By now the name may be that of another one of them, under a guard of its own. */
+  /** The name may now belong to another system database, with a guard of its own. */
   #detach(name: string): void {
     if (this.#databases.guardOf(name) === this.#rules.guard) this.#databases.setGuard(name, undefined)
   }
@@ -110,7 +110,7 @@ export class SystemDatabase {
     }
   }
 
-  /** Who asks while it is being prepared waits for the same. */
+  /** Concurrent calls share the same preparation. */
   #prepared(name: string): Promise<Database> {
     const known = this.#preparing.get(name)
     if (known) return known
@@ -132,7 +132,7 @@ export class SystemDatabase {
   }
 }
 
-/** Writes the design document, or puts its function right. */
+/** Writes the design document, or restores its function. */
 async function installDesign(database: Database, { id, validation }: SystemDatabaseRules['design']): Promise<void> {
   using view = database.view()
   const current = await openDocument(view, id).catch((error: unknown) => {
@@ -153,14 +153,14 @@ async function installDesign(database: Database, { id, validation }: SystemDatab
     attachments: [],
   }
   const [outcome] = await database.write([edit])
-  // In a conflict somebody else was faster; the next start looks again.
+  // A conflict means a concurrent change; the next start checks again.
   if (outcome?.outcome === 'refused' && outcome.error.kind !== 'conflict') throw outcome.error
 }
 
 /** An edit of a document that has revisions. */
 export type BodyEdit = Exclude<DocumentEdit, LocalEdit>
 
-/** What a guard makes of an edit: the edit as it is to be written, or why it is not. */
+/** The decision of a guard on an edit: the edit to be written, or the refusal. */
 export type Decision = DocumentEdit | RequestError
 
 /** Commits what may be written. The outcomes are those of all decisions, in their order. */
@@ -179,8 +179,8 @@ export async function commitAllowed(
 }
 
 /**
- * The text of the document that an edit changes: the revision it is to follow, or else the one that counts now. So nobody
- * can put a branch beside a document that is there and call it new, or bring back what an older revision allowed.
+ * The text of the document that an edit changes: the parent revision, or else the current winner. So a new branch of an
+ * existing document is not treated as a new document, and an older revision grants no rights.
  */
 export async function textBefore(view: DatabaseView, edit: BodyEdit): Promise<Buffer | 'conflict' | undefined> {
   const record = await view.record(edit.id)

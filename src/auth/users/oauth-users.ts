@@ -1,6 +1,6 @@
 /**
- * OAuth credentials that users keep in their documents, as an index in memory: which consumer key and token belong to
- * whom. Brought up to date from the changes of the users database before each look.
+ * OAuth credentials of user documents, as an index in memory by consumer key and token. Updated from the changes of the
+ * users database before each lookup.
  */
 
 import type { Database } from '../../database/database.ts'
@@ -50,7 +50,7 @@ export class OAuthUsers {
     using view = database.view()
     const { updateSequence, purgeSequence } = await view.state()
     const isSame = this.#indexed?.database === database && this.#indexed.purges === purgeSequence
-    // What was purged is in no list of changes.
+    // A purge is not in the changes feed.
     if (!isSame) this.#clear()
     const since = isSame ? (this.#indexed?.sequence ?? 0) : 0
     if (since < updateSequence) await this.#read(view, since)

@@ -1,4 +1,4 @@
-/** A map with room for so many entries; the one that was not used for the longest time makes room for a new one. */
+/** An LRU map of bounded size. */
 export class RecentMap<Value> {
   readonly #entries = new Map<string, Value>()
   #newest: string | undefined
@@ -7,7 +7,7 @@ export class RecentMap<Value> {
     return this.#entries.size
   }
 
-  /** Getting one is using it. */
+  /** Marks the entry as used. */
   get(key: string): Value | undefined {
     const value = this.#entries.get(key)
     if (value === undefined || key === this.#newest) return value

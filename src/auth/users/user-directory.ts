@@ -1,6 +1,6 @@
 /**
- * Everybody who can log in, by name: administrators of the configuration, then users of the users database. Who was
- * looked up is kept in memory until settings or any user changes, so a change counts from the next request on.
+ * The accounts by name: administrators of the configuration, then users of the users database. Lookups are cached until
+ * settings or any user changes, so a change takes effect with the next request.
  */
 
 import type { Database } from '../../database/database.ts'
@@ -15,11 +15,11 @@ import { findUser, type UserDocument, type UserMembers, type UserRecord } from '
 /** Where the documents of users are. */
 export interface UsersSource {
   open(): Promise<Database>
-  /** The database of now, where it is open. */
+  /** The current database, if it is open. */
   opened(): Database | undefined
 }
 
-/** Whom a name was found to be, under one state of the settings and of the database. */
+/** The user of a name, under one state of the settings and of the database. */
 interface Cached extends KnownState {
   readonly record: UserRecord | undefined
 }
@@ -29,7 +29,7 @@ export class UserDirectory implements StateSource {
   readonly #users: UsersSource
   readonly #onLookup: (isHit: boolean) => void
   readonly #cache = new RecentMap<Cached>()
-  /** The database that the cache is of, and how to stop hearing of its updates. */
+  /** The database of the cache, and how to unsubscribe from its updates. */
   #followed: { readonly database: Database; readonly unsubscribe: () => void } | undefined
   /** Counts the updates, and the changes of the database. */
   #updates = 0
@@ -40,21 +40,21 @@ export class UserDirectory implements StateSource {
     this.#onLookup = onLookup
   }
 
-  /** At once where it is known. Undefined where there is no such user. Rejects where the document has conflicts. */
+  /** Synchronous if it is cached. Undefined if there is no such user. Rejects if the document has conflicts. */
   find(name: string): UserRecord | undefined | Promise<UserRecord | undefined> {
     const cached = this.#isFollowing ? this.#cache.get(name) : undefined
-    // One that may have changed is read anew in its place, which the family counts as found all the same.
+    // A stale entry is read again, which counts as a cache hit as in CouchDB.
     this.#onLookup(cached !== undefined)
     return cached && this.#isCurrent(cached) ? cached.record : this.#lookUp(name)
   }
 
-  /** Undefined while it is not known what there is in the database of now, or where nothing is to be kept. */
+  /** Undefined while the current database is not loaded, or if nothing is to be cached. */
   state(): KnownState | undefined {
     const { state: settings, cacheSize } = this.#settings
     return this.#isFollowing && cacheSize > 0 ? { settings, updates: this.#updates } : undefined
   }
 
-  /** Who asks looks for somebody who was found in that state: that counts as found. */
+  /** The caller looks for a user that was found in that state, which counts as a cache hit. */
   isState(state: KnownState): boolean {
     const isOfNow = this.#isFollowing && this.#isCurrent(state)
     if (isOfNow) this.#onLookup(true)
@@ -69,7 +69,7 @@ export class UserDirectory implements StateSource {
     this.#followed?.unsubscribe()
   }
 
-  /** Whether what is in memory is of the database of now. */
+  /** Whether the cache is that of the current database. */
   get #isFollowing(): boolean {
     return this.#followed !== undefined && this.#users.opened() === this.#followed.database
   }
@@ -91,7 +91,7 @@ export class UserDirectory implements StateSource {
       this.#cache.set(name, { record, settings: state, updates }, cacheSize)
       return record
     } catch (error) {
-      // A server must stay within reach of its administrators, whatever there is with the users database.
+      // Administrators must be able to log in, whatever is wrong with the users database.
       if (hash !== undefined) return administratorOf(name, hash, undefined)
       throw error
     }
@@ -124,7 +124,7 @@ function administratorOf(name: string, hash: string, document: UserDocument | un
   return { name, roles, password: parseAdminHash(hash), document }
 }
 
-/** A document cannot give roles of the server, whichever way it came into the database. */
+/** A document cannot grant server roles, however it came into the database. */
 function rolesOf({ roles }: UserMembers): string[] {
   if (!Array.isArray(roles)) return []
   return roles.filter((role) => typeof role === 'string' && !role.startsWith('_'))

@@ -5,7 +5,7 @@ import type { RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { PasswordHash } from '../passwords/passwords.ts'
 
-/** The prefix that we give, and the one that the family knows. */
+/** Our prefix of user ids, and that of CouchDB. */
 export const USER_PREFIX = 'org.service.user:'
 export const USUAL_USER_PREFIX = 'org.couchdb.user:'
 
@@ -14,14 +14,14 @@ export type UserMembers = Readonly<Record<string, unknown>>
 export interface UserDocument {
   readonly id: string
   readonly revision: RevisionId
-  /** The JSON text as it is stored, and what it says. */
+  /** The stored JSON text, and its parsed value. */
   readonly body: Buffer
   readonly members: UserMembers
-  /** Two servers changed it apart from each other: nobody can tell which password counts. */
+  /** It has conflicts, so it is unknown which password is valid. */
   readonly isConflicted: boolean
 }
 
-/** Both spellings of a user's id; the first one counts where both are there. */
+/** Both spellings of a user's id; the first one counts if both exist. */
 export function userIds(name: string): [neutral: string, usual: string] {
   return [USER_PREFIX + name, USUAL_USER_PREFIX + name]
 }
@@ -49,7 +49,7 @@ export async function findUser(view: DatabaseView, name: string): Promise<UserDo
   }
 }
 
-/** What a stored text says. */
+/** A stored text, parsed. */
 export function membersIn(body: Buffer): UserMembers {
   return JSON.parse(body.toString())
 }
@@ -58,7 +58,7 @@ export function membersIn(body: Buffer): UserMembers {
 export interface UserRecord {
   readonly name: string
   readonly roles: readonly string[]
-  /** Undefined where nobody can log in with a password. */
+  /** Undefined if the user cannot log in with a password. */
   readonly password: PasswordHash | undefined
   readonly document: UserDocument | undefined
 }

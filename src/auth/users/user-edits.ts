@@ -1,10 +1,10 @@
-/** Changes to the text of a user document: what is not meant stays as it was sent, digits and order. */
+/** Edits the text of a user document: other members keep their digits and order. */
 import { badRequest } from '../../document/request-error.ts'
 import { JsonReader, scanDocument } from '../../encoding/json/json-text.ts'
 import { quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'
 import { type HashingOptions, hashUserPassword, type PasswordMembers } from '../passwords/passwords.ts'
 
-/** Everything that says something of a password. */
+/** All members about passwords. */
 const PASSWORD_MEMBERS = new Set([
   'password',
   'password_scheme',
@@ -15,7 +15,7 @@ const PASSWORD_MEMBERS = new Set([
   'pbkdf2_prf',
 ])
 
-/** The body with the hash of its password instead of it, and the term that goes with it. */
+/** The body with the password replaced by its hash, and its revision term. */
 export async function withHashedPassword(
   body: Buffer,
   password: unknown,

@@ -1,6 +1,6 @@
 /**
- * What a user document must be, and who may change it. The rules are those of `_design/_auth`, in their order: the first
- * one that is broken is told. They run here, so that no change of that document can turn them off.
+ * Validates user documents. The rules are those of `_design/_auth`, in their order; the first violation is reported.
+ * They run here, so that changing that document cannot turn them off.
  */
 import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
 import type { RequestError } from '../../document/request-error.ts'

@@ -1,6 +1,6 @@
 /**
- * The rules of the users database: everybody may register, users see and change themselves, administrators all. On the
- * way in passwords become hashes; no plain one reaches the store.
+ * The access rules of the users database: everybody may register, users may read and change their own document,
+ * administrators all. Passwords are hashed before they are stored.
  */
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
@@ -31,8 +31,8 @@ import { refusalOf, USERS_DESIGN_ID, USERS_VALIDATION } from './user-validation.
 export class UsersGuard implements DocumentGuard {
   readonly #settings: AuthSettings
   /**
-   * One writer at a time between the look at what is there and the commit: only so a user can be kept from getting a
-   * second document under the other spelling of its id.
+   * Serializes reading the current document and the commit, so that a user cannot get a second document under the other
+   * spelling of its id.
    */
   readonly #writers = new Turns(1)
 
@@ -54,7 +54,7 @@ export class UsersGuard implements DocumentGuard {
   }
 }
 
-/** What somebody sees who is no administrator. */
+/** What users other than administrators see. */
 class UserReading implements ReadingAccess {
   readonly #settings: AuthSettings
   readonly #user: UserContext
@@ -84,7 +84,7 @@ class UserReading implements ReadingAccess {
     }
   }
 
-  /** Nothing but the public members, not even who it is. */
+  /** Only the public members, not even the name. */
   listed({ parts }: OpenedDocument): string {
     if (isDesignId(parts.id)) return 'null'
     return pickMembers(parts.body, new Set(this.#settings.publicFields)).toString()
@@ -110,23 +110,23 @@ class UserWriting {
     this.#isAdmin = isAdmin
   }
 
-  /** What can be said to somebody who is no administrator before it is known what is to be written. */
+  /** Refusals for users other than administrators that do not depend on the body. */
   checkTarget(id: string, what: WriteTarget): void {
     if (isLocalId(id) || isDesignId(id)) throw notDatabaseAdmin()
     if (isOwner(this.#user, id)) return
     if (this.#user.name !== null) throw notFound('missing')
-    // Everybody may register, but with a document alone.
+    // Everybody may register, but only with a document.
     if (what === 'attachment') throw forbidden('You may only update your own user document.')
   }
 
   async write(edits: readonly DocumentEdit[], commit: Commit, writers: Turns): Promise<EditOutcome[]> {
     if (!this.#isAdmin && edits.some((edit) => this.#isHidden(edit))) throw notFound('missing')
-    // Hashing takes its time and needs no turn.
+    // Hashing is slow and needs no lock.
     const hashed = await Promise.all(edits.map((edit) => this.#hashed(edit)))
     return writers.run(async () => commitAllowed(edits, await this.#decide(hashed), commit))
   }
 
-  /** Who is logged in does not get to know other users. */
+  /** Users must not learn about other users. */
   #isHidden(edit: DocumentEdit): boolean {
     return edit.kind !== 'local' && this.#user.name !== null && !isOwner(this.#user, edit.id)
   }
@@ -135,7 +135,7 @@ class UserWriting {
     if (edit.kind === 'local' || isDesignId(edit.id)) return edit
     const { password } = membersIn(edit.body)
     if (password === undefined || password === null) return edit
-    // Everybody may register: so many at a time that others are not kept waiting for long.
+    // Concurrent hashes of registrations: so many that logins do not wait for long.
     if (!this.#isAdmin && waitingHashes() >= this.#settings.mostWaitingLogins) return tooManyLogins()
     try {
       const { body, term } = await withHashedPassword(edit.body, password, this.#settings.hashing)
@@ -191,7 +191,7 @@ class UserWriting {
   }
 }
 
-/** A hash that is not the one there was, and that would tie up the server at each login. */
+/** A changed hash with too many iterations for this server. */
 function isTooSlow(after: UserMembers, before: UserMembers | undefined, most: number): boolean {
   const hash = userPasswordHash(after)
   if (hash?.scheme !== 'pbkdf2' || hash.iterations <= most) return false
@@ -205,7 +205,7 @@ export function usersDatabase(
   isMadeHere = true,
 ): SystemDatabase {
   return new SystemDatabase(databases, settings, log, {
-    failure: 'The users database cannot be opened: nobody but administrators can log in.',
+    failure: 'The users database cannot be opened: only administrators can log in.',
     isNamedBy: isUsersName,
     name: () => settings.usersDatabase,
     guard: new UsersGuard(settings),

@@ -1,6 +1,6 @@
 /**
- * Says in each request who asks. With a name and a password a session is begun where the server offers sessions: a cookie
- * is cheaper for it to check than a password. Where it does not, the password goes with every request.
+ * Authorizes requests to a peer. With a name and a password a session is opened if the server has sessions: a cookie is
+ * cheaper to verify than a password. Otherwise the password is sent with every request.
  */
 import {
   basicAuthorization,
@@ -24,7 +24,7 @@ export class Authorization {
   readonly #sessions: Place
   readonly #post: PlainPost
   #cookie: string | undefined
-  /** Set where the server has no sessions, or refuses to begin one. */
+  /** Set if the server has no sessions, or refuses to open one. */
   #usesPassword = false
   #login: Promise<void> | undefined
 
@@ -36,7 +36,7 @@ export class Authorization {
     this.#post = post
   }
 
-  /** The signal is that of the request: a session that is being begun for it ends with it. */
+  /** The signal is that of the request; it also aborts the opening of a session. */
   async headersFor(method: string, place: Place, signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
     const credentials = this.#credentials
     if (!credentials) return NONE
@@ -52,7 +52,7 @@ export class Authorization {
     if (this.#cookie !== undefined) this.#cookie = sessionIn(reply) ?? this.#cookie
   }
 
-  /** A request was refused: whether it is worth while to send it again, with a new session. */
+  /** A request was refused: whether it should be sent again with a new session. */
   forget(): boolean {
     const hadSession = this.#cookie !== undefined
     this.#cookie = undefined

@@ -1,4 +1,4 @@
-/** How a remote peer learns who asks: a name and a password, or OAuth 1.0. */
+/** Credentials for a remote peer: a name and a password, or OAuth 1.0. */
 import { createSign, randomBytes } from 'node:crypto'
 import { baseString, expectedSignature } from '../../auth/identity/oauth.ts'
 import { badRequest } from '../../document/request-error.ts'

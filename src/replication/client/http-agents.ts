@@ -11,7 +11,7 @@ export interface AgentOptions {
   readonly tls: TlsSettings
   /** Connections to one host. */
   readonly connections: number
-  /** How long a connection may bring nothing. */
+  /** The idle timeout of a connection. */
   readonly timeoutMs: number
 }
 
@@ -20,19 +20,16 @@ export interface Agents {
   readonly feeds: Dispatcher
 }
 
-/** Kinds of connections that are kept; of more, those that were not asked for the longest are closed. */
+/** Agents that are kept; beyond that the least recently used ones are closed. */
 const MOST_AGENTS = 32
 const KEEP_ALIVE_MS = 10_000
 const CONNECT_TIMEOUT_MS = 30_000
 
 export class HttpAgents {
-  /** By their options, those asked for last at the end. */
+  /** By their options, in order of last use. */
   readonly #agents = new Map<string, Agents>()
 
-  /**
-   * The connections of a kind. To be asked for before each request: those that were not are closed when there are too
-   * many kinds.
-   */
+  /** The agent for these options. To be called before each request, which marks it as used. */
   for(options: AgentOptions): Agents {
     const key = JSON.stringify(options)
     const agents = this.#agents.get(key) ?? { requests: agentOf(options), feeds: agentOf(options, 'unbounded') }

@@ -1,6 +1,6 @@
 /**
- * HTTP to one remote database: requests with the credentials of the peer, redirects followed, failures that may pass told
- * from those that stay. Requests are repeated, after growing pauses, where that makes sense.
+ * HTTP to one remote database: requests with the credentials of the peer, with redirects, and with transient failures
+ * distinguished from permanent ones. Requests are retried with backoff where that makes sense.
  */
 import { Readable } from 'node:stream'
 import { Authorization } from './authorization.ts'
@@ -40,7 +40,7 @@ export interface SentStream {
 }
 
 const MOST_REDIRECTS = 10
-/** A refusal in the middle of a replication may be a session that ended; one that stays is told. */
+/** A refusal in the middle of a replication may be an expired session; a permanent one is reported. */
 const REFUSED_RETRIES = 5
 
 export class HttpClient {
@@ -58,7 +58,7 @@ export class HttpClient {
     )
   }
 
-  /** Sends until a reply comes that is worth to be used, and was used without being cut off. */
+  /** Retries until a reply is received and read completely. */
   async exchange<T>(request: HttpRequest, use: (reply: HttpReply) => Promise<T>): Promise<T> {
     const refusals = new Refusals(this.#options.retries)
     try {
@@ -70,10 +70,7 @@ export class HttpClient {
     }
   }
 
-  /**
-   * One attempt. Throws `HttpStatusError` where the server refuses, and `TransientError` where another attempt may
-   * succeed.
-   */
+  /** One attempt. Throws `HttpStatusError` if the server refuses, and `TransientError` if a retry may succeed. */
   async send(request: HttpRequest): Promise<HttpReply> {
     let reply = await this.#sendAuthorized(request)
     if (reply.status === 401 && this.#authorization.forget()) {
@@ -109,7 +106,7 @@ export class HttpClient {
         accept: 'application/json',
         'accept-encoding': 'gzip',
         'user-agent': `Settle/${this.#options.version}`,
-        // What lets in here is not for others.
+        // Credentials are not sent to another server.
         ...(isOwn ? this.#options.headers : {}),
         ...request.headers,
         ...(isOwn ? await this.#authorization.headersFor(method, place, signal) : {}),
@@ -145,22 +142,22 @@ export class HttpClient {
       return new HttpReply(response)
     } catch (cause) {
       signal.throwIfAborted()
-      // What the content comes from broke off.
+      // The source of the body failed.
       if (cause instanceof TransientError) throw cause
       throw new TransientError(`${origin} cannot be reached: ${messageOf(cause)}`, { cause })
     } finally {
-      // What the stream is made of is let go of, also where the reply came before it was sent.
+      // The source of the stream is released, also if the reply came before it was sent.
       stream?.destroy()
     }
   }
 }
 
-/** What servers say with a status of 500, and mean what they were sent. */
+/** Errors with status 500 that mean a bad request. */
 const REFUSALS = new Set(['doc_validation'])
 
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
-/** Another port is another server. What was sent openly may be sent encrypted, not the other way round. */
+/** Another port is another server. A redirect may upgrade to TLS, not downgrade. */
 function isSameServer(place: URL, own: URL): boolean {
   if (place.origin === own.origin) return true
   return place.hostname === own.hostname && own.protocol === 'http:' && place.protocol === 'https:'

@@ -34,7 +34,7 @@ export class HttpReply {
     return this.header('content-type') ?? ''
   }
 
-  /** Unpacked, as it comes in. What breaks off is a `TransientError`. */
+  /** Decompressed, as it is received. A truncated body is a `TransientError`. */
   pieces(): AsyncGenerator<Buffer> {
     const received = receivedPieces(this.#response.body)
     return this.header('content-encoding')?.toLowerCase() === 'gzip' ? unpacked(received) : received
@@ -49,7 +49,7 @@ export class HttpReply {
     return all.take()
   }
 
-  /** A reply that is no JSON was cut off, or damaged on its way. Its values may take twenty times the memory of its text. */
+  /** A reply that is not JSON was truncated or damaged. Its values may take twenty times the memory of its text. */
   async json(limitBytes = LARGEST_JSON_BYTES): Promise<unknown> {
     const bytes = await this.bytes(limitBytes)
     const text = bytes.toString()
@@ -61,12 +61,12 @@ export class HttpReply {
     }
   }
 
-  /** Reads over the body, so that the connection can be used again. */
+  /** Discards the body, so that the connection can be reused. */
   async discard(): Promise<void> {
     await this.#response.body.dump({ limit: DISCARDED_BYTES }).catch(() => {})
   }
 
-  /** What went wrong, as the server says it. */
+  /** The error, as the server reports it. */
   async failure(): Promise<HttpStatusError> {
     const text = await this.bytes(LARGEST_ERROR_BYTES).catch(() => Buffer.alloc(0))
     let error = 'error'
@@ -78,7 +78,7 @@ export class HttpReply {
         reason = typeof told.reason === 'string' ? told.reason : JSON.stringify(told.reason ?? reason)
       }
     } catch {
-      // Some proxies answer with a page for people.
+      // Some proxies answer with an HTML page.
     }
     return new HttpStatusError(this.status, error, reason)
   }
@@ -115,7 +115,7 @@ async function* receivedPieces(body: Dispatcher.ResponseData['body']): AsyncGene
   try {
     for await (const piece of body) yield piece
   } catch (cause) {
-    throw new TransientError(`A reply broke off: ${messageOf(cause)}`, { cause })
+    throw new TransientError(`A reply was truncated: ${messageOf(cause)}`, { cause })
   }
 }
 
@@ -124,7 +124,7 @@ async function* unpacked(packed: AsyncIterable<Buffer>): AsyncGenerator<Buffer> 
     yield* gunzipped(packed)
   } catch (cause) {
     if (cause instanceof TransientError) throw cause
-    throw new TransientError('A reply cannot be unpacked.', { cause })
+    throw new TransientError('A reply cannot be decompressed.', { cause })
   }
 }
 

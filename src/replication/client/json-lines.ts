@@ -1,13 +1,13 @@
-/** Lines of JSON out of a stream that may be cut anywhere: those that came together are given together. */
+/** Parses lines of JSON from a stream; lines that arrive together are yielded together. */
 import { GrowingBuffer } from '../../runtime/growing-buffer.ts'
 import { TransientError } from './retries.ts'
 
-/** More than the line of any change has; one without an end would take all memory. */
+/** Longer than the line of any change: a line without an end would fill the memory. */
 const LONGEST_LINE_BYTES = 32 * 1024 * 1024
 const LINE_FEED = 0x0a
 
 export async function* jsonLines(pieces: AsyncIterable<Buffer>): AsyncGenerator<unknown[]> {
-  // Copied together: a list of very small pieces would take many times their bytes.
+  // Joined: a list of very small pieces would take many times their bytes.
   const rest = new GrowingBuffer()
   for await (const piece of pieces) {
     const end = piece.lastIndexOf(LINE_FEED)

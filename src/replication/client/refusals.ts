@@ -1,13 +1,13 @@
 /**
- * Tells a refusal that is meant from one that passes: a session that ended, or a proxy that had a bad moment. Only one that
- * comes again and again, with nothing else in between, is meant.
+ * Distinguishes permanent refusals from transient ones, such as an expired session or a proxy error. Only a refusal
+ * that is repeated without any success in between is permanent.
  */
 import { HttpStatusError } from './http-reply.ts'
 import { type RetryPolicy, TransientError } from './retries.ts'
 
 const REFUSALS_IN_A_ROW = 4
 
-/** A server that let us in before says that we may not. */
+/** A refusal by a server that accepted requests before. */
 export function isRefusal(error: unknown): error is TransientError & { readonly cause: HttpStatusError } {
   return error instanceof TransientError && error.cause instanceof HttpStatusError && error.cause.status === 401
 }
@@ -24,7 +24,7 @@ export class Refusals {
     return this.#inARow >= this.#needed
   }
 
-  /** Runs an attempt, and notes whether it was refused. */
+  /** Runs an attempt, and records whether it was refused. */
   async counted<T>(attempt: () => Promise<T>): Promise<T> {
     try {
       return await attempt()

@@ -1,4 +1,4 @@
-/** Attempts that are repeated after a growing pause, where a failure may pass by itself. */
+/** Retries with backoff after transient failures. */
 import { setTimeout as delay } from 'node:timers/promises'
 
 export interface RetryPolicy {
@@ -6,12 +6,12 @@ export interface RetryPolicy {
   readonly retries: number
 }
 
-/** A failure that may pass: a broken connection, a server that is busy or restarts, a reply that was cut off. */
+/** A transient failure: a broken connection, a server that is busy or restarts, a truncated reply. */
 export class TransientError extends Error {
   override readonly name: string = 'TransientError'
-  /** How long the peer asks to be left alone. */
+  /** The `Retry-After` of the peer. */
   readonly retryAfterMs: number | undefined
-  /** Attempts that are worth while, where they are fewer than usual. */
+  /** The number of attempts, if fewer than usual. */
   readonly most: number | undefined
 
   constructor(message: string, options: { cause?: unknown; retryAfterMs?: number | undefined; most?: number } = {}) {
@@ -21,15 +21,15 @@ export class TransientError extends Error {
   }
 }
 
-/** The target refuses a write, though it let us in before: that may pass, or be meant. */
+/** The target refuses a write, though it accepted requests before: this may be transient. */
 export class RefusedWriteError extends TransientError {
   override readonly name = 'RefusedWriteError'
 }
 
-/** Attempts to get a content that is not what was announced: one that stays so is damaged at the source. */
+/** Attempts to get content that does not match its digest or length: it is damaged at the source. */
 const DAMAGED_RETRIES = 4
 
-/** A content has another length or digest than was announced: on its way, or at the source itself. */
+/** A content has another length or digest than was announced: damaged in transit, or at the source. */
 export class DamagedContentError extends TransientError {
   override readonly name = 'DamagedContentError'
 
@@ -40,7 +40,7 @@ export class DamagedContentError extends TransientError {
 
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 300_000
-/** A peer cannot ask for a longer pause. */
+/** The longest `Retry-After` that is respected. */
 const LONGEST_RETRY_AFTER_MS = 60_000
 
 /** Runs until it succeeds, fails for good, or has failed too often. */
@@ -59,7 +59,7 @@ export async function retried<T>({ retries }: RetryPolicy, signal: AbortSignal, 
   }
 }
 
-/** Longer with each failure in a row. With jitter, so that those who failed together do not come back together. */
+/** Longer with each failure in a row. With jitter, so that concurrent failures are not retried together. */
 export async function pause(failures: number, retryAfterMs: number | undefined, signal: AbortSignal): Promise<void> {
   const grownMs = Math.min(FIRST_PAUSE_MS * 2 ** (failures - 1), LONGEST_PAUSE_MS)
   const asked = Math.min(retryAfterMs ?? 0, LONGEST_RETRY_AFTER_MS)

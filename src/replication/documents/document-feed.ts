@@ -1,6 +1,6 @@
 /**
- * The documents of a replicator database as they are, and then each one that changes: in the order of changes, the last
- * revision of each. A document that is deleted comes without its text.
+ * The documents of a replicator database, then each change: in the order of changes, the last revision of each. A
+ * deleted document comes without its text.
  */
 import type { Database } from '../../database/database.ts'
 import { decodeChange } from '../../database/layout/change-row.ts'
@@ -25,7 +25,7 @@ export class DocumentFeed {
     this.#database = database
   }
 
-  /** What changed since the last call, some of it at a time; empty when nothing did. */
+  /** The next changes since the last call; empty if there are none. */
   async next(): Promise<DocumentChange[]> {
     for (;;) {
       const { changes, isEnd } = await this.#read()

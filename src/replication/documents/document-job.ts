@@ -1,6 +1,6 @@
 /**
- * One document of the replicator database and the job that it asks for. What becomes of the job is written into the
- * document; what becomes of the document counts for the job. Everything about one document is done in turn.
+ * One document of the replicator database and its job. The state of the job is written to the document, and changes of
+ * the document are applied to the job. Operations on one document are serialized.
  */
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
@@ -18,7 +18,7 @@ import {
   stateOf,
 } from './replication-document.ts'
 
-/** A replication that a document asks for, ready to be run. */
+/** The replication of a document, ready to run. */
 export interface PreparedReplication {
   readonly subject: Omit<JobSubject, 'document'>
   /** The replication id without what follows a plus sign. */
@@ -26,7 +26,7 @@ export interface PreparedReplication {
   attempt(): Attempt
 }
 
-/** What a document asks for cannot be done, however often it is tried. */
+/** The document is not valid, and retrying does not help. */
 export class UnusableDocumentError extends Error {
   override readonly name = 'UnusableDocumentError'
 }
@@ -36,18 +36,18 @@ export interface DocumentJobSurroundings {
   readonly settings: () => SchedulerSettings
   readonly clock: Clock
   readonly log: Log
-  /** Reads what is needed to know the replication. Throws `UnusableDocumentError` where there is no sense in it. */
+  /** Reads the replication of the document. Throws `UnusableDocumentError` if it is not valid. */
   prepare(members: Members, signal: AbortSignal): Promise<PreparedReplication>
-  /** Writes state members; undefined when the document was changed meanwhile. */
+  /** Writes state members; undefined if the document was changed in the meantime. */
   write(document: ReplicationDocument, state: StateMembers): Promise<ReplicationDocument | undefined>
   reasonOf(error: unknown): string
 }
 
-/** What `_scheduler/docs` tells of the document, beside what its job tells. */
+/** The state of the document in `_scheduler/docs`, beside that of its job. */
 export type DocumentStatus =
   | { readonly state: 'initializing' | 'completed' }
   | { readonly state: 'error' | 'failed'; readonly reason: string; readonly errorCount: number }
-  /** Another document, or a request, asked for the same replication before. */
+  /** The same replication was started by another document or by a request. */
   | { readonly state: 'duplicate'; readonly reason: string; readonly replicationId: string }
   | { readonly state: 'scheduled'; readonly job: Job }
 
@@ -56,13 +56,13 @@ export class DocumentJob {
   readonly #surroundings: DocumentJobSurroundings
   #document: ReplicationDocument
   #status: DocumentStatus = { state: 'initializing' }
-  /** When the server took it up, in this form. */
+  /** When the server read it in this form. */
   startedMs: number
   /** When its status changed last. */
   updatedMs: number
   /** What was written last, or would have been. */
   #written: StateMembers = {}
-  /** Ends what is being done for the present form of the document. */
+  /** Aborts work for the current form of the document. */
   #stopping = new AbortController()
   #retryTimer: NodeJS.Timeout | undefined
   #turn: Promise<void> = Promise.resolve()
@@ -88,7 +88,7 @@ export class DocumentJob {
     this.#inTurn(() => this.#prepare({ delayMs, failures: 0 }))
   }
 
-  /** The document is another one now, or the server's own write has come back. */
+  /** The document has changed, or the server's own write has arrived in the feed. */
   update(document: ReplicationDocument): Promise<void> {
     return this.#inTurn(async () => {
       if (document.revision === this.#document.revision) return
@@ -104,7 +104,7 @@ export class DocumentJob {
     })
   }
 
-  /** What stood in its way is gone. */
+  /** The replication that blocked it is gone. */
   retryDuplicate(): void {
     this.#inTurn(async () => {
       if (this.#status.state === 'duplicate') await this.#prepare({ delayMs: 0, failures: 0 })
@@ -141,7 +141,7 @@ export class DocumentJob {
     const reason = reasonOf(error)
     const isFinal = error instanceof UnusableDocumentError || failures > retryLimit
     this.#set({ state: isFinal ? 'failed' : 'error', reason, errorCount: failures })
-    log.error('A replication document cannot be used.', { document: this.place.id, reason })
+    log.error('A replication document is not valid.', { document: this.place.id, reason })
     if (!isFinal) {
       const retry = () => this.#inTurn(() => this.#prepare({ delayMs: 0, failures }))
       this.#retryTimer = setTimeout(retry, backOffMs(backOff, failures)).unref()
@@ -157,14 +157,14 @@ export class DocumentJob {
     const by = subject.document ? `the document ${JSON.stringify(subject.document.id)}` : 'a request'
     const reason = `The replication ${subject.id} was triggered by ${by} before.`
     this.#set({ state: 'duplicate', reason, replicationId: subject.id })
-    this.#surroundings.log.warn('Two documents ask for one replication.', { document: this.place.id, reason })
+    this.#surroundings.log.warn('Two documents define the same replication.', { document: this.place.id, reason })
     await this.#write({ _replication_id: baseId })
   }
 
   #schedule({ subject, baseId, attempt }: PreparedReplication, delayMs: number): void {
     const { scheduler, settings, reasonOf } = this.#surroundings
     const { signal } = this.#stopping
-    /** The job may outlive this form of the document by a moment: it has no say then. */
+    /** The job may end shortly after this form of the document: its state is then ignored. */
     const tell = (work: () => Promise<void>) =>
       this.#inTurn(async () => {
         if (!signal.aborted) await work()
@@ -214,7 +214,7 @@ export class DocumentJob {
     this.#written = state
     try {
       const written = await this.#surroundings.write(this.#document, state)
-      // Where it was changed meanwhile the feed brings what it is now.
+      // If it was changed in the meantime, the feed delivers the new form.
       if (written) this.#document = written
     } catch (error) {
       const { log } = this.#surroundings
@@ -242,7 +242,7 @@ export class DocumentJob {
   #inTurn(work: () => Promise<void>): Promise<void> {
     this.#turn = this.#turn.then(work).catch((error: unknown) => {
       const { log } = this.#surroundings
-      log.error('A replication document was not followed.', { document: this.place.id, error: String(error) })
+      log.error('A replication document could not be processed.', { document: this.place.id, error: String(error) })
     })
     return this.#turn
   }

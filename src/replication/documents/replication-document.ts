@@ -1,6 +1,6 @@
 /**
- * A document of the replicator database: what it asks for, and the members in which the server says what became of it.
- * Everything else of its text stays as it was sent.
+ * A document of the replicator database: the replication that it defines, and the members in which the server writes
+ * its state. The rest of its text stays as it was sent.
  */
 import { memberTexts } from '../../auth/users/user-edits.ts'
 import type { AttachmentRecord } from '../../database/layout/stored-body.ts'
@@ -40,13 +40,13 @@ export function stateOf({ _replication_state: state }: Members): ReplicationStat
   return state === 'triggered' || state === 'completed' || state === 'error' ? state : undefined
 }
 
-/** What the document asks for, as a text that is the same as long as it asks for the same. */
+/** The definition of the replication as a text, to detect changes. */
 export function requestText({ body }: ReplicationDocument): string {
   const wanted = memberTexts(body, (name) => !name.startsWith(STATE_PREFIX) && name !== 'owner')
   return spliceObject(wanted).toString()
 }
 
-/** As whom the replication runs; without a name and roles unless the document says otherwise. */
+/** The user context of the replication; anonymous unless the document says otherwise. */
 export function userOf({ user_ctx: context }: Members, { isOpen }: { readonly isOpen: boolean }): UserContext {
   const { name, roles } = isObject(context) ? context : {}
   return {
@@ -57,7 +57,7 @@ export function userOf({ user_ctx: context }: Members, { isOpen }: { readonly is
   }
 }
 
-/** The text of the document with other state members; undefined where they are there already. */
+/** The text of the document with new state members; undefined if nothing changes. */
 export function withState(document: ReplicationDocument, state: StateMembers, nowMs: number): Buffer | undefined {
   const before = membersOf(document)
   const given: [string, unknown][] = Object.entries(state)

@@ -1,4 +1,4 @@
-/** Where a peer is: a database of this server by its name, or one of another server by its URL. */
+/** The address of a peer: a database of this server by its name, or of another server by its URL. */
 
 import { addressWithoutPassword } from '../../auth/replicator/address-credentials.ts'
 import { badRequest } from '../../document/request-error.ts'
@@ -10,7 +10,7 @@ export type Address = LocalAddress | RemoteAddress
 export interface LocalAddress {
   readonly kind: 'local'
   readonly name: string
-  /** As people and logs see it. */
+  /** For logs and replies. */
   readonly shown: string
 }
 
@@ -21,7 +21,7 @@ export interface RemoteAddress {
   readonly credentials: Credentials | undefined
   /** What is sent with every request, by lower-case names. */
   readonly headers: Readonly<Record<string, string>>
-  /** As people and logs see it: the password is hidden. */
+  /** For logs and replies: the password is hidden. */
   readonly shown: string
 }
 
@@ -61,7 +61,7 @@ function addressOf(text: string, field: string, headers: Readonly<Record<string,
 
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-/** The client sets these itself, or they would change where a request ends. */
+/** The HTTP client sets these itself. */
 const OWN_HEADERS = new Set(['connection', 'content-length', 'host', 'keep-alive', 'transfer-encoding', 'upgrade'])
 
 function headersIn(value: unknown, field: string): Readonly<Record<string, string>> {
@@ -78,7 +78,7 @@ function headersIn(value: unknown, field: string): Readonly<Record<string, strin
   return Object.fromEntries(headers)
 }
 
-/** An address of a document as people may see it: the name or the URL, its password hidden; null where there is none. */
+/** The address in a document, for replies: the name or the URL with its password hidden; null if there is none. */
 export function shownAddress(address: unknown): string | null {
   const text = isObject(address) ? address.url : address
   if (typeof text !== 'string') return null

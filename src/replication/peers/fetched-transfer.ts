@@ -1,4 +1,4 @@
-/** A revision that a remote source sent as JSON with stubs, for which each content is fetched by itself. */
+/** A revision that a remote source sent as JSON with stubs; its attachments are fetched one by one. */
 import type { AttachmentField, SentDocument } from '../../document/document-fields.ts'
 import { replicatedPath } from '../../document/document-fields.ts'
 import { documentText } from '../../document/document-text.ts'
@@ -57,7 +57,7 @@ export class FetchedTransfer implements TransferredDocument {
 
 interface Stub {
   readonly isStub: boolean
-  /** What it says once its content follows. */
+  /** The stub as it is sent with its content. */
   readonly field: AttachmentField
   readonly transferred: Omit<TransferredAttachment, 'content'>
 }
@@ -75,7 +75,7 @@ function stubIn(field: AttachmentField): Stub {
     digest: typeof digest === 'string' ? digest : undefined,
   }
   if (stub !== true) return { isStub: false, field, transferred }
-  // The content comes unpacked, however it is stored there.
+  // The content is requested uncompressed, however it is stored there.
   const { encoding: _, encoded_length: __, ...kept } = others
   const following = { content_type: transferred.contentType, ...kept, length, digest, follows: true }
   return { isStub: true, field: { name, text: Buffer.from(JSON.stringify(following)) }, transferred }

@@ -1,4 +1,6 @@
-/** A local database as the source: its feed read in place, documents opened many at a time and passed on as stored. */
+/**
+ * A local database as the source: reads its changes directly, and opens many documents at a time in their stored form.
+ */
 
 import type { LineFrame } from '../../database/changes/change-block-writer.ts'
 import { type ChangeFilter, type DocumentFilter, documentIdFilter } from '../../database/changes/change-filter.ts'
@@ -51,7 +53,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
     const { since, continuous, filter, batchSize } = options
     this.database.reading?.check('changes')
     const news = new Signal(this.#signal)
-    // Before the first read: whatever is committed after it is heard of.
+    // Before the first read: every later commit is then noticed.
     const unsubscribe = this.database.changes.subscribe(() => news.give())
     try {
       let cursor = ownSequence(since)
@@ -132,7 +134,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
     for await (const some of this.read([wanted])) yield* some
   }
 
-  /** Contents are kept from compaction until the document was written. */
+  /** Attachments are protected from compaction until the document was written. */
   async *#withContents(document: OpenedDocument, wanted: readonly WantedDocument[]): AsyncGenerator<OpenedTransfer[]> {
     const { database } = this
     const { id } = document.parts
@@ -178,7 +180,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
     }
   }
 
-  /** There is no request: functions get what the family tells them instead. */
+  /** There is no HTTP request: filter functions get the request object that CouchDB passes. */
   async #filterRequest({ design, name: filterName, parameters }: FunctionFilter): Promise<object> {
     const { name, roles } = this.#user
     const db = this.database.name
@@ -209,7 +211,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
   }
 }
 
-/** Lines that together are a list when brackets are put around them. */
+/** Lines that form a JSON list when brackets are added. */
 const LIST_FRAME: LineFrame = { before: Buffer.alloc(0), after: () => CLOSING_BRACE, between: Buffer.from(',') }
 const CLOSING_BRACE = Buffer.from('}')
 
@@ -225,7 +227,7 @@ interface LocalChange extends ChangedDocument {
 
 interface LocalPage {
   readonly changes: readonly LocalChange[]
-  /** The last sequence that was looked at. */
+  /** The last sequence that was read. */
   readonly looked: number
   readonly isEnd: boolean
 }
@@ -266,7 +268,7 @@ function onlyIn(wanted: readonly WantedDocument[]): OnlyDocument[] {
 
 const NONE: readonly RevisionId[] = []
 
-/** One at a time: what the user may see is decided for each. */
+/** One at a time: access is checked for each. */
 async function openGuarded(view: DatabaseView, [first]: readonly WantedDocument[]): Promise<Portion> {
   if (!first) return { opened: [], documents: 0 }
   const found = await openRevisions(view, first.id, first.revisions.map(parseRevision), {
@@ -292,7 +294,7 @@ function noFilter(shown: string, { design, name }: FunctionFilter): RequestError
   )
 }
 
-/** Something that happens again and again: several times before somebody looks count once. */
+/** A repeating event; several occurrences before the next wait count once. */
 class Signal {
   readonly #abort: AbortSignal
   #isGiven = false

@@ -1,4 +1,7 @@
-/** A local database as the target: revisions go through its write queue, many in a commit, validated as the user's. */
+/**
+ * A local database as the target: revisions go through its write queue, many in a commit, and are validated with the
+ * rights of the user.
+ */
 import type { Configuration } from '../../config/configuration.ts'
 import {
   type AnnouncedContent,
@@ -39,7 +42,7 @@ export class LocalTarget extends LocalPeer implements TargetPeer {
     const present: ChangedDocument[] = []
     for (let i = 0; i < changes.length; i++) {
       const change = changes[i]!
-      // Of a document that is not here all is missing, whatever its revisions are called.
+      // If the document does not exist, all revisions are missing.
       if (!records || records[i]?.record) present.push(change)
       else wanted.push({ id: change.id, revisions: change.revisions, known: NONE, only: change.only })
     }
@@ -62,7 +65,7 @@ async function missingOf(view: DatabaseView, changes: readonly ChangedDocument[]
     const readable = revisions.flatMap((each) => readRevision(each) ?? [])
     asked.set(id, readable)
     if (readable.length === revisions.length) continue
-    // What no revision here can be called is asked for, and refused when it is written.
+    // A revision id that is not valid here is requested, and refused when it is written.
     const others = revisions.filter((each) => readRevision(each) === undefined)
     unreadable.push({ id, revisions: others, known: [] })
   }
@@ -124,7 +127,7 @@ class LocalWriter implements DocumentWriter {
     if (pending) await this.#push(pending)
   }
 
-  /** A promise where it is time to write. */
+  /** A promise if the batch is full and must be written. */
   #push(pending: PendingEdit): Promise<void> | undefined {
     this.#pending.push(pending)
     this.#pendingBytes += pending.document.sizeBytes + bytesOf(pending.edit)
@@ -132,7 +135,7 @@ class LocalWriter implements DocumentWriter {
     return isFull ? this.finish() : undefined
   }
 
-  /** Undefined where the document is refused at once. */
+  /** Undefined if the document is refused at once. */
   #formOf(document: TransferredDocument): StoredForm | undefined {
     try {
       if (isLocalId(document.id)) throw badRequest('Local documents are not replicated.')
@@ -145,7 +148,7 @@ class LocalWriter implements DocumentWriter {
     }
   }
 
-  /** What is no refusal is thrown. */
+  /** Other errors are thrown. */
   #refuse(document: TransferredDocument, error: unknown): void {
     if (!(error instanceof RequestError)) throw error
     this.#refused(document, error)

@@ -1,6 +1,6 @@
 /**
- * Which of the revisions that a source was asked for it has not answered yet. A reply that is silent about some of them
- * must not be taken for one that has none: they would be lost.
+ * Which requested revisions a source has not answered yet. A reply that omits some of them does not mean that they do
+ * not exist: they would be lost.
  */
 import type { WantedDocument } from './peer.ts'
 import type { MissingRevision, ReceivedRevision } from './received-revisions.ts'
@@ -40,7 +40,7 @@ export class OpenQuestions {
     return this.#questions.get(id)?.asked
   }
 
-  /** Notes a document. False where nobody asked for it, or it came before. */
+  /** Records a document. False if it was not requested, or was already received. */
   isNew(document: ReceivedRevision): boolean {
     const { id, revision } = document
     const question = this.#questions.get(id)
@@ -48,12 +48,12 @@ export class OpenQuestions {
     this.#isAnswered = true
     const { open, received } = question
     received.add(revision)
-    // A source sends what became of a revision meanwhile.
+    // A source may send a newer revision instead.
     if (!open.delete(revision)) for (const each of document.ancestors) open.delete(each)
     return true
   }
 
-  /** What does not say which revision it means answers none. */
+  /** A row without a revision answers nothing. */
   missing({ id, revision }: MissingRevision): void {
     if (id === undefined || revision === undefined) return
     this.#isAnswered = true
@@ -61,7 +61,7 @@ export class OpenQuestions {
   }
 }
 
-/** A set of texts that is one text nearly always: no set is made for that. */
+/** A set of strings that nearly always has one element, and is then only a string. */
 class FewTexts {
   #only: string | undefined
   #several: Set<string> | undefined

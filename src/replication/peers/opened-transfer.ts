@@ -1,4 +1,4 @@
-/** A revision out of a local database, on its way to a target. Its text is passed on as it is stored. */
+/** A revision of a local database in transfer to a target. Its text is passed on as it is stored. */
 import type { AttachmentStore } from '../../database/attachments/attachment-store.ts'
 import type { AttachmentRecord } from '../../database/layout/stored-body.ts'
 import { followsText, inlineText, wantedAttachments } from '../../database/reading/document-rendering.ts'
@@ -19,7 +19,7 @@ export class OpenedTransfer implements TransferredDocument {
   readonly #store: AttachmentStore
   readonly #release: (() => void) | undefined
 
-  /** `release` lets go of the contents of its attachments. */
+  /** `release` frees the contents of its attachments. */
   constructor(document: OpenedDocument, store: AttachmentStore, release?: () => void) {
     this.#document = document
     this.#store = store

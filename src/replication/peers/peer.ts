@@ -1,6 +1,6 @@
 /**
- * A database that takes part in a replication, on this server or on another one. The protocol works on these interfaces
- * alone: it does not know whether there is a network between it and a peer.
+ * A database that takes part in a replication, on this server or on another one. The protocol uses only these
+ * interfaces, with or without a network in between.
  */
 import type { OnlyRevision } from '../../database/changes/stored-changes.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
@@ -10,7 +10,7 @@ import type { TransferredDocument } from './transferred-document.ts'
 
 export interface PeerInformation {
   readonly updateSequence: Sequence
-  /** Another one after the database was opened anew; undefined where the peer does not say. */
+  /** It changes when the database is reopened; undefined if the peer does not send it. */
   readonly instanceStartTime: string | undefined
 }
 
@@ -21,7 +21,7 @@ export interface StoredLog {
 }
 
 export interface Peer {
-  /** As people and logs see it. */
+  /** For logs and replies. */
   readonly shown: string
   /** Throws a `RequestError` where the database cannot be opened. */
   information(): Promise<PeerInformation>
@@ -52,13 +52,13 @@ export interface WantedDocument {
 export interface ChangedDocument {
   readonly id: string
   readonly revisions: readonly string[]
-  /** What a local source knows of a document that has one revision: handed back to it with what is wanted. */
+  /** What a local source knows of a document with one revision; passed back to it with the wanted revisions. */
   readonly only?: OnlyRevision | undefined
 }
 
 export interface ChangeBatch {
   readonly changes: readonly ChangedDocument[]
-  /** Where a feed goes on that has seen these changes. */
+  /** The sequence from which a feed continues after these changes. */
   readonly lastSequence: Sequence
 }
 
@@ -80,21 +80,20 @@ export interface SourcePeer extends Peer {
   /** The source text of a filter function. Throws a `RequestError` where there is none. */
   filterSource(filter: Extract<ReplicationFilter, { kind: 'function' }>): Promise<string>
   /**
-   * Opens revisions. What is not there any more is left out. Documents that come together are to be used, and released,
-   * before the next ones are asked for. Where contents of attachments have to be fetched by themselves the wanted document
-   * comes back as it is.
+   * Opens revisions. Missing ones are left out. Documents of one batch must be used and released before the next batch
+   * is requested. If attachments have to be fetched separately, the wanted document is returned instead.
    */
   read(wanted: readonly WantedDocument[]): AsyncIterable<readonly (TransferredDocument | WantedDocument)[]>
   /** The revisions of one document with their attachments, each to be used before the next one is asked for. */
   stream(wanted: WantedDocument): AsyncIterable<TransferredDocument>
 }
 
-/** What becomes of the documents that a writer was given. */
+/** Receives the outcome of the documents that a writer was given. */
 export interface WriteListener {
   written(documents: number): void
   /** A document is refused for good. */
   failed(document: TransferredDocument, error: string): void
-  /** The target does not have an attachment that a stub stands for. */
+  /** The target does not have the attachment of a stub. */
   stubMissing(document: TransferredDocument): void
 }
 
@@ -107,7 +106,7 @@ export interface DocumentWriter {
   add(document: TransferredDocument): Promise<void> | undefined
   /** Resolves when all documents are on disk or refused. */
   finish(): Promise<void>
-  /** Lets go of what was added and not written. */
+  /** Releases documents that were added and not written. */
   abandon(): void
 }
 

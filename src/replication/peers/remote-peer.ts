@@ -1,4 +1,4 @@
-/** A database of another server as a peer, over HTTP. */
+/** A remote database as a peer, over HTTP. */
 import { conflict, RequestError } from '../../document/request-error.ts'
 import { isJsonValue, isObject, type JsonValue } from '../../encoding/json/json-value.ts'
 import type { HttpClient, HttpRequest } from '../client/http-client.ts'
@@ -8,10 +8,10 @@ import { databaseNotFound, unauthorizedPeer } from '../replication-error.ts'
 import type { Peer, PeerInformation, StoredLog } from './peer.ts'
 import { FIRST_SEQUENCE } from './sequence.ts'
 
-/** How long a last checkpoint may take after the replication was told to end. */
+/** How long the last checkpoint may take after the replication was stopped. */
 const LAST_WORDS_MS = 5000
 
-/** More than a log, or what a peer says of itself, has. */
+/** Larger than any log or database information. */
 const SMALL_REPLY_BYTES = 4 * 1024 * 1024
 
 type Call = Omit<HttpRequest, 'signal'>
@@ -82,7 +82,7 @@ export class RemotePeer implements Peer {
       const time = isObject(value) ? value.instance_start_time : undefined
       return typeof time === 'string' ? time : undefined
     } catch (error) {
-      // Servers of others may have no such resource: what they acknowledged is on disk, as far as they say.
+      // Other servers may lack this endpoint: what they acknowledged is then taken to be on disk.
       if (error instanceof HttpStatusError && [400, 403, 404, 405, 410].includes(error.status)) return undefined
       throw this.told(error)
     }
@@ -100,7 +100,7 @@ export class RemotePeer implements Peer {
     }
   }
 
-  /** What the caller of a replication is told where the whole peer refuses. */
+  /** The error of a replication if the peer refuses access. */
   protected told(error: unknown): unknown {
     if (!(error instanceof HttpStatusError)) return error
     const { status } = error
@@ -109,10 +109,10 @@ export class RemotePeer implements Peer {
     return new RequestError('failed', error.error, error.reason)
   }
 
-  /** Logs are written also when the replication was told to end. */
+  /** Logs are also written after the replication was stopped. */
   #logSignal(): AbortSignal {
     if (!this.signal.aborted) return this.signal
-    // One deadline for all that is left to be said.
+    // One deadline for all remaining requests.
     this.#lastSignal ??= AbortSignal.timeout(LAST_WORDS_MS)
     return this.#lastSignal
   }
@@ -126,7 +126,7 @@ export function documentPath(id: string): string {
   return escaped(id)
 }
 
-/** A segment of a path. What is no Unicode cannot be the id of a document. */
+/** A path segment. An id that is not valid Unicode cannot be a document. */
 export function escaped(segment: string): string {
   return encodeURIComponent(segment.toWellFormed())
 }

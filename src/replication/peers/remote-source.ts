@@ -1,4 +1,4 @@
-/** A remote database as the source. Its feed is read in pages, or followed line by line. */
+/** A remote database as the source. Its changes feed is read in pages, or line by line if continuous. */
 import { isJsonValue, isObject } from '../../encoding/json/json-value.ts'
 import type { HttpRequest } from '../client/http-client.ts'
 import { HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
@@ -19,9 +19,9 @@ export interface RemoteSourceOptions {
 
 /** Changes of a page of the feed, at first. */
 const PAGE_ROWS = 2000
-/** A heartbeat comes three times before silence is too long, and not all the time. */
+/** A third of the timeout, so that three heartbeats are missed before it. */
 const LEAST_HEARTBEAT_MS = 1000
-/** A feed that ends sooner is not asked for again at once. */
+/** A feed that ends sooner is requested again after a pause. */
 const SHORT_FEED_MS = 1000
 const LONG_FEED_MS = 10_000
 
@@ -60,7 +60,7 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
           if (this.#filtersHere) continue
         }
         if (!(error instanceof TransientError)) throw this.told(error)
-        // A feed that was open for long does not fail again and again.
+        // The failures before a feed that stayed open for long do not count.
         failures = performance.now() - begunMs > LONG_FEED_MS ? 1 : failures + 1
         if (failures > this.#options.retries.retries)
           throw this.told(error.cause instanceof HttpStatusError ? error.cause : error)
@@ -81,7 +81,7 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
       if (typeof source === 'string') return source
     } catch (error) {
       if (!(error instanceof HttpStatusError)) throw error
-      // Where the database itself is missing or closed to us, that is what the client is told.
+      // If the database itself is missing or refused, that is the error.
       await this.information()
       throw told(error.reason)
     }
@@ -101,7 +101,7 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     for (;;) {
       const { changes, lastSequence, isEnd } = await next
       if (!isEnd) {
-        // The next page is on its way while this one is worked on.
+        // The next page is fetched while this one is processed.
         next = this.#page(lastSequence, options)
         next.catch(() => {})
       }
@@ -110,7 +110,7 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     }
   }
 
-  /** A page that is too large is asked for again with fewer rows, as are those after it. */
+  /** A page that is too large is requested again with fewer rows, as are later ones. */
   async #page(since: Sequence, options: FeedOptions): Promise<FeedPage> {
     for (;;) {
       try {
@@ -143,7 +143,7 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     for await (const lines of jsonLines(reply.pieces())) {
       const changes = lines.flatMap((line) => (isObject(line) && line.id !== undefined ? [changeIn(line)] : []))
       const last = lines.at(-1)
-      // An orderly end says where it is.
+      // A regular end has `last_seq`.
       const end = isObject(last) && last.id === undefined && isJsonValue(last.last_seq) ? last.last_seq : undefined
       const lastSequence = end ?? changes.at(-1)?.sequence
       if (lastSequence !== undefined) yield* this.#batches(changes, lastSequence, options)

@@ -1,6 +1,6 @@
 /**
- * Lists of documents cut into portions of so many revisions. A document with many conflicts is spread over several
- * portions; no portion has a document twice.
+ * Splits lists of documents into portions of a number of revisions. A document with many conflicts is spread over
+ * several portions; no portion has a document twice.
  */
 
 interface ListedDocument {

@@ -1,6 +1,6 @@
 /**
- * A sequence of a changes feed, as its source writes it. Only the source knows what it means: some are numbers, others
- * strings or arrays. They are passed on untouched and compared for equality alone.
+ * A sequence of a changes feed, opaque: a number, a string or an array. Sequences are passed on unchanged and only
+ * compared for equality.
  */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 
@@ -19,7 +19,7 @@ export function progressOf(through: Sequence, last: Sequence): number | null {
   return last <= 0 ? 100 : Math.min(100, Math.floor((100 * through) / last))
 }
 
-/** Tells up to which sequence everything is done, where batches are begun in order and finish in any order. */
+/** Tracks the sequence up to which everything is done; batches begin in order and finish in any order. */
 interface BegunBatch {
   readonly sequence: Sequence
   isDone: boolean

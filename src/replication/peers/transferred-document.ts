@@ -1,6 +1,6 @@
 /**
- * A revision on its way from a source to a target. It is made either of what a local database stores or of the JSON text
- * that a remote one sent; the other form is made only where the target needs it.
+ * A revision in transfer from a source to a target: in the stored form of a local database, or as the JSON text of a
+ * remote one. It is converted only if the target needs the other form.
  */
 import type { AttachmentContent } from '../../database/layout/stored-body.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'
@@ -23,7 +23,7 @@ export interface TransferredDocument {
   inlineText(): Promise<Buffer> | undefined
   /** Throws `DamagedContentError` where a content in the text of `text()` is not what the source announced. */
   checkContents(): void
-  /** Lets go of what is kept for it. May be called more than once. */
+  /** Releases what it holds. May be called more than once. */
   release(): void
 }
 
@@ -41,7 +41,7 @@ export interface TransferredAttachment {
   /** Of the bytes that are sent; undefined where the sender did not say. */
   readonly length: number | undefined
   readonly encoding: 'gzip' | undefined
-  /** The content before it was packed, where that is known. */
+  /** The uncompressed content, if it is known. */
   readonly unpackedLength: number | undefined
   /** `md5-…` of the bytes that are sent, where it is known. */
   readonly digest: string | undefined

@@ -1,6 +1,6 @@
 /**
- * A revision that a remote source sent and that this server cannot store: nested too deeply, with members that it does not
- * know. A local target refuses it; a remote one is given its text, and decides for itself.
+ * A revision from a remote source that this server cannot store: nested too deeply, or with unknown underscore members.
+ * A local target refuses it; a remote one gets its text and decides.
  */
 
 import type { RequestError } from '../../document/request-error.ts'
@@ -15,7 +15,7 @@ export class UnreadTransfer implements TransferredDocument {
   readonly #text: Buffer
   readonly #refusal: RequestError
 
-  /** Undefined where the text is no document at all: it was damaged on its way. */
+  /** Undefined if the text is not a document: it was damaged in transit. */
   static of(text: Buffer, refusal: RequestError): UnreadTransfer | undefined {
     const members = parsed(text)
     if (!isObject(members) || typeof members._id !== 'string' || typeof members._rev !== 'string') return undefined

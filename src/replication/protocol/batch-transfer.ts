@@ -1,6 +1,6 @@
 /**
- * Brings the changes of one batch to the target: asks which revisions it lacks, reads these, writes them. Resolves when
- * everything is on disk at the target or refused by it.
+ * Transfers the changes of one batch: asks the target which revisions are missing, reads them from the source, writes
+ * them. Resolves when everything is on disk at the target or refused by it.
  */
 import { Refusals } from '../client/refusals.ts'
 import { DamagedContentError, RefusedWriteError, type RetryPolicy, retried, TransientError } from '../client/retries.ts'
@@ -74,7 +74,7 @@ class BatchTransfer {
           if ('known' in each) streamed.push(each)
           else if (each.isRepeatable) {
             const taking = this.#take(each, writer)
-            // Most documents are taken at once: a turn for each would cost as much as the rest.
+            // Most documents are accepted synchronously: awaiting each would cost as much as the rest.
             if (taking && !(await this.#isWhole(taking))) streamed.push(again(each, wanted))
           } else if (!(await this.#isTaken(each, writer))) streamed.push(again(each, wanted))
         }
@@ -98,7 +98,7 @@ class BatchTransfer {
     await Promise.all(Array.from({ length: Math.min(STREAMS, wanted.length) }, work))
   }
 
-  /** Contents can be read once: when a peer fails in the middle, the document is read anew. */
+  /** Streams can be read once: if a peer fails in the middle, the document is read again. */
   async #stream(wanted: WantedDocument): Promise<void> {
     const { retries, signal } = this.#context
     const listener = this.#listener(wanted)
@@ -121,7 +121,7 @@ class BatchTransfer {
     }
   }
 
-  /** One revision that is to blame does not keep the others back. */
+  /** One failing revision does not hold back the others. */
   async #streamOneByOne(wanted: WantedDocument): Promise<void> {
     for (const revision of wanted.revisions) await this.#stream({ ...wanted, revisions: [revision] })
   }
@@ -150,7 +150,7 @@ class BatchTransfer {
     }
   }
 
-  /** False where contents that can be read once broke off: the document is to be read again. */
+  /** False if a stream failed: the document must be read again. */
   async #isTaken(document: TransferredDocument, writer: DocumentWriter): Promise<boolean> {
     try {
       await this.#take(document, writer)
@@ -175,7 +175,7 @@ class BatchTransfer {
     }
   }
 
-  /** What was read for nothing is let go of. */
+  /** Documents that were read in vain are released. */
   #checkSignal(read: readonly (TransferredDocument | WantedDocument)[]): void {
     const { signal } = this.#context
     if (!signal.aborted) return
@@ -186,7 +186,7 @@ class BatchTransfer {
   #take(document: TransferredDocument, writer: DocumentWriter): Promise<void> | undefined {
     const { statistics } = this.#context
     statistics.docsRead++
-    // What it keeps from compaction would be kept for ever.
+    // Otherwise its protection from compaction would never end.
     return writer.add(document)?.catch((error: unknown) => {
       document.release()
       throw error

@@ -1,6 +1,6 @@
 /**
- * Writes down on both peers how far a session came. A sequence is recorded only when everything up to it is on disk at
- * the target: both peers flush first, and neither may have been opened anew since the session began.
+ * Writes the checkpoints of a session to both peers. A sequence is recorded only when everything up to it is on disk at
+ * the target: both peers flush first, and neither may have been restarted since the session began.
  */
 import { RequestError } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
@@ -93,8 +93,7 @@ export class Checkpoints {
   }
 
   /**
-   * A database that was created anew lacks what this session has written: its log must not be written over. It knows
-   * neither this session nor one before it.
+   * A recreated database lacks what this session has written: its log must not be overwritten. It contains no session.
    */
   #isOfSameDatabase({ history }: StoredLog['members'], { instanceStartTime }: LoggedPeer): boolean {
     if (instanceStartTime !== undefined && instanceStartTime !== UNTOLD_START_TIME) return true
@@ -103,10 +102,10 @@ export class Checkpoints {
   }
 }
 
-/** As often another replication may come in between. */
+/** How many concurrent updates of the log are tolerated. */
 const MOST_CONFLICTS = 5
 
-/** What some servers say of every database. */
+/** The instance start time that some servers send for every database. */
 const UNTOLD_START_TIME = '0'
 
 async function isUnchanged({ peer, instanceStartTime }: LoggedPeer): Promise<boolean> {

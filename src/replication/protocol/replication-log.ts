@@ -9,7 +9,7 @@ import { FIRST_SEQUENCE, type Sequence } from '../peers/sequence.ts'
 export const REPLICATION_ID_VERSION = 3
 
 const HISTORY_ENTRIES = 50
-/** Entries of a log that are looked at, whoever wrote it. */
+/** The most entries of a log that are read. */
 const MOST_ENTRIES = 500
 
 export interface HistoryEntry {

@@ -1,6 +1,6 @@
 /**
- * One replication as the scheduler sees it: what it is, whether it runs, and what became of its runs so far. A job is run
- * as often as the scheduler wants, each time by an attempt of its own.
+ * A job of the scheduler: one replication, its state and its history. The scheduler runs it any number of times, each
+ * time as a new attempt.
  */
 import type { ReplicationProgress, ReplicationResult } from '../replication.ts'
 
@@ -22,7 +22,7 @@ export interface DocumentPlace {
   readonly id: string
 }
 
-/** What is said of a job. Passwords in addresses are masked. */
+/** The description of a job. Passwords in URLs are masked. */
 export interface JobSubject {
   /** The full replication id. */
   readonly id: string
@@ -36,7 +36,7 @@ export interface JobSubject {
   readonly document: DocumentPlace | undefined
 }
 
-/** Who is told what becomes of a job. Called at once; must not throw. */
+/** Receives the events of a job. Called synchronously; must not throw. */
 export interface JobListener {
   /** A run has opened both databases and reads changes. */
   started?(): void
@@ -46,7 +46,7 @@ export interface JobListener {
   completed?(result: ReplicationResult): void
   /** The job failed for good, and is no longer with the scheduler. */
   failed?(error: unknown): void
-  /** Somebody removed the job before it was done. */
+  /** The job was removed before it was done. */
   removed?(): void
 }
 
@@ -96,7 +96,7 @@ export class Job {
     return this.subject.user ?? ''
   }
 
-  /** Tells somebody more of what becomes of it; returns how to stop that. */
+  /** Subscribes to its events; returns how to unsubscribe. */
   listen(listener: JobListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -148,14 +148,14 @@ export class JobRun {
     return this.attempt.run(this.#controller.signal)
   }
 
-  /** What removes a job counts, whatever else was wanted before. */
+  /** A removal overrides other reasons. */
   stop(cause: StopCause): void {
     if (this.#stopCause !== 'removed') this.#stopCause = cause
     this.#controller.abort(new Error('The replication was stopped.'))
   }
 }
 
-/** The last things that happened to a job, newest first. */
+/** The last events of a job, newest first. */
 export type JobEvent =
   | { readonly type: 'added' | 'started' | 'stopped'; readonly timestamp: string }
   | { readonly type: 'crashed'; readonly timestamp: string; readonly reason: string }
@@ -183,7 +183,7 @@ export class JobHistory {
   }
 }
 
-/** As the family writes it there: to the second, in UTC. */
+/** In the format of CouchDB: to the second, in UTC. */
 export function timestampOf(timeMs: number): string {
   return `${new Date(timeMs).toISOString().slice(0, 19)}Z`
 }

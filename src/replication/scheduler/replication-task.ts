@@ -1,4 +1,4 @@
-/** The entry of a running replication in the list of tasks. It moves when the replication does, once a second at most. */
+/** The entry of a running replication in the list of tasks, updated once a second at most. */
 import type { Task, TaskRegistry } from '../../runtime/tasks.ts'
 import type { Attempt, JobSubject } from './job.ts'
 

@@ -1,10 +1,10 @@
-/** The settings of the scheduler, with the names that release 3 of the family gave them. */
+/** The settings of the scheduler, with the names of CouchDB 3. */
 import type { Configuration } from '../../config/configuration.ts'
 
 export interface SchedulerSettings {
   /** Jobs that run at a time. */
   readonly maxJobs: number
-  /** How often those that wait get the slots of others. */
+  /** How often waiting jobs get the slots of running ones. */
   readonly intervalMs: number
   /** How many get one then. */
   readonly maxChurn: number
@@ -35,15 +35,15 @@ export function schedulerSettings(configuration: Configuration): SchedulerSettin
 }
 
 /**
- * How long a failing job waits before it is tried again: twice as long after each failure, up to a limit. A random part on
- * top spreads the jobs that failed together, so that a peer that comes back is not asked by all of them at once.
+ * How long a failing job waits before it is tried again: twice as long after each failure, up to a limit. A random part
+ * on top spreads the jobs that failed together, so that a recovered peer is not hit by all of them at once.
  */
 export interface BackOff {
   readonly delayMs: number
   readonly limitMs: number
 }
 
-/** The share of a delay that chance may add to it. */
+/** The jitter, as a fraction of the delay. */
 const JITTER = 0.25
 
 /** Beyond so many doublings every limit is reached. */

@@ -1,6 +1,6 @@
 /**
- * Runs the replications of a server: so many at a time, and the others in turn. A job that fails is tried again after a
- * while, longer each time. While there are slots for all of them the scheduler does nothing: it has no timer then.
+ * Runs the replications of a server: a limited number at a time, the others in turn. A failed job is retried with
+ * backoff. While there are slots for all jobs the scheduler is idle and has no timer.
  */
 import type { Clock } from '../../runtime/clock.ts'
 import { FairQueue } from '../../runtime/fair-semaphore.ts'
@@ -21,7 +21,7 @@ export interface SchedulerSurroundings {
   readonly log: Log
   readonly metrics?: Metrics | undefined
   readonly random?: () => number
-  /** The text of an error for people, without passwords. */
+  /** The text of an error, without passwords. */
   reasonOf(error: unknown): string
 }
 
@@ -52,7 +52,7 @@ export class Scheduler {
     return this.#jobs.get(id)
   }
 
-  /** Runs it as soon as there is a slot, and the delay is over. There must be no other one of its id. */
+  /** Runs it as soon as there is a slot and the delay is over. Its id must be new. */
   add(job: Job, { delayMs = 0 } = {}): void {
     const { id } = job.subject
     if (this.#isClosed) throw new Error('The scheduler is closed.')
@@ -64,14 +64,14 @@ export class Scheduler {
     else this.#enqueue(job)
   }
 
-  /** Somebody asks for a job that waits for its next attempt: it need not wait any longer. */
+  /** A job that waits for its next attempt is requested again: it runs at once. */
   retryNow(job: Job): void {
     if (job.waiting === undefined) return
     clearTimeout(job.waiting)
     this.#enqueue(job)
   }
 
-  /** Stops it and forgets it. Resolves when nothing of it runs: its id is free then. */
+  /** Stops and removes it. Resolves when it no longer runs and its id is free. */
   async remove(job: Job): Promise<void> {
     const { run } = job
     if (!run) {
@@ -82,7 +82,7 @@ export class Scheduler {
     await run.done
   }
 
-  /** Calls back when a job is no longer here, with its id; returns how to stop that. */
+  /** Calls back with the id when a job is removed; returns how to unsubscribe. */
   onRemoved(listener: (id: string) => void): () => void {
     this.#onRemoved.add(listener)
     return () => this.#onRemoved.delete(listener)
@@ -106,12 +106,12 @@ export class Scheduler {
 
   #measure(metrics: Metrics): void {
     const jobs = (state: JobState) => this.jobs.filter((job) => job.state === state).length
-    metrics.gauge('couchdb_couch_replicator_jobs_running', 'replications that run', () => jobs('running'))
+    metrics.gauge('couchdb_couch_replicator_jobs_running', 'running replications', () => jobs('running'))
     metrics.gauge('couchdb_couch_replicator_jobs_pending', 'replications that wait for a slot', () => jobs('pending'))
-    metrics.gauge('couchdb_couch_replicator_jobs_crashed', 'replications that failed and are tried again', () =>
+    metrics.gauge('couchdb_couch_replicator_jobs_crashed', 'replications that failed and wait for a retry', () =>
       jobs('crashing'),
     )
-    metrics.gauge('couchdb_couch_replicator_jobs_total', 'replications that the scheduler has', () => this.#jobs.size)
+    metrics.gauge('couchdb_couch_replicator_jobs_total', 'replications known to the scheduler', () => this.#jobs.size)
     metrics.gauge(
       'settle_replication_changes_pending',
       'changes of sources that running replications have not seen',
@@ -163,19 +163,19 @@ export class Scheduler {
     this.#turnTimer = setTimeout(() => this.#endTurns(), intervalMs).unref()
   }
 
-  /** Those that have run longest make room for those that wait. */
+  /** The jobs that have run longest yield their slots to waiting ones. */
   #endTurns(): void {
     this.#turnTimer = undefined
     const { maxChurn, intervalMs } = this.#surroundings.settings()
-    // By a clock that nobody sets: after a step back no turn would ever be over.
+    // By the monotonic clock: with the wall clock, a step back would prolong every turn.
     const nowMs = performance.now()
-    // One that began in the middle of an interval has its full turn first. Timers may ring a little early.
+    // A job that started in the middle of an interval keeps its slot for a full one. Timers may fire slightly early.
     const hadTurn = ({ startedMs }: JobRun) => nowMs - startedMs >= intervalMs / 2
     this.#stopSome(Math.min(maxChurn, this.#pending.size), hadTurn)
     this.#fillSlots()
   }
 
-  /** One-shot replications come to an end by themselves: they keep their slot until then. */
+  /** One-shot replications keep their slot until they are done. */
   #stopSome(count: number, isDue: (run: JobRun) => boolean): void {
     let left = count
     for (const [job, run] of this.#running) {
@@ -191,7 +191,7 @@ export class Scheduler {
     job.history.add({ type: 'started', timestamp: this.#timestamp() })
     const run = job.begin(performance.now())
     this.#running.set(job, run)
-    this.#surroundings.log.info('A replication begins.', about(job))
+    this.#surroundings.log.info('A replication was started.', about(job))
     run.done = this.#run(job, run)
   }
 
@@ -253,12 +253,12 @@ export class Scheduler {
     job.history.add({ type: 'crashed', timestamp: this.#timestamp(), reason })
     if (!job.isRetried || job.errorCount > retryLimit) {
       this.#forget(job)
-      log.error('A replication failed, and is not tried again.', { ...about(job), reason })
+      log.error('A replication failed and will not be retried.', { ...about(job), reason })
       job.tell((listener) => listener.failed?.(error))
       return
     }
     const delayMs = backOffMs(backOff, job.errorCount, random)
-    log.warn('A replication failed, and is tried again.', { ...about(job), reason, delayMs })
+    log.warn('A replication failed and will be retried.', { ...about(job), reason, delayMs })
     job.state = 'crashing'
     this.#enqueueAfter(job, delayMs)
     job.tell((listener) => listener.crashed?.(error))
