@@ -1,3 +1,5 @@
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 import { findPostgres } from './test/support/postgres.ts'
 import { RetriedTests } from './test/support/retried-tests.ts'
@@ -68,6 +70,22 @@ const inBrowser = 'test/browser/**/*.test.ts'
 /** Replaces a module, and so needs a process of its own. */
 const withMocks = 'test/http/login-work.test.ts'
 
+/** Tests of parts that leave nothing behind in their process, but for those that replace timers or clocks, or measure theirs. */
+const sharing = {
+  include: [
+    ...['auth', 'backup', 'cluster', 'config', 'database', 'document', 'encoding', 'formats', 'multipart'],
+    ...['replication', 'runtime', 'scan', 'scripts', 'selectors', 'storage', 'ui', 'wire'],
+  ].map((folder) => `test/${folder}/**/*.test.ts`),
+  exclude: [
+    'database/compaction/compaction-daemon',
+    'database/writing/batched-writes',
+    'replication/many-jobs',
+    'replication/scheduler',
+    'runtime/deadlines',
+    'storage/lmdb/library-check',
+  ].map((name) => `test/${name}.test.ts`),
+}
+
 /** The storage suite with nothing used of the LMDB library but what it promises, except for tests of the rest itself. */
 const promised = {
   env: {
@@ -82,11 +100,6 @@ const promised = {
   ),
 }
 
-/** Functions of their arguments: their tests need no process of their own. */
-const withoutState = ['config', 'document', 'encoding', 'multipart', 'selectors'].map(
-  (folder) => `test/${folder}/**/*.test.ts`,
-)
-
 const common = {
   setupFiles: ['test/support/fixed-seed.ts'],
   pool: 'forks' as const,
@@ -98,12 +111,14 @@ const common = {
   expect: { poll: { timeout: 60_000 } },
 }
 
-/** Where files share processes: modules are loaded once for all of them. For tests that only talk to servers. */
+/** Where files share processes: modules are loaded once for all of them. For tests that leave nothing behind in theirs. */
 const shared = { ...common, isolate: false }
 
 export default defineConfig({
   test: {
     maxWorkers: 2,
+    // Where Node's `enableCompileCache` puts it: the processes that tests start need not compile the same modules again.
+    env: { NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache') },
     reporters: ['default', new RetriedTests()],
     projects:
       long && isAllOnPostgres
@@ -130,10 +145,11 @@ export default defineConfig({
                   ...common,
                   name: 'parts',
                   include: ['test/**/*.test.ts'],
-                  exclude: [blackBox, inBrowser, ...withoutState],
+                  exclude: [blackBox, inBrowser, ...sharing.include],
                 },
               },
-              { test: { ...shared, name: 'without state', include: withoutState } },
+              { test: { ...shared, name: 'shared parts', ...sharing } },
+              { test: { ...common, name: 'parts apart', include: sharing.exclude } },
               {
                 test: {
                   ...common,
