@@ -5,9 +5,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { ADMIN, databaseDigest } from './database-digest.ts'
+import { parentFolder } from '../support/parent-folder.ts'
+import { ADMIN, type DigestOptions, databaseDigest } from './database-digest.ts'
 import { exchange, type Outcome } from './exchange.ts'
 import { FuzzRandom } from './random-json.ts'
 import { type FuzzCase, type Round, randomCase } from './random-request.ts'
@@ -22,6 +22,8 @@ export interface FuzzOptions {
   readonly findingsLimit?: number
   /** How long a server may take to close what its client has ended. */
   readonly hangMs?: number
+  /** One in so many comparisons is of everything that the database holds, the others of what is cheap to ask for. */
+  readonly digestEverythingEvery?: number
 }
 
 /** What is wrong, and the requests of the round up to it. */
@@ -39,6 +41,8 @@ export interface FuzzReport {
   readonly grownBytes: number
 }
 
+type Depth = DigestOptions['depth']
+
 const ROUND_REQUESTS = 250
 const LANES = 10
 const FINDINGS_LIMIT = 20
@@ -49,7 +53,7 @@ const WARM_UP = 0.3
 
 export async function fuzz(options: FuzzOptions): Promise<FuzzReport> {
   const { plant = '' } = options
-  const folder = await mkdtemp(join(tmpdir(), 'settle-test-'))
+  const folder = await mkdtemp(join(await parentFolder(), 'settle-test-'))
   const script = join(import.meta.dirname, 'fuzzed-process.ts')
   const child = fork(script, [folder, plant], { execArgv: ['--expose-gc'], stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
   try {
@@ -72,19 +76,22 @@ class Fuzzer {
   readonly #seed: number
   readonly #findingsLimit: number
   readonly #hangMs: number
+  readonly #digestEverythingEvery: number
   readonly #findings: Finding[] = []
   readonly #byStatus = new Map<number, number>()
   #requests = 0
   readonly #closed: Promise<unknown>
   #complaints = ''
 
-  constructor(child: ChildProcess, url: URL, { requests, seed, findingsLimit, hangMs }: FuzzOptions) {
+  constructor(child: ChildProcess, url: URL, options: FuzzOptions) {
+    const { requests, seed, findingsLimit, hangMs, digestEverythingEvery = 1 } = options
     this.#child = child
     this.#closed = once(child, 'close')
     this.#url = url
     this.#seed = new FuzzRandom(seed).seed
     this.#findingsLimit = findingsLimit ?? FINDINGS_LIMIT
     this.#hangMs = hangMs ?? HANG_MS
+    this.#digestEverythingEvery = digestEverythingEvery
     const only = process.env.SETTLE_FUZZ_ROUND
     const count = Math.ceil(requests / ROUND_REQUESTS)
     this.#rounds = only === undefined ? Array.from({ length: count }, (_, i) => i) : [Number(only)]
@@ -130,6 +137,8 @@ class Fuzzer {
     try {
       await this.#prepare(round.database)
       let digest: string | undefined
+      let depth: Depth = 'everything'
+      let digests = 0
       for (let i = 0; i < ROUND_REQUESTS; i++) {
         if (this.#findings.length >= this.#findingsLimit) return false
         const fuzzCase = randomCase(random, round)
@@ -137,7 +146,10 @@ class Fuzzer {
         this.#requests++
         // Reading requests are compared now and then.
         const isCompared = !isReading(fuzzCase) || random.chance(0.1)
-        if (isCompared) digest ??= await this.#digestOfExisting(round)
+        if (isCompared && digest === undefined) {
+          depth = digests++ % this.#digestEverythingEvery === 0 ? 'everything' : 'cheap'
+          digest = await this.#digestOfExisting(round, depth)
+        }
         const outcome = await exchange(this.#url, fuzzCase.bytes, fuzzCase.manner, {
           mustReply: fuzzCase.isWhole && !fuzzCase.isFeed,
           hangMs: this.#hangMs,
@@ -147,7 +159,7 @@ class Fuzzer {
         if (round.changesSettings) await this.#restoreSettings(fuzzCase, outcome)
         if (digest === undefined || !mustChangeNothing(fuzzCase, outcome)) digest = undefined
         else if (isCompared) {
-          const now = await this.#digest(round)
+          const now = await this.#digest(round, depth)
           if (now !== digest) {
             this.#find(`A refused request changed the database: ${difference(digest, now)}`, number, history)
           }
@@ -200,16 +212,16 @@ class Fuzzer {
       )
   }
 
-  async #digest({ database, changesSettings }: Round): Promise<string> {
-    return databaseDigest(this.#url, database, changesSettings ? ['/_config'] : [])
+  async #digest({ database, changesSettings }: Round, depth: Depth): Promise<string> {
+    return databaseDigest(this.#url, database, { depth, places: changesSettings ? ['/_config'] : [] })
   }
 
   /** A database that was deleted is made anew. */
-  async #digestOfExisting(round: Round): Promise<string> {
-    const digest = await this.#digest(round)
+  async #digestOfExisting(round: Round, depth: Depth): Promise<string> {
+    const digest = await this.#digest(round, depth)
     if (!digest.startsWith('404 {"error":"not_found","reason":"no_db_file"}')) return digest
     await this.#prepare(round.database)
-    return this.#digest(round)
+    return this.#digest(round, depth)
   }
 
   async #restoreSettings({ paths, methods }: FuzzCase, { received }: Outcome): Promise<void> {
