@@ -140,10 +140,14 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
       indexEngine,
       // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>
-        new LocalRunner(functions, {
-          sortBytes: () => settings().sortBytes,
-          runsOf: (store) => new RunFiles(join(runs, stemOf(store))),
-        }),
+        new LocalRunner(
+          functions,
+          {
+            sortBytes: () => settings().sortBytes,
+            runsOf: (store) => new RunFiles(join(runs, stemOf(store))),
+          },
+          server.leases,
+        ),
       openFiles: () => 0,
       openDatabases: () => undefined,
       keepIdle: () => {},

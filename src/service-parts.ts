@@ -92,6 +92,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     tasks,
     functions,
     writes,
+    leases: data.engine.leases,
     ...(node && { onCommit: (commit) => node.onCommit(commit), epochUs: () => node.epochUs }),
   })
   const history = new DatabaseHistory(databases, () => configuration.integer('httpd', 'max_db_updates'))
@@ -128,6 +129,8 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     metrics,
     clock: systemClock,
     log,
+    leases: data.engine.leases,
+    engineUuid: data.engine.uuid,
   })
   await replications.start()
   const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
@@ -174,7 +177,14 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     log,
     freeBytes: async () => (isOnDisk ? (await diskSpaceAt(folders.databases)).freeBytes : Number.POSITIVE_INFINITY),
   })
-  const retentionDaemon = new RetentionDaemon({ configuration, databases, clock: systemClock, log, metrics })
+  const retentionDaemon = new RetentionDaemon({
+    configuration,
+    databases,
+    clock: systemClock,
+    log,
+    metrics,
+    leases: data.engine.leases,
+  })
   if (data.followed) {
     await node?.start({
       databaseStores: data.followed.databases,
@@ -223,6 +233,7 @@ function engineOptions(configuration: Configuration): PostgresOptions | undefine
     address,
     readConnections: configuration.integer('service', 'engine_read_connections'),
     writeConnections: configuration.integer('service', 'engine_write_connections'),
+    leaseMs: configuration.integer('service', 'engine_lease'),
   }
 }
 

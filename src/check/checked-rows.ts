@@ -33,7 +33,8 @@ export function isJsonObject(bytes: Buffer): boolean {
 
 /** Whether every number that a new database has is valid; the other members belong to optional features. */
 export function hasNumbers(state: DatabaseState): boolean {
-  const { compactedTo: _, tombstones: __, expiry: ___, ...numbers } = state
+  const { compactedTo: _, tombstones: __, expiry: ___, designsAt = 0, securityAt = 0, ...counts } = state
+  const numbers = { ...counts, designsAt, securityAt }
   return Object.values(numbers).every((each) => Number.isSafeInteger(each) && each >= 0)
 }
 

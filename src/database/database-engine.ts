@@ -2,7 +2,7 @@
  * What all users of one database share: its store, its write queue, its caches and the notification of its readers.
  * There is one engine for each open database. `Database` is the view of it for one user.
  */
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { isDesignId } from '../document/ids.ts'
 import { notFound } from '../document/request-error.ts'
 import type { Functions } from '../functions/functions.ts'
@@ -10,20 +10,21 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
 import { randomUuid } from '../runtime/uuids.ts'
+import type { LeaseProof, WorkLeases } from '../storage/leases/work-leases.ts'
 import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
 import { HeldStates } from '../storage/snapshots/renewable-snapshot.ts'
 import { FileDamagedError } from '../storage/storage-error.ts'
-import type { KeyRange, Page, Snapshot, Store } from '../storage/store.ts'
+import type { Put, Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachments/attachment-store.ts'
 import { ChangesHub } from './changes/changes-hub.ts'
 import { Compactor } from './compaction/compactor.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design/design-document.ts'
+import { ForeignCommits, type StaleCaches } from './foreign-commits.ts'
 import { weightOfRecord } from './layout/document-record.ts'
 import {
   type DatabaseState,
   DOCUMENT_PREFIX,
-  documentKey,
   encodeState,
   IDENTITY_KEY,
   INITIAL_STATE,
@@ -52,6 +53,8 @@ export interface DatabaseServices {
   /** Shared by all databases. */
   readonly designs?: DesignCache
   readonly writes?: WriteMetrics
+  /** Where other servers use the databases too. */
+  readonly leases?: WorkLeases | undefined
   /** When the server opened its databases, the same in all of its nodes; of each database when it is opened unless given. */
   readonly epochUs?: () => number
   /** Whether another node writes the databases: then what is kept of their state must be heard of, or read anew. */
@@ -86,6 +89,8 @@ interface Identity {
   /** Decides which ids are boundaries in the rank tree. */
   readonly salt: Buffer
   readonly isPartitioned: boolean
+  /** In microseconds since 1970; 0 where it is not known. */
+  readonly createdUs: number
 }
 
 /** What a database is created with. */
@@ -98,6 +103,21 @@ interface StoredIdentity {
   readonly uuid: string
   readonly salt: string
   readonly partitioned?: boolean
+  readonly created?: number
+}
+
+/** What a new database begins with. */
+export function firstRows({ isPartitioned = false }: DatabaseOptions, nowUs: number): Put[] {
+  const identity: StoredIdentity = {
+    uuid: randomUuid(),
+    salt: randomBytes(SALT_BYTES).toString('hex'),
+    ...(isPartitioned && { partitioned: true }),
+    created: nowUs,
+  }
+  return [
+    [IDENTITY_KEY, Buffer.from(JSON.stringify(identity))],
+    [STATE_KEY, encodeState(INITIAL_STATE)],
+  ]
 }
 
 export class DatabaseEngine {
@@ -127,32 +147,16 @@ export class DatabaseEngine {
   #securityChanges = 0
   /** Other nodes are being told of a commit. */
   #announcing: Promise<void> | undefined
-  /** Of the design documents and the security object, where other servers may change them. */
-  #sharedDigest: string | undefined
-  /** A look at what other servers committed, and whether there is more to look at. */
-  #looking: Promise<void> | undefined
-  #isLookDue = false
-  readonly #stopWatching: (() => void) | undefined
+  readonly #foreign: ForeignCommits
 
   /** Writes what a new database begins with into an empty store. */
   static async create(
     store: Store,
     services: DatabaseServices,
-    { isPartitioned = false }: DatabaseOptions = {},
+    options: DatabaseOptions = {},
   ): Promise<DatabaseEngine> {
-    const identity = { uuid: randomUuid(), salt: randomBytes(SALT_BYTES), isPartitioned }
-    const stored = JSON.stringify({
-      uuid: identity.uuid,
-      salt: identity.salt.toString('hex'),
-      ...(isPartitioned && { partitioned: true }),
-    })
-    await store.commit({
-      puts: [
-        [IDENTITY_KEY, Buffer.from(stored)],
-        [STATE_KEY, encodeState(INITIAL_STATE)],
-      ],
-    })
-    return new DatabaseEngine(store, identity, services)
+    await store.commit({ puts: firstRows(options, services.clock.nowUs()) })
+    return DatabaseEngine.open(store, services)
   }
 
   static async open(store: Store, services: DatabaseServices): Promise<DatabaseEngine> {
@@ -166,16 +170,18 @@ export class DatabaseEngine {
       // A crash between the creation of the store and its first commit: no client was told that it exists.
       return await DatabaseEngine.create(store, services)
     }
-    const { uuid, salt, partitioned = false }: StoredIdentity = JSON.parse(stored.toString())
-    return new DatabaseEngine(store, { uuid, salt: Buffer.from(salt, 'hex'), isPartitioned: partitioned }, services)
+    const { uuid, salt, partitioned = false, created = 0 }: StoredIdentity = JSON.parse(stored.toString())
+    const identity = { uuid, salt: Buffer.from(salt, 'hex'), isPartitioned: partitioned, createdUs: created }
+    return new DatabaseEngine(store, identity, services)
   }
 
-  private constructor(store: Store, { uuid, salt, isPartitioned }: Identity, services: DatabaseServices) {
+  private constructor(store: Store, { uuid, salt, isPartitioned, createdUs }: Identity, services: DatabaseServices) {
     const { name } = store
     this.name = name
     this.uuid = uuid
     this.isPartitioned = isPartitioned
-    this.openedUs = services.clock.nowUs()
+    // Several servers open it, and clients must not take them for different ones: what they wrote is not lost with a server.
+    this.openedUs = store.sharing ? createdUs : services.clock.nowUs()
     this.#store = store
     this.#services = services
     this.#held = new HeldStates(store)
@@ -193,10 +199,18 @@ export class DatabaseEngine {
     this.#queue = new WriteQueue(store, this.ranks, {
       onCommitted: (state, written) => this.#committed(state, written),
       onReference: (numbers) => this.attachments.refer(numbers),
-      onOthers: store.sharing && ((snapshot) => this.#followOthers(snapshot)),
+      onOthers: store.sharing && ((state) => this.#foreign.saw(state)),
       metrics: services.writes,
     })
-    this.#stopWatching = store.sharing?.watch(() => this.#lookSoon())
+    this.#foreign = new ForeignCommits({
+      store,
+      log: services.log,
+      closing: this.#closing.signal,
+      readState: () => this.readState(),
+      onStale: (stale) => this.#stale(stale),
+      onChanges: ({ updateSequence }) => this.#changed(updateSequence, [{ type: 'updated', db: name }]),
+      wake: () => this.changes.wake(),
+    })
     this.batched = new BatchedWrites(services.log)
     const view = () => this.view()
     this.#designs = services.designs ?? new DesignCache()
@@ -213,7 +227,8 @@ export class DatabaseEngine {
       onCompacted: () => services.onEvent?.({ type: 'compacted', db: name }),
       closing: this.#closing.signal,
       sizes: () => this.information(),
-      remember: (compactedTo) => this.changeState((state) => ({ ...state, compactedTo })),
+      remember: (compactedTo, lease) => this.changeState((state) => ({ ...state, compactedTo }), lease),
+      leases: services.leases,
     })
   }
 
@@ -281,8 +296,8 @@ export class DatabaseEngine {
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. Without a writer nothing is validated. */
-  commit(edits: readonly DocumentEdit[], writer: Writer | undefined): Promise<EditOutcome[]> {
-    const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits)
+  commit(edits: readonly DocumentEdit[], writer: Writer | undefined, lease?: LeaseProof): Promise<EditOutcome[]> {
+    const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits, lease)
     return this.#services.onCommit ? this.#announced(written) : written
   }
 
@@ -292,8 +307,8 @@ export class DatabaseEngine {
     await this.#queue.idle()
   }
 
-  purge(request: PurgeRequest): Promise<Purged> {
-    return this.#queue.exclusive((snapshot, state) => planPurge(snapshot, state, request, this.ranks))
+  purge(request: PurgeRequest, lease?: LeaseProof): Promise<Purged> {
+    return this.#queue.exclusive((snapshot, state) => planPurge(snapshot, state, request, this.ranks), lease)
   }
 
   setRevisionLimit(revisionLimit: number): Promise<void> {
@@ -315,7 +330,7 @@ export class DatabaseEngine {
   async setSecurity(text: Buffer): Promise<void> {
     await this.#queue.exclusive(async (_, state) => ({
       changes: { puts: [[SECURITY_KEY, text]] },
-      state: { ...state, updateSequence: state.updateSequence + 1 },
+      state: { ...state, updateSequence: state.updateSequence + 1, securityAt: state.updateSequence + 1 },
       result: undefined,
     }))
     this.#securityChanges++
@@ -324,11 +339,9 @@ export class DatabaseEngine {
   }
 
   /** Another node wrote the database, or may have: what is kept of its state is stale. */
-  changedElsewhere({ updateSequence, hasDesigns, hasSecurity }: Omit<DatabaseCommit, 'database'>): void {
-    if (hasDesigns) this.#designsMark = {}
-    if (hasSecurity) this.#securityChanges++
-    this.changes.updated(updateSequence)
-    for (const listener of this.#listeners) this.#guarded(() => listener(updateSequence))
+  changedElsewhere({ updateSequence, ...stale }: Omit<DatabaseCommit, 'database'>): void {
+    this.#stale(stale)
+    this.#changed(updateSequence, [])
   }
 
   /** Commits of another node may have been missed: reads how far the database is, and notifies who waits for changes. */
@@ -345,13 +358,13 @@ export class DatabaseEngine {
   }
 
   /** Work of the server itself that no other write may come between. */
-  exclusive<T>(work: ExclusiveWork<T>): Promise<T> {
-    return this.#queue.exclusive(work)
+  exclusive<T>(work: ExclusiveWork<T>, lease?: LeaseProof): Promise<T> {
+    return this.#queue.exclusive(work, lease)
   }
 
   /** Changes what is known of the database as a whole, and no sequence. */
-  async changeState(change: (state: DatabaseState) => DatabaseState): Promise<void> {
-    await this.#queue.exclusive(async (_, state) => ({ changes: {}, state: change(state), result: undefined }))
+  async changeState(change: (state: DatabaseState) => DatabaseState, lease?: LeaseProof): Promise<void> {
+    await this.#queue.exclusive(async (_, state) => ({ changes: {}, state: change(state), result: undefined }), lease)
   }
 
   /** Another object after each commit of a design document. */
@@ -373,8 +386,7 @@ export class DatabaseEngine {
   /** Flushes accepted writes and stops compaction. The store is closed by its engine. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('The database is being closed.'))
-    this.#stopWatching?.()
-    await this.#looking
+    await this.#foreign.close()
     await this.flush()
     await this.compactor.idle()
   }
@@ -386,66 +398,30 @@ export class DatabaseEngine {
     return await this.#designs.open(view, this.uuid, id, mark)
   }
 
-  /** Another server has committed. */
-  #lookSoon(): void {
-    this.#isLookDue = true
-    this.#looking ??= this.#lookWhileDue()
-  }
-
-  async #lookWhileDue(): Promise<void> {
-    try {
-      while (this.#isLookDue && !this.#closing.signal.aborted) {
-        this.#isLookDue = false
-        if (this.isDeleted) this.changes.wake()
-        else await this.#look()
-      }
-    } catch (error) {
-      // Gone, or out of reach: whoever reads is told. Feeds look for themselves.
-      this.changes.wake()
-      const { log } = this.#services
-      log.debug('What another server wrote was not read.', { database: this.name, error: String(error) })
-    } finally {
-      this.#looking = undefined
+  /** What was made of design documents or the security object is not to be used any more. */
+  #stale({ hasDesigns, hasSecurity }: StaleCaches): void {
+    if (hasDesigns) {
+      this.#designsMark = {}
+      this.#validators.designsWritten()
     }
+    if (hasSecurity) this.#securityChanges++
   }
 
-  async #look(): Promise<void> {
-    using view = this.view()
-    const state = await view.state()
-    await this.#followOthers(view.snapshot)
-    view.release()
-    this.changes.updated(state.updateSequence)
-    for (const listener of this.#listeners) this.#guarded(() => listener(state.updateSequence))
+  #changed(updateSequence: number, events: readonly DatabaseEvent[]): void {
+    this.changes.updated(updateSequence)
+    for (const listener of this.#listeners) this.#guarded(() => listener(updateSequence))
     const { onEvent } = this.#services
-    if (onEvent) this.#guarded(() => onEvent({ type: 'updated', db: this.name }))
-  }
-
-  /** Gives up what was made of design documents and the security object, where these are others in this state. */
-  async #followOthers(snapshot: Snapshot): Promise<void> {
-    const digest = await sharedDigest(snapshot)
-    if (digest === this.#sharedDigest) return
-    this.#sharedDigest = digest
-    this.#designsMark = {}
-    this.#validators.designsWritten()
-    this.#securityChanges++
+    if (onEvent) this.#guarded(() => events.forEach(onEvent))
   }
 
   /** The commit is on disk: its writer is answered even if a listener fails. */
   #committed(state: DatabaseState, written: readonly string[] | undefined): void {
     this.#latestState = state
+    this.#foreign.committed(state)
     const hasDesigns = written?.some(isDesignId) ?? false
-    if (hasDesigns) {
-      this.#designsMark = {}
-      this.#validators.designsWritten()
-    }
+    this.#stale({ hasDesigns, hasSecurity: false })
     void this.#announce({ hasDesigns, hasSecurity: false })
-    this.changes.updated(state.updateSequence)
-    for (const listener of this.#listeners) this.#guarded(() => listener(state.updateSequence))
-    const { onEvent } = this.#services
-    if (!written || !onEvent) return
-    this.#guarded(() => {
-      for (const event of updateEvents(this.name, written)) onEvent(event)
-    })
+    this.#changed(state.updateSequence, written ? updateEvents(this.name, written) : [])
   }
 
   /** Of the commit that is on disk now. */
@@ -477,19 +453,6 @@ export class DatabaseEngine {
   #logFailedListener(error: unknown): void {
     this.#services.log.error('A listener of a database failed.', { database: this.name, error: String(error) })
   }
-}
-
-const ALL_DESIGNS: KeyRange = { from: documentKey('_design/'), to: documentKey('_design0') }
-
-/** Differs where the design documents or the security object do. */
-async function sharedDigest(snapshot: Snapshot): Promise<string> {
-  const parts: Buffer[] = [(await snapshot.get(SECURITY_KEY)) ?? Buffer.alloc(0)]
-  for (let rest: KeyRange | undefined = ALL_DESIGNS; rest; ) {
-    const page: Page = await snapshot.page(rest)
-    parts.push(page.block)
-    rest = page.next
-  }
-  return hash('sha256', Buffer.concat(parts))
 }
 
 /** What happens to databases as a whole, for those who follow all of them. */

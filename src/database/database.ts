@@ -3,6 +3,7 @@
  * is the database as the server itself uses it. The work is done by `DatabaseEngine`, which all users share.
  */
 import { checkPartitionedId } from '../document/partition.ts'
+import type { LeaseProof } from '../storage/leases/work-leases.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Store } from '../storage/store.ts'
 import type { AttachmentStore } from './attachments/attachment-store.ts'
@@ -40,6 +41,8 @@ export class Database {
   readonly #user: UserContext | undefined
   /** What its user may do, where that is not everything. */
   readonly #access: DocumentAccess | undefined
+  /** Of the work that writes belong to, where one server of all does it. */
+  readonly #lease: LeaseProof | undefined
   /** The last result of `usedBy`: in open mode it is the same with every request. */
   #lastUsed: Database | undefined
 
@@ -52,7 +55,7 @@ export class Database {
     return new Database(await DatabaseEngine.open(store, services))
   }
 
-  private constructor(engine: DatabaseEngine, user?: UserContext, access?: DocumentAccess) {
+  private constructor(engine: DatabaseEngine, user?: UserContext, access?: DocumentAccess, lease?: LeaseProof) {
     this.name = engine.name
     this.uuid = engine.uuid
     this.isPartitioned = engine.isPartitioned
@@ -63,6 +66,7 @@ export class Database {
     this.#engine = engine
     this.#user = user
     this.#access = access
+    this.#lease = lease
   }
 
   /** The same database for a user: what is written is validated, and within what access allows. */
@@ -71,6 +75,11 @@ export class Database {
     if (last && last.#user === user && last.#access === access) return last
     this.#lastUsed = new Database(this.#engine, user, access)
     return this.#lastUsed
+  }
+
+  /** The same database for work under a lease: once another server has that, nothing of the work is written any more. */
+  under(lease: LeaseProof | undefined): Database {
+    return lease ? new Database(this.#engine, this.#user, this.#access, lease) : this
   }
 
   /** What its user may see, where that is not everything. */
@@ -160,17 +169,17 @@ export class Database {
   }
 
   purge(request: PurgeRequest): Promise<Purged> {
-    return this.#engine.purge(request)
+    return this.#engine.purge(request, this.#lease)
   }
 
   /** Work of the server itself that no other write may come between. */
   exclusive<T>(work: ExclusiveWork<T>): Promise<T> {
-    return this.#engine.exclusive(work)
+    return this.#engine.exclusive(work, this.#lease)
   }
 
   /** Changes what is known of the database as a whole, and no sequence. */
   changeState(change: (state: DatabaseState) => DatabaseState): Promise<void> {
-    return this.#engine.changeState(change)
+    return this.#engine.changeState(change, this.#lease)
   }
 
   setRevisionLimit(revisionLimit: number): Promise<void> {
@@ -256,6 +265,8 @@ export class Database {
   }
 
   #commit(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    return this.#engine.commit(edits, this.#user && { user: this.#user, enforced: this.#access?.enforced })
+    const lease = this.#lease
+    const writer = this.#user && { user: this.#user, enforced: this.#access?.enforced, lease }
+    return this.#engine.commit(edits, writer, lease)
   }
 }

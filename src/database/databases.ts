@@ -6,12 +6,13 @@ import { badRequest, notFound, RequestError } from '../document/request-error.ts
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
 import { Database } from './database.ts'
-import type {
-  DatabaseCommit,
-  DatabaseEvent,
-  DatabaseEventListener,
-  DatabaseOptions,
-  DatabaseServices,
+import {
+  type DatabaseCommit,
+  type DatabaseEvent,
+  type DatabaseEventListener,
+  type DatabaseOptions,
+  type DatabaseServices,
+  firstRows,
 } from './database-engine.ts'
 import { DesignCache } from './design/design-document.ts'
 import type { DocumentAccess, UserContext } from './user-context.ts'
@@ -25,13 +26,19 @@ export class Databases {
   /** Those that are being deleted: their names are free when that is done. */
   readonly #deleting = new Map<string, Promise<void>>()
   readonly #guards = new Map<string, DocumentGuard>()
-  readonly #onDeleted = new Set<(name: string) => Promise<void>>()
+  readonly #onDeleted = new Set<DeletionListener>()
   readonly #afterDeletion = new Set<(name: string) => Promise<void>>()
   readonly #eventListeners = new Set<DatabaseEventListener>()
+  readonly #stopFollowing: (() => void) | undefined
 
   constructor(engine: StorageEngine, services: DatabaseServices) {
     this.#engine = engine
     this.#services = { designs: new DesignCache(), ...services, onEvent: (event) => this.#tell(event) }
+    this.#stopFollowing = engine.onChangedElsewhere?.((change, name) => {
+      if (change === 'created') this.#tell({ type: 'created', db: name })
+      // One that is open is told of when it is forgotten.
+      else if (!this.#forgetGone(name)) this.#tell({ type: 'deleted', db: name })
+    })
   }
 
   list(): Promise<string[]> {
@@ -65,7 +72,7 @@ export class Databases {
   }
 
   /** Calls back after a database was deleted, and waits until that is done; returns how to stop that. */
-  onDeleted(listener: (name: string) => Promise<void>): () => void {
+  onDeleted(listener: DeletionListener): () => void {
     this.#onDeleted.add(listener)
     return () => this.#onDeleted.delete(listener)
   }
@@ -112,7 +119,9 @@ export class Databases {
       // Kept at once: who asks for it now waits until it is whole.
       await this.#keep(
         name,
-        this.#engine.create(name).then((store) => Database.create(store, this.#services, options)),
+        this.#engine
+          .create(name, firstRows(options, this.#services.clock.nowUs()))
+          .then((store) => Database.open(store, this.#services)),
       )
     } catch (error) {
       if (error instanceof StoreExistsError) throw databaseExists()
@@ -159,11 +168,12 @@ export class Databases {
     this.#open.delete(name)
     this.#ready.delete(name)
     known?.changes.wake()
-    for (const listener of this.#onDeleted) await listener(name)
+    for (const listener of this.#onDeleted) await listener(name, 'elsewhere')
   }
 
   /** Writes what waits in any of them. The engine is closed by who opened it. */
   async close(): Promise<void> {
+    this.#stopFollowing?.()
     // Whoever opens the same folder next must not find what is on its way out.
     await Promise.all(this.#deleting.values())
     const databases = await Promise.allSettled(this.#open.values())
@@ -180,13 +190,13 @@ export class Databases {
       if (error instanceof StoreMissingError) throw notFound('missing')
       // It may be there still, and is opened anew: nobody goes on with what they have of it.
       known?.changes.wake()
-      await Promise.allSettled([...this.#onDeleted].map((listener) => listener(name)))
+      await Promise.allSettled([...this.#onDeleted].map((listener) => listener(name, 'here')))
       throw error
     }
     this.#tell({ type: 'deleted', db: name })
     // Who follows its changes looks, and finds it gone.
     known?.changes.wake()
-    for (const listener of this.#onDeleted) await listener(name)
+    for (const listener of this.#onDeleted) await listener(name, 'here')
   }
 
   async #openAndKeep(name: string): Promise<Database> {
@@ -203,14 +213,16 @@ export class Databases {
     }
   }
 
-  /** One that another server deleted is opened anew, should there be one of its name again. */
-  #forgetGone(name: string): void {
+  /** One that another server deleted is opened anew, should there be one of its name again. Tells whether it was such a one. */
+  #forgetGone(name: string): boolean {
     const known = this.#ready.get(name)
-    if (!known?.isDeleted) return
+    if (!known?.isDeleted || this.#deleting.has(name)) return false
     this.#open.delete(name)
     this.#ready.delete(name)
     this.#tell({ type: 'deleted', db: name })
     known.changes.wake()
+    for (const listener of this.#onDeleted) void listener(name, 'elsewhere').catch(() => {})
+    return true
   }
 
   #tell(event: DatabaseEvent): void {
@@ -230,6 +242,9 @@ export class Databases {
     return opening
   }
 }
+
+/** `elsewhere`: by another server or node, which removes what belongs to the database. */
+export type DeletionListener = (name: string, where: 'here' | 'elsewhere') => Promise<void>
 
 function databaseExists(): RequestError {
   return new RequestError(

@@ -4,9 +4,10 @@
  */
 import { isServerAdmin, type UserContext } from '../database/user-context.ts'
 import { RequestError } from '../document/request-error.ts'
+import type { LeaseProof } from '../storage/leases/work-leases.ts'
 import { TransientError } from './client/retries.ts'
 import { type PreparedReplication, UnusableDocumentError } from './documents/document-job.ts'
-import type { DocumentJobs } from './documents/document-jobs.ts'
+import type { FollowedDocuments } from './documents/document-jobs.ts'
 import { type Members, userOf } from './documents/replication-document.ts'
 import { Replicator } from './documents/replicator.ts'
 import { openSource, peersOf } from './peers/open-peers.ts'
@@ -48,7 +49,8 @@ export class Replications {
       clock,
       log,
       reasonOf,
-      prepare: (members, signal) => this.#prepare(members, signal),
+      leases: services.leases,
+      prepare: (members, signal, lease) => this.#prepare(members, signal, lease),
     })
     this.#forgetSettings = configuration.onChange(({ section }) => {
       if (section === 'replicator') this.scheduler.settingsChanged()
@@ -61,13 +63,15 @@ export class Replications {
   }
 
   /** The jobs of documents; undefined where there is no replicator database. */
-  get documents(): DocumentJobs | undefined {
-    return this.#replicator.jobs
+  get documents(): FollowedDocuments | undefined {
+    return this.#replicator.documents
   }
 
   /** The id of a replication. Reads the filter function from the source, where there is one. */
   async identify(request: ReplicationRequest, signal?: AbortSignal): Promise<ReplicationId> {
-    const uuid = this.#services.configuration.text('service', 'uuid')
+    const { engineUuid, configuration } = this.#services
+    // A replication that another server takes over finds its checkpoints by this.
+    const uuid = engineUuid ?? configuration.text('service', 'uuid')
     return replicationId(request, uuid, await this.#filterSource(request, signal))
   }
 
@@ -121,7 +125,7 @@ export class Replications {
     return job
   }
 
-  async #prepare(members: Members, signal: AbortSignal): Promise<PreparedReplication> {
+  async #prepare(members: Members, signal: AbortSignal, lease: LeaseProof | undefined): Promise<PreparedReplication> {
     const { auth, configuration } = this.#services
     const user = userOf(members, { isOpen: auth.settings.isOpen })
     const request = parsed(() => parseReplicationRequest(members, user, defaultOptions(configuration)))
@@ -129,13 +133,13 @@ export class Replications {
     return {
       subject: subjectOf(id, request),
       baseId: id.base,
-      attempt: () => new Replication(id, request, this.#surroundings()),
+      attempt: () => new Replication(id, request, this.#surroundings(lease)),
     }
   }
 
-  #surroundings(): ReplicationSurroundings {
+  #surroundings(lease?: LeaseProof): ReplicationSurroundings {
     const { clock, log } = this.#services
-    return { peers: peersOf(this.#services), clock, log }
+    return { peers: peersOf({ ...this.#services, lease }), clock, log }
   }
 
   async #filterSource(request: ReplicationRequest, signal?: AbortSignal): Promise<string | undefined> {

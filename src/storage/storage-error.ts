@@ -49,6 +49,14 @@ export class EngineUnavailableError extends StorageError {
   override readonly name = 'EngineUnavailableError'
 }
 
+/** Another server has the lease that a commit was made under: nothing was written. */
+export class LeaseLostError extends StorageError {
+  override readonly name = 'LeaseLostError'
+  constructor(lease: string) {
+    super(`The lease '${lease}' belongs to another server now.`)
+  }
+}
+
 /** No file can be opened, since the process has too many open; there is room when some are closed. */
 export class NoDescriptorsError extends StorageError {
   override readonly name = 'NoDescriptorsError'

@@ -2,23 +2,35 @@
  * The interface of ordered stores: byte keys in memcmp order, snapshots, atomic and durable commits. Nothing above this folder
  * knows which engine it has. Every answer is a promise: one for a page, never one for a row.
  */
+import type { LeaseProof, WorkLeases } from './leases/work-leases.ts'
 
 /** Holds many named stores. A name is any text; the engine decides how it is kept. */
 export interface StorageEngine {
+  /** For work that one server of all does at a time. Undefined where no other server uses the stores. */
+  readonly leases?: WorkLeases | undefined
+  /** The same in all servers that use the stores. Undefined where no other server does. */
+  readonly uuid?: string | undefined
   /** All names, in byte order of their UTF-8 form. */
   list(): Promise<string[]>
   has(name: string): boolean
-  /** Throws `StoreExistsError`. The store is durable when the promise resolves. */
-  create(name: string): Promise<Store>
+  /**
+   * Throws `StoreExistsError`. The store is durable, with these rows, when the promise resolves; where other servers may open
+   * it, none of them finds it without its rows.
+   */
+  create(name: string, rows?: readonly Put[]): Promise<Store>
   /** Throws `StoreMissingError`. The same object for the same store, as long as it is not dropped. */
   open(name: string): Promise<Store>
   /** Throws `StoreMissingError`. Snapshots that are held go on reading; everything new on the store fails. */
   drop(name: string): Promise<void>
   /** Calls back whenever a store turns out to be damaged, until the returned function is called. */
   onDamaged(listener: (name: string) => void): () => void
+  /** Calls back when another server created or dropped a store, where there are such; a dropped one comes before its successor. */
+  onChangedElsewhere?(listener: CatalogListener): () => void
   /** Waits for commits under way, then closes all files. Nothing may be asked of the engine afterwards. */
   close(): Promise<void>
 }
+
+export type CatalogListener = (change: 'created' | 'dropped', name: string) => void
 
 export interface Store {
   readonly name: string
@@ -37,8 +49,9 @@ export interface Store {
   /**
    * Puts these rows in the place of all there are; fastest when those that have the first byte of their keys in common
    * come in the order of their keys. Readers see the old ones until all is done and on disk. Commits under way meanwhile are lost: who replaces is the only writer.
+   * With a lease that is lost meanwhile it throws `LeaseLostError`, and the old rows stay.
    */
-  replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void>
+  replace(portions: AsyncIterable<readonly Put[] | PackedRows>, lease?: LeaseProof): Promise<void>
   /** Rewrites the store without its garbage while it is being read and written. One at a time. */
   compact(options?: CompactOptions): Promise<void>
   sizes(): Promise<StoreSizes>
@@ -113,6 +126,8 @@ export interface Changes {
   readonly expected?: number
   /** Rows that nothing refers to yet: whoever expects a version need not care, so it stays as it is. */
   readonly unreferenced?: boolean
+  /** Made only while this grant of a lease counts; else `LeaseLostError`. Engines without leases pass it over. */
+  readonly lease?: LeaseProof | undefined
 }
 
 export type CommitOutcome =

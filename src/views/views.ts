@@ -52,8 +52,16 @@ export class Views {
   static async open(options: ViewsOptions): Promise<Views> {
     const { engine, databases, provide } = options
     if (provide) return new Views(options)
+    // Before the databases: the database of an index that another server makes meanwhile is there already.
+    const indexes = await engine.list()
     const live = new Set((await databases.list()).map(databasePart))
-    for (const name of await engine.list()) if (!live.has(databasePartOf(name))) await engine.drop(name)
+    for (const name of indexes) {
+      if (live.has(databasePartOf(name))) continue
+      // Another server that starts may be doing the same.
+      await engine.drop(name).catch((error: unknown) => {
+        if (!(error instanceof StoreMissingError)) throw error
+      })
+    }
     return new Views(options)
   }
 
@@ -70,7 +78,7 @@ export class Views {
       () => this.#lags().reduce((most, lag) => Math.max(most, lag), 0),
     )
     this.#forget = [
-      databases.onDeleted((name) => this.#removeAll(name)),
+      databases.onDeleted((name, where) => (where === 'here' ? this.#removeAll(name) : this.#endGone(name))),
       databases.onEvent((event) => {
         if (event.type !== 'ddoc_updated') return
         void this.#prepare(event.db, event.id)
@@ -323,13 +331,23 @@ export class Views {
   }
 
   async #endAll(database: string): Promise<void> {
+    await this.#endThose(({ place }) => place.database.name === database)
+    for (const name of await this.#options.engine.list()) if (isStoreOf(name, database)) await this.#drop(name)
+  }
+
+  /** Another server or node deleted it, and drops the stores. One that has its name by now has indexes of its own. */
+  async #endGone(database: string): Promise<void> {
+    const { provide } = this.#options
+    await this.#endThose(({ place }) => place.database.name === database && (place.database.isDeleted || !!provide))
+  }
+
+  async #endThose(isMeant: (index: ViewIndex) => boolean): Promise<void> {
     for (const [key, opening] of this.#indexes) {
       const index = await opening.catch(() => undefined)
-      if (index?.place.database.name !== database) continue
+      if (!index || !isMeant(index)) continue
       this.#indexes.delete(key)
       await index.end(notFound('no_db_file'))
     }
-    for (const name of await this.#options.engine.list()) if (isStoreOf(name, database)) await this.#drop(name)
   }
 
   async #drop(name: string): Promise<void> {

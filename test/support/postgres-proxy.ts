@@ -15,6 +15,9 @@ export type Cut = 'before' | 'after' | 'late'
 
 /** What a message has in it that runs the statement of this name. */
 const COMMIT = Buffer.from('\0commit\0')
+/** The first statement of a commit in steps, and the last one. */
+const BUMP = Buffer.from('\0bump\0')
+const END = Buffer.from('COMMIT\0')
 
 export class PostgresProxy {
   readonly folder = mkdtempSync(join(tmpdir(), 'settle-proxy-'))
@@ -24,6 +27,8 @@ export class PostgresProxy {
   #cut: Cut | undefined
   #late: (() => void) | undefined
   #isStalled = false
+  /** What was sent meanwhile, to be delivered afterwards. */
+  #frozen: (() => void)[] | undefined
   cuts = 0
 
   static async open(target: string): Promise<PostgresProxy> {
@@ -55,6 +60,18 @@ export class PostgresProxy {
     if (isStalled) for (const socket of this.#sockets) socket.destroy()
   }
 
+  /** Nothing passes in either direction, and no connection is closed. */
+  freeze(): void {
+    this.#frozen ??= []
+  }
+
+  /** What waited goes on its way, where its connection is still there. */
+  thaw(): void {
+    const waiting = this.#frozen ?? []
+    this.#frozen = undefined
+    for (const deliver of waiting) deliver()
+  }
+
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy()
     await new Promise((resolve) => this.#server.close(resolve))
@@ -68,6 +85,11 @@ export class PostgresProxy {
     }
     const server = connect(this.#target)
     let isAnswerLost = false
+    let isInSteps = false
+    const pass = (socket: Socket, data: Buffer) => {
+      if (this.#frozen) this.#frozen.push(() => socket.writable && socket.write(data))
+      else socket.write(data)
+    }
     const end = () => {
       client.destroy()
       server.destroy()
@@ -79,16 +101,18 @@ export class PostgresProxy {
     server.on('close', end)
     server.on('data', (data: Buffer) => {
       if (isAnswerLost) end()
-      else client.write(data)
+      else pass(client, data)
     })
     let isHeld = false
     client.on('close', () => {
       if (!isHeld) end()
     })
     client.on('data', (data: Buffer) => {
-      const cut = data.includes(COMMIT) ? this.#cut : undefined
+      if (data.includes(BUMP)) isInSteps = true
+      const isCommit = data.includes(COMMIT) || (isInSteps && data.includes(END))
+      const cut = isCommit ? this.#cut : undefined
       if (cut === undefined) {
-        server.write(data)
+        pass(server, data)
         return
       }
       this.#cut = undefined

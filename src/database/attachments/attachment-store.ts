@@ -5,6 +5,7 @@
  * any more are removed by compaction.
  */
 import { createHash } from 'node:crypto'
+import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../../storage/store.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
 import type { AttachmentContent } from '../layout/stored-body.ts'
@@ -200,25 +201,25 @@ export class AttachmentStore {
    * Removes all bytes that nothing refers to. `findReferenced` looks through one state of the database; what anybody
    * used since it began is spared, for it may be referred to by now.
    */
-  async removeUnreferenced(findReferenced: () => Promise<ReadonlySet<number>>): Promise<void> {
+  async removeUnreferenced(findReferenced: () => Promise<ReadonlySet<number>>, lease?: LeaseProof): Promise<void> {
     const last = await this.#removableNumber()
     const spared = new Set(this.#inUse.keys())
     this.#spared = spared
     try {
       const referenced = await findReferenced()
       for await (const number of this.#numbers(last)) {
-        if (!referenced.has(number) && !spared.has(number)) await this.#remove(number)
+        if (!referenced.has(number) && !spared.has(number)) await this.#remove(number, lease)
       }
     } finally {
       this.#spared = undefined
     }
   }
 
-  async #remove(number: number): Promise<void> {
+  async #remove(number: number, lease?: LeaseProof): Promise<void> {
     this.#condemned.add(number)
     try {
       const clears = [{ from: attachmentKey(number, 0), to: attachmentKey(number + 1, 0) }]
-      await this.#store.commit({ clears, unreferenced: true })
+      await this.#store.commit({ clears, unreferenced: true, lease })
     } finally {
       this.#condemned.delete(number)
     }

@@ -4,6 +4,7 @@
  * continue. Documents are trimmed through the write queue, a few at a time.
  */
 import { droppedBodies, stem, withLeafBodiesOnly } from '../../document/tree/tree-pruning.ts'
+import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import type { KeyRange, Page, Snapshot, Store } from '../../storage/store.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'
@@ -30,12 +31,19 @@ export interface CompactedDatabase {
   readonly attachments: AttachmentStore
 }
 
+export interface CompactionRun {
+  /** Documents at the start. */
+  readonly total: number
+  readonly signal: AbortSignal
+  readonly onProgress: CompactionProgress
+  /** Where other servers may compact too. */
+  readonly lease: LeaseProof | undefined
+}
+
 /** The first part of the work counts as half of it: progress is for people. */
 export async function compactDatabase(
   { store, queue, ranks, attachments }: CompactedDatabase,
-  total: number,
-  signal: AbortSignal,
-  onProgress: CompactionProgress,
+  { total, signal, onProgress, lease }: CompactionRun,
 ): Promise<void> {
   let looked = 0
   for await (const ids of untrimmed(store, (rows) => {
@@ -44,12 +52,12 @@ export async function compactDatabase(
   })) {
     for (let rest: readonly string[] = ids; rest.length > 0; ) {
       signal.throwIfAborted()
-      const done = await queue.exclusive((snapshot, state) => planTrimming(snapshot, state, rest, ranks))
+      const done = await queue.exclusive((snapshot, state) => planTrimming(snapshot, state, rest, ranks), lease)
       rest = rest.slice(done)
     }
   }
-  while (await queue.exclusive(planForgetting)) signal.throwIfAborted()
-  await attachments.removeUnreferenced(() => referencedAttachments(store))
+  while (await queue.exclusive(planForgetting, lease)) signal.throwIfAborted()
+  await attachments.removeUnreferenced(() => referencedAttachments(store), lease)
   await store.compact({
     signal,
     onProgress: (done) => onProgress(Math.floor((total * (1 + done)) / 2), total),

@@ -2,6 +2,13 @@
 import type { Log } from '../../runtime/log/log.ts'
 import type { TaskRegistry } from '../../runtime/tasks.ts'
 
+import {
+  eitherSignal,
+  type LeaseProof,
+  leased,
+  type WorkLease,
+  type WorkLeases,
+} from '../../storage/leases/work-leases.ts'
 import { DatabaseView } from '../database-view.ts'
 import type { DatabaseSizes } from '../layout/keys.ts'
 import { type CompactedDatabase, compactDatabase } from './compaction.ts'
@@ -14,7 +21,9 @@ export interface CompactorOptions extends CompactedDatabase {
   readonly closing: AbortSignal
   readonly sizes: () => Promise<DatabaseSizes>
   /** Keeps the sizes after a compaction with the database, so that the next process knows them. */
-  readonly remember: (sizes: DatabaseSizes) => Promise<void>
+  readonly remember: (sizes: DatabaseSizes, lease: LeaseProof | undefined) => Promise<void>
+  /** Where other servers may compact it too. */
+  readonly leases: WorkLeases | undefined
 }
 
 interface Run {
@@ -41,7 +50,12 @@ export class Compactor {
     const { store, log, closing } = this.#options
     const cancelling = new AbortController()
     const signal = AbortSignal.any([cancelling.signal, closing])
-    const done = this.#compact(signal)
+    const { leases } = this.#options
+    // Another server that is compacting it does all of the work.
+    const done = leased(leases, `compaction of ${store.name}`, (lease) =>
+      this.#compact(eitherSignal(signal, lease), lease),
+    )
+      .then(() => {})
       .catch((error: unknown) => {
         if (store.dropped) return
         if (signal.aborted) log.info('A compaction was cancelled.', { database: store.name })
@@ -65,7 +79,7 @@ export class Compactor {
     await run?.done
   }
 
-  async #compact(signal: AbortSignal): Promise<void> {
+  async #compact(signal: AbortSignal, lease: WorkLease | undefined): Promise<void> {
     const { store, tasks, sizes } = this.#options
     const total = await this.#documentCount()
     const task = tasks.start({
@@ -76,12 +90,13 @@ export class Compactor {
       progress: 0,
     })
     try {
-      await compactDatabase(this.#options, total, signal, (done) => {
+      const onProgress = (done: number) => {
         task.update({ changes_done: done, progress: total === 0 ? 100 : Math.floor((100 * done) / total) })
-      })
+      }
+      await compactDatabase(this.#options, { total, signal, onProgress, lease: lease?.proof })
       this.#options.onCompacted()
       const { fileBytes, dataBytes } = await sizes()
-      await this.#options.remember({ fileBytes, dataBytes })
+      await this.#options.remember({ fileBytes, dataBytes }, lease?.proof)
     } finally {
       task.end()
     }

@@ -170,6 +170,9 @@ export interface DatabaseState {
   readonly tombstones?: TombstoneProgress | undefined
   /** How far documents were looked at that may expire; only where they do. */
   readonly expiry?: ExpiryProgress | undefined
+  /** The update sequences at which a design document, and the security object, were last written. */
+  readonly designsAt?: number | undefined
+  readonly securityAt?: number | undefined
 }
 
 export interface TombstoneProgress {

@@ -7,6 +7,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { MetricCounter } from '../../runtime/instruments.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { Metrics } from '../../runtime/metrics.ts'
+import { eitherSignal, leased, type WorkLease, type WorkLeases } from '../../storage/leases/work-leases.ts'
 import type { Databases } from '../databases.ts'
 import { expireDocuments } from './document-expiry.ts'
 import { EXPIRY_SECTION, expiryFieldOf, RETENTION_SECTION, retentionOf } from './retention-settings.ts'
@@ -18,6 +19,8 @@ export interface RetentionOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
+  /** Where other servers look at the same databases. */
+  readonly leases?: WorkLeases | undefined
 }
 
 const SECTIONS: ReadonlySet<string> = new Set([RETENTION_SECTION, EXPIRY_SECTION])
@@ -92,7 +95,7 @@ export class RetentionDaemon {
       if (this.#closing.signal.aborted) return
       if (!databases.has(name)) continue
       try {
-        await this.#check(name)
+        await leased(this.#options.leases, `retention of ${name}`, (lease) => this.#check(name, lease))
       } catch (error) {
         if (this.#closing.signal.aborted || !databases.has(name)) continue
         log.error('Old tombstones or expired documents were not removed.', { database: name, error: String(error) })
@@ -100,10 +103,10 @@ export class RetentionDaemon {
     }
   }
 
-  async #check(name: string): Promise<void> {
+  async #check(name: string, lease: WorkLease | undefined): Promise<void> {
     const { databases, configuration, clock, log } = this.#options
-    const database = await databases.get(name)
-    const { signal } = this.#closing
+    const database = (await databases.get(name)).under(lease?.proof)
+    const signal = eitherSignal(this.#closing.signal, lease)
     const field = expiryFieldOf(configuration, name)
     if (field !== undefined) {
       const { expired } = await expireDocuments(database, { field, nowMs: clock.nowMs(), signal })

@@ -5,6 +5,7 @@
  */
 import { conflict, RequestError } from '../../document/request-error.ts'
 import type { Functions, ValidatedWrite } from '../../functions/functions.ts'
+import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { prepareFunctions } from '../design/design-document.ts'
@@ -37,6 +38,8 @@ export interface Writer {
   readonly user: UserContext
   /** The source of a function whose rules were applied already. */
   readonly enforced?: string | undefined
+  /** Of the work that the writes belong to, where one server of all does it. */
+  readonly lease?: LeaseProof | undefined
 }
 
 export class Validation {
@@ -68,18 +71,18 @@ export class Validation {
     )
   }
 
-  async #try(edits: readonly DocumentEdit[], { user, enforced }: Writer): Promise<EditOutcome[] | 'outdated'> {
+  async #try(edits: readonly DocumentEdit[], { user, enforced, lease }: Writer): Promise<EditOutcome[] | 'outdated'> {
     const { validators, queue } = this.#parts
     const known = validators.known ?? (await validators.current())
     const wanted = known.validators.filter(({ source }) => source !== enforced)
-    if (wanted.length === 0 || !edits.some(needsValidation)) return queue.writeIf(edits, known.isCurrent)
+    if (wanted.length === 0 || !edits.some(needsValidation)) return queue.writeIf(edits, known.isCurrent, lease)
     const verdicts = new Verdicts(known)
     const chosen = edits.filter(needsValidation)
     for (const portion of portionsOf(chosen)) await this.#judge(portion, wanted, user, verdicts)
     const errors = edits.map((edit) => verdicts.errors.get(edit))
     refuseTogether(edits, errors)
     const allowed = edits.filter((_, i) => !errors[i])
-    const written = await queue.writeIf(allowed, (snapshot, state) => verdicts.stillHold(snapshot, state))
+    const written = await queue.writeIf(allowed, (snapshot, state) => verdicts.stillHold(snapshot, state), lease)
     if (written === 'outdated') return written
     const inOrder = written.values()
     return errors.map((error) => (error ? { outcome: 'refused', error } : nextOf(inOrder)))

@@ -5,10 +5,12 @@
  */
 import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
+import { isDesignId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
+import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { freeRows, operationCount } from '../../storage/rows/packed-rows.ts'
-import { StorageError } from '../../storage/storage-error.ts'
+import { LeaseLostError, StorageError } from '../../storage/storage-error.ts'
 import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'
 import { type DatabaseState, decodeState, encodeState, INITIAL_STATE, STATE_KEY } from '../layout/keys.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
@@ -33,7 +35,7 @@ export type ReferenceListener = (attachments: readonly number[]) => void
 export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
 
 /** Called with a state that somebody else committed, before edits are decided in it. */
-export type OthersListener = (snapshot: Snapshot) => Promise<void>
+export type OthersListener = (state: DatabaseState) => void
 
 /** Whether what was found out about edits before they waited holds in the state that they are decided in. */
 export type StillHolds = (snapshot: Snapshot, state: DatabaseState) => boolean | Promise<boolean>
@@ -46,6 +48,7 @@ interface WaitingEdits {
   readonly edits: readonly DocumentEdit[]
   readonly bytes: number
   readonly stillHolds: StillHolds | undefined
+  readonly lease: LeaseProof | undefined
   readonly resolve: (outcomes: EditOutcome[] | 'outdated') => void
   readonly reject: (error: unknown) => void
 }
@@ -106,20 +109,28 @@ export class WriteQueue {
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
-  write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+  write(edits: readonly DocumentEdit[], lease?: LeaseProof): Promise<EditOutcome[]> {
     return writeInPortions(edits, async (portion) => {
-      const written = await this.#enqueue(portion, undefined)
+      const written = await this.#enqueue(portion, undefined, lease)
       assert(written !== 'outdated')
       return written
     })
   }
 
   /** The same for one portion, unless something does not hold any more by then: nothing is written in that case. */
-  writeIf(edits: readonly DocumentEdit[], stillHolds: StillHolds): Promise<EditOutcome[] | 'outdated'> {
-    return this.#enqueue(edits, stillHolds)
+  writeIf(
+    edits: readonly DocumentEdit[],
+    stillHolds: StillHolds,
+    lease?: LeaseProof,
+  ): Promise<EditOutcome[] | 'outdated'> {
+    return this.#enqueue(edits, stillHolds, lease)
   }
 
-  #enqueue(edits: readonly DocumentEdit[], stillHolds: StillHolds | undefined): Promise<EditOutcome[] | 'outdated'> {
+  #enqueue(
+    edits: readonly DocumentEdit[],
+    stillHolds: StillHolds | undefined,
+    lease: LeaseProof | undefined,
+  ): Promise<EditOutcome[] | 'outdated'> {
     if (edits.length === 0) return Promise.resolve([])
     const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
     if (this.#waitingBytes > 0 && this.#waitingBytes + bytes > WAITING_BYTES) return Promise.reject(tooManyWaiting())
@@ -127,15 +138,15 @@ export class WriteQueue {
     this.#metrics.waiting++
     this.#metrics.waitingBytes += bytes
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, resolve, reject })
+      this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, lease, resolve, reject })
       this.#running ??= this.#run()
     })
   }
 
   /** Runs alone: no other write is between the state it sees and its commit. */
-  async exclusive<T>(work: ExclusiveWork<T>): Promise<T> {
+  async exclusive<T>(work: ExclusiveWork<T>, lease?: LeaseProof): Promise<T> {
     return new Promise((resolve, reject) => {
-      const run = () => this.#commit(work).then(resolve, reject)
+      const run = () => this.#commit(work, lease).then(resolve, reject)
       this.#waiting.push({ kind: 'exclusive', run })
       this.#running ??= this.#run()
     })
@@ -172,8 +183,11 @@ export class WriteQueue {
     const batch: WaitingEdits[] = []
     let documents = 0
     let bytes = 0
+    const [head] = this.#waiting
+    const first = head?.kind === 'edits' ? head.lease : undefined
     for (const next of this.#waiting) {
-      if (next.kind === 'exclusive') break
+      // Those under another lease are refused or written for themselves.
+      if (next.kind === 'exclusive' || next.lease?.fence !== first?.fence) break
       documents += next.edits.length
       bytes += next.bytes
       if (batch.length > 0 && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) break
@@ -195,7 +209,7 @@ export class WriteQueue {
         const requests = batch.map(({ edits }, i) => (holding[i] ? edits : []))
         const plan = await planBatch(snapshot, state, requests, this.#ranks)
         return { ...plan, result: plan.outcomes.map((each, i) => (holding[i] ? each : 'outdated')) }
-      })
+      }, batch[0]?.lease)
       for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
     } catch (error) {
       // What one request asks for may be what fails: the others of the batch have no part in it. A disk fails them all.
@@ -205,16 +219,17 @@ export class WriteQueue {
     }
   }
 
-  async #commit<T>(plan: ExclusiveWork<T>): Promise<T> {
+  async #commit<T>(plan: ExclusiveWork<T>, lease: LeaseProof | undefined): Promise<T> {
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
       // Those who write at the same time should not meet again and again.
       if (tries > 2) await pause(Math.random() * Math.min(LONGEST_PAUSE_MS, 2 ** tries))
       const beganMs = performance.now()
       using snapshot = this.#store.snapshot()
       const version = await snapshot.version()
-      if (this.#onOthers && this.#last?.version !== version) await this.#onOthers(snapshot)
       const before = this.#last?.version === version ? this.#last.state : await readState(snapshot)
-      const { changes, state, result, written, attachments } = await plan(snapshot, before)
+      if (this.#last?.version !== version) this.#onOthers?.(before)
+      const { changes, state: planned, result, written, attachments } = await plan(snapshot, before)
+      const state = written?.some(isDesignId) ? { ...planned, designsAt: planned.updateSequence } : planned
       const operations = operationCount(changes)
       if (operations === 0 && state === before) return result
       // One more is for the numbers of the database.
@@ -224,10 +239,12 @@ export class WriteQueue {
       if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const flushBeganMs = performance.now()
-      const committed = await this.#store.commit({ ...changes, puts, expected: version }).catch((error: unknown) => {
-        if (!this.#store.dropped) this.#metrics.failed(error)
-        throw error
-      })
+      const committed = await this.#store
+        .commit({ ...changes, puts, expected: version, lease })
+        .catch((error: unknown) => {
+          if (!this.#store.dropped && !(error instanceof LeaseLostError)) this.#metrics.failed(error)
+          throw error
+        })
       if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
       if (committed.outcome === 'committed') {
         this.#last = { version: committed.version, state }

@@ -1,6 +1,6 @@
 /** `_scheduler`: the replications of the server as clients of later releases see them. */
 import { badRequest, notFound } from '../../document/request-error.ts'
-import type { DocumentJobs } from '../../replication/documents/document-jobs.ts'
+import type { FollowedDocuments } from '../../replication/documents/document-jobs.ts'
 import {
   DOCUMENT_STATES,
   type ScheduledDocument,
@@ -74,7 +74,7 @@ async function documentsAnswer(call: Call, { replications }: HttpContext, names:
 /** The slashes in the name of a database need not be escaped here. */
 function namesOf(
   names: readonly string[],
-  documents: DocumentJobs | undefined,
+  documents: FollowedDocuments | undefined,
 ): { readonly database: string | undefined; readonly id: string | undefined } {
   const parts = documents?.database.name.split('/').length ?? 1
   const isPlain = names[0] === documents?.database.name

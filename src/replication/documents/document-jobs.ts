@@ -15,8 +15,18 @@ export interface DocumentJobsSurroundings extends DocumentJobSurroundings {
   readonly log: Log
 }
 
-export class DocumentJobs {
+/** The documents of a replicator database, with the jobs that this server has for them. */
+export interface FollowedDocuments {
   readonly database: Database
+  /** Whether another server has the jobs: what the documents say is all that is known of them here. */
+  readonly isElsewhere: boolean
+  /** Undefined for a document that has none: it is complete, or not yet read. */
+  job(id: string): DocumentJob | undefined
+}
+
+export class DocumentJobs implements FollowedDocuments {
+  readonly database: Database
+  readonly isElsewhere = false
   readonly #surroundings: DocumentJobsSurroundings
   readonly #jobs = new Map<string, DocumentJob>()
   readonly #feed: DocumentFeed

@@ -1,6 +1,7 @@
 /**
  * Follows the replicator database, whichever it is now: its documents become jobs, and their states are written back.
- * When the setting that names it changes, or it is deleted, all jobs of its documents end.
+ * When the setting that names it changes, or it is deleted, all jobs of its documents end. Where several servers have the
+ * database, the one that holds the lease has the jobs; the others wait for it.
  */
 import type { SystemDatabase } from '../../auth/rights/system-database.ts'
 import type { SettingChange } from '../../config/configuration.ts'
@@ -9,22 +10,33 @@ import type { NewRevisionEdit } from '../../database/writing/edit.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Log } from '../../runtime/log/log.ts'
-import type { DocumentJobSurroundings } from './document-job.ts'
-import { DocumentJobs } from './document-jobs.ts'
-import { type ReplicationDocument, type StateMembers, withState } from './replication-document.ts'
+import type { LeaseProof, WorkLease, WorkLeases } from '../../storage/leases/work-leases.ts'
+import type { DocumentJobSurroundings, PreparedReplication } from './document-job.ts'
+import { DocumentJobs, type FollowedDocuments } from './document-jobs.ts'
+import { type Members, type ReplicationDocument, type StateMembers, withState } from './replication-document.ts'
 
-export interface ReplicatorSurroundings extends Omit<DocumentJobSurroundings, 'write'> {
+export interface ReplicatorSurroundings extends Omit<DocumentJobSurroundings, 'write' | 'prepare'> {
   /** The database that the settings name. */
   readonly system: Pick<SystemDatabase, 'get'>
   readonly configuration: { onChange(listener: (change: SettingChange) => void | Promise<void>): () => void }
   readonly clock: Clock
   readonly log: Log
+  /** Where other servers have the database too. */
+  readonly leases?: WorkLeases | undefined
+  prepare(members: Members, signal: AbortSignal, lease: LeaseProof | undefined): Promise<PreparedReplication>
 }
+
+/** How often a server that waits for the lease asks for it while one lasts. */
+const TRIES_A_LEASE = 4
 
 export class Replicator {
   readonly #surroundings: ReplicatorSurroundings
   #forget: (() => void) | undefined
   #jobs: DocumentJobs | undefined
+  /** Where another server has the jobs. */
+  #elsewhere: FollowedDocuments | undefined
+  #lease: WorkLease | undefined
+  #waiting: NodeJS.Timeout | undefined
   #isClosed = false
   /** One change of the database at a time. */
   #turn: Promise<void> = Promise.resolve()
@@ -40,19 +52,22 @@ export class Replicator {
       if (mayRename(change)) await this.#reopen()
     })
     await this.#reopen()
+    const { leases } = this.#surroundings
+    if (leases) this.#waiting = setInterval(() => void this.#reopen(), leases.durationMs / TRIES_A_LEASE).unref()
   }
 
-  /** The jobs of the documents; undefined where there is no database. */
-  get jobs(): DocumentJobs | undefined {
-    return this.#jobs
+  /** The documents with their jobs; undefined where there is no database. */
+  get documents(): FollowedDocuments | undefined {
+    return this.#jobs ?? this.#elsewhere
   }
 
   /** Stops all jobs; resolves when none runs. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#forget?.()
+    clearInterval(this.#waiting)
     await this.#turn
-    await this.#jobs?.close()
+    await this.#end()
   }
 
   /** Follows the database that counts now, unless it is the one that is being followed. */
@@ -62,14 +77,47 @@ export class Replicator {
   }
 
   async #follow(): Promise<void> {
+    const { leases } = this.#surroundings
     const database = this.#isClosed ? undefined : await this.#database()
-    if (database?.uuid === this.#jobs?.database.uuid) return
+    const isHeld = !leases || this.#lease?.signal.aborted === false
+    if (database?.uuid === this.#jobs?.database.uuid && isHeld) return
+    if (this.#jobs || !database) await this.#end()
+    if (!database || this.#isClosed) return
+    this.#lease = await this.#takeLease(database.name)
+    this.#elsewhere = leases && !this.#lease ? { database, isElsewhere: true, job: () => undefined } : undefined
+    if (this.#elsewhere) return
+    this.#lease?.signal.addEventListener('abort', () => void this.#reopen(), { once: true })
+    const { system: _system, configuration: _configuration, leases: _leases, ...surroundings } = this.#surroundings
+    const proof = this.#lease?.proof
+    const written = database.under(proof)
+    this.#jobs = new DocumentJobs(
+      database,
+      {
+        ...surroundings,
+        prepare: (members, signal) => surroundings.prepare(members, signal, proof),
+        write: (document, state) => this.#write(written, document, state),
+      },
+      () => this.#reopen(),
+    )
+  }
+
+  /** Stops all jobs, and leaves them to another server. */
+  async #end(): Promise<void> {
     await this.#jobs?.close()
     this.#jobs = undefined
-    if (!database || this.#isClosed) return
-    const { system: _system, configuration: _configuration, ...surroundings } = this.#surroundings
-    const write = (document: ReplicationDocument, state: StateMembers) => this.#write(database, document, state)
-    this.#jobs = new DocumentJobs(database, { ...surroundings, write }, () => this.#reopen())
+    this.#elsewhere = undefined
+    await this.#lease?.release()
+    this.#lease = undefined
+  }
+
+  async #takeLease(database: string): Promise<WorkLease | undefined> {
+    const { leases, log } = this.#surroundings
+    try {
+      return await leases?.take(`replications of ${database}`)
+    } catch (error) {
+      log.warn('It is not known which server runs the replications.', { error: String(error) })
+      return undefined
+    }
   }
 
   async #database(): Promise<Database | undefined> {

@@ -7,7 +7,7 @@ import type { KeyRange, Page } from '../../storage/store.ts'
 import { shownAddress } from '../peers/address.ts'
 import { type Job, timestampOf } from '../scheduler/job.ts'
 import type { DocumentJob } from './document-job.ts'
-import type { DocumentJobs } from './document-jobs.ts'
+import type { FollowedDocuments } from './document-jobs.ts'
 import type { Members } from './replication-document.ts'
 
 export const DOCUMENT_STATES = [
@@ -49,7 +49,7 @@ export interface DocumentPage {
 }
 
 /** One document; undefined where there is none. */
-export async function scheduledDocument(jobs: DocumentJobs, id: string): Promise<ScheduledDocument | undefined> {
+export async function scheduledDocument(jobs: FollowedDocuments, id: string): Promise<ScheduledDocument | undefined> {
   using view = jobs.database.view()
   const record = await view.record(id)
   if (!record || record.deleted || isDesignId(id)) return undefined
@@ -58,7 +58,7 @@ export async function scheduledDocument(jobs: DocumentJobs, id: string): Promise
 
 /** In the order of their ids. Only those are read that are shown, or whose state decides. */
 export async function scheduledDocuments(
-  jobs: DocumentJobs,
+  jobs: FollowedDocuments,
   { skip, limit, states }: DocumentQuery,
 ): Promise<DocumentPage> {
   using view = jobs.database.view()
@@ -93,7 +93,11 @@ async function* liveDocuments({ snapshot }: DatabaseView): AsyncGenerator<LiveDo
   }
 }
 
-async function rowOf(jobs: DocumentJobs, view: DatabaseView, { id, body }: LiveDocument): Promise<ScheduledDocument> {
+async function rowOf(
+  jobs: FollowedDocuments,
+  view: DatabaseView,
+  { id, body }: LiveDocument,
+): Promise<ScheduledDocument> {
   const members: Members = JSON.parse((await view.body(body)).text.toString())
   const documentJob = jobs.job(id)
   const common = {
@@ -102,7 +106,7 @@ async function rowOf(jobs: DocumentJobs, view: DatabaseView, { id, body }: LiveD
     source: shownAddress(members.source),
     target: shownAddress(members.target),
   }
-  return documentJob ? { ...common, ...withJob(documentJob) } : { ...common, ...withoutJob(members) }
+  return documentJob ? { ...common, ...withJob(documentJob) } : { ...common, ...withoutJob(members, jobs) }
 }
 
 type JobMembers = Omit<ScheduledDocument, 'database' | 'doc_id' | 'source' | 'target'>
@@ -128,14 +132,22 @@ function scheduled({ subject, state, progress, lastError, errorCount, history }:
   }
 }
 
-/** What the document itself says, of one that is complete or was not looked at yet. */
-function withoutJob(members: Members): JobMembers {
+/** What the document itself says, of one that is complete, was not looked at yet, or has its job in another server. */
+function withoutJob(members: Members, { isElsewhere }: FollowedDocuments): JobMembers {
   const time = timeIn(members._replication_state_time)
   const plain = { id: null, error_count: 0, start_time: time, last_updated: time }
-  if (members._replication_state !== 'completed') return { ...plain, state: 'initializing', info: null }
+  if (members._replication_state !== 'completed') {
+    const state = isElsewhere ? stateElsewhere(members) : 'initializing'
+    const { _replication_state_reason: reason } = members
+    return { ...plain, state, info: state === 'crashing' && typeof reason === 'string' ? { error: reason } : null }
+  }
   const { _replication_stats: statistics } = members
   const info = typeof statistics === 'object' ? statistics : null
   return { ...plain, state: 'completed', info }
+}
+
+function stateElsewhere({ _replication_state: state }: Members): DocumentState {
+  return state === 'triggered' ? 'running' : state === 'error' ? 'crashing' : 'initializing'
 }
 
 function timeIn(time: unknown): string | null {

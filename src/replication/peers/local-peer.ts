@@ -10,6 +10,7 @@ import { parseRevision } from '../../document/ids.ts'
 import { conflict, RequestError } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { Functions } from '../../functions/functions.ts'
+import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import { databaseNotFound, unauthorizedPeer } from '../replication-error.ts'
 import type { LocalAddress } from './address.ts'
 import type { Peer, PeerInformation, StoredLog } from './peer.ts'
@@ -19,6 +20,8 @@ export interface LocalServices {
   readonly databases: Databases
   readonly functions: Functions
   readonly configuration: Configuration
+  /** Of the replication, where one server of all runs it. */
+  readonly lease?: LeaseProof | undefined
 }
 
 /** A database as a user may use it. */
@@ -41,10 +44,10 @@ export async function openLocal(
 async function openDatabase(
   { name, shown }: LocalAddress,
   user: UserContext,
-  { auth }: LocalServices,
+  { auth, lease }: LocalServices,
 ): Promise<Database> {
   try {
-    return await auth.openDatabase(name, user)
+    return (await auth.openDatabase(name, user)).under(lease)
   } catch (error) {
     if (!(error instanceof RequestError)) throw error
     // There is no database of a name that none can have.

@@ -80,13 +80,13 @@ export class CommitQueue {
     }
   }
 
-  /** A commit with clears stands alone: what it clears is looked up in the state that is on disk. */
+  /** A commit with clears stands alone: what it clears is looked up in the state that is on disk. So does one with a lease: it may be refused for itself. */
   #nextGroup(): Waiting[] {
     let operations = 0
     let bytes = 0
     let size = 0
     for (const { changes } of this.#waiting) {
-      const alone = (changes.clears?.length ?? 0) > 0
+      const alone = (changes.clears?.length ?? 0) > 0 || changes.lease !== undefined
       operations += operationCount(changes)
       bytes += valueBytes(changes)
       if (size > 0 && (alone || operations > GROUP_OPERATIONS || bytes > GROUP_BYTES)) break

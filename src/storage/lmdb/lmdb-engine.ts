@@ -23,7 +23,7 @@ import { writeFailure } from '../files/write-failure.ts'
 import type { RefusedFile, StoreFollowers, StorePlace } from '../leases/store-followers.ts'
 import { type StoreLease, StoreLeases } from '../leases/store-leases.ts'
 import { FileDamagedError, StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
-import type { StorageEngine, Store } from '../store.ts'
+import type { Put, StorageEngine, Store } from '../store.ts'
 import { clearScratch, clearUp, removeScratchOf, scratchPath, TRASH } from './clear-folder.ts'
 import { DiscardedFiles, fileExists } from './discarded-files.ts'
 import { FileInspection, onceForEach } from './file-inspection.ts'
@@ -143,7 +143,7 @@ export class LmdbEngine implements StorageEngine {
     return this.#stores.has(name)
   }
 
-  async create(name: string): Promise<Store> {
+  async create(name: string, rows: readonly Put[] = []): Promise<Store> {
     this.#assertOpen()
     checkStoreName(name)
     if (this.#stores.has(name) || this.#creating.has(name)) throw new StoreExistsError(name)
@@ -157,6 +157,7 @@ export class LmdbEngine implements StorageEngine {
       this.#stores.set(name, store)
       this.#sortedNames = undefined
       await this.#followers?.placed({ name, path })
+      if (rows.length > 0) await store.commit({ puts: rows })
       return store
     } finally {
       this.#creating.delete(name)

@@ -38,11 +38,12 @@ export class MemoryEngine implements StorageEngine {
     return this.#stores.has(name)
   }
 
-  async create(name: string): Promise<Store> {
+  async create(name: string, rows: readonly Put[] = []): Promise<Store> {
     if (this.#stores.has(name)) throw new StoreExistsError(name)
     const store = new MemoryStore(name, () => this.#turn())
     this.#stores.set(name, store)
     await this.#turn()
+    if (rows.length > 0) await store.commit({ puts: rows })
     return store
   }
 

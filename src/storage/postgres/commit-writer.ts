@@ -6,12 +6,14 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { judge } from '../commits/judge.ts'
+import type { LeaseProof } from '../leases/work-leases.ts'
 import { storedKey, storedRange } from '../rows/stored-key.ts'
 import { EngineUnavailableError, StoreGoneError } from '../storage-error.ts'
 import type { Changes, CommitOutcome, KeyRange } from '../store.ts'
 import { type Connection, RetryableError } from './connection.ts'
 import type { ConnectionPool } from './connection-pool.ts'
 import { type MergedChanges, mergeChanges } from './merged-changes.ts'
+import { checkLease } from './postgres-leases.ts'
 import type { PostgresSnapshot } from './postgres-snapshot.ts'
 import { asBuffer } from './read-transaction.ts'
 import { COMMIT_ID_BYTES, RECENT_COMMITS, STATEMENTS } from './statements.ts'
@@ -51,6 +53,7 @@ interface Step {
   readonly raise: number
   readonly merged: MergedChanges
   readonly clears: readonly KeyRange[]
+  readonly lease: LeaseProof | undefined
 }
 
 export class CommitWriter {
@@ -89,7 +92,9 @@ export class CommitWriter {
   async #apply(accepted: readonly Changes[], { expected, raise }: Pick<Step, 'expected' | 'raise'>): Promise<Applied> {
     const clears = accepted.flatMap(({ clears = [] }) => clears)
     const merged = mergeChanges(accepted)
-    const step: Step = { id: randomBytes(COMMIT_ID_BYTES), expected, raise, merged, clears }
+    // One with a lease is alone in its group.
+    const lease = accepted[0]?.lease
+    const step: Step = { id: randomBytes(COMMIT_ID_BYTES), expected, raise, merged, clears, lease }
     const started = performance.now()
     for (let retries = 0; ; retries++) {
       const connection = await this.#pool.acquire()
@@ -116,8 +121,8 @@ export class CommitWriter {
 
   /** The version afterwards; undefined when it is another one than expected. */
   async #send(connection: Connection, step: Step): Promise<number | undefined> {
-    const { merged, clears } = step
-    const isPlain = clears.length === 0 && (merged.deletes.length === 0 || step.expected !== undefined)
+    const { merged, clears, lease } = step
+    const isPlain = !lease && clears.length === 0 && (merged.deletes.length === 0 || step.expected !== undefined)
     if (!isPlain || !connection.dialect.changesTableTwice) return this.#sendSteps(connection, step)
     const [row] = await connection.run(STATEMENTS.commit, [
       ...this.#bumpOf(step),
@@ -136,6 +141,7 @@ export class CommitWriter {
   async #sendSteps(connection: Connection, step: Step): Promise<number | undefined> {
     await connection.script('BEGIN ISOLATION LEVEL READ COMMITTED')
     try {
+      if (step.lease) await checkLease(connection, step.lease)
       const [row] = await connection.run(STATEMENTS.bump, this.#bumpOf(step))
       if (!row) {
         await connection.script('ROLLBACK')

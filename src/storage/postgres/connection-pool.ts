@@ -92,6 +92,12 @@ export class ConnectionPool {
     }
   }
 
+  /** Nothing comes back on any connection: whoever waits for an answer is told, and the next who asks gets a new one. */
+  cut(): void {
+    for (const connection of this.#used) connection.destroy()
+    for (const { connection } of this.#idle.splice(0)) connection.destroy()
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     clearInterval(this.#sweeping)

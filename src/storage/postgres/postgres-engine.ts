@@ -3,21 +3,25 @@
  * that is known here is only a hint.
  */
 import { checkStoreName } from '../files/store-file.ts'
+import type { WorkLeases } from '../leases/work-leases.ts'
+import { checkChanges } from '../rows/packed-rows.ts'
 import { StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
-import type { StorageEngine, Store } from '../store.ts'
+import type { CatalogListener, Put, StorageEngine, Store } from '../store.ts'
 import type { ResultRow } from './connection.ts'
+import { mergeRows } from './merged-changes.ts'
 import { type PostgresOptions, PostgresServer } from './postgres-server.ts'
-import { PostgresStore } from './postgres-store.ts'
+import { PostgresStore, type StorePlace } from './postgres-store.ts'
 import { STATEMENTS } from './statements.ts'
-import { bytesOf } from './wire-values.ts'
+import { byteaArray, bytesOf } from './wire-values.ts'
 
 export class PostgresEngine implements StorageEngine {
   readonly #server: PostgresServer
   readonly #catalog: string
   readonly #ownsServer: boolean
   readonly #stores = new Map<string, PostgresStore>()
-  /** As of the last time that all were listed. */
-  #names = new Set<string>()
+  /** The ids of stores, as of the last time that all were listed. */
+  #ids = new Map<string, number>()
+  readonly #catalogListeners = new Set<CatalogListener>()
   #listing: Promise<string[]> | undefined
   /** Names whose stores are being dropped: nobody opens these meanwhile. */
   readonly #dropping = new Set<string>()
@@ -52,10 +56,7 @@ export class PostgresEngine implements StorageEngine {
     this.#server = server
     this.#catalog = catalog
     this.#ownsServer = ownsServer
-    this.#forget = server.onCatalog(() => {
-      // Where it fails, whoever needs a store finds out.
-      this.list().catch(() => {})
-    })
+    this.#forget = server.onCatalog(() => this.#listSoon())
   }
 
   async list(): Promise<string[]> {
@@ -70,22 +71,34 @@ export class PostgresEngine implements StorageEngine {
     }
   }
 
-  has(name: string): boolean {
-    return this.#names.has(name)
+  get uuid(): string {
+    return this.#server.uuid
   }
 
-  async create(name: string): Promise<Store> {
+  get leases(): WorkLeases {
+    return this.#server.leases
+  }
+
+  has(name: string): boolean {
+    return this.#ids.has(name)
+  }
+
+  async create(name: string, rows: readonly Put[] = []): Promise<Store> {
     this.#assertOpen()
     checkStoreName(name)
-    const [row] = await this.#server.run(STATEMENTS.create, [this.#catalog, Buffer.from(name)])
+    checkChanges({ puts: rows })
+    const { keys, values, bytes } = mergeRows(rows)
+    const parameters = [this.#catalog, Buffer.from(name), bytes, byteaArray(keys), byteaArray(values)]
+    const [row] = await this.#server.run(STATEMENTS.create, parameters)
     if (!row) {
-      this.#names.add(name)
+      // The next list tells who follows the catalog.
+      this.#listSoon()
       throw new StoreExistsError(name)
     }
     // One of this name was dropped elsewhere.
     this.#stores.get(name)?.lost()
     this.#server.signals.announceCatalog()
-    return this.#keep({ id: Number(row[0]), name, space: Number(row[1]), version: 0 })
+    return this.#keep({ id: Number(row[0]), name, space: Number(row[1]), version: 0 }, { isCreatedHere: true })
   }
 
   async open(name: string): Promise<Store> {
@@ -108,10 +121,15 @@ export class PostgresEngine implements StorageEngine {
       this.#dropping.delete(name)
     }
     this.#ownChanges++
-    this.#names.delete(name)
+    if (this.#ids.get(name) === store.id) this.#ids.delete(name)
     this.#server.signals.announceCatalog()
     this.#server.garbage.sweepSoon()
     if (gone.length === 0) throw new StoreMissingError(name)
+  }
+
+  onChangedElsewhere(listener: CatalogListener): () => void {
+    this.#catalogListeners.add(listener)
+    return () => this.#catalogListeners.delete(listener)
   }
 
   /** The server looks after its files itself. */
@@ -128,27 +146,34 @@ export class PostgresEngine implements StorageEngine {
   }
 
   async #list(): Promise<string[]> {
-    let rows: ResultRow[]
-    let before: number
-    do {
-      before = this.#ownChanges
-      rows = await this.#server.run(STATEMENTS.list, [this.#catalog])
-    } while (before !== this.#ownChanges)
-    const names: string[] = []
-    const ids = new Set<number>()
-    for (const [id, name] of rows) {
-      names.push(bytesOf(name ?? '\\x').toString())
-      ids.add(Number(id))
+    for (;;) {
+      const before = this.#ownChanges
+      const rows = await this.#server.run(STATEMENTS.list, [this.#catalog])
+      const listed = new Map(rows.map(([id, name]) => [bytesOf(name ?? '\\x').toString(), Number(id)]))
+      if (before !== this.#ownChanges) continue
+      for (const [name, id] of [...this.#ids]) if (listed.get(name) !== id) this.#left(name, id)
+      for (const [name, id] of listed) if (this.#ids.get(name) !== id) this.#entered(name, id)
+      return [...listed.keys()]
     }
-    this.#names = new Set(names)
-    for (const store of [...this.#stores.values()]) {
-      if (ids.has(store.id)) continue
-      // Created since the list was read, or dropped elsewhere.
-      const [row] = await this.#server.run(STATEMENTS.state, [store.id])
-      if (row) this.#names.add(store.name)
-      else store.lost()
-    }
-    return names
+  }
+
+  /** Another server has dropped it. */
+  #left(name: string, id: number): void {
+    this.#ids.delete(name)
+    const store = this.#stores.get(name)
+    if (store?.id === id) store.lost()
+    for (const listener of this.#catalogListeners) listener('dropped', name)
+  }
+
+  /** Another server has created it. */
+  #entered(name: string, id: number): void {
+    this.#ids.set(name, id)
+    for (const listener of this.#catalogListeners) listener('created', name)
+  }
+
+  #listSoon(): void {
+    // Where it fails, whoever needs a store finds out.
+    this.list().catch(() => {})
   }
 
   async #find(name: string): Promise<PostgresStore> {
@@ -159,23 +184,28 @@ export class PostgresEngine implements StorageEngine {
     // What was found may have been dropped or created from here meanwhile.
     if (before !== this.#ownChanges) return this.#stores.get(name) ?? this.#find(name)
     if (!row || this.#dropping.has(name)) {
-      this.#names.delete(name)
+      const id = this.#ids.get(name)
+      if (id !== undefined && !this.#dropping.has(name)) this.#left(name, id)
       throw new StoreMissingError(name)
     }
     const known = this.#stores.get(name)
     if (known?.id === Number(row[0])) return known
     known?.lost()
-    return this.#keep({ id: Number(row[0]), name, space: Number(row[1]), version: Number(row[2]) })
+    const place = { id: Number(row[0]), name, space: Number(row[1]), version: Number(row[2]) }
+    return this.#keep(place, { isCreatedHere: false })
   }
 
-  #keep(place: { id: number; name: string; space: number; version: number }): PostgresStore {
+  #keep(place: StorePlace, { isCreatedHere }: { readonly isCreatedHere: boolean }): PostgresStore {
     const store = new PostgresStore(place, this.#server, (lost) => {
-      if (this.#stores.get(lost.name) !== lost) return
-      this.#stores.delete(lost.name)
-      this.#names.delete(lost.name)
+      if (this.#stores.get(lost.name) === lost) this.#stores.delete(lost.name)
+      if (this.#ids.get(lost.name) === lost.id) this.#left(lost.name, lost.id)
     })
-    this.#stores.set(place.name, store)
-    this.#names.add(place.name)
+    const { name, id } = place
+    const known = this.#ids.get(name)
+    if (known !== undefined && known !== id) this.#left(name, known)
+    this.#stores.set(name, store)
+    if (isCreatedHere) this.#ids.set(name, id)
+    else if (known !== id) this.#entered(name, id)
     this.#ownChanges++
     return store
   }

@@ -10,6 +10,7 @@ import { Connection, type Parameter, type ResultRow, RetryableError } from './co
 import { ConnectionPool } from './connection-pool.ts'
 import { type EngineAddress, parseAddress } from './engine-address.ts'
 import { Garbage } from './garbage.ts'
+import { PostgresLeases } from './postgres-leases.ts'
 import { ReadTransactions } from './read-transaction.ts'
 import type { SqlDialect } from './sql-dialect.ts'
 import { STATEMENTS, type Statement, TABLES } from './statements.ts'
@@ -23,6 +24,8 @@ export interface PostgresOptions {
   /** Connections for commits and all else. */
   readonly writeConnections?: number
   readonly statementMs?: number
+  /** How long a server that is not heard of keeps its leases. */
+  readonly leaseMs?: number
   /** For tests: what differs among servers, instead of what the server says. */
   readonly dialect?: SqlDialect
 }
@@ -37,13 +40,15 @@ const IDLE_MS = 60_000
 const START_TRIES = 20
 const START_PAUSE_MS = 250
 
-const SEEN_EVERY_MS = 30_000
+const LEASE_MS = 10_000
+/** Heartbeats while a lease lasts. */
+const BEATS_A_LEASE = 5
 /** What a server holds that was not seen for so long it will not go on with. */
 const UNSEEN_SECONDS = 24 * 3600
 /** Numbers are made of the second and of a counter. */
 const NUMBERS_A_SECOND = 2 ** 21
 
-const FORMAT = 1
+const FORMAT = 2
 
 export class PostgresServer {
   readonly dialect: SqlDialect
@@ -51,19 +56,25 @@ export class PostgresServer {
   readonly transactions: ReadTransactions
   readonly signals: StoreSignals
   readonly garbage: Garbage
+  readonly leases: PostgresLeases
+  /** Of the tables: all servers that use them know it. */
+  readonly uuid: string
   readonly shown: string
   readonly #id = randomBytes(8)
+  /** For heartbeats and leases alone: they must not wait behind anything else. */
+  readonly #pulse: ConnectionPool
   readonly #reads: ConnectionPool
   readonly #catalogs = new Set<() => void>()
-  readonly #presence: NodeJS.Timeout
+  readonly #beating: NodeJS.Timeout
+  #beat: Promise<void> | undefined
 
   /** Makes the tables where there are none. Throws an error whose message is a sentence for people. */
   static async open(options: PostgresOptions): Promise<PostgresServer> {
     const address = parseAddress(options.address)
     for (let tries = 1; ; tries++) {
       try {
-        const dialect = await prepare(address, options.dialect)
-        const server = new PostgresServer(address, dialect, options)
+        const tables = await prepare(address, options.dialect)
+        const server = new PostgresServer(address, tables, options)
         await server.#seen()
         return server
       } catch (error) {
@@ -73,17 +84,25 @@ export class PostgresServer {
     }
   }
 
-  private constructor(address: EngineAddress, dialect: SqlDialect, options: PostgresOptions) {
+  private constructor(address: EngineAddress, { dialect, uuid }: Tables, options: PostgresOptions) {
     const {
       readConnections = READ_CONNECTIONS,
       writeConnections = WRITE_CONNECTIONS,
       statementMs = STATEMENT_MS,
+      leaseMs = LEASE_MS,
     } = options
     const limits = { waitMs: WAIT_MS, idleMs: IDLE_MS, statementMs }
     this.dialect = dialect
+    this.uuid = uuid
     this.shown = address.shown
     this.#reads = new ConnectionPool(address, { ...limits, connections: readConnections }, dialect)
     this.writes = new ConnectionPool(address, { ...limits, connections: writeConnections }, dialect)
+    this.#pulse = new ConnectionPool(address, { ...limits, connections: 1 }, dialect)
+    this.leases = new PostgresLeases({
+      holder: this.#id,
+      durationMs: leaseMs,
+      run: (statement, parameters) => this.#pulse.use((connection) => connection.run(statement, parameters)),
+    })
     this.transactions = new ReadTransactions(this.#reads)
     this.garbage = new Garbage((statement, parameters) => this.run(statement, parameters))
     this.signals = new StoreSignals({
@@ -95,7 +114,7 @@ export class PostgresServer {
         for (const listener of this.#catalogs) listener()
       },
     })
-    this.#presence = setInterval(() => void this.#seen().catch(() => {}), SEEN_EVERY_MS).unref()
+    this.#beating = setInterval(() => this.#beatOnce(), leaseMs / BEATS_A_LEASE).unref()
     this.garbage.sweepSoon()
   }
 
@@ -140,11 +159,34 @@ export class PostgresServer {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#presence)
+    clearInterval(this.#beating)
     await this.garbage.close()
     await this.signals.close()
+    await this.leases.close()
+    await this.#beat
     await this.run(STATEMENTS.unseen, [this.#id]).catch(() => {})
-    await Promise.all([this.#reads.close(), this.writes.close()])
+    await Promise.all([this.#reads.close(), this.writes.close(), this.#pulse.close()])
+  }
+
+  #beatOnce(): void {
+    this.leases.expire()
+    this.#beat ??= this.#sendBeat().finally(() => {
+      this.#beat = undefined
+    })
+  }
+
+  /** A heartbeat that gets no answer shows that nothing else does either: nobody must wait for the timeout of a statement. */
+  async #sendBeat(): Promise<void> {
+    const stalled = setTimeout(() => {
+      for (const pool of [this.#pulse, this.#reads, this.writes]) pool.cut()
+    }, this.leases.durationMs / 2)
+    try {
+      await this.leases.beat()
+    } catch {
+      // The next one tries again. Leases end by themselves.
+    } finally {
+      clearTimeout(stalled)
+    }
   }
 
   async #seen(): Promise<{ seconds: number; isAlone: boolean }> {
@@ -154,30 +196,39 @@ export class PostgresServer {
   }
 }
 
+interface Tables {
+  readonly dialect: SqlDialect
+  readonly uuid: string
+}
+
 /** The tables, and what kind of server it is. */
-async function prepare(address: EngineAddress, given: SqlDialect | undefined): Promise<SqlDialect> {
+async function prepare(address: EngineAddress, given: SqlDialect | undefined): Promise<Tables> {
   const connection = await Connection.open(address, given)
   try {
     const { dialect } = connection
-    const isThere = await connection.script('SELECT version FROM format').catch(() => undefined)
-    if (!isThere) await makeTables(connection, address)
-    const [row] = isThere ?? (await connection.script('SELECT version FROM format'))
+    const isThere = await connection.script('SELECT max(version) FROM format').catch(() => undefined)
+    if (Number(isThere?.[0]?.[0]) !== FORMAT) await makeTables(connection, address)
+    const [row] = await connection.script('SELECT max(version) FROM format')
     if (Number(row?.[0]) !== FORMAT) {
       throw new StorageError(
         `The tables of the storage engine are of format ${row?.[0]}; this release knows ${FORMAT}.`,
       )
     }
-    return dialect
+    const [identity] = await connection.script('SELECT uuid FROM identity')
+    return { dialect, uuid: identity?.[0] ?? '' }
   } finally {
     await connection.end()
   }
 }
 
 async function makeTables(connection: Connection, { schema }: EngineAddress): Promise<void> {
-  // Two servers may begin at the same time; one of them fails and finds them with its next try.
+  // Two servers may begin at the same time; one of them fails and finds them with its next try. Tables of an earlier
+  // format lack some of these.
   await connection.script(`CREATE SCHEMA IF NOT EXISTS "${schema}"`)
   for (const table of TABLES) await connection.script(table)
   for (const setting of connection.dialect.tables) await connection.script(setting).catch(() => {})
+  const uuid = randomBytes(16).toString('hex')
+  await connection.script(`INSERT INTO identity (one, uuid) VALUES (1, '${uuid}') ON CONFLICT (one) DO NOTHING`)
   await connection.script(`CREATE TABLE IF NOT EXISTS format (version bigint PRIMARY KEY)`)
   await connection.script(`INSERT INTO format (version) VALUES (${FORMAT}) ON CONFLICT (version) DO NOTHING`)
 }

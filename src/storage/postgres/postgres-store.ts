@@ -4,6 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { CommitQueue } from '../commits/commit-queue.ts'
+import type { LeaseProof } from '../leases/work-leases.ts'
 import { checkChanges } from '../rows/packed-rows.ts'
 import { EngineUnavailableError, StorageError, StoreGoneError } from '../storage-error.ts'
 import type {
@@ -20,6 +21,7 @@ import type {
 import { CommitWriter } from './commit-writer.ts'
 import type { Parameter, ResultRow } from './connection.ts'
 import { mergeRows, portionsOf } from './merged-changes.ts'
+import { checkLease } from './postgres-leases.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { FrozenState, PostgresSnapshot, type SnapshotSource } from './postgres-snapshot.ts'
 import type { ReadTransactions } from './read-transaction.ts'
@@ -67,7 +69,7 @@ export class PostgresStore implements Store, SnapshotSource {
     this.#queue = new CommitQueue((group) => this.#write(group))
     this.#writer = new CommitWriter(this, server.writes, place.version)
     this.sharing = {
-      watch: (listener) => server.signals.watch(this.id, listener),
+      watch: (listener) => server.signals.watch(this.id, place.version ?? 0, listener),
       nextNumber: () => server.nextNumber(),
       settledBelow: () => server.settledBelow(),
     }
@@ -98,10 +100,10 @@ export class PostgresStore implements Store, SnapshotSource {
     return this.#queue.add(changes)
   }
 
-  async replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
+  async replace(portions: AsyncIterable<readonly Put[] | PackedRows>, lease?: LeaseProof): Promise<void> {
     while (this.#rewriting) await this.#rewriting.catch(() => {})
     this.#assertThere()
-    return this.#rewrite(() => this.#replace(portions))
+    return this.#rewrite(() => this.#replace(portions, lease))
   }
 
   /** The server itself uses the space of old rows again. What is left to do is to find out how much the rows take. */
@@ -158,7 +160,7 @@ export class PostgresStore implements Store, SnapshotSource {
     return this.#rewriting
   }
 
-  async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
+  async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>, lease: LeaseProof | undefined): Promise<void> {
     const [row] = await this.#server.run(STATEMENTS.beginSpace, [])
     const space = Number(row?.[0])
     try {
@@ -174,7 +176,7 @@ export class PostgresStore implements Store, SnapshotSource {
         }
       }
       this.#assertThere()
-      await this.#take(space, bytes)
+      await this.#take(space, bytes, lease)
     } catch (error) {
       await this.#server.run(STATEMENTS.abandonSpace, [space]).catch(() => {})
       throw error
@@ -182,11 +184,11 @@ export class PostgresStore implements Store, SnapshotSource {
   }
 
   /** Puts the new rows in the place of the old ones. */
-  async #take(space: number, bytes: number): Promise<void> {
+  async #take(space: number, bytes: number, lease: LeaseProof | undefined): Promise<void> {
     await this.fixSnapshots()
     for (;;) {
       const id = randomBytes(COMMIT_ID_BYTES)
-      const taken = await this.#server.run(STATEMENTS.takeSpace, [this.id, this.#space, space, bytes, id]).then(
+      const taken = await this.#runLeased(lease, STATEMENTS.takeSpace, [this.id, this.#space, space, bytes, id]).then(
         ([row]) => row !== undefined,
         async (error: unknown) => {
           if (!(error instanceof EngineUnavailableError)) throw error
@@ -206,6 +208,24 @@ export class PostgresStore implements Store, SnapshotSource {
       this.#server.garbage.sweepSoon()
       return
     }
+  }
+
+  /** In one transaction with the check of the lease. */
+  #runLeased(lease: LeaseProof | undefined, statement: Statement, parameters: readonly Parameter[]) {
+    if (!lease) return this.#server.run(statement, parameters)
+    return this.#server.writes.use(async (connection) => {
+      await connection.script('BEGIN ISOLATION LEVEL READ COMMITTED')
+      try {
+        await checkLease(connection, lease)
+        const rows = await connection.run(statement, parameters)
+        await connection.script('COMMIT')
+        return rows
+      } catch (error) {
+        if (error instanceof EngineUnavailableError) connection.destroy()
+        else await connection.script('ROLLBACK').catch(() => connection.destroy())
+        throw error
+      }
+    })
   }
 
   async #spaceNow(): Promise<number> {

@@ -38,6 +38,17 @@ export const TABLES = [
     id bytea PRIMARY KEY,
     seen timestamptz NOT NULL
   )`,
+  // Who does work that one server does at a time. The server that holds a lease does so for as long as it was seen lately.
+  `CREATE TABLE IF NOT EXISTS leases (
+    name text PRIMARY KEY,
+    holder bytea NOT NULL,
+    fence bigint NOT NULL
+  )`,
+  // One row: what tells these tables from all others.
+  `CREATE TABLE IF NOT EXISTS identity (
+    one bigint PRIMARY KEY,
+    uuid text NOT NULL
+  )`,
   // Spaces that no store has: dropped ones, and those that a replacement is being written to.
   `CREATE TABLE IF NOT EXISTS garbage (
     space bigint PRIMARY KEY,
@@ -60,11 +71,19 @@ export const STATEMENTS = {
 
   find: statement('find', 'SELECT id, space, version FROM stores WHERE catalog = $1 AND name = $2'),
 
+  /** $1 catalog, $2 name, $3 bytes, $4 and $5 its first rows. */
   create: statement(
     'create',
-    `INSERT INTO stores (id, catalog, name, space, version, bytes, recent)
-     SELECT nextval('ids'), $1, $2, nextval('ids'), 0, 0, ''::bytea
-     ON CONFLICT (catalog, name) DO NOTHING RETURNING id, space`,
+    `WITH made AS (
+       INSERT INTO stores (id, catalog, name, space, version, bytes, recent)
+       SELECT nextval('ids'), $1, $2, nextval('ids'), 0, $3::bigint, ''::bytea
+       ON CONFLICT (catalog, name) DO NOTHING RETURNING id, space
+     ),
+     filled AS (
+       INSERT INTO rows (space, key, value)
+       SELECT made.space, put.key, put.value FROM made, unnest($4::bytea[], $5::bytea[]) AS put (key, value)
+     )
+     SELECT id, space FROM made`,
   ),
 
   drop: statement(
@@ -189,6 +208,27 @@ export const STATEMENTS = {
        EXISTS (SELECT 1 FROM servers WHERE id <> $1 AND seen >= now() - ($2::bigint || ' seconds')::interval)
      FROM own`,
   ),
+  beat: statement(
+    'beat',
+    'INSERT INTO servers (id, seen) VALUES ($1, now()) ON CONFLICT (id) DO UPDATE SET seen = now()',
+  ),
+
+  /** $1 lease, $2 this server, $3 the milliseconds after which a server that was not seen has lost its leases. */
+  takeLease: statement(
+    'take_lease',
+    `INSERT INTO leases (name, holder, fence) SELECT $1::text, $2::bytea, nextval('ids')
+     ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, fence = excluded.fence
+     WHERE leases.holder = excluded.holder OR NOT EXISTS (
+       SELECT 1 FROM servers
+       WHERE servers.id = leases.holder AND servers.seen > now() - ($3::bigint || ' milliseconds')::interval
+     )
+     RETURNING fence`,
+  ),
+  heldLeases: statement('held_leases', 'SELECT fence FROM leases WHERE holder = $1'),
+  releaseLease: statement('release_lease', 'DELETE FROM leases WHERE name = $1 AND fence = $2'),
+  /** The lock keeps the lease where it is until the transaction is over. */
+  checkLease: statement('check_lease', 'SELECT fence FROM leases WHERE name = $1 AND fence = $2 FOR SHARE'),
+
   unseen: statement('unseen', 'DELETE FROM servers WHERE id = $1'),
   number: statement('number', "SELECT floor(extract(epoch FROM now()))::bigint, nextval('ids')"),
 

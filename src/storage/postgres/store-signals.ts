@@ -50,9 +50,9 @@ export class StoreSignals {
     if (services.dialect.hasNotify) void this.#listen()
   }
 
-  /** Calls back when another server has committed to the store. */
-  watch(store: number, listener: () => void): () => void {
-    const watched = this.#watched.get(store) ?? { version: 0, listeners: new Set() }
+  /** Calls back when another server has committed to the store, which was seen with this version. */
+  watch(store: number, version: number, listener: () => void): () => void {
+    const watched = this.#watched.get(store) ?? { version, listeners: new Set() }
     this.#watched.set(store, watched)
     watched.listeners.add(listener)
     return () => {

@@ -6,6 +6,7 @@ import { hash } from 'node:crypto'
 import { DatabaseView } from '../../database/database-view.ts'
 import type { DatabaseState } from '../../database/layout/keys.ts'
 import { SELECTOR_LANGUAGE } from '../../selectors/index-definition.ts'
+import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { TreeBuilder } from '../../storage/rank-tree/rank-tree.ts'
 import type { PackedRows, Put, Snapshot } from '../../storage/store.ts'
 import { indexFormat } from '../design/view-design.ts'
@@ -29,6 +30,8 @@ export interface BuildOptions {
   readonly onRead: (changes: number) => void
   /** How many changes are mapped in one go, where that is to be looked at. */
   readonly batchChanges?: number
+  /** Where one server of all builds it. */
+  readonly lease?: LeaseProof | undefined
 }
 
 /** Resolves to the state of the index; undefined when something was purged meanwhile, and all must be done again. */
@@ -40,7 +43,10 @@ export async function buildIndex(request: UpdateRequest, options: BuildOptions):
   const { runs, reached } = gathered
   const begun = newState(source.uuid, design.maps.length, purgeSequence)
   const rows = new BuiltRows(viewTrees(design, begun.salt, functions, run), run.signal)
-  await store.replace(rows.portions(mergedRuns(runs, design), () => finished(begun, reached, rows)))
+  await store.replace(
+    rows.portions(mergedRuns(runs, design), () => finished(begun, reached, rows)),
+    options.lease,
+  )
   // A store in memory goes on with the very bytes that it was given.
   if (!store.keepsValues) gathered.last?.release()
   await request.runs.clear()

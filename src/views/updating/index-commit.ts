@@ -1,5 +1,6 @@
 /** One commit of an index: rows, nodes of the rank trees and the state of the index change together. */
 import assert from 'node:assert/strict'
+import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, STATE_KEY } from '../layout/index-layout.ts'
 import { encodeState, type IndexState, type ViewState, type ViewTree } from '../layout/index-state.ts'
@@ -18,6 +19,8 @@ export interface Reached {
 export interface CommittedIndex {
   readonly trees: readonly ViewTree[]
   readonly isPartitioned: boolean
+  /** Of the update, where one server of all does it. */
+  readonly lease?: LeaseProof | undefined
 }
 
 /** So many rows change in one commit that it would be refused. */
@@ -43,7 +46,7 @@ export async function commitDocuments(
   store: Store,
   snapshot: Snapshot,
   state: IndexState,
-  { trees, isPartitioned }: CommittedIndex,
+  { trees, isPartitioned, lease }: CommittedIndex,
   mapped: readonly MappedDocument[],
   reached: Reached,
 ): Promise<IndexState> {
@@ -68,7 +71,7 @@ export async function commitDocuments(
   const next: IndexState = { ...state, updateSequence, purgeSequence, views }
   puts.push([STATE_KEY, encodeState(next)])
   if (puts.length + deletes.length > COMMIT_OPERATIONS_LIMIT) throw new TooManyRowsError()
-  const { outcome } = await store.commit({ puts, deletes, expected: await snapshot.version() })
+  const { outcome } = await store.commit({ puts, deletes, expected: await snapshot.version(), lease })
   if (outcome !== 'committed' && store.sharing) throw new OutrunError()
   assert(outcome === 'committed', 'An index has one writer.')
   return next

@@ -1,6 +1,7 @@
 /** Where indexes are updated: in this process, or in others that can open the same stores. */
 import type { Database } from '../../database/database.ts'
 import type { Functions } from '../../functions/functions.ts'
+import { eitherSignal, leased, type WorkLeases } from '../../storage/leases/work-leases.ts'
 import type { Store } from '../../storage/store.ts'
 import { memoryRuns, type SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
@@ -40,10 +41,13 @@ const IN_MEMORY: Sorting = { sortBytes: () => 64 * 1024 * 1024, runsOf: () => me
 export class LocalRunner implements IndexRunner {
   readonly #functions: Functions
   readonly #sorting: Sorting
+  readonly #leases: WorkLeases | undefined
 
-  constructor(functions: Functions, sorting: Sorting = IN_MEMORY) {
+  /** With leases where other servers may work on the same indexes. */
+  constructor(functions: Functions, sorting: Sorting = IN_MEMORY, leases?: WorkLeases) {
     this.#functions = functions
     this.#sorting = sorting
+    this.#leases = leases
   }
 
   async update(
@@ -59,12 +63,15 @@ export class LocalRunner implements IndexRunner {
       design,
       functions: this.#functions,
       run: { owner: database.name, signal },
+      leases: this.#leases,
       onProgress,
     })
   }
 
-  compact({ store }: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {
-    return store.compact({ signal, onProgress })
+  async compact({ store }: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {
+    await leased(this.#leases, `compaction of index ${store.name}`, (lease) =>
+      store.compact({ signal: eitherSignal(signal, lease), onProgress }),
+    )
   }
 
   prepare(): void {}

@@ -4,9 +4,12 @@
  */
 
 import { type DatabaseState, purgeKey } from '../../database/layout/keys.ts'
-import type { Store } from '../../storage/store.ts'
+import { type LeaseProof, leased, type WorkLease } from '../../storage/leases/work-leases.ts'
+import { LeaseLostError } from '../../storage/storage-error.ts'
+import type { Snapshot, Store } from '../../storage/store.ts'
 import { buildIndex } from '../building/first-build.ts'
-import { type IndexState, newState, readState, type ViewTree, viewTrees } from '../layout/index-state.ts'
+import { STATE_KEY } from '../layout/index-layout.ts'
+import { encodeState, type IndexState, newState, readState, type ViewTree, viewTrees } from '../layout/index-state.ts'
 import { BatchReader, type MappedBatch } from './batch-reader.ts'
 import { commitDocuments, OutrunError, type Reached, TooManyRowsError } from './index-commit.ts'
 import { documentsOf, type MappedDocument } from './mapped-documents.ts'
@@ -22,26 +25,75 @@ const PURGED_A_COMMIT = 1000
 /** So many may take a while: who watches hears at once how many there are. */
 const CHANGES_WORTH_TELLING = 100
 
-/** Resolves when the index has reached what the database had come to at the call. */
-export async function updateIndex(request: UpdateRequest): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    const update = new IndexUpdate(request)
-    try {
-      return await update.run()
-    } catch (error) {
-      // Another server works on the same index: this one goes on from where that one got to.
-      if (!(error instanceof OutrunError) || tries === MOST_TRIES) throw error
-    } finally {
-      await update.stop()
-    }
-  }
-}
+/** Changes that are worth a lease, where several servers could bring the index up to date. */
+const LEASED_CHANGES = BATCH_CHANGES
 
 /** So often another server may be faster. */
 const MOST_TRIES = 1000
 
+/**
+ * Resolves when the index has reached what the database had come to at the call. Of several servers one does a long update; the
+ * others wait for what it commits. A short one is done by whoever needs it: the store takes the first commit alone.
+ */
+export async function updateIndex(request: UpdateRequest): Promise<void> {
+  let needsLease = false
+  for (let outrun = 0; ; ) {
+    try {
+      if (!needsLease) return await runUpdate(request, undefined)
+      const { leases, store } = request
+      const done = await leased(leases, `index ${store.name}`, (lease) => runUpdate(request, lease))
+      if (done) return
+      await updatedElsewhere(request)
+      needsLease = false
+    } catch (error) {
+      if (error instanceof LeaseNeededError) needsLease = true
+      else if (!isOvertaken(error, request) || ++outrun === MOST_TRIES) throw error
+    }
+  }
+}
+
+async function runUpdate(request: UpdateRequest, lease: WorkLease | undefined): Promise<void> {
+  const { run } = request
+  const signal = lease && run.signal ? AbortSignal.any([lease.signal, run.signal]) : (lease?.signal ?? run.signal)
+  const update = new IndexUpdate({ ...request, run: { ...run, signal } }, lease?.proof)
+  try {
+    await update.run()
+  } finally {
+    await update.stop()
+  }
+}
+
+/** Another server works on the same index, or has taken the lease: this one goes on from where that one got to. */
+function isOvertaken(error: unknown, { run }: UpdateRequest): boolean {
+  return !run.signal?.aborted && (error instanceof OutrunError || error instanceof LeaseLostError)
+}
+
+/** Resolves when the server that has the lease has committed, or has given it up. */
+async function updatedElsewhere({ store, leases, run }: UpdateRequest): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const stop = store.sharing?.watch(resolve)
+  const timer = setTimeout(resolve, (leases?.durationMs ?? 0) / WAITS_A_LEASE)
+  run.signal?.addEventListener('abort', () => resolve(), { once: true })
+  try {
+    await promise
+    run.signal?.throwIfAborted()
+  } finally {
+    stop?.()
+    clearTimeout(timer)
+  }
+}
+
+/** How often the lease is asked for again while it lasts. */
+const WAITS_A_LEASE = 8
+
+/** So much is to be done that no other server should do it at the same time. */
+class LeaseNeededError extends Error {
+  override readonly name = 'LeaseNeededError'
+}
+
 class IndexUpdate {
   readonly #request: UpdateRequest
+  readonly #lease: LeaseProof | undefined
   readonly #reader: BatchReader
   readonly #commitChanges: number
   #target = 0
@@ -49,8 +101,9 @@ class IndexUpdate {
   #totalChanges = 0
   #trees: { readonly salt: string; readonly trees: readonly ViewTree[] } | undefined
 
-  constructor(request: UpdateRequest) {
+  constructor(request: UpdateRequest, lease: LeaseProof | undefined) {
     this.#request = request
+    this.#lease = lease
     this.#commitChanges = request.commitChanges ?? BATCH_CHANGES
     const limits = { changes: this.#commitChanges, bytes: BATCH_BYTES }
     this.#reader = new BatchReader({ ...request, limits })
@@ -63,6 +116,8 @@ class IndexUpdate {
     const since = state?.updateSequence ?? 0
     this.#totalChanges = Math.min(this.#target - since, database.documentCount + database.deletedCount)
     if (this.#totalChanges >= CHANGES_WORTH_TELLING) this.#tell(state ?? NOTHING_REACHED)
+    const { leases } = this.#request
+    if (leases && !this.#lease && this.#totalChanges > LEASED_CHANGES) throw new LeaseNeededError()
     while (!state || state.updateSequence < this.#target) {
       state = state ? await this.#advance(state) : await this.#build()
       if (state) this.#tell(state)
@@ -91,13 +146,17 @@ class IndexUpdate {
     const batch = await this.#reader.next(state.updateSequence)
     if (!isNear(state, batch)) return undefined
     const current = state.purgeSequence === batch.purgeSequence ? state : await this.#removePurged(state)
-    return current && this.#commitBatch(current, batch)
+    return current && this.#commitBatch(current, batch, { isFirst: false })
   }
 
   /** What is too much for one commit is read again in smaller batches; undefined where one document is too much. */
-  async #commitBatch(state: IndexState, batch: MappedBatch): Promise<IndexState | undefined> {
+  async #commitBatch(
+    state: IndexState,
+    batch: MappedBatch,
+    { isFirst }: { readonly isFirst: boolean },
+  ): Promise<IndexState | undefined> {
     try {
-      const committed = await this.#commit(state, batch.calls.flatMap(documentsOf), batch)
+      const committed = await this.#commit(state, batch.calls.flatMap(documentsOf), batch, { isFirst })
       this.#changesDone += batch.changes
       return committed
     } catch (error) {
@@ -126,7 +185,7 @@ class IndexUpdate {
       const { updateSequence } = state
       const purgeSequence = isLast ? purge : state.purgeSequence
       try {
-        current = await this.#commit(current, some, { updateSequence, purgeSequence, purge })
+        current = await this.#commit(current, some, { updateSequence, purgeSequence, purge }, { isFirst: false })
         done += portion
       } catch (error) {
         if (!(error instanceof TooManyRowsError)) throw error
@@ -157,7 +216,7 @@ class IndexUpdate {
     if (this.#totalChanges <= BATCH_CHANGES && (await isBlank(store))) {
       const batch = await this.#reader.next(0)
       const state = newState(source.uuid, design.maps.length, batch.purgeSequence)
-      const committed = await this.#commitBatch(state, batch)
+      const committed = await this.#commitBatch(state, batch, { isFirst: true })
       if (committed !== state && committed) return committed
     }
     await this.#reader.stop()
@@ -165,13 +224,21 @@ class IndexUpdate {
       this.#changesDone += changes
       this.#tell(NOTHING_REACHED)
     }
-    return buildIndex(this.#request, { target: this.#target, onRead })
+    return buildIndex(this.#request, { target: this.#target, onRead, lease: this.#lease })
   }
 
-  async #commit(state: IndexState, documents: readonly MappedDocument[], reached: Reached): Promise<IndexState> {
+  async #commit(
+    state: IndexState,
+    documents: readonly MappedDocument[],
+    reached: Reached,
+    { isFirst }: { readonly isFirst: boolean },
+  ): Promise<IndexState> {
     const { store, design } = this.#request
     using snapshot = store.snapshot()
-    const index = { trees: this.#treesOf(state), isPartitioned: design.isPartitioned }
+    // The rows are made for this very state of the index. The version alone would not tell that another server changed it
+    // before the snapshot was taken.
+    if (store.sharing && !(await isStored(snapshot, isFirst ? undefined : state))) throw new OutrunError()
+    const index = { trees: this.#treesOf(state), isPartitioned: design.isPartitioned, lease: this.#lease }
     return await commitDocuments(store, snapshot, state, index, documents, reached)
   }
 
@@ -188,6 +255,11 @@ class IndexUpdate {
 }
 
 const NOTHING_REACHED = { updateSequence: 0, purgeSequence: 0 }
+
+async function isStored(snapshot: Snapshot, state: IndexState | undefined): Promise<boolean> {
+  const stored = await snapshot.get(STATE_KEY)
+  return state && stored ? stored.equals(encodeState(state)) : !state && !stored
+}
 
 async function isBlank(store: Store): Promise<boolean> {
   using snapshot = store.snapshot()

@@ -1,6 +1,7 @@
 /** What an update of an index works on, and how it reports progress. */
 import type { Functions } from '../../functions/functions.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
+import type { WorkLeases } from '../../storage/leases/work-leases.ts'
 import type { Store } from '../../storage/store.ts'
 import type { SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
@@ -18,6 +19,8 @@ export interface UpdateRequest {
   readonly design: ViewDesign
   readonly functions: Functions
   readonly run: Run
+  /** Where other servers may update the same index. */
+  readonly leases?: WorkLeases | undefined
   /** Called after each commit, and now and then between. */
   readonly onProgress: (progress: UpdateProgress) => void
 }

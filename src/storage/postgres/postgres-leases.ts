@@ -1,0 +1,114 @@
+/**
+ * Leases as rows of a table. A lease belongs to the server that took it for as long as that server is heard of: one heartbeat
+ * renews all of them. The clock of the engine alone decides. A server that could not send a heartbeat for as long as a lease
+ * lasts takes all of its own for lost, without asking.
+ */
+
+import type { LeaseProof, WorkLease, WorkLeases } from '../leases/work-leases.ts'
+import { LeaseLostError } from '../storage-error.ts'
+import type { Connection, Parameter, ResultRow } from './connection.ts'
+import { STATEMENTS, type Statement } from './statements.ts'
+
+export interface LeaseServices {
+  /** This server. */
+  readonly holder: Buffer
+  readonly durationMs: number
+  run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]>
+}
+
+export class PostgresLeases implements WorkLeases {
+  readonly durationMs: number
+  readonly #services: LeaseServices
+  readonly #held = new Map<string, HeldLease>()
+  /** Names that are being asked for. */
+  readonly #taking = new Set<string>()
+  /** When the last heartbeat was sent that got an answer. */
+  #heardMs = performance.now()
+
+  constructor(services: LeaseServices) {
+    this.#services = services
+    this.durationMs = services.durationMs
+  }
+
+  async take(name: string): Promise<WorkLease | undefined> {
+    if (this.#held.has(name) || this.#taking.has(name)) return undefined
+    this.#taking.add(name)
+    try {
+      const { holder, durationMs } = this.#services
+      const [row] = await this.#services.run(STATEMENTS.takeLease, [name, holder, durationMs])
+      if (!row) return undefined
+      const lease = new HeldLease({ name, fence: Number(row[0]) }, () => this.#release(lease))
+      this.#held.set(name, lease)
+      return lease
+    } finally {
+      this.#taking.delete(name)
+    }
+  }
+
+  /** Sends a heartbeat, and finds out which leases other servers took. Throws where the engine cannot be reached. */
+  async beat(): Promise<void> {
+    const beganMs = performance.now()
+    const { holder } = this.#services
+    await this.#services.run(STATEMENTS.beat, [holder])
+    this.#heardMs = beganMs
+    if (this.#held.size === 0) return
+    const held = [...this.#held.values()]
+    const rows = await this.#services.run(STATEMENTS.heldLeases, [holder])
+    const fences = new Set(rows.map(([fence]) => Number(fence)))
+    for (const lease of held) if (!fences.has(lease.proof.fence)) this.#lose(lease)
+  }
+
+  /** To be called now and then: what nobody renewed for too long is lost. */
+  expire(): void {
+    if (performance.now() - this.#heardMs < this.durationMs) return
+    for (const lease of [...this.#held.values()]) this.#lose(lease)
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#held.values()].map((lease) => lease.release()))
+  }
+
+  #lose(lease: HeldLease): void {
+    if (this.#held.get(lease.proof.name) === lease) this.#held.delete(lease.proof.name)
+    lease.lost()
+  }
+
+  async #release(lease: HeldLease): Promise<void> {
+    if (this.#held.get(lease.proof.name) !== lease) return
+    this.#held.delete(lease.proof.name)
+    const { name, fence } = lease.proof
+    // Where it fails, the lease ends with this server's next silence, or with its next use here.
+    await this.#services.run(STATEMENTS.releaseLease, [name, fence]).catch(() => {})
+  }
+}
+
+class HeldLease implements WorkLease {
+  readonly proof: LeaseProof
+  readonly #ending = new AbortController()
+  readonly #onRelease: () => Promise<void>
+
+  constructor(proof: LeaseProof, onRelease: () => Promise<void>) {
+    this.proof = proof
+    this.#onRelease = onRelease
+  }
+
+  get signal(): AbortSignal {
+    return this.#ending.signal
+  }
+
+  lost(): void {
+    this.#ending.abort(new LeaseLostError(this.proof.name))
+  }
+
+  async release(): Promise<void> {
+    if (this.#ending.signal.aborted) return
+    this.#ending.abort(new LeaseLostError(this.proof.name))
+    await this.#onRelease()
+  }
+}
+
+/** Within a transaction: throws where the grant does not count any more, and keeps others from taking it until the end. */
+export async function checkLease(connection: Connection, { name, fence }: LeaseProof): Promise<void> {
+  const rows = await connection.run(STATEMENTS.checkLease, [name, fence])
+  if (rows.length === 0) throw new LeaseLostError(name)
+}

@@ -1,0 +1,159 @@
+import { expect, it, onTestFinished } from 'vitest'
+import { Client, TestDatabase } from '../support/client.ts'
+import { FeedClient } from '../support/feed.ts'
+import { describeOnPostgres } from '../support/on-postgres.ts'
+import { sharedPostgres } from '../support/postgres.ts'
+import { startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
+
+interface Started {
+  readonly clients: Client[]
+  /** Ends one of them as an operator would. */
+  stop(server: number): Promise<void>
+}
+
+/** Servers on one engine, each with a folder of its own. */
+async function servers(count: number, settings: Record<string, Record<string, string>> = {}): Promise<Started> {
+  const engine = (await sharedPostgres()).address()
+  const started = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const service = await startService({ dir: await temporaryFolder(), engine, settings })
+      const client = new Client(service.url)
+      onTestFinished(() => client.close())
+      return { service, client }
+    }),
+  )
+  return {
+    clients: started.map(({ client }) => client),
+    stop: async (server) => started[server]?.service.close(),
+  }
+}
+
+function on(client: Client, { name }: TestDatabase): TestDatabase {
+  return new TestDatabase(client, name)
+}
+
+describeOnPostgres('three servers on one engine', () => {
+  it('agree on a database that all of them are asked for while one creates it', async () => {
+    const { clients } = await servers(3)
+    for (let round = 0; round < 5; round++) {
+      const name = `new-${round}`
+      const creating = clients[0]!.request('PUT', `/${name}?partitioned=true`)
+      const asked = Array.from({ length: 12 }, (_, i) => clients[i % 3]!.request('GET', `/${name}/_all_docs`))
+      expect((await creating).status).toBe(201)
+      for (const reply of await Promise.all(asked)) expect([200, 404]).toContain(reply.status)
+      const written = await Promise.all(
+        Array.from({ length: 12 }, (_, i) => clients[i % 3]!.request('PUT', `/${name}/p:doc-${i}`, { body: {} })),
+      )
+      expect(written.map(({ status }) => status)).toEqual(Array(12).fill(201))
+      const infos = await Promise.all(clients.map((client) => client.request('GET', `/${name}`)))
+      for (const { json } of infos) expect(json).toMatchObject({ doc_count: 12, props: { partitioned: true } })
+      // Clients that meet another server with each request must not take the database for another one.
+      expect(new Set(infos.map((info) => info.as<{ instance_start_time: string }>().instance_start_time)).size).toBe(1)
+      for (const client of clients) {
+        const rows = await client.request('GET', `/${name}/_all_docs?skip=11&limit=5`)
+        expect(rows.as<{ rows: unknown[] }>().rows).toHaveLength(1)
+      }
+    }
+  })
+
+  it('see databases come and go, in their lists and in the feed of all databases', async () => {
+    const { clients } = await servers(3)
+    const [a, b, c] = clients as [Client, Client, Client]
+    for (let round = 0; round < 3; round++) {
+      const name = `passing-${round}`
+      await a.request('PUT', `/${name}`)
+      expect((await b.request('PUT', `/${name}/doc`, { body: {} })).status).toBe(201)
+      expect((await c.request('DELETE', `/${name}`)).status).toBe(200)
+      for (const client of clients) expect((await client.request('GET', `/${name}/doc`)).status).toBe(404)
+      // Another database of the same name has nothing of the one before.
+      expect((await b.request('PUT', `/${name}`)).status).toBe(201)
+      for (const client of clients)
+        expect((await client.request('GET', `/${name}`)).json).toMatchObject({ doc_count: 0 })
+      for (const client of clients) expect((await client.request('GET', '/_all_dbs')).json).toContain(name)
+    }
+    const feeds = await Promise.all(clients.map((client) => FeedClient.open(client, '/_db_updates?feed=continuous')))
+    await a.request('PUT', '/told')
+    await until(async () => (await b.request('GET', '/_all_dbs')).as<string[]>().includes('told'))
+    for (const feed of feeds) await feed.receives('{"ok":true,"type":"created","db_name":"told"}\n')
+    await b.request('DELETE', '/told')
+    for (const feed of feeds) await feed.receives('{"ok":true,"type":"deleted","db_name":"told"}\n')
+  })
+
+  it('tell every feed of every write, whichever server it was made in', async () => {
+    const { clients } = await servers(3)
+    const db = await clients[0]!.database()
+    const feeds = clients.map((client) =>
+      client.request('GET', `/${db.name}/_changes?feed=longpoll&since=0&timeout=30000`),
+    )
+    await on(clients[2]!, db).save('a', {})
+    for (const feed of await Promise.all(feeds)) expect(feed.as<{ results: unknown[] }>().results).toHaveLength(1)
+    const writes = clients.flatMap((client, i) =>
+      Array.from({ length: 10 }, (_, n) => on(client, db).save(`doc-${i}-${n}`, {})),
+    )
+    await Promise.all(writes)
+    for (const client of clients) {
+      const { results } = (await on(client, db).get('_changes')).as<{ results: { seq: number; id: string }[] }>()
+      expect(results.map(({ seq }) => seq)).toEqual(Array.from({ length: 31 }, (_, i) => i + 1))
+    }
+  })
+
+  it('build an index once', async () => {
+    const { clients } = await servers(3, { service: { engine_lease: '3000' } })
+    const db = await clients[0]!.database()
+    const docs = Array.from({ length: 3000 }, (_, i) => ({ _id: `doc-${i}`, n: i }))
+    await db.post('_bulk_docs', { docs })
+    await db.save('_design/d', { views: { v: { map: 'function (doc) { emit(doc.n, 1) }', reduce: '_count' } } })
+    const asked = clients.map((client) => on(client, db).get('_design/d/_view/v?reduce=true'))
+    let builders = 0
+    let isDone = false
+    const looking = until(async () => {
+      const tasks = await Promise.all(
+        clients.map(async (client) => (await client.request('GET', '/_active_tasks')).as<{ changes_done: number }[]>()),
+      )
+      builders = Math.max(builders, tasks.filter((each) => each.some(({ changes_done }) => changes_done > 0)).length)
+      return isDone
+    })
+    for (const reply of await Promise.all(asked)) expect(reply.json).toEqual({ rows: [{ key: null, value: 3000 }] })
+    isDone = true
+    await looking
+    expect(builders).toBeLessThanOrEqual(1)
+  })
+
+  it('run a replication in one of them, and in another one when that ends', async () => {
+    const { clients, stop } = await servers(3, { service: { engine_lease: '3000' } })
+    const source = await clients[0]!.database()
+    const target = await clients[0]!.database()
+    await source.post('_bulk_docs', { docs: Array.from({ length: 20 }, (_, i) => ({ _id: `doc-${i}` })) })
+    const document = { source: source.name, target: target.name, continuous: true }
+    expect((await clients[2]!.request('PUT', '/_replicator/r', { body: document })).status).toBe(201)
+    const jobs = async () =>
+      Promise.all(
+        clients.map(async (client) => {
+          const reply = await client.request('GET', '/_scheduler/jobs').catch(() => undefined)
+          return reply?.status === 200 ? reply.as<{ jobs: { id: string }[] }>().jobs : []
+        }),
+      )
+    const isCopied = async (client: Client, documents: number) =>
+      (await on(client, target).info()).doc_count === documents
+    await until(() => isCopied(clients[2]!, 20))
+    const before = await jobs()
+    expect(before.map(({ length }) => length).sort()).toEqual([0, 0, 1])
+    for (const client of clients) {
+      await until(async () => {
+        const { docs } = (await client.request('GET', '/_scheduler/docs')).as<{ docs: { state: string }[] }>()
+        return docs[0]?.state === 'running'
+      })
+    }
+    const holder = before.findIndex(({ length }) => length === 1)
+    await stop(holder)
+    const [left] = clients.filter((_, i) => i !== holder)
+    await on(left!, source).save('later', {})
+    await until(() => isCopied(left!, 21))
+    const after = await jobs()
+    expect(after.map(({ length }) => length).sort()).toEqual([0, 0, 1])
+    // It is the same replication, which goes on behind its last checkpoint.
+    expect(after.flat()[0]?.id).toBe(before.flat()[0]?.id)
+  })
+})
