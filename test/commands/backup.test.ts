@@ -152,7 +152,7 @@ describe('settle backup and settle restore', () => {
     await request(source, 'PUT', 'a')
     await request(source, 'PUT', 'a/two', {})
     await request(source, 'PUT', 'a/three', {})
-    expect((await backup()).err).toMatch(/another database of the same name/)
+    expect((await backup()).err).toMatch(/recreated under the same name/)
     await request(source, 'PUT', 'a/_purged_infos_limit', '1')
     for (const id of ['four', 'five', 'six']) {
       const { rev } = await json(source, 'PUT', `a/${id}`, {})

@@ -125,7 +125,7 @@ describe('POST /_restart', () => {
         (reply) => reply.text(),
         () => '',
       )
-    await until(async () => (await log()).includes('The databases stay where they were'))
+    await until(async () => (await log()).includes('the previous ones are used'))
     expect((await client.request('GET', `/${db.name}`)).status).toBe(404)
   })
 

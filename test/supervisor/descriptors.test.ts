@@ -32,7 +32,7 @@ it.runIf(process.platform === 'linux')(
         ),
       )
       .toBe(200)
-    expect(await (await fetch(`${url}_log?bytes=100000`)).text()).toContain('Fewer connections are taken')
+    expect(await (await fetch(`${url}_log?bytes=100000`)).text()).toContain('allows fewer connections')
     expect(command.err).toBe('')
     client.close()
   },

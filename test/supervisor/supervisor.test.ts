@@ -134,7 +134,7 @@ describe.runIf(process.platform === 'linux')('the supervisor', () => {
     const next = new SettleCommand(['--port', new URL(url).port, '--dir', dir])
     expect(await next.url).toBe(url)
     expect(isRunning(pid)).toBe(false)
-    expect(next.err).toContain('did not end without its supervisor')
+    expect(next.err).toContain('was still running without its supervisor')
     expect((await fetch(`${url}db`)).status).toBe(200)
   })
 

@@ -74,7 +74,7 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     onTestFinished(() => after.close())
     expect(isAlive(pid)).toBe(false)
     expect((await after.request('GET', VIEW)).text).toContain(`"value":${SUM}`)
-    expect(readFileSync(join(folder, 'settle.log'), 'utf8')).toContain('of an earlier server was still there')
+    expect(readFileSync(join(folder, 'settle.log'), 'utf8')).toContain('of an earlier server was still running')
   })
 
   it('that hangs keeps neither a database from being deleted nor the server from ending', async () => {

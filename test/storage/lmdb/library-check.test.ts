@@ -98,6 +98,6 @@ describe('what is used of the LMDB library beyond what it promises', () => {
     expect(libraryUse()).toEqual(useWithout(['native_writes']))
     await service.close()
     const log = await readFile(join(dir, 'settle.log'), 'utf8')
-    expect(log).toMatch(/does not do what is expected of it.*lmdb\/native_writes is switched off. It lies/)
+    expect(log).toMatch(/does not work as expected.*lmdb\/native_writes is switched off. It lies/)
   })
 })
