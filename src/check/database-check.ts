@@ -18,6 +18,7 @@ import {
   INITIAL_STATE,
   idOfDocumentKey,
   idOfLocalKey,
+  isExpiryKey,
   LOCAL_PREFIX,
   META_PREFIX,
   numberOfBodyKey,
@@ -45,6 +46,7 @@ import {
 } from './checked-rows.ts'
 import { DocumentCheck } from './document-check.ts'
 import { type CheckListener, FaultReporter, messageOf } from './fault.ts'
+import { salvagedRecord } from './lost-record.ts'
 
 /** What identifies a database in its files. */
 export interface CheckedIdentity {
@@ -72,6 +74,8 @@ class DatabaseCheck {
   readonly #listener: CheckListener
   readonly #faults: FaultReporter
   readonly #documentCheck: DocumentCheck
+  /** Documents whose records are missing, and their trees are not. */
+  readonly #lostTrees = new Set<string>()
   #state: DatabaseState = INITIAL_STATE
   #documents = 0
   #tombstones = 0
@@ -192,12 +196,31 @@ class DatabaseCheck {
       const known = changes.filter(({ id }) => id !== undefined)
       const records = await this.#snapshot.getMany(known.map(({ id }) => documentKey(id ?? '')))
       const sequences = new Map(known.map(({ sequence }, i) => [sequence, records[i] && sequenceOf(records[i])]))
-      for (const { sequence, id } of changes) {
+      const recorded = new Set(known.flatMap(({ id }, i) => (records[i] ? [id] : [])))
+      for (const [row, { sequence, id }] of changes.entries()) {
         this.#lastSequence = Math.max(this.#lastSequence, sequence)
-        if (sequences.get(sequence) !== sequence)
+        if (id !== undefined && !recorded.has(id)) await this.#checkLostRecord(id, sequence, page.value(row))
+        else if (sequences.get(sequence) !== sequence)
           this.#faults.derived(`There is a change ${sequence} that is not its last one.`, id)
       }
     }
+  }
+
+  /** A document of which there is a change, and no record. What is left of it belongs to somebody. */
+  async #checkLostRecord(id: string, sequence: number, change: Buffer): Promise<void> {
+    const salvaged = await salvagedRecord(this.#snapshot, sequence, change)
+    if (!salvaged) {
+      this.#faults.lost('Its record is missing.', id)
+      return
+    }
+    for (const number of salvaged.tree.bodies()) this.#documentCheck.usedBodies.add(number)
+    this.#lostTrees.add(id)
+    this.#faults.derived(
+      salvaged.hasHistory
+        ? 'Its record is missing. All of it can be made again.'
+        : 'Its record is missing. Its newest revision is there, its history is not: a repair brings the document back without it.',
+      id,
+    )
   }
 
   /** Trees that no record speaks of. */
@@ -207,6 +230,7 @@ class DatabaseCheck {
       const records = await this.#snapshot.getMany(ids.map(documentKey))
       for (const [i, id] of ids.entries()) {
         const record = records[i]
+        if (this.#lostTrees.has(id)) continue
         if (!record || hasTreeInside(record))
           this.#faults.derived('There is a revision tree that no record speaks of.', id)
       }
@@ -253,6 +277,8 @@ class DatabaseCheck {
       this.#faults.derived(`There is a purge ${last}, and the purge sequence is ${purgeSequence}.`)
     if (last !== undefined && last < purgeSequence)
       this.#faults.lost(`The purges since ${last} are missing; the purge sequence is ${purgeSequence}.`)
+    if (last === undefined && purgeSequence > 0)
+      this.#faults.lost(`The purges since 0 are missing; the purge sequence is ${purgeSequence}.`)
   }
 
   /** Rows of no known kind. */
@@ -270,6 +296,8 @@ class DatabaseCheck {
       for (let row = 0; row < page.length; row++) {
         const key = page.key(row)
         const isQueued = key.subarray(0, EXPIRY_PREFIX.length).equals(EXPIRY_PREFIX)
+        if (isQueued && !isExpiryKey(key))
+          this.#faults.derived('There is a row of the queue of expiry that has no time.')
         if (!isQueued && ![STATE_KEY, IDENTITY_KEY, SECURITY_KEY].some((each) => each.equals(key))) {
           this.#faults.lost(`There is a row of an unknown kind, ${key.toString('latin1').slice(0, 40)}.`)
         }

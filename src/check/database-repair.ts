@@ -1,6 +1,7 @@
 /**
  * Makes again what can be made from the records, trees and bodies of a database: the fields of records, the changes, the
- * counts, the rank tree. What belongs to no document is removed. It never touches what is nowhere else. An interrupted repair
+ * counts, the rank tree; and records out of changes. What belongs to no document is removed, unless it may be all that is left
+ * of one. It never touches what is nowhere else. An interrupted repair
  * is begun again from its start. Nobody else may use the database meanwhile.
  */
 import { addChange } from '../database/layout/change-row.ts'
@@ -14,10 +15,12 @@ import {
   DOCUMENT_PREFIX,
   decodeState,
   documentKey,
+  EXPIRY_PREFIX,
   encodeState,
   IDENTITY_KEY,
   INITIAL_STATE,
   idOfDocumentKey,
+  isExpiryKey,
   numberOfBodyKey,
   PURGE_PREFIX,
   STATE_KEY,
@@ -32,6 +35,7 @@ import { decodeTree } from '../document/tree/tree-codec.ts'
 import { PackedRowsWriter, unpacked } from '../storage/rows/packed-rows.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../storage/store.ts'
 import { hasNumbers, hasTreeInside, idOfChange, pagesOf, rankTreeOf, rowsOf, sequenceOf } from './checked-rows.ts'
+import { salvagedRecord } from './lost-record.ts'
 import { NumberSet } from './number-set.ts'
 
 /** How many rows were written or removed. */
@@ -49,8 +53,10 @@ class DatabaseRepair {
   /** Sequences that a document has. */
   readonly #sequences = new NumberSet()
   readonly #bodies = new NumberSet()
-  /** Records that cannot be understood: what may belong to them stays. */
+  /** Records are missing or cannot be understood: what may belong to them stays. */
   #isSafeToRemove = true
+  /** Trees of records that were made again. */
+  readonly #salvaged = new Set<string>()
   #nextSequence = 0
 
   constructor(store: Store) {
@@ -62,6 +68,8 @@ class DatabaseRepair {
     const state = await readState(snapshot)
     this.#nextSequence = Math.max(state.updateSequence, await lastNumber(snapshot, CHANGE_PREFIX)) + 1
     const counted = await this.#repairRecords(snapshot)
+    const found = counted.documentCount + counted.deletedCount
+    if (found < state.documentCount + state.deletedCount) this.#isSafeToRemove = false
     if (this.#isSafeToRemove) await this.#removeStrays(snapshot)
     const repaired: DatabaseState = {
       ...state,
@@ -70,6 +78,7 @@ class DatabaseRepair {
       nextBody: Math.max(state.nextBody, (await lastNumber(snapshot, BODY_PREFIX)) + 1),
       purgeSequence: Math.max(state.purgeSequence, await lastNumber(snapshot, PURGE_PREFIX)),
     }
+    await this.#removeQueueFaults(snapshot)
     this.#put(STATE_KEY, encodeState(repaired), await snapshot.get(STATE_KEY))
     await this.#commit()
     snapshot.release()
@@ -83,6 +92,13 @@ class DatabaseRepair {
     let documentCount = 0
     let deletedCount = 0
     let bodyBytes = 0
+    const add = async (id: string, found: FoundRecord, before: Buffer | undefined) => {
+      const record = await this.#rightRecord(snapshot, found)
+      await this.#putRecord(snapshot, id, record, before)
+      if (record.deleted) deletedCount++
+      else documentCount++
+      bodyBytes += record.bodyBytes
+    }
     for await (const page of pagesOf(snapshot, rowsOf(DOCUMENT_PREFIX))) {
       for (let row = 0; row < page.length; row++) {
         const id = idOfDocumentKey(page.key(row))
@@ -91,15 +107,30 @@ class DatabaseRepair {
           this.#isSafeToRemove = false
           continue
         }
-        const record = await this.#rightRecord(snapshot, found)
-        await this.#putRecord(snapshot, id, record, page.value(row))
-        if (record.deleted) deletedCount++
-        else documentCount++
-        bodyBytes += record.bodyBytes
+        await add(id, found, page.value(row))
       }
       if (this.#puts.length >= OPERATIONS_A_COMMIT) await this.#commit()
     }
+    for await (const { id, found } of this.#lostRecords(snapshot)) {
+      this.#salvaged.add(id)
+      await add(id, found, undefined)
+    }
     return { documentCount, deletedCount, bodyBytes }
+  }
+
+  /** Documents of which there are changes and no records. The last change of a document counts. */
+  async *#lostRecords(snapshot: Snapshot): AsyncGenerator<{ readonly id: string; readonly found: FoundRecord }> {
+    const lost = new Map<string, FoundRecord>()
+    for await (const page of pagesOf(snapshot, rowsOf(CHANGE_PREFIX))) {
+      for (let row = 0; row < page.length; row++) {
+        const id = idOfChange(page.value(row))
+        if (id === undefined || (await snapshot.get(documentKey(id)))) continue
+        const found = await salvagedRecord(snapshot, sequenceOfChangeKey(page.key(row)), page.value(row))
+        if (found) lost.set(id, found)
+        else this.#isSafeToRemove = false
+      }
+    }
+    for (const [id, found] of lost) yield { id, found }
   }
 
   /** The record as its tree and the bodies ask for. */
@@ -133,7 +164,7 @@ class DatabaseRepair {
     }
   }
 
-  async #putRecord(snapshot: Snapshot, id: string, record: WholeRecord, before: Buffer): Promise<void> {
+  async #putRecord(snapshot: Snapshot, id: string, record: WholeRecord, before: Buffer | undefined): Promise<void> {
     const rows = new PackedRowsWriter(1024, 2)
     const key = documentKey(id)
     const treeApart = addRecord(rows, key, record)
@@ -159,7 +190,9 @@ class DatabaseRepair {
     }
     for await (const page of pagesOf(snapshot, rowsOf(TREE_PREFIX), { keysOnly: true })) {
       for (let row = 0; row < page.length; row++) {
-        const record = await snapshot.get(documentKey(page.key(row).toString('utf8', 1)))
+        const id = page.key(row).toString('utf8', 1)
+        if (this.#salvaged.has(id)) continue
+        const record = await snapshot.get(documentKey(id))
         if (!record || hasTreeInside(record)) await this.#delete(page.key(row))
       }
     }
@@ -167,6 +200,16 @@ class DatabaseRepair {
       for (let row = 0; row < page.length; row++) {
         if (!this.#bodies.has(numberOfBodyKey(page.key(row)))) await this.#delete(page.key(row))
       }
+    }
+  }
+
+  async #removeQueueFaults(snapshot: Snapshot): Promise<void> {
+    for await (const page of pagesOf(
+      snapshot,
+      { from: EXPIRY_PREFIX, to: afterKey(EXPIRY_PREFIX) },
+      { keysOnly: true },
+    )) {
+      for (let row = 0; row < page.length; row++) if (!isExpiryKey(page.key(row))) await this.#delete(page.key(row))
     }
   }
 
@@ -236,6 +279,13 @@ async function readState(snapshot: Snapshot): Promise<DatabaseState> {
   } catch {
     return INITIAL_STATE
   }
+}
+
+/** What follows all keys that begin so. */
+function afterKey(prefix: Buffer): Buffer {
+  const after = Buffer.from(prefix)
+  after[after.length - 1]! += 1
+  return after
 }
 
 /** The highest number among the keys with a prefix; 0 where there is none. */

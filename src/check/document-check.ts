@@ -23,8 +23,9 @@ export class DocumentCheck {
   readonly usedBodies = new NumberSet()
   readonly #snapshot: Snapshot
   readonly #faults: FaultReporter
-  /** The digests of those that were read, by their numbers. */
-  readonly #attachments = new Map<number, string>()
+  readonly #attachments = new NumberSet()
+  /** The digests of those of one document that were read, by their numbers. Of all documents they would fill the memory. */
+  #digests: { readonly id: string; readonly byNumber: Map<number, string> } = { id: '', byNumber: new Map() }
 
   constructor(snapshot: Snapshot, faults: FaultReporter) {
     this.#snapshot = snapshot
@@ -117,8 +118,11 @@ export class DocumentCheck {
   }
 
   async #checkAttachment(id: string, { name, number, storedLength, storedMd5 }: AttachmentRecord): Promise<void> {
-    const digest = this.#attachments.get(number) ?? (await this.#digestOf(number, storedLength))
-    this.#attachments.set(number, digest)
+    if (this.#digests.id !== id) this.#digests = { id, byNumber: new Map() }
+    const { byNumber } = this.#digests
+    const digest = byNumber.get(number) ?? (await this.#digestOf(number, storedLength))
+    byNumber.set(number, digest)
+    this.#attachments.add(number)
     if (digest === storedMd5) return
     this.#faults.lost(
       digest === MISSING

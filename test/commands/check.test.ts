@@ -1,6 +1,8 @@
 import { cp, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest'
+import { pagesOf } from '../../src/check/checked-rows.ts'
+import { checkDatabase as checkFaults } from '../../src/check/database-check.ts'
 import { addRecord, type DocumentRecord, decodeRecord } from '../../src/database/layout/document-record.ts'
 import {
   ATTACHMENT_PREFIX,
@@ -10,6 +12,7 @@ import {
   type DatabaseState,
   decodeState,
   documentKey,
+  EXPIRY_PREFIX,
   encodeState,
   PURGE_PREFIX,
   RANK_PREFIX,
@@ -152,6 +155,10 @@ function flipped(bytes: Buffer, at: number): Buffer {
 type Plant = (snapshot: Snapshot) => Promise<Changes>
 
 const derived: Record<string, [Plant, RegExp]> = {
+  'an expiry of no time': [
+    async () => ({ puts: [[Buffer.concat([EXPIRY_PREFIX, Buffer.from('x')]), Buffer.alloc(0)]] }),
+    /row of the queue of expiry/,
+  ],
   'a change row that is missing': [
     async (snapshot) => ({ deletes: [changeKey((await recordOf(snapshot, 'doc-7')).sequence)] }),
     /document 'doc-7': Its change \d+ is missing/,
@@ -222,7 +229,31 @@ const derived: Record<string, [Plant, RegExp]> = {
   ],
 }
 
+/** What a repair brings back with less than it had. */
+const salvaged: Record<string, [Plant, RegExp]> = {
+  'a record that is missing': [
+    async () => ({ deletes: [documentKey('doc-7')] }),
+    /document 'doc-7': Its record is missing\. All of it can be made again/,
+  ],
+  'a record that is missing, whose tree lies apart': [
+    async () => ({ deletes: [documentKey('long')] }),
+    /document 'long': Its record is missing\. All of it can be made again/,
+  ],
+  'the record of a tombstone that is missing': [
+    async () => ({ deletes: [documentKey('gone')] }),
+    /document 'gone': Its record is missing\. Its newest revision is there, its history is not/,
+  ],
+}
+
 const lost: Record<string, [Plant, RegExp]> = {
+  'a record of several leaves that is missing': [
+    async () => ({ deletes: [documentKey('conflict')] }),
+    /document 'conflict': Its record is missing/,
+  ],
+  'all purges missing': [
+    async (snapshot) => ({ deletes: [(await firstRow(snapshot, PURGE_PREFIX))[0]] }),
+    /The purges since 0 are missing/,
+  ],
   'a wrong digest': [
     async (snapshot) => {
       const [key, value] = await firstRow(snapshot, ATTACHMENT_PREFIX)
@@ -326,6 +357,38 @@ describe('settle check', () => {
     await expectRepaired(dir)
   })
 
+  it.each(Object.entries(salvaged))('finds %s, and brings the document back', async (_, [plant, message]) => {
+    const dir = await damaged(plant)
+    const { code, out } = await runSettle(['check', '--dir', dir])
+    expect([code, out.toString()]).toEqual([3, expect.stringMatching(message)])
+    await expectRepaired(dir)
+    const service = await createService({ dir, port: 0 })
+    onTestFinished(() => service.close())
+    const url = await service.listen()
+    expect((await send(url, 'GET', 'sample')).doc_count).toBe(304)
+    expect(await send(url, 'GET', 'sample/doc-7')).toMatchObject({ n: 7 })
+    expect(await send(url, 'GET', 'sample/long')).toMatchObject({ i: 29 })
+    expect(await send(url, 'GET', 'sample/_all_docs?keys=["gone"]')).toMatchObject({
+      rows: [{ value: { deleted: true } }],
+    })
+    expect(await viewRows(url)).toBe(rows)
+  })
+
+  it('removes nothing that may be all that is left of a document', async () => {
+    let body = 0
+    const dir = await damaged(async (snapshot) => {
+      const record = await recordOf(snapshot, 'doc-7')
+      body = record.body
+      return { deletes: [documentKey('doc-7'), changeKey(record.sequence)] }
+    })
+    expect((await runSettle(['check', '--dir', dir, '--repair'])).code).toBe(3)
+    const engine = await LmdbEngine.open({ folder: dir })
+    using snapshot = (await engine.open('sample')).snapshot()
+    expect(await snapshot.get(bodyKey(body))).toBeDefined()
+    snapshot.release()
+    await engine.close()
+  })
+
   it.each(Object.entries(ofIndex))('finds %s, and has the index built anew', async (_, [plant, message]) => {
     const dir = await damaged(plant, 'view_indexes')
     const { code, out } = await runSettle(['check', '--dir', dir])
@@ -372,6 +435,43 @@ describe('settle check', () => {
     expect((await runSettle(['check', '--dir', dir, '--repair'])).code).toBe(3)
   })
 
+  it('finds every row that is missing, and every byte that is another one but those of texts', async () => {
+    const dir = await quickFolder()
+    await cp(original, dir, { recursive: true })
+    const engine = await LmdbEngine.open({ folder: dir })
+    const store = await engine.open('sample')
+    const rowsAt: (readonly [Buffer, Buffer])[] = []
+    using first = store.snapshot()
+    for await (const page of pagesOf(first, { from: Buffer.of(0) })) {
+      for (let row = 0; row < page.length; row++)
+        rowsAt.push([Buffer.from(page.key(row)), Buffer.from(page.value(row))])
+    }
+    first.release()
+    const kinds = Map.groupBy(rowsAt, ([key]) => key.toString('latin1', 0, 1))
+    const sampled = [...kinds.values()].flatMap((some) => some.filter((_, i) => i % Math.ceil(some.length / 4) === 0))
+    const faultsWith = async (changes: Changes): Promise<number> => {
+      await store.commit(changes)
+      let faults = 0
+      using snapshot = store.snapshot()
+      await checkFaults(snapshot, { fault: () => faults++, progress: () => {} })
+      return faults
+    }
+    const unseen: string[] = []
+    for (const [key, value] of sampled) {
+      if ((await faultsWith({ deletes: [key] })) === 0) unseen.push(`without ${key.toString('latin1')}`)
+      for (const at of new Set([0, value.length >> 1, value.length - 1])) {
+        if (at < 0 || value.length === 0) continue
+        if ((await faultsWith({ puts: [[key, flipped(value, at)]] })) === 0)
+          unseen.push(`${key.toString('latin1', 0, 1)} ${at} of ${value.length}`)
+      }
+      await store.commit({ puts: [[key, value]] })
+    }
+    await engine.close()
+    // Local documents, the security object, what was purged, and hashes of old revisions are nowhere else.
+    expect(unseen.filter((each) => !/^(?:without )?(?:l|m|p|t )/.test(each))).toEqual([])
+    expect(unseen.length).toBeLessThan(sampled.length)
+  })
+
   it('finds damaged pages', async () => {
     const dir = await quickFolder()
     await cp(original, dir, { recursive: true })
@@ -405,6 +505,30 @@ describe('settle check', () => {
     })
     expect((await send(url, 'GET', 'sample')).doc_count).toBe(304)
     await send(url, 'PUT', 'sample/after', {})
+  })
+
+  it('tells no faults of files that a running server compacts or deletes meanwhile', async () => {
+    const dir = await quickFolder()
+    const service = await createService({ dir, port: 0 })
+    onTestFinished(() => service.close())
+    const url = await service.listen()
+    let isDone = false
+    const churn = async () => {
+      for (let i = 0; !isDone; i++) {
+        const name = `db-${i % 4}`
+        await fetch(`${url}${name}`, { method: 'PUT' })
+        await send(url, 'POST', `${name}/_bulk_docs`, { docs: [{}, {}, {}] })
+        if (i % 3 === 0) await send(url, 'POST', `${name}/_compact`)
+        if (i % 3 === 1) await send(url, 'DELETE', name)
+      }
+    }
+    const churning = churn()
+    for (let round = 0; round < 3; round++) {
+      const { code, out, err } = await startSettle(['check', '--dir', dir]).ended
+      expect([code, out.toString(), err]).toEqual([0, '', expect.anything()])
+    }
+    isDone = true
+    await churning
   })
 
   it('says what is wrong with its arguments', async () => {

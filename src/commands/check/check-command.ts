@@ -1,5 +1,6 @@
 /** `settle check`: verifies a data folder, and repairs what can be made again. */
-import { join, resolve } from 'node:path'
+import { existsSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { checkDatabase } from '../../check/database-check.ts'
 import { repairDatabase } from '../../check/database-repair.ts'
@@ -212,12 +213,12 @@ class FolderCheck {
     }
   }
 
-  /** Undefined where the file cannot be used. */
+  /** Undefined where the file cannot be used, or is gone. */
   async #open(
     files: BorrowedStores,
     { name, path, aside }: ListedStore,
     opened: { readonly snapshot: SharedSnapshot; close(): Promise<void> }[],
-    { isIndex }: { readonly isIndex: boolean },
+    { isIndex, moves = 0 }: { readonly isIndex: boolean; readonly moves?: number },
   ): Promise<SharedSnapshot | undefined> {
     // A damaged index is dropped; a damaged file of a database must come from a backup.
     const listener = this.#listener(name, 'pages', () => isIndex && this.#indexes.add(name))
@@ -234,6 +235,12 @@ class FolderCheck {
         throw error
       }
     } catch (error) {
+      // Compacted or deleted since the files were listed, or just now: then the library's error may be any.
+      const mayHaveMoved = !this.#options.isStopped && (!existsSync(path) || !(error instanceof StorageError))
+      if (mayHaveMoved && moves < MOST_MOVES) {
+        const moved = (await listStores(dirname(path))).find((each) => each.name === name)
+        return moved && this.#open(files, moved, opened, { isIndex, moves: moves + 1 })
+      }
       if (!(error instanceof StorageError)) throw error
       listener.fault({ problem: error.message, isRepairable: isIndex })
       return undefined
@@ -278,3 +285,6 @@ class FolderCheck {
 }
 
 const STEPS_A_TURN = 64
+
+/** How often a file is looked for again. */
+const MOST_MOVES = 100

@@ -33,6 +33,11 @@ export function expiryKey(timeMs: number, id: string): Buffer {
   return Buffer.concat([EXPIRY_PREFIX, time, Buffer.from(id)])
 }
 
+/** Whether a key of the queue has a time and an id. */
+export function isExpiryKey(key: Buffer): boolean {
+  return key.length > EXPIRY_PREFIX.length + 8
+}
+
 export function idOfExpiryKey(key: Buffer): string {
   return key.toString('utf8', EXPIRY_PREFIX.length + 8)
 }
