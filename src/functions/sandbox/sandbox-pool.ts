@@ -37,8 +37,12 @@ interface Use {
   readonly programKey: string
   /** Since when, but for short pauses. */
   readonly since: number
+  /** The processor time that the process had used then, where calls may follow each other in it. */
+  readonly workMs: number
   calls: number
 }
+
+type MayTakeAnother = (use: Use, sandbox: SandboxProcess) => boolean
 
 /** A process without work. */
 interface Rest {
@@ -46,7 +50,7 @@ interface Rest {
   /** Who used it last. */
   readonly owner: string | undefined
   /** What it was used for last, and since when. */
-  readonly program?: { readonly key: string; readonly since: number }
+  readonly program?: { readonly key: string; readonly since: number; readonly workMs: number }
 }
 
 const MOST_WAITING = 10_000
@@ -60,8 +64,10 @@ const CROWD_OWNERS = 4
 const QUICK_MS = 30_000
 /** So long an idle process is kept from others that have one already. */
 const RECENT_USE_MS = 1_000
-/** A program that keeps a process busy for less needs no other one: to start that takes a processor for long. */
+/** A program that takes less of a processor needs no second process: to start that takes a processor for long. */
 const WORTH_ANOTHER_MS = 500
+/** On a busy machine it is given so many times as long on the clock. */
+const MOST_PATIENCE = 4
 /** So long a program may pause and still count as having gone on. */
 const SHORT_GAP_MS = 50
 const BUSY_WATCH_MS = 50
@@ -169,7 +175,7 @@ export class SandboxPool {
     await Promise.all(all.map(({ exited }) => exited))
   }
 
-  #free(sandbox: SandboxProcess, { owner, programKey, since }: Use): void {
+  #free(sandbox: SandboxProcess, { owner, programKey, since, workMs }: Use): void {
     this.#busy.delete(sandbox)
     const now = performance.now()
     if (sandbox.cause && FAULTS.has(sandbox.cause)) {
@@ -181,11 +187,13 @@ export class SandboxPool {
     sandbox.release()
     // What is left of a call must not be taken for the answer to the next one, nor one be slow for what another did.
     if (this.#isClosed || sandbox.isBusy || sandbox.isLast) sandbox.kill('closed')
-    else if (sandbox.isRunning) this.#idle.set(sandbox, { since: now, owner, program: { key: programKey, since } })
+    else if (sandbox.isRunning) {
+      this.#idle.set(sandbox, { since: now, owner, program: { key: programKey, since, workMs } })
+    }
   }
 
   #serve(): void {
-    this.#serveBehind((use) => this.#isBusyShortly(use))
+    this.#serveBehind((use, sandbox) => this.#isBusyShortly(use, sandbox))
     while (this.#waiting.size > 0 && this.#idle.size > 0) {
       const waiter = this.#waiting.shift(
         (owner) => this.#mayHaveMore(owner) && !this.#mustStart(owner),
@@ -200,7 +208,7 @@ export class SandboxPool {
     }
     // More processes than processors would not be faster.
     const isFull = this.#busy.size + this.#starting.size >= Math.min(this.#options.limit(), MOST_STARTS)
-    this.#serveBehind((use) => isFull || this.#isBusyShortly(use))
+    this.#serveBehind((use, sandbox) => isFull || this.#isBusyShortly(use, sandbox))
     // Whoever waits gets the first process that is free: a new one, or one that is done before it has started.
     while (!this.#isClosed && this.#starting.size < this.#mostStarts()) this.#start()
     if (this.#busy.size + this.#starting.size > 0) this.#watchEvery(BUSY_WATCH_MS)
@@ -211,17 +219,19 @@ export class SandboxPool {
     const chosen = this.#idleFor(waiter)
     if (!chosen) return false
     const { sandbox, rest } = chosen
-    const { owner, programKey } = waiter
+    const { owner, programKey, mayFollow } = waiter
     const now = performance.now()
     const goesOn = rest.program?.key === programKey && now - rest.since < SHORT_GAP_MS
-    this.#busy.set(sandbox, { owner, programKey, since: goesOn ? rest.program.since : now, calls: 1 })
+    // The system is asked for the sake of long work only.
+    const begun = goesOn ? rest.program : { since: now, workMs: mayFollow ? sandbox.processorMs : 0 }
+    this.#busy.set(sandbox, { owner, programKey, since: begun.since, workMs: begun.workMs, calls: 1 })
     sandbox.hold()
     waiter.serve(sandbox)
     return true
   }
 
   /** Only whose turn it is: nobody gets ahead of anybody. */
-  #serveBehind(mayTakeAnother: (use: Use) => boolean): void {
+  #serveBehind(mayTakeAnother: MayTakeAnother): void {
     for (let waiter = this.#waiting.first; waiter?.mayFollow; waiter = this.#waiting.first) {
       const sandbox = this.#sharedFor(waiter.programKey, mayTakeAnother)
       if (!sandbox) return
@@ -230,10 +240,10 @@ export class SandboxPool {
     }
   }
 
-  #sharedFor(programKey: string, mayTakeAnother: (use: Use) => boolean): SandboxProcess | undefined {
+  #sharedFor(programKey: string, mayTakeAnother: MayTakeAnother): SandboxProcess | undefined {
     for (const [sandbox, use] of this.#busy) {
       if (use.programKey !== programKey || use.calls >= MOST_CALLS || !sandbox.isRunning) continue
-      if (!mayTakeAnother(use)) continue
+      if (!mayTakeAnother(use, sandbox)) continue
       use.calls++
       return sandbox
     }
@@ -241,8 +251,10 @@ export class SandboxPool {
   }
 
   /** Then a second process is not worth its start, and on a machine of few processors not even its share of one. */
-  #isBusyShortly({ since }: Use): boolean {
-    return performance.now() - since < WORTH_ANOTHER_MS
+  #isBusyShortly({ since, workMs }: Use, sandbox: SandboxProcess): boolean {
+    const busyMs = performance.now() - since
+    if (busyMs < WORTH_ANOTHER_MS) return true
+    return busyMs < MOST_PATIENCE * WORTH_ANOTHER_MS && sandbox.processorMs - workMs < WORTH_ANOTHER_MS
   }
 
   #mostStarts(): number {

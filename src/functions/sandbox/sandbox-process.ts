@@ -129,6 +129,11 @@ export class SandboxProcess {
     return this.#calls.length > 0
   }
 
+  /** What it has had of a processor so far; where the system does not say, the time that has passed. */
+  get processorMs(): number {
+    return processorMs(this.#child.pid)
+  }
+
   /** Sends what needs no answer. */
   tell(kind: number, number: number, parts: readonly Uint8Array[]): void {
     const { stdin } = this.#child

@@ -1,11 +1,11 @@
 /** Starts an index process, and ends it with all processes that it started. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { getCompileCacheDir } from 'node:module'
-import { dirname, extname } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { dirname } from 'node:path'
 import { lowerPriority } from '../../runtime/processes/lower-priority.ts'
 import { endGroupWithUs } from '../../runtime/processes/reaper.ts'
 import { libraryVariables } from '../../storage/lmdb/library-use.ts'
+import { processEntry } from './process-entry.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
 /** Requests come first on a busy machine. */
@@ -14,13 +14,11 @@ const NICENESS = 2
 /** Settings of the system's libraries that the process is to share, and nothing else of the environment. */
 const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC_ARENA_MAX', 'LD_LIBRARY_PATH']
 
-const entry = fileURLToPath(new URL(`./index-process${extname(import.meta.url)}`, import.meta.url))
-
 /** In a group of its own, with its sandbox processes: what a terminal sends to the server is the server's to handle. */
 export function startProcess({ withSandbox = false } = {}): ChildProcess {
   const compiled = getCompileCacheDir()
   const flags = withSandbox ? [WITH_SANDBOX] : []
-  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry, ...flags], {
+  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', processEntry(), ...flags], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
       ...libraryVariables(),
