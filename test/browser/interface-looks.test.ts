@@ -40,7 +40,7 @@ async function findings(page: Page, theme: 'light' | 'dark'): Promise<string[]> 
 }
 
 describe('every screen of the administration interface', () => {
-  it('is accessible in both themes', { timeout: 120_000 }, async () => {
+  it('is accessible in both themes', { timeout: 600_000 }, async () => {
     // The policy of the page lets no script in, not even that of the test.
     const { page, url, visit } = await openInterface(browser(), { colorScheme: 'light', bypassCSP: true })
     await fillWithSample(url)

@@ -1,5 +1,5 @@
 /** The administration interface while its server is stopped and started again, and with a server of dialect 3. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import {
   browserOfFile,
   button,
@@ -24,6 +24,7 @@ describe('the administration interface', () => {
     await send('PUT', 'db')
     await send('PUT', 'db/before', {})
     const feed = await page.context().newPage()
+    onTestFinished(() => feed.close())
     await feed.goto(`${url}_utils/#/db/db/changes`)
     await seen(feed, 'before')
     await visit('#/db/db/documents?new=1')

@@ -1,7 +1,7 @@
 /** The administration interface in a browser, against a server of its own. Built once, by the command that `npm start` runs. */
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
-import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
+import type { Browser, BrowserContext, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 import { launchBrowser } from './browser.ts'
 import { startService } from './service.ts'
@@ -38,13 +38,9 @@ export async function openInterface(
   { hash = '#/', url: given, ...options }: BrowserContextOptions & { hash?: string; url?: string } = {},
 ): Promise<OpenInterface> {
   const url = given ?? (await startService()).url
-  const context = await browser.newContext({
-    viewport: { width: 1280, height: 760 },
-    reducedMotion: 'reduce',
-    ...options,
-  })
-  onTestFinished(() => context.close())
-  const page = await context.newPage()
+  const page = await (Object.keys(options).length === 0
+    ? pageOfSharedContext(browser)
+    : pageOfOwnContext(browser, options))
   const problems: string[] = []
   page.on('pageerror', (error) => problems.push(error.message))
   page.on('console', (message) => {
@@ -73,6 +69,36 @@ export async function openInterface(
         ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
       }),
   }
+}
+
+const USUAL: BrowserContextOptions = { viewport: { width: 1280, height: 760 }, reducedMotion: 'reduce' }
+
+const sharedContexts = new WeakMap<Browser, Promise<BrowserContext>>()
+
+/**
+ * A window costs more than most tests do, so that those without wishes share one. Each has a server of its own, and so an origin
+ * with a storage of its own; only cookies are for all ports of a host.
+ */
+async function pageOfSharedContext(browser: Browser): Promise<Page> {
+  let sharing = sharedContexts.get(browser)
+  if (!sharing) {
+    sharing = browser.newContext(USUAL)
+    sharedContexts.set(browser, sharing)
+    // A window closes with its last page.
+    await (await sharing).newPage()
+  }
+  const context = await sharing
+  await context.setOffline(false)
+  await context.clearCookies()
+  const page = await context.newPage()
+  onTestFinished(() => page.close())
+  return page
+}
+
+async function pageOfOwnContext(browser: Browser, options: BrowserContextOptions): Promise<Page> {
+  const context = await browser.newContext({ ...USUAL, ...options })
+  onTestFinished(() => context.close())
+  return context.newPage()
 }
 
 /** What is in the editor of the page. */
