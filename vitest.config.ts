@@ -119,6 +119,8 @@ export default defineConfig({
     maxWorkers: 2,
     // Where Node's `enableCompileCache` puts it: the processes that tests start need not compile the same modules again.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache') },
+    // The projects below share what is transformed, and so do runs.
+    experimental: { fsModuleCache: true },
     reporters: ['default', new RetriedTests()],
     projects:
       long && isAllOnPostgres
