@@ -1,6 +1,7 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { LineLog } from '../src/runtime/log/log.ts'
 import { createService } from '../src/service.ts'
@@ -145,9 +146,16 @@ it('logs requests that it cut off at its end as such, and not as failures', asyn
     return true
   }
   const log = new LineLog('info', { write }, { dated: false })
-  const service = await startService({ log, settings: { service: { os_process_timeout: '600000' } } })
+  const program = fileURLToPath(new URL('functions/support/query-server.mjs', import.meta.url))
+  const settings = {
+    service: { os_process_timeout: '600000' },
+    query_servers: { node: `"${process.execPath}" "${program}"` },
+  }
+  const service = await startService({ log, settings })
   const database = await new Client(service.url).database()
-  await database.save('_design/d', { shows: { endless: 'function () { log("begun"); for (;;) {} }' } })
+  // It waits for ever, and leaves the processor to others.
+  const endless = 'function () { log("begun"); Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0) }'
+  await database.save('_design/d', { language: 'node', shows: { endless } })
   const reply = database.get('_design/d/_show/endless').then(
     () => 'answered',
     () => 'cut off',
