@@ -1,6 +1,7 @@
 /** The body of `_bulk_docs`, read where it stands: its documents are scanned once, one after the other, and counted. */
 import { readDocument, type SentDocument } from '../document/document-fields.ts'
 import { badRequest, tooManyItems } from '../document/request-error.ts'
+import type { ByteArena } from '../encoding/bytes/byte-arena.ts'
 import { JsonReader } from '../encoding/json/json-text.ts'
 
 export interface BulkSwitches {
@@ -11,6 +12,8 @@ export interface BulkSwitches {
 export interface BulkLimits {
   readonly longestBytes?: number
   readonly largestDocument?: number | undefined
+  /** Where the bodies of documents are copied to, if not into buffers of their own. */
+  readonly arena?: ByteArena
 }
 
 export class BulkReading {
@@ -28,9 +31,9 @@ export class BulkReading {
   constructor(
     text: Buffer,
     mostItems: number,
-    { longestBytes = Number.POSITIVE_INFINITY, largestDocument }: BulkLimits = {},
+    { longestBytes = Number.POSITIVE_INFINITY, largestDocument, arena }: BulkLimits = {},
   ) {
-    this.#reader = new JsonReader(text)
+    this.#reader = new JsonReader(text, arena)
     this.#mostItems = mostItems
     this.#longestBytes = longestBytes
     this.#largestDocument = largestDocument

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { parseDocument, type SentDocument } from '../document/document-fields.ts'
 import type { DocumentId } from '../document/ids.ts'
 import { invalidJson, tooManyItems } from '../document/request-error.ts'
+import { ByteArena } from '../encoding/bytes/byte-arena.ts'
 import { freeBytes } from '../encoding/bytes/byte-sink.ts'
 import { JsonReader, JsonTextError, LongValueError } from '../encoding/json/json-text.ts'
 import { isObject, noteDigest } from '../encoding/json/json-value.ts'
@@ -29,6 +30,8 @@ const VALUES_AN_ITEM = 32
 
 export interface BulkRequest extends BulkSwitches {
   readonly documents: readonly SentDocument[]
+  /** Frees the memory of the documents now, and not with the next garbage collection. Nobody may use them any more. */
+  free(): void
 }
 
 /** What limits the reading of a body. */
@@ -79,15 +82,16 @@ export async function valueIn(text: Buffer, mostItems: number, memory?: MemoryLe
 /** Undefined where one of the documents is so large that the scan thread should read them. */
 async function smallBulkRequest(text: Buffer, mostDocuments: number): Promise<BulkRequest | undefined> {
   const slice = new TimeSlice()
+  const arena = new ByteArena(text.length)
   try {
-    const reading = new BulkReading(text, mostDocuments, { longestBytes: SMALL_BYTES })
+    const reading = new BulkReading(text, mostDocuments, { longestBytes: SMALL_BYTES, arena })
     let documents: SentDocument[] = []
     for (const document of reading.documents()) {
       if (document === 'anew') documents = []
       else documents.push(document)
       if (slice.isOver) await slice.pause()
     }
-    return { documents, ...reading.switches() }
+    return { documents, free: () => arena.free(), ...reading.switches() }
   } catch (error) {
     if (error instanceof LongValueError) return undefined
     throw error
@@ -100,10 +104,15 @@ async function largeBulkRequest(
   { memory, largestDocument }: ReadingLimits,
 ): Promise<BulkRequest> {
   let documents: SentDocument[] = []
+  const blocks: ArrayBuffer[] = []
+  const free = () => {
+    for (const block of blocks) freeMemory(block)
+  }
   for await (const result of scanned({ kind: 'bulk', mostDocuments, largestDocument }, text, memory)) {
-    if (result.kind === 'bulk') return { documents, ...result.switches }
+    if (result.kind === 'bulk') return { documents, free, ...result.switches }
     if (result.kind !== 'documents') continue
     if (result.isAnew) documents = []
+    for (const { buffer } of result.batch.blocks) blocks.push(buffer)
     for (const document of documentsOf(result.batch)) documents.push(document)
   }
   throw new Error('A scan ended without its result.')

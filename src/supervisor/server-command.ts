@@ -28,7 +28,8 @@ function serverScript(): string {
 /**
  * Enough threads for many stores that flush at once. Large blocks of memory taken from the system one by one, so that
  * they go back to it when a store is closed: the smallest of the lists that LMDB has for an open file takes 512 KiB. And
- * two pools for small ones, since one for each thread keeps what each has freed. The operator's own settings are kept.
+ * two pools for small ones, since one for each thread keeps what each has freed. A pool keeps some megabytes at its end:
+ * the buffers of a large body would be asked of the system anew with each request. The operator's own settings are kept.
  */
 function serverEnvironment(): NodeJS.ProcessEnv {
   const cache = getCompileCacheDir()
@@ -36,6 +37,7 @@ function serverEnvironment(): NodeJS.ProcessEnv {
     UV_THREADPOOL_SIZE: '32',
     MALLOC_MMAP_THRESHOLD_: '500000',
     MALLOC_ARENA_MAX: '2',
+    MALLOC_TRIM_THRESHOLD_: '16000000',
     // The server reads what earlier ones compiled from its first file on.
     ...(cache !== undefined && { NODE_COMPILE_CACHE: cache }),
     ...process.env,

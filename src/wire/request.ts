@@ -1,5 +1,6 @@
 /** One request: its head, and its body while it is received, with backpressure. */
 
+import { freeBytes } from '../encoding/bytes/byte-sink.ts'
 import { GrowingBuffer } from '../runtime/growing-buffer.ts'
 import type { MemoryLease } from '../runtime/memory-budget.ts'
 import type { RequestHead, RequestHeaders } from './request-head.ts'
@@ -159,6 +160,8 @@ export class IncomingBody {
         const waiting = lease?.add(all.growthFor(piece.length))
         if (waiting) await waiting
         all.add(piece)
+        // It is copied, and nobody else has it.
+        freeBytes(piece)
       }
       if (this.#unreadBytes > 0) continue
       if (this.isComplete) return await all.take()
@@ -249,6 +252,8 @@ class JoinedPieces {
   #sizeBytes = 0
   /** The block that small pieces are copied into: what was taken ends at `#start`, what is filled at `#end`. */
   #block: Buffer | undefined
+  /** Of the last block. A full one belongs to whoever takes it. */
+  #blockBytes = 0
   #start = 0
   #end = 0
 
@@ -258,7 +263,7 @@ class JoinedPieces {
 
   add(piece: Buffer): void {
     // Most bodies come in one piece.
-    if (this.#sizeBytes === 0 && this.#block === undefined) this.#keep(piece)
+    if (this.#sizeBytes === 0 && this.#blockBytes === 0) this.#keep(piece)
     else if (piece.length >= LARGE_BYTES && piece.length * 2 >= piece.buffer.byteLength) this.#keep(piece)
     else this.#copy(piece)
     this.#sizeBytes += piece.length
@@ -280,19 +285,19 @@ class JoinedPieces {
 
   #copy(piece: Buffer): void {
     for (let at = 0; at < piece.length; ) {
-      let block = this.#block
-      if (block === undefined || this.#end === block.length) {
-        this.#closeBlock()
-        const size = block === undefined ? FIRST_BLOCK_BYTES : Math.min(block.length * 2, LARGEST_BLOCK_BYTES)
-        block = Buffer.allocUnsafeSlow(size)
-        this.#block = block
-        this.#start = 0
-        this.#end = 0
-      }
-      const copied = piece.copy(block, this.#end, at)
+      this.#block ??= this.#nextBlock()
+      const copied = piece.copy(this.#block, this.#end, at)
       this.#end += copied
       at += copied
+      if (this.#end === this.#blockBytes) this.#closeBlock()
     }
+  }
+
+  #nextBlock(): Buffer {
+    this.#blockBytes = this.#blockBytes === 0 ? FIRST_BLOCK_BYTES : Math.min(this.#blockBytes * 2, LARGEST_BLOCK_BYTES)
+    this.#start = 0
+    this.#end = 0
+    return Buffer.allocUnsafeSlow(this.#blockBytes)
   }
 
   /** What is in the block becomes a piece; the rest of the block is filled later. */
@@ -300,5 +305,6 @@ class JoinedPieces {
     if (this.#block === undefined || this.#start === this.#end) return
     this.#pieces.push(this.#block.subarray(this.#start, this.#end))
     this.#start = this.#end
+    if (this.#end === this.#blockBytes) this.#block = undefined
   }
 }

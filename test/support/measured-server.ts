@@ -13,7 +13,13 @@ export class MeasuredServer {
   static async start(settings: Record<string, Record<string, string>> = {}): Promise<MeasuredServer> {
     const script = join(import.meta.dirname, 'measured-process.ts')
     const args = [await temporaryFolder(), JSON.stringify(settings)]
-    const env = { ...process.env, UV_THREADPOOL_SIZE: '32', MALLOC_MMAP_THRESHOLD_: '500000', MALLOC_ARENA_MAX: '2' }
+    const env = {
+      ...process.env,
+      UV_THREADPOOL_SIZE: '32',
+      MALLOC_MMAP_THRESHOLD_: '500000',
+      MALLOC_ARENA_MAX: '2',
+      MALLOC_TRIM_THRESHOLD_: '16000000',
+    }
     const child = fork(script, args, { execArgv: ['--expose-gc'], env })
     onTestFinished(async () => {
       child.disconnect()

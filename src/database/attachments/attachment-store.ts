@@ -5,6 +5,7 @@
  * any more are removed by compaction.
  */
 import { createHash } from 'node:crypto'
+import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../../storage/store.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
@@ -22,6 +23,8 @@ export interface StagingOptions {
   readonly length?: number | undefined
   /** How large it may be; undefined where it may have any size. */
   readonly limit?: ContentLimit | undefined
+  /** Whether nobody else uses the pieces: their memory is freed as soon as they are stored. */
+  readonly freesPieces?: boolean
 }
 
 /** An attachment whose bytes are here, and which no document has yet. */
@@ -68,6 +71,7 @@ export class AttachmentStore {
 
   /** Takes an upload in. If it breaks off, what came of it is removed. */
   async stage(source: AsyncIterable<Buffer>, options: StagingOptions = {}): Promise<StagedAttachment> {
+    const { freesPieces = false } = options
     const number = await this.#nextNumber()
     const release = this.use(number)
     const chunks = new ChunkWriter(this.#store, number)
@@ -80,6 +84,7 @@ export class AttachmentStore {
       for await (const piece of stored) {
         const committing = chunks.add(piece)
         if (committing) await committing
+        if (freesPieces && !isPacked) freeBytes(piece)
       }
       const puts = await chunks.finish()
       const md5 = sent.md5()

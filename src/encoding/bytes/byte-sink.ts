@@ -82,9 +82,9 @@ function viewOf(bytes: Buffer): DataView {
  */
 export function freeBytes(bytes: Uint8Array): void {
   const { buffer, byteLength } = bytes
-  // A part of a larger block is not ours alone. What comes from a socket in one piece is smaller, too.
+  // A part of a larger block is not ours alone.
   if (byteLength <= SMALL_BYTES || byteLength !== buffer.byteLength) return
   if (buffer instanceof ArrayBuffer) buffer.transfer(0)
 }
 
-const SMALL_BYTES = 64 * 1024
+const SMALL_BYTES = 8 * 1024

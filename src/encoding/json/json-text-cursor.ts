@@ -1,4 +1,5 @@
 /** A place in a JSON text that is being scanned, and the text that the scan keeps of it. */
+import type { ByteArena } from '../bytes/byte-arena.ts'
 import { ByteSink } from '../bytes/byte-sink.ts'
 import { copyBytes } from '../bytes/short-bytes.ts'
 
@@ -53,10 +54,11 @@ export class TextOutput extends ByteSink {
     return this.length + position - this.#runStart
   }
 
-  /** A copy of what was kept since `start`, the source up to `position` included. */
-  copyTo(position: number, start = 0): Buffer {
+  /** A copy of what was kept since `start`, the source up to `position` included; in the arena, if there is one. */
+  copyTo(position: number, start = 0, arena?: ByteArena): Buffer {
     const kept = this.length - start
-    const copy = Buffer.allocUnsafe(kept + position - this.#runStart)
+    const bytes = kept + position - this.#runStart
+    const copy = arena ? arena.allocate(bytes) : Buffer.allocUnsafe(bytes)
     copyBytes(copy, 0, this.bytes, start, this.length)
     copyBytes(copy, kept, this.#source, this.#runStart, position)
     return copy

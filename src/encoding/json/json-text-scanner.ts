@@ -2,6 +2,7 @@
  * One pass over the bytes of a JSON text. Checks them strictly, drops white space, brings escapes to their shortest form,
  * and writes the Erlang term of the value beside its text. Digits of numbers stay as they were sent.
  */
+import type { ByteArena } from '../bytes/byte-arena.ts'
 import { TermWriter } from '../bytes/erlang-term.ts'
 import {
   BACKSLASH,
@@ -135,8 +136,8 @@ export class JsonScanner extends JsonCursor {
   }
 
   /** A copy of the text of the last scan; to be taken before anything else is read. */
-  copyText(): Buffer {
-    return output.copyTo(this.position)
+  copyText(arena?: ByteArena): Buffer {
+    return output.copyTo(this.position, 0, arena)
   }
 
   #begin(): void {

@@ -4,6 +4,7 @@
  * so that the documents of a bulk request are scanned once, and the caller may pause between any two of them.
  */
 import { isUtf8 } from 'node:buffer'
+import type { ByteArena } from '../bytes/byte-arena.ts'
 import { SinkFullError } from '../bytes/byte-sink.ts'
 import {
   CLOSE_BRACE,
@@ -61,10 +62,13 @@ export class LongDocumentError extends Error {
 
 export class JsonReader {
   readonly #scanner: JsonScanner
+  readonly #arena: ByteArena | undefined
 
-  constructor(text: Buffer) {
+  /** The bodies of documents are copied into the arena, if there is one. */
+  constructor(text: Buffer, arena?: ByteArena) {
     if (!isUtf8(text)) throw new JsonTextError('The text is not UTF-8', 0)
     this.#scanner = new JsonScanner(text)
+    this.#arena = arena
   }
 
   /** Where the reader stands, in bytes. */
@@ -166,7 +170,7 @@ export class JsonReader {
     const scan = () => scanner.objectWithout(isSpecial, (name, value) => members.set(name, value))
     if (largestBytes === Number.POSITIVE_INFINITY) scan()
     else scanWithin(largestBytes, scanner, scan)
-    const text = scanner.copyText()
+    const text = scanner.copyText(this.#arena)
     const body = scanner.hasDuplicates ? keepLastOfDuplicates(text) : text
     if (scanner.hasDuplicates) scanTerm(body)
     const { list: specials } = members

@@ -22,7 +22,12 @@ export async function stageBody(
   const limit = policy.limitFor(name)
   // Too long a Content-Length is refused before the body is sent.
   if (limit) checkContentSize(Number(call.header('content-length') ?? 0), limit)
-  const staged = await database.attachments.stage(bodyPieces(call), { packLevel, encoding, limit })
+  const staged = await database.attachments.stage(bodyPieces(call), {
+    packLevel,
+    encoding,
+    limit,
+    freesPieces: true,
+  })
   try {
     checkDigest(prefixed(call.header('content-md5')), staged.content.md5)
     checkDigest(prefixed(call.request.body.trailer('content-md5')), staged.content.md5)

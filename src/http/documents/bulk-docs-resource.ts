@@ -41,7 +41,9 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
     }
     // In dialect 3 replicators are told of failures only.
     const isTerse = !request.newEdits && call.dialect === '3'
-    return await writtenAnswer(database, edits, { isTerse })
+    const answer = await writtenAnswer(database, edits, { isTerse })
+    request.free()
+    return answer
   } finally {
     for (const release of releases) release()
   }

@@ -21,6 +21,19 @@ async function* content(chunks: number, end: () => Promise<void> = async () => {
 }
 
 describe('the bytes of attachments', () => {
+  it('are freed as soon as they are stored, where nobody else uses the pieces', async () => {
+    const { database } = await memoryDatabase()
+    const pieces = [Buffer.allocUnsafeSlow(65_536).fill('a'), Buffer.allocUnsafeSlow(300_000).fill('b')]
+    async function* fed() {
+      for (const piece of pieces) yield piece
+    }
+    const kept = await database.attachments.stage(fed())
+    expect(pieces.map(({ length }) => length)).toEqual([65_536, 300_000])
+    const freed = await database.attachments.stage(fed(), { freesPieces: true })
+    expect(pieces.map(({ length }) => length)).toEqual([0, 0])
+    expect(freed.content.md5).toBe(kept.content.md5)
+  })
+
   it('of an upload that breaks off are removed without compaction', async () => {
     const { database, store } = await memoryDatabase()
     let storedBefore = 0
