@@ -132,7 +132,7 @@ export class Views {
     return this.#use(database, design, (index) => index.information())
   }
 
-  /** Begins to compact in the background, unless it is being done. */
+  /** Starts a compaction in the background, unless one is running. */
   async compact(database: Database, design: ViewDesign): Promise<void> {
     await this.#use(database, design, async (index) => index.compact())
   }

@@ -19,16 +19,16 @@ import { mergedRuns } from './merged-runs.ts'
 import { MappedBatches, type RowBatches, SelectorBatches } from './row-batches.ts'
 import type { SortedRun } from './sorted-runs.ts'
 
-/** What is mapped in one go. */
+/** Documents that are mapped together. */
 const BATCH_CHANGES = 1000
 const BATCH_BYTES = 8 * 1024 * 1024
 
 export interface BuildOptions {
   /** The sequence that must be reached at least. */
   readonly target: number
-  /** Told how many changes were read. */
+  /** Called with the number of changes read. */
   readonly onRead: (changes: number) => void
-  /** How many changes are mapped in one go, where that is to be looked at. */
+  /** How many changes are mapped together, for tests. */
   readonly batchChanges?: number
   /** Where one server of all builds it. */
   readonly lease?: LeaseProof | undefined

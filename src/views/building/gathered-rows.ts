@@ -1,6 +1,6 @@
 /**
- * Rows of an index that wait to be sorted, in their stored form, and the document that made each. All are in one block:
- * hundreds of thousands of them are no load for the garbage collector.
+ * Rows of an index that wait to be sorted, in their stored form, with the document of each. All are in one block, so
+ * that hundreds of thousands of them do not load the garbage collector.
  */
 import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 import type { PackedRows } from '../../storage/store.ts'
@@ -21,12 +21,14 @@ import type { DocumentIds } from '../updating/changed-documents.ts'
 import { type EmittedRow, endOfDocument, type MappedCall, rowsBetween } from '../updating/mapped-documents.ts'
 import { keyOrder } from './key-order.ts'
 
-/** Doubled again and again this is a little more than the default of `view_building/sort_memory`. */
+/** Doubled repeatedly, this reaches the default of `view_building/sort_memory`. */
 const FIRST_BYTES = 1.25 * 1024 * 1024
 
 const FIRST_ROWS = 1024
 
-/** Small rows take more memory to be sorted than they take themselves: no more of them in one go, but for a batch. */
+/**
+ * Sorting small rows takes more memory than the rows themselves: a limit on their number, apart from the last batch.
+ */
 const FULL_ROWS = 2 ** 20
 
 export class GatheredRows {
@@ -41,12 +43,12 @@ export class GatheredRows {
     return this.#rows.end
   }
 
-  /** Whether no document should be added any more. */
+  /** Whether the block is full. */
   get isFull(): boolean {
     return this.#rows.length > FULL_ROWS
   }
 
-  /** What one call of map functions came to. */
+  /** Adds the result of one call of map functions. */
   add({ documents, batch }: MappedCall): void {
     let text = 0
     let row = 0
@@ -57,7 +59,7 @@ export class GatheredRows {
     }
   }
 
-  /** A document without rows is noted too: it may have had some. A document is added once. */
+  /** A document without rows is recorded too: it may have had rows before. A document is added once. */
   addDocument({ id, quotedId }: DocumentIds, emitted: readonly EmittedRow[]): void {
     const rows = this.#rows
     rows.reserve(documentKeyBytes(id) + documentRowsBytes(emitted))
@@ -83,7 +85,7 @@ export class GatheredRows {
     }
   }
 
-  /** Gives the memory back at once. Nobody may use the rows any more. */
+  /** Frees the memory at once. The rows must not be used any more. */
   release(): void {
     this.#rows.release()
   }
@@ -113,7 +115,7 @@ function boundsOf(all: Uint32Array, rows: Uint32Array): Uint32Array {
   return bounds
 }
 
-/** Rows are handed on in portions. One ends with the row that reaches one of these. */
+/** Rows are passed on in portions. A portion ends with the row that reaches one of these limits. */
 export const PORTION_ROWS = 2048
 
 export const PORTION_BYTES = 1024 * 1024

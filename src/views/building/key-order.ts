@@ -5,10 +5,10 @@
 
 const CHUNK_BYTES = 4
 
-/** Fewer are sorted by comparing what is left of them. */
+/** Fewer keys are sorted by comparison. */
 const FEW = 12
 
-/** A byte of a chunk tells which of so many piles it belongs to. */
+/** The number of buckets: one for each value of a byte. */
 const PILES = 256
 
 /**
@@ -25,11 +25,11 @@ class KeySort {
   readonly order: Uint32Array
   readonly #block: Buffer
   readonly #bounds: Uint32Array
-  /** Of each place the chunk of its key. */
+  /** The chunk of each key, by its position in the order. */
   readonly #chunks: Uint32Array
   readonly #spareOrder: Uint32Array
   readonly #spareChunks: Uint32Array
-  /** How large each pile is, then where it ends: of the last byte of a chunk, of the one before it, and so on. */
+  /** The size of each bucket, then its end: for the last byte of a chunk, the one before it, and so on. */
   readonly #piles = new Uint32Array(CHUNK_BYTES * PILES)
 
   constructor(block: Buffer, bounds: Uint32Array, count: number) {
@@ -42,7 +42,7 @@ class KeySort {
     this.#spareChunks = new Uint32Array(count)
   }
 
-  /** Sorts some places of the order, whose keys agree in what precedes the depth. */
+  /** Sorts a part of the order, whose keys agree up to the depth. */
   sort(first: number, end: number, depth: number): void {
     for (let at = depth; end - first > FEW; at += CHUNK_BYTES) {
       const found = this.#fill(first, end, at)
@@ -58,7 +58,7 @@ class KeySort {
     this.#sortFew(first, end, depth)
   }
 
-  /** Takes the next bytes of each key, and tells what is to be done about them. */
+  /** Reads the next chunk of each key, and returns what remains to be sorted. */
   #fill(first: number, end: number, depth: number): 'ended' | 'same' | 'sorted' | 'unsorted' {
     const chunks = this.#chunks
     const order = this.order
@@ -81,7 +81,7 @@ class KeySort {
     return chunks[first] === chunks[end - 1] ? 'same' : 'sorted'
   }
 
-  /** A key that has ended goes on with zeros: how it compares with one that really does is seen when both have ended. */
+  /** A key that has ended is padded with zeros; keys that really end with zeros are compared when both have ended. */
   #chunk(at: number, rest: number): number {
     const block = this.#block
     if (rest >= CHUNK_BYTES) {
@@ -92,7 +92,7 @@ class KeySort {
     return chunk
   }
 
-  /** Byte by byte, the last one first: what has the same byte stays in the order of those behind it. */
+  /** Byte by byte, the last one first; the sort is stable. */
   #arrange(first: number, end: number): void {
     this.#countPiles(first, end)
     for (let byte = 0; byte < CHUNK_BYTES; byte++)
@@ -142,7 +142,7 @@ class KeySort {
 
   /** What follows where chunks are the same. */
   #sortSame(first: number, end: number, depth: number): void {
-    // What is looked at next overwrites the chunks, but only of places that are done with.
+    // The next level overwrites chunks, but only of positions that are done.
     const chunks = this.#chunks
     for (let start = first, next: number; start < end; start = next) {
       const chunk = chunks[start]
@@ -175,7 +175,7 @@ class KeySort {
     const block = this.#block
     const aEnd = bounds[3 * a + 1]!
     const bEnd = bounds[3 * b + 1]!
-    // By hand: they mostly differ soon. Chunks may have reached beyond the ends.
+    // A loop is faster, since they mostly differ soon. Chunks may have reached beyond the ends.
     let aAt = bounds[3 * a]! + depth
     let bAt = bounds[3 * b]! + depth
     while (aAt < aEnd && bAt < bEnd) {

@@ -40,7 +40,7 @@ export async function* mergedRuns(
 const NO_ROWS: PackedRows = { length: 0, block: Buffer.alloc(0), bounds: new Uint32Array(0) }
 
 class Cursor {
-  /** The row at which it is, among these. */
+  /** The current row of the page. */
   rows: PackedRows = NO_ROWS
   row = -1
   readonly #portions: AsyncIterator<PackedRows> | Iterator<PackedRows>
@@ -61,13 +61,13 @@ class Cursor {
     return this.row >= this.rows.length
   }
 
-  /** Goes to the next row; false when it must be read first. */
+  /** Moves to the next row; false if it must be read first. */
   step(): boolean {
     this.row++
     return !this.isAtEnd
   }
 
-  /** Reads rows and goes to the first of them. */
+  /** Reads rows and moves to the first of them. */
   async refill(): Promise<void> {
     do {
       const { value, done } = await this.#portions.next()
@@ -80,7 +80,7 @@ class Cursor {
     } while (!this.step())
   }
 
-  /** The document at which it is, if it is at one, made other rows later: those of this run do not count. */
+  /** The current document has rows in a later run: its rows in this run are dropped. */
   supersede({ isPartitioned }: { readonly isPartitioned: boolean }): void {
     const id = idOfDocumentKey(packedKey(this.rows, this.row))
     if (!id) return
@@ -96,7 +96,7 @@ class Cursor {
   }
 }
 
-/** The cursors that are at the least key, oldest run first; none when all are at their end. */
+/** The cursors at the least key, oldest run first; empty when all are at their end. */
 function nextRows(cursors: readonly Cursor[]): Cursor[] {
   let least: Cursor[] = []
   for (const cursor of cursors) {

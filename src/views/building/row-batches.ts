@@ -1,4 +1,4 @@
-/** Where a first build gets its rows from, a batch at a time: map functions, or the stored documents themselves. */
+/** The sources of rows for a first build, a batch at a time: map functions, or the stored documents themselves. */
 import type { DatabaseView } from '../../database/database-view.ts'
 import { DocumentRows } from '../../functions/selector-rows.ts'
 import type { ViewDesign } from '../design/view-design.ts'
@@ -17,7 +17,7 @@ import { rowsBetween } from '../updating/mapped-documents.ts'
 import type { GatheredRows } from './gathered-rows.ts'
 
 export interface RowBatches {
-  /** Adds the rows of the documents that follow a sequence. Batches are wanted in their order. */
+  /** Adds the rows of the documents that follow a sequence. Batches must be requested in order. */
   addNext(since: number, rows: GatheredRows): Promise<AddedBatch>
   /** Resolves when nothing is under way any more. */
   stop(): Promise<void>
@@ -28,7 +28,7 @@ export interface AddedBatch {
   readonly updateSequence: number
   /** How many changes were read. */
   readonly changes: number
-  /** Whether nothing was left to be read. */
+  /** Whether the end was reached. */
   readonly isLast: boolean
 }
 
@@ -54,7 +54,7 @@ export class MappedBatches implements RowBatches {
 /** Bodies that are held together. */
 const PAGE_BYTES = 8 * 1024 * 1024
 
-/** The rows of selector indexes. Fields are looked for where bodies are stored: no text is made of a document. */
+/** The rows of selector indexes. Fields are read from the stored bodies: no document text is built. */
 export class SelectorBatches implements RowBatches {
   readonly #view: DatabaseView
   readonly #design: ViewDesign
@@ -99,7 +99,7 @@ export class SelectorBatches implements RowBatches {
       }
       const body = bodies[next++]!
       const textAt = wholeTextAt(change, body, this.#design)
-      // Nearly all are read at once: to wait for each would cost more than to read it.
+      // Nearly all are read synchronously: awaiting each would cost more than reading it.
       const batch =
         textAt === undefined
           ? this.#documentRows.of(await renderedText(this.#view, block, change, body, this.#design), 0, undefined)
@@ -108,7 +108,7 @@ export class SelectorBatches implements RowBatches {
     }
   }
 
-  /** What is looked at and is not in the text of a document; undefined where nothing is. */
+  /** Fields that are used and not in the text of a document; undefined if there are none. */
   #besides(block: Buffer, { places }: Change, { quotedId }: DocumentIds): Map<string, Buffer> | undefined {
     if (!this.#needsId && !this.#needsRevision) return undefined
     const members = this.#members

@@ -1,6 +1,6 @@
 /**
- * Where a first build keeps its sorted runs. Each run tells which sequences of the database it covers, so that after a crash
- * these need not be mapped again.
+ * The sorted runs of a first build. Each run records the sequences of the database that it covers, so that these need
+ * not be mapped again after a crash.
  */
 import type { PackedRows } from '../../storage/store.ts'
 import type { GatheredRows } from './gathered-rows.ts'
@@ -14,18 +14,15 @@ export interface SortedRun {
 }
 
 export interface SortedRuns {
-  /**
-   * The runs that were kept for an index as told by the mark, one beginning where the other ends, from 0 on. All others
-   * are removed.
-   */
+  /** The stored runs of an index with this mark, contiguous from sequence 0 on. All others are removed. */
   resume(mark: string): Promise<SortedRun[]>
-  /** Keeps a run; it is there after a crash when the promise resolves. The rows must not be used any more. */
+  /** Stores a run; it is durable when the promise resolves. The rows must not be used any more. */
   keep(mark: string, since: number, through: number, rows: GatheredRows): Promise<SortedRun>
   /** Removes all. */
   clear(): Promise<void>
 }
 
-/** Runs that are only in memory, where everything else is too. */
+/** Runs in memory, for a server whose data is in memory. */
 export const memoryRuns: SortedRuns = {
   resume: async () => [],
   keep: async (_, since, through, rows) => ({ since, through, portions: () => rows.sorted() }),

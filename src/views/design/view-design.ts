@@ -1,7 +1,7 @@
 /**
- * What a design document says about its views. Views with the same map function and options share their rows: these
- * have a number, and the reduce functions over them theirs. The signature tells all that decides the rows and
- * reductions from all other such definitions, so design documents that agree in it share one index.
+ * The views of a design document. Views with the same map function and options share their rows; map functions are
+ * numbered, and so are the reduce functions over each. The signature is a digest of everything that decides rows and
+ * reductions, so design documents with the same signature share one index.
  */
 import { hash } from 'node:crypto'
 import type { Database } from '../../database/database.ts'
@@ -24,13 +24,13 @@ export interface ViewDesign {
   readonly library: string | undefined
   /** Whether map functions see `_local_seq`. */
   readonly localSequence: boolean
-  /** Whether rows lie together by the partition of their documents, and are asked for by it. */
+  /** Whether rows are stored and queried by the partition of their documents. */
   readonly isPartitioned: boolean
   /** Whether design documents are mapped too. */
   readonly includeDesign: boolean
   /** The whole of `options`: some of its members are defaults of queries. */
   readonly options: Readonly<Record<string, unknown>>
-  /** The distinct map functions; a function's place is the number of its rows. */
+  /** The distinct map functions; the index of a function is the number of its rows. */
   readonly maps: readonly MapDefinition[]
   readonly views: ReadonlyMap<string, NamedView>
 }
@@ -49,7 +49,7 @@ export interface NamedView {
   readonly reduce: number | undefined
 }
 
-/** Takes a design document as it is stored. What is of the wrong type is passed over, as if it were not there. */
+/** Parses a stored design document. Members of the wrong type are ignored. */
 export function parseViewDesign(id: string, text: string, database: DesignPlace): ViewDesign {
   const parsed: unknown = JSON.parse(text)
   return viewDesign(id, isObject(parsed) ? parsed : {}, database)
@@ -60,7 +60,7 @@ export interface DesignPlace {
   readonly isPartitioned: boolean
 }
 
-/** The same, for a document that is parsed and does not change any more: what is found out is kept with it. */
+/** The same for a parsed, immutable document: the result is cached with it. */
 export function viewDesign(id: string, document: Readonly<Record<string, unknown>>, database: DesignPlace): ViewDesign {
   const known = designs.get(document)
   if (known?.id === id) return known
@@ -71,7 +71,7 @@ export function viewDesign(id: string, document: Readonly<Record<string, unknown
 
 const designs = new WeakMap<object, ViewDesign>()
 
-/** A view's number takes two bytes of every row; so many are beyond all reason already. */
+/** The number of a view takes two bytes in every row. */
 const MAPS_LIMIT = 10_000
 
 function read(id: string, document: Readonly<Record<string, unknown>>, database: DesignPlace): ViewDesign {
@@ -111,7 +111,7 @@ export function mapProgram({ signature, language, library, maps }: ViewDesign): 
   }
 }
 
-/** Only those views of a design document that share the map function of one. It must be there. */
+/** Only the views of a design document that share the map function of this view, which must exist. */
 export function partOf(design: ViewDesign, name: string): ViewDesign {
   const number = design.views.get(name)?.number ?? 0
   const known = parts.get(design) ?? []
@@ -120,7 +120,7 @@ export function partOf(design: ViewDesign, name: string): ViewDesign {
   return known[number]
 }
 
-/** All that it can be parted into. */
+/** The design split by map function. */
 export function partsOf(design: ViewDesign): ViewDesign[] {
   return [...new Set([...design.views.keys()].map((name) => partOf(design, name)))]
 }
@@ -138,7 +138,7 @@ function part(design: ViewDesign, number: number): ViewDesign {
   }
 }
 
-/** Written with an index; one that was written with something else is built anew. */
+/** Stored with an index; an index with another value is rebuilt. */
 export const indexFormat = `1/${collationVersion}`
 
 function languageOf({ language = null }: Readonly<Record<string, unknown>>): string {
@@ -165,7 +165,7 @@ function sourcesOf(entries: Readonly<Record<string, unknown>>): ViewSource[] {
   return sources
 }
 
-/** Selector indexes: what stands for their rows takes the place of the source of a map function. */
+/** Selector indexes: their definition takes the place of the source of a map function. */
 function selectorSourcesOf(entries: Readonly<Record<string, unknown>>): ViewSource[] {
   const sources: ViewSource[] = []
   for (const name of Object.keys(entries).sort()) {
@@ -195,7 +195,7 @@ function numbered(sources: readonly ViewSource[], designOptions: Readonly<Record
   return { maps, views }
 }
 
-/** The view's own word counts before that of the design document. */
+/** An option of the view overrides that of the design document. */
 function collationOf(
   options: Readonly<Record<string, unknown>>,
   designOptions: Readonly<Record<string, unknown>>,

@@ -1,6 +1,6 @@
 /**
- * Where a query by selector goes on: after a row of an index, or after a document. Opaque to clients. It names its index,
- * so that the next page is read from the same one.
+ * The bookmark of a selector query: continues after a row of an index, or after a document. Opaque to clients. It names
+ * its index, so that the next page is read from the same one.
  */
 import { hash } from 'node:crypto'
 import { isObject } from '../../encoding/json/json-value.ts'
@@ -9,18 +9,18 @@ import type { IndexOrAll } from './index-choice.ts'
 import type { SelectorIndex } from './selector-indexes.ts'
 
 export interface Bookmark {
-  /** Stands for the index. */
+  /** Identifies the index. */
   readonly index: string
-  /** The key of the last row that was given, in the order of the index. */
+  /** The key of the last returned row, in the order of the index. */
   readonly key: Buffer
 }
 
-/** Where there is nothing to go on from. */
+/** The bookmark of an empty page. */
 export const NO_BOOKMARK = 'nil'
 
 const LONGEST_BOOKMARK = 64 * 1024
 
-/** Undefined where none is given. Throws for what was never one. */
+/** Undefined if none is given. Throws if it is not valid. */
 export function readBookmark(value: unknown): Bookmark | undefined {
   if (value === '' || value === NO_BOOKMARK) return undefined
   if (typeof value !== 'string' || value.length > LONGEST_BOOKMARK) throw invalidBookmark(value)
@@ -34,7 +34,7 @@ export function bookmarkText({ index, key }: Bookmark): string {
   return Buffer.from(JSON.stringify({ i: index, k: key.toString('base64url') })).toString('base64url')
 }
 
-/** Stands for what the rows of the index are and how they are ordered. */
+/** A digest of the definition of the index. */
 export function indexMark(index: IndexOrAll): string {
   if (index === 'all documents') return '_all_docs'
   const known = marks.get(index)
@@ -44,7 +44,7 @@ export function indexMark(index: IndexOrAll): string {
   return mark
 }
 
-/** Every page of an answer needs one. */
+/** Every page of a reply needs one. */
 const marks = new WeakMap<SelectorIndex, string>()
 
 function parse(text: string): unknown {

@@ -61,7 +61,7 @@ function bytesOf(value: JsonValue): ValueBytes {
   return { from, after: Buffer.concat([from, BEYOND]) }
 }
 
-/** Of an array `$in` looks at the elements. */
+/** `$in` also matches elements of an array. */
 function isNoArray(value: JsonValue): boolean {
   return !Array.isArray(value)
 }
@@ -92,8 +92,8 @@ function inexact(intervals: Intervals = []): Intervals {
 const HIGHEST = '\uffff'
 
 /**
- * Texts that begin with another sort between it and it followed by the highest character. That holds for sure where no
- * character of it is reordered together with the next one; other prefixes may be anywhere among the texts.
+ * Texts with a prefix sort between the prefix and the prefix followed by the highest character. This holds if no
+ * character of it forms a contraction with the next one; texts with other prefixes may be anywhere.
  */
 function prefixInterval(prefix: string): Interval {
   const low = prefix === '' || !/^[\x20-\x7e]*$/.test(prefix) ? '' : prefix

@@ -1,7 +1,4 @@
-/**
- * Answers from the rows of an index alone: where the selector and the fields need nothing but its columns and the id, no
- * document is read.
- */
+/** Covering indexes: if the selector and the fields need only columns and the id, no document is read. */
 
 import { endOfValue } from '../../encoding/collation/plain-key-writer.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
@@ -22,7 +19,7 @@ export function isCovered({ condition, fields, conflicts }: FindRequest, { colum
   return [...fieldsOf(condition), ...fields.names].every((name) => name === '_id' || columns.includes(name))
 }
 
-/** Makes the texts of rows' documents, as far as they are wanted. */
+/** Builds the requested fields from the rows. */
 export class CoveredRows {
   readonly #matcher: SelectorMatcher
   readonly #fields: FieldProjection

@@ -1,4 +1,4 @@
-/** What `_explain` tells of a query: how it would be answered, and why not otherwise. */
+/** The reply of `_explain`: the plan of a query, and why other indexes are not used. */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import { type Condition, conditionJson } from '../../selectors/condition.ts'
 import { NO_BOOKMARK } from './bookmark.ts'
@@ -9,7 +9,7 @@ import type { Candidate, Choice, IndexOrAll } from './index-choice.ts'
 import { type FindRange, fieldsOf } from './index-ranges.ts'
 import { ALL_DOCUMENTS_LISTING, indexListing } from './selector-indexes.ts'
 
-/** Shown where a range is open at its end. */
+/** Shown for a range with an open end. */
 const OPEN_END = '<MAX>'
 
 export function explanation(database: string, request: FindRequest, choice: Choice): JsonValue {
@@ -97,7 +97,7 @@ function candidateJson({ index, isUsable, reasons }: Candidate, ranking: number,
 
 const INDEXABLE = new Set(['$lt', '$lte', '$eq', '$gte', '$gt', '$in', '$beginsWith', '$exists', '$type'])
 
-/** The fields that an index would give ranges for, or those that it would not. */
+/** The fields of the selector that an index covers, or those that it does not. */
 function indexable(condition: Condition, isWanted: boolean): string[] {
   const can = new Set(tested(condition))
   return [...fieldsOf(condition)].filter((name) => can.has(name) === isWanted)

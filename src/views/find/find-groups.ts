@@ -1,7 +1,7 @@
 /**
- * Counts and sums of the documents that a selector finds, whole or in groups, out of the rank tree of an index: no row is
- * read but the first one of each group. So the selector must be ranges of the index and nothing else, and the fields of the
- * groups the columns that follow those with one value.
+ * Counts and sums of the documents that a selector finds, whole or in groups, out of the rank tree of an index: only
+ * the first row of each group is read. So the selector must be exactly ranges of the index, and the fields of the
+ * groups must be the columns after those with one value.
  */
 import type { Database } from '../../database/database.ts'
 import { RequestError } from '../../document/request-error.ts'
@@ -24,7 +24,7 @@ export interface FoundGroup {
   readonly value: JsonValue
 }
 
-/** Throws where no index can tell. */
+/** Throws if no index can answer it. */
 export async function findGroups(
   database: Database,
   views: Views,
@@ -77,18 +77,18 @@ async function exactRanges(view: OpenView, ranges: readonly FindRange[]): Promis
 
 function notReducible({ fields, reduce }: GroupRequest): RequestError {
   const parts = [
-    'has ranges that are all that the selector says',
+    'has ranges that match the selector exactly',
     ...(fields.length > 0 ? [`has the fields of \`group\` in their order (${fields.join(', ')})`] : []),
     ...(reduce.field === undefined ? [] : [`sums up the field ${reduce.field}`]),
   ]
   return new RequestError(
     'invalid',
     'no_usable_index',
-    `This cannot be told without reading documents: no index ${parts.join(', and ')}.`,
+    `This cannot be answered without reading documents: no index ${parts.join(', and ')}.`,
   )
 }
 
-/** What of a group was found in one range after the other. */
+/** Collects a group over several ranges. */
 interface OpenGroup {
   readonly key: readonly JsonValue[]
   rows: number
@@ -98,7 +98,7 @@ interface OpenGroup {
 class GroupedRows {
   readonly #view: OpenView
   readonly #request: GroupRequest
-  /** What the keys of rows begin with. */
+  /** The prefix of row keys. */
   readonly #scope: Uint8Array
   /** The first column of the groups, and how many columns rows of one group have in common. */
   readonly #first: number

@@ -1,4 +1,4 @@
-/** How a query by selector is answered: from which index, through which ranges, in which direction. */
+/** The plan of a selector query: its index, its ranges and its direction. */
 import type { Database } from '../../database/database.ts'
 import { type Bookmark, indexMark, invalidBookmark } from './bookmark.ts'
 import { isCovered } from './covered-rows.ts'
@@ -12,7 +12,7 @@ export interface FindPlan {
   readonly index: IndexOrAll
   readonly choice: Choice
   readonly reverse: boolean
-  /** In the order of reading; none where nothing can match. */
+  /** In the order of reading; empty if nothing can match. */
   readonly ranges: readonly FindRange[]
   /** What is left of them after the bookmark. */
   readonly rest: readonly FindRange[]
@@ -20,14 +20,14 @@ export interface FindPlan {
   readonly isCovered: boolean
 }
 
-/** Throws where no index can be used. */
+/** Throws if no index can be used. */
 export async function planFind(database: Database, request: FindRequest): Promise<FindPlan> {
   const choice = await choiceFor(database, request)
   if (choice.refusal) throw choice.refusal
   return planWith(request, choice, choice.index!)
 }
 
-/** What was begun with an index goes on with it, if that is still possible. */
+/** A bookmark continues with its index, if that is still possible. */
 export async function choiceFor(database: Database, request: FindRequest): Promise<Choice> {
   const indexes = await selectorIndexes(database)
   const choice = chooseIndex(indexes, request)
@@ -63,7 +63,7 @@ function rangesIn({ condition, partition }: FindRequest, index: IndexOrAll): Fin
   return index === 'all documents' ? idRanges(condition, partition) : indexRanges(condition, index.columns, partition)
 }
 
-/** What of the ranges comes after the last row that was given. */
+/** The part of the ranges after the last returned row. */
 function after(ranges: readonly FindRange[], { key }: Bookmark, reverse: boolean): FindRange[] {
   return ranges.flatMap((range) => rangeBehind(range, key, reverse) ?? [])
 }

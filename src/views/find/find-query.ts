@@ -1,6 +1,6 @@
 /**
- * A query by selector under way: it walks the ranges of its plan and gives the texts of the documents that match, until it
- * has as many as are wanted. It reads about as many rows as it gives, where the ranges are what the selector says.
+ * A running selector query: walks the ranges of its plan and yields the texts of matching documents, up to the limit.
+ * If the ranges match the selector exactly, it reads about as many rows as it returns.
  */
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
@@ -21,7 +21,7 @@ export interface FindFigures {
   readonly results: number
 }
 
-/** What is read at a time: what is wanted, and more where not all of it matches. */
+/** Rows that are read at a time: the limit, and more if not all of them match. */
 const LEAST_ROWS = 8
 const MOST_ROWS = 512
 
@@ -36,7 +36,7 @@ export class FindQuery implements Disposable {
   #results = 0
   #lastKey: Buffer | undefined
 
-  /** Waits, where it has to, until the index is as fresh as the query asks for. To be released. */
+  /** Waits until the index is as fresh as the query requires. To be released. */
   static async open(database: Database, views: Views, plan: FindPlan, client?: Client): Promise<FindQuery> {
     database.reading?.check('list')
     if (!isIndex(plan.index)) return new FindQuery(database, plan, client)
@@ -106,10 +106,10 @@ export class FindQuery implements Disposable {
         this.#lastKey = page.keyOf(last)
         yield texts.between(first, last)
       }
-      // A client that stalls holds no state: each page follows the one before in any of them.
+      // A stalled client holds no snapshot: pages may be read from newer ones.
       this.#index?.letStatePass()
       if (2 * matches < texts.rows) rowsAMatch *= 2
-      // What is found rarely is looked for long: not for a client that is gone.
+      // Rare matches take long to find: the search ends when the client is gone.
       if (ranges.length > 0 && this.#results < limit) this.#client?.signal.throwIfAborted()
     }
   }
@@ -122,7 +122,7 @@ export class FindQuery implements Disposable {
     }
   }
 
-  /** Where the next page begins; undefined where nothing can match. */
+  /** The bookmark of the next page; undefined if nothing can match. */
   get bookmark(): string | undefined {
     const { ranges, request, index } = this.#plan
     if (ranges.length === 0) return undefined
@@ -130,7 +130,7 @@ export class FindQuery implements Disposable {
     return bookmarkText({ index: indexMark(index), key: this.#lastKey })
   }
 
-  /** How many documents match; undefined where that cannot be told without reading more rows than are allowed. */
+  /** The number of matching documents; undefined if that would take reading more rows than allowed. */
   async count(mostRows: number): Promise<number | undefined> {
     let count = 0
     let left = mostRows
@@ -177,7 +177,7 @@ export class FindQuery implements Disposable {
     return matches
   }
 
-  /** Where all rows match, the tree tells where to begin. Answers how many are left to be skipped. */
+  /** If all rows match, the rank tree finds the start. Returns how many are left to skip. */
   async #skipRows(ranges: FindRange[], skip: number): Promise<number> {
     const { ranks, snapshot } = this.#source
     let left = skip

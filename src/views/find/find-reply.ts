@@ -1,4 +1,4 @@
-/** The reply of a query by selector: its documents, where to go on, and what the client should know. */
+/** The reply of a selector query: its documents, the bookmark, and warnings. */
 import type { FindPlan } from './find-plan.ts'
 import { isIndex } from './find-plan.ts'
 import type { FindFigures, FindQuery } from './find-query.ts'
@@ -6,7 +6,7 @@ import { SEPARATOR } from './found-texts.ts'
 import type { NamedIndex } from './index-choice.ts'
 
 export interface ReplySettings {
-  /** So many documents looked at for each result are worth a warning; 0 for never. */
+  /** The number of examined documents for each result that causes a warning; 0 for never. */
   readonly warningThreshold: number
   /** The time at which the request came in, as `performance.now` tells it. */
   readonly begunMs: number

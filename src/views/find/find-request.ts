@@ -1,4 +1,4 @@
-/** What a query by selector asks for, read and checked. */
+/** The request of a selector query, parsed and checked. */
 import { checkPartition } from '../../document/partition.ts'
 import { badRequest, type RequestError } from '../../document/request-error.ts'
 import { isObject, type JsonValue } from '../../encoding/json/json-value.ts'
@@ -32,7 +32,7 @@ export interface FindRequest {
   /** Shown by `_explain`. */
   readonly stable: boolean
   readonly r: number
-  /** How many documents match is told too. */
+  /** Whether the number of matches is returned too. */
   readonly count: boolean
   /** Counts and sums are wanted instead of documents. */
   readonly groups: GroupRequest | undefined
@@ -48,7 +48,7 @@ export interface GroupRequest {
   }
 }
 
-/** What counts where the body says nothing, and where it is sent. */
+/** Defaults of the request, and its path. */
 export interface FindDefaults {
   readonly limit: number
   /** The partition of the path. */
@@ -121,7 +121,7 @@ export function missingKey(name: string): RequestError {
   return selectorError('missing_required_key', `Missing required key: ${name}`)
 }
 
-/** Null stands for what is not said, as with many clients. */
+/** Null means absent, as many clients send it. */
 function count(value: unknown, otherwise: number): number {
   if (value === undefined || value === null) return otherwise
   if (Number.isInteger(value) && Number(value) >= 0) return Number(value)

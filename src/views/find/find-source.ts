@@ -1,4 +1,4 @@
-/** Where a query by selector reads: rows of an index, or the records of documents, in ranges and in one direction. */
+/** The sources of a selector query: rows of an index, or the records of documents, in ranges and in one direction. */
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
 import { RecordReader } from '../../database/layout/document-record.ts'
@@ -101,7 +101,7 @@ export class DocumentSource implements FindSource {
     return this.#view.snapshot
   }
 
-  /** Records and bodies are read in one state, so the texts are made here. */
+  /** Records and bodies are read from one snapshot, so the texts are built here. */
   async page(range: FindRange, rows: number): Promise<{ page: FindPage; rest: FindRange | undefined }> {
     using _pin = this.#view.pin()
     const stored = storeRange(DOCUMENT_PREFIX, range, this.#reverse)

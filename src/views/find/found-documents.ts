@@ -1,6 +1,6 @@
 /**
- * Reads the documents that an index points to, and gives the texts of those that match. A document that does not match is
- * looked at where it is stored: nothing is made of it.
+ * Reads the documents that an index points to, and gives the texts of those that match. A document that does not match
+ * is only read in place: no text is built.
  */
 
 import type { LastingView } from '../../database/database-view.ts'
@@ -41,7 +41,7 @@ export function idOf({ keyBlock, keyAt, keyEnd }: DocumentPlace): Buffer {
 
 /** Documents are read together up to the one that reaches this. */
 const PORTION_BYTES = 256 * 1024
-/** So much of what matches is held before it is handed on. */
+/** The bytes of matches that are held before they are passed on. */
 const MOST_TEXT_BYTES = 1024 * 1024
 
 export class FoundDocuments {
@@ -50,9 +50,9 @@ export class FoundDocuments {
   readonly #record = new RecordReader()
   readonly #needsId: boolean
   readonly #needsRevision: boolean
-  /** What of the document that is looked at is not in its text. */
+  /** Fields of the current document that are not in its text. */
   readonly #members = new Map<string, Buffer>()
-  /** How many were looked at. */
+  /** The number of examined documents. */
   examined = 0
 
   constructor(view: LastingView, wanted: WantedDocuments) {
@@ -64,8 +64,8 @@ export class FoundDocuments {
   }
 
   /**
-   * Of documents with these keys: the text of each that is there and matches. Fewer rows where those so far are large: who
-   * wants the others asks for them afterwards.
+   * Of documents with these keys: the text of each that is there and matches. Fewer rows if those so far are large: the
+   * caller requests the others afterwards.
    */
   async ofKeys(keys: readonly Buffer[]): Promise<FoundTexts> {
     using _pin = this.#view.pin()
@@ -96,7 +96,7 @@ export class FoundDocuments {
         const body = stored[next++]!
         this.examined++
         const textAt = this.#isPlain(this.#record) ? plainTextAt(body.block, body.start) : undefined
-        // Nearly all are judged at once: to wait for each would cost more than to judge it.
+        // Nearly all are matched synchronously: awaiting each would cost more than matching it.
         if (textAt === undefined) addIfFound(texts, await this.#judgedWhole(place, body))
         else this.#judgePlain(place, body, textAt, texts)
         if (slice.isOverNow) await slice.pause()
@@ -135,7 +135,7 @@ export class FoundDocuments {
     else addSpliced(texts, place, this.#record, body, textAt)
   }
 
-  /** Whether there is nothing to say of a document beside its body and its attachments. */
+  /** Whether a document has nothing but its body and its attachments. */
   #isPlain({ hasHistory }: RecordReader): boolean {
     return this.#view.reading === undefined && !(this.#wanted.conflicts && hasHistory)
   }
@@ -211,7 +211,7 @@ function addSpliced(
   }
   at = copyBytes(block, at, BEFORE_REVISION, 0, BEFORE_REVISION.length)
   at = record.writeRevision(block, at)
-  // The brace of the body gives way to a comma; an empty body leaves its closing brace alone.
+  // The opening brace of the body becomes a comma; of an empty body only the closing brace remains.
   if (body.end - textAt > EMPTY_BODY_BYTES) block[at++] = COMMA
   texts.finish(copyBytes(block, at, body.block, textAt + 1, body.end))
 }

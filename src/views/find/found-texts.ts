@@ -1,6 +1,6 @@
 /**
- * The texts of the documents that were found among some rows, in one block as they are sent: each follows a separator. A
- * buffer for each would cost more than to copy it.
+ * The texts of the documents that were found among some rows, in one block as they are sent: each follows a separator.
+ * A buffer for each would cost more than copying it.
  */
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 
@@ -16,7 +16,7 @@ export class FoundTexts {
   /** Of each row, where its text ends; that of a row without one is where the text before it ends. */
   readonly #ends: number[] = []
 
-  /** How many rows were looked at. */
+  /** The number of examined rows. */
   get rows(): number {
     return this.#ends.length
   }
@@ -45,7 +45,7 @@ export class FoundTexts {
     this.finish(copyBytes(this.#block, at, text, 0, text.length))
   }
 
-  /** Makes room for the text of the next row, and tells where in the block it begins. */
+  /** Reserves space for the text of the next row, and returns its offset in the block. */
   begin(mostBytes: number): number {
     this.#reserve(SEPARATOR.length + mostBytes)
     return copyBytes(this.#block, this.#end, SEPARATOR, 0, SEPARATOR.length)

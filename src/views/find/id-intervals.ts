@@ -51,7 +51,7 @@ function bytesOf(id: JsonValue): ValueBytes {
   return { from, after: Buffer.concat([from, Buffer.of(0)]) }
 }
 
-/** UTF-8 has no byte of this value, so none is above what begins with the prefix and this. */
+/** UTF-8 has no byte of this value, so it is above every id with the prefix. */
 function prefixInterval(prefix: string) {
   const from = Buffer.from(prefix)
   return { ...EVERYTHING, from, to: Buffer.concat([from, Buffer.of(0xff)]), low: prefix, high: `${prefix}\uffff` }

@@ -43,7 +43,7 @@ export interface Choice {
   readonly index: IndexOrAll | undefined
   /** All but the one that is used, the best first. */
   readonly others: readonly Candidate[]
-  /** What the client named and did not get. */
+  /** The index that the client named and that was not used. */
   readonly unused: NamedIndex | undefined
   readonly refusal: RequestError | undefined
 }
@@ -98,7 +98,7 @@ function isNamed(index: IndexOrAll, { design, name }: NamedIndex): boolean {
   return index.design.id === design && (name === undefined || index.name === name)
 }
 
-/** Its columns must exist in every document that matches, and the order must be that of the sort. */
+/** Its columns must exist in every matching document, and its order must be that of the sort. */
 function judge(index: SelectorIndex, { condition, sort, useIndex, partition }: ChoiceRequest): Judged {
   const { definition, columns, design } = index
   if (design.isPartitioned !== (partition !== undefined)) return { index, problem: 'scope_mismatch' }
@@ -145,7 +145,7 @@ function isFixed(condition: Condition, name: string): boolean {
 }
 
 const RANGE_OPERATORS = new Set(['$lt', '$lte', '$eq', '$gte', '$gt', '$beginsWith', '$exists'])
-/** They give ranges as well, and decide where the others do not. */
+/** They give ranges as well, and break ties. */
 const FURTHER_OPERATORS = new Set([...RANGE_OPERATORS, '$in', '$type'])
 
 function hasRange(condition: Condition, name: string, operators: ReadonlySet<string> = RANGE_OPERATORS): boolean {

@@ -24,7 +24,7 @@ export interface NewIndex {
 const MEMBERS = new Set(['index', 'type', 'name', 'ddoc', 'w', 'partitioned'])
 const DESIGN = '_design/'
 
-/** The body of `POST _index`. Throws the error of the interface for what is wrong with it. */
+/** The body of `POST _index`. Throws the error of the interface if it is not valid. */
 export function readNewIndex(body: Readonly<Record<string, unknown>>, database: DesignPlace): NewIndex {
   for (const name of Object.keys(body)) {
     if (!MEMBERS.has(name)) throw selectorError('invalid_key', `Invalid key ${shown(name)} for this request.`)
@@ -39,7 +39,7 @@ export function readNewIndex(body: Readonly<Record<string, unknown>>, database: 
   if (!isObject(index)) throw invalidIndex(`JSON indexes must be an object, not: ${shown(index)}`)
   const view = indexView(index)
   const isPartitioned = database.isPartitioned ? partitioned : undefined
-  // One of all partitions must not come into the design document of those by partition.
+  // A global index must not be stored in the design document of partitioned ones.
   const digest = hash('sha1', JSON.stringify(isPartitioned === false ? [view, 'global'] : view))
   return { design: designId(body.ddoc, digest), name: indexName(body.name, digest), isPartitioned, view }
 }
@@ -95,7 +95,7 @@ function nameOf(value: unknown): string | undefined {
 
 type Members = Readonly<Record<string, unknown>>
 
-/** The design document with the index in it; undefined where it is there already. */
+/** The design document with the index added; undefined if it is there already. */
 export function withIndex(document: Members | undefined, { name, view, isPartitioned }: NewIndex): Members | undefined {
   // Without a language the functions of a design document are JavaScript.
   const language = document ? document.language : SELECTOR_LANGUAGE
@@ -127,7 +127,7 @@ export function withoutIndex(document: Members, name: string): Members | 'empty'
   return isEmpty ? 'empty' : others
 }
 
-/** What a design document that has nothing else to say may have. */
+/** Members that a design document without other content may have. */
 const EMPTY_MEMBERS = new Set(['language', 'options'])
 
 function isSame(a: unknown, b: Members): boolean {

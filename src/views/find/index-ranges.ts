@@ -30,7 +30,7 @@ export interface FindRange {
   readonly high: readonly (JsonValue | undefined)[]
 }
 
-/** More would cost more to begin than they save. */
+/** More ranges would cost more to open than they save. */
 const MOST_RANGES = 1000
 
 /** Of the rows of an index, in their order. None where nothing can match. In an index by partition those of one. */
@@ -72,13 +72,13 @@ export function idRanges(condition: Condition, partition: string | undefined): F
   }))
 }
 
-/** What of a range comes after the row of a key, in the direction of reading; undefined where nothing can. */
+/** The part of a range after the row of a key, in the direction of reading; undefined if it is empty. */
 export function rangeBehind(range: FindRange, key: Buffer, reverse: boolean): FindRange | undefined {
   const behind = Buffer.concat([key, Buffer.of(0)])
   const rest = { ...range, after: undefined, resume: undefined }
   const left = reverse ? { ...rest, to: lesser(range.to, key) } : { ...rest, from: greater(range.from, behind) }
   if (Buffer.compare(left.from, left.to) >= 0) return undefined
-  // Keys that are too long for the store to order are gone on from by themselves.
+  // Rows with keys that are too long to be ordered are skipped one by one.
   return left.from === behind || left.to === key ? { ...left, after: key } : left
 }
 

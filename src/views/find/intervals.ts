@@ -1,6 +1,6 @@
 /**
- * Sets of values of one field, as stretches of the bytes that they are sorted by. A condition becomes such a set; it may be
- * wider than the condition, never narrower.
+ * Sets of values of one field, as intervals of sort keys. A condition becomes such a set; it may be wider than the
+ * condition, never narrower.
  */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
 import type { Condition, ValueTest } from '../../selectors/condition.ts'
@@ -14,7 +14,7 @@ export interface Interval {
   readonly isPoint: boolean
   /** Whether the condition holds for all values in it. */
   readonly isExact: boolean
-  /** What it begins and ends with, for people to read; undefined where it is open. */
+  /** The bounds for `_explain`; undefined if open. */
   readonly low: JsonValue | undefined
   readonly high: JsonValue | undefined
 }
@@ -34,7 +34,7 @@ export const EVERYTHING: Interval = {
   high: undefined,
 }
 
-/** What a condition says about a field that its tests cannot be turned into bytes for. */
+/** The set for a condition that cannot be expressed in intervals. */
 export const ANYTHING: Interval = { ...EVERYTHING, isExact: false }
 
 /** The set of one test of the field. */
@@ -49,7 +49,7 @@ export function intervalsOf(condition: Condition, name: string, ofTest: TestInte
   return condition.kind === 'all' ? intersectionOf(parts) : union(parts)
 }
 
-/** Whether nothing is said. */
+/** Whether there is no condition. */
 export function isEverything(intervals: Intervals): boolean {
   const [only] = intervals
   return intervals.length === 1 && only!.isExact && only!.from.length === 0 && only!.to.equals(END)
@@ -77,7 +77,7 @@ export function intersection(a: Intervals, b: Intervals): Intervals {
   return result
 }
 
-/** Of many sets, the smaller ones first: one after the other each would be held against all that is left so far. */
+/** The intersection of many sets, the smaller ones first, which is cheaper. */
 export function intersectionOf(sets: readonly Intervals[]): Intervals {
   const [first = [EVERYTHING], second] = sets
   if (!second) return first
@@ -126,7 +126,7 @@ export function pointsOf(values: readonly JsonValue[], bytesOf: (value: JsonValu
   return union(values.map((value) => [point(value, bytesOf(value))]))
 }
 
-/** What compares with a value as the operator says. */
+/** The interval of values that compare with a value in this way. */
 export function comparedIntervals(
   operator: '$lt' | '$lte' | '$eq' | '$ne' | '$gte' | '$gt',
   value: JsonValue,

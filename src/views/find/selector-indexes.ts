@@ -83,7 +83,7 @@ export function indexesIn(
   })
 }
 
-/** As `GET _index` lists it. */
+/** The entry of `GET _index`. */
 export function indexListing({ design, name, definition }: SelectorIndex): JsonValue {
   const { columns, partialFilter, reducedField } = definition
   return {

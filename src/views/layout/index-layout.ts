@@ -41,7 +41,7 @@ export function rowPrefix(view: number): Buffer {
   return rowPrefixes[view]
 }
 
-/** Every query asks for one. Nobody changes them. */
+/** Shared by all queries; must not be changed. */
 const rowPrefixes: Buffer[] = []
 
 /** All nodes of a view's rank tree begin with this. */
@@ -52,7 +52,7 @@ export function nodePrefix(view: number): Buffer {
 /** How long a row's prefix is, whatever the view. */
 export const ROW_PREFIX_BYTES = 3
 
-/** What tells a row of a document from all others. */
+/** What identifies a row of a document. */
 export interface RowPlace {
   readonly view: number
   /** Tells rows of one key from each other: they are in the raw order of their values. */
@@ -104,13 +104,13 @@ export function writeRowKey(
 
 /**
  * Where the rows of a partition lie: in an index by partition the keys of rows begin with this, before the sort key. No
- * scope begins with another one.
+ * scope is a prefix of another one.
  */
 export function scopeOfPartition(partition: string): Buffer {
   return Buffer.concat([idBytes(partition), END_OF_SCOPE])
 }
 
-/** The scope of a document's rows. Documents without a partition share one that nobody can ask for. */
+/** The scope of a document's rows. Documents without a partition share a scope that cannot be queried. */
 export function scopeOfDocument(escapedId: Uint8Array): Buffer {
   const end = escapedId.indexOf(COLON)
   return Buffer.concat([escapedId.subarray(0, Math.max(0, end)), END_OF_SCOPE])

@@ -12,7 +12,7 @@ import { ViewReducer } from '../reductions/view-reducer.ts'
 import { nodePrefix, rowPrefix, STATE_KEY } from './index-layout.ts'
 
 export interface IndexState {
-  /** How rows are written; an index of another format is built anew. */
+  /** The format of rows; an index of another format is rebuilt. */
   readonly format: string
   /** Of the database. A database of the same name that came later has another one. */
   readonly uuid: string
@@ -32,7 +32,7 @@ export interface ViewState {
   readonly lastPurge: number
 }
 
-/** What an index of a database begins with: nothing is indexed, and what was purged before is no matter. */
+/** The initial state of an index: nothing is indexed, and earlier purges do not matter. */
 export function newState(uuid: string, views: number, purgeSequence: number): IndexState {
   return {
     format: indexFormat,
@@ -44,7 +44,7 @@ export function newState(uuid: string, views: number, purgeSequence: number): In
   }
 }
 
-/** Undefined when the index was never built, or belongs to another database or another format. */
+/** Undefined if the index was never built, or belongs to another database or another format. */
 export async function readState(snapshot: Snapshot, uuid: string): Promise<IndexState | undefined> {
   const stored = await snapshot.get(STATE_KEY)
   return stored && decodeState(stored, uuid)

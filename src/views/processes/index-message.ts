@@ -7,7 +7,7 @@ import type { ViewDesign } from '../design/view-design.ts'
 import { ReductionError } from '../reductions/reduction.ts'
 import type { UpdateProgress } from '../updating/update-request.ts'
 
-/** What a process is told first. */
+/** The first message to a process. */
 export interface ProcessBeginning {
   /** It works for this server only. */
   readonly serverPid: number
@@ -16,12 +16,12 @@ export interface ProcessBeginning {
   readonly settings: ProcessSettings
 }
 
-/** What the configuration says and may say otherwise at any time. */
+/** Settings, which may change at any time. */
 export interface ProcessSettings {
   readonly functions: FunctionSettings
   /** How many bytes of rows a first build sorts at a time. */
   readonly sortBytes: number
-  /** What the end of a job, or of the process, may take once it is asked for. */
+  /** The timeout of stopping a job or the process. */
   readonly stopMs: number
 }
 
@@ -54,13 +54,13 @@ export interface StoreFileOf {
 }
 
 export type FromProcess =
-  /** The process has the job in hand: if it ends now, that may be the job's fault. */
+  /** The process has begun the job: if it ends now, the job may be the cause. */
   | { readonly type: 'started'; readonly job: number }
   | { readonly type: 'updated'; readonly job: number; readonly progress: UpdateProgress }
   | { readonly type: 'compacted'; readonly job: number; readonly share: number }
-  /** A path is wanted for the next generation of this index. */
+  /** Requests a path for the next generation of this index. */
   | { readonly type: 'next path'; readonly index: string; readonly request: number }
-  /** The index was written anew, into this file. */
+  /** The index was rewritten into this file. */
   | { readonly type: 'moved'; readonly index: string; readonly request: number; readonly path: string }
   /** The work is done, or failed. The files may be open for a while, for the next job. */
   | { readonly type: 'done'; readonly job: number; readonly error?: ErrorMessage }

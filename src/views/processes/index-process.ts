@@ -14,13 +14,13 @@ const FLUSH_MS = 2000
 
 // Before any file is opened: to close another descriptor of a lock file would release the locks of this process.
 closeInheritedDescriptors()
-// The group of this process is its own. A write under way is cut off, as a crash would do it.
+// This process leads its own group. A write under way is aborted, as by a crash.
 process.on('disconnect', () => process.kill(process.platform === 'win32' ? process.pid : 0, 'SIGKILL'))
 
 // The server ends this group as a whole.
 leaveToParent()
 
-// Nearly all work needs one, and it takes as long to start as what follows here.
+// Nearly all work needs one, and starting it takes as long as the rest.
 if (process.argv.includes(WITH_SANDBOX)) startSpareSandbox()
 
 // Meanwhile messages wait in the channel.

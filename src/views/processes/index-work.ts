@@ -1,6 +1,6 @@
 /**
- * The work inside an index process: it opens the files that the server lends it, has sandbox processes of its own for user
- * functions, and reports progress.
+ * The work inside an index process: it opens files under leases of the server, has sandbox processes of its own for
+ * user functions, and reports progress.
  */
 import { DatabaseView } from '../../database/database-view.ts'
 import { IDENTITY_KEY } from '../../database/layout/keys.ts'
@@ -35,14 +35,14 @@ interface Lingering {
   readonly end: () => void
 }
 
-/** Whoever writes and asks in turn finds the files open. */
+/** How long files stay open: clients that write and query in turn find them open. */
 const LINGER_MS = 1000
 const MOST_LINGERING = 32
 
 /** What is written between two queries mostly goes in one commit: a flush takes as long as some hundred changes. */
 const COMMIT_CHANGES = 4000
 
-/** How often the server hears how far an index is that has no new state. */
+/** How often progress without a new state is reported. */
 const PROGRESS_MS = 100
 
 export class IndexWork {
@@ -56,7 +56,7 @@ export class IndexWork {
   readonly #jobs = new Set<Promise<void>>()
   /** In the order in which the jobs were done. */
   readonly #lingering = new Set<Lingering>()
-  /** What the server was asked and has not answered. */
+  /** Requests to the server that are not answered yet. */
   readonly #asked = new Map<number, (path: string) => void>()
   #lastRequest = 0
 
@@ -100,7 +100,7 @@ export class IndexWork {
 
   #fail(job: number, error: unknown, signal: AbortSignal): void {
     const message = encodeError(error)
-    // What nobody foresaw: where it happened can be told here only.
+    // An unexpected error: its stack is only known here.
     if (message.kind === 'other' && !signal.aborted && error instanceof Error) {
       this.#send({ type: 'log', level: 'error', message: 'Work on an index failed.', details: { error: error.stack } })
     }
@@ -112,7 +112,7 @@ export class IndexWork {
       const used = this.#use(job)
       await using _index = { [Symbol.asyncDispose]: () => this.#release(job.index.name, used) }
       await using database = this.#databases.open(job.database.name, job.database.path)
-      // Who had these files open before need not keep them so.
+      // Files that other jobs kept open can be closed.
       for (const each of this.#lingering) if (each.index === job.index.name) each.end()
       used.active++
       try {
@@ -172,7 +172,7 @@ export class IndexWork {
 
   #use({ index: { name, path } }: IndexJob): UsedIndex {
     let used = this.#inUse.get(name)
-    // Where a job is moving it the server may not know yet. Otherwise the server knows better.
+    // While a job is moving it the server may not know the new path yet. Otherwise the path of the server counts.
     if (!used || (used.active === 0 && used.borrowed.path !== path)) {
       const borrowed = this.#indexes.open(name, path, {
         nextPath: () => this.#ask((request) => ({ type: 'next path', index: name, request })),
@@ -208,8 +208,8 @@ export class IndexWork {
 }
 
 /**
- * Passes progress on: each new state of the index at once, since somebody may wait for it, and what lies between two states
- * now and then. A message interrupts both processes.
+ * Passes progress on: each new state of the index at once, since readers may wait for it, other progress at intervals.
+ * A message interrupts both processes.
  */
 function progressSender(send: (progress: UpdateProgress) => void): (progress: UpdateProgress) => void {
   let lastAt = performance.now()

@@ -1,9 +1,7 @@
 /**
- * Does the work of indexes in other processes, as many as the machine has cores, started when they are needed. All work on
- * one index is done by one process at a time: what one writes another would not take into account. A process that falls
- * costs a run, which is begun anew; whoever waits for the index is told only when that happens over and over.
- * Processes run the functions of the sandbox, and build selector indexes, which need none. Indexes of other languages are
- * worked on in the server.
+ * Runs index updates in other processes, at most as many as the machine has cores, started on demand. All work on one
+ * index is done by one process at a time. If a process crashes, the run is repeated; readers get an error only if that
+ * happens repeatedly. Indexes of other languages than the sandbox supports are updated in the server.
  */
 import { availableParallelism } from 'node:os'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -39,17 +37,17 @@ export interface ProcessRunnerOptions {
   readonly metrics?: Metrics | undefined
 }
 
-/** Jobs that a process takes turns with; of more, some wait. */
+/** Jobs that a process runs concurrently; others wait. */
 const JOBS_A_PROCESS = 8
 
-/** A job is begun anew so often after its process ended, unless it got further meanwhile. */
+/** How often a job is repeated after its process ended, unless it made progress. */
 const MOST_FALLS = 8
-/** The same where processes end before they have taken the job up, which is no fault of it. */
+/** The same for processes that end before they begin the job. */
 const MOST_FAILED_STARTS = 12
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 5000
 
-/** A job whose process ended so often has a process to itself: it may have brought down that of others. */
+/** A job whose process ended this often gets a process of its own: it may have crashed those of others. */
 const FALLS_TO_BE_ALONE = 2
 
 export class ProcessRunner implements IndexRunner {
@@ -59,7 +57,7 @@ export class ProcessRunner implements IndexRunner {
   readonly #localJobs = new Map<string, number>()
   readonly #remoteJobs = new Map<string, number>()
   readonly #places = new FairSemaphore(() => JOBS_A_PROCESS * availableParallelism())
-  /** Those that need a process to themselves come one after the other. */
+  /** Jobs that need a process of their own run one after the other. */
   readonly #alone = new FairSemaphore(() => 1)
   #isClosed = false
 
@@ -85,7 +83,7 @@ export class ProcessRunner implements IndexRunner {
     return counted(this.#remoteJobs, place, () => this.#persist('compact', place, signal, { onShare }))
   }
 
-  /** A process takes longer to start than most work on an index: it is there when that comes. */
+  /** Starting a process takes longer than most index updates: one is started in advance. */
   prepare({ language }: ViewDesign): void {
     if (!this.#isRemote(language) || this.#isClosed) return
     const idle = [...this.#processes].find(({ load, isReserved }) => load === 0 && !isReserved)
@@ -98,7 +96,7 @@ export class ProcessRunner implements IndexRunner {
     }
   }
 
-  /** Settings count from the next call of a function on. */
+  /** Settings take effect with the next call of a function. */
   settingsChanged(): void {
     for (const worker of this.#processes) worker.send({ type: 'settings', settings: this.#options.settings() })
   }
@@ -108,7 +106,7 @@ export class ProcessRunner implements IndexRunner {
     await Promise.all([...this.#processes].map((worker) => worker.close()))
   }
 
-  /** Begins anew for as long as it is the process that fails, and not the job. */
+  /** Repeats the job for as long as the process fails, and not the job. */
   async #persist(work: IndexJob['work'], place: IndexPlace, signal: AbortSignal, listener: JobListener): Promise<void> {
     let reached = 0
     let falls = 0
@@ -131,7 +129,7 @@ export class ProcessRunner implements IndexRunner {
         if (error.hadStarted) falls++
         else failedStarts++
         if (falls > MOST_FALLS || failedStarts > MOST_FAILED_STARTS) throw keepsFailing(error)
-        // It may be the file that ends them: then the index is built anew.
+        // The file may be the cause: then the index is rebuilt.
         if (error.hadStarted && falls === FALLS_TO_BE_ALONE) await this.#options.indexes.examine(place.store.name)
         const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** (falls + failedStarts - 1))
         await pause(pauseMs, undefined, { signal }).catch(() => signal.throwIfAborted())
@@ -217,7 +215,7 @@ export class ProcessRunner implements IndexRunner {
       this.#processes.add(worker)
       return worker
     } catch (error) {
-      // The system has no room for it now.
+      // The system cannot start it now.
       throw new ProcessEndedError(String(error), false)
     }
   }

@@ -48,17 +48,17 @@ interface RunningJob extends JobListener {
   readonly leases: JobLeases
   readonly resolve: () => void
   readonly reject: (error: Error) => void
-  /** Takes back what was set up to abort it. */
+  /** Removes the abort listener. */
   readonly forget: () => void
   hasStarted: boolean
   /** Whether only its files are kept open. */
   isDone: boolean
 }
 
-/** A process that had nothing to do for so long is ended. */
+/** The idle time after which a process is ended. */
 const IDLE_MS = 60_000
 
-/** A process with jobs that says nothing for so long is asked whether it lives, and killed if it does not answer. */
+/** A process with jobs that is silent for this long is pinged, and killed if it does not answer. */
 const SILENCE_MS = 30_000
 
 const LAST_WORDS = 2000
@@ -96,7 +96,7 @@ export class WorkerProcess {
   #silentMs = 0
   #lastWords = ''
 
-  /** Calls back when it can be given no more work. */
+  /** Calls back when it cannot take more work. */
   constructor(place: WorkerPlace, onEnding: () => void, options: WorkerOptions = {}) {
     const { folder, settings, log } = place
     const { isReserved = false, withSandbox = false } = options
@@ -181,7 +181,7 @@ export class WorkerProcess {
   }
 
   send(message: ToProcess): void {
-    // That it is gone is heard of by its exit.
+    // Its exit is reported by the `exit` event.
     if (this.#child.connected) this.#child.send(message, () => {})
   }
 
@@ -189,10 +189,10 @@ export class WorkerProcess {
     if (this.#isGone) return
     this.#isEnding = true
     this.#onEnding()
-    // Who waits for its end keeps the server alive until then.
+    // Waiting for its end keeps the server alive until then.
     this.#child.ref()
     this.send({ type: 'close' })
-    const impatience = setTimeout(() => this.#kill('It does not close.'), this.#settings().stopMs)
+    const impatience = setTimeout(() => this.#kill('It did not close in time.'), this.#settings().stopMs)
     await this.#exited
     clearTimeout(impatience)
   }
@@ -210,7 +210,7 @@ export class WorkerProcess {
     this.#silentMs = 0
     this.#watch ??= setInterval(() => {
       this.#silentMs += SILENCE_MS
-      if (this.#silentMs > 2 * SILENCE_MS) this.#kill('It does not answer.')
+      if (this.#silentMs > 2 * SILENCE_MS) this.#kill('It did not answer in time.')
       else this.send({ type: 'ping' })
     }, SILENCE_MS).unref()
   }
@@ -299,7 +299,7 @@ export class WorkerProcess {
     this.#jobs.clear()
     for (const { leases, reject, forget, hasStarted } of jobs) {
       forget()
-      // Only then is it begun anew: what the dead process left is gone.
+      // Only then is the job repeated: the files of the dead process are closed.
       Promise.all(Object.values(leases).map((lease) => lease.abandon())).then(
         () => reject(new ProcessEndedError(how, hasStarted)),
         reject,

@@ -1,6 +1,6 @@
 /**
- * What the rows of a group have in common: equal keys, or equal first elements of array keys. Equal means equal values, which is
- * more than collating equal: where a sort key stands for several values, the texts are compared.
+ * The key of a group: equal keys, or equal first elements of array keys. Equal means equal values, which is stricter
+ * than equal collation: if a sort key is inexact, the texts are compared.
  */
 import assert from 'node:assert/strict'
 import { type Collation, collationKey, rawCollationKey } from '../../encoding/collation/collation-key.ts'
@@ -99,7 +99,7 @@ function wholeKey(key: Buffer, row: StoredRow, { kind }: Head): Buffer {
   return kind === 'full' ? sortKey.subarray(0, -1) : sortKey
 }
 
-/** Asked of every row that is read: for the short prefixes that most are, a loop beats the call. */
+/** Called for every row: for short prefixes a loop is faster than a call. */
 function startsWith(key: Buffer, prefix: Buffer): boolean {
   if (key.length < prefix.length) return false
   if (prefix.length > SHORT_BYTES) return key.compare(prefix, 0, prefix.length, 0, prefix.length) === 0

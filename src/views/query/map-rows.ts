@@ -1,5 +1,5 @@
 /**
- * The rows of a view in a range, or of several keys in turn. The rank tree tells where they begin and how many are before, so
+ * The rows of a view in a range, or of several keys in turn. The rank tree finds their start and their offset, so
  * `skip` is cheap.
  */
 import type { JsonValue } from '../../encoding/json/json-value.ts'
@@ -21,14 +21,14 @@ import {
 } from './query-plan.ts'
 import { StoredRows } from './row-query.ts'
 
-/** Rows that are about to be read, and how many lie before the first of them in the direction of reading. */
+/** Rows about to be read, with their offset in the direction of reading. */
 export interface PlacedRows {
   /** How many rows the view has. */
   readonly total: number
   readonly offset: number
   /** All of them, where they were read on the way. */
   readonly all?: StoredRows | undefined
-  /** Asked for once. */
+  /** May be called once. */
   blocks(): AsyncGenerator<StoredRows>
 }
 
@@ -105,7 +105,7 @@ export class MapRows {
     return { total, offset: 0, blocks: noBlocks }
   }
 
-  /** How many rows lie before the range, as it is read, and how many there are. */
+  /** The offset of a range in the direction of reading, and its number of rows. */
   async #placeOf({ from, to }: KeyBounds): Promise<PlaceInAll> {
     const { ranks, snapshot } = this.#view
     const { descending } = this.#plan
@@ -120,7 +120,7 @@ export class MapRows {
     return this.#view.ranks.countBetween(this.#view.snapshot, bounds.from, bounds.to)
   }
 
-  /** Where there are few rows, reading them is quicker than asking the tree. */
+  /** Reading few rows is faster than a lookup in the tree. */
   async #countFew(bounds: KeyBounds): Promise<number> {
     if (isEmpty(bounds)) return 0
     const page = await this.#view.snapshot.page(this.#range(bounds), { rows: FEW_ROWS, keysOnly: true })
@@ -136,7 +136,7 @@ export class MapRows {
     if (!lastSkipped) return { range, passOver: 0 }
     const key = Buffer.concat([rowPrefix(number), lastSkipped])
     if (!isLong(lastSkipped)) return { range: rangeAfter(range, key), passOver: 0 }
-    // The tree has such rows in the order of the store. They are put in order as they are read, so all are read.
+    // The tree has such rows in the order of the store. They are sorted after reading, so all are read.
     const { from, to } = intersection(bounds, boundsOfKeysAlike(key))
     const rest = descending ? { from: bounds.from, to } : { from, to: bounds.to }
     return { range: this.#range(rest), passOver: offset - (await this.#placeOf(rest)).before }
@@ -215,17 +215,17 @@ interface PageSize {
   readonly bytes: number
 }
 
-/** About as much as goes out at once; pages are smaller unless that is asked for. */
+/** About the size of one write; pages are smaller unless a size is given. */
 const PAGE: PageSize = { rows: 2_048, bytes: 64 * 1024 }
 
-/** What is read at first: small answers are whole then. */
+/** The rows of the first read: small replies are complete with it. */
 const FIRST_ROWS: PageSize = { rows: 128, bytes: 16 * 1024 }
 
 /** What is read of each of many keys at first. */
 const ROWS_OF_KEY: PageSize = { rows: 16, bytes: 4 * 1024 }
 const KEYS_A_TURN = 32
 
-/** Rows that are counted by reading them. */
+/** Up to this number rows are counted by reading them. */
 const FEW_ROWS = 64
 
 /** What is left of a range, and how many rows of it are not wanted. */

@@ -30,7 +30,7 @@ export interface QueryPlan extends ViewParameters {
   readonly scope: Buffer | undefined
 }
 
-/** What partitions have to do with what is queried. */
+/** How the queried rows relate to partitions. */
 export type Partitioning =
   /** The database has none. */
   | 'none'
@@ -64,12 +64,12 @@ export function planQuery(
     }
     const culprit = culpritOf(refusal, defaults)
     if (!culprit) throw queryParseError(refusal.reason)
-    // A default never makes a request fail.
+    // A default of the design document never makes a request fail.
     defaults = defaults.filter((each) => each !== culprit)
   }
 }
 
-/** All that the answer depends on, as one text. Every query has a tag made of it: a whole plan takes long to write. */
+/** Everything that the answer depends on, as one text for the ETag: serializing the whole plan would be slow. */
 export function planText(plan: QueryPlan): string {
   const { startKey, startId, endKey, endId, keys, partition } = plan
   const { inclusiveEnd, descending, skip, limit, reduce, groupLevel, updateSequence, freshness } = plan
@@ -110,7 +110,7 @@ function checkPartitioning(partition: string | undefined, partitioning: Partitio
 
 interface Refusal {
   readonly reason: string
-  /** The parameters whose doing it is; where some of them are defaults, the first such one is dropped. */
+  /** The parameters that cause it; if some of them are defaults, the first of these is dropped. */
   readonly parameters: readonly string[]
 }
 
@@ -130,7 +130,7 @@ function isList(value: JsonValue): value is readonly JsonValue[] {
   return Array.isArray(value)
 }
 
-/** The first of the combinations that are refused, in the order in which clients are told of them. */
+/** The first invalid combination, in the order in which they are reported. */
 function refusalOf(parameters: ViewParameters, hasReduce: boolean): Refusal | undefined {
   const { reduce, keys, startKey, endKey, groupLevel, includeDocs, conflicts } = parameters
   const reduced = isReduced(parameters, hasReduce)
@@ -182,7 +182,7 @@ export interface KeyEnds {
 export function boundsOf(ends: KeyEnds, collation: Collation): KeyBounds {
   const { startKey, endKey, descending, scope } = ends
   const startSortKey = startKey === undefined ? undefined : scopedKeyOf(startKey, collation, scope)
-  // Whoever asks for one key gives it for both ends.
+  // `key` sets both ends.
   const endSortKey =
     endKey === startKey ? startSortKey : endKey === undefined ? undefined : scopedKeyOf(endKey, collation, scope)
   const start = startSortKey && startBound(startSortKey, ends)
@@ -198,7 +198,7 @@ export function boundsOfScope(scope: Buffer): { readonly from: Buffer; readonly 
   return { from: scope, to: endOfKey(scope) }
 }
 
-/** The rows of one key: what else bounds the range stays. */
+/** The rows of one key within the range. */
 export function boundsOfKey(key: JsonValue, ends: KeyEnds, collation: Collation): KeyBounds {
   return boundsOf({ ...ends, startKey: key, endKey: key }, collation)
 }
@@ -210,7 +210,7 @@ export function runsBackwards({ startKey, endKey, descending }: KeyEnds, collati
   return descending ? order < 0 : order > 0
 }
 
-/** Whether no row can lie between the bounds, as where they run against the direction. */
+/** Whether no row can lie between the bounds, for example if they are reversed. */
 export function isEmpty({ from, to }: KeyBounds): boolean {
   return from !== undefined && to !== undefined && Buffer.compare(from, to) >= 0
 }

@@ -37,7 +37,7 @@ export class ReducedRows {
     this.#keys = { collation: view.collation, scope: plan.scope }
   }
 
-  /** The only row of the answer, or none, where the query is for the whole of a range; undefined where it is not. */
+  /** The only row of the answer, or none, if the query reduces a whole range; undefined otherwise. */
   async single(): Promise<string[] | undefined> {
     const { keys, groupLevel, skip, limit } = this.#plan
     if (keys || groupLevel !== 0 || skip > 0 || limit === 0) return undefined
@@ -109,7 +109,7 @@ export class ReducedRows {
         rest = jump.rest
         range = rest && storeRange(this.#view.number, rest, { reverse })
         rows = FEW_ROWS
-        // Reading on costs less than jumping over so few.
+        // Reading so few rows is cheaper than a jump.
         if (jump.weight < MANY_TO_SKIP) break
       }
     }
@@ -149,8 +149,8 @@ export class ReducedRows {
   }
 
   /**
-   * Takes the rest of a group from the tree instead of reading it, where that can be told without its rows. `rest` is
-   * what of the bounds was not read yet.
+   * Takes the rest of a group from the tree instead of reading it, if possible. `rest` is the part of the bounds that
+   * was not read yet.
    */
   async #jump(open: OpenGroup, rest: KeyBounds, bounds: KeyBounds): Promise<Jump | undefined> {
     const { prefix, text } = open.key
@@ -164,7 +164,7 @@ export class ReducedRows {
       reverse,
     })
     if (!this.#reduction.isExact(parts) || (read && !this.#reduction.isExact([{ kind: 'rows', rows: read }]))) {
-      // Not asked again: it stays so until the group ends.
+      // Not tried again until the group ends.
       open.isScanned = true
       return undefined
     }
@@ -230,7 +230,7 @@ class OpenGroup {
     this.#last = row.key
     this.isOrdered &&= row.key.length <= ORDERED_KEY_BYTES
     this.#rows?.push(row)
-    // The tree knows what so many reduce to, and nobody must keep them.
+    // Beyond this many rows the reduction comes from the tree, and the rows are not kept.
     if (this.#rows && this.#rows.length > MANY_ROWS && this.isOrdered) this.#rows = undefined
   }
 
@@ -259,12 +259,12 @@ const AFTER = Buffer.of(0)
 /** The store keeps rows in the order of their keys up to this length; among those that agree so far it may be another. */
 const ORDERED_KEY_BYTES = 1_900
 
-/** What is read at a time: little where the last group was long, more as long as groups are short. */
+/** The rows of one read: few after a long group, more while groups are short. */
 const FEW_ROWS = 16
 const MANY_ROWS = 1_024
 const PAGE_BYTES = 64 * 1024
 
-/** As many rows as cost about as much to read as the way through the tree. */
+/** The number of rows whose reading costs as much as a lookup in the tree. */
 const MANY_TO_SKIP = 32
 
 const GROUPS_A_CALL = 256

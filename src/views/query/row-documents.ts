@@ -1,6 +1,6 @@
 /**
- * Rows with their documents (`include_docs`). Documents are read from the database when their turn comes, so they may be newer
- * than the rows. Few are in memory at a time.
+ * Rows with their documents (`include_docs`). Documents are read when they are sent, so they may be newer than the
+ * rows. Few are in memory at a time.
  */
 import type { LastingView } from '../../database/database-view.ts'
 import { type DocumentRecord, decodeRecord } from '../../database/layout/document-record.ts'
@@ -55,7 +55,7 @@ export class RowDocuments {
     const documents = await this.#open(found)
     const release = await this.#keepContents(documents)
     if (release === 'gone') {
-      // A newer state refers to them no longer, and compaction has removed them.
+      // A newer snapshot no longer refers to them, and compaction has removed them.
       pin[Symbol.dispose]()
       this.#view.renew()
       return 'outdated'
@@ -107,7 +107,7 @@ export class RowDocuments {
     return reading ? reading.readable(document) : document
   }
 
-  /** Contents that are sent later must not be removed meanwhile. */
+  /** Attachments that are sent later must not be removed in the meantime. */
   async #keepContents(documents: readonly (OpenedDocument | undefined)[]): Promise<(() => void) | 'gone'> {
     const { contents } = this.#wanted
     return contents ? contents.keepAll(documents.flatMap((each) => each?.attachments ?? [])) : () => {}

@@ -1,13 +1,13 @@
 /**
- * An answer made of rows, ready to be read: of a view, or of the list of all documents. It is of one state, and holds that
- * state until it is released. Its text is sent in pieces of some ten kilobytes, or in one piece where it is small.
+ * A reply made of rows: of a view, or of the list of all documents. It reads one snapshot, and holds it until it is
+ * released. Its text is sent in pieces of some ten kilobytes, or in one piece where it is small.
  */
 import type { PieceableText, RowBlock, RowBytes } from '../../database/listing/listed-rows.ts'
 import type { Page } from '../../storage/store.ts'
 import { lineStart, StoredRow } from '../layout/index-layout.ts'
 
 export abstract class RowQuery implements Disposable {
-  /** What the answer depends on, of JSON values: the same for as long as the answer is. Known before any row is read. */
+  /** JSON values that identify the answer, for its ETag. Known before any row is read. */
   readonly version: readonly unknown[]
   #begun: Promise<BegunQuery> | undefined
 
@@ -26,26 +26,26 @@ export abstract class RowQuery implements Disposable {
     for await (const block of blocks()) yield await textsOf(block)
   }
 
-  /** The whole reply where it is small and its rows are at hand already, else undefined; before anything else. */
+  /** The whole reply if it is small and its rows are already read, else undefined; to be called first. */
   async whole(): Promise<Buffer | undefined> {
     const { head, all } = await this.#begin()
     return all && wholeReply(head, all)
   }
 
-  /** The whole reply in pieces of about 64 KiB, head and all; in place of `head` and `rows`. */
+  /** The whole reply in pieces of about 64 KiB; instead of `head` and `rows`. */
   async *chunks(): AsyncGenerator<string | Buffer> {
     const { head, blocks } = await this.#begin()
     yield* replyChunks(head, blocks())
   }
 
-  /** Lets go of the state. May be called twice. */
+  /** Releases the snapshot. May be called twice. */
   abstract release(): void
 
   [Symbol.dispose](): void {
     this.release()
   }
 
-  /** Finds out what goes before the first row; called once. */
+  /** Computes what precedes the first row; called once. */
   protected abstract begin(): Promise<BegunQuery>
 
   #begin(): Promise<BegunQuery> {
@@ -54,17 +54,17 @@ export abstract class RowQuery implements Disposable {
   }
 }
 
-/** What was found out before the first row. */
+/** What precedes the first row. */
 export interface BegunQuery {
   readonly head: RowQueryHead
-  /** All rows, where nothing has to be read for them any more. */
+  /** All rows, if they are already read. */
   readonly all?: RowBytes | undefined
   blocks(): AsyncGenerator<RowBlock>
 }
 
 /** What stands before the rows of an answer, by the names of its members. Reduced rows have neither a total nor an offset. */
 export interface RowQueryHead {
-  /** Null where nobody counts. */
+  /** Null if it is not counted. */
   readonly total_rows?: number | null
   readonly offset?: number | null
   readonly update_seq?: number
@@ -109,8 +109,8 @@ export class StoredRows implements RowBytes {
   }
 
   /**
-   * They are joined where they lie: each is preceded by its key, which leaves room for what goes between, and lines only
-   * ever move towards the front.
+   * They are joined in place: each is preceded by its key, which leaves space for the separator, and lines only move
+   * towards the front.
    */
   takeJoined({ afterOthers }: { readonly afterOthers: boolean }): Buffer {
     const { block, bounds } = this.#page
@@ -211,7 +211,7 @@ function beginning(head: RowQueryHead): string {
 
 const END = '\r\n]}\n'
 
-/** So much goes out at once. Blocks of rows from the store are somewhat larger and need not be copied then. */
+/** The size of one write. Blocks of rows from the store are somewhat larger and need not be copied. */
 const CHUNK_BYTES = 32 * 1024
 
 class WaitingBytes {

@@ -18,12 +18,12 @@ export interface ViewParameters {
   descending: boolean
   skip: number
   limit: number
-  /** Undefined where nothing was said, which is not always the same as `true`. */
+  /** Undefined if not given, which is not always the same as `true`. */
   reduce: boolean | undefined
   /** 0 puts all rows together, `exact` those of equal keys. */
   groupLevel: number | 'exact'
   includeDocs: boolean
-  /** Undefined where nothing was said, which is not always the same as `false`. */
+  /** Undefined if not given, which is not always the same as `false`. */
   conflicts: boolean | undefined
   attachments: boolean
   encodingInfo: boolean
@@ -54,7 +54,7 @@ export function isParameter(name: string): boolean {
   return READERS.has(canonicalName(name))
 }
 
-/** Throws what the client is to be told of the first one that cannot be read. Those of other names are passed over. */
+/** Throws the error of the first invalid one. Unknown names are ignored. */
 export function readParameters(given: readonly GivenParameter[]): ViewParameters {
   const parameters: ViewParameters = {
     startKey: undefined,
@@ -80,7 +80,7 @@ export function readParameters(given: readonly GivenParameter[]): ViewParameters
   return parameters
 }
 
-/** What a parameter can be asked to be. Each throws when it is something else. */
+/** Conversions of a parameter. Each throws if the value is not valid. */
 interface ParameterValue {
   json(): JsonValue
   text(): string
@@ -148,7 +148,7 @@ class StructuredValue implements ParameterValue {
   }
 }
 
-/** Some clients send the largest number of their language where they mean all. */
+/** Some clients send the largest number of their language to mean all. */
 function atMostSafe(count: number): number {
   return Math.min(count, Number.MAX_SAFE_INTEGER)
 }
@@ -227,7 +227,7 @@ const UPDATE: ReadonlyMap<JsonValue, Freshness> = new Map<JsonValue, Freshness>(
   ['lazy', 'update after'],
 ])
 
-/** That of the path or query string, and that of the body: another one would give rows that the address does not have. */
+/** The partition of the path or query string, and that of the body, must be the same. */
 function onePartition(known: string | undefined, given: string): string {
   if (known !== undefined && known !== given) throw badRequest('Conflicting values for `partition`')
   return given

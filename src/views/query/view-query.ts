@@ -19,11 +19,11 @@ export interface PlannedQuery {
   readonly design: ViewDesign
   readonly name: string
   readonly plan: QueryPlan
-  /** Ends the waiting for the index when it goes. */
+  /** Aborts the wait for the index. */
   readonly client?: Client
 }
 
-/** Tells what is wrong with a request, before anything is done for it. Of the parameters the later ones win. */
+/** Checks a request before anything is done for it. Later parameters win. */
 export function planView(
   database: DesignPlace,
   design: ViewDesign,
@@ -32,7 +32,7 @@ export function planView(
 ): QueryPlan {
   const named = design.views.get(name)
   if (!named) {
-    // What cannot be read is told first.
+    // Parameters that cannot be parsed are reported first.
     readParameters(parameters)
     throw missingView()
   }
@@ -40,7 +40,7 @@ export function planView(
   return planQuery(parameters, design.options, { hasReduce: named.reduce !== undefined, partitioning })
 }
 
-/** Waits, where it has to, until the index is as fresh as the query asks for. */
+/** Waits until the index is as fresh as the query requires. */
 export function openView(views: Views, query: PlannedQuery): RowQuery | Promise<RowQuery> {
   const { database, design, name, plan, client } = query
   const index = views.openIndexOf(name, database, design, plan.freshness, client)
@@ -77,7 +77,7 @@ class ViewQuery extends RowQuery {
       : new ViewQuery(parts, undefined, versionOf(parts, []))
   }
 
-  /** Documents can change without the rows: with them, the answer is that of one state of the database. */
+  /** Documents can change without the rows: with them, the answer depends on the update sequence. */
   static async #openDocuments(parts: QueryParts): Promise<ViewQuery> {
     const documents = parts.database.lastingView()
     try {
@@ -127,7 +127,7 @@ class ViewQuery extends RowQuery {
     const { total, offset, all, blocks } = await new MapRows(view, plan).place()
     const head = { total_rows: total, offset, ...this.#sequence() }
     if (all) index.release()
-    // What is left is pages of rows, each of which follows the one before in any state: a client that stalls holds none.
+    // The rest is pages of rows, which may be read from newer snapshots: a stalled client holds none.
     else index.letStatePass()
     if (plan.includeDocs) return { head, blocks: () => this.#withDocuments(blocks()) }
     return { head, all, blocks }

@@ -10,12 +10,12 @@ export interface OpenIndex extends Disposable {
   readonly purgeSequence: number
   /** Undefined where the design document has no such view. */
   view(name: string): OpenView | undefined
-  /** From now on each read is of one state, and several may be of newer ones: for rows that a client takes slowly. */
+  /** From now on later reads may be from newer snapshots: for rows that a client reads slowly. */
   letStatePass(): void
   release(): void
 }
 
-/** One view in that state. Its rows lie as `index-layout.ts` says; those of a never-built index are simply none. */
+/** One view in that state. Its rows have the layout of `index-layout.ts`; an index that was never built has none. */
 export interface OpenView {
   /** Which rows of the store are its own: views with the same map function share them. */
   readonly number: number
@@ -31,7 +31,7 @@ export interface OpenView {
   readonly ranks: RankTree
 }
 
-/** The reduce function of a view, for what a query has to put together. */
+/** The reduce function of a view, for queries. */
 export interface ViewReduction {
   /**
    * The JSON text of what all parts of a range reduce to; one text a range, none of which is empty. All ranges go in
@@ -43,12 +43,12 @@ export interface ViewReduction {
 }
 
 /**
- * `updated` waits until the index has reached the database as it is now; `stale` takes the index as it is; `update after`
- * too, and brings it up to date in the background.
+ * `updated` waits until the index has reached the current state of the database; `stale` takes the index as it is;
+ * `update after` too, and then updates it in the background.
  */
 export type Freshness = 'updated' | 'stale' | 'update after'
 
-/** Who waits for an index. It is asked for its signal only when there is something to wait for. */
+/** A client that waits for an index. Its signal is only created if there is something to wait for. */
 export interface Client {
   readonly signal: AbortSignal
 }

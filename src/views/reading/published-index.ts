@@ -8,7 +8,7 @@ import type { ViewDesign } from '../design/view-design.ts'
 import { type IndexState, readState, type ViewTree } from '../layout/index-state.ts'
 import type { OpenIndex, OpenView } from './open-index.ts'
 
-/** Where snapshots go whose readers may take their time. */
+/** Holds the snapshots of slow readers. */
 export interface SnapshotHolder {
   keep(snapshot: Snapshot): RenewableSnapshot
 }
@@ -23,7 +23,7 @@ export class PublishedIndex implements OpenIndex {
   readonly #state: IndexState | undefined
   readonly #trees: readonly ViewTree[]
 
-  /** Takes the snapshot over. Without a state, the index was never built: a store may hold rows that are of no use. */
+  /** Takes ownership of the snapshot. Without a state, the index was never built: rows in the store are ignored. */
   constructor(
     snapshot: Snapshot,
     holder: SnapshotHolder,
@@ -57,7 +57,7 @@ export class PublishedIndex implements OpenIndex {
     }
   }
 
-  /** Only from here on is the state looked after: most queries end before. */
+  /** Only from here on is the snapshot renewed: most queries end before. */
   letStatePass(): void {
     const state = this.#state
     if (!state) return
@@ -96,7 +96,7 @@ class PassingSnapshot implements Snapshot {
   #snapshot: Snapshot
   #hasPassed = false
 
-  /** Takes the snapshot over. */
+  /** Takes ownership of the snapshot. */
   constructor(snapshot: Snapshot) {
     this.#snapshot = snapshot
   }
@@ -138,8 +138,8 @@ class PassingSnapshot implements Snapshot {
 }
 
 /**
- * A snapshot of one index for queries whose clients may take their time. It may continue with newer states of that index,
- * but not with an index that was rebuilt in its place: a query that meets one fails.
+ * A snapshot of one index for slow clients. It may continue with newer states of that index, but not with a rebuilt
+ * one: such a query fails.
  */
 class SameIndexSnapshot implements Snapshot {
   readonly #snapshot: RenewableSnapshot
@@ -147,7 +147,7 @@ class SameIndexSnapshot implements Snapshot {
   readonly #salt: string
   #checked: number
 
-  /** The salt tells one building of an index from another. */
+  /** The salt identifies one build of an index. */
   constructor(snapshot: RenewableSnapshot, databaseUuid: string, salt: string) {
     this.#snapshot = snapshot
     this.#databaseUuid = databaseUuid
@@ -195,7 +195,7 @@ class SameIndexSnapshot implements Snapshot {
   }
 }
 
-/** Held so short, it keeps hardly a page of the file from being used again. */
+/** Held this short, it hardly keeps pages of the file from being reused. */
 const KEPT_MS = 20
 
 export interface ReadState {
@@ -212,7 +212,7 @@ export class RecentState {
     return this.#read
   }
 
-  /** Takes the snapshot over. */
+  /** Takes ownership of the snapshot. */
   keep(read: ReadState): void {
     this.forget()
     this.#read = read

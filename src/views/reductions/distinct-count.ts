@@ -15,7 +15,7 @@ const EXACT_LIMIT = 256
 const REGISTER_BITS = 11
 const REGISTER_COUNT = 1 << REGISTER_BITS
 
-/** Nobody gains by choosing keys that collide: the estimate of their own view would be worse. */
+/** Colliding keys would only spoil the estimate of their own view. */
 const indexHash = new SaltedHash(Buffer.from('distinct'))
 const runHash = new SaltedHash(Buffer.from('estimate'))
 

@@ -1,4 +1,4 @@
-/** Finds what a `reduce` member asks for: one of the server's own reductions, told by how it begins, or a function. */
+/** Finds the reduction of a `reduce` member: a built-in one, recognized by its prefix, or a function. */
 import { notFound, RequestError } from '../../document/request-error.ts'
 import { collationKey } from '../../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
@@ -12,13 +12,13 @@ import { type NativeReduction, native, type Reduction, textOf } from './reductio
 import { statistics } from './statistics.ts'
 import { sum } from './sum.ts'
 
-/** A reduction that cannot be is found all the same: it fails when there is something to reduce. */
+/** An invalid reduction is returned too: it fails when there is something to reduce. */
 export function namedReduction(source: string, language: string, functions: Functions, run: Run): Reduction {
   if (source === '') return failing(notFound('missing function'))
   return nativeReduction(source, language) ?? custom(functions, { language, source }, run)
 }
 
-/** One of the server's own; undefined for a function of a design document. */
+/** A built-in reduction; undefined for a function of a design document. */
 export function nativeReduction(source: string, language: string): Reduction | undefined {
   if (language === SELECTOR_LANGUAGE) return native(numbers)
   if (!source.startsWith('_')) return undefined

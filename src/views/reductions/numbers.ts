@@ -1,6 +1,6 @@
 /**
- * The figures of a selector index that sums a field up: those of `_stats`, over the values that are numbers. Others are
- * passed over.
+ * The figures of a selector index that sums a field up: those of `_stats`, over the values that are numbers. Other
+ * values are ignored.
  */
 import type { StoredRow } from '../layout/index-layout.ts'
 import { type NativeReduction, textOf } from './reduction.ts'

@@ -14,7 +14,7 @@ export interface Reduction {
   result(reduction: Buffer): string
 }
 
-/** One that the server brings itself, computed group by group. */
+/** A built-in reduction, computed group by group. */
 export interface NativeReduction {
   reduce(rows: readonly StoredRow[]): Uint8Array
   rereduce(reductions: readonly Buffer[]): Uint8Array
@@ -37,7 +37,7 @@ export function textOf(reduction: Buffer): string {
 /** The error of a reduce function over rows of its view. Views with other map functions are not affected. */
 export class ReductionError extends RequestError {}
 
-/** Resolves to what it is given; where that fails through a function, it is told from all other failures. */
+/** Awaits the work, and marks errors of reduce functions. */
 export async function reduced<T>(reductions: Promise<T>): Promise<T> {
   try {
     return await reductions

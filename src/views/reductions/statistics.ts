@@ -1,6 +1,6 @@
 /**
- * `_stats`: sum, count, least, greatest and sum of squares of numbers; of lists of numbers place by place. A value may also
- * be such figures itself, of what somebody counted before.
+ * `_stats`: sum, count, least, greatest and sum of squares of numbers; of lists element by element. A value may also be
+ * such statistics itself.
  */
 import { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'

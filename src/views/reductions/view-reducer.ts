@@ -64,7 +64,7 @@ async function combine(
       return part.reductions.map((packed) => reductionIn(packed, number))
     }),
   )
-  // What is reduced in one go needs no second one.
+  // A single part needs no rereduce.
   const several = groups.filter((group) => group.length > 1)
   const rereduced = several.length === 0 ? [] : await reduction.rereduce(several)
   let nextOfSeveral = 0

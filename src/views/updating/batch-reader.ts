@@ -11,7 +11,7 @@ import { mapProgram, type ViewDesign } from '../design/view-design.ts'
 import { type BatchLimits, type ChangedBatch, readChanged } from './changed-documents.ts'
 import { type MappedCall, mapDocuments } from './mapped-documents.ts'
 
-/** A database as indexes read it: everything, whoever asks. */
+/** A database as indexes read it, without access rules. */
 export interface IndexSource {
   readonly uuid: string
   /** The state as of now; must be released. */
@@ -26,7 +26,7 @@ export interface MappedBatch {
   readonly purgeSequence: number
   /** How many changes were read. */
   readonly changes: number
-  /** Whether nothing was left to be read. */
+  /** Whether the end was reached. */
   readonly isLast: boolean
 }
 
@@ -40,13 +40,13 @@ export interface BatchReaderOptions {
 
 type ReadBatch = ChangedBatch & { readonly purgeSequence: number }
 
-/** Rows of a batch lie in memory together: documents that emit more than this come fewer at a time. */
+/** The rows of a batch are in memory together: if documents emit more than this, batches get smaller. */
 const EMITTED_BYTES = 64 * 1024 * 1024
 
 export class BatchReader {
   readonly #options: BatchReaderOptions
   #mostChanges: number
-  /** As many as the rows of the batches before let expect to fit. */
+  /** The expected number that fits, from previous batches. */
   #changes: number
   #ahead: { readonly since: number; readonly batch: Promise<MappedBatch> } | undefined
   #documentsAhead: { readonly since: number; readonly read: Promise<ReadBatch> } | undefined
@@ -57,7 +57,7 @@ export class BatchReader {
     this.#changes = this.#mostChanges
   }
 
-  /** What follows a sequence. Batches are wanted in their order. */
+  /** The batch after a sequence. Batches must be requested in order. */
   async next(since: number): Promise<MappedBatch> {
     const ahead = this.#ahead?.since === since ? this.#ahead.batch : undefined
     this.#ahead = undefined
@@ -66,7 +66,7 @@ export class BatchReader {
     return batch
   }
 
-  /** From now on batches have so many changes at most. What was read ahead is forgotten. */
+  /** Sets the most changes of a batch. What was read ahead is dropped. */
   async shrink(changes: number): Promise<void> {
     await this.stop()
     this.#mostChanges = changes
@@ -83,7 +83,7 @@ export class BatchReader {
 
   #readAhead(since: number): void {
     const batch = this.#read(since)
-    // Heard of when its turn comes.
+    // A failure is reported when the batch is awaited.
     batch.catch(() => {})
     this.#ahead = { since, batch }
   }
@@ -118,12 +118,12 @@ export class BatchReader {
   #readDocumentsAhead(since: number): void {
     // What is to be mapped is sent first.
     const read = nextTurn().then(() => this.#readChanged(since))
-    // Heard of when its turn comes.
+    // A failure is reported when the batch is awaited.
     read.catch(() => {})
     this.#documentsAhead = { since, read }
   }
 
-  /** The state is let go before the functions take their time. */
+  /** The snapshot is released before the functions run. */
   async #readChanged(since: number): Promise<ReadBatch> {
     const { source, design, limits } = this.#options
     using view = source.view()
@@ -141,7 +141,7 @@ export class BatchReader {
   }
 }
 
-/** It took too much memory, or broke: what one document alone would have done to it is told when it comes alone. */
+/** The process ran out of memory or crashed: which document causes it is found when documents are mapped one by one. */
 function isEndOfProcess(error: unknown): boolean {
   return error instanceof RequestError && error.error === 'os_process_error' && error.reason.startsWith('{exit_status')
 }

@@ -23,7 +23,7 @@ export interface ChangedBatch {
   readonly isLast: boolean
 }
 
-/** A batch ends where it reaches one of these: with the very change, and within a page of rows of the bytes. */
+/** A batch ends when it reaches one of these limits; that of bytes to within a page of rows. */
 export interface BatchLimits {
   readonly changes: number
   readonly bytes: number
@@ -142,7 +142,7 @@ export interface ChangedDocument {
   readonly id: Buffer
   /** As JSON text, with its quotes. */
   readonly quotedId: Buffer
-  /** What is mapped; undefined where the document has no rows: it is deleted, or of a kind that is left out. */
+  /** The mapped text; undefined if the document has no rows: it is deleted, or a design document that is not mapped. */
   readonly text: Buffer | undefined
 }
 

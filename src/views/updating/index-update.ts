@@ -1,6 +1,6 @@
 /**
- * Brings an index up to date with its database: reads changes, maps them, and commits rows, reductions and progress together.
- * Every commit is a state that can be read; after a crash the update resumes after the last one.
+ * Updates an index: reads changes, maps them, and commits rows, reductions and progress together. Every commit is a
+ * state that can be read; after a crash the update resumes after the last one.
  */
 
 import { type DatabaseState, purgeKey } from '../../database/layout/keys.ts'

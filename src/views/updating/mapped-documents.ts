@@ -1,7 +1,4 @@
-/**
- * Documents with the rows that their map functions emit. A call has many documents, several calls are under way at once, and
- * results come in the order of the documents.
- */
+/** Maps documents: many in one call, several calls at once; results come in the order of the documents. */
 import { availableParallelism } from 'node:os'
 import { CollationEncoder } from '../../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
@@ -10,7 +7,7 @@ import type { Run } from '../../runtime/fair-semaphore.ts'
 import type { RowPlace, RowText } from '../layout/index-layout.ts'
 import type { ChangedDocument } from './changed-documents.ts'
 
-/** What one call came to: the documents it was made for, and all their rows. */
+/** The result of one call: its documents and all their rows. */
 export interface MappedCall {
   readonly documents: readonly ChangedDocument[]
   /** Documents are numbered in it by their place among those that have a text. */
@@ -29,7 +26,7 @@ export type EmittedRow = RowPlace & RowText
 const CALL_DOCUMENTS = 250
 const CALL_BYTES = 512 * 1024
 
-/** Calls of one index under way at once, each in a process of its own. One thread hardly feeds more of them. */
+/** Concurrent calls of one index, each in a process of its own. One thread can hardly feed more of them. */
 const CALLS_AT_ONCE = Math.min(4, Math.max(2, availableParallelism()))
 
 export async function mapDocuments(
@@ -44,7 +41,7 @@ export async function mapDocuments(
     for (const call of calls(documents)) {
       if (pending.length === CALLS_AT_ONCE) mapped.push(await pending.shift()!)
       const promise = mapCall(functions, program, call, run)
-      // Awaited in its turn; until then a failure must not count as one that nobody hears of.
+      // Awaited in its turn; until then a rejection must not count as unhandled.
       promise.catch(() => {})
       pending.push(promise)
     }
@@ -142,7 +139,7 @@ function numbered(rows: readonly EmittedRow[]): readonly EmittedRow[] {
   return result
 }
 
-/** By hand: most differ in their length or in one of their first bytes. */
+/** A loop is faster: most differ in their length or in one of their first bytes. */
 function isSamePlace(a: EmittedRow, b: EmittedRow): boolean {
   const size = a.keyAt - a.sortKeyAt
   if (a.view !== b.view || b.keyAt - b.sortKeyAt !== size) return false

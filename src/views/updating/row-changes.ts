@@ -1,6 +1,6 @@
 /**
- * The row changes of a batch of documents: new rows are compared with those that the documents made before, and only
- * differences are written. Documents come in the order of their changes; the last change of a document counts.
+ * The row changes of a batch of documents: new rows are compared with the previous ones, and only differences are
+ * written. Documents come in the order of their changes; the last change of a document counts.
  */
 
 import type { Put, Snapshot } from '../../storage/store.ts'
@@ -21,7 +21,7 @@ export interface RowChange {
   /** With its prefix. */
   readonly key: Buffer
   readonly existed: boolean
-  /** What is stored from now on; undefined when the row goes. */
+  /** The new value; undefined if the row is removed. */
   readonly value: Buffer | undefined
 }
 
@@ -60,7 +60,7 @@ export async function planRows(
 
 const NOTHING = Buffer.alloc(0)
 
-/** Adds the rows that come and go to one list, and those whose values must be compared to another. */
+/** Adds new and removed rows to one list, and rows whose values must be compared to another. */
 function compareRows(
   { document, rows: emitted }: MappedDocument,
   stored: Buffer | undefined,

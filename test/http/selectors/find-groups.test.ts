@@ -106,7 +106,7 @@ describe('groups of a query', () => {
     const refused = async (query: object, error: string, reason: string) =>
       expectRefusal(await db.post('_find', query), 400, error, reason)
     const told =
-      'This cannot be told without reading documents: no index has ranges that are all that the selector says'
+      'This cannot be answered without reading documents: no index has ranges that match the selector exactly'
     await refused({ selector: { city: { $regex: 'o' } }, reduce: '_count' }, 'no_usable_index', `${told}.`)
     await refused({ selector: { city: 'Oslo', other: 1 }, reduce: '_count' }, 'no_usable_index', `${told}.`)
     await refused(
