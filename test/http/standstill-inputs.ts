@@ -67,7 +67,7 @@ export function worstInputs({ bytes, items }: InputSize): WorstInput[] {
     },
     {
       name: 'a document read again',
-      prepare: (db) => put(db, 'large', `{"a":"${'x'.repeat(bytes)}"}`),
+      prepare: (db) => db.request('PUT', '/large', packed(`{"a":"${'x'.repeat(bytes)}"}`)),
       send: (db) => db.request('GET', '/large'),
       status: 200,
     },
@@ -274,8 +274,11 @@ export function worstInputs({ bytes, items }: InputSize): WorstInput[] {
   ]
 }
 
+let puts = 0
+
+/** Of a new document each time: an input may be sent again. */
 function put(db: TestDatabase, id: string, text: string): Promise<Reply> {
-  return db.request('PUT', `/${id}`, packed(text))
+  return db.request('PUT', `/${id}-${puts++}`, packed(text))
 }
 
 function post(db: TestDatabase, path: string, text: string, headers: Record<string, string> = {}): Promise<Reply> {

@@ -10,6 +10,9 @@ export interface StandstillLimits {
   readonly rssMb: number
 }
 
+/** The garbage collector and the compiler take turns of their own now and then; what stands still does so every time. */
+const MOST_ATTEMPTS = 5
+
 export function holdsStandstill(size: InputSize, limits: StandstillLimits): void {
   describe(`the server stands still for no longer than ${limits.longestMs} ms for`, () => {
     let server: StandstillServer
@@ -24,19 +27,22 @@ export function holdsStandstill(size: InputSize, limits: StandstillLimits): void
 
     afterAll(() => server.stop())
 
-    // The garbage collector takes a turn of its own now and then; what stands still does so every time, compiled or not.
-    it.each(worstInputs(size))('$name', { timeout: 600_000, retry: 4 }, async ({ prepare, send, status }) => {
+    it.each(worstInputs(size))('$name', { timeout: 600_000 }, async ({ prepare, send, status }) => {
       await prepare?.(database)
-      const replies: { status: number; text: string }[] = []
-      const standstill = await server.during(async () => {
-        const reply = await send(database)
-        replies.push({ status: reply.status, text: reply.body.toString('utf8', 0, 300) })
-      })
-      if (process.env.SETTLE_SHOW)
-        console.log(Math.round(standstill.longestMs), 'ms', Math.round(standstill.rssMb), 'MB')
-      expect(replies).toMatchObject([{ status }])
-      expect(standstill.longestMs).toBeLessThan(limits.longestMs)
-      expect(standstill.rssMb).toBeLessThan(limits.rssMb)
+      const longestMs: number[] = []
+      while (longestMs.length < MOST_ATTEMPTS && !longestMs.some((each) => each < limits.longestMs)) {
+        const replies: { status: number; text: string }[] = []
+        const standstill = await server.during(async () => {
+          const reply = await send(database)
+          replies.push({ status: reply.status, text: reply.body.toString('utf8', 0, 300) })
+        })
+        if (process.env.SETTLE_SHOW)
+          console.log(Math.round(standstill.longestMs), 'ms', Math.round(standstill.rssMb), 'MB')
+        expect(replies).toMatchObject([{ status }])
+        expect(standstill.rssMb).toBeLessThan(limits.rssMb)
+        longestMs.push(standstill.longestMs)
+      }
+      expect(Math.min(...longestMs)).toBeLessThan(limits.longestMs)
     })
   })
 }
