@@ -39,8 +39,9 @@ export async function memoryOver({ databases, openAtMost, requests }: ManyDataba
       const { status } = await client.request('GET', `/db${(report * 7 + i) % databases}/doc`)
       if (status !== 200) throw new Error(`The status is ${status}.`)
     })
-    heldMegabytes.push((await server.heldBytes()) / 2 ** 20)
-    privateMegabytes.push(await server.privateMegabytes())
+    const measured = await server.measure()
+    heldMegabytes.push(measured.heldBytes / 2 ** 20)
+    privateMegabytes.push(measured.privateMegabytes)
   }
   return { heldMegabytes, privateMegabytes }
 }

@@ -35,25 +35,22 @@ export class MeasuredServer {
     onTestFinished(() => client.close())
   }
 
-  /** After everything that nobody needs was freed. */
   async heldBytes(): Promise<number> {
-    return (await this.#measure()).heldBytes
+    return (await this.measure()).heldBytes
   }
 
-  /** The same of all memory that the process has to itself. */
-  async privateMegabytes(): Promise<number> {
-    return (await this.#measure()).privateMegabytes
-  }
-
-  async #measure(): Promise<Measured> {
+  /** After everything that nobody needs was freed. */
+  async measure(): Promise<MeasuredMemory> {
     const answer = once(this.#child, 'message')
     this.#child.send('measure')
-    const [measured] = (await answer) as [Measured]
+    const [measured] = (await answer) as [MeasuredMemory]
     return measured
   }
 }
 
-interface Measured {
+export interface MeasuredMemory {
+  /** By JavaScript: objects, and what they hold outside of their heap. */
   readonly heldBytes: number
+  /** All that the process has to itself. */
   readonly privateMegabytes: number
 }
