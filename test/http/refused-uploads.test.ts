@@ -10,7 +10,7 @@ afterAll(() => rm(dir, { recursive: true, force: true }))
 const client = serverOfFile({ dir })
 
 const MEGABYTE = 1024 * 1024
-const CONTENT = Buffer.alloc(12 * MEGABYTE, 'x')
+const CONTENT = Buffer.alloc(4 * MEGABYTE, 'x')
 const BINARY = { 'Content-Type': 'application/octet-stream' }
 const ROUNDS = 10
 /** What one upload may take, the room that its removal needs, and growth ahead; all of them would take ten times as much. */
