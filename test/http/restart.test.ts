@@ -137,7 +137,7 @@ describe('POST /_restart', () => {
       while ((await ask().catch(() => undefined)) !== 202);
     }
     const settingNow = async () => (await fetch(`${url}_config/uuids/max_count`)).json()
-    for (let round = 1; round <= 40; round++) {
+    for (let round = 1; round <= 20; round++) {
       await asked()
       await writeFile(join(dir, 'local.ini'), `[uuids]\nmax_count = ${round}\n`)
       // The first answer that can be had may come from a server that is not done with the first restart.
