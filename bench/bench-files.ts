@@ -21,12 +21,22 @@ export function tableText(results: readonly WorkloadResult[], facts: MachineFact
     ...servers.map(rateText),
     workload.unit,
   ])
-  const limits = results.flatMap(({ workload, servers, limit }) => {
-    if (!limit) return []
-    const reached = ratio(servers[0]!, limit)
-    const share = reached === undefined ? '-' : `${(reached * 100).toFixed(0)} %`
-    return [[workload.title, limit.name, share, rateText(servers[0]!), rateText(limit), workload.unit]]
-  })
+  const limits = results.flatMap(({ workload, servers, limits }) =>
+    limits.map((limit) => {
+      const reached = ratio(servers[0]!, limit)
+      const share = reached === undefined ? '-' : `${(reached * 100).toFixed(reached < 0.1 ? 1 : 0)} %`
+      return [workload.title, limit.name, share, rateText(servers[0]!), rateText(limit), workload.unit]
+    }),
+  )
+  const worst = results
+    .flatMap(({ workload, servers, limits }) =>
+      limits.flatMap((limit) => {
+        const reached = ratio(servers[0]!, limit)
+        return reached === undefined || !Number.isFinite(reached) ? [] : [{ title: workload.title, limit, reached }]
+      }),
+    )
+    .toSorted((a, b) => a.reached - b.reached)
+    .slice(0, 3)
   return [
     '# Figures',
     '',
@@ -36,34 +46,42 @@ export function tableText(results: readonly WorkloadResult[], facts: MachineFact
     '',
     ...table(['', ...peers.map((peer) => `${own} / ${peer}`), ...names, 'per second'], servers),
     '',
+    ...(limits.length > 0 ? LIMITS_TEXT : []),
     ...(limits.length > 0 ? table(['', 'limit', 'reached', own, 'the limit', 'per second'], limits) : []),
+    ...(worst.length > 0 ? ['', 'Furthest from a limit:', ''] : []),
+    ...worst.map(({ title, limit, reached }) => `- ${title}: ${(reached * 100).toFixed(1)} % of ${limit.name}`),
     '',
     ...facts.map((fact) => `- ${fact}`),
     '',
   ].join('\n')
 }
 
+const LIMITS_TEXT = [
+  'What a part of the work takes with nothing around it, on the same machine in the same rounds: the bytes of the reply through a bare socket or a bare `node:http`, the documents through a bare LMDB file, the map function in a bare isolate. No server does less than all of them.',
+  '',
+]
+
 const BAR_PX = 16
 const ROW_PX = 24
 const LABELS_PX = 360
 const CHART_PX = 480
-/** From a tenth to a thousand times. */
-const LOWEST = 0.1
+/** From a hundredth to a thousand times. */
+const LOWEST = 0.01
 const HIGHEST = 1000
 
-/** A bar a workload: how many times as fast as the first peer, and what share of the limit, on a logarithmic scale. */
+/** Bars of each workload: how many times as fast as each peer, and what share of each limit, on a logarithmic scale. */
 export function chartText(results: readonly WorkloadResult[]): string {
-  const rows = results.flatMap(({ workload, servers, limit }) => [
-    ...bar(workload.title, ratio(servers[0]!, servers[1] ?? NOBODY), servers[1]?.name, 'peer'),
-    ...bar(workload.title, limit && ratio(servers[0]!, limit), limit?.name, 'limit'),
+  const rows = results.flatMap(({ workload, servers, limits }) => [
+    ...bars(workload.title, servers[0]!, servers.slice(1), 'peer'),
+    ...bars(workload.title, servers[0]!, limits, 'limit'),
   ])
   const height = rows.length * ROW_PX + 40
   const width = LABELS_PX + CHART_PX + 80
-  const lines = [0.1, 1, 10, 100, 1000].map((value) => {
+  const lines = [0.01, 0.1, 1, 10, 100, 1000].map((value) => {
     const x = LABELS_PX + placeOf(value)
     return `<line x1="${x}" x2="${x}" y1="20" y2="${height - 20}" class="grid"/><text x="${x}" y="14" class="scale">${value}×</text>`
   })
-  const bars = rows.map(({ title, value, of, kind }, i) => {
+  const drawn = rows.map(({ title, value, of, kind }, i) => {
     const y = 26 + i * ROW_PX
     const [from, to] = [placeOf(1), placeOf(value)].sort((a, b) => a - b)
     const x = LABELS_PX + (from ?? 0)
@@ -76,13 +94,14 @@ export function chartText(results: readonly WorkloadResult[]): string {
   })
   const style =
     'text{font:12px sans-serif;fill:#444}.label{text-anchor:end}.scale{text-anchor:middle}.grid{stroke:#ccc}.peer{fill:#2a7}.limit{fill:#78b}'
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width + 160} ${height}" role="img" aria-label="Ratios to a peer and to limits"><style>${style}</style>\n${[...lines, ...bars].join('\n')}\n</svg>\n`
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width + 160} ${height}" role="img" aria-label="Ratios to a peer and to limits"><style>${style}</style>\n${[...lines, ...drawn].join('\n')}\n</svg>\n`
 }
 
-const NOBODY: Figures = { name: '', rounds: [], processorUs: [], latenciesMs: [] }
-
-function bar(title: string, value: number | undefined, of: string | undefined, kind: 'peer' | 'limit') {
-  return value === undefined || !Number.isFinite(value) || of === undefined ? [] : [{ title, value, of, kind }]
+function bars(title: string, own: Figures, others: readonly Figures[], kind: 'peer' | 'limit') {
+  return others.flatMap((other) => {
+    const value = ratio(own, other)
+    return value === undefined || !Number.isFinite(value) ? [] : [{ title, value, of: other.name, kind }]
+  })
 }
 
 function placeOf(value: number): number {

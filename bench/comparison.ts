@@ -13,6 +13,8 @@ import type { Workload } from './workloads.ts'
 export interface ComparisonOptions {
   readonly rounds: number
   readonly roundMs: number
+  /** No round begins after so long, once there are two: what takes long is measured less often. */
+  readonly workloadMs: number
 }
 
 /** What was measured of one server, or why nothing was. */
@@ -33,7 +35,8 @@ export interface WorkloadResult {
   readonly workload: Workload
   /** In the order of the servers. */
   readonly servers: readonly Figures[]
-  readonly limit: Figures | undefined
+  /** In the order of the workload's limits. */
+  readonly limits: readonly Figures[]
   /** The most of a core that the generator used where it had many connections. */
   readonly generatorShare: number
 }
@@ -52,19 +55,23 @@ interface Contender {
 
 /** Long enough for V8 to have compiled what is used. */
 const WARM_UP_MS = 2000
+const FEWEST_ROUNDS = 2
 
 export async function compare(
   workload: Workload,
   servers: readonly RunningServer[],
-  { rounds, roundMs }: ComparisonOptions,
+  { rounds, roundMs, workloadMs }: ComparisonOptions,
 ): Promise<WorkloadResult> {
   const contenders: Contender[] = []
   for (const server of servers) contenders.push(await serverContender(workload, server))
-  const limit = workload.limit ? await limitContender(workload.limit) : undefined
-  const all = limit ? [...contenders, limit] : contenders
+  const limits: Contender[] = []
+  for (const limit of workload.limits ?? []) limits.push(await limitContender(limit))
+  const all = [...contenders, ...limits]
   let generatorShare = 0
+  const begunMs = performance.now()
   for (const contender of all) await attempt(contender, WARM_UP_MS)
   for (let round = 0; round < rounds; round++) {
+    if (round >= FEWEST_ROUNDS && performance.now() - begunMs > workloadMs) break
     for (const contender of round % 2 === 0 ? all : all.toReversed()) {
       const measure = await attempt(contender, roundMs)
       if (!measure) continue
@@ -75,7 +82,8 @@ export async function compare(
     }
   }
   for (const contender of all) await contender.end().catch(() => {})
-  return { workload, servers: contenders.map(({ figures }) => figures), limit: limit?.figures, generatorShare }
+  const figuresOf = (some: readonly Contender[]) => some.map(({ figures }) => figures)
+  return { workload, servers: figuresOf(contenders), limits: figuresOf(limits), generatorShare }
 }
 
 export function median(figures: readonly number[]): number {
@@ -146,11 +154,13 @@ function usedSeconds({ process: child }: RunningServer): number | undefined {
 }
 
 async function limitContender(limit: Limit): Promise<Contender> {
-  const running = await limit.start()
-  return {
-    figures: { name: limit.name, rounds: [], processorUs: [], latenciesMs: [] },
-    run: (durationMs) => limitRound(running, durationMs),
-    end: running.stop,
+  const figures: Figures = { name: limit.name, rounds: [], processorUs: [], latenciesMs: [] }
+  try {
+    const running = await limit.start()
+    return { figures, run: (durationMs) => limitRound(running, durationMs), end: running.stop }
+  } catch (error) {
+    figures.failure = reasonOf(error)
+    return { figures, run: () => Promise.reject(error), end: async () => {} }
   }
 }
 

@@ -11,8 +11,8 @@ import type { Reply } from './reply-reader.ts'
 
 export interface Limit {
   readonly name: string
-  /** The share of it that this server should reach. */
-  readonly share: number
+  /** The share of it that this server should reach, where there is an aim. */
+  readonly share?: number | undefined
   start(): Promise<RunningLimit>
 }
 
@@ -28,18 +28,32 @@ export interface RunningLimit {
 
 const FOLDER = join(import.meta.dirname, 'limits')
 
+export interface BareServerOptions {
+  readonly share?: number
+  readonly connections: number
+  /** Of a reply, or of a request. */
+  readonly sizeBytes: number
+  /** What a reply stands for: 1 unless given. */
+  readonly units?: number
+}
+
+/** A bare socket that answers whatever comes with a constant. */
+export function bareSocket(options: BareServerOptions): Limit {
+  return bareServer('bare-socket.ts', 'bare socket, a constant of that size', options)
+}
+
 /** A bare `node:http` server that answers every request with a constant. */
-export function bareHttp(options: { share: number; connections: number; sizeBytes: number }): Limit {
+export function bareHttp(options: BareServerOptions): Limit {
   return bareServer('bare-http.ts', 'bare node:http, a constant of that size', options)
 }
 
 /** A bare `node:http` server that streams a file. */
-export function bareFile(options: { share: number; connections: number; sizeBytes: number }): Limit {
+export function bareFile(options: BareServerOptions): Limit {
   return bareServer('bare-file.ts', 'bare node:http, a file of that size', options)
 }
 
 /** A bare `node:http` server that hashes what it gets, writes it to a file and flushes it. */
-export function bareUpload(options: { share: number; connections: number; sizeBytes: number }): Limit {
+export function bareUpload(options: BareServerOptions): Limit {
   const content = 'x'.repeat(options.sizeBytes)
   return bareServer('bare-upload.ts', 'bare node:http, hashed and written to a file', options, (server) =>
     requestText(server, 'PUT', '/content', content, { contentType: 'application/octet-stream' }),
@@ -49,7 +63,7 @@ export function bareUpload(options: { share: number; connections: number; sizeBy
 function bareServer(
   program: string,
   name: string,
-  options: { share: number; connections: number; sizeBytes: number },
+  options: BareServerOptions,
   request = (server: ServerAddress) => requestText(server, 'GET', '/constant'),
 ): Limit {
   const start = async (): Promise<RunningLimit> => {
@@ -59,7 +73,7 @@ function bareServer(
       request: request(server),
       check: (reply: Reply) => {
         if (reply.status !== 201) expectStatus(reply, 200)
-        return 1
+        return options.units ?? 1
       },
     }
     const load = { connections: options.connections, next: () => exchange }
@@ -79,17 +93,34 @@ export async function bareIsolateMs(documents: number, sizeBytes: number, map: s
   return Number(await child.printed(/([\d.]+) ms/))
 }
 
+/** The same documents parsed and mapped in a bare isolate, on one core, and nothing done with what they emit. */
+export function bareIsolate(options: { documents: number; sizeBytes: number; map: string }): Limit {
+  const { documents, sizeBytes, map } = options
+  const args = ['--no-node-snapshot', join(FOLDER, 'bare-isolate.ts'), String(documents), String(sizeBytes), map]
+  return bareProgram('bare isolate, parsed and mapped on one core', args)
+}
+
 /** Bare `lmdb` that puts the same documents in the same batches, each batch on disk before the next begins. */
-export function bareLmdb(options: { share: number; batch: number; sizeBytes: number }): Limit {
+export function bareLmdb(options: { share?: number; batch: number; sizeBytes: number }): Limit {
+  const args = [join(FOLDER, 'bare-lmdb.ts'), String(options.batch), String(options.sizeBytes)]
+  return bareProgram('bare lmdb, one durable put a document', args, options.share)
+}
+
+/** Bare `lmdb` that reads documents one by one in no order, or all of them in order. */
+export function bareLmdbReads(options: { documents: number; sizeBytes: number; order: 'any' | 'scan' }): Limit {
+  const { documents, sizeBytes, order } = options
+  const args = [join(FOLDER, 'bare-lmdb-read.ts'), String(documents), String(sizeBytes), order]
+  return bareProgram(order === 'scan' ? 'bare lmdb, all in order' : 'bare lmdb, one by one', args)
+}
+
+/** A program that is asked for a round by a message, and answers with a rate. */
+function bareProgram(name: string, args: readonly string[], share?: number): Limit {
   const start = async (): Promise<RunningLimit> => {
-    const args = [join(FOLDER, 'bare-lmdb.ts'), String(options.batch), String(options.sizeBytes)]
     const child = new NodeProcess({ args, messages: true })
     return {
-      run: async (durationMs) => ({
-        unitsPerSecond: Number(member(await child.ask({ durationMs }), 'putsPerSecond')),
-      }),
+      run: async (durationMs) => ({ unitsPerSecond: Number(member(await child.ask({ durationMs }), 'perSecond')) }),
       stop: () => child.stop(),
     }
   }
-  return { name: 'bare lmdb, one durable put a document', share: options.share, start }
+  return { name, share, start }
 }

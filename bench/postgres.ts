@@ -66,10 +66,14 @@ async function main(): Promise<void> {
     ...(values.alone ? [] : [await startPouchdbServer()]),
   ]
   const results: WorkloadResult[] = []
-  for (const { aim: _, limit: __, ...workload } of chosen) {
+  for (const { aim: _, limits: __, ...workload } of chosen) {
     process.stderr.write(`${workload.title}…\n`)
     results.push(
-      await compare(workload, servers, { rounds: Number(values.rounds), roundMs: Number(values.seconds) * 1000 }),
+      await compare(workload, servers, {
+        rounds: Number(values.rounds),
+        roundMs: Number(values.seconds) * 1000,
+        workloadMs: Number.POSITIVE_INFINITY,
+      }),
     )
   }
   await Promise.all(servers.map((server) => server.process?.stop()))

@@ -17,12 +17,16 @@ export function printReport(results: readonly WorkloadResult[], facts: MachineFa
 }
 
 export function toJson(results: readonly WorkloadResult[], facts: MachineFacts): string {
-  const workloads = results.map(({ workload, servers, limit }) => ({
+  const workloads = results.map(({ workload, servers, limits }) => ({
     name: workload.name,
     unit: `${workload.unit}/s`,
     aim: workload.aim,
     servers: servers.map((figures) => ({ ...summary(figures), ratio: ratio(servers[0]!, figures) })),
-    limit: limit && { ...summary(limit), share: ratio(servers[0]!, limit), aim: workload.limit?.share },
+    limits: limits.map((limit, i) => ({
+      ...summary(limit),
+      share: ratio(servers[0]!, limit),
+      aim: workload.limits?.[i]?.share,
+    })),
   }))
   return `${JSON.stringify({ date: new Date().toISOString(), facts, workloads }, undefined, 2)}\n`
 }
@@ -66,22 +70,21 @@ function printServers(results: readonly WorkloadResult[]): void {
 }
 
 function printLimits(results: readonly WorkloadResult[]): void {
-  const rows = results.flatMap(({ workload, servers, limit }) => {
-    if (!limit) return []
-    const reached = ratio(servers[0]!, limit)
-    const aim = workload.limit!.share
-    return [
-      [
+  const rows = results.flatMap(({ workload, servers, limits }) =>
+    limits.map((limit, i) => {
+      const reached = ratio(servers[0]!, limit)
+      const aim = workload.limits?.[i]?.share
+      return [
         `${workload.name}: ${limit.name}`,
         reached === undefined ? '-' : percent(reached),
-        percent(aim),
+        aim === undefined ? '' : percent(aim),
         verdict(reached, aim),
         rateText(servers[0]!),
         rateText(limit),
         workload.unit,
-      ],
-    ]
-  })
+      ]
+    }),
+  )
   if (rows.length === 0) return
   console.log()
   printTable(['limits', 'reached', 'aim', '', results[0]!.servers[0]!.name, 'limit', 'per second'], rows)
@@ -124,7 +127,8 @@ const BODY_AIM = 2.5
 
 /** Large bodies beside a server that does nothing else with them. */
 function printBodyTimes(results: readonly WorkloadResult[]): void {
-  const rows = results.flatMap(({ workload: { title, bodyBytes }, servers: [own], limit }) => {
+  const rows = results.flatMap(({ workload: { title, bodyBytes }, servers: [own], limits }) => {
+    const limit = limits.at(-1)
     if (bodyBytes === undefined || !own?.processorUs.length || !limit?.processorUs.length) return []
     const secondsPerGigabyte = (figures: Figures) => (median(figures.processorUs) / bodyBytes) * 1000
     const [ours, theirs] = [secondsPerGigabyte(own), secondsPerGigabyte(limit)]
@@ -162,8 +166,8 @@ function megabytes(bytes: number): string {
 }
 
 function printFailures(results: readonly WorkloadResult[]): void {
-  for (const { workload, servers, limit } of results) {
-    for (const { name, failure } of limit ? [...servers, limit] : servers) {
+  for (const { workload, servers, limits } of results) {
+    for (const { name, failure } of [...servers, ...limits]) {
       if (failure !== undefined) console.log(`\n${workload.name} failed on ${name}: ${failure}`)
     }
   }

@@ -4,7 +4,16 @@
  */
 import { type BenchDatabase, expectStatus, member, parsed, rowsIn, savedIn } from './bench-database.ts'
 import { listeners, UPDATES, wakeUps } from './feed-loads.ts'
-import { bareFile, bareHttp, bareLmdb, bareUpload, type Limit } from './limits.ts'
+import {
+  bareFile,
+  bareHttp,
+  bareIsolate,
+  bareLmdb,
+  bareLmdbReads,
+  bareSocket,
+  bareUpload,
+  type Limit,
+} from './limits.ts'
 import type { Drive, Load } from './load.ts'
 import { continuousReplication, fillWithAttachments, idleReplications, replications } from './replication-loads.ts'
 import { bulkBody, documentId, documentMembers } from './sample-documents.ts'
@@ -15,8 +24,8 @@ export interface Workload {
   readonly title: string
   readonly unit: 'documents' | 'requests' | 'rows' | 'changes told'
   readonly aim?: number
-  /** What no server on this machine could exceed, and the share of it that this one should reach. */
-  readonly limit?: Limit
+  /** What no server on this machine could exceed: parts of the work with nothing around them. */
+  readonly limits?: readonly Limit[]
   /** Of large bodies, the bytes of one: their processor time is told for a gigabyte, beside that of the limit. */
   readonly bodyBytes?: number
   prepare(database: BenchDatabase): Promise<void>
@@ -26,11 +35,20 @@ export interface Workload {
 const DOCUMENTS = 10_000
 const CHANGES = 100_000
 const LISTENERS = 500
-const REPLICATED = 50_000
+const REPLICATED = 20_000
 const LARGE_BYTES = 1024
 const SMALL_BYTES = 300
 const BATCH = 1000
+const MAPPED = 5000
+const MAP = 'function (doc) { emit(doc.number, null); emit([doc.type, doc.tags[0]], 1) }'
+const GET_REPLY = { connections: 32, sizeBytes: LARGE_BYTES + documentId(0).length + 60 }
 const nothing = async () => {}
+
+/** A reply of so many rows, each of about so many bytes. */
+function repliesOf(rows: number, rowBytes: number): Limit[] {
+  const reply = { connections: 1, sizeBytes: rows * rowBytes, units: rows }
+  return [bareSocket(reply), bareHttp(reply)]
+}
 
 export const workloads: readonly Workload[] = [
   {
@@ -38,7 +56,11 @@ export const workloads: readonly Workload[] = [
     title: 'GET a document of 1 KB, 32 connections',
     unit: 'requests',
     aim: 15,
-    limit: bareHttp({ share: 0.6, connections: 32, sizeBytes: LARGE_BYTES + documentId(0).length + 60 }),
+    limits: [
+      bareSocket(GET_REPLY),
+      bareHttp({ ...GET_REPLY, share: 0.6 }),
+      bareLmdbReads({ documents: DOCUMENTS, sizeBytes: LARGE_BYTES, order: 'any' }),
+    ],
     prepare: (database) => database.fill(DOCUMENTS, LARGE_BYTES),
     run: (database) => getDocuments(database, { connections: 32, documents: DOCUMENTS }),
   },
@@ -46,6 +68,7 @@ export const workloads: readonly Workload[] = [
     name: 'put-1',
     title: 'PUT a new document, 1 connection',
     unit: 'requests',
+    limits: [bareLmdb({ batch: 1, sizeBytes: SMALL_BYTES })],
     prepare: nothing,
     run: async (database) => ({
       ...(await putDocuments(database, { connections: 1, firstNumber: 0 })),
@@ -57,6 +80,7 @@ export const workloads: readonly Workload[] = [
     title: 'PUT a new document, 32 connections',
     unit: 'requests',
     aim: 15,
+    limits: [bareLmdb({ batch: 32, sizeBytes: SMALL_BYTES })],
     prepare: nothing,
     run: (database) => putDocuments(database, { connections: 32, firstNumber: 0 }),
   },
@@ -65,7 +89,7 @@ export const workloads: readonly Workload[] = [
     title: '_bulk_docs, 1,000 new documents of 300 B',
     unit: 'documents',
     aim: 8,
-    limit: bareLmdb({ share: 0.4, batch: BATCH, sizeBytes: SMALL_BYTES }),
+    limits: [bareLmdb({ share: 0.4, batch: BATCH, sizeBytes: SMALL_BYTES })],
     prepare: nothing,
     run: (database) => insertInBulk(database, { connections: 1, batch: BATCH, sizeBytes: SMALL_BYTES }),
   },
@@ -74,6 +98,7 @@ export const workloads: readonly Workload[] = [
     title: '_bulk_docs, 1,000 new documents of 300 B, 4 connections',
     unit: 'documents',
     aim: 8,
+    limits: [bareLmdb({ batch: BATCH, sizeBytes: SMALL_BYTES })],
     prepare: nothing,
     run: (database) => insertInBulk(database, { connections: 4, batch: BATCH, sizeBytes: SMALL_BYTES }),
   },
@@ -82,7 +107,7 @@ export const workloads: readonly Workload[] = [
     title: '_bulk_docs, 100 new documents of 10 KB',
     unit: 'documents',
     aim: 5,
-    limit: bareLmdb({ share: 0.4, batch: 100, sizeBytes: 10_000 }),
+    limits: [bareLmdb({ share: 0.4, batch: 100, sizeBytes: 10_000 })],
     prepare: nothing,
     run: (database) => insertInBulk(database, { connections: 1, batch: 100, sizeBytes: 10_000 }),
   },
@@ -91,6 +116,7 @@ export const workloads: readonly Workload[] = [
     title: '_bulk_docs, 1,000 new documents of 10 KB',
     unit: 'documents',
     aim: 5,
+    limits: [bareLmdb({ batch: BATCH, sizeBytes: 10_000 })],
     prepare: nothing,
     run: (database) => insertInBulk(database, { connections: 1, batch: BATCH, sizeBytes: 10_000 }),
   },
@@ -107,6 +133,7 @@ export const workloads: readonly Workload[] = [
     title: '_all_docs, 10,000 rows',
     unit: 'rows',
     aim: 5,
+    limits: [...repliesOf(DOCUMENTS, 95), bareLmdbReads({ documents: DOCUMENTS, sizeBytes: 110, order: 'scan' })],
     prepare: (database) => database.fill(DOCUMENTS, SMALL_BYTES),
     run: async (database) => ({
       connections: 1,
@@ -121,6 +148,10 @@ export const workloads: readonly Workload[] = [
     title: '_all_docs with include_docs, 10,000 rows',
     unit: 'rows',
     aim: 8,
+    limits: [
+      ...repliesOf(DOCUMENTS, 450),
+      bareLmdbReads({ documents: DOCUMENTS, sizeBytes: SMALL_BYTES, order: 'scan' }),
+    ],
     prepare: (database) => database.fill(DOCUMENTS, SMALL_BYTES),
     run: async (database) => ({
       connections: 1,
@@ -135,6 +166,7 @@ export const workloads: readonly Workload[] = [
     title: 'POST _all_docs, 1,000 keys of 10,000',
     unit: 'rows',
     aim: 20,
+    limits: [bareLmdbReads({ documents: DOCUMENTS, sizeBytes: 110, order: 'any' })],
     prepare: (database) => database.fill(DOCUMENTS, SMALL_BYTES),
     run: async (database) => ({
       connections: 1,
@@ -152,12 +184,40 @@ export const workloads: readonly Workload[] = [
     title: '_changes, 100,000 rows',
     unit: 'rows',
     aim: 25,
+    limits: [...repliesOf(CHANGES, 110), bareLmdbReads({ documents: CHANGES, sizeBytes: 110, order: 'scan' })],
     prepare: (database) => database.fill(CHANGES, SMALL_BYTES),
     run: async (database) => ({
       connections: 1,
       next: () => ({
         request: database.request('GET', '/_changes'),
         check: (reply) => changesIn(parsed(reply, 200), CHANGES),
+      }),
+    }),
+  },
+  {
+    name: 'view-build',
+    title: 'build a view of 5,000 documents, two rows each',
+    unit: 'documents',
+    aim: 10,
+    limits: [bareIsolate({ documents: MAPPED, sizeBytes: SMALL_BYTES, map: MAP })],
+    prepare: (database) => database.fill(MAPPED, SMALL_BYTES),
+    run: async (database) => viewBuilds(database),
+  },
+  {
+    name: 'view-rows',
+    title: 'a view, 10,000 rows',
+    unit: 'rows',
+    aim: 10,
+    limits: [...repliesOf(2 * MAPPED, 80), bareLmdbReads({ documents: 2 * MAPPED, sizeBytes: 110, order: 'scan' })],
+    prepare: async (database) => {
+      await database.fill(MAPPED, SMALL_BYTES)
+      await buildView(database, 0)
+    },
+    run: async (database) => ({
+      connections: 1,
+      next: () => ({
+        request: database.request('GET', '/_design/build-0/_view/rows'),
+        check: (reply) => rowsIn(parsed(reply, 200), 2 * MAPPED, hasKey).length,
       }),
     }),
   },
@@ -178,7 +238,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'replicate',
-    title: 'replicate 50,000 documents of 300 B between two databases',
+    title: 'replicate 20,000 documents of 300 B between two databases',
     unit: 'documents',
     aim: 15,
     prepare: (database) => database.fill(REPLICATED, SMALL_BYTES),
@@ -218,8 +278,11 @@ export const workloads: readonly Workload[] = [
     name: 'attachment-get-10m',
     title: 'GET an attachment of 10 MB, 1 connection',
     unit: 'requests',
-    limit: bareFile({ share: 0.6, connections: 1, sizeBytes: 10_000_000 }),
     bodyBytes: 10_000_000,
+    limits: [
+      bareSocket({ connections: 1, sizeBytes: 10_000_000 }),
+      bareFile({ share: 0.6, connections: 1, sizeBytes: 10_000_000 }),
+    ],
     prepare: (database) => putAttachment(database, 10_000_000),
     run: async (database) => getAttachment(database, 10_000_000, 1),
   },
@@ -227,6 +290,7 @@ export const workloads: readonly Workload[] = [
     name: 'attachment-get-64k',
     title: 'GET an attachment of 64 KB, 8 connections',
     unit: 'requests',
+    limits: [bareSocket({ connections: 8, sizeBytes: 65_536 }), bareFile({ connections: 8, sizeBytes: 65_536 })],
     prepare: (database) => putAttachment(database, 65_536),
     run: async (database) => getAttachment(database, 65_536, 8),
   },
@@ -235,8 +299,8 @@ export const workloads: readonly Workload[] = [
     title: 'PUT an attachment of 10 MB, 1 connection',
     unit: 'requests',
     aim: 4,
-    limit: bareUpload({ share: 0.4, connections: 1, sizeBytes: 10_000_000 }),
     bodyBytes: 10_000_000,
+    limits: [bareUpload({ share: 0.4, connections: 1, sizeBytes: 10_000_000 })],
     prepare: nothing,
     run: async (database) => putAttachments(database, 10_000_000, 1),
   },
@@ -244,8 +308,8 @@ export const workloads: readonly Workload[] = [
     name: 'attachment-put-256m',
     title: 'PUT an attachment of 256 MB, 1 connection',
     unit: 'requests',
-    limit: bareUpload({ share: 0.4, connections: 1, sizeBytes: 256_000_000 }),
     bodyBytes: 256_000_000,
+    limits: [bareUpload({ share: 0.4, connections: 1, sizeBytes: 256_000_000 })],
     prepare: nothing,
     run: async (database) => putAttachments(database, 256_000_000, 1),
   },
@@ -253,10 +317,38 @@ export const workloads: readonly Workload[] = [
     name: 'attachment-put-64k',
     title: 'PUT an attachment of 64 KB, 8 connections',
     unit: 'requests',
+    limits: [bareUpload({ connections: 8, sizeBytes: 65_536 })],
     prepare: nothing,
     run: async (database) => putAttachments(database, 65_536, 8),
   },
 ]
+
+/** From the design document to the first answer. There was no view of that source before. */
+async function buildView(database: BenchDatabase, number: number): Promise<void> {
+  const views = { rows: { map: MAP.replace('{', `{ /* ${number} */`) } }
+  await database.call('PUT', `/_design/build-${number}`, 201, JSON.stringify({ views }))
+  const answer = await database.call('GET', `/_design/build-${number}/_view/rows?limit=1`, 200)
+  if (member(answer, 'total_rows') !== 2 * MAPPED) throw new Error('Rows are missing.')
+}
+
+function viewBuilds(database: BenchDatabase): Drive {
+  let number = 0
+  return {
+    drive: async (durationMs) => {
+      const start = performance.now()
+      let units = 0
+      while (performance.now() - start < durationMs) {
+        await buildView(database, number++)
+        units += MAPPED
+      }
+      return { units, unitsPerSecond: units / ((performance.now() - start) / 1000), generatorShare: 0 }
+    },
+  }
+}
+
+function hasKey(row: unknown): boolean {
+  return member(row, 'key') !== undefined && typeof member(row, 'id') === 'string'
+}
 
 /** A type that nobody packs. */
 const BINARY = { contentType: 'application/octet-stream' }

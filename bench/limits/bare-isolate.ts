@@ -1,8 +1,10 @@
 /**
  * The limit of building a view: the same documents parsed and mapped in a bare isolate, on one core, and nothing done with
- * what they emit. Prints how many milliseconds all of them take, the middle one of a few rounds.
+ * what they emit. Prints how many milliseconds all of them take, the middle one of a few rounds. With a channel for messages, a
+ * message with a duration starts a round instead; the answer has how many documents there were a second.
  */
 import ivm from 'isolated-vm'
+import { member } from '../bench-database.ts'
 import { median } from '../comparison.ts'
 import { documentId, documentMembers } from '../sample-documents.ts'
 
@@ -30,12 +32,23 @@ const mapAll = context.evalClosureSync(
   { result: { reference: true } },
 )
 const portions = Array.from({ length: Math.ceil(documents / PORTION) }, (_, i) => portionFrom(i * PORTION))
-const times = Array.from({ length: ROUNDS }, () => {
+
+function mappedMs(): number {
   const start = performance.now()
   for (const portion of portions) mapAll.applySync(undefined, [portion])
   return performance.now() - start
-})
-console.log(`${median(times)} ms`)
+}
+
+if (process.send) {
+  process.on('message', (message) => {
+    const durationMs = Number(member(message, 'durationMs'))
+    let times = 0
+    let busyMs = 0
+    for (; busyMs < durationMs; times++) busyMs += mappedMs()
+    process.send?.({ perSecond: (times * documents) / (busyMs / 1000) })
+  })
+  process.on('disconnect', () => process.exit())
+} else console.log(`${median(Array.from({ length: ROUNDS }, mappedMs))} ms`)
 
 function portionFrom(first: number): string {
   const texts: string[] = []

@@ -35,7 +35,7 @@ process.on('message', async (message) => {
     busyMs += performance.now() - start
     puts += rows.length
   }
-  process.send?.({ putsPerSecond: puts / (busyMs / 1000) })
+  process.send?.({ perSecond: puts / (busyMs / 1000) })
 })
 // The benchmark has ended, in order or not.
 process.on('disconnect', () => {
