@@ -31,7 +31,7 @@ export interface RestoreLimits {
   readonly largestFrame: number
 }
 
-/** Throws what the client is to be told where the frames cannot be understood; what came before is written then. */
+/** Throws the client's error if the frames are not valid; the documents before are written. */
 export async function restoreFrames(
   database: Database,
   source: AsyncIterable<Buffer>,
@@ -71,10 +71,10 @@ const MOST_REFUSALS = 1000
 
 class RevisionWriter {
   readonly #database: Database
-  /** The document whose contents are at hand, by their numbers in the backup. */
+  /** The document whose attachments were received, by their numbers in the backup. */
   #document: string | undefined
   readonly #contents = new Map<number, StagedAttachment>()
-  /** Contents that are let go of after the next commit. */
+  /** Attachments that are released after the next commit. */
   readonly #used: StagedAttachment[] = []
   #edits: DocumentEdit[] = []
   #bytes = 0

@@ -75,7 +75,7 @@ export class Configuration {
     this.#flags = sources.flags ?? new Map()
   }
 
-  /** Reads all files again and forgets what was not stored. Nobody is told; nothing changes when it throws. */
+  /** Reads all files again and drops what was not stored. Listeners are not called; nothing changes if it throws. */
   async reload(): Promise<void> {
     await this.#inTurn(async () => {
       const { files, stored, adminPasswords } = this.#sources
@@ -179,7 +179,7 @@ export class Configuration {
     return layers.find(([, settings]) => settings.get(name)?.has(key))?.[0] ?? 'default'
   }
 
-  /** Everything that counts; null stands for what the server ships with and somebody took away. */
+  /** All effective settings; null means a default that was removed. */
   entries(): (readonly [section: string, key: string, value: string | null])[] {
     const counting = [...this.#effective].flatMap(([section, keys]) =>
       [...keys].map(([key, value]): readonly [string, string, string | null] => [section, key, value]),
@@ -210,12 +210,12 @@ export class Configuration {
     return [...this.#effective].filter(([, keys]) => keys.size > 0).map(([name]) => name)
   }
 
-  /** Whether somebody took away what the server ships with. */
+  /** Whether a default was removed. */
   isRemoved(section: string, key: string): boolean {
     return this.get(section, key) === undefined && this.#shipped(section, key) !== undefined
   }
 
-  /** Resolves to the value before, when the new one is on disk and everybody has taken it over. */
+  /** Resolves to the previous value, when the new one is on disk and all listeners have applied it. */
   set(section: string, key: string, value: string, options: ChangeOptions = {}): Promise<string | undefined> {
     return this.#inTurn(async () => {
       const name = canonicalSection(section)
@@ -340,7 +340,7 @@ export class Configuration {
     }
   }
 
-  /** One change after the other; who comes next does not care whether the one before failed. */
+  /** One change after the other, whether the previous one failed or not. */
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
     const done = this.#turn.then(work)
     this.#turn = done.catch(() => {})
@@ -390,7 +390,7 @@ export interface AdminPasswords {
 
 export const ADMINS = 'admins'
 
-/** What begins like a hash and is none is refused, so that nobody takes it for one. */
+/** A value that looks like a hash but is not valid is refused. */
 export function checkAdminPassword(passwords: AdminPasswords, value: string): void {
   if (passwords.looksLikeHash(value) && !passwords.isHash(value)) {
     throw new SettingError('A password cannot begin like a hash.')

@@ -1,6 +1,6 @@
 /**
- * Which release of the family the server speaks like, where releases contradict each other: 1.6, the interface to the letter,
- * or 3, which newer clients expect. Everything that does not contradict 1.6 is there in both.
+ * The CouchDB release that the server follows where releases contradict each other: 1.6, or 3, which newer clients
+ * expect. What does not contradict 1.6 is available in both.
  */
 import type { Configuration } from './configuration.ts'
 

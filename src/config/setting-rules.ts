@@ -6,7 +6,7 @@ import { isIP } from 'node:net'
 import { isDatabaseName } from '../document/database-name.ts'
 import { listedHandlers, parseTerm } from './term-text.ts'
 
-/** The setting cannot be taken; the message is a sentence for whoever wanted it. */
+/** The setting is refused; the message says why. */
 export class SettingError extends Error {
   override readonly name = 'SettingError'
 }
@@ -73,7 +73,7 @@ const samples: Rule = {
   },
 }
 
-/** Whoever could log in nowhere could not take the setting back either. */
+/** Otherwise nobody could log in to change the setting back. */
 const handlers: Rule = {
   wanted: 'a list of handlers such as {service_httpd_auth, cookie_authentication_handler} or just cookie',
   holds: (value) => {

@@ -74,7 +74,7 @@ function unquoted(settings: SettingMap): SettingMap {
   )
 }
 
-/** What somebody wrote there by hand may be no JSON. */
+/** The file may have been edited by hand and not be JSON. */
 function unquotedText(value: string): string {
   try {
     return String(JSON.parse(value))

@@ -1,8 +1,8 @@
 /**
- * What happened to databases since the server started: of each database the last event of each type, in order, in memory.
- * It is bounded. Whoever comes from before its beginning (another run of the server, or events that were dropped) gets all
- * databases that exist as created and updated, then the events. So no creation and no update is ever missed; a deletion is
- * missed by who was not told of it before a restart, or before it was dropped.
+ * What happened to databases since the server started: of each database the last event of each type, in order, in
+ * memory. It is bounded. A reader from before its beginning (another run of the server, or dropped events) gets all
+ * existing databases as created and updated, then the events. So no creation and no update is missed; a deletion may
+ * be, if the reader had not seen it before a restart, or before it was dropped.
  */
 import { randomBytes } from 'node:crypto'
 import type { DatabaseEvent } from './database-engine.ts'
@@ -10,7 +10,7 @@ import type { Databases } from './databases.ts'
 
 export type HistoryEventType = 'created' | 'updated' | 'deleted'
 
-/** A place in the history. Whoever goes on behind it misses nothing. */
+/** A position in the history. A reader that continues after it misses nothing. */
 export interface HistoryPosition {
   /** Of the last event, or of the last one that is dropped while databases that exist are listed. */
   readonly sequence: number

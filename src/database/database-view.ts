@@ -91,8 +91,8 @@ export class DatabaseView implements Disposable {
 }
 
 /**
- * A view for a reader that may take its time. Between two reads it may go on to a newer state: what belongs together is
- * read while it is pinned, and whoever kept something from before looks at `renewals`.
+ * A view for a slow reader. Between two reads it may move to a newer snapshot: reads that belong together are pinned,
+ * and readers that keep results check `renewals`.
  */
 export class LastingView extends DatabaseView {
   readonly #renewable: RenewableSnapshot

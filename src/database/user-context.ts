@@ -3,10 +3,10 @@ import type { OpenedDocument } from './reading/opened-document.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 
 export interface UserContext {
-  /** Null for whoever did not say. */
+  /** Null if anonymous. */
   readonly name: string | null
   readonly roles: readonly string[]
-  /** There is no administrator, so that everybody may do everything. The roles stay what they are. */
+  /** Set if there is no administrator, so that everybody may do everything. The roles are unchanged. */
   readonly isUnbound?: true
 }
 

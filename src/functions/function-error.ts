@@ -1,4 +1,4 @@
-/** What a client is told when a user function fails: the identifier and reason given by the function or its runtime. */
+/** The error of a failed user function: the identifier and reason given by the function or its runtime. */
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
 
 /** Identifiers that stand for a fault of the request. All others are faults of the function. */
@@ -23,7 +23,7 @@ export function unknownLanguage(language: string): RequestError {
   return new RequestError('failed', 'unknown_query_language', language)
 }
 
-/** A reason that is no text is told as JSON. */
+/** A reason that is not a string is sent as JSON. */
 export function reasonText(reason: unknown): string {
   return typeof reason === 'string' ? reason : (JSON.stringify(reason) ?? String(reason))
 }

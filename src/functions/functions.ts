@@ -29,8 +29,8 @@ export interface Functions {
   update(design: DesignProgram, name: string, call: DocumentCall, run: Run): Promise<UpdateResult>
   list(design: DesignProgram, name: string, call: ListCall, run: Run): Promise<ListRun>
   /**
-   * Functions of this language will be called soon: what runs them starts in the background, unless it is there. Costs nothing
-   * where it is, and goes again where nobody calls.
+   * Functions of this language will be called soon: starts a process in the background, unless there is one. It ends
+   * again if no function is called.
    */
   prepare(language: string): void
   /** Ends all processes; calls under way fail. */

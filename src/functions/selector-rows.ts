@@ -45,7 +45,7 @@ export class SelectorRows {
 /** Members of a document that do not lie in its text, but each in one of its own. */
 export type MembersBeside = ReadonlyMap<string, Buffer>
 
-/** The rows of one document after the other, for whoever copies them at once. */
+/** The rows of one document after the other; they must be copied at once. */
 export class DocumentRows {
   /** The members of documents that are looked at. */
   readonly members: readonly string[]

@@ -146,7 +146,7 @@ class PartReader {
     }
   }
 
-  /** The content of the part that is at hand now, whenever it is read. */
+  /** The content of the current part. */
   content(): AsyncIterable<Buffer> {
     return this.#contentOf(this.#partNumber)
   }
@@ -263,7 +263,7 @@ class PartReader {
   }
 }
 
-/** Lines of `name: value`; a line that begins with a blank goes on where the last one ended. */
+/** Lines of `name: value`; a line that begins with a space continues the previous one. */
 function parseHeaders(block: Buffer): ReadonlyMap<string, string> {
   const text = isUtf8(block) ? block.toString() : block.toString('latin1')
   const headers = new Map<string, string>()

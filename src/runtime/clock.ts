@@ -19,8 +19,8 @@ const SLICE_MS = 5
 const STEPS_A_LOOK = 16
 
 /**
- * Long work on the main thread in slices, so that everybody else has a turn in between. The clock is read rarely: a slice
- * costs nothing where the work is short.
+ * Time slices for long work on the main thread, so that other work runs in between. The clock is read rarely: short
+ * work pays nothing.
  */
 export class TimeSlice {
   #steps = 0
@@ -36,7 +36,7 @@ export class TimeSlice {
     return performance.now() - this.#begunMs >= SLICE_MS
   }
 
-  /** Lets everybody else go first; the next slice begins then. */
+  /** Yields to the event loop; then the next slice begins. */
   async pause(): Promise<void> {
     await nextTurn()
     this.#begunMs = performance.now()

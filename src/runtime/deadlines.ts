@@ -1,6 +1,6 @@
 /**
- * Deadlines of many who wait, on one timer: waiting costs no timer of one's own, and counting anew costs an assignment. A
- * deadline may pass a little late, never early; those of about the same time pass together.
+ * Many deadlines on one timer: a deadline needs no timer of its own, and restarting one costs an assignment. A deadline
+ * may expire slightly late, never early; close ones expire together.
  */
 
 /** A deadline passes late by at most this share of its time: so many that begin together share few turns. */
@@ -37,7 +37,7 @@ export class Deadlines {
     clearTimeout(this.#timer)
     this.#timerMs = atMs
     const delayMs = Math.min(Math.max(0, atMs - performance.now()), LONGEST_TIMER_MS)
-    // Whoever only waits does not keep the process alive.
+    // A waiting deadline does not keep the process alive.
     this.#timer = setTimeout(() => this.#pass(), delayMs).unref()
   }
 

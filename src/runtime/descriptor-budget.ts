@@ -39,7 +39,7 @@ function limitText(): string | undefined {
   }
 }
 
-/** Systems without /proc tell it in Node's report, which takes some milliseconds to make. */
+/** Systems without /proc: from Node's diagnostic report, which takes some milliseconds. */
 function reportedLimit(): string | undefined {
   const report: unknown = process.report.getReport()
   const limits = member(report, 'userLimits')

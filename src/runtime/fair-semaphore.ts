@@ -14,7 +14,8 @@ const MOST_WAITING = 10_000
 
 /**
  * A counting semaphore that is fair between owners: waiters of different owners are served in turn, and some slots are
- * reserved for owners that hold none. A released slot goes straight to the next waiter, so nobody can slip in between.
+ * reserved for owners that hold none. A released slot goes straight to the next waiter, so a new one cannot overtake
+ * it.
  */
 export class FairSemaphore {
   /** The number of slots; it may change at any time. */
@@ -83,7 +84,7 @@ export class FairSemaphore {
     }
   }
 
-  /** Rejects all waiters, and everybody who comes later. */
+  /** Rejects all current and later waiters. */
   close(error: Error): void {
     this.#closed = error
     for (let waiter = this.#waiting.shift(); waiter; waiter = this.#waiting.shift()) waiter.refuse(error)
@@ -189,7 +190,7 @@ export interface SuspectSlots extends SlotsInUse {
   readonly ofSuspects: number
 }
 
-/** What is for whoever comes first, of four slots; of fewer it is all of them. */
+/** The slots that are not reserved, of four; of fewer slots none is reserved. */
 const COMMON_SHARE = 3 / 4
 const LEAST_SHARED_SLOTS = 4
 /** Of one suspect, and of all of them. */
@@ -197,8 +198,8 @@ const SUSPECT_SHARE = 1 / 8
 const SUSPECTS_SHARE = 1 / 2
 
 /**
- * Whether an owner may have another slot. Most slots are for whoever comes first. The last quarter is for owners that have
- * none yet, so that a newcomer need not wait until somebody's endless loop runs into its time limit.
+ * Whether an owner may have another slot. Most slots are first come, first served. The last quarter is reserved for
+ * owners that have none yet, so that a new owner need not wait for the timeout of another owner's endless loop.
  */
 export function mayTakeSlot(slots: number, { ofAll, ofOwner }: SlotsInUse): boolean {
   return ofAll < (ofOwner === 0 ? slots : commonSlots(slots))

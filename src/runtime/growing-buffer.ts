@@ -1,6 +1,6 @@
 /**
- * Bytes that are put together in one buffer whose end is not known before. They are gathered in segments and joined at
- * the end, a little at a time: to copy hundreds of megabytes at once would keep everybody waiting.
+ * A buffer of unknown final size. Bytes are collected in segments and joined at the end in slices: copying hundreds of
+ * megabytes at once would block the event loop.
  */
 import { TimeSlice } from './clock.ts'
 
@@ -84,7 +84,7 @@ export class GrowingBuffer {
   }
 }
 
-/** Frees memory that nobody uses any more, and not with the next garbage collection. */
+/** Frees unused memory at once, instead of with the next garbage collection. */
 export function freeMemory(buffer: ArrayBuffer): void {
   if (!buffer.detached) buffer.transfer(0)
 }

@@ -1,7 +1,8 @@
 /**
- * A bound on the memory that requests hold together. Whoever needs more waits for what others release, the oldest first;
- * small ones always find room. A waiter is refused after a time, or at once where all who hold memory wait for more: the
- * youngest one then, so that the oldest can finish. Before that, clients that hold memory and send next to nothing are cut off.
+ * A bound on the memory of all requests together. A request that needs more waits until others release some, the oldest
+ * first; small ones are always served. A waiter is refused after a timeout, or at once in a deadlock, where all holders
+ * wait for more: then the youngest one, so that the oldest can finish. Before that, clients that hold memory and send
+ * very slowly are aborted.
  */
 import { totalmem } from 'node:os'
 import { type Sender, SlowSenders } from './slow-senders.ts'
@@ -25,7 +26,7 @@ export class BudgetExceededError extends Error {
 const SMALL_BYTES = 64 * 1024
 const SMALL_SHARE = 1 / 8
 
-/** How often it is looked for slow clients while somebody waits, in waits. */
+/** How often slow clients are searched for during a wait. */
 const SLOW_CHECK_WAITS = 1 / 4
 /** A client is slow if it would take longer to send as much as it holds, in waits. */
 const SLOW_TURNOVER_WAITS = 10
@@ -158,7 +159,7 @@ export class MemoryBudget {
     }, this.#limits().waitMs).unref()
   }
 
-  /** Where everybody who holds something waits for more, nobody would ever release anything. */
+  /** If all holders wait for more, nothing would ever be released. */
   #endDeadlock(): void {
     let waitingBytes = 0
     for (const { lease } of this.#waiters) waitingBytes += lease.bytes
@@ -192,7 +193,7 @@ export class MemoryLease {
     return this.#bytes
   }
 
-  /** So much more. A promise where there is no room yet: one at a time. */
+  /** Acquires more bytes. A promise if it has to wait: one at a time. */
   add(bytes: number): Promise<void> | undefined {
     if (bytes <= 0 || this.#isReleased) return undefined
     const waiting = this.#budget.acquire(this, bytes)
@@ -207,7 +208,7 @@ export class MemoryLease {
     })
   }
 
-  /** So much of it is not needed any more. */
+  /** Releases a part of the lease. */
   reduce(bytes: number): void {
     const returned = Math.min(bytes, this.#bytes)
     if (returned <= 0) return

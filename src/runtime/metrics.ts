@@ -1,7 +1,6 @@
 /**
- * What the server measures for monitoring, in the model of Prometheus: counters that only grow, gauges that are read
- * when somebody asks, and histograms of durations. To count costs an addition, to observe a duration an addition and a
- * logarithm; names and labels are looked up once, when a metric is registered.
+ * The metrics of the server, in the model of Prometheus: counters, gauges that are read on demand, and histograms of
+ * durations. Names and labels are looked up once, when a metric is registered.
  */
 
 import { DurationHistogram, type Durations, MetricCounter } from './instruments.ts'
@@ -49,7 +48,7 @@ export class Metrics {
     return member(this.#histograms, name, help, labels, () => new DurationHistogram())
   }
 
-  /** A number that somebody else keeps. Replaces the one of the same name: parts of a server are opened anew at a restart. */
+  /** A number that is read on demand. Replaces the one of the same name: a restart registers gauges again. */
   gauge(name: string, help: string, read: () => Reading): void {
     this.#read.set(name, { help, type: 'gauge', read })
   }

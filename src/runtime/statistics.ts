@@ -36,7 +36,7 @@ export class Statistics {
   #settings: StatisticsSettings
   #timer: NodeJS.Timeout | undefined
 
-  /** `isTaken` where somebody else keeps the counts: see `takeIncrements`. */
+  /** `isTaken` if another node keeps the counts: see `takeIncrements`. */
   constructor(settings: StatisticsSettings, { isTaken = false }: { readonly isTaken?: boolean } = {}) {
     this.#settings = settings
     this.#isTaken = isTaken
@@ -44,7 +44,7 @@ export class Statistics {
     this.#tick()
   }
 
-  /** A statistic that is not on the list is not counted. Stays the right one when all begin anew. */
+  /** An unknown statistic is not counted. The counter stays valid after `restart`. */
   counter(section: string, name: string): Counter {
     return this.#meters.get(section)?.get(name) ?? NOT_COUNTED
   }
@@ -53,7 +53,10 @@ export class Statistics {
     this.counter(section, name).add(by)
   }
 
-  /** Counts one that comes, and returns what to call when it goes. Those that are there still count when all begin anew. */
+  /**
+   * Counts something that comes and goes: returns the function to call when it goes. What is present is counted again
+   * after `restart`.
+   */
   enter(section: string, name: string): () => void {
     const counter = this.counter(section, name)
     const change = (by: number) => {
@@ -68,7 +71,7 @@ export class Statistics {
     this.counter(section, name).observe(value)
   }
 
-  /** A number that somebody else keeps; it is looked at once a tick. */
+  /** A number that is read once a tick. */
   gauge(section: string, name: string, read: () => number): void {
     const meter = this.#meters.get(section)?.get(name)
     if (meter) this.#gauges.push({ meter, read, last: 0 })
@@ -129,7 +132,7 @@ export class Statistics {
     return this.#meters.get(section)?.get(name)?.histogram ?? new Histogram()
   }
 
-  /** Begins anew, from zero. */
+  /** Starts again from zero. */
   restart(settings: StatisticsSettings): void {
     this.stop()
     this.#settings = settings

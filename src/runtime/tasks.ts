@@ -1,11 +1,11 @@
-/** Long work that is going on, for whoever wants to watch it. A task is listed from its start to its end. */
+/** The registry of active tasks. A task is listed from its start to its end. */
 import type { JsonValue } from '../encoding/json/json-value.ts'
 import type { Clock } from './clock.ts'
 import { Metrics } from './metrics.ts'
 
 export type TaskFields = Readonly<Record<string, JsonValue>>
 
-/** What a task of each kind tells about itself from the start. */
+/** The initial members of a task of each kind. */
 export type TaskStart =
   | ((
       | { readonly type: 'database_compaction' }
@@ -25,7 +25,7 @@ export interface ReplicationStart extends TaskFields {
   readonly source: string
   readonly target: string
   readonly continuous: boolean
-  /** Null where nobody knows how far it is. */
+  /** Null if the progress is unknown. */
   readonly progress: number | null
 }
 

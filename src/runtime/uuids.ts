@@ -1,4 +1,4 @@
-/** Ids that the server gives: to documents without one, to itself, and to whoever asks. */
+/** UUIDs: for documents without an id, for the server itself, and for `_uuids`. */
 import { randomBytes, randomInt } from 'node:crypto'
 import type { Clock } from './clock.ts'
 
@@ -67,7 +67,7 @@ export class SequentialUuids implements UuidSource {
   }
 }
 
-/** The time and a suffix that tells servers apart. No microsecond is given twice, however fast they are asked for. */
+/** The time and a suffix that distinguishes servers. No microsecond is used twice. */
 class UtcUuids implements UuidSource {
   readonly #clock: Clock
   readonly #suffix: string

@@ -30,7 +30,7 @@ interface PathNode {
   readonly children: PathNode[]
   /** The same by their names. */
   readonly childOf: Map<string, PathNode>
-  /** Not 0 at the marks of their names: most other names are told apart without making a string of them. */
+  /** Nonzero at the marks of their names: most other names are skipped without making a string of them. */
   marks: Uint8Array
 }
 

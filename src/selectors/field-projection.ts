@@ -67,7 +67,7 @@ class Projection implements FieldProjection {
   readonly #places = new FieldPlaces()
   readonly #root = newNode('')
 
-  /** `sourceOf` tells where the value of a field lies. */
+  /** `sourceOf` gives the position of a field's value. */
   constructor(names: readonly string[], sourceOf: (name: string) => FieldPath) {
     this.names = names
     for (const name of names) this.#add(fieldPath(name), sourceOf(name))

@@ -26,7 +26,7 @@ export function conditionMatcher(condition: Condition): SelectorMatcher {
   return new DocumentMatcher(condition)
 }
 
-/** What a document costs is counted anew for each. */
+/** The cost is counted for each document. */
 class DocumentMatcher implements SelectorMatcher {
   readonly #matcher: Matcher
 

@@ -84,7 +84,7 @@ export function valueAt(text: Buffer, start: number): unknown {
   return JSON.parse(text.toString('utf8', start, endOfValue(text, start)))
 }
 
-/** Where the value that begins here ends. Whoever passes over many values pays for it. */
+/** The end of the value that begins here. Skipping many values counts as work. */
 export function passOver(text: Buffer, start: number): number {
   const end = endOfValue(text, start)
   spend(WORK_A_VALUE + (end - start) * WORK_A_BYTE)

@@ -160,7 +160,7 @@ describe('settle backup and settle restore', () => {
     }
     await request(source, 'POST', 'a/_compact')
     await expect.poll(async () => (await json(source, 'GET', 'a')).compact_running).toBe(false)
-    expect((await backup()).err).toMatch(/not remembered/)
+    expect((await backup()).err).toMatch(/no longer stored/)
     expect((await readdir(join(to, 'databases'))).toSorted()).toEqual(['a.1', 'a.2', 'a.3'])
     const target = await startService()
     await runSettle(['restore', '--from', to, '--url', target.url, '--db', 'a'])

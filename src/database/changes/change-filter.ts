@@ -127,7 +127,7 @@ function portionOf(candidates: readonly Candidate[], first: number): readonly Ca
   return candidates.slice(first, end)
 }
 
-/** The leaves in their order, with the history and the conflicts that functions are told. */
+/** The leaves in their order, with the history and the conflicts that functions see. */
 async function candidatesOf(view: DatabaseView, shown: readonly FilteredChange[]): Promise<Candidate[]> {
   const records = await view.records(shown.map(({ change }) => change.id))
   return shown.flatMap(({ change, leaves }, i) => {

@@ -66,7 +66,7 @@ export class ChangesHub {
     this.wake()
   }
 
-  /** Notifies everybody. */
+  /** Notifies all subscribers. */
   wake(): void {
     if (this.#round) this.#isRoundDue = true
     else if (this.#listeners.size > NOTIFIED_PER_TURN) this.#beginRound()
@@ -108,7 +108,7 @@ export class ChangesHub {
   #beginRound(): void {
     const round: Round = { listeners: [...this.#listeners], notified: 0, begunMs: performance.now(), last: undefined }
     this.#round = round
-    // One goes ahead: what it reads is at hand for those behind it.
+    // The first one reads ahead: its block is reused by the others.
     this.#notifySome(round, 1)
   }
 

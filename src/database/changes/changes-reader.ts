@@ -16,7 +16,7 @@ export interface ChangesQuery extends ChangesWanted {
   readonly since: number
   readonly descending: boolean
   readonly limit: number
-  /** Readers that have the same name here want the same; undefined for one that shares with nobody. */
+  /** Readers with the same name get the same changes; undefined for one that does not share. */
   readonly sharedAs: string | undefined
 }
 
@@ -37,7 +37,7 @@ export class ChangesReader {
     this.#left = query.limit
   }
 
-  /** The last sequence that it looked at: who goes on behind it misses nothing. */
+  /** The last sequence that was read: a feed that continues after it misses nothing. */
   get cursor(): number {
     return this.#cursor
   }

@@ -54,7 +54,10 @@ export async function readChanges(
   return writeBlock(view, { changes, looked, isEnd: next === undefined, place }, limit, wanted)
 }
 
-/** The same of changes whose sequences are known. One that is there no longer is passed over: it came again since. */
+/**
+ * The same of changes whose sequences are known. A change that no longer exists is skipped: the document changed again
+ * since.
+ */
 export async function readChangesAt(
   view: DatabaseView,
   sequences: readonly number[],

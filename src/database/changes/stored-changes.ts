@@ -1,6 +1,6 @@
 /**
- * Changes read where they are stored, a page at a time: for a replication, which needs ids and revisions and no text. Of a
- * document that has but one revision a change tells all, so that its record need not be read.
+ * Changes read where they are stored, a page at a time: for a replication, which needs ids and revisions and no text.
+ * For a document with a single revision the change contains everything, so its record need not be read.
  */
 import { formatRevision, type RevisionId } from '../../document/ids.ts'
 import type { DatabaseView } from '../database-view.ts'

@@ -128,8 +128,8 @@ export class CompactionDaemon {
   async #checkAll(): Promise<void> {
     const { databases, log } = this.#options
     for (const name of await databases.list()) {
-      // Read for each database: a round may take hours, and rules change meanwhile.
-      // One that nobody uses is not opened for the rule of all: it stays as it is, and there may be thousands.
+      // Read for each database: a round may take hours, and rules change meanwhile. A database that is not in use is
+      // not opened for the default rule: there may be thousands.
       const rule = this.#rules.get(name) ?? (databases.isOpen(name) ? this.#rules.get(DEFAULT_RULE) : undefined)
       if (this.#isClosed) return
       if (!rule || !this.#isTimeOf(rule)) continue

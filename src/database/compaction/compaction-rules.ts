@@ -22,10 +22,10 @@ export interface CompactionRule {
 /** The rule of databases that have none of their own. */
 export const DEFAULT_RULE = '_default'
 
-/** A file that has less would be written anew for next to nothing. */
+/** Smaller files are not worth compacting. */
 const DEFAULT_GARBAGE_PERCENT = 9
 
-/** Undefined when the text is no rule: one half of it would do something that nobody asked for. */
+/** Undefined if the text is not a valid rule. */
 export function parseCompactionRule(text: string): CompactionRule | undefined {
   const list = parseTerm(text)
   if (list?.kind !== 'list') return undefined

@@ -1,7 +1,7 @@
 /**
- * `_all_docs`, or a range of it, in the order of ids. The rank tree tells where the range begins and how many documents are
- * before it, so `skip` is cheap. When the client stalls, the list continues after the last document sent from a newer state.
- * A document that exists all the time is listed once.
+ * `_all_docs`, or a range of it, in the order of ids. The rank tree finds the start of the range and its offset, so
+ * `skip` is cheap. When the client stalls, the list continues after the last document sent from a newer state. A
+ * document that exists all the time is listed once.
  */
 import { rangeAfter } from '../../storage/rows/stored-key.ts'
 import type { KeyRange } from '../../storage/store.ts'

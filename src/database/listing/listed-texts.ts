@@ -18,7 +18,7 @@ import type { DocumentsWanted } from './document-listing.ts'
 import type { PieceableText, RowBlocks } from './listed-rows.ts'
 import type { LiveDocuments } from './listing-range.ts'
 
-/** One row for each key, whether there is such a document or not. Where some are not to be found, `isThere` tells which. */
+/** One row for each key, whether there is such a document or not. If some must not be found, `isThere` decides. */
 export async function* listKeys(
   view: LastingView,
   keys: readonly unknown[],
@@ -199,7 +199,7 @@ interface OpenTexts {
   release(): void
 }
 
-/** The documents of rows that were found in that state; `outdated` when it is gone and they must be looked up anew. */
+/** The documents of rows that were found in that state; `outdated` if it is gone and they must be looked up again. */
 async function openTexts(
   view: LastingView,
   rows: readonly FoundRow[],

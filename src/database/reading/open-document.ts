@@ -23,7 +23,7 @@ export interface RevisionOptions extends HistoryOptions {
   readonly latest?: boolean
 }
 
-/** What can be told of the winner only. */
+/** Options that only apply to the winner. */
 export interface ReadOptions extends HistoryOptions {
   readonly revisionsInfo?: boolean
   readonly conflicts?: boolean
@@ -36,7 +36,7 @@ export async function openDocument(view: DatabaseView, id: string, options: Read
   if (isLocalId(id)) return openLocal(view, id)
   const record = await view.record(id)
   if (!record) throw notFound('missing')
-  // Who may not see all is not told what there once was.
+  // Users with restricted access do not see old revisions.
   if (record.deleted) throw notFound(view.reading ? 'missing' : 'deleted')
   const { winner: revision } = record
   if (!needsTree(options)) {

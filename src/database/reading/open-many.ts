@@ -65,8 +65,8 @@ export interface OnlyDocument {
 }
 
 /**
- * The same for documents of one revision each: their bodies are all that is read. Undefined where there are none, or where
- * a body is gone since the change was read: whoever wants to know what became of the document reads its record.
+ * The same for documents of one revision each: their bodies are all that is read. Undefined if there are none, or if a
+ * body is gone since the change was read: the caller then reads the record.
  */
 export async function openOnly(
   { snapshot }: DatabaseView,

@@ -23,7 +23,7 @@ export interface PortionOptions extends RevisionOptions {
 
 /** What was opened so far, and what comes after it. To be released, whether it was used or not. */
 export interface RevisionPortions extends Disposable {
-  /** Whether there is nothing to tell, not even what is missing. */
+  /** Whether there are no rows, not even for missing revisions. */
   readonly isEmpty: boolean
   /** A portion is to be used up before the next one is asked for. */
   portions(): AsyncGenerator<readonly FoundRevision[]>
@@ -64,7 +64,7 @@ async function openFirst(
   wanted: 'all' | readonly RevisionId[],
   options: PortionOptions,
 ): Promise<{ chosen: ChosenRevisions; portion: FoundRevision[] }> {
-  // What somebody may not see is known when all was opened.
+  // What the user may not see is known only after all are opened.
   if (view.reading) return { chosen: NONE, portion: await openRevisions(view, id, wanted, options) }
   const chosen = await chooseRevisions(view, id, wanted, options)
   return { chosen, portion: await openPortion(view, id, chosen, 0, options) }

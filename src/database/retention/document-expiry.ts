@@ -105,7 +105,7 @@ async function expireSome(
   }
   if (keys.length === 0) return { expired: 0, isEnd }
   const outcomes = edits.length > 0 ? await database.write(edits) : []
-  // Whoever changed a document meanwhile put it into the queue again, by what it says now.
+  // A document that was changed in the meantime was queued again with its new time.
   await database.exclusive(async (_, state) => ({ changes: { deletes: keys }, state, result: undefined }))
   return { expired: outcomes.filter(({ outcome }) => outcome === 'written').length, isEnd }
 }

@@ -36,7 +36,7 @@ export async function knownReplicas(database: Database): Promise<KnownReplica[]>
   return replicas
 }
 
-/** How far a `settle import` to here came: nobody reads this database by them. */
+/** Checkpoints of `settle import` into this database: they do not belong to a replica. */
 const IMPORT_LOGS = '_local/import-'
 
 /** Undefined where the document is no log. */

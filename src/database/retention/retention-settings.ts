@@ -1,6 +1,6 @@
 /**
- * Which databases have a retention of tombstones, and which ones documents that expire: a setting for each, by the name of
- * the database. They are settings so that nobody has to open all databases to find them.
+ * Which databases have a retention of tombstones, and which ones documents that expire: a setting for each, by the name
+ * of the database. They are settings so that not all databases have to be opened to find them.
  */
 import type { Configuration } from '../../config/configuration.ts'
 

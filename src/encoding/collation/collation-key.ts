@@ -11,7 +11,7 @@ import { TextCollation } from './text-collation.ts'
 
 const encodingVersion = 1
 
-/** Stored with every index: keys of another version do not compare with these, such an index is built anew. */
+/** Stored with every index: keys of another version do not compare with these, so such an index is rebuilt. */
 export const collationVersion = `cldr-${cldrVersion}/uca-${ucaVersion}/encoding-${encodingVersion}`
 
 /** Values nested deeper than this are refused: far above any real key, far below what the call stack holds. */
@@ -42,7 +42,7 @@ export class CollationEncoder {
   readonly #plain: PlainKeyWriter | undefined
   #isExact = true
 
-  /** Whoever gives the sink may write between the keys, and clears it. */
+  /** The owner of the sink may write between the keys, and clears it. */
   constructor(collation: Collation = 'unicode', sink = new ByteSink()) {
     this.#sink = sink
     this.#isRaw = collation === 'raw'
@@ -163,7 +163,7 @@ export class CollationEncoder {
   }
 }
 
-/** Below every tag: an array or object that ends here is before one that goes on. */
+/** Below every tag: an array or object that ends here sorts before a longer one. */
 const containerEnd = 0x00
 
 const unicodeTags: TypeTags = { null: 1, false: 2, true: 3, negative: 4, positive: 5, text: 6, array: 7, object: 8 }
@@ -172,7 +172,7 @@ const rawTags: TypeTags = { negative: 1, positive: 2, false: 3, null: 4, true: 5
 const unicodeEncoder = new CollationEncoder('unicode')
 const rawEncoder = new CollationEncoder('raw')
 
-/** `Array.isArray` does not tell readonly arrays from objects. */
+/** `Array.isArray` does not narrow readonly arrays. */
 function isArray(value: object & JsonValue): value is readonly JsonValue[] {
   return Array.isArray(value)
 }

@@ -42,8 +42,8 @@ export function primaryLengthOf(attributes: number): number {
 
 export class CollationTable {
   /**
-   * Runs of collation elements: a count, then for each element the code of its primary weight and its attributes.
-   * A run is named by where it starts. `addRun` may replace the array: take it anew after that.
+   * Runs of collation elements: a count, then for each element the code of its primary weight and its attributes. A run
+   * is named by where it starts. `addRun` may replace the array: read the property again after it.
    */
   runs = new Uint32Array(0x2_0000)
   readonly #runStarts = new Uint32Array(codePointCount)

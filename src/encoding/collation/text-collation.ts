@@ -24,7 +24,7 @@ const secondariesFollow = 0x02
 
 const longestCode = 4
 
-/** So much room is made at once for a text of which nobody knows yet how long it is. */
+/** The space that is reserved at once for a text of unknown length. */
 const longestSmallText = 200
 
 /** Weights of a level start here; below it, a byte less for each common weight that precedes the next exception. */

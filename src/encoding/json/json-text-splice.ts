@@ -1,6 +1,6 @@
 /**
- * JSON text put together from JSON text: what is stored is sent as it is, between members that are written anew. Takes
- * and gives text without white space.
+ * JSON text put together from JSON text: what is stored is sent as it is, between newly written members. Input and
+ * output have no white space.
  */
 
 /** A string as JSON: only quotes, backslashes and control characters are escaped. */
@@ -51,7 +51,7 @@ export function joinText(pieces: readonly (string | Buffer)[]): Buffer {
   return whole
 }
 
-/** So long a text is looked at here; a longer one is quoted no slower elsewhere. */
+/** Longer texts are quoted as fast by `JSON.stringify`. */
 const SHORT_LENGTH = 64
 
 /** Whether nothing of a text is escaped: true of nearly all ids and revisions. */

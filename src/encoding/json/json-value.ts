@@ -12,8 +12,8 @@ export function isJsonValue(value: unknown): value is JsonValue {
 }
 
 /**
- * What long lists out of JSON stand for, in few bytes: the digest of their text, noted when they are parsed. Whoever needs
- * a name for such a list need not write it out again, which would take as long as all the rest.
+ * Digests of long JSON lists, recorded when they are parsed, so that a list can be identified without serializing it
+ * again.
  */
 const digests = new WeakMap<object, string>()
 
@@ -21,7 +21,7 @@ export function noteDigest(value: object, digest: string): void {
   digests.set(value, digest)
 }
 
-/** Undefined where none was noted: for short lists nobody does. */
+/** Undefined if none was recorded: short lists have none. */
 export function digestOf(value: object): string | undefined {
   return digests.get(value)
 }

@@ -1,6 +1,6 @@
 /**
- * Finds the way through JSON text that was checked and minified before: what is known to be right need not be looked at
- * byte by byte, so that a string of megabytes is passed over as fast as memory is searched.
+ * Navigates JSON text that was validated and minified before: it is not checked again, so a string of megabytes is
+ * skipped as fast as memory is searched.
  */
 
 /** Where the value ends that begins at this place. */

@@ -105,7 +105,7 @@ function map(program: Program, body: Buffer): void {
   send(Reply.result, rows.parts())
 }
 
-/** A batch of many portions tells that it goes on, but not with each of them. */
+/** A long batch signals that it is alive, but not with every portion. */
 function showLife(): void {
   const now = performance.now()
   if (now - lastSign < SIGN_MS) return

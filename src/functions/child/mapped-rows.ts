@@ -39,7 +39,7 @@ export class MappedRows {
     this.#encoders = collations.map((collation) => (collation === 'raw' ? raw : unicode))
   }
 
-  /** Starts anew. The room that one huge batch needed is not kept for ever. */
+  /** Starts over. The memory of a very large batch is released. */
   clear(): void {
     this.#block.clear()
     this.#rows = 0

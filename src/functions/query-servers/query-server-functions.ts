@@ -143,7 +143,7 @@ export class QueryServerFunctions implements Functions {
     this.#pool.restart()
   }
 
-  /** What the operator named starts with the first call: nobody knows what it does when it has nothing to do. */
+  /** The operator's program starts with the first call: what it does while idle is unknown. */
   prepare(): void {}
 
   close(): Promise<void> {

@@ -8,7 +8,7 @@ import { processError } from '../../runtime/processes/answering-process.ts'
 import type { QueryServer } from './query-server.ts'
 
 export interface PoolOptions {
-  /** May throw: then whoever needed the process is told. */
+  /** May throw: the caller that needed the process gets the error. */
   start(): QueryServer
   /** What each use begins with. */
   prepare(server: QueryServer): Promise<void>
@@ -19,11 +19,11 @@ export interface PoolOptions {
 /** Which process suits a use best, where several are free. */
 export type Preference = (server: QueryServer) => boolean
 
-/** A process that somebody has; to be let go in every case. */
+/** A process in use; it must be released in every case. */
 export interface TakenServer {
   readonly server: QueryServer
   release(): void
-  /** Ends the process, unless it was let go already. */
+  /** Ends the process, unless it was released already. */
   abandon(): void
 }
 
@@ -58,7 +58,7 @@ export class QueryServerPool {
     }
   }
 
-  /** The signal of the run ends the process until it is let go. */
+  /** The signal of the run ends the process until it is released. */
   async take(run: Run, prefers: Preference = () => false): Promise<TakenServer> {
     await this.#semaphore.acquire(run)
     try {
@@ -109,7 +109,7 @@ export class QueryServerPool {
   }
 
   #heldServer(server: QueryServer, { owner }: Run, letGo: () => void): TakenServer {
-    // Not to be told from the pool: by then somebody else may have it.
+    // After the release the process may belong to another caller.
     let isHeld = true
     const release = () => {
       if (!isHeld) return
@@ -124,7 +124,7 @@ export class QueryServerPool {
     return { server, release, abandon }
   }
 
-  /** Gives how to let go of it: then it is idle, or gone where it is not to be used again. */
+  /** Returns how to release it: then it is idle, or ended if it must not be reused. */
   #hold(server: QueryServer, { signal }: Run): () => void {
     this.#busy.add(server)
     const kill = () => server.kill()
@@ -148,7 +148,7 @@ export class QueryServerPool {
   }
 
   #idleServer(prefers: Preference): QueryServer | undefined {
-    // One that ended while nobody looked is no use.
+    // A process that has ended is skipped.
     this.#idle = this.#idle.filter(({ server, expiry }) => {
       if (!server.isUsable) clearTimeout(expiry)
       return server.isUsable

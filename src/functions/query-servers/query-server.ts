@@ -28,7 +28,7 @@ export type ReplyReading<T> = (reply: JsonReader) => T
 /** A process that was taught so many design documents makes way for one that forgot them. */
 const MOST_DESIGNS = 500
 
-/** So much goes out before the first answer is waited for: then the process never waits for us. */
+/** The bytes that are sent before the first answer is awaited, so that the process never waits for input. */
 const PORTION_COMMANDS = 64
 const PORTION_CHARACTERS = 1024 * 1024
 

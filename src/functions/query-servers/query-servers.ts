@@ -23,7 +23,7 @@ export class QueryServers {
   readonly #log: Log
   readonly #languages = new Map<string, QueryServerFunctions>()
   readonly #stopListening: () => void
-  /** Languages whose command was found to be none of this start: told once a change. */
+  /** Languages whose command was set at run time: logged once for each change. */
   readonly #refused = new Set<string>()
 
   constructor({ configuration, log }: QueryServersOptions) {

@@ -11,9 +11,9 @@ import { LIMITS, type RealmHost } from './interface.ts'
 
 export interface EmittedRows {
   readonly emit: (key?: unknown, value?: unknown) => void
-  /** Whether anything is emitted while this runs; what it is, nobody wants to know. */
+  /** Whether anything is emitted while this runs. */
   emits(work: () => void): boolean
-  /** A batch begins. `isSteady` tells that values stay as they are when they are emitted. */
+  /** A batch begins. `isSteady`: values do not change after they are emitted. */
   begin(isSteady: boolean): void
   /** From here on what is emitted counts. */
   open(): void

@@ -4,7 +4,7 @@ import type { Failures } from './failure.ts'
 import { MARKS, type Outcome } from './interface.ts'
 
 export interface ThrownValues {
-  /** Of map and reduce functions: undefined where the run goes on. */
+  /** Of map and reduce functions: undefined if the run continues. */
   fatal(thrown: unknown): Outcome | undefined
   /** Of filters. */
   plain(thrown: unknown): Outcome

@@ -5,7 +5,9 @@
 
 /** What the server asks. */
 export const Request = {
-  /** Makes an isolate for the program whose number and JSON follow. No answer: a failure is told to the next call. */
+  /**
+   * Makes an isolate for the program whose number and JSON follow. No answer: a failure is reported to the next call.
+   */
   load: 1,
   drop: 2,
   /** The number of the program is in the frame's, then a byte for the operation, then JSON. */

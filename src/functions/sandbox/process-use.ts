@@ -1,10 +1,10 @@
-/** The processor time and memory that a child process takes, as far as the system tells. */
+/** The processor time and memory of a child process, if the system reports them. */
 import { readFileSync } from 'node:fs'
 
 const PAGE_BYTES = 4096
 const TICK_MS = 10
 
-/** User and system time of a process and all of its threads; where the system does not tell, the time that passes. */
+/** User and system time of a process and all of its threads; if the system does not report it, the wall-clock time. */
 export function processorMs(pid: number | undefined): number {
   if (process.platform !== 'linux' || pid === undefined) return performance.now()
   try {
@@ -17,7 +17,7 @@ export function processorMs(pid: number | undefined): number {
   }
 }
 
-/** Zero where the system does not tell. */
+/** Zero if the system does not report it. */
 export function residentMb(pid: number | undefined): number {
   if (process.platform !== 'linux' || pid === undefined) return 0
   try {

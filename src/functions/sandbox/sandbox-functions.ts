@@ -199,7 +199,7 @@ function documentInput(name: string, { document, request }: DocumentCall): strin
 class Tries {
   #kills = 0
 
-  /** Undefined where the call is to be begun anew: its process was killed, and not for anything that the call did. */
+  /** Undefined if the call must be repeated: its process was killed for another reason than the call. */
   async unlessKilled<T>(answer: Promise<T>): Promise<T | undefined> {
     try {
       return await answer

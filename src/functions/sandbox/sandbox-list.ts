@@ -69,7 +69,7 @@ export class SandboxList implements ListRun {
     }
   }
 
-  /** Rows are gone once they were handed over: here nothing can be begun anew. */
+  /** Rows are consumed once they were sent: the call cannot be repeated. */
   async #goOn(kind: number, parts: readonly Uint8Array[]): Promise<ListOutput> {
     try {
       return await this.#next(kind, 0, parts)
@@ -89,7 +89,7 @@ export class SandboxList implements ListRun {
     this.#release()
   }
 
-  /** Lets the function find that there are no more rows; nobody hears what it says to that. */
+  /** Signals the end of the rows to the function; its output is discarded. */
   async #windDown(): Promise<void> {
     const impatience = setTimeout(() => this.#options.sandbox.kill('closed'), GRACE_MS)
     try {

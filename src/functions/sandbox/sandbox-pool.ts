@@ -345,7 +345,7 @@ export class SandboxPool {
     let chosen: { readonly sandbox: SandboxProcess; readonly rest: Rest } | undefined
     let worth = 0
     for (const [sandbox, rest] of this.#idle) {
-      // One that ended while nobody looked is no use.
+      // A process that has ended is skipped.
       if (!sandbox.isRunning) this.#idle.delete(sandbox)
       else if (worthOf(sandbox) >= worth) {
         chosen = { sandbox, rest }

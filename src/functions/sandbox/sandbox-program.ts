@@ -30,7 +30,7 @@ const MOST_PROGRAMS = 20
 
 let lastNumber = 0
 
-/** The number of the program in that process, which is told of it where it does not know it. */
+/** The number of the program in that process; the program is sent if it is not known there. */
 export function loadProgram(sandbox: SandboxProcess, program: SandboxProgram, memoryMb: number): number {
   const { programs } = sandbox
   const known = programs.get(program.key)

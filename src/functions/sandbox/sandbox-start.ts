@@ -16,7 +16,7 @@ const addonFile = realpathSync(fileURLToPath(import.meta.resolve('isolated-vm'))
 /** The file that can be required: the process has no loader of modules that may read anything else. */
 const parserFile = realpathSync(createRequire(import.meta.url).resolve('acorn'))
 
-/** What the loader of the addon looks at to tell systems apart may be read too. */
+/** Files that the loader of the addon reads to detect the system may be read too. */
 const READABLE = [modulesFolder(addonFile), modulesFolder(parserFile), '/proc/self', '/etc/alpine-release']
 
 /** Isolates need `--no-node-snapshot`. */
@@ -37,7 +37,7 @@ const NICENESS = 2
 /** Started before anybody asked for it. */
 let spare: ChildProcess | undefined
 
-/** Starts a process for whoever needs the first one: it can start while everything else is loaded. */
+/** Starts a process in advance: it can start while everything else is loaded. */
 export function startSpareSandbox(): void {
   spare = spawnSandbox()
   // Without a process there is no use for it.

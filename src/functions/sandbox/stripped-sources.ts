@@ -34,7 +34,7 @@ export class StrippedSources {
     const unfinished = `${this.#path}.${process.pid}`
     try {
       writeFileSync(unfinished, JSON.stringify([...this.#used]), { flag: 'wx' })
-      // Whoever reads it meanwhile finds the old file or the new one, and neither half written.
+      // Concurrent readers find the old file or the new one, never a partial one.
       renameSync(unfinished, this.#path)
     } catch {
       rmSync(unfinished, { force: true })
@@ -55,7 +55,7 @@ function isPair(value: unknown): value is [string, string] {
   return Array.isArray(value) && value.length === 2 && value.every((part) => typeof part === 'string')
 }
 
-/** Stripping types by hand is called experimental, which nobody wants to read at each start. */
+/** Suppresses the warning that stripping types is experimental. */
 function quietly<T>(work: () => T): T {
   const { emitWarning } = process
   process.emitWarning = () => {}

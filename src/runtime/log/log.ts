@@ -1,6 +1,6 @@
 /**
- * What happens, told to the operator. As text a line is readable: time, level, process, message, and details as
- * `name=value`. As JSON it is for programs: see `jsonLine`.
+ * The log. A line of text has time, level, process, message, and details as `name=value`. A line of JSON is for
+ * programs: see `jsonLine`.
  */
 import { jsonLine } from './json-line.ts'
 
@@ -82,7 +82,7 @@ export function joinedLog(one: Log, other: Log): Log {
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** A word of the configuration; one that nobody knows lets errors through. */
+/** The level of a setting; an unknown word means `error`. */
 export function logLevelOf(word: string): LogLevel {
   if (word === 'warning') return 'warn'
   return isLevel(word) ? word : 'error'

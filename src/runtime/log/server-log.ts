@@ -9,14 +9,17 @@ import type { Configuration } from '../../config/configuration.ts'
 import { joinedLog, LineLog, type LineSink, type Log, type LogFormat, logLevelOf, type MessageLevel } from './log.ts'
 
 export class ServerLog {
-  /** For everybody who has something to tell. */
+  /** The log that parts of the server write to. */
   readonly log: Log
   readonly #folder: string | undefined
   readonly #lines: LineLog
   readonly #operator: Log
   #store: LogStore = new LogMemory()
 
-  /** Lines of relative files are kept in the folder; without one they stay in memory. The operator's log hears all. */
+  /**
+   * Lines of relative files are kept in the folder; without one they stay in memory. The operator's log gets all of
+   * them.
+   */
   static async open(folder: string | undefined, configuration: Configuration, operator: Log): Promise<ServerLog> {
     const log = new ServerLog(folder, operator)
     await log.configure(configuration)
@@ -165,7 +168,7 @@ export class LogFile implements LogStore {
   async tail(bytes: number, offset: number): Promise<Buffer> {
     await this.flush()
     const file = await open(this.path, 'r').catch((error: NodeJS.ErrnoException) => {
-      // Somebody moved the file away.
+      // The file was moved away, for example by logrotate.
       if (error.code === 'ENOENT') return undefined
       throw error
     })
@@ -201,11 +204,11 @@ export class LogFile implements LogStore {
     this.#waitingCharacters = 0
     this.#lost = 0
     await this.#append(Buffer.from(lines.join('')))
-    // What came meanwhile gathers anew.
+    // Lines that arrive in the meantime are collected for the next write.
     this.#writing = this.#waiting.length > 0 ? this.#drain() : undefined
   }
 
-  /** Lines that come close together go together: a write a line would cost more than the requests that they tell of. */
+  /** Lines are written in batches: a write for each line would cost more than the requests that they log. */
   #gather(): Promise<void> {
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, GATHERING_MS)

@@ -1,6 +1,6 @@
 /**
- * A program that answers: one line for each line that it is sent, in their order. When it is silent for too long, ends, or
- * speaks without being asked, all that was asked fails with what the client is told, and the program is gone.
+ * A program that answers one line for each line that it is sent, in order. If it times out, ends, or sends an
+ * unexpected line, all pending requests fail and the program is ended.
  */
 import { constants } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
@@ -12,7 +12,7 @@ export interface AnsweringProcessOptions {
   readonly name: string
   readonly command: string
   readonly log: Log
-  /** How long it may be silent while something is asked; looked at anew each time. */
+  /** The timeout of an answer; read each time. */
   readonly timeoutMs: () => number
   /** True for a line that answers nothing, and was dealt with. It is a sign of life all the same. */
   readonly isAside?: (line: string) => boolean
@@ -45,7 +45,7 @@ export class AnsweringProcess {
       log,
       onLine: (line) => this.#receive(line),
       longestLineBytes: LONGEST_LINE_BYTES,
-      // What waits is what was asked, and who asks waits for the answers.
+      // Bounded by the callers, which wait for their answers.
       waitingBytes: Number.POSITIVE_INFINITY,
     })
     const { exited, closed } = this.#process
@@ -72,7 +72,7 @@ export class AnsweringProcess {
     this.#fail(reason)
   }
 
-  /** Resolves when it is gone. One that nobody waits for may take its time. */
+  /** Resolves when it is gone. */
   async stop(): Promise<void> {
     this.#giveUp(processError('The process was ended.'))
     await this.#process.stop()

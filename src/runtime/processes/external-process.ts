@@ -17,7 +17,7 @@ export interface ExternalProcessOptions {
   readonly log: Log
   /** Called with each line that it writes to stdout; without, they are dropped. */
   readonly onLine?: (line: string) => void
-  /** Of a line on stdout; who writes a longer one is ended. */
+  /** The longest line on stdout; a program that writes a longer one is ended. */
   readonly longestLineBytes?: number
   /** What may wait to be read by the program; one that lets more come together is ended. */
   readonly waitingBytes?: number
@@ -28,13 +28,13 @@ const LONGEST_LOG_LINE_BYTES = 8 * 1024
 
 const WAITING_BYTES = 16 * 1024 * 1024
 
-/** What a program may take to end when it is told to. */
+/** How long a program may take to end. */
 const GRACE_MS = 2000
 
 export class ExternalProcess {
   /** Resolves to how it ended, in words. */
   readonly exited: Promise<string>
-  /** Resolves when it ended and all that it wrote was heard. */
+  /** Resolves when it has ended and its output was read. */
   readonly closed: Promise<void>
   /** Without streams where the system had no room for it. */
   readonly #child: ChildProcess
@@ -155,7 +155,7 @@ export function commandWords(line: string): string[] {
   return [...line.matchAll(WORD)].map(([word]) => word.replace(PART, unquoted))
 }
 
-/** A quote that is never closed goes on to the end. */
+/** A quote that is never closed extends to the end. */
 const PART = /'([^']*)(?:'|$)|"((?:[^"\\]|\\.)*)(?:"|\\?$)|\\(.)/gs
 const WORD = /(?:'[^']*(?:'|$)|"(?:[^"\\]|\\.)*(?:"|\\?$)|\\.|[^\s'"])+/gs
 

@@ -1,7 +1,6 @@
 /**
- * LMDB leaves its files open in every process that is started: whoever has such a descriptor can write into a database.
- * Descriptors of this process close themselves when another program takes its place, inherited ones did not: that is how
- * they are told apart. Other systems than Linux hand none down.
+ * Child processes inherit the file descriptors of LMDB, with which they could write to databases. Descriptors of this
+ * process are close-on-exec, inherited ones are not: that is how they are recognized. Only Linux needs this.
  */
 import { closeSync, readdirSync, readFileSync } from 'node:fs'
 

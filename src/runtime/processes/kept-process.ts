@@ -17,7 +17,7 @@ export interface KeptProcessOptions extends ExternalProcessOptions {
 
 export class KeptProcess {
   readonly #options: KeptProcessOptions
-  /** When it ended without being told to, as long as that counts. */
+  /** The times of recent unexpected ends. */
   #exitsMs: number[] = []
   #process: ExternalProcess | undefined
   #ending: Promise<void> = Promise.resolve()
@@ -33,7 +33,7 @@ export class KeptProcess {
     this.#process?.send(message)
   }
 
-  /** Begins anew, also when it was halted. Resolves when the one before is gone. */
+  /** Restarts it, also after it was halted. Resolves when the previous process is gone. */
   async restart(): Promise<void> {
     this.#exitsMs = []
     await this.#end()
@@ -50,7 +50,7 @@ export class KeptProcess {
     const started = this.#started()
     this.#process = started
     started?.exited.then((how) => {
-      // Otherwise it was told to.
+      // Otherwise it was stopped.
       if (this.#process === started) this.#follow(how)
     })
   }

@@ -8,7 +8,7 @@ import { basename, join } from 'node:path'
 
 const LEDGER_FILE = '.open-files'
 
-/** When it gets longer, what is open now is written anew. */
+/** Beyond this length it is rewritten with the files that are open now. */
 const LEDGER_BYTES = 256 * 1024
 
 const NOTE = { opening: '+', opened: '=', closed: '-', fallen: '!', unwalked: '~', walked: '*' } as const
@@ -70,7 +70,7 @@ export class FileLedger {
     this.#note(NOTE.walked, fileName)
   }
 
-  /** The process ends in order: nobody need ask what was open. */
+  /** The process ends regularly: the ledger is not needed. */
   end(): void {
     this.#giveUp()
     try {

@@ -41,7 +41,9 @@ export function inspectFile(path: string, { canRepair = true }: InspectionOption
   }
 }
 
-/** Looks at every page that is in use, a few at a time. Throws `FileDamagedError`. Nobody may write to the file meanwhile. */
+/**
+ * Checks every page in use, a few at a time. Throws `FileDamagedError`. The file must not be written in the meantime.
+ */
 export function* inspectPages(path: string): Generator<void, void> {
   if (!libraryUse().page_inspection) return
   const file = opened(path)
@@ -114,8 +116,8 @@ function walk(file: number, fileBytes: number, meta: Meta): string | undefined {
 }
 
 /**
- * The library does not ask whether the second meta page is one, and refuses a file without the first. The bad one becomes
- * a copy of the good one that names an earlier transaction: the good one goes on to count.
+ * The library does not ask whether the second meta page is one, and refuses a file without the first. The bad one
+ * becomes a copy of the good one that names an earlier transaction: the good one stays in effect.
  */
 function repair(file: number, { number, good }: BadPage, { transaction }: Meta): string {
   const copy = Buffer.from(good)

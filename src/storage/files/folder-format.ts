@@ -1,9 +1,10 @@
 /**
- * The format of a data folder, a number in its file `format`. A folder of an older format is brought up to date in place, one
- * step after the other; one of a later format is refused, since this release would read it wrong.
+ * The format of a data folder, a number in its file `format`. A folder of an older format is brought up to date in
+ * place, one step after the other; one of a later format is refused, since this release would read it wrong.
  *
- * The format changes when a release before could not read what this one writes: rows of databases, names of files. Indexes
- * have a format of their own and are built anew. Each step is kept for ever, with a folder of its format in `test/formats`.
+ * The format changes when a release before could not read what this one writes: rows of databases, names of files.
+ * Indexes have a format of their own and are rebuilt. Each migration step is kept, with a folder of its format in
+ * `test/formats`.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -62,7 +62,7 @@ function recorded(lock: FolderLock, records: ProcessRecords): FolderLock {
   return { release }
 }
 
-/** Locks a file of the folder, which is made where it is missing. Undefined when somebody else has the lock. */
+/** Locks a file of the folder, which is created if it is missing. Undefined if the lock is taken. */
 export function tryLock(folder: string, name: string): FolderLock | undefined {
   let file: DatabaseSync
   try {

@@ -41,7 +41,7 @@ export class LongNames {
     this.#folder = folder
   }
 
-  /** The store whose files begin so, be its name long or short; undefined where nobody knows. */
+  /** The store with this stem; undefined if it is unknown. */
   nameOf(stem: string): string | undefined {
     return isDigest(stem) ? this.#names.get(stem)?.name : nameOfStem(stem)
   }
@@ -101,14 +101,14 @@ export class LongNames {
       return
     }
     known.isOnDisk = false
-    // Somebody may have begun to keep it meanwhile.
+    // The name may be in use again.
     if (known.users === 0) this.#names.delete(stem)
   }
 
   async #read(stem: string): Promise<void> {
     const text = await readFile(join(this.#folder, stem + ENDING), 'utf8').catch(() => '')
     const name = text.replace(/\n$/, '')
-    // Damaged: nobody can tell what the store is called.
+    // Damaged: the name of the store is unknown.
     if (stemOf(name) !== stem) return
     this.#names.set(stem, { name, isOnDisk: true, users: 1, work: Promise.resolve() })
   }

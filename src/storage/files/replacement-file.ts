@@ -1,6 +1,6 @@
 /**
- * The next file of a store that gets all of its rows anew. It is written page by page while rows come in key order, which is
- * many times as fast. From the first row that is out of order, or whose key is too long, the library continues.
+ * The next file of a store whose rows are all rewritten. It is written page by page while rows come in key order, which
+ * is many times as fast. From the first row that is out of order, or whose key is too long, the library takes over.
  */
 import { rm, stat, truncate } from 'node:fs/promises'
 import { libraryUse } from '../lmdb/library-use.ts'
@@ -106,7 +106,7 @@ export class UnfinishedFile implements AsyncDisposable {
     return UnfinishedFile.#open(path, { create: true })
   }
 
-  /** Goes on with a file that somebody else began. */
+  /** Continues a file that was begun page by page. */
   static resume(path: string): Promise<UnfinishedFile> {
     return UnfinishedFile.#open(path, { create: false })
   }

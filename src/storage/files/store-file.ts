@@ -35,7 +35,7 @@ export function isDigest(stem: string): boolean {
   return DIGEST_STEM.test(stem)
 }
 
-/** The store whose files begin so; undefined where the stem does not tell, or is none. */
+/** The store with this stem; undefined if the stem is a digest, or not valid. */
 export function nameOfStem(stem: string): string | undefined {
   try {
     const name = decodeURIComponent(stem)
@@ -81,7 +81,7 @@ export async function publish(unfinished: string, path: string): Promise<void> {
   try {
     await flush(dirname(path))
   } catch (error) {
-    // Nobody will use it, and yet the next start would take it for the newest state of the store.
+    // Otherwise the next start would take it for the newest generation.
     await rm(path, { force: true })
     throw error
   }

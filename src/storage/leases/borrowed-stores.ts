@@ -1,13 +1,13 @@
 /**
- * Stores of an engine in another process. The engine tells which file is a store's, and keeps that file in place while this
- * process has a lease on the store. Files are closed as soon as they are not needed, so that the lease can end.
+ * Stores of an engine in another process. The engine says which file holds a store, and keeps that file in place while
+ * this process has a lease on the store. Files are closed as soon as they are not needed, so that the lease can end.
  */
 import type { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
 import { LmdbStore } from '../lmdb/lmdb-store.ts'
 import { OpenFiles } from '../lmdb/open-files.ts'
 import type { Store } from '../store.ts'
 
-/** What the engine does for whoever writes a store anew. */
+/** What the engine does for a process that rewrites a store. */
 export interface Lender {
   nextPath(): Promise<string>
   /** Resolves when the engine has taken the new file over. */

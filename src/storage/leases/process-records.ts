@@ -15,13 +15,15 @@ export class ProcessRecords {
     this.#folder = folder
   }
 
-  /** This process. To be called before it takes the lock, so that whoever finds the lock taken finds the record. */
+  /**
+   * This process. To be called before it takes the lock, so that a process that finds the lock taken finds the record.
+   */
   add(): void {
     try {
       mkdirSync(this.#folder, { recursive: true })
       writeFileSync(this.#pathOf(process.pid), `${processIdentity(process.pid)}\n`)
     } catch {
-      // The disk is full. Then nobody can kill it, and the next server waits for its end.
+      // The disk is full. Then the next server cannot kill it, and waits for its end.
     }
   }
 
@@ -33,7 +35,7 @@ export class ProcessRecords {
     }
   }
 
-  /** When nobody holds the lock. */
+  /** To be called when the lock is free. */
   clear(): void {
     for (const pid of this.#pids()) this.remove(pid)
   }
@@ -87,8 +89,8 @@ const STATE_FIELD = 0
 const START_FIELD = 19
 
 /**
- * Tells a process from a later one that got the same id, by when it was started: the same for as long as it lives, and never
- * that of another one. Whoever kills a process that is not its child asks here first. Undefined when it is gone.
+ * Identifies a process by its start time, so that a later process with the same id is not mistaken for it. To be
+ * checked before killing a process that is not a child. Undefined if it is gone.
  */
 export function processIdentity(pid: number): string | undefined {
   const start = processStart(pid)

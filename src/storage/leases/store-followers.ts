@@ -1,7 +1,7 @@
 /**
- * Other processes that read the stores of an engine for as long as they run. Unlike a holder of a lease they never keep a
- * file in place: they are told of every change, and when they have taken it over they open the old path no more. What they
- * have open of it they go on reading.
+ * Other processes that read the stores of an engine for as long as they run. Unlike the holder of a lease they never
+ * keep a file in place: they are notified of every change, and after they have applied it they no longer open the old
+ * path. Files that they have open stay readable.
  */
 
 /** A store and the file that holds it. */

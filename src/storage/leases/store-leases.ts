@@ -12,7 +12,7 @@ export interface LeasedStore {
 }
 
 export interface LeaseHost {
-  /** A path that nobody had before. */
+  /** A path that was never used before. */
   nextPath(): string
   /** Removes what an unfinished rewrite left at a path that was given out. */
   removeUnfinished(path: string): Promise<void>
@@ -40,12 +40,12 @@ export class StoreLease {
     return this.#ended.promise
   }
 
-  /** Where the holder may write the store anew. */
+  /** The path to which the holder may rewrite the store. */
   nextPath(): string {
     return this.#book.nextPath()
   }
 
-  /** The holder wrote the store anew, into a path that it got here. */
+  /** The holder rewrote the store, to a path that it got here. */
   moveTo(path: string): Promise<void> {
     return this.#book.moveTo(path)
   }

@@ -1,7 +1,8 @@
 /**
- * Keeps the processes that a server has started for a folder apart from those of the server before it. Each of them holds the
- * lock for as long as it lives, however it ends; a server waits at its start until nobody holds it. Otherwise a process that
- * has not noticed yet that its server is dead could write beside those of the next one. A process that does not end is killed.
+ * Keeps the processes that a server has started for a folder apart from those of the server before it. Each of them
+ * holds the lock for as long as it lives, however it ends; a server waits at its start until it is free. Otherwise a
+ * process that has not noticed yet that its server is dead could write beside those of the next one. A process that
+ * does not end is killed.
  */
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'

@@ -75,7 +75,9 @@ export function scratchPath(folder: string, path: string): string {
   return join(folder, SCRATCH, basename(path, '.mdb'))
 }
 
-/** Removes scratch files, except those of these store files: others are of stores that are gone, or were written anew since. */
+/**
+ * Removes scratch files, except those of these store files: others belong to stores that are gone or were rewritten.
+ */
 export async function clearScratch(folder: string, files: readonly StoreFile[]): Promise<void> {
   const kept = new Set(files.map((file) => basename(scratchPath(folder, storePath(folder, file)))))
   await removeScratch(folder, (name) => !kept.has(name))

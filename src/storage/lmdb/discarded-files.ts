@@ -73,7 +73,7 @@ export class DiscardedFiles {
     const trashed = join(this.#trash, basename(path))
     try {
       await mkdir(this.#trash, { recursive: true })
-      // Somebody may have removed it already: then only what belongs to it is left.
+      // It may have been removed already: then only its side files are left.
       if (await fileExists(path)) await rename(path, trashed)
       await flush(this.#folder)
     } catch (error) {

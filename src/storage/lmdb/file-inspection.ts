@@ -53,7 +53,7 @@ export class FileInspection {
     for (const fileName of await readdir(folder)) {
       if (!fileName.endsWith(ASIDE_ENDING)) continue
       const path = join(folder, fileName.slice(0, -ASIDE_ENDING.length))
-      // The store was dropped, or written anew, while the note could not be removed.
+      // The store was dropped or rewritten while the note could not be removed.
       if (storeOf(path)?.path !== path) await unlessReadOnly(() => rm(asidePath(path), { force: true }))
       else open.refuse(asideError(path, (await readFile(asidePath(path), 'utf8')).trim()))
     }
@@ -92,7 +92,7 @@ export class FileInspection {
   /** Inspects all pages of a store. A damaged one is set aside. Throws `FileDamagedError`; resolves to the number of pages. */
   async examine(store: LmdbStore, pageLimit: number): Promise<number> {
     const { path } = store
-    // Keeps the pages of its state as they are, whoever writes meanwhile.
+    // Keeps the pages of its snapshot unchanged during concurrent writes.
     using _ = store.snapshot()
     let pages = 0
     try {

@@ -50,7 +50,7 @@ export class FileRoom {
     return needed - fileBytes > SYNC_BYTES ? this.#growAside(needed, wanted) : this.#growNow(needed, wanted)
   }
 
-  /** How long the file is, when nothing speaks against the commit. */
+  /** The length of the file, if the commit fits. */
   #checked({ endBytes, mostBytes }: WriteEstimate, isPartly: boolean): number {
     try {
       const isFirst = this.#fileBytes === undefined
@@ -170,7 +170,7 @@ const LEAST_CHILDREN = 3
 /** Numbers of free pages that a page holds, rounded down. */
 const FREE_NUMBERS = 1000
 
-/** Pages of the list of free pages that are written anew in any case. */
+/** Pages of the free list that are rewritten in any case. */
 const FREE_LIST_PAGES = 3
 
 /**

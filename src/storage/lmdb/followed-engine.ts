@@ -67,8 +67,8 @@ export class FollowedEngine implements StorageEngine {
   }
 
   /**
-   * These are all there are, after a gap in which nothing was heard. Returns the names of those that are gone. One that has
-   * another file now may be another store of the same name: it counts as gone, and is there anew.
+   * The complete list, after a lost connection. Returns the names of stores that are gone. A store with another file
+   * may be another store of the same name: it counts as gone and new.
    */
   placeAll(places: readonly StorePlace[]): string[] {
     const paths = new Map(places.map(({ name, path }) => [name, path]))

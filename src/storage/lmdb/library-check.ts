@@ -1,8 +1,8 @@
 /**
- * Tries out what is used of the LMDB library beyond what it promises, before any database is opened: what is written in one way
- * must be what is read in the other. What fails is switched off, and the caller is told. It is done once for each version of the
- * library and of Node, and noted in the data folder. A process that does not survive it leaves a note, too: after three
- * of them the next one uses nothing of it.
+ * Tries out what is used of the LMDB library beyond what it promises, before any database is opened: what is written in
+ * one way must be what is read in the other. What fails is switched off and reported. It is done once for each version
+ * of the library and of Node, and noted in the data folder. A process that does not survive it leaves a note, too:
+ * after three of them the next one uses nothing of it.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'

@@ -1,7 +1,8 @@
 /**
- * What is used of the LMDB library beyond what it promises: calls that are not documented, and the format of its files. Each
- * can be switched off by a setting of the section `lmdb`; what is promised is used instead, which is slower. A process uses one
- * library in one way, so this holds for all files that it opens from then on. Index processes are told by their environment.
+ * What is used of the LMDB library beyond what it promises: calls that are not documented, and the format of its files.
+ * Each can be switched off by a setting of the section `lmdb`; what is promised is used instead, which is slower. A
+ * process uses one library in one way, so this holds for all files that it opens from then on. Index processes get it
+ * in their environment.
  */
 
 export interface LibraryUse {

@@ -13,21 +13,21 @@ import type { LmdbEnvironment } from './lmdb-environment.ts'
 export interface CompactionHost {
   onProgress(done: number): void
   readonly signal: AbortSignal
-  /** From now on the listener hears the stored keys of every write, right after it and before any other turn. */
+  /** From now on the listener is called with the stored keys of every write, right after it and in the same turn. */
   observeWrites(listener: (storedKeys: readonly Uint8Array[]) => void): void
-  /** Resolves when nobody writes, until the returned function is called. */
+  /** Resolves when writes are paused, until the returned function is called. */
   pauseWrites(): Promise<() => void>
-  /** From now on the store is the file at this path. Nobody writes before it resolves. */
+  /** From now on the store is the file at this path. No writes happen before it resolves. */
   switchTo(path: string): Promise<void>
 }
 
 const COPY_BYTES = 512 * 1024
 const COPY_ROWS = 4096
 
-/** So many noted keys are copied before the copying goes on. */
+/** Beyond this many recorded keys, these are copied before the copy continues. */
 const NOTED_LIMIT = 4096
 
-/** So few are left to the time when writers wait; after some rounds against fast writers more must do. */
+/** Up to this many keys are copied while writers wait; after some rounds against fast writers more. */
 const LAST_KEYS = 256
 const ROUNDS_LIMIT = 50
 
@@ -93,7 +93,7 @@ class Copy {
   async copyNext(): Promise<number> {
     const range = this.#rest
     if (!range) return 0
-    // Read and noted in one go: no write can be announced between the reading and the moving of the mark.
+    // Read and recorded in one turn: no write can happen between the read and the update of the position.
     const page = this.#source.reader.read((transaction) =>
       this.#source.reader.page(transaction, range, ALL, { bytes: COPY_BYTES, rows: COPY_ROWS }),
     )

@@ -40,7 +40,7 @@ const ONLY_COUNT = 0x1000
 /** Where in the key buffer the calls leave a key. */
 const KEY_AT = 32
 
-/** The end of a range as the calls want it: its size, and the bytes. Nobody else writes in between. */
+/** The end of a range as the native calls expect it: its size and its bytes. Reused by all cursors. */
 const end = Buffer.allocUnsafeSlow(4 + CUT_KEY_BYTES + 4)
 const endSize = new DataView(end.buffer)
 /** Known when the first cursor is made. */

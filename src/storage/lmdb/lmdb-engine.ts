@@ -83,7 +83,7 @@ export class LmdbEngine implements StorageEngine {
   #followers: StoreFollowers | undefined
   #closed = false
 
-  /** Looks through the folder and clears away what a crash left. The folder must be nobody else's. */
+  /** Scans the folder and removes what a crash left. The folder must not be in use by another process. */
   static async open(options: LmdbEngineOptions): Promise<LmdbEngine> {
     const { folder } = options
     await makeFolder(folder)

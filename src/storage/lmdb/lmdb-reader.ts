@@ -41,7 +41,7 @@ export class ReadTransaction {
   }
 }
 
-/** So many rows of a range are looked for one by one: a scan costs as much to begin. */
+/** Up to this many rows are read one by one: a scan costs as much to begin. */
 const SHORT_ROWS = 4
 
 const PROBE = Buffer.of(1)
@@ -148,7 +148,7 @@ export class LmdbReader {
 
   /** Of a range that has a few rows only, as many that are asked for have; undefined where there are more. */
   #shortPage(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page | undefined {
-    // Who goes on or comes from the other end reads a lot.
+    // Resumed and reversed ranges are usually long.
     if (range.resume !== undefined || range.reverse || limits.expectsMany) return undefined
     if (!this.#use.native_cursors) return undefined
     const cursor = this.#cursorOf(transaction)
@@ -194,7 +194,7 @@ export class LmdbReader {
     }
   }
 
-  /** How many rows lie in a range; its bounds must be those of stored keys. Not for long ones: it is done in one go. */
+  /** How many rows lie in a range; its bounds must be those of stored keys. Synchronous, so not for long ranges. */
   count(transaction: ReadTransaction, range: StoredRange): number {
     if (!this.#use.native_cursors) return this.#guarded(() => this.#countKeys(transaction.own, range))
     return this.#guarded(() => this.#cursorOf(transaction).count(range))

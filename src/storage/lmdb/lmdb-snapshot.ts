@@ -95,7 +95,7 @@ export class LmdbSnapshot implements SharedSnapshot {
 
   async count(range: KeyRange): Promise<number> {
     const stored = storedRange(range)
-    // Which of the rows belong to the range only their whole keys tell.
+    // Only the full keys show which rows belong to the range.
     if (stored.contains) return countByPages(this, range)
     this.#assertHeld()
     return this.#environment.reader.count(this.#transaction, stored)

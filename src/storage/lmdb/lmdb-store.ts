@@ -74,7 +74,7 @@ export class LmdbStore implements Store {
     return this.#path
   }
 
-  /** Another process wrote the store anew: from now on it is the file at this path. */
+  /** Another process rewrote the store: from now on it is the file at this path. */
   async moveTo(path: string): Promise<void> {
     this.#assertThere()
     const old = this.#path
@@ -145,7 +145,7 @@ export class LmdbStore implements Store {
     try {
       return readVersion(environment)
     } catch (error) {
-      // Readers may hold every slot. Writing goes on, since only one process at a time writes to a file.
+      // Readers may hold every slot. Writes continue, since only one process at a time writes to a file.
       if (!(error instanceof TooManyReadersError) || this.#version === undefined) throw error
       return this.#version
     }

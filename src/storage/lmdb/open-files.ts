@@ -17,7 +17,7 @@ export class OpenFiles {
   idleLimit: number
   readonly #files = new Map<string, OpenFile>()
   #idleCount = 0
-  /** Counts the releases: tells which file is idle longest. */
+  /** Counts the releases, to find the file that is idle longest. */
   #releases = 0
   readonly #closing = new Set<Promise<void>>()
 
@@ -69,7 +69,7 @@ export class OpenFiles {
     else while (this.#idleCount > this.idleLimit) this.#close(this.#longestIdle())
   }
 
-  /** The file will not be acquired again: calls back once nobody uses it any more and it is closed. */
+  /** The file will not be acquired again: calls back once it is unused and closed. */
   retire(path: string, onClosed: () => void): void {
     this.#refused.delete(path)
     const file = this.#files.get(path)

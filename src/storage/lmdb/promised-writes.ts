@@ -30,7 +30,7 @@ export class PromisedWrites implements WriteTarget {
       await database.batch(() => {
         for (const { key, value } of this.#operations) {
           const done = value ? database.put(key, value) : database.remove(key)
-          // The batch fails with them: nobody waits for one of them.
+          // The batch fails with them; they are not awaited.
           done.catch(() => {})
         }
       })

@@ -1,7 +1,7 @@
 /**
- * Stores in memory: for tests, and the model that other engines are compared with. Every answer takes a turn of the event
- * loop, so that no caller relies on a synchronous engine. The turns are counted, so that a test can tell how many round trips
- * a request needs.
+ * Stores in memory: for tests, and the model that other engines are compared with. Every answer takes a turn of the
+ * event loop, so that no caller relies on a synchronous engine. The turns are counted, so that a test can check how
+ * many round trips a request needs.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { checkChanges, unpacked } from '../rows/packed-rows.ts'

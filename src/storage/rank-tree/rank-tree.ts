@@ -61,9 +61,9 @@ export interface TreeCheckOptions {
 }
 
 export interface TreeFaults {
-  /** Nodes that ought to be there and are not, or hold something else. */
+  /** Nodes that are missing or wrong. */
   readonly wrong: number
-  /** Nodes that ought not to be there. */
+  /** Nodes that should not exist. */
   readonly extra: number
 }
 
@@ -88,7 +88,7 @@ export class RankTree {
     this.#reducer = reducer
   }
 
-  /** Where the nodes lie: cleared before a tree is built anew. */
+  /** The range of the nodes: cleared before a tree is rebuilt. */
   get nodeRange(): KeyRange {
     return this.#layout.nodeRange()
   }
@@ -154,7 +154,7 @@ export class RankTree {
 
   /**
    * The same, with the rows that follow the range up to the next boundary; with `reverse` those before it, backwards.
-   * For who goes on there: they lie with the rows at the end of the range, which have to be read in any case.
+   * For callers that continue there: these rows are in the page that has to be read in any case.
    */
   async reduceThrough(
     snapshot: Snapshot,

@@ -231,7 +231,7 @@ export class CountedRun {
 }
 
 export interface CountedNode {
-  /** Where it is, and the how manieth there. */
+  /** The node of a row, and its ordinal in the node. */
   readonly run: CountedRun
   readonly index: number
   readonly key: Buffer

@@ -34,7 +34,7 @@ export class TreeBuilder {
   addWithin(block: Buffer, keyAt: number, valueAt: number, end: number): void {
     const weight = this.#weightOf ? this.#weightOf(block.subarray(valueAt, end)) : 1
     if (!this.#reducer && end - valueAt > LARGE_VALUE_BYTES) {
-      // Nobody needs the value any more, and the row of an open group would keep the whole block.
+      // The value is not needed any more, and would keep the whole block alive.
       this.#levels[0]!.add({
         key: Buffer.from(block.subarray(keyAt, valueAt)),
         weight,

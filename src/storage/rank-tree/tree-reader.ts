@@ -7,7 +7,7 @@ import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import { type KeyRange, PAGE_ROWS, type Page, type Snapshot } from '../store.ts'
 import { decodeNode, type Item, PlacedRow, type Run, SENTINEL, type TreeLayout, weightOfAll } from './tree-layout.ts'
 
-/** Pages asked for in one turn: a synchronous engine reads them all before anybody else goes on. */
+/** Pages requested in one turn: a synchronous engine reads all of them before other work continues. */
 const PAGES_A_TURN = 64
 
 export interface RowReading {
@@ -280,7 +280,7 @@ export async function inTurns<T, R>(list: readonly T[], read: (each: T) => Promi
   return results
 }
 
-/** Of one level: some megabytes at most. When there are more they are forgotten, and learned anew where work is. */
+/** Of one level: some megabytes at most. Beyond that the cache is cleared. */
 const HINTS_LIMIT = 32_768
 
 /**

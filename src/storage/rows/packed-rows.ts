@@ -15,11 +15,11 @@ const FREED_BYTES = 1024 * 1024
 const NO_BYTES = Buffer.alloc(0)
 
 export interface PackedRowsOptions {
-  /** Whether nobody has parts of a block when it is outgrown: its memory is given back at once then. */
+  /** Whether no slices of a block exist when it is outgrown: its memory is then freed at once. */
   readonly isSole?: boolean
 }
 
-/** Rows as they are added. Whoever writes one reserves room at `end`, writes into the block, and closes the row. */
+/** Collects rows. To add one, reserve space at `end`, write into the block, and close the row. */
 export class PackedRowsWriter implements PackedRows {
   #block: Buffer
   #bounds: Uint32Array
@@ -70,7 +70,7 @@ export class PackedRowsWriter implements PackedRows {
     }
   }
 
-  /** Gives the memory back at once, and not when the garbage collector comes by. Nobody may use the rows any more. */
+  /** Frees the memory at once, without the garbage collector. The rows must not be used any more. */
   release(): void {
     this.#free()
     this.#block = NO_BYTES
@@ -114,7 +114,7 @@ export class PackedRowsWriter implements PackedRows {
   }
 }
 
-/** Gives the memory of rows back that nobody needs any more, the commit of which is done. */
+/** Frees the memory of rows whose commit is done. */
 export function freeRows(rows: PackedRows): void {
   freeBytes(rows.block)
 }

@@ -1,6 +1,6 @@
 /**
- * A snapshot for replies that last as long as a slow client takes. While nobody reads from it, its state may be released;
- * the next read then takes the newest state. Each read is of one state, several only while they are pinned together.
+ * A snapshot for replies to slow clients. While it is idle, it may be released; the next read then takes the newest
+ * state. Each read is of one state, several only while they are pinned together.
  */
 import { StorageError } from '../storage-error.ts'
 import type { KeyRange, Page, PageLimits, Snapshot, Store } from '../store.ts'
@@ -134,9 +134,9 @@ export class HeldStates {
   }
   /** All that are open, with the size of the file when their state was first looked after. */
   readonly #open = new Map<RenewableSnapshot, number | undefined>()
-  /** Since when nobody reads from them; the longest idle ones first. */
+  /** Idle snapshots with the time since when, the longest idle first. */
   readonly #idle = new Map<RenewableSnapshot, number>()
-  /** To be let go as soon as nobody reads from them. */
+  /** To be released as soon as they are idle. */
   readonly #overdue = new Set<RenewableSnapshot>()
   #sweeping: NodeJS.Timeout | undefined
 
@@ -145,7 +145,7 @@ export class HeldStates {
     this.#limits = { ...LIMITS, ...store.holding, ...limits }
   }
 
-  /** The state as of now, for a reading that may last. Must be released. */
+  /** A snapshot of the current state, for a long read. Must be released. */
   snapshot(): RenewableSnapshot {
     return this.keep(this.#store.snapshot())
   }
@@ -214,7 +214,7 @@ export class HeldStates {
     try {
       return (await this.#store.sizes()).fileBytes
     } catch {
-      // Dropped, or its disk fails: whoever reads from it will hear of that.
+      // Dropped, or its disk fails: the next read reports it.
       return undefined
     }
   }

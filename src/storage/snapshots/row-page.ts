@@ -193,12 +193,12 @@ export async function orderedPage(snapshot: Snapshot, range: KeyRange, limits: P
   const ordered = leadingRows(page, isOrdered)
   if (ordered === page.length) return page
   if (ordered === 0) return readTogether(snapshot, range, page, limits)
-  // Whoever gets the page may write into its block.
+  // The receiver of the page may write into its block.
   const last = Buffer.from(page.key(ordered - 1))
   return new BlockPage(ordered, page.block, page.bounds, rangeAfter(range, last))
 }
 
-/** All keys that an engine cannot tell from a long one by their order: from the first up to the second. */
+/** The range of keys whose order relative to a long key is unspecified. */
 export function keysAlike(longKey: Buffer): { readonly from: Buffer; readonly to: Buffer } {
   const from = longKey.subarray(0, ORDERED_KEY_BYTES)
   return { from, to: afterAllThatBeginWith(from) }

@@ -68,7 +68,7 @@ export class FilledPage {
     const page = this.bytes
     this.#start -= bytes
     const at = this.#start
-    // Places are told from the end of the header on.
+    // Offsets are relative to the end of the header.
     writeShort(page, PAGE_HEADER_BYTES + PLACE_BYTES * this.#nodes++, at - PAGE_HEADER_BYTES)
     writeShort(page, at, sizeOrPage & 0xffff)
     writeShort(page, at + 2, (sizeOrPage / 2 ** 16) & 0xffff)

@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { LMDB_PAGE_BYTES } from '../file-check/page-layout.ts'
 
 const CHUNK_BYTES = 64 * LMDB_PAGE_BYTES
-/** Writes under way before whoever makes pages has to wait. */
+/** Concurrent writes before the producer of pages has to wait. */
 const MOST_WRITES = 4
 
 export class PageOutput {
@@ -16,7 +16,7 @@ export class PageOutput {
   /** Where the chunk goes. */
   #position: number
 
-  /** The pages before the first one are written by somebody else. */
+  /** The pages before the first one are written elsewhere. */
   constructor(file: FileHandle, firstPage: number) {
     this.#file = file
     this.#position = firstPage * LMDB_PAGE_BYTES
