@@ -3,6 +3,7 @@ import type { IndexPlace, IndexRunner } from '../views/updating/index-runner.ts'
 import type { SecondaryNode } from './secondary-node.ts'
 
 export class RemoteRunner implements IndexRunner {
+  readonly isElsewhere = true
   readonly #node: SecondaryNode
 
   constructor(node: SecondaryNode) {

@@ -251,8 +251,10 @@ export class ViewIndex {
   }
 
   #stopForNobody(): void {
-    if (this.#isForsaken && this.#waiting.size === 0)
+    const isForWaiters = this.#isForsaken || this.#services.runner.isElsewhere
+    if (isForWaiters && this.#waiting.size === 0) {
       this.#running?.cancelling.abort(new Error('No client waits for the index.'))
+    }
   }
 
   #startRun(): void {

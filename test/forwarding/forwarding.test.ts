@@ -17,6 +17,7 @@ class Pair {
   available: () => Promise<void> = async () => {}
   #other: ForwardedRequests | undefined
   readonly #server: Server
+  readonly #connections: Connection[] = []
   openConnections = 0
 
   static async open(handler: RequestHandler): Promise<Pair> {
@@ -33,12 +34,13 @@ class Pair {
     this.#server = createServer({ allowHalfOpen: true }, (socket) => {
       this.openConnections++
       socket.once('close', () => this.openConnections--)
-      new Connection(socket, (request, reply) => {
+      const connection = new Connection(socket, (request, reply) => {
         forwarder.forward(request, reply).then(
           (failure) => failure && reply.send(503, '', failure.reason),
           (error: unknown) => this.failures.push(error),
         )
       })
+      this.#connections.push(connection)
     })
   }
 
@@ -49,6 +51,11 @@ class Pair {
   /** The other node ends as if it were killed. */
   async kill(): Promise<void> {
     await this.#other?.close(0)
+  }
+
+  /** The node that hands on closes its listener. */
+  shutDown(): void {
+    for (const connection of this.#connections) connection.closeWhenDone()
   }
 
   client(): Promise<RawConnection> {
@@ -259,4 +266,30 @@ it('cuts a reply off that the other node has not finished', async () => {
   await client.receives('the first part')
   await pair.kill()
   expect(await client.closed()).not.toMatch(/0\r\n\r\n$/)
+})
+
+it('closes the connection of a client that has ended its side when the other node waits no longer', async () => {
+  const gone = Promise.withResolvers<void>()
+  const pair = await forwardingTo((_, reply) => void reply.onClose(() => gone.resolve()))
+  const client = await pair.client()
+  client.write(rawRequest(['GET /a HTTP/1.1', 'Host: x']))
+  client.endSending()
+  await gone.promise
+  expect(await client.closed()).toBe('')
+})
+
+it('lets the other node end a reply without an end when this one closes', async () => {
+  const pair = await forwardingTo((_, reply) => {
+    reply.begin(200, '')
+    reply.write(Buffer.from('a change'))
+    reply.onShutdown(() => {
+      reply.write(Buffer.from('the last line'))
+      reply.end()
+    })
+  })
+  const client = await pair.client()
+  client.write(rawRequest(['GET /a HTTP/1.1', 'Host: x']))
+  await client.receives('a change')
+  pair.shutDown()
+  expect(await client.closed()).toMatch(/the last line\r\n0\r\n\r\n$/)
 })

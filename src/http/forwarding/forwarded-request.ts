@@ -54,6 +54,8 @@ export class ForwardedRequests {
         SERVER_LINE,
       )
       this.#connections.add(connection)
+      // The client may be gone, or its node is about to end: a reply without an end ends.
+      socket.once('end', () => connection.closeWhenDone())
       socket.once('close', () => this.#connections.delete(connection))
     })
   }

@@ -106,6 +106,7 @@ class Exchange {
   #hasBegunReply = false
   #hasReadBody = false
   #isBodySent = true
+  #isClientDone = false
   #mayContinue: (() => void) | undefined
   #isOver = false
 
@@ -115,7 +116,6 @@ class Exchange {
     this.#reply = reply
     this.#unsubscribe.push(
       reply.onGone(() => this.#finish('unknown')),
-      // Continuous replies are ended by the node that makes them. This one ends with the connection.
       reply.onShutdown(() => this.#shutDown()),
     )
     void this.#send(node).then(() => this.#followEnd())
@@ -174,7 +174,12 @@ class Exchange {
   /** The request is sent. A client that has ended its side may be gone: the node that answers it decides how long it waits. */
   #followEnd(): void {
     if (this.#isOver || !this.#isBodySent) return
-    this.#unsubscribe.push(this.#reply.onClientDone(() => this.#connection.end()))
+    this.#unsubscribe.push(
+      this.#reply.onClientDone(() => {
+        this.#isClientDone = true
+        this.#connection.end()
+      }),
+    )
   }
 
   /** The one trailer that is used: the digest of an attachment. */
@@ -187,7 +192,8 @@ class Exchange {
     const reply = this.#reply
     this.#hasBegunReply = true
     this.#mayContinue?.()
-    if (isLast) reply.keepsAlive = false
+    // After this side was ended it says nothing of the client's connection.
+    if (isLast && !this.#isClientDone) reply.keepsAlive = false
     if (body) reply.send(status, lines, body)
     else {
       reply.begin(status, lines, sizeBytes)
@@ -210,17 +216,16 @@ class Exchange {
   }
 
   #break(): void {
-    if (this.#hasBegunReply) this.#reply.destroy()
+    // A client that has ended its side and waits for long counts as gone: the other node says so without a reply.
+    const isLast = this.#hasBegunReply || this.#isClientDone
+    if (isLast) this.#reply.destroy()
     const mayRepeat = SAFE_METHODS.has(this.#request.method) && !this.#hasReadBody
-    this.#finish(this.#hasBegunReply ? 'relayed' : mayRepeat ? 'not begun' : 'unknown')
+    this.#finish(isLast ? 'relayed' : mayRepeat ? 'not begun' : 'unknown')
   }
 
-  /** The listener closes: a continuous reply ends like any other. */
+  /** The listener closes. The other node hears that nothing more comes, and ends what it would send for ever. */
   #shutDown(): void {
-    if (!this.#hasBegunReply || !this.#reply.isChunked) return
-    this.#connection.destroy()
-    this.#reply.end()
-    this.#finish('relayed')
+    if (this.#hasBegunReply && this.#isBodySent) this.#connection.end()
   }
 
   #finish(outcome: Outcome): void {

@@ -9,6 +9,8 @@ import { updateIndex } from './index-update.ts'
 import type { UpdateProgress } from './update-request.ts'
 
 export interface IndexRunner {
+  /** Whether another node updates indexes, and decides how long it goes on: here it is awaited only while somebody waits. */
+  readonly isElsewhere?: boolean
   /** Brings the index to the state that the database has now. */
   update(index: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void>
   /** An index of this design may be wanted soon: what takes long to begin may begin now. */
