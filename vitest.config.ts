@@ -46,23 +46,29 @@ const inBothDialects = [
   'views',
 ].map((name) => `test/clients/${name}.test.ts`)
 
-/** Black-box tests that run on several nodes too: some of them always, more of them with the long tests. */
-const onThreeNodes = ['test/http/documents.test.ts']
-const onFourNodes = [
-  ...onThreeNodes,
-  ...[
-    'security-object',
-    'view-documents',
-    'attachments',
-    'changes',
-    'databases',
-    'design-documents',
-    'framing',
-    'multipart-documents',
-    'pipelining',
-    'selectors/find',
-  ].map((name) => `test/http/${name}.test.ts`),
-]
+/** Black-box tests that always run with every request at a secondary too; with the long tests nearly all of them do. */
+const behindSecondary = ['documents', 'attachments', 'changes', 'security-object', 'sessions', 'view-documents'].map(
+  (name) => `test/http/${name}.test.ts`,
+)
+/** These start no server, or one in a process of their own, which is one node. */
+const onOneNodeOnly = [
+  'changes/feed',
+  'changes/feed.output',
+  'changes-model',
+  'design-functions/function-response',
+  'design-functions/list-resource',
+  'design-functions/rewrite-resource',
+  'large-listing',
+  'large-upload',
+  'linear-headers',
+  'many-databases',
+  'many-listeners',
+  'scanned-memory',
+  'server/routes',
+  'small-pieces',
+  'standstill',
+  'standstill-connections',
+].map((name) => `test/http/${name}.test.ts`)
 
 const blackBox = 'test/http/**/*.test.ts'
 const inBrowser = 'test/browser/**/*.test.ts'
@@ -84,6 +90,12 @@ const sharing = {
     'runtime/deadlines',
     'storage/lmdb/library-check',
   ].map((name) => `test/${name}.test.ts`),
+}
+
+/** All that clients can see of a server, for servers of several nodes. */
+const seenByClients = {
+  include: [blackBox, 'test/clients/**/*.test.ts'],
+  exclude: [withMocks, ...onOneNodeOnly],
 }
 
 /** The storage suite with nothing used of the LMDB library but what it promises, except for tests of the rest itself. */
@@ -139,7 +151,15 @@ export default defineConfig({
           ? [
               { test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } },
               { test: { ...common, name: 'promised library', include: ['test/storage/**/*.test.ts'], ...promised } },
-              { test: { ...common, name: 'four nodes', include: onFourNodes, env: { SETTLE_TEST_NODES: '4' } } },
+              { test: { ...common, name: 'four nodes', ...seenByClients, env: { SETTLE_TEST_NODES: '4' } } },
+              {
+                test: {
+                  ...common,
+                  name: 'behind a secondary',
+                  ...seenByClients,
+                  env: { SETTLE_TEST_NODES: 'secondary' },
+                },
+              },
             ]
           : [
               {
@@ -164,7 +184,14 @@ export default defineConfig({
               {
                 test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
               },
-              { test: { ...common, name: 'three nodes', include: onThreeNodes, env: { SETTLE_TEST_NODES: '3' } } },
+              {
+                test: {
+                  ...shared,
+                  name: 'behind a secondary',
+                  include: behindSecondary,
+                  env: { SETTLE_TEST_NODES: 'secondary' },
+                },
+              },
               { test: { ...common, name: 'mocks', include: [withMocks] } },
               { test: { ...shared, name: 'disk', include: [blackBox], exclude: [withMocks] } },
               {

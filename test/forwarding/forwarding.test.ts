@@ -17,6 +17,7 @@ class Pair {
   available: () => Promise<void> = async () => {}
   #other: ForwardedRequests | undefined
   readonly #server: Server
+  readonly #forwarder: Forwarder
   readonly #connections: Connection[] = []
   openConnections = 0
 
@@ -31,6 +32,7 @@ class Pair {
   private constructor(path: string) {
     this.path = path
     const forwarder = new Forwarder({ path, node: '1', available: () => this.available() })
+    this.#forwarder = forwarder
     this.#server = createServer({ allowHalfOpen: true }, (socket) => {
       this.openConnections++
       socket.once('close', () => this.openConnections--)
@@ -50,6 +52,7 @@ class Pair {
 
   /** The other node ends as if it were killed. */
   async kill(): Promise<void> {
+    this.#forwarder.reset()
     await this.#other?.close(0)
   }
 
@@ -292,4 +295,23 @@ it('lets the other node end a reply without an end when this one closes', async 
   await client.receives('a change')
   pair.shutDown()
   expect(await client.closed()).toMatch(/the last line\r\n0\r\n\r\n$/)
+})
+
+it('closes the connection where the other node could not make the reply, and is still there', async () => {
+  const pair = await forwardingTo((_, reply) => {
+    reply.begin(200, '')
+    reply.destroy()
+  })
+  for (const method of ['GET', 'POST']) {
+    const client = await pair.client()
+    client.write(rawRequest([`${method} /a HTTP/1.1`, 'Host: x']))
+    expect(await client.closed()).toBe('')
+  }
+})
+
+it('passes on that a client named no host', async () => {
+  const pair = await forwardingTo(({ headers }, reply) => reply.send(200, '', JSON.stringify(headers)))
+  const client = await pair.client()
+  client.write('GET /a HTTP/1.0\r\nX-Other: 1\r\n\r\n')
+  expect(await client.closed()).toContain('{"x-other":"1"}')
 })

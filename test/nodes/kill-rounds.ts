@@ -25,9 +25,10 @@ export async function killNodes({ folder, nodes, kills, acknowledgedBetween }: K
     await history.begin()
     for (let kill = 0; kill < kills; kill++) {
       await progress(history, acknowledgedBetween)
-      const pids = service.listeningPids()
-      // In turns the primary, which was started first, and one of the others.
-      const victim = kill % 2 === 0 ? pids.at(-1) : Math.min(...pids)
+      const primary = service.primaryPid
+      const others = service.listeningPids().filter((pid) => pid !== primary)
+      // In turns one of the others and the primary.
+      const victim = kill % 2 === 0 ? others.at(-1) : primary
       if (victim !== undefined) process.kill(victim, 'SIGKILL')
     }
     await progress(history, acknowledgedBetween)
@@ -39,11 +40,19 @@ export async function killNodes({ folder, nodes, kills, acknowledgedBetween }: K
   }
 }
 
+/** Much longer than a primary takes to be back, on a machine with much else to do. */
+const STANDSTILL_MS = 120_000
+
 async function progress(history: History, count: number): Promise<void> {
   const wanted = history.acknowledged + count
-  const deadline = Date.now() + 60_000
+  let acknowledged = history.acknowledged
+  let deadline = Date.now() + STANDSTILL_MS
   while (history.acknowledged < wanted) {
-    if (Date.now() > deadline) throw new Error('Nothing was acknowledged for a minute.')
+    if (history.acknowledged > acknowledged) {
+      acknowledged = history.acknowledged
+      deadline = Date.now() + STANDSTILL_MS
+    }
+    if (Date.now() > deadline) throw new Error(`Nothing was acknowledged for ${STANDSTILL_MS / 1000} s.`)
     await pause(10)
   }
 }

@@ -12,7 +12,8 @@ import { ServiceBehindSecondary } from './secondary-pool.ts'
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts')
 
-const isBehindSecondary = process.env.SETTLE_TEST_NODES === 'secondary'
+/** Then the nodes of a server do not share their ports. */
+export const isBehindSecondary = process.env.SETTLE_TEST_NODES === 'secondary'
 
 /** How many nodes the servers of tests have. */
 export const TEST_NODES = isBehindSecondary ? 2 : Number(process.env.SETTLE_TEST_NODES ?? 1)
@@ -41,12 +42,22 @@ export class CommandService implements Service {
   }
 
   get url(): string {
-    if (this.#url === undefined) throw new Error('The service does not listen yet.')
-    return this.#url
+    const [url] = this.urls
+    if (url === undefined) throw new Error('The service does not listen yet.')
+    return url
   }
 
+  /** As the server has written them last. */
   get urls(): readonly string[] {
-    return [this.url]
+    if (this.#url === undefined) return []
+    const { dir } = this.#options
+    try {
+      const lines = dir === undefined ? '' : readFileSync(join(dir, 'settle.uri'), 'utf8')
+      const urls = lines.split('\n').filter(Boolean)
+      return urls.length > 0 ? urls : [this.#url]
+    } catch {
+      return [this.#url]
+    }
   }
 
   /** What it wrote to its error output. */
@@ -92,25 +103,36 @@ export class CommandService implements Service {
     await once(child, 'exit')
   }
 
-  /** The processes of the nodes, the primary first. */
+  /** The process that the other nodes are connected to; undefined while there is none. */
+  get primaryPid(): number | undefined {
+    const named = socketsOf('unix').filter(([, , , , , , , path]) => path?.endsWith('/primary.sock'))
+    const sockets = new Set(named.map(([, , , , , , inode]) => `socket:[${inode}]`))
+    return childrenOf(this.#child?.pid).find((pid) => hasOneOf(pid, sockets))
+  }
+
+  /** The processes of the nodes, those that were started first at the front. */
   listeningPids(port = Number(new URL(this.url).port)): number[] {
     const sockets = listeningSockets(port)
     return childrenOf(this.#child?.pid).filter((pid) => hasOneOf(pid, sockets))
   }
 }
 
+/** The sockets of the system of one kind, as fields of lines. */
+function socketsOf(kind: string): string[][] {
+  try {
+    const lines = readFileSync(`/proc/net/${kind}`, 'utf8').split('\n')
+    return lines.map((line) => line.trim().split(/\s+/))
+  } catch {
+    return []
+  }
+}
+
 /** The inodes of the sockets that listen on a port. */
 function listeningSockets(port: number): Set<string> {
   const hexadecimal = port.toString(16).toUpperCase().padStart(4, '0')
-  const lines = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((path) => {
-    try {
-      return readFileSync(path, 'utf8').split('\n')
-    } catch {
-      return []
-    }
-  })
-  const fields = lines.map((line) => line.trim().split(/\s+/))
-  const listening = fields.filter(([, local, , state]) => state === '0A' && local?.endsWith(`:${hexadecimal}`))
+  const listening = ['tcp', 'tcp6']
+    .flatMap(socketsOf)
+    .filter(([, local, , state]) => state === '0A' && local?.endsWith(`:${hexadecimal}`))
   return new Set(listening.map(([, , , , , , , , , inode]) => `socket:[${inode}]`))
 }
 

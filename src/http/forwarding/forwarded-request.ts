@@ -1,6 +1,6 @@
 /**
  * Requests that one node forwards to another, over a socket that only nodes can reach. They are sent as clients sent
- * them, with one more header: the address of the client and the address it connected to.
+ * them, with one or two more headers: the address of the client and the address it connected to.
  */
 import { rm } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
@@ -9,6 +9,8 @@ import type { Request, SocketAddresses } from '../../wire/request.ts'
 import { SERVER_LINE } from '../server/answer.ts'
 
 export const CLIENT_HEADER = 'x-settle-client'
+/** The client named no host, as HTTP/1.0 allows: the one that is sent means nothing. */
+export const NO_HOST_HEADER = 'x-settle-no-host'
 
 /** The other node knows clients by a number, so that it recognizes several requests of one client. */
 export function clientHeader(addresses: SocketAddresses, node: string): string {
@@ -77,6 +79,10 @@ export class ForwardedRequests {
   #clientOf({ headers, addresses }: Request): SocketAddresses {
     const text = headers[CLIENT_HEADER]
     delete headers[CLIENT_HEADER]
+    if (headers[NO_HOST_HEADER] !== undefined) {
+      delete headers[NO_HOST_HEADER]
+      delete headers.host
+    }
     if (text === undefined) return addresses
     const known = this.#clients.get(text)
     if (known) return known

@@ -8,7 +8,7 @@ import { RequestError } from '../../document/request-error.ts'
 import type { Reply } from '../../wire/reply.ts'
 import { BodyAbortedError, type Request } from '../../wire/request.ts'
 import { ForwardConnection, type ReplyHead } from './forward-connection.ts'
-import { CLIENT_HEADER, clientHeader } from './forwarded-request.ts'
+import { CLIENT_HEADER, clientHeader, NO_HOST_HEADER } from './forwarded-request.ts'
 
 export interface ForwarderOptions {
   /** Where the other node listens. */
@@ -27,12 +27,17 @@ const PAUSE_MS = 20
 /** How often a request that changes nothing is sent. Were it what ends the other node, it would end the next one too. */
 const SENT_LIMIT = 2
 
-/** How a request ended that was sent. */
-type Outcome = 'relayed' | 'not begun' | 'unknown'
+/** So long after a connection broke it is known whether the other node is gone. */
+const LOSS_NOTICED_MS = 100
+
+/** How a request ended that was sent. Broken off: without a reply, which the other node itself may have cut off. */
+type Outcome = 'relayed' | 'broken off' | 'unknown'
 
 export class Forwarder {
   readonly #options: ForwarderOptions
   readonly #idle: ForwardConnection[] = []
+  /** How often the other node was lost. */
+  #losses = 0
 
   constructor(options: ForwarderOptions) {
     this.#options = options
@@ -52,21 +57,30 @@ export class Forwarder {
         this.#keep(connection)
         return undefined
       }
-      const outcome = await new Exchange(connection, request, reply, this.#options.node).done
+      const losses = this.#losses
+      const exchange = new Exchange(connection, request, reply, this.#options.node)
+      const outcome = await exchange.done
       sent++
       if (outcome === 'relayed') {
         this.#keep(connection)
         return undefined
       }
       connection.destroy()
+      if (outcome === 'broken off') await new Promise((resolve) => setTimeout(resolve, LOSS_NOTICED_MS))
       if (reply.isGone) return undefined
-      if (outcome === 'unknown' || sent === SENT_LIMIT) return outcomeUnknown()
+      if (outcome === 'broken off' && losses === this.#losses) {
+        // It is there, and could not finish the reply that it had begun to make.
+        reply.destroy()
+        return undefined
+      }
+      if (outcome === 'unknown' || !exchange.mayRepeat || sent === SENT_LIMIT) return outcomeUnknown()
     }
     return reply.isGone ? undefined : unavailable()
   }
 
   /** The other node is gone: its idle connections are closed. */
   reset(): void {
+    this.#losses++
     for (const connection of this.#idle.splice(0)) connection.destroy()
   }
 
@@ -119,6 +133,11 @@ class Exchange {
       reply.onShutdown(() => this.#shutDown()),
     )
     void this.#send(node).then(() => this.#followEnd())
+  }
+
+  /** Whether the request can be sent again, and does no harm then. */
+  get mayRepeat(): boolean {
+    return SAFE_METHODS.has(this.#request.method) && !this.#hasReadBody
   }
 
   get done(): Promise<Outcome> {
@@ -219,8 +238,7 @@ class Exchange {
     // A client that has ended its side and waits for long counts as gone: the other node says so without a reply.
     const isLast = this.#hasBegunReply || this.#isClientDone
     if (isLast) this.#reply.destroy()
-    const mayRepeat = SAFE_METHODS.has(this.#request.method) && !this.#hasReadBody
-    this.#finish(isLast ? 'relayed' : mayRepeat ? 'not begun' : 'unknown')
+    this.#finish(isLast ? 'relayed' : 'broken off')
   }
 
   /** The listener closes. The other node hears that nothing more comes, and ends what it would send for ever. */
@@ -249,6 +267,7 @@ const NOT_FORWARDED = new Set([
   'upgrade',
   'expect',
   CLIENT_HEADER,
+  NO_HOST_HEADER,
 ])
 
 function requestHead(request: Request, node: string, isContinued: boolean): string {
@@ -257,8 +276,7 @@ function requestHead(request: Request, node: string, isContinued: boolean): stri
     const value = request.headers[name]
     if (value !== undefined && !NOT_FORWARDED.has(name)) head += `${name}: ${value}\r\n`
   }
-  // HTTP/1.0 requests may lack it.
-  if (request.headers.host === undefined) head += 'host: \r\n'
+  if (request.headers.host === undefined) head += `host: \r\n${NO_HOST_HEADER}: 1\r\n`
   if (isContinued) head += 'expect: 100-continue\r\n'
   return `${head}${CLIENT_HEADER}: ${clientHeader(request.addresses, node)}\r\n\r\n`
 }
