@@ -33,7 +33,7 @@ export class BulkReading {
     mostItems: number,
     { longestBytes = Number.POSITIVE_INFINITY, largestDocument, arena }: BulkLimits = {},
   ) {
-    this.#reader = new JsonReader(text, arena)
+    this.#reader = new JsonReader(text, { arena })
     this.#mostItems = mostItems
     this.#longestBytes = longestBytes
     this.#largestDocument = largestDocument

@@ -154,6 +154,43 @@ describe('_bulk_get as JSON', () => {
     expect((await read({}, '?att_encoding_info=true'))?.a).toMatchObject({ encoding: 'gzip' })
   })
 
+  it('gives contents of many documents, whatever their size is and however they are stored', async () => {
+    const db = await client().database()
+    const stored: [id: string, ...contents: [name: string, type: string, bytes: Buffer][]][] = [
+      ['none'],
+      ['small', ['a', OCTETS, Buffer.alloc(1, 1)]],
+      ['empty', ['a', OCTETS, Buffer.alloc(0)], ['b', OCTETS, Buffer.from('two')]],
+      ['packed', ['a', OCTETS, Buffer.from('one')], ['b', 'text/plain', Buffer.from('text '.repeat(500))]],
+      ['one chunk', ['a', OCTETS, Buffer.alloc(200_000, 2)]],
+      ['two chunks', ['a', OCTETS, Buffer.alloc(300_000, 3)]],
+      ...Array.from({ length: 20 }, (_, n): [string, [string, string, Buffer]] => [
+        `number ${n}`,
+        ['ü"', OCTETS, Buffer.alloc(50_000 + n, n)],
+      ]),
+    ]
+    const documents = stored.map(([_id, ...contents]) => {
+      const attachments = contents.map(([name, content_type, bytes]) => [
+        name,
+        { content_type, data: bytes.toString('base64') },
+      ])
+      return { _id, ...(contents.length > 0 && { _attachments: Object.fromEntries(attachments) }) }
+    })
+    const written = await db.post('_bulk_docs', { docs: documents })
+    const revisions = written.as<{ id: string; rev: string }[]>().map(({ id, rev }) => ({ id, rev }))
+    const asked = [...revisions, { id: 'never', rev: NEVER }]
+    const answered = await results(db, asked, '?attachments=true&revs=true')
+    expect(answered.pop()?.docs[0]?.error).toMatchObject({ id: 'never', rev: NEVER, error: 'not_found' })
+    const got = answered.map(({ id, docs }) => [
+      id,
+      ...Object.entries(docs[0]?.ok?._attachments ?? {}).map(([name, { content_type, data = '' }]) => [
+        name,
+        content_type,
+        Buffer.from(data, 'base64'),
+      ]),
+    ])
+    expect(got).toEqual(stored)
+  })
+
   it('gives what clients that pull ask for', async () => {
     const db = await client().database()
     const ids = Array.from({ length: 200 }, (_, n) => `doc ${n}`)

@@ -2,7 +2,6 @@
  * Turns the `_attachments` member of a document into the attachments of its new revision. Contents that came with the
  * document are stored; stubs refer to those of the parent revision.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Configuration } from '../../config/configuration.ts'
 import { attachmentMembers } from '../../document/attachment-text.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'
@@ -87,7 +86,7 @@ export async function attachmentEdits(
       const staged =
         entry.kind === 'follows'
           ? followed.get(name)
-          : await database.attachments.stage(piecesOf(entry.data), {
+          : await database.attachments.stageWhole(entry.data, {
               packLevel: policy.levelFor(contentType),
               limit: policy.limitFor(name),
             })
@@ -171,16 +170,6 @@ function inlineContent(name: string, data: unknown): Buffer {
   if (!bytes) throw badRequest(`Invalid attachment data for ${name}`)
   return bytes
 }
-
-/** In pieces, between which others have their turn: each is hashed, and packed. */
-async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
-  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-    if (at > 0) await nextTurn()
-    yield bytes.subarray(at, at + PIECE_BYTES)
-  }
-}
-
-const PIECE_BYTES = 1024 * 1024
 
 function keptAttachment(
   id: string,

@@ -4,15 +4,16 @@
  * that commit. What a failed upload leaves is removed when its last user releases it. Attachments that no revision refers to
  * any more are removed by compaction.
  */
-import { createHash } from 'node:crypto'
+import { createHash, hash } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../../storage/store.ts'
 import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
 import type { AttachmentContent } from '../layout/stored-body.ts'
 import { gzipped } from '../reading/gzip.ts'
-import { ChunkWriter, slicesOf } from './chunk-writer.ts'
-import { CheckedGzip, type ContentLimit, limitedContent } from './content-check.ts'
+import { CHUNK_BYTES, ChunkWriter, slicesOf } from './chunk-writer.ts'
+import { CheckedGzip, type ContentLimit, checkContentSize, limitedContent } from './content-check.ts'
 
 export interface StagingOptions {
   /** The level to pack with; undefined stores the bytes as they come. */
@@ -38,6 +39,8 @@ export interface StagedAttachment {
 
 /** Read from the store at once. */
 const READ_CHUNKS = 4
+/** Contents that are read together: no more are asked for once they have so many bytes. */
+const READ_BYTES = 512 * 1024
 
 export class AttachmentStore {
   readonly #store: Store
@@ -107,6 +110,22 @@ export class AttachmentStore {
     }
   }
 
+  /** Takes in a content that is in memory as a whole. Its bytes must not change before they are committed. */
+  async stageWhole(
+    bytes: Buffer,
+    options: Pick<StagingOptions, 'packLevel' | 'limit'> = {},
+  ): Promise<StagedAttachment> {
+    const { packLevel, limit } = options
+    if (packLevel !== undefined || bytes.length > CHUNK_BYTES) return this.stage(piecesOf(bytes), options)
+    if (limit) checkContentSize(bytes.length, limit)
+    const number = await this.#nextNumber()
+    const md5 = hash('md5', bytes, 'base64')
+    const { length } = bytes
+    const content = { number, md5, length, encoding: undefined, storedLength: length, storedMd5: md5 }
+    const value = this.#store.keepsValues ? Buffer.from(bytes) : bytes
+    return { content, puts: [[attachmentKey(number, 0), value]], release: this.use(number) }
+  }
+
   /** For the writer: revisions that refer to these numbers are about to be committed. From then on they stay. */
   refer(numbers: readonly number[]): void {
     for (const number of numbers) this.#unreferenced.delete(number)
@@ -142,35 +161,58 @@ export class AttachmentStore {
     return await snapshot.getMany(keys)
   }
 
-  /** Keeps bytes that are there from being removed until the returned function is called; undefined if they are gone. */
-  async keep({ number }: AttachmentContent): Promise<(() => void) | undefined> {
-    if (this.#condemned.has(number)) return undefined
-    const release = this.use(number)
-    using snapshot = this.#store.snapshot()
-    const range = { from: attachmentKey(number, 0), to: attachmentKey(number, 1) }
-    const page = await snapshot.page(range, { rows: 1, keysOnly: true })
-    if (page.length > 0) {
-      if (this.#heldStates && !this.#heldStates.has(number)) this.#heldStates.set(number, snapshot.share())
-      return release
+  /**
+   * The stored bytes of several contents that are one chunk each, in their order: those of some of them come with one read.
+   * The caller keeps them from being removed.
+   */
+  async *readWhole(contents: readonly AttachmentContent[]): AsyncGenerator<Buffer> {
+    for (let first = 0; first < contents.length; ) {
+      const some: AttachmentContent[] = []
+      for (let bytes = 0; first < contents.length && bytes < READ_BYTES; first++) {
+        some.push(contents[first]!)
+        bytes += contents[first]!.storedLength
+      }
+      for (const [i, chunk] of (await this.#firstChunks(some)).entries()) {
+        if (!chunk) throw new Error(`Chunk 0 of attachment ${some[i]!.number} is not there.`)
+        yield chunk
+      }
     }
-    release()
-    return undefined
+  }
+
+  async #firstChunks(contents: readonly AttachmentContent[]): Promise<(Buffer | undefined)[]> {
+    if (this.#heldStates) {
+      const each = await Promise.all(contents.map(({ number }) => this.#chunks(number, [0])))
+      return each.flat()
+    }
+    using snapshot = this.#store.snapshot()
+    return await snapshot.getMany(contents.map(({ number }) => attachmentKey(number, 0)))
+  }
+
+  /** Keeps bytes that are there from being removed until the returned function is called; undefined if they are gone. */
+  async keep(content: AttachmentContent): Promise<(() => void) | undefined> {
+    const release = await this.keepAll([content])
+    return release === 'gone' ? undefined : release
   }
 
   /** Keeps the bytes of all of them until the returned function is called; 'gone' if those of any are not there. */
   async keepAll(contents: readonly AttachmentContent[]): Promise<(() => void) | 'gone'> {
-    const kept: (() => void)[] = []
+    if (contents.length === 0) return NOTHING_KEPT
+    if (contents.some(({ number }) => this.#condemned.has(number))) return 'gone'
+    // Before the snapshot: what is in use when it is taken is not removed after it.
+    const kept = contents.map(({ number }) => this.use(number))
     const release = () => {
       for (const each of kept) each()
     }
     try {
-      for (const content of contents) {
-        const lease = await this.keep(content)
-        if (!lease) {
+      using snapshot = this.#store.snapshot()
+      for (const { number } of contents) {
+        const range = { from: attachmentKey(number, 0), to: attachmentKey(number, 1) }
+        const page = await snapshot.page(range, { rows: 1, keysOnly: true })
+        if (page.length === 0) {
           release()
           return 'gone'
         }
-        kept.push(lease)
+        if (this.#heldStates && !this.#heldStates.has(number)) this.#heldStates.set(number, snapshot.share())
       }
       return release
     } catch (error) {
@@ -281,6 +323,18 @@ export class AttachmentStore {
     return page.length > 0 ? numberOfAttachmentKey(page.key(0)) : 0
   }
 }
+
+const NOTHING_KEPT = () => {}
+
+/** In pieces, between which others have their turn: each is hashed, and packed. */
+async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
+  for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+    if (at > 0) await nextTurn()
+    yield bytes.subarray(at, at + PIECE_BYTES)
+  }
+}
+
+const PIECE_BYTES = 1024 * 1024
 
 /** Counts and hashes what passes. */
 class MeasuredSource implements AsyncIterable<Buffer> {

@@ -116,7 +116,7 @@ function textWith(
 }
 
 /** Text, and in between the attachments whose contents belong there. */
-function inlinePieces(document: OpenedDocument, encodingInfo: boolean): (string | AttachmentRecord)[] {
+export function inlinePieces(document: OpenedDocument, encodingInfo: boolean): (string | AttachmentRecord)[] {
   const pieces: (string | AttachmentRecord)[] = []
   const text = documentText(document.parts).toString()
   let before = `${text.slice(0, -1)},"_attachments":{`

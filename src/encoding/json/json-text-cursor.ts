@@ -64,6 +64,11 @@ export class TextOutput extends ByteSink {
     return copy
   }
 
+  /** The same as a part of the source; undefined where something was left out or replaced since `start`. */
+  runTo(position: number, start: number): Buffer | undefined {
+    return this.length === start ? this.#source.subarray(this.#runStart, position) : undefined
+  }
+
   /** Four bytes at a time, for indented text is nothing but short runs. */
   #copyShort(start: number, end: number): void {
     let from = start

@@ -31,6 +31,9 @@ import { NameStack } from './json-text-names.ts'
 export const MAX_DEPTH = 1000
 export const MAX_INTEGER_DIGITS = 10_000
 
+/** A value apart that is shorter is copied: to keep the whole text for it would cost more. */
+const SHORT_VALUE_BYTES = 4096
+
 /** What the last scan made, beside `output`. One set serves all scanners, for a scan is never interrupted. */
 const FRONT_BYTES = 64
 const term = new TermWriter(64 * 1024, FRONT_BYTES)
@@ -74,6 +77,8 @@ export type ValueApart = string | Buffer
 export class JsonScanner extends JsonCursor {
   /** Whether some object of the last scan has a member twice; both are then in its text and its term. */
   hasDuplicates = false
+  /** Whether long values apart may be parts of the text itself. */
+  isLent = false
 
   /** The next value, whatever it is. */
   value(): void {
@@ -246,7 +251,8 @@ export class JsonScanner extends JsonCursor {
     const start = output.length
     this.#value(2)
     this.hasDuplicates = hadDuplicates
-    return output.copyTo(this.position, start)
+    const lent = this.isLent ? output.runTo(this.position, start) : undefined
+    return lent && lent.length > SHORT_VALUE_BYTES ? lent : output.copyTo(this.position, start)
   }
 
   #string(): void {

@@ -60,14 +60,21 @@ export class LongDocumentError extends Error {
   override readonly name = 'LongDocumentError'
 }
 
+export interface JsonReaderOptions {
+  /** Where the bodies of documents are copied to; unless given, each has a memory of its own. */
+  readonly arena?: ByteArena | undefined
+  /** Whether the text stays until all that was read is used: long values that are read apart are parts of it then. */
+  readonly isLent?: boolean
+}
+
 export class JsonReader {
   readonly #scanner: JsonScanner
   readonly #arena: ByteArena | undefined
 
-  /** The bodies of documents are copied into the arena, if there is one. */
-  constructor(text: Buffer, arena?: ByteArena) {
+  constructor(text: Buffer, { arena, isLent = false }: JsonReaderOptions = {}) {
     if (!isUtf8(text)) throw new JsonTextError('The text is not UTF-8', 0)
     this.#scanner = new JsonScanner(text)
+    this.#scanner.isLent = isLent
     this.#arena = arena
   }
 

@@ -1,14 +1,10 @@
 /** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
 
-import type { Dialect } from '../../config/dialect.ts'
-import type { Database } from '../../database/database.ts'
 import { inlineText, stubText } from '../../database/reading/document-rendering.ts'
-import { type AskedRevisions, type OpenedRevisions, openMany } from '../../database/reading/open-many.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import { openRevisionPortions, type RevisionPortions } from '../../database/reading/revision-portions.ts'
-import { isLocalId, parseDocumentId, parseRevision, type RevisionId } from '../../document/ids.ts'
+import { parseDocumentId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
-import { joinText, quoteText } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { bulkGetBody, newBoundary, type RevisionPart } from '../../multipart/multipart-writer.ts'
 import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
@@ -18,6 +14,7 @@ import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { inDialect, statusOf } from '../server/errors.ts'
+import { askedTogether, type BulkFailure, type BulkReading, failureOf, textsTogether } from './bulk-get-together.ts'
 import { multipartSource, revisionList } from './document-reading.ts'
 
 export async function bulkGet(call: Call, context: HttpContext): Promise<Answer> {
@@ -56,81 +53,6 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
 function wantsMultipart(call: Call): boolean {
   if (call.dialect === '1.6') return !call.acceptsJson
   return acceptsMultipart(call.header('accept'), 'mixed') || acceptsMultipart(call.header('accept'), 'related')
-}
-
-interface BulkReading {
-  readonly database: Database
-  readonly dialect: Dialect
-  readonly isMultipart: boolean
-  readonly revisions: boolean
-  readonly latest: boolean
-  readonly contents: boolean
-  readonly encodingInfo: boolean
-}
-
-/** What replicators ask for: one revision of each document, without contents. Undefined where there is more to it. */
-function askedTogether({ database, contents }: BulkReading, entries: readonly unknown[]): AskedRevisions[] | undefined {
-  if (contents || database.reading) return undefined
-  const asked: AskedRevisions[] = []
-  for (const entry of entries) {
-    const plain = plainEntry(entry)
-    if (!plain) return undefined
-    asked.push(plain)
-  }
-  return asked
-}
-
-function plainEntry(entry: unknown): AskedRevisions | undefined {
-  if (!isObject(entry) || entry.atts_since !== undefined || entry.rev === undefined) return undefined
-  try {
-    const id = parseDocumentId(entry.id)
-    return isLocalId(id) ? undefined : { id, revisions: [parseRevision(entry.rev)] }
-  } catch (error) {
-    if (error instanceof RequestError) return undefined
-    throw error
-  }
-}
-
-/** Documents that are opened at once. */
-const ASKED_TOGETHER = 250
-
-async function* textsTogether(reading: BulkReading, asked: readonly AskedRevisions[]): AsyncGenerator<string | Buffer> {
-  // Goes out with what comes next.
-  let before = '{"results":['
-  for (let done = 0; done < asked.length; ) {
-    const portion = await openPortion(reading, asked.slice(done, done + ASKED_TOGETHER))
-    const pieces: (string | Buffer)[] = []
-    for (const { id, documents, missing } of portion) {
-      before += `${done++ === 0 ? '' : ','}{"id":${quoteText(id)},"docs":[`
-      let separator = ''
-      for (const document of documents) {
-        pieces.push(`${before}${separator}{"ok":`, stubText(document, reading))
-        before = '}'
-        separator = ','
-      }
-      for (const rev of missing) {
-        before += `${separator}{"error":${JSON.stringify(failureOf({ id, rev, error: notFound('missing') }))}}`
-        separator = ','
-      }
-      before += ']}'
-    }
-    yield joinText(pieces)
-  }
-  yield `${before}]}\n`
-}
-
-async function openPortion(
-  { database, latest, revisions }: BulkReading,
-  asked: readonly AskedRevisions[],
-): Promise<OpenedRevisions[]> {
-  using view = database.view()
-  return await openMany(view, asked, { latest, revisions })
-}
-
-interface BulkFailure {
-  readonly id: unknown
-  readonly rev: unknown
-  readonly error: RequestError
 }
 
 interface BulkResult extends Disposable {
@@ -177,10 +99,6 @@ function sendsContents({ isMultipart, contents }: BulkReading, since: unknown): 
 
 function failed(id: unknown, rev: unknown, error: RequestError): BulkResult {
   return { id, isSince: false, items: () => [{ id, rev, error }], [Symbol.dispose]: () => {} }
-}
-
-function failureOf({ id, rev, error }: BulkFailure) {
-  return { id, rev, error: error.error, reason: error.reason }
 }
 
 async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<string | Buffer> {

@@ -2,6 +2,7 @@
 
 import { readDocument } from '../../document/document-fields.ts'
 import { badRequest, RequestError } from '../../document/request-error.ts'
+import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import { JsonReader, JsonTextError, LongValueError } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { boundaryOf, type Part, possibleFilenames, readParts } from '../../multipart/multipart-reader.ts'
@@ -102,11 +103,22 @@ const SMALL_DOCUMENT_BYTES = 128 * 1024
 /** Throws `LongValueError` where one of the documents would take long. */
 async function readAtOnce(text: Buffer, onMissing: OnMissing): Promise<SentTransfer[]> {
   const found: SentTransfer[] = []
-  await readEntries(text, onMissing, (reader) => {
-    const start = reader.position
-    const document = reader.within(SMALL_DOCUMENT_BYTES, () => readDocument(reader))
-    found.push(SentTransfer.of(text.subarray(start, reader.position), document))
-  })
+  // Until all of them are read nobody has used one.
+  let unreleased = 0
+  const onRelease = () => {
+    if (--unreleased === 0) freeBytes(text)
+  }
+  await readEntries(
+    text,
+    onMissing,
+    (reader) => {
+      const start = reader.position
+      const document = reader.within(SMALL_DOCUMENT_BYTES, () => readDocument(reader))
+      found.push(SentTransfer.of(text.subarray(start, reader.position), document, onRelease))
+    },
+    { isLent: true },
+  )
+  unreleased = found.length
   return found
 }
 
@@ -164,9 +176,14 @@ function okOf(entry: unknown): unknown {
 }
 
 /** Calls back before each document, which has to be read then. */
-async function readEntries(text: Buffer, onMissing: OnMissing, read: (reader: JsonReader) => void): Promise<void> {
+async function readEntries(
+  text: Buffer,
+  onMissing: OnMissing,
+  read: (reader: JsonReader) => void,
+  options: { readonly isLent?: boolean } = {},
+): Promise<void> {
   const slice = new TimeSlice()
-  const reader = new JsonReader(text)
+  const reader = new JsonReader(text, options)
   for (const list of listsIn(reader)) {
     for (const _ of list.elements()) {
       for (const member of reader.members()) {

@@ -110,11 +110,11 @@ export class RemoteRevisions {
         this.#averageBytes = LARGE_DOCUMENT_BYTES + 1
         return yield* this.#readParts(wanted)
       }
-      const documents = received.filter((document) => questions.isNew(document))
+      const documents = received.filter((document) => isKept(document, questions.isNew(document)))
       const bytes = documents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
       if (documents.length > 0) this.#averageBytes = (this.#averageBytes + (3 * bytes) / documents.length) / 4
       const stubbed = contentBytes(documents)
-      yield stubbed.size === 0 ? documents : documents.filter(({ id }) => !stubbed.has(id))
+      yield stubbed.size === 0 ? documents : documents.filter((each) => isKept(each, !stubbed.has(each.id)))
       yield questions.left.filter(({ id }) => !stubbed.has(id))
       if (stubbed.size > 0) yield* this.#readContents(wanted, stubbed)
     })
@@ -155,7 +155,9 @@ export class RemoteRevisions {
       const onMissing = (missing: MissingRevision) => questions.missing(missing)
       const received = reply && (await revisionsInJson(reply, MOST_REPLY_BYTES, onMissing).catch(unfitForJson))
       // Some servers send no contents in JSON.
-      if (received) yield received.filter((document) => !document.hasStubs && questions.isNew(document))
+      if (received) {
+        yield received.filter((document) => isKept(document, !document.hasStubs && questions.isNew(document)))
+      }
       const { left } = questions
       if (left.length > 0) yield* this.#readParts(left)
     })
@@ -305,6 +307,12 @@ function contentBytes(documents: readonly ReceivedRevision[]): Map<string, numbe
     found.set(document.id, (found.get(document.id) ?? 0) + bytes)
   }
   return found
+}
+
+/** What is not kept is released. */
+function isKept(document: ReceivedRevision, keeps: boolean): boolean {
+  if (!keeps) document.release()
+  return keeps
 }
 
 interface AskedRevisions {

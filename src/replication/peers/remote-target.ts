@@ -3,6 +3,7 @@ import { type RevisionId, readRevision } from '../../document/ids.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
+import { ReusedBuffers } from '../../runtime/reused-buffers.ts'
 import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
 import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
 import { isRefusal } from '../client/refusals.ts'
@@ -174,21 +175,25 @@ class RemoteWriter implements DocumentWriter {
     }
   }
 
-  #postBulk(pending: readonly PendingText[]): Promise<Map<TransferredDocument, Failure>> {
+  async #postBulk(pending: readonly PendingText[]): Promise<Map<TransferredDocument, Failure>> {
     const pieces: Buffer[] = [BULK_BEGIN]
     for (const [i, { text }] of pending.entries()) {
       if (i > 0) pieces.push(COMMA)
       pieces.push(text)
     }
     pieces.push(BULK_END)
+    const body = bulkBodies.joined(pieces)
     const request: HttpRequest = {
       method: 'POST',
       path: '_bulk_docs',
       headers: { ...JSON_BODY, ...NOT_FLUSHED },
-      body: Buffer.concat(pieces),
+      body,
       signal: this.#signal,
     }
-    return this.#client.exchange(request, async (reply) => failuresIn(await reply.json(), pending))
+    const failures = await this.#client.exchange(request, async (reply) => failuresIn(await reply.json(), pending))
+    // Where it failed some of it may still be on its way to the socket.
+    bulkBodies.giveBack(body)
+    return failures
   }
 
   async #put(document: TransferredDocument): Promise<void> {
@@ -249,6 +254,9 @@ async function* ofLength(pieces: AsyncIterable<Buffer>, length: number, name: st
 
 /** The peer refuses everything, and not what it was sent. */
 const FATAL = new Set([401, 403, 404])
+
+/** Buffers of bulk requests, used again: memory that is new for each would be garbage of megabytes a second. */
+const bulkBodies = new ReusedBuffers({ largestBytes: 2 * BULK_BYTES, most: 4 })
 
 const BULK_BEGIN = Buffer.from('{"new_edits":false,"docs":[')
 const BULK_END = Buffer.from(']}')

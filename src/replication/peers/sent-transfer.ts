@@ -20,6 +20,7 @@ export class SentTransfer implements TransferredDocument {
   readonly attachments: readonly TransferredAttachment[]
   readonly #text: Buffer
   readonly #document: SentDocument
+  #onRelease: (() => void) | undefined
 
   /** `contents` are those that follow; where they are left out there are none. */
   static async read(text: Buffer, contents?: FollowingContents): Promise<SentTransfer | UnreadTransfer> {
@@ -34,9 +35,11 @@ export class SentTransfer implements TransferredDocument {
     }
   }
 
-  /** One that was read out of a larger text. */
-  static of(text: Buffer, document: SentDocument): SentTransfer {
-    return new SentTransfer(text, document, undefined)
+  /** One that was read out of a larger text, which may be freed when all of its documents are released. */
+  static of(text: Buffer, document: SentDocument, onRelease: () => void): SentTransfer {
+    const transfer = new SentTransfer(text, document, undefined)
+    transfer.#onRelease = onRelease
+    return transfer
   }
 
   private constructor(text: Buffer, document: SentDocument, contents: FollowingContents | undefined) {
@@ -103,7 +106,10 @@ export class SentTransfer implements TransferredDocument {
     return undefined
   }
 
-  release(): void {}
+  release(): void {
+    this.#onRelease?.()
+    this.#onRelease = undefined
+  }
 }
 
 /** Contents that come after the text, one after the other. */

@@ -197,6 +197,31 @@ describe('a reader', () => {
     expect(parameters).toEqual({ new_edits: false })
   })
 
+  it('gives long values apart as parts of a text that is lent, unless they change', () => {
+    const long = 'x'.repeat(5000)
+    const values = [
+      `{"data":"${long}"}`,
+      `{ "data" : "${long}" }`,
+      `{"data":"\\u0041${long}"}`,
+      '{"data":"short"}',
+      `{"data":"${long}","stub":true}`,
+    ]
+    const list = `[${values.map((each) => `{"a":1,"_attachments":${each},"b":2}`).join(',')}]`
+    // In a memory of its own, so that copies are told from parts.
+    const text = Buffer.allocUnsafeSlow(Buffer.byteLength(list))
+    text.write(list)
+    const read = (isLent: boolean) => {
+      const reader = new JsonReader(text, { isLent })
+      return reader.listOf(() => reader.document())
+    }
+    const lent = read(true)
+    expect(lent).toEqual(read(false))
+    const isPart = lent.map(({ specials: [special] }) => {
+      return Buffer.isBuffer(special?.value) && special.value.buffer === text.buffer
+    })
+    expect(isPart).toEqual([true, false, false, false, true])
+  })
+
   it('checks what it passes over', () => {
     const reader = new JsonReader(Buffer.from('{"a":[1,{"b":tru}]}'))
     expect(() => [...reader.members()]).toThrow(JsonTextError)
