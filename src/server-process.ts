@@ -7,6 +7,7 @@ import { enableCompileCache } from 'node:module'
 import { commandFlags, fail } from './command-flags.ts'
 import { optimizeEarly } from './runtime/early-optimization.ts'
 import type { LineLog } from './runtime/log/log.ts'
+import { startReaperAhead } from './runtime/processes/reaper.ts'
 import { keepTickObject } from './runtime/tick-object.ts'
 import type { SecondaryService } from './secondary-service.ts'
 import type { SupervisorLink } from './supervisor/supervisor-link.ts'
@@ -26,6 +27,7 @@ async function main(): Promise<void> {
     return
   }
   const { createService, version } = await import('./service.ts')
+  startReaperAhead()
   const { previousEnd, term = 1, nodeFolder } = start ?? {}
   const service = await createService({
     ...options,

@@ -51,27 +51,36 @@ class Reaper {
   /** By process id: the line that tells the shell of it. */
   readonly #entries = new Map<number, string>()
   #shell: ChildProcess | undefined
+  /** Whether it stays when there is nobody to watch over. */
+  #isKept = false
   #idle: NodeJS.Timeout | undefined
+
+  /** Without the launcher, which takes a processor for long: there are no databases whose descriptors it would have to close. */
+  startAhead(): void {
+    if (this.#shell) return
+    this.#isKept = true
+    this.#start('/bin/sh', [])
+  }
 
   add(pid: number, target: number): void {
     clearTimeout(this.#idle)
     const line = `+ ${pid} ${target}:${process.platform === 'linux' ? processStart(pid) : ''}\n`
     this.#entries.set(pid, line)
     if (this.#shell) this.#send(line)
-    else this.#start()
+    else this.#start(process.execPath, ['--no-warnings', launcherFile])
   }
 
   remove(pid: number): void {
     if (!this.#entries.delete(pid)) return
     this.#send(`- ${pid}\n`)
-    if (this.#entries.size > 0) return
+    if (this.#entries.size > 0 || this.#isKept) return
     clearTimeout(this.#idle)
     this.#idle = setTimeout(() => this.#end(), IDLE_MS).unref()
   }
 
   /** In a group of its own: whoever signals ours does not reach it. It must hold no descriptors of databases. */
-  #start(): void {
-    const shell = spawn(process.execPath, ['--no-warnings', launcherFile, '-c', SCRIPT], {
+  #start(program: string, args: readonly string[]): void {
+    const shell = spawn(program, [...args, '-c', SCRIPT], {
       stdio: ['pipe', 'ignore', 'ignore'],
       env: { PATH: process.env.PATH },
       cwd: '/',
@@ -105,6 +114,14 @@ function unref(stream: Writable | null): void {
 }
 
 let reaper: Reaper | undefined = new Reaper()
+
+/**
+ * Starts the reaper before the first process that it is for. Only for a process that has opened no database yet: the reaper would
+ * inherit its descriptors.
+ */
+export function startReaperAhead(): void {
+  if (process.platform !== 'win32') reaper?.startAhead()
+}
 
 /** The parent of this process ends it together with all that it starts: no reaper is needed here. */
 export function leaveToParent(): void {

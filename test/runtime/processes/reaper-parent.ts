@@ -1,8 +1,9 @@
 /** A program for tests: starts processes that never end, says which, and waits to be killed. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { endGroupWithUs, endWithUs } from '../../../src/runtime/processes/reaper.ts'
+import { endGroupWithUs, endWithUs, startReaperAhead } from '../../../src/runtime/processes/reaper.ts'
 
+if (process.argv.includes('--ahead')) startReaperAhead()
 const endless = spawn('sh', ['-c', 'while :; do :; done'], { stdio: 'ignore' })
 endWithUs(endless)
 const leader = spawn('sh', ['-c', 'sleep 1000 & echo $!; wait'], {

@@ -12,8 +12,8 @@ interface Started {
 }
 
 describe.runIf(process.platform === 'linux')('the processes of a process that is killed', () => {
-  it('are ended: endless ones, stopped ones and those in their groups', async () => {
-    const parent = fork(join(import.meta.dirname, 'reaper-parent.ts'))
+  it.each([[], ['--ahead']])('are ended: endless ones, stopped ones and those in their groups %s', async (...flags) => {
+    const parent = fork(join(import.meta.dirname, 'reaper-parent.ts'), flags)
     const [{ endless, leader, member }] = (await once(parent, 'message')) as [Started]
     expect([endless, leader, member].filter(isRunning)).toHaveLength(3)
     await expect.poll(() => descendantsCalled(parent.pid ?? 0, 'sh').length).toBeGreaterThan(0)
