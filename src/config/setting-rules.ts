@@ -130,6 +130,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'log/format': oneOf('text', 'json'),
   'log/max_file_size': positive,
   'log/max_files': count,
+  'log/writer': oneOf('file', 'stderr'),
   'mango/count_scan_limit': count,
   'mango/default_limit': count,
   'lmdb/native_cursors': oneOf('true', 'false'),

@@ -1,12 +1,21 @@
 /**
- * The log of a server. Its level, its format, its file and the limits of that follow the configuration while it runs. Lines are
- * kept so that they can be read again: in a file that is rotated when it is full, or in memory.
+ * The log of a server. Its level, its format, its writer, its file and the limits of that follow the configuration while it
+ * runs. Lines are kept so that they can be read again: in a file that is rotated when it is full, or in memory.
  */
 
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Configuration } from '../../config/configuration.ts'
-import { joinedLog, LineLog, type LineSink, type Log, type LogFormat, logLevelOf, type MessageLevel } from './log.ts'
+import {
+  joinedLog,
+  LineLog,
+  type LineSink,
+  type Log,
+  type LogFormat,
+  logLevelOf,
+  type MessageLevel,
+  silentLog,
+} from './log.ts'
 
 export class ServerLog {
   /** The log that parts of the server write to. */
@@ -15,6 +24,8 @@ export class ServerLog {
   readonly #lines: LineLog
   readonly #operator: Log
   #store: LogStore = new LogMemory()
+  /** All lines are on stderr: the operator, who is there too, need not hear some of them twice. */
+  #isOnStderr = false
 
   /**
    * Lines of relative files are kept in the folder; without one they stay in memory. The operator's log gets all of
@@ -32,6 +43,7 @@ export class ServerLog {
     log.#store = new RelayedLines(sink)
     log.#lines.level = logLevelOf(configuration.text('log', 'level'))
     log.#lines.format = configuration.get('log', 'format') === 'json' ? 'json' : 'text'
+    log.#isOnStderr = configuration.get('log', 'writer') === 'stderr'
     return log
   }
 
@@ -39,7 +51,13 @@ export class ServerLog {
     this.#folder = folder
     this.#operator = operator
     this.#lines = new LineLog('info', { write: (line) => this.#store.write(line) })
-    this.log = joinedLog(this.#lines, operator)
+    const told = (): Log => (this.#isOnStderr ? silentLog : operator)
+    this.log = joinedLog(this.#lines, {
+      debug: (message, details) => told().debug(message, details),
+      info: (message, details) => told().info(message, details),
+      warn: (message, details) => told().warn(message, details),
+      error: (message, details) => told().error(message, details),
+    })
   }
 
   writes(level: MessageLevel): boolean {
@@ -64,10 +82,16 @@ export class ServerLog {
       fileBytes: configuration.integer('log', 'max_file_size'),
       olderFiles: configuration.integer('log', 'max_files'),
     }
-    const path = this.#pathOf(configuration.get('log', 'file'))
+    this.#isOnStderr = configuration.get('log', 'writer') === 'stderr'
     const current = this.#store
+    if (this.#isOnStderr) {
+      if (!(current instanceof StderrLines)) await this.#replaceStore(new StderrLines())
+      return
+    }
+    const path = this.#pathOf(configuration.get('log', 'file'))
     if (current instanceof LogFile && current.path === path) current.limits = limits
     else if (path !== undefined) await this.#moveTo(path, limits)
+    else if (current instanceof StderrLines) await this.#replaceStore(new LogMemory())
   }
 
   /** Lines of another node, as they are. */
@@ -87,19 +111,46 @@ export class ServerLog {
     return this.#folder === undefined || file === undefined ? undefined : resolve(this.#folder, file)
   }
 
+  async #replaceStore(store: LogStore): Promise<void> {
+    const before = this.#store
+    this.#store = store
+    await before.close()
+  }
+
   async #moveTo(path: string, limits: LogFileLimits): Promise<void> {
     try {
       const file = await LogFile.open(path, limits, {
         onFailure: (reason) => this.#operator.error('The log cannot be written.', { file: path, error: reason }),
         lossLine: (lines) => this.#lines.line('warn', 'Lines of the log were lost.', { lines }),
       })
-      const before = this.#store
-      this.#store = file
-      await before.close()
+      await this.#replaceStore(file)
     } catch (error) {
       this.log.error('The log file cannot be opened.', { file: path, error: String(error) })
     }
   }
+}
+
+/** Standard error, for who collects it: a container, a service manager. The last lines are kept in memory. */
+class StderrLines implements LogStore {
+  readonly #kept = new LogMemory()
+
+  constructor() {
+    // Nobody may be there to read it; the server goes on.
+    if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => {})
+  }
+
+  write(line: string): void {
+    process.stderr.write(line)
+    this.#kept.write(line)
+  }
+
+  tail(bytes: number, offset: number): Promise<Buffer> {
+    return this.#kept.tail(bytes, offset)
+  }
+
+  async flush(): Promise<void> {}
+
+  async close(): Promise<void> {}
 }
 
 export interface LogStore extends LineSink {
