@@ -50,7 +50,7 @@ export class ViewIndex {
   readonly #recent = new RecentState()
   #running: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
   /** Whether it is worked on for those alone who wait for it: no design document has it. */
-  #isForsaken = false
+  #isDetached = false
   /** What a run that begins now has to do, as far as the last reader could tell. */
   #changesToCome = 0
   #compacting: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
@@ -155,18 +155,18 @@ export class ViewIndex {
   }
 
   /** No design document has it any more, or none ever had: it is not brought up to date unless somebody waits for that. */
-  forsake(): void {
-    this.#isForsaken = true
-    this.#stopForNobody()
+  detach(): void {
+    this.#isDetached = true
+    this.#stopIfUnwanted()
   }
 
-  get isForsaken(): boolean {
-    return this.#isForsaken
+  get isDetached(): boolean {
+    return this.#isDetached
   }
 
   /** A design document has it. */
-  adopt(): void {
-    this.#isForsaken = false
+  attach(): void {
+    this.#isDetached = false
   }
 
   /** Resolves when nobody waits for the index and nothing is being done with it. */
@@ -246,12 +246,12 @@ export class ViewIndex {
     } finally {
       this.#waiting.delete(waiter)
       signal?.removeEventListener('abort', giveUp)
-      if (signal?.aborted) this.#stopForNobody()
+      if (signal?.aborted) this.#stopIfUnwanted()
     }
   }
 
-  #stopForNobody(): void {
-    const isForWaiters = this.#isForsaken || this.#services.runner.isElsewhere
+  #stopIfUnwanted(): void {
+    const isForWaiters = this.#isDetached || this.#services.runner.isElsewhere
     if (isForWaiters && this.#waiting.size === 0) {
       this.#running?.cancelling.abort(new Error('No client waits for the index.'))
     }

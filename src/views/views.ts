@@ -82,7 +82,7 @@ export class Views {
       databases.onEvent((event) => {
         if (event.type !== 'ddoc_updated') return
         void this.#prepare(event.db, event.id)
-        void this.#forsakeOf(event.db)
+        void this.#detachUnused(event.db)
       }),
       // Also where a query found out that had begun to answer: the next one gets an index that is built anew.
       options.engine.onDamaged((name) => void this.#discard(name).catch(() => {})),
@@ -185,7 +185,7 @@ export class Views {
   }
 
   /** What is being built of views that no design document has any more is given up, unless somebody waits for it. */
-  async #forsakeOf(name: string): Promise<void> {
+  async #detachUnused(name: string): Promise<void> {
     try {
       const opened = await Promise.all([...this.#indexes.values()].map((opening) => opening.catch(() => undefined)))
       const indexes = opened
@@ -193,7 +193,7 @@ export class Views {
         .filter(({ place, isUpdating }) => isUpdating && place.database.name === name)
       if (indexes.length === 0) return
       const live = await this.#liveStores(await this.#options.databases.get(name))
-      for (const index of indexes) if (!live.has(index.place.store.name)) index.forsake()
+      for (const index of indexes) if (!live.has(index.place.store.name)) index.detach()
     } catch {
       // The database is gone, and its indexes with it.
     }
@@ -208,7 +208,7 @@ export class Views {
     for (let tries = 1; ; tries++) {
       try {
         const index = await this.#index(database, design)
-        if (isDesignId(design.id)) index.adopt()
+        if (isDesignId(design.id)) index.attach()
         this.#known.set(design, index)
         return await use(index)
       } catch (error) {
@@ -256,7 +256,7 @@ export class Views {
       throw error
     })
     const index = new ViewIndex({ database, design, store }, this.#options)
-    if (!isDesignId(design.id)) index.forsake()
+    if (!isDesignId(design.id)) index.detach()
     this.#opened.add(index)
     return index
   }
@@ -283,7 +283,7 @@ export class Views {
       // One that cannot be opened is told to who asked for it, and is none of this one's business.
       const index = await opening.catch(() => undefined)
       if (index?.place.store.name !== name) continue
-      index.forsake()
+      index.detach()
       const isInUse = index.isBusy
       const removal = this.#removeIdle(index, () => this.#indexes.get(key) === opening && this.#indexes.delete(key))
       // The server may be closed before, and the index removed with its database.
@@ -298,7 +298,7 @@ export class Views {
   async #removeIdle(index: ViewIndex, forget: () => boolean): Promise<void> {
     await index.idle()
     // A design document may have got it again meanwhile.
-    if (index.isForsaken && forget()) await this.#drop(index.place.store.name)
+    if (index.isDetached && forget()) await this.#drop(index.place.store.name)
   }
 
   /**

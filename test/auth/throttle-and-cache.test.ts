@@ -3,7 +3,7 @@ import { AuthSettings } from '../../src/auth/auth-settings.ts'
 import { delayOf, LoginThrottle } from '../../src/auth/passwords/login-throttle.ts'
 import { LoginWork } from '../../src/auth/passwords/login-work.ts'
 import { hashUserPassword, userPasswordHash } from '../../src/auth/passwords/passwords.ts'
-import { Turns } from '../../src/auth/passwords/turns.ts'
+import { Semaphore } from '../../src/auth/passwords/semaphore.ts'
 import { VerifiedPasswords } from '../../src/auth/passwords/verified-passwords.ts'
 import { RecentMap } from '../../src/auth/users/recent-map.ts'
 import { processMs } from '../support/processor-time.ts'
@@ -82,7 +82,7 @@ describe('a map with limited room', () => {
 
 describe('turns', () => {
   it('let so many work at a time, in order, whatever becomes of them', async () => {
-    const turns = new Turns(2)
+    const turns = new Semaphore(2)
     const begun: number[] = []
     const finish: (() => void)[] = []
     const all = [0, 1, 2, 3].map((number) =>

@@ -7,11 +7,11 @@ import { availableParallelism } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
 import type { AuthSettings } from '../auth-settings.ts'
 import { derivedKey, matches, type PasswordHash, parseAdminHash, workOf } from './passwords.ts'
-import { Turns } from './turns.ts'
+import { Semaphore } from './semaphore.ts'
 
 /** Threads that hash at a time: the others stay free for input and output. */
 const MOST_VERIFICATIONS = Math.min(4, availableParallelism())
-const turns = new Turns(MOST_VERIFICATIONS)
+const verifications = new Semaphore(MOST_VERIFICATIONS)
 
 /** Iterations by digest. */
 type Work = ReadonlyMap<string, number>
@@ -35,9 +35,9 @@ export class LoginWork {
 
   /** Whether the password is right; `undefined` means an unknown name. A right one may take less time. */
   verify(plain: string, stored: PasswordHash | undefined): Promise<boolean> {
-    if (turns.waiting >= this.#settings.mostWaitingLogins) return Promise.reject(tooManyLogins())
+    if (verifications.waiting >= this.#settings.mostWaitingLogins) return Promise.reject(tooManyLogins())
     // All of it takes one slot: waiting twice would be measurable.
-    return turns.run(async () => {
+    return verifications.run(async () => {
       if (stored) this.note(stored)
       const own = stored ? workOf(stored) : NONE
       const isRight = await matches(plain, stored)

@@ -6,7 +6,7 @@ import { createHash, pbkdf2, timingSafeEqual } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { promisify } from 'node:util'
 import { randomUuid } from '../../runtime/uuids.ts'
-import { Turns } from './turns.ts'
+import { Semaphore } from './semaphore.ts'
 
 export type PasswordScheme = 'simple' | 'pbkdf2'
 
@@ -70,7 +70,7 @@ export function parseAdminHash(text: string): PasswordHash | undefined {
 }
 
 /** New hashes have a queue of their own, apart from logins. */
-const hashing = new Turns(Math.min(4, availableParallelism()))
+const hashing = new Semaphore(Math.min(4, availableParallelism()))
 
 /** How many passwords wait to be hashed. */
 export function waitingHashes(): number {

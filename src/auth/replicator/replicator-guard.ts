@@ -15,7 +15,7 @@ import { spliceObject } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import { type AuthSettings, type ChangedSetting, REPLICATOR_SECTION } from '../auth-settings.ts'
-import { Turns } from '../passwords/turns.ts'
+import { Semaphore } from '../passwords/semaphore.ts'
 import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
 import { type BodyEdit, commitAllowed, type Decision, SystemDatabase, textBefore } from '../rights/system-database.ts'
 import { memberTexts } from '../users/user-edits.ts'
@@ -31,7 +31,7 @@ import {
 
 export class ReplicatorGuard implements DocumentGuard {
   /** Serializes reading the current document and the commit. */
-  readonly #writers = new Turns(1)
+  readonly #writers = new Semaphore(1)
 
   accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess {
     const writing = new ReplicatorWriting(database, user, isAdmin)

@@ -9,7 +9,7 @@ import { decodeChange } from '../../database/layout/change-row.ts'
 import { afterPrefix, CHANGE_PREFIX, changeKey } from '../../database/layout/keys.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import { ambiguousPair, type OAuthSecrets } from '../identity/oauth.ts'
-import { Turns } from '../passwords/turns.ts'
+import { Semaphore } from '../passwords/semaphore.ts'
 import { membersIn, nameOfUserId, type UserMembers } from './user-documents.ts'
 
 interface UserCredentials {
@@ -20,7 +20,7 @@ interface UserCredentials {
 
 export class OAuthUsers {
   readonly #users: () => Promise<Database>
-  readonly #updates = new Turns(1)
+  readonly #updates = new Semaphore(1)
   /** By document id: only users that have credentials. */
   readonly #credentials = new Map<string, UserCredentials>()
   /** By token: the ids of the documents that have it. */

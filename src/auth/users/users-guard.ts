@@ -21,7 +21,7 @@ import type { Log } from '../../runtime/log/log.ts'
 import { AUTH_SECTION, type AuthSettings, type ChangedSetting } from '../auth-settings.ts'
 import { tooManyLogins } from '../passwords/login-work.ts'
 import { userPasswordHash, waitingHashes } from '../passwords/passwords.ts'
-import { Turns } from '../passwords/turns.ts'
+import { Semaphore } from '../passwords/semaphore.ts'
 import { forbidden, notDatabaseAdmin } from '../rights/rights.ts'
 import { type BodyEdit, commitAllowed, type Decision, SystemDatabase, textBefore } from '../rights/system-database.ts'
 import { membersIn, nameOfUserId, type UserMembers, userIds } from './user-documents.ts'
@@ -34,7 +34,7 @@ export class UsersGuard implements DocumentGuard {
    * Serializes reading the current document and the commit, so that a user cannot get a second document under the other
    * spelling of its id.
    */
-  readonly #writers = new Turns(1)
+  readonly #writers = new Semaphore(1)
 
   constructor(settings: AuthSettings) {
     this.#settings = settings
@@ -119,7 +119,7 @@ class UserWriting {
     if (what === 'attachment') throw forbidden('You may only update your own user document.')
   }
 
-  async write(edits: readonly DocumentEdit[], commit: Commit, writers: Turns): Promise<EditOutcome[]> {
+  async write(edits: readonly DocumentEdit[], commit: Commit, writers: Semaphore): Promise<EditOutcome[]> {
     if (!this.#isAdmin && edits.some((edit) => this.#isHidden(edit))) throw notFound('missing')
     // Hashing is slow and needs no lock.
     const hashed = await Promise.all(edits.map((edit) => this.#hashed(edit)))

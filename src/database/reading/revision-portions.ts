@@ -43,14 +43,14 @@ export async function openRevisionPortions(
   )
   const { chosen, portion } = opened
   let isKept = true
-  const letGo = () => {
+  const releaseOnce = () => {
     if (isKept) release()
     isKept = false
   }
   return {
     isEmpty: portion.length === 0 && chosen.missing.length === 0,
-    portions: () => portionsOf(database, id, { chosen, first: { opened: portion, release: letGo } }, options),
-    [Symbol.dispose]: letGo,
+    portions: () => portionsOf(database, id, { chosen, first: { opened: portion, release: releaseOnce } }, options),
+    [Symbol.dispose]: releaseOnce,
   }
 }
 

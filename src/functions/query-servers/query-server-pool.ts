@@ -95,26 +95,26 @@ export class QueryServerPool {
       if (this.#isClosed) throw closing()
       const idle = this.#idleServer(prefers)
       const server = idle ?? this.#options.start()
-      const letGo = this.#hold(server, run)
+      const returnToPool = this.#hold(server, run)
       try {
         await this.#options.prepare(server)
-        return this.#heldServer(server, run, letGo)
+        return this.#heldServer(server, run, returnToPool)
       } catch (error) {
         server.kill()
-        letGo()
+        returnToPool()
         // What an idle one was up to is not for this use to suffer.
         if (!idle) throw error
       }
     }
   }
 
-  #heldServer(server: QueryServer, { owner }: Run, letGo: () => void): TakenServer {
+  #heldServer(server: QueryServer, { owner }: Run, returnToPool: () => void): TakenServer {
     // After the release the process may belong to another caller.
     let isHeld = true
     const release = () => {
       if (!isHeld) return
       isHeld = false
-      letGo()
+      returnToPool()
       this.#semaphore.release(owner)
     }
     const abandon = () => {

@@ -64,7 +64,7 @@ export function realmEmittedRows(host: RealmHost, { describe }: Failures): Emitt
     if (problem) throw problem.error
   }
 
-  const tellProblem = (error: unknown, document: unknown): void => {
+  const reportProblem = (error: unknown, document: unknown): void => {
     const id = (document as { readonly _id?: unknown })._id
     host.log(`function raised exception ${describe(error)} with doc._id ${id}`)
   }
@@ -83,7 +83,7 @@ export function realmEmittedRows(host: RealmHost, { describe }: Failures): Emitt
       try {
         result += stringify([...rows, endOfFunction])
       } catch (error) {
-        tellProblem(error, document)
+        reportProblem(error, document)
         result += `[${endOfFunction}]`
       }
       rows = []
@@ -125,7 +125,7 @@ export function realmEmittedRows(host: RealmHost, { describe }: Failures): Emitt
       text += stringify(pending)
     } catch (error) {
       text = `${textBefore}[${endOfFunction}]`
-      tellProblem(error, document)
+      reportProblem(error, document)
     }
     pending = []
   }
@@ -182,7 +182,7 @@ export function realmEmittedRows(host: RealmHost, { describe }: Failures): Emitt
       isCounted = false
       text = textBefore
       pending.length = pendingBefore
-      tellProblem(error, document)
+      reportProblem(error, document)
     },
     check,
     take() {

@@ -40,11 +40,11 @@ export class SandboxList implements ListRun {
   }
 
   rows(rows: readonly string[]): Promise<ListOutput> {
-    return this.#goOn(Request.rows, [Buffer.from(`[${rows}]`)])
+    return this.#continueWith(Request.rows, [Buffer.from(`[${rows}]`)])
   }
 
   end(): Promise<ListOutput> {
-    return this.#goOn(Request.noMoreRows, [])
+    return this.#continueWith(Request.noMoreRows, [])
   }
 
   abandon(): void {
@@ -70,7 +70,7 @@ export class SandboxList implements ListRun {
   }
 
   /** Rows are consumed once they were sent: the call cannot be repeated. */
-  async #goOn(kind: number, parts: readonly Uint8Array[]): Promise<ListOutput> {
+  async #continueWith(kind: number, parts: readonly Uint8Array[]): Promise<ListOutput> {
     try {
       return await this.#next(kind, 0, parts)
     } catch (error) {

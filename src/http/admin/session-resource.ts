@@ -55,11 +55,11 @@ export function logout(call: Call): Answer {
   const { auth, user, request } = authenticationOf(call)
   const next = pageParameter(call, 'next')
   const mustBeKnown = call.dialect === '1.6' && !hasSessionCookie(call.header('cookie'))
-  if (mustBeKnown && isNobody(auth, user)) throw unauthorized('Please login.')
+  if (mustBeKnown && isAnonymous(auth, user)) throw unauthorized('Please login.')
   return redirected({ ok: true }, 200, next, auth.clearedCookie(request))
 }
 
-function isNobody(auth: Auth, user: AuthenticatedCall['user']): boolean {
+function isAnonymous(auth: Auth, user: AuthenticatedCall['user']): boolean {
   return user.name === null && !isServerAdmin(user) && !auth.settings.isOpen
 }
 

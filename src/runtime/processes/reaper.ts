@@ -124,7 +124,7 @@ export function startReaperAhead(): void {
 }
 
 /** The parent of this process ends it together with all that it starts: no reaper is needed here. */
-export function leaveToParent(): void {
+export function disableReaper(): void {
   reaper = undefined
 }
 

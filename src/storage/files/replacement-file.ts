@@ -38,7 +38,7 @@ export class ReplacementFile implements AsyncDisposable {
     const sorted = this.#sorted
     const taken = sorted ? await explained(() => sorted.add(rows, CUT_KEY_BYTES)) : 0
     if (taken === rows.length) return
-    const { environment } = this.#unsorted ?? (await this.#goOnUnsorted())
+    const { environment } = this.#unsorted ?? (await this.#continueUnsorted())
     // The next portion is made while one is being written.
     await this.#writing
     this.#writing = writeRows(environment, rows, taken)
@@ -64,7 +64,7 @@ export class ReplacementFile implements AsyncDisposable {
     if (!this.#isPublished) await rm(unfinishedPath(this.#path), { force: true })
   }
 
-  async #goOnUnsorted(): Promise<UnfinishedFile> {
+  async #continueUnsorted(): Promise<UnfinishedFile> {
     await this.#endSorted()
     this.#unsorted = await UnfinishedFile.resume(this.#path)
     return this.#unsorted

@@ -71,8 +71,8 @@ export class RenewableSnapshot implements Snapshot {
     return await this.#state().count(range)
   }
 
-  /** Gives the state up, unless it is being read from or nothing can follow it. Says whether it is given up. */
-  letGo(): boolean {
+  /** Releases the state early, unless it is being read or cannot be renewed. Returns whether it was released. */
+  releaseState(): boolean {
     if (this.#pins > 0 || this.#store.dropped) return false
     this.#held?.release()
     this.#held = undefined
@@ -161,13 +161,13 @@ export class HeldStates {
 
   #fellIdle(snapshot: RenewableSnapshot): void {
     if (this.#overdue.delete(snapshot)) {
-      this.#letGo(snapshot)
+      this.#releaseState(snapshot)
       return
     }
     this.#idle.set(snapshot, performance.now())
     if (this.#idle.size <= this.#limits.idleStates) return
     const [longest] = this.#idle.keys()
-    if (longest) this.#letGo(longest)
+    if (longest) this.#releaseState(longest)
   }
 
   #closed(snapshot: RenewableSnapshot): void {
@@ -179,9 +179,9 @@ export class HeldStates {
     this.#sweeping = undefined
   }
 
-  #letGo(snapshot: RenewableSnapshot): void {
+  #releaseState(snapshot: RenewableSnapshot): void {
     this.#idle.delete(snapshot)
-    if (snapshot.letGo()) this.#open.set(snapshot, undefined)
+    if (snapshot.releaseState()) this.#open.set(snapshot, undefined)
   }
 
   #sweepLater(): NodeJS.Timeout {
@@ -197,7 +197,7 @@ export class HeldStates {
     const stalledSince = performance.now() - this.#limits.idleMs
     for (const [snapshot, since] of this.#idle) {
       if (since > stalledSince) break
-      this.#letGo(snapshot)
+      this.#releaseState(snapshot)
     }
     const fileBytes = await this.#fileBytes()
     if (fileBytes === undefined) return
@@ -205,7 +205,7 @@ export class HeldStates {
       // Seen for the first time, or compacted: from here on it counts.
       if (before === undefined || fileBytes < before) this.#open.set(snapshot, fileBytes)
       else if (fileBytes - before <= this.#limits.growthBytes) continue
-      else if (this.#idle.has(snapshot)) this.#letGo(snapshot)
+      else if (this.#idle.has(snapshot)) this.#releaseState(snapshot)
       else this.#overdue.add(snapshot)
     }
   }

@@ -5,7 +5,7 @@
 import { flushCompileCache } from 'node:module'
 import { startSpareSandbox } from '../../functions/sandbox/sandbox-start.ts'
 import { closeInheritedDescriptors } from '../../runtime/processes/inherited-descriptors.ts'
-import { leaveToParent } from '../../runtime/processes/reaper.ts'
+import { disableReaper } from '../../runtime/processes/reaper.ts'
 import type { FromProcess, ToProcess } from './index-message.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
@@ -18,7 +18,7 @@ closeInheritedDescriptors()
 process.on('disconnect', () => process.kill(process.platform === 'win32' ? process.pid : 0, 'SIGKILL'))
 
 // The server ends this group as a whole.
-leaveToParent()
+disableReaper()
 
 // Nearly all work needs one, and starting it takes as long as the rest.
 if (process.argv.includes(WITH_SANDBOX)) startSpareSandbox()

@@ -177,7 +177,7 @@ export class WorkerProcess {
   /** Its sandbox processes may begin to start; if nothing comes of it, it ends after a while. */
   prepare(language: string): void {
     this.send({ type: 'prepare', language })
-    this.#rest()
+    this.#startIdleTimer()
   }
 
   send(message: ToProcess): void {
@@ -197,7 +197,7 @@ export class WorkerProcess {
     clearTimeout(impatience)
   }
 
-  #rest(): void {
+  #startIdleTimer(): void {
     clearTimeout(this.#idle)
     clearInterval(this.#watch)
     this.#watch = undefined
@@ -273,7 +273,7 @@ export class WorkerProcess {
     this.#jobs.delete(number)
     job.forget()
     for (const lease of Object.values(job.leases)) void lease.release()
-    if (this.#jobs.size === 0) this.#rest()
+    if (this.#jobs.size === 0) this.#startIdleTimer()
   }
 
   #dying(): void {

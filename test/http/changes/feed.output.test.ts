@@ -58,7 +58,7 @@ describe('the output of a feed', () => {
     const writes: string[] = []
     let held = 0
     let joined = ''
-    const letGo = () => {
+    const release = () => {
       if (--held > 0 || joined === '') return
       writes.push(joined)
       joined = ''
@@ -70,11 +70,11 @@ describe('the output of a feed', () => {
         write(bytes) {
           held++
           joined += bytes
-          letGo()
+          release()
           return true
         },
         cork: () => held++,
-        uncork: letGo,
+        uncork: release,
         drained: async () => {},
         done() {},
         destroy() {},

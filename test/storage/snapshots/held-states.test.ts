@@ -120,7 +120,7 @@ describe('a held state', () => {
     await setNumber(store, 1)
     const snapshot = holding(store, { idleMs: 0, growthBytes: 0 })()
     await drop()
-    expect(snapshot.letGo()).toBe(false)
+    expect(snapshot.releaseState()).toBe(false)
     expect(await numberIn(snapshot)).toBe(1)
   })
 
@@ -150,7 +150,7 @@ describe('a range that goes on in a newer state', () => {
       const last = page.key(page.length - 1)
       // The very row that it stopped at goes away.
       await store.commit({ deletes: [last] })
-      snapshot.letGo()
+      snapshot.releaseState()
       page = await snapshot.page(rangeAfter(range, last), { rows: 3 })
     }
     expect(seen.toSorted()).toEqual(keys.map(String).toSorted())

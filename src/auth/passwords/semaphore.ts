@@ -1,20 +1,20 @@
 /** A counting semaphore for asynchronous work, first come first served. */
-export class Turns {
-  readonly #atOnce: number
+export class Semaphore {
+  readonly #slots: number
   readonly #waiting: (() => void)[] = []
   #running = 0
 
-  constructor(atOnce: number) {
-    this.#atOnce = atOnce
+  constructor(slots: number) {
+    this.#slots = slots
   }
 
-  /** How many wait for their turn. */
+  /** The number of waiting tasks. */
   get waiting(): number {
     return this.#waiting.length
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#running < this.#atOnce) this.#running++
+    if (this.#running < this.#slots) this.#running++
     // A finished task passes its slot on, so that a new one cannot overtake the queue.
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))
     try {
