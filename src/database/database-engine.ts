@@ -274,11 +274,17 @@ export class DatabaseEngine {
     return this.#services.isFollower === true || this.#store.sharing !== undefined
   }
 
+  /** The newest state that was read or written here. Where others write too it may be an old one: for who measures. */
+  get lastState(): DatabaseState | undefined {
+    return this.#latestState
+  }
+
   async readState(): Promise<DatabaseState> {
     using view = this.view()
     const state = await view.state()
     // A commit that came meanwhile knows better.
-    if (!this.#services.isFollower) this.#latestState ??= state
+    const isNewer = state.updateSequence > (this.#latestState?.updateSequence ?? -1)
+    if (!this.#services.isFollower && isNewer) this.#latestState = state
     return state
   }
 

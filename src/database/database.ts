@@ -133,6 +133,11 @@ export class Database {
     return this.#engine.knownState
   }
 
+  /** The newest state that was read or written here, which may be an old one: for who measures. */
+  get lastState(): DatabaseState | undefined {
+    return this.#engine.lastState
+  }
+
   information(): Promise<DatabaseInformation> {
     return this.#engine.information()
   }

@@ -49,6 +49,14 @@ export class EngineUnavailableError extends StorageError {
   override readonly name = 'EngineUnavailableError'
 }
 
+/** A value has more bytes than the engine takes in one piece. */
+export class ValueTooLargeError extends StorageError {
+  override readonly name = 'ValueTooLargeError'
+  constructor(limitBytes: number) {
+    super(`The storage engine takes values of up to ${limitBytes} bytes.`)
+  }
+}
+
 /** Another server has the lease that a commit was made under: nothing was written. */
 export class LeaseLostError extends StorageError {
   override readonly name = 'LeaseLostError'

@@ -86,7 +86,7 @@ export class ViewIndex {
 
   /** Changes of the database that it does not have, as far as is known without reading; undefined before its first use. */
   get lag(): number | undefined {
-    const latest = this.place.database.knownState
+    const latest = this.place.database.lastState
     if (!latest || this.#lastSequence === undefined) return undefined
     return Math.max(0, latest.updateSequence - this.#lastSequence)
   }

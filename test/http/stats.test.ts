@@ -19,6 +19,9 @@ async function current(client: Client, section: string, name: string): Promise<n
   return all[section]?.[name]?.current ?? Number.NaN
 }
 
+/** There are no files then, and none to be closed. */
+const isOnPostgres = process.env.SETTLE_TEST_STORE === 'postgres'
+
 describe('GET /_stats', () => {
   it('has every statistic, each a number from the start', async () => {
     const all = (await (await server()).request('GET', '/_stats')).as<All>()
@@ -117,13 +120,13 @@ describe('GET /_stats', () => {
     expect(await current(client, 'service', 'open_databases')).toBe(0)
   })
 
-  it('counts files that are open', async () => {
+  it.skipIf(isOnPostgres)('counts files that are open', async () => {
     const client = new Client((await startService()).url)
     await (await client.database()).save('a', {})
     expect(await current(client, 'service', 'open_os_files')).toBe(1)
   })
 
-  it('counts files of indexes with those of databases', async () => {
+  it.skipIf(isOnPostgres)('counts files of indexes with those of databases', async () => {
     const client = new Client((await startService()).url)
     const db = await client.database()
     await db.save('_design/d', { views: { v: { map: 'function (doc) { emit(doc._id) }' } } })
@@ -133,7 +136,7 @@ describe('GET /_stats', () => {
     await until(async () => (await current(client, 'service', 'open_os_files')) === 0)
   })
 
-  it('never counts more databases as open than may be idle', async () => {
+  it.skipIf(isOnPostgres)('never counts more databases as open than may be idle', async () => {
     const service = await startService({ settings: { service: { max_dbs_open: '3' } } })
     const client = new Client(service.url)
     for (let i = 0; i < 8; i++) await (await client.database()).save('a', {})

@@ -2,8 +2,13 @@
  * Writers with a ledger of what was acknowledged, while the engine or a server beside it fails. Every problem is a sentence;
  * none means that all that was acknowledged is there, once.
  */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { onTestFinished } from 'vitest'
 import { Client } from '../support/client.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
 
 export class LedgerWriter {
   readonly #client: Client
@@ -79,4 +84,47 @@ export async function ledgerProblems(
   } finally {
     client.close()
   }
+}
+
+export function total(writers: readonly LedgerWriter[]): number {
+  return writers.reduce((sum, { acknowledged }) => sum + acknowledged.size, 0)
+}
+
+/** Waits until so many more were acknowledged. */
+export async function grows(writers: readonly LedgerWriter[], by: number): Promise<void> {
+  const before = total(writers)
+  await until(() => total(writers) >= before + by)
+}
+
+/** What no writer may ever be told, and refusals that do not say when to come back. */
+export function wrongRefusals(writers: readonly LedgerWriter[]): string[] {
+  const problems: string[] = []
+  for (const { refusals, withoutRetryAfter } of writers) {
+    // No status at all: the server was killed, or its connection.
+    for (const status of refusals.keys())
+      if (![0, 409, 503].includes(status)) problems.push(`A refusal with ${status}.`)
+    if (withoutRetryAfter > 0) problems.push('A 503 without Retry-After.')
+  }
+  return problems
+}
+
+const SERVER = join(import.meta.dirname, '../../src/server-process.ts')
+
+/** A server in a process of its own, killed when the test ends. */
+export async function startProcess(
+  engine: string,
+  variables: Record<string, string> = {},
+): Promise<{ url: string; child: ChildProcess }> {
+  const child = spawn(process.execPath, [SERVER, '--port', '0', '--dir', await temporaryFolder()], {
+    env: { ...process.env, SETTLE_ENGINE: engine, ...variables },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  let output = ''
+  child.stdout.on('data', (data: Buffer) => (output += data.toString()))
+  await until(() => output.includes('ready at') || child.exitCode !== null)
+  const [, url = ''] = /ready at (\S+)/.exec(output) ?? []
+  return { url, child }
 }

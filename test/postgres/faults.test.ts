@@ -1,5 +1,3 @@
-import { type ChildProcess, spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { Client } from '../support/client.ts'
 import { describeOnPostgres } from '../support/on-postgres.ts'
@@ -7,16 +5,7 @@ import { sharedPostgres, TestPostgres } from '../support/postgres.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
-import { LedgerWriter, ledgerProblems } from './fault-rounds.ts'
-
-function total(writers: readonly LedgerWriter[]): number {
-  return writers.reduce((sum, { acknowledged }) => sum + acknowledged.size, 0)
-}
-
-async function grows(writers: readonly LedgerWriter[], by: number): Promise<void> {
-  const before = total(writers)
-  await until(() => total(writers) >= before + by)
-}
+import { grows, LedgerWriter, ledgerProblems, startProcess, wrongRefusals } from './fault-rounds.ts'
 
 describeOnPostgres('what was acknowledged', () => {
   it.each(['SIGINT', 'SIGQUIT'] as const)('outlasts a restart of PostgreSQL under load (%s)', async (signal) => {
@@ -37,9 +26,7 @@ describeOnPostgres('what was acknowledged', () => {
     for (const writer of writers) writer.stop()
     await Promise.all(running)
     expect(await ledgerProblems(service.url, db.name, writers)).toEqual([])
-    const statuses = new Set(writers.flatMap(({ refusals }) => [...refusals.keys()]))
-    expect([...statuses].filter((status) => status !== 503 && status !== 409)).toEqual([])
-    expect(writers.map(({ withoutRetryAfter }) => withoutRetryAfter)).toEqual(writers.map(() => 0))
+    expect(wrongRefusals(writers)).toEqual([])
   })
 
   it('outlasts kill -9 of a server, and another one goes on', async () => {
@@ -61,21 +48,3 @@ describeOnPostgres('what was acknowledged', () => {
     expect(await ledgerProblems(second.url, db.name, writers)).toEqual([])
   })
 })
-
-const SERVER = join(import.meta.dirname, '../../src/server-process.ts')
-
-/** A server in a process of its own, killed when the test ends. */
-async function startProcess(engine: string): Promise<{ url: string; child: ChildProcess }> {
-  const child = spawn(process.execPath, [SERVER, '--port', '0', '--dir', await temporaryFolder()], {
-    env: { ...process.env, SETTLE_ENGINE: engine },
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  onTestFinished(() => {
-    child.kill('SIGKILL')
-  })
-  let output = ''
-  child.stdout.on('data', (data: Buffer) => (output += data.toString()))
-  await until(() => output.includes('ready at') || child.exitCode !== null)
-  const [, url = ''] = /ready at (\S+)/.exec(output) ?? []
-  return { url, child }
-}

@@ -21,7 +21,7 @@ const END = Buffer.from('COMMIT\0')
 
 export class PostgresProxy {
   readonly folder = mkdtempSync(join(tmpdir(), 'settle-proxy-'))
-  readonly #target: string
+  #target: string
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #cut: Cut | undefined
@@ -58,6 +58,12 @@ export class PostgresProxy {
   stall(isStalled: boolean): void {
     this.#isStalled = isStalled
     if (isStalled) for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** New connections go to another server from now on; those that are open are cut. */
+  redirect(target: string): void {
+    this.#target = target
+    for (const socket of this.#sockets) socket.destroy()
   }
 
   /** Nothing passes in either direction, and no connection is closed. */

@@ -54,6 +54,27 @@ export class TestPostgres {
     return postgres
   }
 
+  /** A streaming standby of a running one. Commits of that one wait for it from then on. */
+  static async standbyOf(primary: TestPostgres): Promise<TestPostgres> {
+    const folder = mkdtempSync(join(await parentFolder(), 'settle-pg-'))
+    const user = postgresUser()
+    if (user) chownSync(folder, user.uid, user.gid)
+    const source = ['-h', primary.folder, '-U', 'settle', '-D', join(folder, 'data')]
+    const options = [...source, '-R', '-X', 'stream', '-c', 'fast', '--no-sync']
+    execFileSync(join(primary.#bin, 'pg_basebackup'), options, { ...user, cwd: folder, stdio: 'ignore' })
+    const standby = new TestPostgres(primary.#bin, folder)
+    await standby.resume()
+    primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    primary.query('SELECT pg_reload_conf()')
+    await until(() => primary.query('SELECT count(*) FROM pg_stat_replication WHERE sync_state = $$sync$$') === '1')
+    return standby
+  }
+
+  /** Makes a standby the server that writes. */
+  promote(): void {
+    this.query('SELECT pg_promote(true)')
+  }
+
   private constructor(bin: string, folder: string) {
     this.#bin = bin
     this.folder = folder

@@ -10,7 +10,7 @@ import { RequestError } from '../../document/request-error.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { freeRows, operationCount } from '../../storage/rows/packed-rows.ts'
-import { LeaseLostError, StorageError } from '../../storage/storage-error.ts'
+import { LeaseLostError, StorageError, ValueTooLargeError } from '../../storage/storage-error.ts'
 import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'
 import { type DatabaseState, decodeState, encodeState, INITIAL_STATE, STATE_KEY } from '../layout/keys.ts'
 import type { DocumentEdit, EditOutcome } from './edit.ts'
@@ -213,7 +213,8 @@ export class WriteQueue {
       for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
     } catch (error) {
       // What one request asks for may be what fails: the others of the batch have no part in it. A disk fails them all.
-      if (batch.length > 1 && !(error instanceof StorageError))
+      const isOfOne = error instanceof LeaseLostError || error instanceof ValueTooLargeError
+      if (batch.length > 1 && (isOfOne || !(error instanceof StorageError)))
         for (const each of batch) await this.#writeTogether([each])
       else for (const { reject } of batch) reject(error)
     }

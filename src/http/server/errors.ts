@@ -12,6 +12,7 @@ import {
   NoDescriptorsError,
   StoreGoneError,
   TooManyReadersError,
+  ValueTooLargeError,
 } from '../../storage/storage-error.ts'
 import { BodyAbortedError } from '../../wire/request.ts'
 
@@ -68,6 +69,7 @@ export function requestErrorOf(error: unknown): RequestError {
   if (error instanceof StoreGoneError) return notFound('no_db_file')
   const reason = error instanceof Error ? error.message : String(error)
   if (error instanceof CommitFailedError) return new RequestError('failed', 'commit_failed', reason)
+  if (error instanceof ValueTooLargeError) return new RequestError('too large', 'too_large', reason)
   if (error instanceof FileDamagedError) return new RequestError('failed', 'file_corrupted', reason)
   // The client is gone, and nothing is wrong with the server.
   if (error instanceof BodyAbortedError) return badRequest(reason)

@@ -3,6 +3,7 @@
  */
 import { unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedValue } from '../rows/stored-key.ts'
+import { ValueTooLargeError } from '../storage-error.ts'
 import type { Changes, PackedRows, Put } from '../store.ts'
 
 export interface MergedChanges {
@@ -13,7 +14,13 @@ export interface MergedChanges {
   readonly bytes: number
 }
 
-/** Clears are not part of it. */
+/**
+ * The server itself would take 1 GB. Values come back as hexadecimal digits in a string, and no string has more than 512 MB of
+ * them: with this limit a value fits, with others of its page beside it.
+ */
+export const VALUE_LIMIT_BYTES = 128 * 1024 * 1024
+
+/** Clears are not part of it. Throws `ValueTooLargeError`. */
 export function mergeChanges(group: readonly Changes[]): MergedChanges {
   const merged = new Map<string, Entry>()
   for (const { deletes = [], puts = [], packed } of group) {
@@ -65,6 +72,7 @@ function split(merged: Map<string, Entry>): MergedChanges {
   let bytes = 0
   for (const { key, value } of merged.values()) {
     if (!value) deletes.push(key)
+    else if (value.length > VALUE_LIMIT_BYTES) throw new ValueTooLargeError(VALUE_LIMIT_BYTES)
     else {
       keys.push(key)
       values.push(value)
