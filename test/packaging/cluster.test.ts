@@ -22,7 +22,7 @@ async function cluster() {
   const settings = {
     admins: { admin: 'secret' },
     // The settings of the compose file that all servers have in common.
-    httpd_auth: { secret: '0123456789abcdef0123456789abcdef' },
+    service_httpd_auth: { secret: '0123456789abcdef0123456789abcdef' },
     service: { engine_lease: '3000' },
   }
   const services = await Promise.all(
@@ -116,7 +116,7 @@ describe('the compose file of the cluster', () => {
     expect(variables).toEqual([
       'SETTLE_ENGINE',
       'SETTLE_ADMINS__ADMIN',
-      'SETTLE_HTTPD_AUTH__SECRET',
+      'SETTLE_SERVICE_HTTPD_AUTH__SECRET',
       'SETTLE_LOG__FORMAT',
     ])
   })
