@@ -14,11 +14,16 @@ import { SlowReader, wholeBody } from '../support/slow-reader.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { until } from '../support/until.ts'
 
-const DOCUMENTS = 30_000
-const DOCUMENT_BYTES = 1000
+/** Large ones, so that there are few rows to a megabyte: this is about bytes. */
+const DOCUMENTS = 2_500
+const DOCUMENT_BYTES = 40_000
 const MEGABYTE = 1024 * 1024
-/** What a listing may take on top, whatever its length. */
+/** What a listing may take on top, whatever its length: this one is longer. */
 const GROWTH_BYTES = 80 * MEGABYTE
+/** What forty of them may, of which nobody has read anything. */
+const STALLED_GROWTH_BYTES = 300 * MEGABYTE
+/** Of those that are made for one test: more than fits into the buffers of a connection. */
+const OTHER_DOCUMENTS = 600
 
 async function fill(database: TestDatabase, documents: number, bytes: number): Promise<void> {
   const perRequest = Math.max(1, Math.min(1000, Math.floor((4 * MEGABYTE) / bytes)))
@@ -45,7 +50,7 @@ describe('a long listing', () => {
     database = await client.database()
     await fill(database, DOCUMENTS, DOCUMENT_BYTES)
     // Once beforehand: what the server needs for the first one is not what this is about.
-    await database.get('_all_docs?include_docs=true&limit=5000')
+    await database.get('_all_docs?include_docs=true&limit=500')
   }, 120_000)
 
   afterAll(async () => {
@@ -80,11 +85,10 @@ describe('a long listing', () => {
     const before = server.residentBytes
     const readers = Array.from({ length: 40 }, () => read())
     await Promise.all(readers.map((reader) => reader.take(1)))
-    // Held against the time without them: the machine may be busy with something else.
-    expect(await slowestOfHundred()).toBeLessThan(Math.max(500, 10 * aloneMs))
+    // Held against the time without them: the machine may be busy with something else. Who waits for them waits far longer.
+    expect(await slowestOfHundred()).toBeLessThan(Math.max(3_000, 10 * aloneMs))
     for (const reader of readers) expect(reader.isClosed).toBe(false)
-    const unread = readers.length * DOCUMENTS * DOCUMENT_BYTES
-    expect((server.residentBytes - before) / MEGABYTE).toBeLessThan(unread / 4 / MEGABYTE)
+    expect((server.residentBytes - before) / MEGABYTE).toBeLessThan(STALLED_GROWTH_BYTES / MEGABYTE)
   })
 
   /** The time that 99 of 100 reads of a document stay below. */
@@ -101,7 +105,7 @@ describe('a long listing', () => {
 
   it('is not worked on any more when its reader has gone', async () => {
     const other = await client.database()
-    await fill(other, 12_000, DOCUMENT_BYTES)
+    await fill(other, OTHER_DOCUMENTS, DOCUMENT_BYTES)
     const reader = read(`/${other.name}/_all_docs?include_docs=true`)
     await reader.take(1)
     expect((await other.request('DELETE')).status).toBe(200)
@@ -112,23 +116,23 @@ describe('a long listing', () => {
 
   it('goes on to its end when its database is deleted meanwhile', async () => {
     const other = await client.database()
-    await fill(other, 12_000, DOCUMENT_BYTES)
+    await fill(other, OTHER_DOCUMENTS, DOCUMENT_BYTES)
     const reader = read(`/${other.name}/_all_docs?include_docs=true`)
     await reader.take(1)
     expect((await other.request('DELETE')).status).toBe(200)
     expectRefusal(await other.get(), 404, 'not_found', 'no_db_file')
     const body = wholeBody(await reader.rest())
-    expect(body && JSON.parse(body).rows.length).toBe(12_000)
+    expect(body && JSON.parse(body).rows.length).toBe(OTHER_DOCUMENTS)
     await until(async () => (await filesOf(folder, other.name)).length === 0, 10_000)
   })
 
   it('is of one state, whatever is written meanwhile', async () => {
     const other = await client.database()
-    await fill(other, 12_000, DOCUMENT_BYTES)
+    await fill(other, OTHER_DOCUMENTS, DOCUMENT_BYTES)
     const reader = read(`/${other.name}/_all_docs?include_docs=true`)
     await reader.take(1)
     // In two requests, however busy the machine: a reader that stalls for seconds would get a newer state.
-    const keys = Array.from({ length: 24 }, (_, i) => String(500 * i).padStart(8, '0'))
+    const keys = Array.from({ length: 24 }, (_, i) => String(25 * i).padStart(8, '0'))
     const found = (await other.post('_all_docs', { keys })).as<{ rows: { id: string; value: { rev: string } }[] }>()
     const docs = found.rows.map(({ id, value }, i) => ({
       _id: id,
@@ -139,7 +143,7 @@ describe('a long listing', () => {
     expect((await other.post('_bulk_docs', { docs })).status).toBe(201)
     const body = wholeBody(await reader.rest())
     const rows: { doc: { text: string } }[] = body && JSON.parse(body).rows
-    expect(rows.length).toBe(12_000)
+    expect(rows.length).toBe(OTHER_DOCUMENTS)
     expect(rows.filter(({ doc }) => doc.text === 'changed')).toEqual([])
   })
 })
@@ -162,7 +166,7 @@ describe('a listing that fails when a part of it was sent', () => {
 })
 
 describe('documents near the limit', () => {
-  it('are listed with less memory than they take together', { timeout: 120_000 }, async () => {
+  it('are listed with less memory than they take together', { timeout: 600_000 }, async () => {
     const folder = await temporaryFolder()
     const server = new ServerProcess(folder)
     onTestFinished(() => server.kill())
@@ -236,7 +240,7 @@ async function damagedDatabase(
   const engine = await LmdbEngine.open({ folder })
   const store = await engine.create(name)
   const database = await Database.create(store, surroundings())
-  const text = 'x'.repeat(DOCUMENT_BYTES)
+  const text = 'x'.repeat(1000)
   await written(database.write(Array.from({ length: documents }, (_, i) => put(String(i).padStart(8, '0'), { text }))))
   await store.commit({ deletes: [bodyKey(missing)] })
   await engine.close()
