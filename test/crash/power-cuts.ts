@@ -6,6 +6,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { parentFolder } from '../support/parent-folder.ts'
 import { Expectations } from './expectations.ts'
 import { Random } from './random.ts'
 import { isLock, Replay } from './replay.ts'
@@ -119,7 +120,8 @@ function chooseMoments(steps: readonly Step[], folder: string, cuts: number, ran
 }
 
 async function cut(replay: Replay, expectations: Expectations, verifier: Verifier, random: Random): Promise<string[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'settle-power-'))
+  // What is left of a simulated disk need not be flushed to a real one.
+  const folder = await mkdtemp(join(await parentFolder(), 'settle-power-'))
   try {
     await replay.disk.materialise(folder, chooseFate(random))
     await spoilLocks(folder, random)

@@ -4,10 +4,10 @@ import { Random } from '../crash/random.ts'
 import { startService } from '../support/service.ts'
 import { type Direction, runWithFaults } from './fault-runs.ts'
 
-/** All at the same time: they mostly wait. */
-const RUNS = 21
 const DIRECTIONS: readonly Direction[] = ['push', 'pull', 'between others']
 const CHANCES = [0.1, 0.15, 0.2, 0.25]
+/** Each direction with each chance, all at the same time: they mostly wait. */
+const RUNS = DIRECTIONS.length * CHANCES.length
 
 describe('replication through a network that delays, drops, truncates, resets and lies', () => {
   it('loses nothing and repeats nothing', async () => {

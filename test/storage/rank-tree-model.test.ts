@@ -217,7 +217,7 @@ const engines: Record<string, (use: (engine: StorageEngine) => Promise<void>) =>
   },
 }
 
-const RUNS = { memory: 150, LMDB: 40 }
+const RUNS = process.env.SETTLE_LONG === '1' ? { memory: 1500, LMDB: 400 } : { memory: 100, LMDB: 30 }
 const salt = fc.uint8Array({ minLength: 8, maxLength: 8 })
 const fanOut = fc.constantFrom(2, 4, 16)
 
