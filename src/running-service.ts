@@ -269,6 +269,7 @@ export class RunningService implements Service {
   async #move(): Promise<void> {
     this.#isMoveDue = false
     if (!this.#parts) return
+    await this.#parts.makeWay()
     await this.#listeners.move(this.#plans(), this.#parts.handler)
     await this.#announce()
   }

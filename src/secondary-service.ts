@@ -170,6 +170,9 @@ class RunningSecondary implements SecondaryService {
       case 'settings':
         await this.#inTurn(() => configuration.follow(notice.settings))
         break
+      case 'make way':
+        await this.#listeners?.makeWay(this.#plans(await followedConfiguration(notice.settings)))
+        break
       case 'changed':
         databases.changedElsewhere(notice.commit)
         break

@@ -44,6 +44,8 @@ export interface ServiceParts {
   readonly databases: Databases
   readonly uuids: Uuids
   readonly handler: RequestHandler
+  /** Other nodes close the sockets that keep this one from binding the addresses of the settings. */
+  makeWay(): Promise<void>
   close(): Promise<void>
 }
 
@@ -205,6 +207,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     databases,
     uuids,
     handler,
+    makeWay: async () => node?.makeWay(),
     close: async () => {
       await node?.close()
       // Their last checkpoints are written while everything else is still there.

@@ -43,6 +43,8 @@ export type Notice =
   | { readonly kind: 'dropped'; readonly stores: StoreKind; readonly name: string }
   | { readonly kind: 'refused'; readonly files: readonly RefusedFile[] }
   | { readonly kind: 'settings'; readonly settings: readonly SettingEntry[] }
+  /** The primary is about to bind the addresses of these settings. */
+  | { readonly kind: 'make way'; readonly settings: readonly SettingEntry[] }
   | { readonly kind: 'changed'; readonly commit: DatabaseCommit }
   /** The primary is about to close: nothing more is handed to it. */
   | { readonly kind: 'drain' }

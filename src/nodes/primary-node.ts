@@ -129,6 +129,12 @@ export class PrimaryNode {
     await this.#cluster.gather(report)
   }
 
+  /** Secondaries close the sockets that keep this node from binding the addresses of the settings. */
+  async makeWay(): Promise<void> {
+    const { configuration } = this.#parts ?? {}
+    if (configuration) await this.#announce({ kind: 'make way', settings: configuration.entries() })
+  }
+
   /** Finishes what secondaries handed over. They wait for the next primary from now on. */
   async close(): Promise<void> {
     for (const unsubscribe of this.#subscriptions) unsubscribe()

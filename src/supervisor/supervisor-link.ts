@@ -17,7 +17,8 @@ import {
   type WantedSecondaries,
 } from './message.ts'
 
-const SOCKET_ATTEMPTS = 100
+/** Two seconds: a node has ten to follow a change of settings. */
+const SOCKET_ATTEMPTS = 40
 const SOCKET_PAUSE_MS = 50
 
 interface Reply {

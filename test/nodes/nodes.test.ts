@@ -247,6 +247,18 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     await until(() => service.listeningPids(before).length === 3 && service.listeningPids(port).length === 0)
   })
 
+  it('move to another address of their port together', async () => {
+    const port = Number(new URL(service.url).port)
+    for (const address of ['0.0.0.0', '127.0.0.1']) {
+      const client = new Client(`http://127.0.0.1:${port}/`)
+      const reply = await client.request('PUT', '/_config/httpd/bind_address', { body: JSON.stringify(address) })
+      expect(reply.status).toBe(200)
+      client.close()
+      expect(service.url).toBe(`http://${address}:${port}/`)
+      expect(service.listeningPids(port)).toHaveLength(3)
+    }
+  })
+
   it('go on after a restart that any of them was asked for', async () => {
     const db = await database()
     await nodes[0]!.request('PUT', `/${db}/before`, { body: {} })

@@ -39,6 +39,7 @@ export class Listeners {
   readonly #limits: () => ConnectionLimits
   readonly #open: OpenConnections
   readonly #closing = new Set<Promise<void>>()
+  #wasOpen = false
   #plain: Listener | undefined
   #secure: Listener | undefined
 
@@ -66,7 +67,9 @@ export class Listeners {
 
   /** Throws when the plain address cannot be bound. If only the TLS address fails, the server logs it and continues. */
   async open(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
-    this.#plain = await Listener.open(plans.plain, this.#context(handler))
+    // After a restart other nodes may not have let go of the address before yet.
+    this.#plain = await (this.#wasOpen ? openSoon : Listener.open)(plans.plain, this.#context(handler))
+    this.#wasOpen = true
     this.#secure = await this.#openSecure(plans.secure, handler)
     await this.#keepOpen()
   }
@@ -85,6 +88,17 @@ export class Listeners {
     await this.#closeSecure(plans.secure?.host)
     this.#secure = await this.#openSecure(plans.secure, handler)
     await this.#keepOpen()
+  }
+
+  /** Another process is about to bind these addresses. A socket on the same port of another host would be in its way. */
+  async makeWay({ plain, secure }: ListenerPlans): Promise<void> {
+    const inTheWay = [
+      ...(this.#plain && isInTheWay(this.#plain, plain) ? [this.#plain] : []),
+      ...(this.#secure && secure && isInTheWay(this.#secure, secure) ? [this.#secure] : []),
+    ]
+    for (const listener of inTheWay) this.#beginClosing(listener)
+    // The system closes the socket in the next turn.
+    for (let turn = 0; turn < 2; turn++) await new Promise((resolve) => setImmediate(resolve))
   }
 
   /** Connections are refused from now on. Resolves when the last request is done. */
@@ -193,6 +207,10 @@ export function atPorts({ plain, secure }: ListenerPlans, ports: ListenerPorts):
 
 function atPort(plan: ListenerPlan, port: number | undefined): ListenerPlan {
   return plan.port === 0 && port !== undefined ? { ...plan, port } : plan
+}
+
+function isInTheWay({ plan, port }: Listener, wanted: ListenerPlan): boolean {
+  return plan.host !== wanted.host && atPort(wanted, port).port === port
 }
 
 function isSame({ plan, port }: Listener, wanted: ListenerPlan): boolean {
