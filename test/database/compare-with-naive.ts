@@ -172,7 +172,7 @@ class Pair {
     expect(await checkContents(contents, view.snapshot)).toEqual([])
     const naive = this.#naive
     const documents = [...naive.documents]
-    const state = { ...contents.state, compactedTo: undefined }
+    const state = { ...contents.state, compactedTo: undefined, designsAt: undefined }
     expect({ ...state, nextBody: 0, bodyBytes: 0 }).toEqual({
       updateSequence: naive.updateSequence,
       purgeSequence: naive.purgeSequence,
