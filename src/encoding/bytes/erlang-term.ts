@@ -45,8 +45,20 @@ export class TermWriter extends ByteSink {
       this.view.setInt32(this.length + 1, value)
       this.length += 5
     } else {
-      this.bigInteger(BigInt(value))
+      this.#longInteger(value)
     }
+  }
+
+  /** A safe integer beyond 32 bits, in the form of `bigInteger`: times in milliseconds are such. */
+  #longInteger(value: number): void {
+    this.#reserve(3 + SAFE_INTEGER_BYTES)
+    const start = this.length + 3
+    let at = start
+    for (let rest = Math.abs(value); rest > 0; rest = Math.floor(rest / 256)) this.bytes[at++] = rest % 256
+    this.bytes[this.length] = SMALL_BIG
+    this.bytes[this.length + 1] = at - start
+    this.bytes[this.length + 2] = value < 0 ? 1 : 0
+    this.length = at
   }
 
   /** An integer beyond 32 bits: sign, then the magnitude with its lowest byte first. */
@@ -244,6 +256,9 @@ const BYTE_LIST = 107
 const LIST = 108
 const NIL = 106
 const SMALL_TUPLE = 104
+
+/** The bytes of the largest safe integer. */
+const SAFE_INTEGER_BYTES = 7
 
 const ATOM_NULL = atom('null')
 const ATOM_TRUE = atom('true')

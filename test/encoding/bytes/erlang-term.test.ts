@@ -25,6 +25,17 @@ describe('the term format', () => {
     expect(term.copy().toString('hex')).toBe(bytes)
   })
 
+  it('writes a safe integer beyond 32 bits as it writes the same one of any length', () => {
+    const values = [2 ** 31, 2 ** 32 - 1, 2 ** 32, 2 ** 40, 1_763_280_000_123, Number.MAX_SAFE_INTEGER]
+    for (const value of values.flatMap((each) => [each, -each - 1, -each])) {
+      if (value === -(2 ** 31) || !Number.isSafeInteger(value)) continue
+      const written = [new TermWriter(1), new TermWriter(1)]
+      written[0]!.integer(value)
+      written[1]!.bigInteger(BigInt(value))
+      expect(written[0]!.copy().toString('hex')).toBe(written[1]!.copy().toString('hex'))
+    }
+  })
+
   it('takes four bytes for the length of an integer of more than 255 bytes', () => {
     const term = new TermWriter()
     term.bigInteger(-(256n ** 255n))
