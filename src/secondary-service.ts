@@ -10,7 +10,7 @@ import { defaultSettings, environmentSettings, SettingMemory } from './config/se
 import type { DatabaseCommit } from './database/database-engine.ts'
 import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
-import { WriteMetrics } from './database/writing/write-metrics.ts'
+import { WriteMetrics } from './database/writing/write-queue.ts'
 import { ExternalPrograms } from './external/external-programs.ts'
 import { Health } from './http/admin/health.ts'
 import { InterfaceFiles } from './http/admin/interface-files.ts'

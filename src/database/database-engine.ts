@@ -38,7 +38,7 @@ import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'
 import { Validation, type Writer } from './writing/validation.ts'
 import { Validators } from './writing/validation-functions.ts'
-import type { WriteMetrics } from './writing/write-metrics.ts'
+import type { WriteMetrics } from './writing/write-queue.ts'
 import { type ExclusiveWork, WriteQueue } from './writing/write-queue.ts'
 
 /** What databases use of the server. */

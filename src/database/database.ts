@@ -20,8 +20,8 @@ import type { DesignDocument } from './design/design-document.ts'
 import type { DatabaseState } from './layout/keys.ts'
 import type { DocumentAccess, ReadingAccess, UserContext, WriteTarget } from './user-context.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
-import { partitionRefusal } from './writing/partition-check.ts'
 import type { Purged, PurgeRequest } from './writing/purge.ts'
+import { partitionRefusal } from './writing/validation.ts'
 import type { ExclusiveWork } from './writing/write-queue.ts'
 
 export class Database {

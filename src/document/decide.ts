@@ -8,9 +8,9 @@ import { newRevision, type RevisionContent } from './revisions/new-revision.ts'
 import { winner } from './revisions/winner.ts'
 import type { Place, RevisionNode, StoredBody } from './tree/branch.ts'
 import type { RevisionLine } from './tree/revision-line.ts'
-import { RevisionTree } from './tree/revision-tree.ts'
+import { extendLeaf, plantRevision, RevisionTree } from './tree/revision-tree.ts'
 import { encodeTree } from './tree/tree-codec.ts'
-import { extendLeaf, graft, plantRevision } from './tree/tree-growth.ts'
+import { graft } from './tree/tree-growth.ts'
 import { droppedBodies, stem } from './tree/tree-pruning.ts'
 
 /** A new revision of this server's making, to be the child of a leaf. */

@@ -78,7 +78,7 @@ export function normalHash(hash: string | undefined): string | undefined {
 
 /** Whether a hash can stand in a header, as that of every revision must: it is its tag. */
 export function fitsHeader(hash: string): boolean {
-  return hash.length === HASH_LENGTH || (hash.length <= LONGEST_HASH && PRINTABLE.test(hash))
+  return isHexadecimal(hash) || (hash.length <= LONGEST_HASH && PRINTABLE.test(hash))
 }
 
 const LONGEST_HASH = 1000
@@ -102,19 +102,27 @@ export function hashOf(revision: RevisionId): string {
   return revision.slice(revision.indexOf('-') + 1)
 }
 
+/** Of a hash that a server made. */
+export const HASH_BYTES = 16
+const HASH_LENGTH = 2 * HASH_BYTES
+
+/** Whether a hash is kept as bytes. Those of this length are of hexadecimal digits: others are not let in. */
+export function isHexadecimal(hash: string): boolean {
+  return hash.length === HASH_LENGTH
+}
+
 /** The bytes a hash stands for: 16 where it is hexadecimal, else its text. */
 export function hashBytes(hash: string): Buffer {
-  return hash.length === HASH_LENGTH ? Buffer.from(hash, 'hex') : Buffer.from(hash, 'utf8')
+  return isHexadecimal(hash) ? Buffer.from(hash, 'hex') : Buffer.from(hash, 'utf8')
 }
 
 /** Orders hashes by the bytes they stand for. */
 export function compareHashes(left: string, right: string): number {
   if (left === right) return 0
-  if (left.length !== HASH_LENGTH || right.length !== HASH_LENGTH) return hashBytes(left).compare(hashBytes(right))
+  if (!isHexadecimal(left) || !isHexadecimal(right)) return hashBytes(left).compare(hashBytes(right))
   return left < right ? -1 : 1
 }
 
-const HASH_LENGTH = 32
 const GENERATION_LENGTH = 15
 const DIGIT_ZERO = 0x30
 const DIGIT_NINE = 0x39

@@ -3,7 +3,7 @@
  * changes.
  */
 
-import { isDesignId, type RevisionId } from '../../document/ids.ts'
+import type { RevisionId } from '../../document/ids.ts'
 import { notFound } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { DesignProgram, Functions } from '../../functions/functions.ts'
@@ -108,14 +108,12 @@ const KINDS = ['validate_doc_update', 'filters', 'shows', 'lists', 'updates']
 const LARGEST_BYTES = 256 * 1024
 
 /**
- * Starts what runs the functions of design documents that were just written, so that the first call need not wait for it.
+ * Starts what runs the functions of a design document that was just written, so that the first call need not wait for it.
  * Map and reduce functions are left to whoever builds the indexes.
  */
-export function prepareFunctions(functions: Functions, edits: readonly DocumentEdit[]): void {
-  for (const { id, deleted, body } of edits) {
-    // A very large one would take longer to parse than the start that it saves.
-    if (deleted || !isDesignId(id) || body.length > LARGEST_BYTES) continue
-    const members: unknown = JSON.parse(body.toString())
-    if (isObject(members) && KINDS.some((kind) => Object.hasOwn(members, kind))) functions.prepare(languageOf(members))
-  }
+export function prepareFunctions(functions: Functions, { deleted, body }: DocumentEdit): void {
+  // A very large one would take longer to parse than the start that it saves.
+  if (deleted || body.length > LARGEST_BYTES) return
+  const members: unknown = JSON.parse(body.toString())
+  if (isObject(members) && KINDS.some((kind) => Object.hasOwn(members, kind))) functions.prepare(languageOf(members))
 }

@@ -5,9 +5,8 @@
  *   flags, sequence, body number and size of the winner, its generation and hash, the tree where it is short
  */
 import { formatRevision, generationOf, hashOf, type RevisionId } from '../../document/ids.ts'
-import type { RevisionTree } from '../../document/tree/revision-tree.ts'
+import { plantRevision, type RevisionTree } from '../../document/tree/revision-tree.ts'
 import { decodeTree, encodeTree } from '../../document/tree/tree-codec.ts'
-import { plantRevision } from '../../document/tree/tree-growth.ts'
 import {
   copyShort,
   NUMBER_BYTES,

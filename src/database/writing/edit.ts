@@ -1,6 +1,7 @@
 /**
- * What can be asked of the writer for one document, and its outcome. Edits that must be written together are refused
- * together: when one is refused none is written, and the error lists them.
+ * What can be asked of the writer for one document, and its outcome. Edits of one request are written in portions that fit
+ * a commit. Edits that must be written together are refused together: when one is refused none is written, and the error
+ * lists them.
  */
 
 import type { RevisionId, RevisionPath } from '../../document/ids.ts'
@@ -85,4 +86,87 @@ export function refuseTogether(edits: readonly DocumentEdit[], errors: readonly 
     return error ? [{ edit, error }] : []
   })
   if (refused.length > 0) throw new AllOrNothingError(refused)
+}
+
+/** Edits of one request that are committed together; of a larger one, one part after the other. */
+const EDITS_A_COMMIT = 2000
+/** The store holds all that a commit writes a second and a third time until it is done. */
+const BYTES_A_COMMIT = 16 * 1024 * 1024
+/** Those that must succeed together: a commit of more rows would keep everybody waiting. */
+const BOUND_EDITS = 5000
+
+/** The rows that a request changes are more than one commit takes: old bodies go too when a limit was lowered. */
+export class TooManyOperationsError extends RequestError {
+  constructor() {
+    super('too large', 'too_large', 'The request changes too much at once; send it in parts.')
+  }
+}
+
+/**
+ * Writes edits in portions that fit a commit, and joins their outcomes. Only edits that make branches must succeed
+ * together, so others may be parted: how many rows they change is known only when they are decided.
+ */
+export async function writeInPortions(
+  edits: readonly DocumentEdit[],
+  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
+): Promise<EditOutcome[]> {
+  if (edits.length === 1) return write(edits)
+  if (areBound(edits)) {
+    if (edits.length > BOUND_EDITS) throw tooManyAtOnce()
+    return writeOrHalve(edits, write)
+  }
+  const outcomes: EditOutcome[] = []
+  for (const portion of portionsOf(edits)) {
+    const written = await writeOrHalve(portion, write)
+    for (const outcome of written) outcomes.push(outcome)
+  }
+  return outcomes
+}
+
+/** Of as many edits and bytes as one commit takes. */
+function* portionsOf(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
+  let first = 0
+  let count = 0
+  let bytes = 0
+  for (let next = 0; next < edits.length; next++) {
+    const edit = edits[next]!
+    // Each attachment has rows of its own.
+    const weight = 1 + ('attachments' in edit ? (edit.attachments?.length ?? 0) : 0)
+    const { length } = edit.body
+    if (next > first && (count + weight > EDITS_A_COMMIT || bytes + length > BYTES_A_COMMIT)) {
+      yield edits.slice(first, next)
+      first = next
+      count = 0
+      bytes = 0
+    }
+    count += weight
+    bytes += length
+  }
+  yield edits.slice(first)
+}
+
+async function writeOrHalve(
+  edits: readonly DocumentEdit[],
+  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
+): Promise<EditOutcome[]> {
+  try {
+    return await write(edits)
+  } catch (error) {
+    if (!(error instanceof TooManyOperationsError) || edits.length === 1 || areBound(edits)) throw error
+    const half = Math.ceil(edits.length / 2)
+    const first = await writeOrHalve(edits.slice(0, half), write)
+    return first.concat(await writeOrHalve(edits.slice(half), write))
+  }
+}
+
+function areBound(edits: readonly DocumentEdit[]): boolean {
+  return edits.some(({ kind }) => kind === 'branching')
+}
+
+function tooManyAtOnce(): RequestError {
+  return new RequestError(
+    'too large',
+    'too_large',
+    `More than ${BOUND_EDITS} documents cannot be written all or nothing.`,
+  )
 }

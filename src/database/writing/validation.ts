@@ -1,9 +1,12 @@
 /**
  * Writes of users, with validation. Validation functions run outside the write queue, so a slow one delays its own request
  * only. The writer checks that what they were given still holds, and returns the edits for validation where it does not.
- * Without validation functions a write goes straight to the queue.
+ * Without validation functions a write goes straight to the queue. What partitions do not allow is refused here too.
  */
+import { isDesignId } from '../../document/ids.ts'
+import { checkPartitionedId } from '../../document/partition.ts'
 import { conflict, RequestError } from '../../document/request-error.ts'
+import { isObject } from '../../encoding/json/json-value.ts'
 import type { Functions, ValidatedWrite } from '../../functions/functions.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { Snapshot } from '../../storage/store.ts'
@@ -12,7 +15,7 @@ import { prepareFunctions } from '../design/design-document.ts'
 import { summarizeRecord } from '../layout/document-record.ts'
 import { type DatabaseState, documentKey } from '../layout/keys.ts'
 import type { UserContext } from '../user-context.ts'
-import { type DocumentEdit, type EditOutcome, refuseTogether } from './edit.ts'
+import { type DocumentEdit, type EditOutcome, refuseTogether, writeInPortions } from './edit.ts'
 import { type BodyEdit, editInputs, needsValidation } from './validated-edit.ts'
 import {
   type KnownValidators,
@@ -21,7 +24,7 @@ import {
   type Validators,
   type Verdict,
 } from './validation-functions.ts'
-import { type WriteQueue, writeInPortions } from './write-queue.ts'
+import type { WriteQueue } from './write-queue.ts'
 
 export interface ValidationParts {
   readonly name: string
@@ -54,6 +57,7 @@ export class Validation {
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   write(edits: readonly DocumentEdit[], writer: Writer): Promise<EditOutcome[]> {
+    if (edits.length === 1) return this.#writePortion(edits, writer)
     return writeInPortions(edits, (portion) => this.#writePortion(portion, writer))
   }
 
@@ -61,7 +65,7 @@ export class Validation {
     for (let tries = 0; tries < TRIES; tries++) {
       const outcomes = await this.#try(edits, writer)
       if (outcomes === 'outdated') continue
-      if (this.#parts.functions) prepareFunctions(this.#parts.functions, edits)
+      this.#prepareFunctions(edits)
       return outcomes
     }
     throw new RequestError(
@@ -69,6 +73,13 @@ export class Validation {
       'service_unavailable',
       'Documents change faster than they are validated; try again.',
     )
+  }
+
+  /** Those of design documents that were just written. */
+  #prepareFunctions(edits: readonly DocumentEdit[]): void {
+    const { functions } = this.#parts
+    if (!functions) return
+    for (const edit of edits) if (isDesignId(edit.id)) prepareFunctions(functions, edit)
   }
 
   async #try(edits: readonly DocumentEdit[], { user, enforced, lease }: Writer): Promise<EditOutcome[] | 'outdated'> {
@@ -191,4 +202,28 @@ function nextOf(outcomes: Iterator<EditOutcome>): EditOutcome {
   const { value, done } = outcomes.next()
   if (done) throw new Error('A write has no outcome.')
   return value
+}
+
+/** Why an edit cannot be written to a database that is partitioned, or is not. */
+export function partitionRefusal(edit: DocumentEdit, isPartitioned: boolean): RequestError | undefined {
+  if (!isPartitioned) return asksForPartitions(edit) ? partitionedDesign() : undefined
+  try {
+    checkPartitionedId(edit.id)
+    return undefined
+  } catch (error) {
+    if (error instanceof RequestError) return error
+    throw error
+  }
+}
+
+/** One that another server made is taken: its views are made as if it did not say so. */
+function asksForPartitions({ kind, id, deleted, body }: DocumentEdit): boolean {
+  if (deleted || !isDesignId(id) || kind === 'replicated' || !body.includes('"partitioned"')) return false
+  const members: unknown = JSON.parse(body.toString())
+  return isObject(members) && isObject(members.options) && members.options.partitioned === true
+}
+
+function partitionedDesign(): RequestError {
+  const reason = 'partitioned option cannot be true in a non-partitioned database.'
+  return new RequestError('invalid', 'invalid_design_doc', reason)
 }

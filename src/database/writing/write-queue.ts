@@ -7,15 +7,15 @@ import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isDesignId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
+import { Metrics } from '../../runtime/metrics.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { freeRows, operationCount } from '../../storage/rows/packed-rows.ts'
 import { LeaseLostError, StorageError, ValueTooLargeError } from '../../storage/storage-error.ts'
 import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'
 import { type DatabaseState, decodeState, encodeState, INITIAL_STATE, STATE_KEY } from '../layout/keys.ts'
-import type { DocumentEdit, EditOutcome } from './edit.ts'
+import { type DocumentEdit, type EditOutcome, TooManyOperationsError, writeInPortions } from './edit.ts'
 import { planBatch } from './edit-batch.ts'
-import { WriteMetrics } from './write-metrics.ts'
 
 /** What a turn with the database to itself came to. */
 export interface ExclusivePlan<T> {
@@ -57,13 +57,6 @@ interface WaitingExclusive {
   readonly kind: 'exclusive'
   readonly run: () => Promise<void>
 }
-
-/** Edits of one request that are committed together; of a larger one, one part after the other. */
-const EDITS_A_COMMIT = 2000
-/** The store holds all that a commit writes a second and a third time until it is done. */
-const BYTES_A_COMMIT = 16 * 1024 * 1024
-/** Those that must succeed together: a commit of more rows would keep everybody waiting. */
-const BOUND_EDITS = 5000
 
 /** What one batch takes beyond its first request. Several bulk requests that wait share a flush. */
 const BATCH_DOCUMENTS = 4000
@@ -263,82 +256,47 @@ async function readState(snapshot: Snapshot): Promise<DatabaseState> {
   return stored ? decodeState(stored) : INITIAL_STATE
 }
 
-/** The rows that a request changes are more than one commit takes: old bodies go too when a limit was lowered. */
-export class TooManyOperationsError extends RequestError {
-  constructor() {
-    super('too large', 'too_large', 'The request changes too much at once; send it in parts.')
-  }
-}
-
-/**
- * Writes edits in portions that fit a commit, and joins their outcomes. Only edits that make branches must succeed
- * together, so others may be parted: how many rows they change is known only when they are decided.
- */
-export async function writeInPortions(
-  edits: readonly DocumentEdit[],
-  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
-): Promise<EditOutcome[]> {
-  if (edits.length === 1) return write(edits)
-  if (areBound(edits)) {
-    if (edits.length > BOUND_EDITS) throw tooManyAtOnce()
-    return writeOrHalve(edits, write)
-  }
-  const outcomes: EditOutcome[] = []
-  for (const portion of portionsOf(edits)) {
-    const written = await writeOrHalve(portion, write)
-    for (const outcome of written) outcomes.push(outcome)
-  }
-  return outcomes
-}
-
-/** Of as many edits and bytes as one commit takes. */
-function* portionsOf(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
-  let first = 0
-  let count = 0
-  let bytes = 0
-  for (let next = 0; next < edits.length; next++) {
-    const edit = edits[next]!
-    // Each attachment has rows of its own.
-    const weight = 1 + ('attachments' in edit ? (edit.attachments?.length ?? 0) : 0)
-    const { length } = edit.body
-    if (next > first && (count + weight > EDITS_A_COMMIT || bytes + length > BYTES_A_COMMIT)) {
-      yield edits.slice(first, next)
-      first = next
-      count = 0
-      bytes = 0
-    }
-    count += weight
-    bytes += length
-  }
-  yield edits.slice(first)
-}
-
-async function writeOrHalve(
-  edits: readonly DocumentEdit[],
-  write: (portion: readonly DocumentEdit[]) => Promise<EditOutcome[]>,
-): Promise<EditOutcome[]> {
-  try {
-    return await write(edits)
-  } catch (error) {
-    if (!(error instanceof TooManyOperationsError) || edits.length === 1 || areBound(edits)) throw error
-    const half = Math.ceil(edits.length / 2)
-    const first = await writeOrHalve(edits.slice(0, half), write)
-    return first.concat(await writeOrHalve(edits.slice(half), write))
-  }
-}
-
-function areBound(edits: readonly DocumentEdit[]): boolean {
-  return edits.some(({ kind }) => kind === 'branching')
-}
-
 function tooManyWaiting(): RequestError {
   return new RequestError('unavailable', 'service_unavailable', 'Too many writes are waiting; try again later.')
 }
 
-function tooManyAtOnce(): RequestError {
-  return new RequestError(
-    'too large',
-    'too_large',
-    `More than ${BOUND_EDITS} documents cannot be written all or nothing.`,
-  )
+/** What the write queues of all databases measure together. */
+export class WriteMetrics {
+  readonly commits
+  readonly failures
+  readonly documents
+  readonly commitTimes
+  readonly flushTimes
+  /** Requests that wait for their commit, that under way included, and the bytes of their documents. */
+  waiting = 0
+  waitingBytes = 0
+  /** Whether the last commit failed, and when: a disk that is full fails them all. */
+  lastFailure: { readonly reason: string; readonly atMs: number } | undefined
+
+  constructor(metrics: Metrics = new Metrics()) {
+    this.commits = metrics.counter('couchdb_commits_total', 'commits of databases')
+    this.failures = metrics.counter('settle_commit_failures_total', 'commits of databases that failed')
+    this.documents = metrics.counter('couchdb_document_writes_total', 'documents that commits of databases wrote')
+    this.commitTimes = metrics.histogram(
+      'settle_commit_duration_seconds',
+      'time of a commit: read what is there, decide, write, flush',
+    )
+    this.flushTimes = metrics.histogram('settle_flush_duration_seconds', 'time until a commit is on disk')
+    metrics.gauge('settle_write_queue_requests', 'writes that wait for their commit', () => this.waiting)
+    metrics.gauge('settle_write_queue_bytes', 'bytes of documents that wait for their commit', () => this.waitingBytes)
+  }
+
+  committed(documents: number, beganMs: number, flushBeganMs: number): void {
+    const nowMs = performance.now()
+    this.commits.add()
+    this.documents.add(documents)
+    this.commitTimes.observe(nowMs - beganMs)
+    this.flushTimes.observe(nowMs - flushBeganMs)
+    this.lastFailure = undefined
+  }
+
+  failed(error: unknown): void {
+    this.failures.add()
+    this.lastFailure = { reason: error instanceof Error ? error.message : String(error), atMs: performance.now() }
+  }
 }

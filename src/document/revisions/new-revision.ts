@@ -6,8 +6,7 @@ import { createHash, hash } from 'node:crypto'
 import { TermWriter } from '../../encoding/bytes/erlang-term.ts'
 import { writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
 import { termOf } from '../../encoding/json/json-text.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId } from '../ids.ts'
-import { HASH_BYTES, isHexadecimal } from '../tree/branch.ts'
+import { formatRevision, generationOf, HASH_BYTES, hashOf, isHexadecimal, type RevisionId } from '../ids.ts'
 
 /** Everything that the id depends on: neither the document's id nor the time. */
 export interface RevisionContent {

@@ -1,5 +1,5 @@
 /** The parts of a revision tree: its branches, and where revisions are in them. */
-import { compareHashes, type RevisionId } from '../ids.ts'
+import { compareHashes, HASH_BYTES, isHexadecimal, type RevisionId } from '../ids.ts'
 
 export type RevisionStatus = 'live' | 'deleted' | 'missing'
 
@@ -184,13 +184,6 @@ export class HashList {
     const shifted = Array.from(newer.others, ([index, hash]): [number, string] => [this.length + index, hash])
     return new HashList(packed, new Map([...this.others, ...shifted]))
   }
-}
-
-export const HASH_BYTES = 16
-
-/** Whether a hash is kept as bytes. Those of this length are of hexadecimal digits: others are not let in. */
-export function isHexadecimal(hash: string): boolean {
-  return hash.length === 2 * HASH_BYTES
 }
 
 const NONE: ReadonlyMap<number, string> = new Map()

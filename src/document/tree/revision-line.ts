@@ -5,8 +5,8 @@
  *   format byte, start, count, hashes of 16 bytes and bodies, oldest first
  */
 import { NUMBER_BYTES } from '../../encoding/bytes/short-bytes.ts'
-import { formatRevision, generationOf, hashOf, type RevisionId } from '../ids.ts'
-import { HASH_BYTES, HashList, isHexadecimal, type RevisionNode, type StoredBody } from './branch.ts'
+import { formatRevision, generationOf, HASH_BYTES, hashOf, isHexadecimal, type RevisionId } from '../ids.ts'
+import { HashList, type RevisionNode, type StoredBody } from './branch.ts'
 import { DELETED, damagedTree, LIVE, MISSING, StoredTreeReader, StoredTreeWriter } from './stored-tree-bytes.ts'
 
 /** What the stored form begins with. */

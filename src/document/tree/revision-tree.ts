@@ -4,16 +4,18 @@
  */
 
 import assert from 'node:assert'
-import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from '../ids.ts'
+import { formatRevision, generationOf, hashOf, isHexadecimal, type RevisionId, type RevisionPath } from '../ids.ts'
 import {
   type Branch,
   BranchList,
   compareLeaves,
+  HashList,
   leafGeneration,
   NO_PARENT,
   type Place,
   RevisionIndex,
   type RevisionNode,
+  type StoredBody,
 } from './branch.ts'
 import { RevisionLine } from './revision-line.ts'
 
@@ -278,4 +280,21 @@ function locateIn(line: RevisionLine, generation: number, hash: string): Place |
   const index = generation - line.start
   if (index < 0 || index >= line.count || line.hashAt(index) !== hash) return undefined
   return { branch: 0, index }
+}
+
+/** The tree of a document that has one revision. */
+export function plantRevision(revision: RevisionId, body: StoredBody): RevisionTree {
+  const line = RevisionLine.single(revision, body)
+  if (line) return new RevisionTree(line)
+  const hashes = HashList.of([hashOf(revision)])
+  return new RevisionTree([{ parent: NO_PARENT, start: generationOf(revision), hashes, bodies: [body] }])
+}
+
+/** Adds the newest revision of a branch, with its body. */
+export function extendLeaf(tree: RevisionTree, leaf: Place, hash: string, body: StoredBody): RevisionTree {
+  const { line } = tree
+  if (line && isHexadecimal(hash)) return new RevisionTree(line.extended(hash, body))
+  const branch = tree.branch(leaf.branch)
+  const longer = { ...branch, hashes: branch.hashes.append(hash), bodies: [...branch.bodies, body] }
+  return tree.withGrown(leaf.branch, longer)
 }

@@ -6,7 +6,8 @@
  *   branch  parent + 1, start, count, bodies, hashes of 16 bytes, number of other hashes, those: index, size, text
  */
 import { NUMBER_BYTES } from '../../encoding/bytes/short-bytes.ts'
-import { type Branch, HASH_BYTES, HashList, leafGeneration, NO_PARENT } from './branch.ts'
+import { HASH_BYTES } from '../ids.ts'
+import { type Branch, HashList, leafGeneration, NO_PARENT } from './branch.ts'
 import { LINE_FORMAT, RevisionLine } from './revision-line.ts'
 import { RevisionTree } from './revision-tree.ts'
 import { damagedTree, StoredTreeReader, StoredTreeWriter } from './stored-tree-bytes.ts'

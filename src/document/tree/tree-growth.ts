@@ -1,29 +1,11 @@
 /**
- * How a revision tree grows: by a child of a leaf, or by a whole path of revisions that another server sent. Bodies are
- * never overwritten, and what is known stays where it is.
+ * How a revision tree grows by a whole path of revisions that another server sent. Bodies are never overwritten, and what
+ * is known stays where it is.
  */
 
-import { generationOf, hashOf, type RevisionId, type RevisionPath } from '../ids.ts'
-import { type Branch, HashList, isHexadecimal, NO_PARENT, type Place, type StoredBody } from './branch.ts'
-import { RevisionLine } from './revision-line.ts'
+import type { RevisionPath } from '../ids.ts'
+import { type Branch, HashList, NO_PARENT, type Place, type StoredBody } from './branch.ts'
 import { RevisionTree } from './revision-tree.ts'
-
-/** The tree of a document that has one revision. */
-export function plantRevision(revision: RevisionId, body: StoredBody): RevisionTree {
-  const line = RevisionLine.single(revision, body)
-  if (line) return new RevisionTree(line)
-  const hashes = HashList.of([hashOf(revision)])
-  return new RevisionTree([{ parent: NO_PARENT, start: generationOf(revision), hashes, bodies: [body] }])
-}
-
-/** Adds the newest revision of a branch, with its body. */
-export function extendLeaf(tree: RevisionTree, leaf: Place, hash: string, body: StoredBody): RevisionTree {
-  const { line } = tree
-  if (line && isHexadecimal(hash)) return new RevisionTree(line.extended(hash, body))
-  const branch = tree.branch(leaf.branch)
-  const longer = { ...branch, hashes: branch.hashes.append(hash), bodies: [...branch.bodies, body] }
-  return tree.withGrown(leaf.branch, longer)
-}
 
 /**
  * Adds a path whose newest revision has that body. It joins the tree where they have a revision in common, at either end;

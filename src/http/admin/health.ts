@@ -6,7 +6,7 @@
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Configuration } from '../../config/configuration.ts'
-import type { WriteMetrics } from '../../database/writing/write-metrics.ts'
+import type { WriteMetrics } from '../../database/writing/write-queue.ts'
 
 export type HealthStatus =
   | { readonly status: 'ok' | 'maintenance_mode' | 'nolb' }

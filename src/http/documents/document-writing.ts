@@ -194,7 +194,8 @@ export async function withEdit<Result>(
   use: (edit: DocumentEdit) => Promise<Result>,
 ): Promise<Result> {
   const { id, document, mode } = sent
-  const edits = hasAttachments(id, document) ? await stagedAttachments(context, database, sent) : NO_EDITS
+  if (!hasAttachments(id, document)) return use(editOf(id, document, mode, NO_EDITS, call.dialect))
+  const edits = await stagedAttachments(context, database, sent)
   try {
     return await use(editOf(id, document, mode, edits, call.dialect))
   } finally {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { winner } from '../../../src/document/revisions/winner.ts'
-import { RevisionTree } from '../../../src/document/tree/revision-tree.ts'
-import { extendLeaf, graft } from '../../../src/document/tree/tree-growth.ts'
+import { extendLeaf, RevisionTree } from '../../../src/document/tree/revision-tree.ts'
+import { graft } from '../../../src/document/tree/tree-growth.ts'
 import { threadMs } from '../../support/processor-time.ts'
 import {
   arbitraryHistories,
