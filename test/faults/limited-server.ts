@@ -3,6 +3,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { chmod, chown } from 'node:fs/promises'
+import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { serverCommand } from '../../src/supervisor/server-command.ts'
 import { Client } from '../support/client.ts'
@@ -17,14 +18,22 @@ export class LimitedServer {
   readonly client: Client
   readonly #child: ChildProcess
 
-  /** `unprivileged`: what its folder forbids is forbidden, whoever runs the tests. */
-  static async start(who: 'the same user' | 'unprivileged' = 'the same user'): Promise<LimitedServer> {
+  /** `unprivileged`: what its folder forbids is forbidden, whoever runs the tests. `plant`: see `planted-server.ts`. */
+  static async start(
+    who: 'the same user' | 'unprivileged' = 'the same user',
+    plant: string | undefined = undefined,
+  ): Promise<LimitedServer> {
     const folder = await temporaryFolder()
     const isRoot = who === 'unprivileged' && process.getuid?.() === 0
     if (isRoot) await chown(folder, NOBODY, NOBODY)
-    const { args, environment } = serverCommand(['--port', '0', '--dir', folder])
+    const planting = plant === undefined ? [] : ['--import', join(import.meta.dirname, 'planted-server.ts')]
+    const { args, environment } = serverCommand(['--port', '0', '--dir', folder], planting)
     const user = isRoot ? { uid: NOBODY, gid: NOBODY } : {}
-    const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env: environment, ...user })
+    const child = spawn(process.execPath, args, {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: { ...environment, SETTLE_TEST_PLANT: plant },
+      ...user,
+    })
     onTestFinished(async () => {
       child.kill('SIGKILL')
       if (child.exitCode === null && child.signalCode === null) await once(child, 'exit')

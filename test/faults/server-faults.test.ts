@@ -25,49 +25,88 @@ function expectFailure(reply: Reply): void {
 
 const VIEW = { views: { v: { map: 'function (doc) { emit(doc._id, doc.text) }' } } }
 
+/** Throws where the server does not do what it must. */
+async function fillTheDisk(server: LimitedServer): Promise<void> {
+  const { client } = server
+  const db = await client.database()
+  await db.save('_design/d', VIEW)
+  await db.save('first', { text: 'x' })
+  expect((await db.get('_design/d/_view/v')).status).toBe(200)
+
+  const file = readdirSync(server.folder).find((name) => name.startsWith(db.name) && name.endsWith('.mdb'))!
+  server.limitFileSize((await stat(join(server.folder, file))).size + 300_000)
+  const stored = new Set(['_design/d', 'first'])
+  const refused: Reply[] = []
+  for (let i = 0; refused.length < 5; i++) {
+    expect(i).toBeLessThan(100)
+    const reply = await db.put(`doc${i}`, { text: 'x'.repeat(20_000) })
+    if (reply.status === 201) stored.add(`doc${i}`)
+    else refused.push(reply)
+  }
+  refused.forEach(expectFailure)
+  expectFailure(await db.put('attached/file', Buffer.alloc(1_000_000, 1), { 'Content-Type': 'image/png' }))
+  expectFailure(
+    await db.post('_bulk_docs', {
+      docs: Array.from({ length: 50 }, (_, i) => ({ _id: `b${i}`, text: 'x'.repeat(20_000) })),
+    }),
+  )
+  const ids = async () => (await db.get('_all_docs')).as<{ rows: { id: string }[] }>().rows.map(({ id }) => id)
+  expect((await ids()).sort()).toEqual([...stored].sort())
+  expect((await db.get('first')).status).toBe(200)
+  expect(server.isRunning).toBe(true)
+
+  server.limitFileSize('unlimited')
+  expect((await db.put('attached/file', Buffer.alloc(1_000_000, 1), { 'Content-Type': 'image/png' })).status).toBe(201)
+  expect((await db.get('attached/file')).body.equals(Buffer.alloc(1_000_000, 1))).toBe(true)
+  await db.save('last', { text: 'y' })
+  expect((await ids()).sort()).toEqual([...stored, 'attached', 'last'].sort())
+  await db.compact()
+  const rows = (await db.get('_design/d/_view/v')).as<{ rows: { id: string }[] }>().rows
+  expect(rows.map(({ id }) => id).sort()).toEqual(
+    [...stored, 'attached', 'last'].filter((id) => id !== '_design/d').sort(),
+  )
+}
+
+/** Throws where the server does not do what it must. */
+async function takeDescriptors(server: LimitedServer): Promise<void> {
+  const { client } = server
+  const names: string[] = []
+  // More than are kept open.
+  for (let i = 0; i < 12; i++) names.push((await client.databaseWith('doc')).name)
+  const connected = await client.open()
+  connected.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
+  await connected.receives('200 OK')
+
+  server.limitDescriptors(0)
+  for (const name of names) connected.write(`GET /${name}/doc HTTP/1.1\r\nHost: x\r\n\r\n`)
+  await until(() => connected.statuses.length > names.length)
+  for (const status of connected.statuses) expect(['200', '503']).toContain(status)
+  connected.write('PUT /another HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n')
+  await until(() => connected.statuses.length > names.length + 1)
+  expect(connected.statuses.at(-1)).toBe('503')
+  // Nobody takes these now; they wait, or are closed.
+  const waiting = await Promise.all(Array.from({ length: 5 }, () => client.open()))
+  for (const each of waiting) each.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+  expect(server.isRunning).toBe(true)
+
+  server.limitDescriptors('as before')
+  // The first ones may still be cut off.
+  await until(async () => (await client.request('PUT', '/another').catch(() => undefined)) !== undefined)
+  expect((await client.request('PUT', '/another')).status).toBe(412)
+  for (const name of names) expect((await client.request('GET', `/${name}/doc`)).status).toBe(200)
+  await Promise.all(waiting.map((each) => each.closed()))
+  expect(server.isRunning).toBe(true)
+  connected.end()
+}
+
 describe.runIf(canLimit)('a server whose disk is full', { timeout: HANG_MS }, () => {
   it('refuses what it cannot store, keeps the rest, and goes on when there is room', async () => {
-    const server = await LimitedServer.start()
-    const { client } = server
-    const db = await client.database()
-    await db.save('_design/d', VIEW)
-    await db.save('first', { text: 'x' })
-    expect((await db.get('_design/d/_view/v')).status).toBe(200)
+    await fillTheDisk(await LimitedServer.start())
+  })
 
-    const file = readdirSync(server.folder).find((name) => name.startsWith(db.name) && name.endsWith('.mdb'))!
-    server.limitFileSize((await stat(join(server.folder, file))).size + 300_000)
-    const stored = new Set(['_design/d', 'first'])
-    const refused: Reply[] = []
-    for (let i = 0; refused.length < 5; i++) {
-      expect(i).toBeLessThan(500)
-      const reply = await db.put(`doc${i}`, { text: 'x'.repeat(20_000) })
-      if (reply.status === 201) stored.add(`doc${i}`)
-      else refused.push(reply)
-    }
-    refused.forEach(expectFailure)
-    expectFailure(await db.put('attached/file', Buffer.alloc(1_000_000, 1), { 'Content-Type': 'image/png' }))
-    expectFailure(
-      await db.post('_bulk_docs', {
-        docs: Array.from({ length: 50 }, (_, i) => ({ _id: `b${i}`, text: 'x'.repeat(20_000) })),
-      }),
-    )
-    const ids = async () => (await db.get('_all_docs')).as<{ rows: { id: string }[] }>().rows.map(({ id }) => id)
-    expect((await ids()).sort()).toEqual([...stored].sort())
-    expect((await db.get('first')).status).toBe(200)
-    expect(server.isRunning).toBe(true)
-
-    server.limitFileSize('unlimited')
-    expect((await db.put('attached/file', Buffer.alloc(1_000_000, 1), { 'Content-Type': 'image/png' })).status).toBe(
-      201,
-    )
-    expect((await db.get('attached/file')).body.equals(Buffer.alloc(1_000_000, 1))).toBe(true)
-    await db.save('last', { text: 'y' })
-    expect((await ids()).sort()).toEqual([...stored, 'attached', 'last'].sort())
-    await db.compact()
-    const rows = (await db.get('_design/d/_view/v')).as<{ rows: { id: string }[] }>().rows
-    expect(rows.map(({ id }) => id).sort()).toEqual(
-      [...stored, 'attached', 'last'].filter((id) => id !== '_design/d').sort(),
-    )
+  it('is found out when it loses a failure', async () => {
+    const server = await LimitedServer.start('the same user', 'a lost failure')
+    await expect(fillTheDisk(server)).rejects.toThrow(/expected/)
   })
 
   it('has no room for a database or a compaction, and says so', async () => {
@@ -88,35 +127,12 @@ describe.runIf(canLimit)('a server whose disk is full', { timeout: HANG_MS }, ()
 
 describe.runIf(canLimit)('a server without descriptors', { timeout: HANG_MS }, () => {
   it('answers who is connected, refuses to open more, and takes connections again later', async () => {
-    const server = await LimitedServer.start()
-    const { client } = server
-    const names: string[] = []
-    // More than are kept open.
-    for (let i = 0; i < 12; i++) names.push((await client.databaseWith('doc')).name)
-    const connected = await client.open()
-    connected.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
-    await connected.receives('200 OK')
+    await takeDescriptors(await LimitedServer.start())
+  })
 
-    server.limitDescriptors(0)
-    for (const name of names) connected.write(`GET /${name}/doc HTTP/1.1\r\nHost: x\r\n\r\n`)
-    await until(() => connected.statuses.length > names.length)
-    for (const status of connected.statuses) expect(['200', '503']).toContain(status)
-    connected.write('PUT /another HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n')
-    await until(() => connected.statuses.length > names.length + 1)
-    expect(connected.statuses.at(-1)).toBe('503')
-    // Nobody takes these now; they wait, or are closed.
-    const waiting = await Promise.all(Array.from({ length: 5 }, () => client.open()))
-    for (const each of waiting) each.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
-    expect(server.isRunning).toBe(true)
-
-    server.limitDescriptors('as before')
-    // The first ones may still be cut off.
-    await until(async () => (await client.request('PUT', '/another').catch(() => undefined)) !== undefined)
-    expect((await client.request('PUT', '/another')).status).toBe(412)
-    for (const name of names) expect((await client.request('GET', `/${name}/doc`)).status).toBe(200)
-    await Promise.all(waiting.map((each) => each.closed()))
-    expect(server.isRunning).toBe(true)
-    connected.end()
+  it('is found out when it loses the cause', async () => {
+    const server = await LimitedServer.start('the same user', 'a lost cause')
+    await expect(takeDescriptors(server)).rejects.toThrow(/expected/)
   })
 })
 
