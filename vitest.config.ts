@@ -79,16 +79,19 @@ const withMocks = 'test/http/login-work.test.ts'
 /** Tests of parts that leave nothing behind in their process, but for those that replace timers or clocks, or measure theirs. */
 const sharing = {
   include: [
-    ...['auth', 'backup', 'cluster', 'config', 'database', 'document', 'encoding', 'formats', 'multipart'],
-    ...['replication', 'runtime', 'scan', 'scripts', 'selectors', 'storage', 'ui', 'wire'],
+    ...['auth', 'backup', 'clients', 'cluster', 'commands', 'config', 'couchapp', 'database', 'document', 'encoding'],
+    ...['formats', 'functions', 'multipart', 'replication', 'runtime', 'scan', 'scripts', 'selectors', 'storage'],
+    ...['ui', 'views', 'wire'],
   ].map((folder) => `test/${folder}/**/*.test.ts`),
   exclude: [
     'database/compaction/compaction-daemon',
     'database/writing/batched-writes',
+    'functions/calls-behind',
     'replication/many-jobs',
     'replication/scheduler',
     'runtime/deadlines',
     'storage/lmdb/library-check',
+    'views/reading/recent-state',
   ].map((name) => `test/${name}.test.ts`),
 }
 
@@ -182,7 +185,7 @@ export default defineConfig({
               },
               { test: { ...shared, name: 'browser', include: [inBrowser] } },
               {
-                test: { ...common, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
+                test: { ...shared, name: 'dialect 3', include: inBothDialects, env: { SETTLE_TEST_DIALECT: '3' } },
               },
               {
                 test: {
