@@ -171,6 +171,22 @@ describe('on the way', () => {
     await expectSame(source, target)
   })
 
+  it('contents that can be read once reach a target that has moved', async () => {
+    const source = await filled()
+    const target = await open().database()
+    const moved = await FrontServer.start(open().url, ({ url = '' }, response) => {
+      response.writeHead(308, { location: `http://${open().host}${url}` }).end()
+      return true
+    })
+    const { history } = await replicate(here(), {
+      source: source.url,
+      target: `http://${moved.host}/${target.name}`,
+      retries_per_request: 1,
+    })
+    expect(history[0]).toMatchObject({ docs_written: 3, doc_write_failures: 0 })
+    await expectSame(source, target)
+  })
+
   it('redirects to another server are followed without credentials', async () => {
     const source = await filled()
     const elsewhere = await FrontServer.start(open().url)

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { serverOfFile } from '../support/client.ts'
 import { until } from '../support/until.ts'
 import { post, replicate } from './peers.ts'
-import { change, revision, ScriptedPeer, text } from './scripted-peer.ts'
+import { change, revision, ScriptedPeer, status, text } from './scripted-peer.ts'
 
 const here = serverOfFile()
 
@@ -96,6 +96,32 @@ describe('a source', () => {
     const reply = await post(here(), { source: peer.url, target: target.name, retries_per_request: 1 })
     expect(reply.status, reply.text).toBe(500)
   }, 10_000)
+
+  it('that names no sequence for some changes has none skipped', async () => {
+    let isBroken = true
+    let log: object | undefined
+    const peer = await ScriptedPeer.start(({ method, path, query, body }) => {
+      if (path.startsWith('_local/')) {
+        if (method === 'PUT') log = JSON.parse(body) as object
+        return method === 'PUT' || !log ? undefined : { ...log, _id: path, _rev: '0-1' }
+      }
+      if (path === '_changes' && query.get('since') !== '0') return { results: [], last_seq: 3 }
+      if (path === '_changes') {
+        return { results: [change(null, 'a', REV), change(null, 'b', REV), change(3, 'c', REV)], last_seq: 3 }
+      }
+      const ids =
+        path === '_bulk_get' ? (JSON.parse(body) as { docs: { id: string }[] }).docs.map(({ id }) => id) : [path]
+      if (isBroken && ids.includes('b')) return status(500, { error: 'broken', reason: 'broken' })
+      return path === '_bulk_get' ? { results: ids.map((id) => ({ id, docs: [{ ok: document(id) }] })) } : undefined
+    })
+    const target = await here().database()
+    const request = { source: peer.url, target: target.name, worker_batch_size: 1, worker_processes: 1 }
+    const failed = await post(here(), { ...request, retries_per_request: 0 })
+    expect(failed.status, failed.text).toBe(500)
+    isBroken = false
+    await replicate(here(), { ...request, retries_per_request: 0 })
+    for (const id of ['a', 'b', 'c']) expect((await target.get(id)).status, id).toBe(200)
+  })
 
   it('whose pages are too large is asked for smaller ones', async () => {
     const padding = 'x'.repeat(100_000)

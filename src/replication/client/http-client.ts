@@ -47,6 +47,8 @@ export class HttpClient {
   readonly #url: string
   readonly #options: ClientOptions
   readonly #authorization: Authorization
+  /** Where the server was redirected to as a whole: what can be sent once must not be sent to the old place first. */
+  #movedTo: string | undefined
   /** Whether the server took a request of ours before. */
   #isEstablished = false
 
@@ -97,7 +99,8 @@ export class HttpClient {
   async #sendAuthorized(request: HttpRequest): Promise<HttpReply> {
     const own = new URL(this.#url)
     // Put together as texts: resolving a path would drop ids that consist of dots.
-    let place: Place = { origin: own.origin, path: own.pathname + request.path, query: queryText(request.query) }
+    const asked = { path: own.pathname + request.path, query: queryText(request.query) }
+    let place: Place = { origin: this.#movedTo ?? own.origin, ...asked }
     let { method, body }: { method: string; body?: HttpRequest['body'] } = request
     for (let redirects = 0; ; redirects++) {
       const isOwn = isSameServer(new URL(place.origin), own)
@@ -117,6 +120,7 @@ export class HttpClient {
       await reply.discard()
       if (redirects === MOST_REDIRECTS) throw new HttpStatusError(500, 'too_many_redirects', place.path)
       place = placeAt(location, place)
+      if (place.path === asked.path && place.query === asked.query) this.#movedTo = place.origin
       if (reply.status === 303) {
         method = 'GET'
         body = undefined
@@ -144,6 +148,7 @@ export class HttpClient {
       signal.throwIfAborted()
       // The source of the body failed.
       if (cause instanceof TransientError) throw cause
+      this.#movedTo = undefined
       throw new TransientError(`${origin} cannot be reached: ${messageOf(cause)}`, { cause })
     } finally {
       // The source of the stream is released, also if the reply came before it was sent.
@@ -181,7 +186,10 @@ interface Sent {
   readonly isFeed: boolean
 }
 
+/** Seconds, or a date. */
 function retryAfterMs(reply: HttpReply): number | undefined {
-  const seconds = Number(reply.header('retry-after'))
-  return Number.isFinite(seconds) && seconds > 0 ? seconds * 1000 : undefined
+  const text = reply.header('retry-after') ?? ''
+  const seconds = Number(text)
+  const delayMs = Number.isNaN(seconds) ? Date.parse(text) - Date.now() : seconds * 1000
+  return Number.isFinite(delayMs) && delayMs > 0 ? delayMs : undefined
 }

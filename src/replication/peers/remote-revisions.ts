@@ -261,7 +261,7 @@ export class RemoteRevisions {
       } catch (error) {
         if (!(error instanceof HttpStatusError)) throw error
         if (error.status === 404 && (await this.#hasDatabase())) return { reply: undefined, asked: wanted.length }
-        const isTooLong = error.status === 414
+        const isTooLong = TOO_LONG.has(error.status)
         const canBeShorter = since.length > 0 || wanted.length > 1
         if (!isTooLong || !canBeShorter || limit < SHORTEST_URL) throw told(error)
       }
@@ -323,6 +323,9 @@ interface AskedRevisions {
 
 const JSON_ONLY = 'application/json'
 const PARTS = 'multipart/mixed, multipart/related'
+
+/** What servers say of a request line, or of a head, that is longer than they take. */
+const TOO_LONG = new Set([414, 431])
 
 /** A server reads at least so long a request line; below the second it is not worth while to try. */
 const LONGEST_URL = 7000

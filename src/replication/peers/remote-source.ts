@@ -97,7 +97,8 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
   }
 
   async *#paged(start: Sequence, options: FeedOptions): AsyncGenerator<ChangeBatch> {
-    let next = this.#page(start, options)
+    let since = start
+    let next = this.#page(since, options)
     for (;;) {
       const { changes, lastSequence, isEnd } = await next
       if (!isEnd) {
@@ -105,7 +106,8 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
         next = this.#page(lastSequence, options)
         next.catch(() => {})
       }
-      yield* this.#batches(changes, lastSequence, options)
+      yield* this.#batches(changes, { since, lastSequence }, options)
+      since = lastSequence
       if (isEnd) return
     }
   }
@@ -129,14 +131,15 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
     if (!isObject(value) || !Array.isArray(results)) throw new TransientError('A feed has no results.')
     const changes = results.map(changeIn)
     const told = value.last_seq
-    const lastSequence = isJsonValue(told) && told !== null ? told : (changes.at(-1)?.sequence ?? since)
+    const lastSequence = isJsonValue(told) && told !== null ? told : (lastNamed(changes) ?? since)
     const isLast = isEnd(changes.length, rows, value.pending)
     // It would be read for ever.
     if (!isLast && isSameSequence(lastSequence, since)) throw new TransientError('The feed does not advance.')
     return { changes, lastSequence, isEnd: isLast }
   }
 
-  async *#followed(since: Sequence, options: FeedOptions): AsyncGenerator<ChangeBatch> {
+  async *#followed(start: Sequence, options: FeedOptions): AsyncGenerator<ChangeBatch> {
+    let since = start
     const heartbeat = Math.max(LEAST_HEARTBEAT_MS, Math.floor(this.#options.timeoutMs / 3))
     const request = this.#feedRequest(since, options, { feed: 'continuous', heartbeat: String(heartbeat) })
     const reply = await this.client.send({ ...request, isFeed: true })
@@ -145,8 +148,9 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
       const last = lines.at(-1)
       // A regular end has `last_seq`.
       const end = isObject(last) && last.id === undefined && isJsonValue(last.last_seq) ? last.last_seq : undefined
-      const lastSequence = end ?? changes.at(-1)?.sequence
-      if (lastSequence !== undefined) yield* this.#batches(changes, lastSequence, options)
+      const lastSequence = end ?? lastNamed(changes) ?? since
+      if (changes.length > 0 || end != null) yield* this.#batches(changes, { since, lastSequence }, options)
+      since = lastSequence
     }
   }
 
@@ -169,16 +173,19 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
 
   *#batches(
     changes: readonly SequencedChange[],
-    lastSequence: Sequence,
+    { since, lastSequence }: FeedSection,
     { filter, batchSize }: FeedOptions,
   ): Generator<ChangeBatch> {
+    let reached = since
     // Some servers do not filter by ids, and do not say so.
     const ids = filter?.kind === 'documents' ? new Set(filter.ids) : undefined
     for (let first = 0; first < changes.length; first += batchSize) {
       const some = changes.slice(first, first + batchSize)
       const isLast = first + batchSize >= changes.length
       const passing = ids ? some.filter(({ id }) => ids.has(id)) : some
-      yield { changes: passing, lastSequence: isLast ? lastSequence : (some.at(-1)?.sequence ?? lastSequence) }
+      // A batch never stands for changes that come after it.
+      reached = isLast ? lastSequence : (lastNamed(some) ?? reached)
+      yield { changes: passing, lastSequence: reached }
     }
     if (changes.length === 0) yield { changes: [], lastSequence }
   }
@@ -186,6 +193,17 @@ export class RemoteSource extends RemotePeer implements SourcePeer {
 
 interface SequencedChange extends ChangedDocument {
   readonly sequence: Sequence
+}
+
+/** Where changes begin and end in the feed. */
+interface FeedSection {
+  readonly since: Sequence
+  readonly lastSequence: Sequence
+}
+
+/** Servers may name the sequences of some changes only. Undefined where they name none of these. */
+function lastNamed(changes: readonly SequencedChange[]): Sequence | undefined {
+  return changes.findLast(({ sequence }) => sequence !== null)?.sequence
 }
 
 interface FeedPage {
