@@ -21,7 +21,7 @@ import { Job, type JobSubject } from './scheduler/job.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { schedulerSettings } from './scheduler/scheduler-settings.ts'
 
-/** A replication as whoever asked for it waits for it. */
+/** A started replication, for the request that waits for it. */
 export interface RequestedReplication {
   /** Resolves when both peers are open and the feed begins, or when the job has to wait for a slot. */
   readonly accepted: Promise<void>
@@ -90,7 +90,7 @@ export class Replications {
     await this.scheduler.remove(job)
   }
 
-  /** Ends all of them, each after a last checkpoint. Documents stay as they are: the next start goes on with them. */
+  /** Stops all of them, each after a last checkpoint. Documents stay as they are: the next start resumes them. */
   async close(): Promise<void> {
     this.#closing.abort(cancelled())
     this.#forgetSettings()
@@ -108,12 +108,12 @@ export class Replications {
         this.scheduler.retryNow(known)
         return known
       }
-      // One that is being cancelled is over soon.
+      // One that is being cancelled ends soon.
       await run.done
     }
   }
 
-  /** Whoever asks hears of a failure, and may ask again. */
+  /** The caller gets the failure, and may try again. */
   #add(id: ReplicationId, request: ReplicationRequest): Job {
     const job = new Job({
       subject: { ...subjectOf(id, request), document: undefined },
@@ -174,7 +174,7 @@ function subjectOf(id: ReplicationId, request: ReplicationRequest): Omit<JobSubj
   }
 }
 
-/** What is wrong with a document does not pass by itself. */
+/** An invalid document is not retried. */
 function parsed<T>(parse: () => T): T {
   try {
     return parse()

@@ -14,7 +14,7 @@ const NICENESS = 2
 /** Settings of the system's libraries that the process is to share, and nothing else of the environment. */
 const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC_ARENA_MAX', 'LD_LIBRARY_PATH']
 
-/** In a group of its own, with its sandbox processes: what a terminal sends to the server is the server's to handle. */
+/** In a process group of its own, with its sandbox processes: signals of a terminal go to the server alone. */
 export function startProcess({ withSandbox = false } = {}): ChildProcess {
   const compiled = getCompileCacheDir()
   const flags = withSandbox ? [WITH_SANDBOX] : []
