@@ -9,13 +9,13 @@ const HANG_MS = 900_000
 describe('a server that is killed while clients write', () => {
   it('has kept all that it acknowledged, and nothing by halves', { timeout: HANG_MS }, async () => {
     const rounds = new ServerRounds({ folder: await temporaryFolder() })
-    expect(await rounds.run(8)).toEqual([])
+    expect(await rounds.run(5)).toEqual([])
     expect(rounds.acknowledged).toBeGreaterThan(100)
   })
 
   it('has kept it while its databases were compacted', { timeout: HANG_MS }, async () => {
     const rounds = new ServerRounds({ folder: await temporaryFolder(), compacts: true })
-    expect(await rounds.run(5)).toEqual([])
+    expect(await rounds.run(3)).toEqual([])
     while (rounds.acknowledged < 50 || rounds.compactions < 3) expect(await rounds.round()).toEqual([])
   })
 
