@@ -12,9 +12,12 @@ export interface Actor {
   readonly acknowledgements: number
   /** One request or a few; rejects where the server is gone. */
   work(client: Client): Promise<void>
-  /** After a crash. The problems, in sentences. */
-  check(client: Client): Promise<string[]>
+  /** After a crash, and before it works again. The problems, in sentences. */
+  check(client: Client, depth: CheckDepth): Promise<string[]>
 }
+
+/** `brief`: only what the actor needs to know to go on, and whatever that shows. */
+export type CheckDepth = 'whole' | 'brief'
 
 async function must(reply: Promise<Reply>, ...statuses: number[]): Promise<Reply> {
   const { status, text } = await reply
@@ -219,12 +222,13 @@ export class IndexActor implements Actor {
     return client.request('POST', `/${this.#database}/_find`, { body })
   }
 
-  async check(client: Client): Promise<string[]> {
+  async check(client: Client, depth: CheckDepth): Promise<string[]> {
     const listing = await client.request('GET', `/${this.#database}/_all_docs?startkey="i"&endkey="j"`)
     const rows = listing.as<{ rows: { id: string; value: { rev: string } }[] }>().rows
     const byNumber = rows.toSorted((a, b) => Number(a.id.slice(1)) - Number(b.id.slice(1)))
     const written = byNumber.map(({ id, value }) => `${id} ${value.rev}`).join('\n')
     const problems = this.#last.settle(byNumber.length)
+    if (depth === 'brief') return problems
     const view = await client.request('GET', `/${this.#database}/_design/d/_view/v?reduce=false&startkey=1`)
     const mapped = view.as<{ rows: { id: string; value: string }[] }>().rows.map(({ id, value }) => `${id} ${value}`)
     if (mapped.join('\n') !== written)
@@ -253,7 +257,8 @@ export class ReplicatingActor implements Actor {
     this.acknowledgements++
   }
 
-  async check(client: Client): Promise<string[]> {
+  async check(client: Client, depth: CheckDepth): Promise<string[]> {
+    if (depth === 'brief') return []
     const known = await this.#revisions(client, this.#source)
     // What the copy has, the source has made, purged documents aside.
     const invented = [...(await this.#revisions(client, this.#target))].filter(

@@ -14,6 +14,7 @@ import { ServerProcess } from '../server-process.ts'
 import {
   type Actor,
   AttachmentActor,
+  type CheckDepth,
   CompactingActor,
   DESIGN,
   IndexActor,
@@ -28,6 +29,15 @@ const MAIN = 'main'
 const COPY = 'copy'
 /** A life is some moments long: with luck in the middle of a commit, a build, a rename. */
 const LONGEST_LIFE_MS = 600
+const STARTING_MS = 500
+
+export interface RunOptions {
+  /** One in so many checks of what a life has left is a whole one, the others are brief. */
+  readonly wholeEvery?: number
+  /** How many of the servers are killed while they start. */
+  readonly startingShare?: number
+  readonly longestLifeMs?: number
+}
 
 export class EverythingRounds {
   readonly #folder: string
@@ -52,24 +62,36 @@ export class EverythingRounds {
     return this.#random.seed
   }
 
-  /** Each life begins with a look at what the one before has left. The problems of the first round that has any. */
-  async run(kills: number): Promise<string[]> {
+  /** Each life begins with a check of what the one before has left. The problems of the first round that has any. */
+  async run(kills: number, options: RunOptions = {}): Promise<string[]> {
+    const { wholeEvery = 1, startingShare = 0, longestLifeMs = LONGEST_LIFE_MS } = options
     for (let kill = 1; kill <= kills; kill++) {
-      const problems = [...(await this.live()), ...(await this.inspect())]
+      const depth = kill % wholeEvery === 0 ? 'whole' : 'brief'
+      const lived = this.#random.chance(startingShare)
+        ? this.#killWhileStarting()
+        : this.live(this.#random.below(longestLifeMs), depth)
+      const problems = [...(await lived), ...(await this.inspect())]
       if (problems.length > 0) return [`Kill ${kill}, seed ${this.seed}:`, ...problems]
     }
     return this.live(0)
   }
 
+  async #killWhileStarting(): Promise<string[]> {
+    const server = new ServerProcess(this.#folder)
+    await pause(this.#random.below(STARTING_MS))
+    await server.kill()
+    return server.complaints === '' ? [] : [`The server wrote: ${server.complaints}`]
+  }
+
   /** Starts the server, checks, works for a while, kills. */
-  async live(lifeMs = this.#random.below(LONGEST_LIFE_MS)): Promise<string[]> {
+  async live(lifeMs: number, depth: CheckDepth = 'whole'): Promise<string[]> {
     const server = new ServerProcess(this.#folder)
     const client = new Client((await server.url()) ?? 'http://127.0.0.1:1')
     try {
       if (!(await prepare(client))) return [`The server did not start: ${server.complaints}`]
       const problems: string[] = []
       // One after the other: replication compares two databases that others write to.
-      for (const actor of this.actors) problems.push(...(await actor.check(client)))
+      for (const actor of this.actors) problems.push(...(await actor.check(client, depth)))
       if (problems.length > 0 || lifeMs === 0) return problems
       const working = this.actors.map((actor) => this.#work(actor, client))
       await pause(lifeMs)
