@@ -5,11 +5,15 @@ import { runOpenings } from './openings.ts'
 
 /** What the allocator keeps grows in steps. What once leaked, 10 KB an opening, would be 25 MB from the middle on. */
 const MOST_GROWTH_MB = 20
+/** The allocator takes its time now and then; a leak is there every time. */
+const MOST_ATTEMPTS = 3
 
 describe.runIf(process.platform === 'linux')('stores that are opened and closed in turn', () => {
-  // The allocator takes its time now and then; a leak is there every time.
-  it('leave no memory behind', { timeout: 180_000, retry: 2 }, async () => {
-    const megabytes = await runOpenings({ folder: await temporaryFolder(), stores: 30, openings: 6000 })
-    expect(lateGrowth(megabytes)).toBeLessThan(MOST_GROWTH_MB)
+  it('leave no memory behind', { timeout: 600_000 }, async () => {
+    const growths: number[] = []
+    while (growths.length < MOST_ATTEMPTS && !growths.some((growth) => growth < MOST_GROWTH_MB)) {
+      growths.push(lateGrowth(await runOpenings({ folder: await temporaryFolder(), stores: 30, openings: 6000 })))
+    }
+    expect(Math.min(...growths)).toBeLessThan(MOST_GROWTH_MB)
   })
 })
