@@ -36,6 +36,8 @@ export function inspectFile(path: string, { canRepair = true }: InspectionOption
     if (!found.bad) return { repaired: undefined }
     if (!canRepair) throw new FileDamagedError(path, 'One of its two meta pages is damaged.')
     return { repaired: repair(file, found.bad, found.meta) }
+  } catch (error) {
+    throw asUnreadable(path, error)
   } finally {
     closeSync(file)
   }
@@ -51,6 +53,8 @@ export function* inspectPages(path: string): Generator<void, void> {
     const found = inspect(file)
     const problem = typeof found === 'string' ? found : yield* walkPages(file, fstatSync(file).size, found.meta)
     if (problem) throw new FileDamagedError(path, problem)
+  } catch (error) {
+    throw asUnreadable(path, error)
   } finally {
     closeSync(file)
   }
@@ -133,7 +137,14 @@ function opened(path: string, mode = 'r'): number {
   } catch (error) {
     const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined
     if (code === 'ENOENT') throw new FileDamagedError(path, 'It is missing.', { cause: error })
+    if (code === 'EIO' || code === 'EACCES') throw asUnreadable(path, error)
     if (code === 'EISDIR') throw new FileDamagedError(path, 'It is not a regular file.', { cause: error })
     throw error
   }
+}
+
+/** What the system says where it does not give the bytes of a file: a disk that fails, rights that were taken away. */
+function asUnreadable(path: string, error: unknown): unknown {
+  if (!(error instanceof Error) || !('syscall' in error)) return error
+  return new FileDamagedError(path, `It cannot be read: ${error.message}.`, { cause: error })
 }
