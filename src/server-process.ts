@@ -5,10 +5,9 @@
 import { rm } from 'node:fs/promises'
 import { enableCompileCache } from 'node:module'
 import { commandFlags, fail } from './command-flags.ts'
-import { optimizeEarly } from './runtime/early-optimization.ts'
+import { keepTickObject, optimizeEarly } from './runtime/engine-tuning.ts'
 import type { LineLog } from './runtime/log/log.ts'
 import { startReaperAhead } from './runtime/processes/reaper.ts'
-import { keepTickObject } from './runtime/tick-object.ts'
 import type { SecondaryService } from './secondary-service.ts'
 import type { SupervisorLink } from './supervisor/supervisor-link.ts'
 

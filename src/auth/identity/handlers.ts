@@ -214,9 +214,12 @@ function bearer(request: AuthRequest, { settings, clock }: HandlerTools): Known 
   return { user: tokenUser(token, settings.tokens, Math.floor(clock.nowMs() / 1000)) }
 }
 
+const MENTIONS_OAUTH = /oauth/i
+
 function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undefined> | undefined {
-  // What is signed says so in the header or in the query.
-  if (request.headers.authorization === undefined && !request.url.includes('?')) return undefined
+  // Most requests are not signed, and skip the parsing of parameters.
+  const { authorization = '' } = request.headers
+  if (!MENTIONS_OAUTH.test(authorization) && !MENTIONS_OAUTH.test(request.url)) return undefined
   const signed = signedRequest(request, tools.settings.forwarded)
   return signed && signerOf(signed, tools)
 }

@@ -2,7 +2,6 @@
  * The log. A line of text has time, level, process, message, and details as `name=value`. A line of JSON is for
  * programs: see `jsonLine`.
  */
-import { jsonLine } from './json-line.ts'
 
 export interface Log {
   debug(message: string, details?: object): void
@@ -116,6 +115,21 @@ function datedMark(level: MessageLevel): string {
     datedMarks.set(level, text)
   }
   return text
+}
+
+const OWN_NAMES: ReadonlySet<string> = new Set(['time', 'level', 'process', 'message'])
+
+/**
+ * One message as one line of JSON. `time`, `level`, `process` and `message` are in every line; details follow as members of
+ * their own.
+ */
+function jsonLine(level: string, message: string, details: object | undefined): string {
+  const line: Record<string, unknown> = { time: new Date().toISOString(), level, process: process.pid, message }
+  if (details) {
+    for (const [name, value] of Object.entries(details)) line[OWN_NAMES.has(name) ? `detail_${name}` : name] = value
+  }
+  // JSON escapes line feeds, so a message cannot forge a line. These two end a line for some readers too.
+  return `${JSON.stringify(line).replaceAll('\u2028', '\\u2028').replaceAll('\u2029', '\\u2029')}\n`
 }
 
 function escaped(character: string): string {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 
-const MODULE = join(import.meta.dirname, '../../src/runtime/early-optimization.ts')
+const MODULE = join(import.meta.dirname, '../../src/runtime/engine-tuning.ts')
 
 describe('early optimization', () => {
   it('sets a flag that the V8 of this release knows: nothing is complained about', () => {
