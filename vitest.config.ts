@@ -131,8 +131,8 @@ const shared = { ...common, isolate: false }
 
 export default defineConfig({
   test: {
-    // One more than there are cores on a small machine: some tests wait for timers most of their time.
-    maxWorkers: 3,
+    // Many tests of the everyday run wait for timers most of their time; long ones keep a core busy.
+    maxWorkers: long ? 2 : 3,
     // Where Node's `enableCompileCache` puts it: the processes that tests start need not compile the same modules again.
     env: { NODE_COMPILE_CACHE: join(tmpdir(), 'node-compile-cache') },
     // The projects below share what is transformed, and so do runs.
