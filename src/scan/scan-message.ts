@@ -4,6 +4,7 @@ import type { DocumentId, RevisionId, RevisionPath } from '../document/ids.ts'
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
 import { type BodyTerm, HashedBody } from '../document/revisions/new-revision.ts'
 import { JsonTextError } from '../encoding/json/json-text-cursor.ts'
+import type { Condition } from '../selectors/condition.ts'
 import type { BulkSwitches } from './bulk-reading.ts'
 
 /** A scan is begun with its text, and gives an answer for each `next`. */
@@ -16,6 +17,17 @@ export type Scan =
   | { readonly kind: 'document'; readonly id: DocumentId | undefined; readonly largestDocument: number | undefined }
   | { readonly kind: 'bulk'; readonly mostDocuments: number; readonly largestDocument: number | undefined }
   | { readonly kind: 'value'; readonly mostValues: number }
+  | MatchScan
+
+/** Whether a document matches, and which of its fields are wanted if so. */
+export interface MatchScan {
+  readonly kind: 'match'
+  readonly condition: Condition
+  /** Undefined for all. */
+  readonly fields: readonly string[] | undefined
+  /** Members of the document that do not lie in its text. */
+  readonly members: ReadonlyMap<string, Uint8Array>
+}
 
 export type FromScanThread =
   | { readonly job: number; readonly result: ScanResult }
@@ -27,6 +39,14 @@ export type ScanResult =
   /** The end of a bulk request: what it says beside its documents. */
   | { readonly kind: 'bulk'; readonly switches: BulkSwitches }
   | { readonly kind: 'value'; readonly text: Uint8Array<ArrayBuffer>; readonly cuts: readonly Cut[] }
+  | MatchResult
+
+export interface MatchResult {
+  readonly kind: 'match'
+  readonly isMatch: boolean
+  /** The wanted fields of a document that matches, where not all are wanted. */
+  readonly projected: Uint8Array<ArrayBuffer> | undefined
+}
 
 /** Documents with their bytes in few blocks. */
 export interface DocumentBatch {

@@ -42,7 +42,7 @@ const LIMIT_MS_A_MEGABYTE = 1000
 const MEGABYTE = 1024 * 1024
 
 /** What a scan takes beside its text, in texts: a body and its term, and copies of both on the way, or just a copy. */
-const COPIES = { document: 3, bulk: 1, value: 1 } as const
+const COPIES = { document: 3, bulk: 1, value: 1, match: 1 } as const
 
 export class ScanRunner {
   readonly #options: ScanOptions

@@ -1,7 +1,7 @@
 /** The thread that reads large bodies, so that the one that answers requests need not. It has no native parts. */
 import { parentPort } from 'node:worker_threads'
 import { freeMemory } from '../runtime/growing-buffer.ts'
-import { type FromScanThread, type ScanResult, serializeError, type ToScanThread } from './scan-message.ts'
+import { type FromScanThread, type Scan, type ScanResult, serializeError, type ToScanThread } from './scan-message.ts'
 import { scan } from './scan-work.ts'
 
 interface BegunScan {
@@ -35,15 +35,30 @@ if (parentPort) {
       end(job)
       return
     }
-    if (type === 'begin') {
-      const { buffer, byteOffset, byteLength } = message.text
-      scans.set(job, { results: scan(message.scan, Buffer.from(buffer, byteOffset, byteLength)), memory: buffer })
+    if (type === 'next') {
+      next(job)
+      return
     }
-    next(job)
+    const { buffer, byteOffset, byteLength } = message.text
+    void resultsOf(message.scan, Buffer.from(buffer, byteOffset, byteLength)).then(
+      (results) => {
+        scans.set(job, { results, memory: buffer })
+        next(job)
+      },
+      (error: unknown) => send({ job, failure: serializeError(error) }),
+    )
   })
+}
+
+/** What selectors need is loaded when the first one comes: most threads only read bodies. */
+async function resultsOf(work: Scan, text: Buffer): Promise<Generator<ScanResult, void, void>> {
+  if (work.kind !== 'match') return scan(work, text)
+  const { matchResults } = await import('./match-scan.ts')
+  return matchResults(work, text)
 }
 
 function memoryOf(result: ScanResult): ArrayBuffer[] {
   if (result.kind === 'documents') return result.batch.blocks.map(({ buffer }) => buffer)
+  if (result.kind === 'match') return result.projected ? [result.projected.buffer] : []
   return result.kind === 'value' ? [result.text.buffer] : []
 }

@@ -6,7 +6,7 @@ import { decodedAttachments, parseDocument, type SentDocument } from '../documen
 import { tooLarge } from '../document/request-error.ts'
 import { JsonReader } from '../encoding/json/json-text.ts'
 import { BulkReading } from './bulk-reading.ts'
-import { BatchWriter, type Cut, ownBytes, type Scan, type ScanResult } from './scan-message.ts'
+import { BatchWriter, type Cut, type MatchScan, ownBytes, type Scan, type ScanResult } from './scan-message.ts'
 
 /** What goes to the main thread at once: some milliseconds of its time. */
 const BATCH_DOCUMENTS = 500
@@ -19,7 +19,7 @@ const LONGEST_PART_BYTES = 256 * 1024
 const LONGEST_TEXT_BYTES = 8 * 1024 * 1024
 
 /** Yields a result for each time that it is asked. */
-export function* scan(work: Scan, text: Buffer): Generator<ScanResult, void, void> {
+export function* scan(work: Exclude<Scan, MatchScan>, text: Buffer): Generator<ScanResult, void, void> {
   if (work.kind === 'document') yield batchOf(parseDocument(text, work.id, work.largestDocument))
   else if (work.kind === 'bulk') yield* bulkResults(text, work.mostDocuments, work.largestDocument)
   else yield { kind: 'value', cuts: [...cutsOf(text, work.mostValues)], text: ownBytes(text) }

@@ -258,6 +258,25 @@ export function worstInputs({ bytes, items }: InputSize): WorstInput[] {
       status: 200,
     },
     {
+      name: 'an expression on a text of nine megabytes',
+      prepare: (db) => put(db, 'nine', `{"text":"${'a'.repeat(9_000_000)}"}`),
+      send: (db) => find(db, { _id: { $gte: 'nine', $lt: 'ninf' }, text: { $regex: '(a|aa)*b' } }),
+      status: 200,
+    },
+    {
+      name: 'the same in a feed',
+      prepare: (db) => put(db, 'nine', `{"text":"${'a'.repeat(9_000_000)}"}`),
+      send: (db) =>
+        db.post('_changes?filter=_selector&descending=true&limit=1', { selector: { text: { $regex: '(a|aa)*b' } } }),
+      status: 200,
+    },
+    {
+      name: 'a selector on the elements of a list of nine megabytes',
+      prepare: (db) => put(db, 'ten', `{"list":[${repeated('1000000', 9_000_000)}]}`),
+      send: (db) => find(db, { _id: { $gte: 'ten', $lt: 'teo' }, list: { $elemMatch: { $gt: 1_000_001 } } }),
+      status: 400,
+    },
+    {
       name: 'headers of blanks',
       send: (db) =>
         db.request('GET', '/', {

@@ -30,7 +30,8 @@ export interface DocumentFilter {
 /** Decides by the bytes of a document's JSON text, at once. */
 export interface SelectorFilter {
   readonly by: 'text'
-  passes(document: Buffer): boolean
+  /** A promise for large documents: they are matched in a thread. */
+  passes(document: Buffer): boolean | Promise<boolean>
 }
 
 export const DESIGN_FILTER: IdFilter = { by: 'id', passes: isDesignId, documents: 'designs' }
@@ -114,7 +115,8 @@ async function verdictsOf(
   const slice = new TimeSlice()
   const verdicts: boolean[] = []
   for (const text of texts) {
-    verdicts.push(filter.passes(text))
+    const verdict = filter.passes(text)
+    verdicts.push(typeof verdict === 'boolean' ? verdict : await verdict)
     if (slice.isOverNow) await slice.pause()
   }
   return verdicts

@@ -11,8 +11,8 @@ import type { DesignDocument } from '../../database/design/design-document.ts'
 import { badRequest, notFound } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Run } from '../../runtime/fair-semaphore.ts'
+import { documentTest } from '../../scan/large-match.ts'
 import { type FieldProjection, fieldProjection } from '../../selectors/field-projection.ts'
-import { selectorMatcher } from '../../selectors/selector-matcher.ts'
 import { functionRequest } from '../design-functions/function-request.ts'
 import { type Call, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
@@ -91,8 +91,7 @@ function selectorFilter({ call, body }: FilterRequest): SelectorFilter {
   if (call.method !== 'POST') throw badRequest('Selector must be specified in POST payload')
   const { selector } = bodyObject(body ?? '')
   if (!isObject(selector)) throw badRequest('Selector error: expected a JSON object')
-  const matcher = selectorMatcher(selector)
-  return { by: 'text', passes: (document) => matcher.matches(document) }
+  return { by: 'text', passes: documentTest(selector) }
 }
 
 /** The fields of documents that are shown, where the body of a filter by selector names some. */

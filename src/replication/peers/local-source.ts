@@ -20,7 +20,7 @@ import { parseRevision, type RevisionId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Functions } from '../../functions/functions.ts'
-import { selectorMatcher } from '../../selectors/selector-matcher.ts'
+import { documentTest } from '../../scan/large-match.ts'
 import { replicationFailure } from '../replication-error.ts'
 import type { ReplicationFilter } from '../replication-request.ts'
 import type { LocalAddress } from './address.ts'
@@ -165,8 +165,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
   async #filter(filter: ReplicationFilter): Promise<ChangeFilter> {
     if (filter.kind === 'documents') return documentIdFilter(filter.ids)
     if (filter.kind === 'function') return this.#functionFilter(filter)
-    const matcher = selectorMatcher(filter.selector)
-    return { by: 'text', passes: (document) => matcher.matches(document) }
+    return { by: 'text', passes: documentTest(filter.selector) }
   }
 
   async #functionFilter(filter: FunctionFilter): Promise<DocumentFilter> {

@@ -69,7 +69,12 @@ export class FindQuery implements Disposable {
     }
     // Opened after the index, so that documents are not older than its rows.
     this.#view = database.lastingView()
-    this.#documents = new FoundDocuments(this.#view, { matcher: conditionMatcher(condition), fields, conflicts })
+    this.#documents = new FoundDocuments(this.#view, {
+      condition,
+      matcher: conditionMatcher(condition),
+      fields,
+      conflicts,
+    })
     this.#source = opened
       ? new IndexSource(opened.view, plan, this.#documents)
       : new DocumentSource(database, this.#view, plan, this.#documents)

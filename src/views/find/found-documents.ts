@@ -13,11 +13,15 @@ import { conflicts } from '../../document/revisions/winner.ts'
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
+import { isLargeToMatch, matchInThread } from '../../scan/large-match.ts'
+import type { Condition } from '../../selectors/condition.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { SelectorMatcher } from '../../selectors/selector-matcher.ts'
 import { FoundTexts } from './found-texts.ts'
 
 export interface WantedDocuments {
+  readonly condition: Condition
+  /** Of the condition. */
   readonly matcher: SelectorMatcher
   readonly fields: FieldProjection | undefined
   /** Whether `_conflicts` is shown. */
@@ -98,6 +102,7 @@ export class FoundDocuments {
         const textAt = this.#isPlain(this.#record) ? plainTextAt(body.block, body.start) : undefined
         // Nearly all are matched synchronously: awaiting each would cost more than matching it.
         if (textAt === undefined) addIfFound(texts, await this.#judgedWhole(place, body))
+        else if (isLargeToMatch(body.end - textAt)) await this.#judgeLarge(place, body, textAt, texts)
         else this.#judgePlain(place, body, textAt, texts)
         if (slice.isOverNow) await slice.pause()
       }
@@ -140,6 +145,20 @@ export class FoundDocuments {
     return this.#view.reading === undefined && !(this.#wanted.conflicts && hasHistory)
   }
 
+  async #judgeLarge(place: DocumentPlace, body: BodyPlace, textAt: number, texts: FoundTexts): Promise<void> {
+    const text = body.block.subarray(textAt, body.end)
+    const { isMatch, projected } = await this.#matchLarge(this.#besides(place) ?? NO_MEMBERS, text)
+    if (!isMatch) texts.pass()
+    else if (projected) texts.add(projected)
+    else addSpliced(texts, place, this.#record, body, textAt)
+  }
+
+  async #matchLarge(members: ReadonlyMap<string, Buffer>, text: Buffer) {
+    const { condition, fields } = this.#wanted
+    const { isMatch, projected } = await matchInThread({ condition, fields: fields?.names, members }, text)
+    return { isMatch, projected: projected && Buffer.from(projected.buffer) }
+  }
+
   /** What is looked at and is not in the text of the document; undefined where nothing is. */
   #besides(place: DocumentPlace): Map<string, Buffer> | undefined {
     if (!this.#needsId && !this.#needsRevision) return undefined
@@ -161,6 +180,10 @@ export class FoundDocuments {
     const readable = reading ? reading.readable(document) : document
     if (!readable) return undefined
     const text = stubText(readable)
+    if (isLargeToMatch(text.length)) {
+      const { isMatch, projected } = await this.#matchLarge(NO_MEMBERS, text)
+      return isMatch ? (projected ?? text) : undefined
+    }
     const { matcher, fields } = this.#wanted
     if (!matcher.matches(text)) return undefined
     return fields ? fields.project(text) : text

@@ -70,6 +70,31 @@ describe('a query', () => {
   })
 })
 
+describe('a document that is matched in a thread', () => {
+  it('is found by what it holds and what lies beside it, whole or in part, as in a feed', async () => {
+    const db = await client().database()
+    const filler = 'x'.repeat(300_000)
+    const plain = (await db.request('PUT', '/plain', { body: { n: 1, filler } })).as<{ rev: string }>().rev
+    const _attachments = { a: { content_type: 'text/plain', data: 'YQ==' } }
+    const attached = (await db.request('PUT', '/attached', { body: { n: 2, filler, _attachments } })).as<{
+      rev: string
+    }>()
+    const docs = async (query: object) => (await db.post('_find', query)).as<{ docs: object[] }>().docs
+    const fields = ['_id', '_rev', 'n']
+    expect(await docs({ selector: { _id: 'plain', n: 1 }, fields })).toEqual([{ _id: 'plain', _rev: plain, n: 1 }])
+    expect(await docs({ selector: { _rev: plain } })).toEqual([{ _id: 'plain', _rev: plain, n: 1, filler }])
+    expect(await docs({ selector: { n: 2 }, fields })).toEqual([{ _id: 'attached', _rev: attached.rev, n: 2 }])
+    expect(
+      await docs({ selector: { '_attachments.a.content_type': 'text/plain', filler: { $type: 'string' } } }),
+    ).toMatchObject([{ n: 2 }])
+    expect(await docs({ selector: { n: 3 } })).toEqual([])
+    const feed = await db.post('_changes?filter=_selector', {
+      selector: { n: { $gt: 1 }, filler: { $type: 'string' } },
+    })
+    expect(feed.json).toMatchObject({ results: [{ id: 'attached' }] })
+  })
+})
+
 describe('an index', () => {
   it('is not put into a design document whose functions are JavaScript', async () => {
     const db = await client().database()
