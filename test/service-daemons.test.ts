@@ -79,7 +79,7 @@ async function loggingService(options: ServiceOptions): Promise<{ service: Servi
 }
 
 describe('a program of update_notification', () => {
-  it('hears of databases as a whole and of design documents, and of nothing else', async () => {
+  it('receives events of databases and design documents, and nothing else', async () => {
     const program = await Program.write('hear(leave)')
     const service = await startService({ settings: { update_notification: { test: program.command } } })
     await call(service, 'PUT', 'db')
@@ -147,7 +147,7 @@ describe('a program of os_daemons', () => {
     await program.left([{ a: '1', b: '2' }, '1', null, {}, '500'])
   })
 
-  it('writes into the log at the level it wants, and is told nothing for what is no request', async () => {
+  it('writes into the log at any level, and gets no answer to an invalid request', async () => {
     const program = await Program.write(`
       hear(leave)
       say(['log', 'plain'])
@@ -192,7 +192,7 @@ describe('a program of os_daemons', () => {
     expect(await program.lines()).toHaveLength(6)
   })
 
-  it('begins anew with a restart of the service', async () => {
+  it('is restarted with the service', async () => {
     const program = await Program.write(LEAVES_ITS_PID)
     const service = await startService({ settings: { os_daemons: { test: program.command } } })
     await program.leftSome(1)

@@ -96,7 +96,7 @@ describe('createService', () => {
     expect([...left, ...kept].filter((name) => found.includes(name))).toEqual(kept)
   })
 
-  it('writes its address into a file while it listens, but never over a file of somebody else', async () => {
+  it('writes its address into a file while it listens, but never over a file with other content', async () => {
     const dir = await temporaryFolder()
     const first = await startService({ dir })
     expect(await readFile(join(dir, 'settle.uri'), 'utf8')).toBe(`${first.url}\n`)

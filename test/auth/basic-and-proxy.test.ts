@@ -56,7 +56,7 @@ describe('a user that a proxy vouches for', () => {
     })
   })
 
-  it('is nobody without a name', () => {
+  it('is anonymous without a name', () => {
     expect(seen({ 'x-auth-service-roles': '_admin' })).toBeUndefined()
     expect(seen({ 'x-auth-service-username': '', 'x-auth-service-roles': '_admin' })).toBeUndefined()
   })

@@ -51,7 +51,7 @@ describe('a database that is opened for a user', () => {
     expect([await view.record('_design/d'), (await view.record('a'))?.deleted]).toEqual([undefined, false])
   })
 
-  it('hears of a new security object at the next request', async () => {
+  it('uses a new security object with the next request', async () => {
     const open = await withDatabase({})
     const database = await open(NOBODY)
     await database.setSecurity(Buffer.from(JSON.stringify(SECURITY)))

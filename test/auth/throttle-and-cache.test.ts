@@ -18,7 +18,7 @@ describe('the delay of wrong passwords', () => {
     ])
   })
 
-  it('counts a name by itself, and begins anew after a right password and after a while', async () => {
+  it('counts each name separately, and starts over after a right password and after a while', async () => {
     const clock = new TestClock()
     const throttle = new LoginThrottle(() => ({ freeTries: 1, delayMs: 60_000, longestMs: 60_000 }), clock)
     await throttle.wrong('ann')

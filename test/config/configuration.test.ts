@@ -152,7 +152,7 @@ describe('a configuration', () => {
     await expect(each.set('a', key, '1')).rejects.toThrow('A key is')
   })
 
-  it('tells its listeners of a change once it is stored, and waits for them', async () => {
+  it('notifies its listeners of a change once it is stored, and waits for them', async () => {
     const each = await configuration('[a]\nx = 1')
     const heard: SettingChange[] = []
     const stop = each.onChange(async (change) => {

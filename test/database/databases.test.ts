@@ -25,7 +25,7 @@ const engines: readonly (readonly [string, () => Promise<StorageEngine>])[] = [
 ]
 
 describe('a database that is opened', () => {
-  it('is not begun anew where rows are left but not what it is', async () => {
+  it('is not created again where rows are left without an identity', async () => {
     const { store } = await memoryDatabase()
     await store.commit({ deletes: [IDENTITY_KEY] })
     await expect(Database.open(store, surroundings())).rejects.toThrow(FileDamagedError)

@@ -27,7 +27,7 @@ async function server(settings: Record<string, Record<string, string>> = {}): Pr
 }
 
 describe('while the clock jumps', () => {
-  it('documents are written, feeds go on, and replications catch up', async () => {
+  it('documents are written, feeds continue, and replications catch up', async () => {
     const client = await server()
     const source = await client.database()
     const target = await client.database()

@@ -100,7 +100,7 @@ async function takeDescriptors(server: LimitedServer): Promise<void> {
 }
 
 describe.runIf(canLimit)('a server whose disk is full', { timeout: HANG_MS }, () => {
-  it('refuses what it cannot store, keeps the rest, and goes on when there is room', async () => {
+  it('refuses what it cannot store, keeps the rest, and continues when there is space', async () => {
     await fillTheDisk(await LimitedServer.start())
   })
 
@@ -137,7 +137,7 @@ describe.runIf(canLimit)('a server without descriptors', { timeout: HANG_MS }, (
 })
 
 describe.runIf(canLimit)('a server whose folder turns read-only', { timeout: HANG_MS }, () => {
-  it('makes nothing new, says so, keeps reading, and goes on when it may write', async () => {
+  it('writes nothing, reports it, keeps reading, and continues when it may write', async () => {
     const server = await LimitedServer.start('unprivileged')
     const { client } = server
     const db = await client.database()

@@ -34,7 +34,7 @@ async function folderOfTwo(): Promise<{ dir: string; file: string }> {
 }
 
 describe.runIf(canInject)('a server that cannot read a file', { timeout: HANG_MS }, () => {
-  it('says so, goes on with the others, and reads it when it can', async () => {
+  it('reports it, continues with the others, and reads it when it can', async () => {
     const { dir, file } = await folderOfTwo()
     const { args, environment } = serverCommand(['--port', '0', '--dir', dir])
     const injection = ['-e', 'trace=read,pread64,readv,preadv', '-e', 'inject=read,pread64,readv,preadv:error=EIO']
@@ -76,7 +76,7 @@ describe.runIf(canInject)('a server that cannot read a file', { timeout: HANG_MS
 })
 
 describe.runIf(process.platform === 'linux')('a server whose mapped pages are gone', { timeout: HANG_MS }, () => {
-  it('falls, is started again, names the file and goes on with the others', async () => {
+  it('crashes, is restarted, names the file and continues with the others', async () => {
     const { dir, file } = await folderOfTwo()
     const command = new SettleCommand(['--port', '0', '--dir', dir])
     const client = new Client(await command.url)

@@ -80,7 +80,7 @@ describe('text', () => {
     expect(informed).toMatch(/"data":"[^"]+","encoding":"gzip","encoded_length":\d+\}/)
   })
 
-  it('tells how it is encoded in a listing too', async () => {
+  it('shows its encoding in a listing too', async () => {
     const db = await client().database()
     await attach(db, 'doc/a', TEXT, 'text/plain')
     const listing = async (query: string) => (await db.get(`_all_docs?include_docs=true${query}`)).text

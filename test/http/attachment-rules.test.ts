@@ -68,7 +68,7 @@ describe('content that says that it is gzip and is not', () => {
     await expectUntouched(db)
   })
 
-  it('is refused when it unpacks to another length than was told', async () => {
+  it('is refused when it decompresses to another length than announced', async () => {
     const db = await client().database()
     const put = (length: number | undefined) =>
       db.put('doc', related({ _attachments: { a: packedEntry(PACKED, { length }) } }, [PACKED]), RELATED)

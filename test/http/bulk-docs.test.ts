@@ -341,7 +341,7 @@ describe('all_or_nothing', () => {
     })
   })
 
-  it('branches off from a revision that is no leaf any more', async () => {
+  it('branches off from a revision that is no longer a leaf', async () => {
     const db = await client().database()
     const first = await db.save('doc', { n: 1 })
     const second = await db.save('doc', { _rev: first, n: 2 })
@@ -356,7 +356,7 @@ describe('all_or_nothing', () => {
     })
   })
 
-  it('goes on from a leaf as usual', async () => {
+  it('continues from a leaf as usual', async () => {
     const db = await client().database()
     await db.save('doc', {})
     const docs = [{ _id: 'doc', _rev: EMPTY }]
@@ -369,7 +369,7 @@ describe('all_or_nothing', () => {
     })
   })
 
-  it('refuses what is no document before it writes any', async () => {
+  it('refuses an invalid document before it writes any', async () => {
     const db = await client().database()
     const reply = await db.post('_bulk_docs', { all_or_nothing: true, docs: [{ _id: 'a' }, { _id: '_x' }] })
     expectRefusal(reply, 400, 'bad_request', 'Only reserved document ids may start with underscore.')

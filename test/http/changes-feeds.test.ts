@@ -92,7 +92,7 @@ describe('feed=longpoll', () => {
 })
 
 describe('feed=continuous', () => {
-  it('has a row a line, ended by CRLF, and goes on', async () => {
+  it('has a row a line, ended by CRLF, and continues', async () => {
     const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=continuous')
     await feed.receives(`${row(1, 'a')}\r\n`)
@@ -119,7 +119,7 @@ describe('feed=continuous', () => {
     expect(await feed.ended()).toBe(`${row(1, 'a')}\r\n{"last_seq":1,"pending":0}\r\n\n`)
   })
 
-  it('counts the time anew with each update, whether it passes or not', async () => {
+  it('restarts the timeout with each update, whether it passes the filter or not', async () => {
     const db = await client().database()
     const feed = await follow(db, 'feed=continuous&timeout=1000&filter=_design')
     const begun = performance.now()
@@ -128,7 +128,7 @@ describe('feed=continuous', () => {
     expect(await feed.ended()).toMatch(/^\{"last_seq":\d+,"pending":\d+\}\r\n\n$/)
   })
 
-  it('sends a newline as heartbeat, and goes on', async () => {
+  it('sends a newline as heartbeat, and continues', async () => {
     const db = await client().database()
     const feed = await follow(db, 'feed=continuous&heartbeat=15&timeout=1')
     await feed.receives('\n\n\n')
@@ -221,7 +221,7 @@ describe('feed=eventsource', () => {
     expect(feed.headers).toMatchObject({ 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
   })
 
-  it('goes on where the client was', async () => {
+  it('continues where the client was', async () => {
     const db = await client().databaseWith('a', 'b', 'c')
     await (await follow(db, 'feed=eventsource&since=0', { 'Last-Event-ID': '2' })).hears('c')
   })
@@ -305,7 +305,7 @@ describe('clients on feeds', () => {
     expect(await clientsCounted(server)).toBe(0)
   })
 
-  it('are counted as before when statistics begin anew', async () => {
+  it('are counted as before when statistics are restarted', async () => {
     const server = new Client((await startService()).url)
     const db = await server.database()
     const [feed, other] = [await follow(db, 'feed=continuous'), await follow(db, 'feed=longpoll')]
@@ -357,7 +357,7 @@ describe('clients on feeds', () => {
     )
   })
 
-  it('hear of changes at once where they call for JSONP', async () => {
+  it('get changes at once with JSONP', async () => {
     const { url } = await startService({ settings: { httpd: { allow_jsonp: 'true' } } })
     const db = await new Client(url).database()
     const feed = await follow(db, 'feed=continuous&limit=2&heartbeat=20&callback=f')

@@ -44,7 +44,7 @@ describe('a request of the wrong type by somebody who may not send it', () => {
 })
 
 describe('a request of the wrong type to a database that is not there', () => {
-  it('is told that there is none', async () => {
+  it('gets 404', async () => {
     expectRefusal(await client().request('POST', '/none/_temp_view'), 404, 'not_found', 'no_db_file')
   })
 })
@@ -57,7 +57,7 @@ describe('a request of the wrong type to a design document that is not there', (
 })
 
 describe('a request that is wrong, by somebody who may not send it', () => {
-  it('is told of a revision where a database would be deleted', async () => {
+  it('gets the error of a revision where a database would be deleted', async () => {
     const reason = 'You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?'
     expectRefusal(await client().request('DELETE', '/db?rev=1-a'), 400, 'bad_request', reason)
     expectRefusal(await client().request('DELETE', '/none?rev=1-a'), 400, 'bad_request', reason)
@@ -67,7 +67,7 @@ describe('a request that is wrong, by somebody who may not send it', () => {
     expectRefusal(missing, 404, 'not_found', 'missing')
   })
 
-  it('is told of a security object that is none, and of its rights before what is wrong inside', async () => {
+  it('gets the error of a body that is not an object first, then that of its rights, then that of the members', async () => {
     const put = (body: string) => client().request('PUT', '/db/_security', { body })
     expectRefusal(await put('{'), 400, 'bad_request', 'invalid_json')
     expectRefusal(await put('[]'), 400, 'bad_request', '')

@@ -37,7 +37,7 @@ describe('connections', () => {
     second.end()
   })
 
-  it('of HTTP/1.0 end with the reply, unless the client wants to go on', async () => {
+  it('of HTTP/1.0 end with the reply, unless the client asks for keep-alive', async () => {
     const client = await server()
     expect(await client.exchange('GET /_up HTTP/1.0\r\n\r\n')).toContain('200 OK')
     const connection = await client.open()

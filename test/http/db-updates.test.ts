@@ -17,7 +17,7 @@ function event(type: string, name: string): string {
 }
 
 describe('GET /_db_updates', () => {
-  it('ends with the first event unless told otherwise', async () => {
+  it('ends with the first event by default', async () => {
     const client = await server()
     for (const query of ['', '?feed=longpoll', '?feed=longpoll&heartbeat=true']) {
       const feed = await follow(client, query)
@@ -28,7 +28,7 @@ describe('GET /_db_updates', () => {
     }
   })
 
-  it('tells what happens to databases, a line each, and nothing of before', async () => {
+  it('sends events of databases, a line each, and none from before', async () => {
     const client = await server()
     await client.request('PUT', '/before')
     const feed = await follow(client, '?feed=continuous')
@@ -49,7 +49,7 @@ describe('GET /_db_updates', () => {
     expect(feed.headers).toMatchObject({ 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
   })
 
-  it('tells of writes of documents and of purges, and of nothing else', async () => {
+  it('sends writes of documents and purges, and nothing else', async () => {
     const client = await server()
     const db = await client.database()
     const rev = await db.save('doc', {})

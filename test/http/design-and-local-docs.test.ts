@@ -71,7 +71,7 @@ describe('_design_docs', () => {
     expect(glance(await db.get('_design_docs'))).toBe('2 0: _design/a _design/c')
   })
 
-  it('tells by its tag that nothing changed', async () => {
+  it('answers 304 when nothing changed', async () => {
     const db = await filled()
     const { etag = '' } = (await db.get('_design_docs')).headers
     expect((await db.get('_design_docs', { 'If-None-Match': etag })).status).toBe(304)

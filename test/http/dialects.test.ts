@@ -34,21 +34,21 @@ async function both<T>(ask: (server: Server) => Promise<T>): Promise<T[]> {
 const replicated = (id: string) => ({ _id: id, _rev: '1-abc', _revisions: { start: 1, ids: ['abc'] } })
 
 describe('dialects 1.6 and 3', () => {
-  it('differ in the type of JSON that nobody asked for by name', async () => {
+  it('differ in the type of JSON that was not explicitly accepted', async () => {
     const types = await both(async ({ send }) =>
       (await send('GET', 'db', undefined, { Accept: '*/*' })).headers.get('content-type'),
     )
     expect(types).toEqual(['text/plain;charset=utf-8', 'application/json'])
   })
 
-  it('differ in what a replicator is told of its documents', async () => {
+  it('differ in the outcomes of a replicator', async () => {
     const replies = await both(async ({ send }) => {
       return (await send('POST', 'db/_bulk_docs', { new_edits: false, docs: [replicated('a')] })).json()
     })
     expect(replies).toEqual([[{ ok: true, id: 'a', rev: '1-abc' }], []])
   })
 
-  it('tell of documents that a replicator may not write', async () => {
+  it('report documents that a replicator may not write', async () => {
     const replies = await both(async ({ send }) => {
       await send('PUT', 'db/_design/v', { validate_doc_update: 'function () { throw { forbidden: "no" } }' })
       return (await send('POST', 'db/_bulk_docs', { new_edits: false, docs: [replicated('a')] })).json()
@@ -68,7 +68,7 @@ describe('dialects 1.6 and 3', () => {
     expect(await ask('multipart/related')).toEqual(['multipart/related', 'multipart/related'])
   })
 
-  it('differ in what a logout of nobody gives', async () => {
+  it('differ in the reply to an anonymous logout', async () => {
     const statuses: number[] = []
     for (const dialect of DIALECTS) {
       const { send } = await start(dialect, { admins: { root: 'top' } })
@@ -187,7 +187,7 @@ describe('dialects 1.6 and 3', () => {
     ])
   })
 
-  it('say that there is no such resource where a POST goes to a name of the server', async () => {
+  it('answer that there is no such resource to a POST to a system name', async () => {
     const replies = await both(async ({ send }) => {
       const reply = await send('POST', 'db/_nosuch', {})
       return [reply.status, await reply.json()]

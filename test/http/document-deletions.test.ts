@@ -121,7 +121,7 @@ describe('a write with _deleted', () => {
 })
 
 describe('re-creation', () => {
-  it('goes on from the tombstone: generations never fall', async () => {
+  it('continues from the tombstone: generations never decrease', async () => {
     const db = await client().database()
     for (const generation of [1, 3, 5]) {
       const rev = await db.save('doc', { n: generation })

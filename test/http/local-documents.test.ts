@@ -110,7 +110,7 @@ describe('a local document', () => {
     expect((await db.get('_local/x')).text).toBe(`{"_id":"_local/x","_rev":"0-1",${members}}\n`)
   })
 
-  it('has no history to tell', async () => {
+  it('has no history', async () => {
     const db = await client().database()
     await db.save('_local/x', { a: 1 })
     const plain = (await db.get('_local/x')).text

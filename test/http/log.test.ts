@@ -58,7 +58,7 @@ describe('POST /_log', () => {
     expect(lines.some((line) => line.includes('unheard'))).toBe(false)
   })
 
-  it('refuses levels that nobody knows, and what is no message', async () => {
+  it('refuses unknown levels and invalid messages', async () => {
     const client = await server()
     const reply = await say(client, { level: 'loud', message: 'x' })
     expect([reply.status, reply.text]).toEqual([400, `{"error":"Unrecognized log level 'loud'"}\n`])
@@ -104,7 +104,7 @@ describe('the log', () => {
     expect(text).toContain('x-seen="this"')
   })
 
-  it('follows its level, and tells bodies of refusals at the lowest', async () => {
+  it('follows its level, and logs bodies of refusals at the lowest', async () => {
     const client = await server()
     const level = (value: string) => client.request('PUT', '/_config/log/level', { body: JSON.stringify(value) })
     await level('debug')
@@ -116,7 +116,7 @@ describe('the log', () => {
     expect(text).not.toContain('/quiet')
   })
 
-  it('is a file that may be changed, and begins anew when it is full', async () => {
+  it('is a file that may be changed, and is rotated when it is full', async () => {
     const dir = await temporaryFolder()
     const client = new Client((await startService({ dir })).url)
     await client.request('GET', '/first')

@@ -273,7 +273,7 @@ describe('a document that is written as multipart/related', () => {
     expect(Object.keys(await entries(db, 'doc'))).toEqual(['a', 'say "b"'])
   })
 
-  it('takes contents by their order when their names are written so that they cannot be told', async () => {
+  it('takes contents by their order when their names cannot be parsed', async () => {
     const db = await client().database()
     const document = { _attachments: { a: follows('one'), 'say "b"': follows('two'), c: follows('three') } }
     const contents = [

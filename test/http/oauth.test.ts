@@ -76,13 +76,13 @@ describe('a signed request', () => {
     expect((await signed('GET', '/_config/log/level', signing)).status).toBe(200)
   })
 
-  it('that is not rightly signed comes from nobody', async () => {
+  it('that is not signed correctly is anonymous', async () => {
     const wrong = { parameters: { oauth_signature: 'wrong' } }
     expect((await signed('GET', '/_session', wrong)).json).toMatchObject({ userCtx: { name: null, roles: [] } })
     expect((await signed('GET', '/_config', wrong)).status).toBe(401)
   })
 
-  it('comes from nobody when its token stands for somebody who is not there', async () => {
+  it('is anonymous when the user of its token does not exist', async () => {
     const reply = await signed('GET', '/_session', { token: 'of-nobody' })
     expect(reply.json).toMatchObject({ userCtx: { name: null, roles: [] } })
   })

@@ -462,7 +462,7 @@ describe('selectors within a partition', () => {
     expect(counted.json).toMatchObject({ count: 2 })
   })
 
-  it('are told apart from those of the whole database', async () => {
+  it('are distinguished from those of the whole database', async () => {
     const { whole } = await sideBySide()
     await whole.post('_index', { index: { fields: ['n'] }, ddoc: 'by-n', name: 'local' })
     const explained = async (path: string) =>

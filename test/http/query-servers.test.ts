@@ -109,7 +109,7 @@ describe('functions of another language', () => {
     expect((await db.get('_design/d/_view/by_n')).json).toEqual({ rows: [{ key: null, value: 2005 }] })
   })
 
-  it('disturb nobody when their process dies, and are tried again', async () => {
+  it('do not disturb others when their process dies, and are retried', async () => {
     const dying = {
       language: 'node',
       views: { x: { map: 'function (doc) { if (doc.kill) process.exit(7); emit(1) }' } },

@@ -138,7 +138,7 @@ describe('the owner of a replication document', () => {
     expect(await read('root', id)).toMatchObject({ owner: 'root' })
   })
 
-  it('is nobody for who does not say who it is, which is not everybody', async () => {
+  it('belongs to nobody if its writer is anonymous', async () => {
     const id = newId()
     const anonymous = { source: 'http://me:secret@there/a', target: 'b', user_ctx: { name: null, roles: [] } }
     const { rev } = await save(undefined, id, anonymous)

@@ -115,7 +115,7 @@ describe('revisions of one document', () => {
     )
   })
 
-  it('are told from those that are missing', async () => {
+  it('are distinguished from those that are missing', async () => {
     await fc.assert(
       fc.asyncProperty(shuffled, fc.nat({ max: 12 }), async ([revisions, others], count) => {
         const db = await client().database()

@@ -75,7 +75,7 @@ describe('a rewritten request', () => {
     expect((await db.request('PATCH', '_design/app/_rewrite/docs/a')).status).toBe(405)
   })
 
-  it('is told of by what it was before', async () => {
+  it('keeps its original path in the request object', async () => {
     const db = await databaseWith([{ from: 'x/:id', to: '_show/request/:id', query: { set: 'rule' } }])
     const requested = `/${db.name}/_design/app/_rewrite/x/1?a=b`
     const { json } = await client().request('GET', requested, {

@@ -169,7 +169,7 @@ describe('rights', () => {
       ])
     })
 
-    it('nobody is told of a database before it is said that there is none', async () => {
+    it('a missing database is reported before rights are checked', async () => {
       const reply = await client.request('GET', '/none/x', optionsFor('nobody'))
       expect(reply.status).toBe(404)
       expect((await client.request('PUT', '/None', optionsFor('nobody'))).status).toBe(401)

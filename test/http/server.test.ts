@@ -11,7 +11,7 @@ async function get(url: string, headers: Record<string, string> = {}) {
 }
 
 describe('GET /', () => {
-  it('tells who answers, under both names', async () => {
+  it('shows the server under both names', async () => {
     const { url } = await startService()
     const { status, text } = await get(url)
     expect(status).toBe(200)

@@ -80,7 +80,7 @@ describe('a long listing', () => {
     expect((highest - before) / MEGABYTE).toBeLessThan(GROWTH_BYTES / MEGABYTE)
   })
 
-  it('takes no memory for what many stalled readers have not read, and stops nobody else', async () => {
+  it('takes no memory for what many stalled readers have not read, and does not stop others', async () => {
     const aloneMs = await slowestOfHundred()
     const before = server.residentBytes
     const readers = Array.from({ length: 40 }, () => read())
@@ -114,7 +114,7 @@ describe('a long listing', () => {
     await until(async () => (await filesOf(folder, other.name)).length === 0, 10_000)
   })
 
-  it('goes on to its end when its database is deleted meanwhile', async () => {
+  it('continues to its end when its database is deleted in the meantime', async () => {
     const other = await client.database()
     await fill(other, OTHER_DOCUMENTS, DOCUMENT_BYTES)
     const reader = read(`/${other.name}/_all_docs?include_docs=true`)
@@ -207,7 +207,7 @@ describe('documents near the limit', () => {
     expect(await database.info()).toEqual(before)
   })
 
-  it('are refused before they are sent when their length is told, and while they are sent when it is not', async () => {
+  it('are refused before they are sent when their length is given, and while they are sent when it is not', async () => {
     const { url } = await startService({ settings: { httpd: { max_http_request_size: '1000000' } } })
     const client = new Client(url)
     onTestFinished(() => client.close())

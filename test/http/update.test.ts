@@ -18,7 +18,7 @@ const COUNTING = `function (doc, req) {
 }`
 
 describe('an update function', () => {
-  it('makes a document, and tells which', async () => {
+  it('creates a document, and returns its id', async () => {
     const db = await databaseWith({ count: COUNTING })
     const reply = await db.post('_design/app/_update/count', 'text')
     expect([reply.status, reply.text]).toEqual([201, 'made'])
@@ -124,7 +124,7 @@ describe('an update function', () => {
     expect((await db.post('_design/app/_update/same', '')).headers['x-service-id']).toBe('mine')
   })
 
-  it('tells of any id without making two headers of one', async () => {
+  it('returns any id without splitting the header', async () => {
     const db = await databaseWith({ odd: GIVING("[{ _id: req.body }, '']") })
     const plain = await db.post('_design/app/_update/odd', 'é ü')
     expect(Buffer.from(String(plain.headers['x-service-id']), 'latin1').toString()).toBe('é ü')
@@ -189,7 +189,7 @@ describe('an update that fails', () => {
     expectRefusal(await db.post(path, ''), status, error, reason)
   })
 
-  it('by throwing tells what', async () => {
+  it('reports what it throws', async () => {
     const db = await databaseWith({
       it: "function () { throw ['error', 'forbidden', 'x'] }",
       odd: 'function () { x() }',

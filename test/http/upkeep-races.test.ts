@@ -81,7 +81,7 @@ async function newDatabase(): Promise<TestDatabase> {
   return client.database()
 }
 
-it('everything at once leaves a database whose numbers fit, and nobody hears of a failure', async () => {
+it('everything at once leaves a database whose numbers match, without any failure', async () => {
   const database = await newDatabase()
   await Promise.all(
     Object.entries(WORK).map(async ([name, work]) => {

@@ -82,7 +82,7 @@ describe('documents of rows', () => {
     expect(docsOf(await query(db, 'id', 'include_docs=true&stale=ok'))).toEqual([null])
   })
 
-  it('tell of conflicts when asked', async () => {
+  it('show conflicts on request', async () => {
     const db = await client().database()
     await db.replicate(
       { _id: 'a', _rev: '2-bb', _revisions: { start: 2, ids: ['bb', 'aa'] }, n: 1 },

@@ -94,7 +94,7 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
     expect((highest - before) / MEGABYTE).toBeLessThan(GROWTH_BYTES / MEGABYTE)
   })
 
-  it('goes on to its end when the design document is deleted meanwhile, and cleaned up after', async () => {
+  it('continues to its end when the design document is deleted in the meantime and cleaned up', async () => {
     const db = await viewOfMany()
     const reader = read(db, 'reduce=false&include_docs=true')
     await reader.take(1)
@@ -114,7 +114,7 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
     await until(async () => (await indexFiles(db)).length === 0, 20_000)
   })
 
-  it('holds up nobody else', async () => {
+  it('does not hold up others', async () => {
     const db = await shared()
     const readers = Array.from({ length: 20 }, () => read(db))
     await Promise.all(readers.map((reader) => reader.take(1)))

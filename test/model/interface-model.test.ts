@@ -8,7 +8,7 @@ import type { Tampering } from './model-client.ts'
 const client = serverOfFile()
 
 describe('clients at the same time', () => {
-  it('see one order of edits, whatever they read by; feeds tell everything once', async () => {
+  it('see one order of edits, however they read; feeds send every change once', async () => {
     await checkInterface(client(), { numRuns: 12, clients: 4, steps: 10 })
   }, 300_000)
 

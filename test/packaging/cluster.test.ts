@@ -66,7 +66,7 @@ function freePort(): Promise<number> {
 const AUTHORIZATION = { Authorization: `Basic ${Buffer.from('admin:secret').toString('base64')}` }
 
 describe.skipIf(!isInstalled)('the example of a cluster', () => {
-  it('answers as one server, whichever of them a request meets, and goes on without one of them', async () => {
+  it('answers as one server, whichever of them gets a request, and continues without one of them', async () => {
     const { balancer, services } = await cluster()
     const headers = AUTHORIZATION
     expect((await balancer.request('PUT', '/db', { headers })).status).toBe(201)

@@ -33,7 +33,7 @@ describe('deadlines', () => {
     expect(passed).toHaveLength(3)
   })
 
-  it('count anew when they are restarted, before their time and after it', () => {
+  it('start again when they are restarted, before their time and after it', () => {
     fakeTime()
     const { passed, deadline } = recorder(new Deadlines())
     const each = deadline('a', 20)

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { FairQueue, FairSemaphore } from '../../src/runtime/fair-semaphore.ts'
 
 describe('a fair queue', () => {
-  it('gives all that was put in, of each owner in its order, and lets nobody wait for two turns of another', () => {
+  it('yields everything, of each owner in order, and no owner waits for two turns of another', () => {
     const owners = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 40 })
     fc.assert(
       fc.property(owners, (pushed) => {
@@ -80,7 +80,7 @@ describe('fair semaphore', () => {
     expect(semaphore.tryAcquire('late')).toBe(false)
   })
 
-  it('are not waited for by who gives up, and their end is told to all', async () => {
+  it('can be aborted while waiting, and closing rejects all waiters', async () => {
     const semaphore = new FairSemaphore(() => 1)
     await semaphore.acquire({ owner: 'a' })
     const given = new AbortController()

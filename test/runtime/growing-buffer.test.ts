@@ -10,7 +10,7 @@ function usedMs(): number {
 }
 
 describe('bytes that are put together', () => {
-  it('are those that were added, and take the memory that was told', async () => {
+  it('are those that were added, and take the memory that was reported', async () => {
     const pieces = fc.array(fc.uint8Array({ maxLength: 60_000 }), { maxLength: 12 })
     await fc.assert(
       fc.asyncProperty(pieces, fc.option(fc.nat(400_000), { nil: undefined }), async (parts, expectedBytes) => {

@@ -34,7 +34,7 @@ describe('a histogram', () => {
     })
   })
 
-  it('tells means and moments', () => {
+  it('computes means and moments', () => {
     expect(histogramOf([1, 2, 4, 8, 16]).summary()).toMatchObject({
       n: 5,
       min: 1,
@@ -49,7 +49,7 @@ describe('a histogram', () => {
     })
   })
 
-  it('tells quantiles to within a fifth, and counts each value once', () => {
+  it('computes quantiles to within a fifth, and counts each value once', () => {
     const durations = fc.array(fc.double({ min: 0.01, max: 1e6, noNaN: true }), { minLength: 1, maxLength: 200 })
     fc.assert(
       fc.property(durations, (values) => {

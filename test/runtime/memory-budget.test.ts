@@ -17,7 +17,7 @@ function taken(budget: MemoryBudget, bytes: number): MemoryLease {
 }
 
 describe('a memory budget', () => {
-  it('has whoever needs more than there is wait for what others release', async () => {
+  it('makes requests wait that need more than is free', async () => {
     const budget = budgetOf(8 * MEGABYTE)
     const first = taken(budget, 5 * MEGABYTE)
     const second = budget.lease()
@@ -65,7 +65,7 @@ describe('a memory budget', () => {
     expect(budget.heldBytes).toBe(6 * MEGABYTE)
   })
 
-  it('refuses the youngest after a time, and so everybody whom nobody makes room for', async () => {
+  it('refuses the youngest after a timeout, and so every waiter for which no memory is released', async () => {
     const budget = budgetOf(MEGABYTE, 20)
     taken(budget, MEGABYTE)
     const waiting = [budget.lease(), budget.lease()].map((lease) => lease.add(MEGABYTE))
@@ -113,7 +113,7 @@ describe('a memory budget', () => {
     expect(lease.add(3 * MEGABYTE)).toBe(undefined)
   })
 
-  it('ends with nothing held and nobody waiting, whatever happens', async () => {
+  it('ends with nothing held and no waiters, whatever happens', async () => {
     const steps = fc.array(fc.tuple(fc.nat(5), fc.integer({ min: 1, max: 4 * MEGABYTE })), { maxLength: 30 })
     await fc.assert(
       fc.asyncProperty(fc.array(steps, { minLength: 1, maxLength: 8 }), async (requests) => {

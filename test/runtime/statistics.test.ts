@@ -66,7 +66,7 @@ describe('a statistic', () => {
     expect(each.one('service', 'request_time', 0)).toMatchObject({ sum: 20, mean: 10, min: 5, max: 15 })
   })
 
-  it('may be a number that somebody else keeps', () => {
+  it('may be a gauge', () => {
     const each = statistics()
     let open = 3
     each.gauge('service', 'open_databases', () => open)
@@ -80,7 +80,7 @@ describe('a statistic', () => {
     expect(each.one('service', 'open_databases', 0)).toMatchObject({ current: 1 })
   })
 
-  it('is counted by the same counter after all began anew', () => {
+  it('is counted by the same counter after a restart of the statistics', () => {
     const each = statistics()
     const requests = each.counter('httpd', 'requests')
     requests.add(2)
@@ -92,7 +92,7 @@ describe('a statistic', () => {
     expect(each.one('httpd', 'requests', 0)).toMatchObject({ current: 1, sum: 1 })
   })
 
-  it('that nobody knows has no description and no numbers', () => {
+  it('that is unknown has no description and no numbers', () => {
     const each = statistics()
     each.increment('httpd', 'nosuch')
     each.increment('constructor', 'name')

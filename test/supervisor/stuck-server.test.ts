@@ -5,7 +5,7 @@ import { Supervisor } from '../../src/supervisor/supervisor.ts'
 /** Hears that it is to end, and does not. */
 const STUCK = 'process.on("message", () => {}); setInterval(() => {}, 1000)'
 
-it('kills a server that does not end when it is told to', async () => {
+it('kills a server that does not shut down in time', async () => {
   const lines: string[] = []
   const resources = new KeptResources(() => Promise.reject(new Error('No folder is used.')))
   const command = { args: ['-e', STUCK], environment: process.env }

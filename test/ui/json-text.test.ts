@@ -44,7 +44,7 @@ describe('JSON as text', () => {
     expect(topLevelMembers('[1]')).toEqual([])
   })
 
-  it('tells the text of members and items', () => {
+  it('returns the text of members and items', () => {
     expect(memberText(DIGITS, 'a')).toBe('[1,{}]')
     expect(memberText(DIGITS, 'none')).toBeUndefined()
     expect(arrayItems(' [ 1.0 , {"a":[2,3]} ,"," ] ')).toEqual(['1.0', '{"a":[2,3]}', '","'])

@@ -21,7 +21,7 @@ describe.each([
   { engine: 'memory', open: memoryViews },
   { engine: 'LMDB', open: lmdbViews },
 ])('an index on $engine', ({ open }) => {
-  it('is brought up to date by whoever asks, and only as far as there is something new', async () => {
+  it('is updated by a query, and only if there is something new', async () => {
     const { databases, views, functions } = await open()
     const database = await filled(databases, 3)
     expect(await keysOf(views, database)).toEqual([0, 1, 2])
@@ -46,7 +46,7 @@ describe.each([
     await expect.poll(() => keysOf(views, database, 'stale')).toEqual([0, 1, 2])
   })
 
-  it('is built anew when several purges happened since, and loses the purged rows when it was one', async () => {
+  it('is rebuilt after several purges, and loses the purged rows after one', async () => {
     const { databases, views, functions } = await open()
     const database = await filled(databases, 4)
     await keysOf(views, database)
@@ -60,7 +60,7 @@ describe.each([
     expect(await views.information(database, BY_N)).toMatchObject({ purgeSequence: 3 })
   })
 
-  it('is built anew when what was purged is forgotten while it is brought up to date', async () => {
+  it('is rebuilt when a purge is forgotten during the update', async () => {
     const { databases, views, functions } = await open()
     const database = await filled(databases, 3)
     await keysOf(views, database)
@@ -104,7 +104,7 @@ describe.each([
     expect(await views.information(database, many)).toMatchObject({ purgeSequence: 1 })
   })
 
-  it('is built anew when it is ahead of its database, or of another one, or of another format', async () => {
+  it('is rebuilt when it is ahead of its database, or of another database, or of another format', async () => {
     const { databases, views, functions, indexEngine } = await open()
     const database = await filled(databases, 3)
     await keysOf(views, database)
@@ -141,7 +141,7 @@ describe.each([
     expect(await keysOf(views, database)).toHaveLength(201)
   })
 
-  it('tells the sequence of the last update that changed its rows, view by view', async () => {
+  it('records the sequence of the last update that changed its rows, view by view', async () => {
     const { databases, views } = await open()
     const database = await filled(databases, 2)
     const two = design({
@@ -170,7 +170,7 @@ describe('documents that are too much for a process at a time', () => {
     expect(await keysOf(views, database)).toEqual(Array.from({ length: 300 }, (_, n) => n))
   })
 
-  it('are told where one alone is too much', async () => {
+  it('fail if a single document is too much', async () => {
     const { databases, views, functions } = await memoryViews()
     const database = await filled(databases, 300)
     functions.beforeMap = async () => {
@@ -257,7 +257,7 @@ describe('those who wait for an index', () => {
     expect(await second).toEqual([0, 1])
   })
 
-  it('hear it when the database is deleted', async () => {
+  it('fail when the database is deleted', async () => {
     const { databases, views, functions, indexEngine } = await memoryViews()
     const database = await filled(databases, 2)
     const { promise: held, resolve: go } = Promise.withResolvers<void>()
@@ -343,7 +343,7 @@ describe('an index whose database is being deleted', () => {
 })
 
 describe('an index that goes while it is compacted', () => {
-  it('is no error in the log', async () => {
+  it('is not an error in the log', async () => {
     const errors: unknown[] = []
     const log = { ...silentLog, error: (...what: unknown[]) => errors.push(what) }
     const { engine, indexEngine } = await lmdbEngines()

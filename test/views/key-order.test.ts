@@ -16,7 +16,7 @@ it('puts keys into the order of their bytes, and leaves equal ones as they were'
   )
 })
 
-it('tells keys apart that differ in how many zeros they end with', () => {
+it('distinguishes keys that end with different numbers of zeros', () => {
   const keys = Array.from({ length: 50 }, (_, i) => Buffer.concat([Buffer.from('a'), Buffer.alloc((i * 7) % 50)]))
   const lengths = [...orderOf(keys)].map((i) => keys[i]!.length)
   expect(lengths).toEqual(lengths.toSorted((a, b) => a - b))

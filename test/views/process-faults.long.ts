@@ -8,7 +8,7 @@ const SUMS = { views: { n: { map: 'function (doc) { emit(doc.n, doc.n) }', reduc
 const VIEW = '/db/_design/test/_view/n'
 
 describe.runIf(process.platform === 'linux')('index processes that fall', { timeout: 600_000 }, () => {
-  it('are given up after some tries, and begun anew for whoever asks next', async () => {
+  it('are given up after some tries, and restarted for the next query', async () => {
     const server = new ServerProcess(await temporaryFolder())
     onTestFinished(() => server.kill())
     const client = new Client((await server.url()) ?? '')

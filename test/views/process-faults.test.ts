@@ -13,7 +13,7 @@ const DOCUMENTS = 2000
 const SUM = (DOCUMENTS * (DOCUMENTS - 1)) / 2
 
 describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_000 }, () => {
-  it('costs a run when it is killed, and whoever waits is not told', async () => {
+  it('costs a run when it is killed, and waiting readers do not notice', async () => {
     const { server, client, folder } = await start()
     await fill(client, SUMS)
     const query = client.request('GET', VIEW)

@@ -46,7 +46,7 @@ describe('indexes that other processes work on', () => {
     expect(await Promise.all(names.map((name) => sumOf(client, name)))).toEqual(names.map(() => (1299 * 1300) / 2))
   })
 
-  it('go on while their database is compacted', async () => {
+  it('continue while their database is compacted', async () => {
     const client = server()
     await fill(client, 'db', 0, 1500)
     await client.request('POST', '/db/_compact', { body: {} })
@@ -59,7 +59,7 @@ describe('indexes that other processes work on', () => {
     }
   })
 
-  it('are compacted, take less room, and go on', async () => {
+  it('are compacted, take less space, and continue', async () => {
     const client = server()
     await fill(client, 'db', 0, 1200)
     await sumOf(client, 'db')

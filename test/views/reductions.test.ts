@@ -65,11 +65,11 @@ it.each([
 })
 
 describe('_stats', () => {
-  it('tells the figures of numbers, in this order', async () => {
+  it('computes statistics of numbers, in this order', async () => {
     expect(await reduced('_stats', valued([3, 1, 2]))).toBe('{"sum":6,"count":3,"min":1,"max":3,"sumsqr":14}')
   })
 
-  it('takes lists place by place, and figures that somebody counted before', async () => {
+  it('takes lists element by element, and values that are statistics themselves', async () => {
     expect(
       await reduced(
         '_stats',
@@ -95,7 +95,7 @@ describe('_stats', () => {
 })
 
 describe('builtin reductions', () => {
-  it('are told by how their name begins', async () => {
+  it('are recognized by the prefix of their name', async () => {
     for (const name of ['_sum', '_sum\n', '_summary']) expect(await reduced(name, valued([1, 2]))).toBe('3')
     for (const name of ['_count', '_counter']) expect(await reduced(name, valued(['a', null]))).toBe('2')
   })
@@ -119,7 +119,7 @@ describe('builtin reductions', () => {
     })
   })
 
-  it('refuse names that nobody knows, and no name at all', async () => {
+  it('refuse unknown names, and no name at all', async () => {
     await expect(reduced('_unknown', valued([1]))).rejects.toMatchObject({
       kind: 'failed',
       error: 'invalid_value',

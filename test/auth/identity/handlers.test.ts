@@ -187,7 +187,7 @@ describe('Basic', () => {
     await expect(who(test, basic('bob', 'again'))).rejects.toThrow(WRONG)
   })
 
-  it('hashes an old password anew at the first login, once', async () => {
+  it('upgrades the hash of an old password at the first login, once', async () => {
     const test = await withAdmin()
     const users = await test.databases.get('_users')
     const password_sha = createHash('sha1').update('passsalt').digest('hex')
@@ -235,7 +235,7 @@ describe('looking up users', () => {
     expect(test.lookups).toEqual([false, true, false, true])
   })
 
-  it('reads a user that changed anew in its place', async () => {
+  it('reads a changed user again', async () => {
     const test = await withBob()
     await who(test, basic('bob', 'pass'))
     await written((await test.users(ADMIN)).write([newUser('eve', 'pass')]))
@@ -307,7 +307,7 @@ describe('the cookie', () => {
     }
   })
 
-  it('is malformed when it is no cookie of ours', async () => {
+  it('is malformed when it is not a cookie of this server', async () => {
     await expect(who(await withBob(), { cookie: 'AuthSession=xyz' })).rejects.toThrow('bad_request: Malformed')
   })
 
@@ -384,7 +384,7 @@ describe('OAuth', () => {
     expect(await who(test, signed('consumer', 'token', right), target)).toEqual(['bob', ['staff'], 'oauth'])
   })
 
-  it('knows nobody when the signature is wrong, or made for something else', async () => {
+  it('is anonymous when the signature is wrong, or made for something else', async () => {
     const test = await withBob({}, CONFIGURED)
     const nobody = [null, [], undefined]
     expect(await who(test, signed('consumer', 'token', { ...right, token: 'x' }), target)).toEqual(nobody)

@@ -36,7 +36,7 @@ describe('a connection whose client is known', () => {
     expect(lookups).toEqual([true, true])
   })
 
-  it('is nobody without saying who it is', async () => {
+  it('is anonymous without credentials', async () => {
     const { name } = await connect()
     expect(await name({})).toBeNull()
   })

@@ -162,7 +162,7 @@ describe('writing', () => {
     expect(await writing(await startUsers(), asked, newUser('ann', 'x'))).toBe('written')
   })
 
-  it('does not tell one user of another, even for a whole request', async () => {
+  it('does not reveal one user to another, even for a whole request', async () => {
     const test = await startUsers()
     const edits = [put(USUAL_BOB, bob), newUser('eve', 'x')]
     await expect(writing(test, user('eve'), ...edits)).resolves.toBe(MISSING)
@@ -244,7 +244,7 @@ describe('writing', () => {
     expect(await writing(test, ADMIN, edit)).toBe('written')
   })
 
-  it('lets nobody put a branch beside a user', async () => {
+  it('does not let anybody add a branch to a user', async () => {
     const test = await startUsers()
     const mine = { name: 'bob', roles: [], type: 'user', password: 'mine' }
     const branch = replicated(BOB, { start: 9, hashes: ['ee'.repeat(16)] }, mine)
@@ -255,7 +255,7 @@ describe('writing', () => {
     }
   })
 
-  it('lets nobody bring back roles of an older revision', async () => {
+  it('does not let anybody restore roles of an older revision', async () => {
     const test = await startUsers()
     const hash = test.revision.slice(2)
     const after = { ...bob, roles: [] }
@@ -310,7 +310,7 @@ describe('reading', () => {
     }
   })
 
-  it('does not tell that there once was one', async () => {
+  it('does not reveal that there once was one', async () => {
     const test = await startUsers()
     await writing(test, ADMIN, remove(BOB, test.revision))
     expect(await reading(test, NOBODY, BOB)).toBe(MISSING)

@@ -10,7 +10,7 @@ const Y: ReadingPlace = { sharedAs: 'y', cursor: 0, left: 10 }
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe('the hub of changes', () => {
-  it('tells all listeners, and those no more that left', async () => {
+  it('notifies all subscribers, and none that unsubscribed', async () => {
     const hub = new ChangesHub()
     const heard: string[] = []
     const leave = hub.subscribe(() => heard.push('a'))
@@ -21,7 +21,7 @@ describe('the hub of changes', () => {
     expect([heard, hub.updateSequence]).toEqual([['a', 'b', 'b'], 2])
   })
 
-  it('lets others have their turn while it tells many, and nobody misses the last update', async () => {
+  it('yields to other work while it notifies many, and no subscriber misses the last update', async () => {
     const hub = new ChangesHub()
     const lastHeard = new Array<number>(1_000).fill(0)
     for (const i of lastHeard.keys()) hub.subscribe(() => (lastHeard[i] = hub.updateSequence))
@@ -31,7 +31,7 @@ describe('the hub of changes', () => {
     await until(() => lastHeard.every((sequence) => sequence === 2))
   })
 
-  it('tells a crowd of many updates in few rounds', async () => {
+  it('notifies many subscribers of many updates in few rounds', async () => {
     const hub = new ChangesHub()
     let told = 0
     let lastHeard = 0

@@ -46,7 +46,7 @@ async function write(database: Database, names: readonly string[], parents: read
 const NAMES = Array.from({ length: 250 }, (_, i) => `doc-${i}`)
 
 describe('a reader of changes', () => {
-  it('goes on behind what it looked at', async () => {
+  it('continues after the last sequence that it read', async () => {
     const { database } = await memoryDatabase()
     const reader = new ChangesReader(database, query())
     expect(await readToEnd(reader)).toEqual([])
@@ -56,7 +56,7 @@ describe('a reader of changes', () => {
     expect(await readToEnd(reader)).toEqual(['c'])
   })
 
-  it('goes on after changes of named documents that came again meanwhile', async () => {
+  it('continues after changes of named documents that changed again in the meantime', async () => {
     const { database } = await memoryDatabase()
     const revisions = await write(database, NAMES)
     const reader = new ChangesReader(database, query({ filter: documentIdFilter(NAMES) }))
@@ -98,7 +98,7 @@ describe('a reader of changes', () => {
     expect(await readToEnd(reader)).toEqual(NAMES.toReversed())
   })
 
-  it('goes on in a newer state of its view, and has what changed meanwhile where it is now', async () => {
+  it('continues in a newer state of its view, with changed documents at their new sequence', async () => {
     const { database } = await memoryDatabase()
     const revisions = await write(database, NAMES)
     const documents = { conflicts: false, encodingInfo: false, contents: undefined }

@@ -55,7 +55,7 @@ describe('changes as they are stored', () => {
     expect(behind.changes).toEqual(changes.filter(({ sequence }) => sequence > 3))
   })
 
-  it('tell all of documents that have one revision', async () => {
+  it('contain everything of documents with one revision', async () => {
     const database = await filled()
     using view = database.view()
     const { changes } = await readLeafChanges(view, 0, 'all')

@@ -70,7 +70,7 @@ describe('the compaction daemon', () => {
     expect(databases.compacted()).toEqual(['other'])
   })
 
-  it('does not open databases that nobody uses for the rule of all', async () => {
+  it('does not open unused databases for the default rule', async () => {
     const { daemon, databases } = start({
       _default: '[{db_fragmentation, "70%"}]',
       named: '[{db_fragmentation, "70%"}]',
@@ -144,7 +144,7 @@ describe('the compaction daemon', () => {
     expect(databases.compacted()).toEqual(['a', 'b'])
   })
 
-  it('does not write a file anew that has hardly changed since the last time', async () => {
+  it('does not compact a file that has hardly changed since the last time', async () => {
     const { daemon, databases } = start(ALWAYS)
     const database = databases.add('a', FRAGMENTED)
     await daemon.check()
@@ -189,7 +189,7 @@ describe('the compaction daemon', () => {
     })
   })
 
-  it('goes on with the others when one fails', async () => {
+  it('continues with the others when one fails', async () => {
     const { daemon, databases, lines } = start(ALWAYS)
     databases.add('a', FRAGMENTED).information = () => Promise.reject(new Error('broken'))
     databases.add('b', FRAGMENTED)

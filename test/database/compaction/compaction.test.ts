@@ -40,7 +40,7 @@ describe('the compaction of a database', () => {
     expect((await DatabaseContents.read(view.snapshot)).bodies.size).toBe(documents)
   })
 
-  it('is given up when the database is closed, which is no error', async () => {
+  it('is aborted when the database is closed, which is not an error', async () => {
     const errors: unknown[] = []
     const log = { ...silentLog, error: (...what: unknown[]) => errors.push(what) }
     const engine = await LmdbEngine.open({ folder: await temporaryFolder() })

@@ -72,7 +72,7 @@ describe('rows of a listing', () => {
     )
   })
 
-  it('tell revisions of any form and conflicts', async () => {
+  it('show revisions of any form and conflicts', async () => {
     const { database } = await memoryDatabase()
     const hash = 'a'.repeat(32)
     await written(
@@ -92,7 +92,7 @@ describe('rows of a listing', () => {
     expect(JSON.parse(torn[2] ?? '').doc).toMatchObject({ n: 4, _conflicts: [`2-${'b'.repeat(32)}`] })
   })
 
-  it('go on over deleted documents, pages and portions, to their limit', async () => {
+  it('continue over deleted documents, pages and portions, to their limit', async () => {
     const { database } = await memoryDatabase()
     const ids = Array.from({ length: 1500 }, (_, n) => String(n).padStart(5, '0'))
     const text = 'x'.repeat(500)
@@ -129,7 +129,7 @@ describe('bodies of many documents', () => {
     )
   })
 
-  it('are found among large ones that nobody asked for', async () => {
+  it('are found among large ones that were not requested', async () => {
     const engine = new MemoryEngine()
     const store = await engine.create('bodies')
     const large = Buffer.alloc(300_000)

@@ -85,7 +85,7 @@ describe('a retention of tombstones', () => {
     expect(await deletedCount(database)).toBe(0)
   })
 
-  it('goes on after more than one purge takes, and keeps few marks', async () => {
+  it('continues over several purges, and keeps few marks', async () => {
     const { database } = await memoryDatabase()
     const ids = Array.from({ length: 1200 }, (_, i) => `id-${i}`)
     const revisions = await written(database.write(ids.map((id) => put(id, {}))))
@@ -108,7 +108,7 @@ describe('a retention of tombstones', () => {
     expect(await pass(database, 20)).toEqual({ purged: 1, heldBy: [] })
   })
 
-  it('goes on when a clock that was years ahead is put right', async () => {
+  it('continues when a clock that was years ahead is corrected', async () => {
     const { database } = await memoryDatabase()
     await remove(database, 'first')
     await pass(database, 4000)

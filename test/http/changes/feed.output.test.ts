@@ -104,7 +104,7 @@ describe('the output of a feed', () => {
     expect(await bodyOf(client)).toBe('first\nbeside\nlast\n')
   })
 
-  it('tells when the client must take what there is before there is more', async () => {
+  it('returns a promise when the client must drain first', async () => {
     const { client, feed, end } = await openFeed('1.1')
     const text = Buffer.alloc(1024 * 1024, 'x')
     let sent = 0

@@ -58,7 +58,7 @@ describe('a feed that waits', () => {
     expect(await each.wait(push)).toBe('update')
   })
 
-  it('is left alone while its client takes what was brought, and hears then of what came meanwhile', async () => {
+  it('is not woken while its client drains, and is then notified of later updates', async () => {
     const each = newFeed()
     const { promise: taken, resolve: take } = Promise.withResolvers<void>()
     const push = vi.fn(() => taken)

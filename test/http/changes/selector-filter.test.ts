@@ -43,7 +43,7 @@ describe('filter=_selector', () => {
     expect(reply.text).toContain('"doc":{"x":{"y":1},"_id":"a"}')
   })
 
-  it('refuses what is no selector', async () => {
+  it('refuses an invalid selector', async () => {
     const db = await client().database()
     const refused = async (body: unknown) => db.post('_changes?filter=_selector', body)
     expectRefusal(

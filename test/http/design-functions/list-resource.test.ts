@@ -88,7 +88,7 @@ describe('the reply of a list function', () => {
     expect(run.asked.at(-1)).toBe('abandon')
   })
 
-  it('lets the function go on that only waited until its text was taken', async () => {
+  it('lets a function continue that waited for its text to be drained', async () => {
     const run = new NotedRun(
       { chunks: ['a'], isPaused: true },
       { chunks: ['b'] },
@@ -122,7 +122,7 @@ describe('the reply of a list function', () => {
     expect(await textOf(answer)).toBe('a')
   })
 
-  it('tells an error of the function in its text, with the status if that is not out', async () => {
+  it('reports an error of the function in its text, with the status if that is not sent yet', async () => {
     const failure = new RequestError('forbidden', 'forbidden', 'No.')
     const told = '\n{"code":403,"error":"forbidden","reason":"No."}\n'
     const early = await answerOf(new NotedRun({}, failure), blocks(['1'])).answer

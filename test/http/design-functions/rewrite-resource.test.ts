@@ -78,7 +78,7 @@ describe('a rewrite rule', () => {
     )
   })
 
-  it('writes what is no text as JSON, and texts of JSON parameters too', () => {
+  it('writes values that are not strings as JSON, and strings of JSON parameters too', () => {
     const query = { startkey: 'a', endkey: ['b', {}], reduce: false, limit: 3, nested: { k: [':v'] }, plain: 'a' }
     const parameters = new URLSearchParams(served({ from: ':v', to: 'x', query }, '/1')?.split('?')[1])
     expect(Object.fromEntries(parameters)).toEqual({

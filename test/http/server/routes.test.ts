@@ -19,7 +19,7 @@ describe('the table of routes', () => {
     }
   })
 
-  it('lets nobody into a database who is no member', () => {
+  it('requires members for every route of a database', () => {
     const inDatabase = table.filter(({ path }) => path.startsWith('/{db}'))
     expect(inDatabase.filter(({ who }) => who === 'anyone')).toEqual([])
   })

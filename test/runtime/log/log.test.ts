@@ -23,7 +23,7 @@ describe('a log', () => {
     expect(lines[1]).toMatch(/\[error\] \[\d+\] No room\.\n$/)
   })
 
-  it('writes one line a message, without its date where nobody wants it', () => {
+  it('writes one line a message, without its date where that is switched off', () => {
     const lines: string[] = []
     const log = new LineLog('info', { write: (line) => void lines.push(line) }, { dated: false })
     log.info('a\nb\r\u2028[error] forged')
@@ -68,7 +68,7 @@ describe('a log', () => {
 const NOTICES = { onFailure: () => undefined, lossLine: (lines: number) => `${lines} lost\n` }
 
 describe('a log file', () => {
-  it('is appended to, read from its end, and begun anew when it is full', async () => {
+  it('is appended to, read from its end, and rotated when it is full', async () => {
     const folder = await temporaryFolder()
     const path = join(folder, 'deep', 'a.log')
     const file = await LogFile.open(path, { fileBytes: 100, olderFiles: 2 }, NOTICES)

@@ -63,7 +63,7 @@ describe('the words of a command', () => {
 })
 
 describe('an external process', () => {
-  it('is sent lines of JSON and heard line by line', async () => {
+  it('is sent lines of JSON and read line by line', async () => {
     const lines = new Lines()
     const echo = start({ command: await script(ECHO), onLine: lines.add })
     echo.send({ a: 'ü\n' })
@@ -136,7 +136,7 @@ describe('an external process', () => {
 })
 
 describe('a kept process', () => {
-  it('is started again when it ends, until it ends too often, and begins anew when it is told to', async () => {
+  it('is restarted when it ends, until it ends too often, and on request', async () => {
     const lines = new Lines()
     const log = new LineLog('error', { write: lines.add }, { dated: false })
     let starts = 0

@@ -26,7 +26,7 @@ describe.skipIf(process.platform === 'win32')('the priority of a process', () =>
     expect(getPriority(pid)).toBeGreaterThanOrEqual(getPriority())
   })
 
-  it('of one that is gone is nobody’s concern', () => {
+  it('of a process that is gone is ignored', () => {
     expect(() => lowerPriority(2 ** 22 + 1, 5)).not.toThrow()
   })
 })
