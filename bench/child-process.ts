@@ -64,6 +64,12 @@ export class NodeProcess {
     return running.has(this.#child)
   }
 
+  /** Resolves to its exit code; null where a signal ended it. */
+  async ended(): Promise<number | null> {
+    await this.#ended
+    return this.#child.exitCode
+  }
+
   /** What the first group of the pattern matches in what the process prints. */
   printed(pattern: RegExp): Promise<string> {
     let text = ''

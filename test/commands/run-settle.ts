@@ -61,6 +61,7 @@ class Collected extends Writable {
 }
 
 export interface RunningCommand {
+  readonly pid: number
   readonly ended: Promise<RunOutcome>
   kill(): void
 }
@@ -87,5 +88,5 @@ export function startSettle(args: readonly string[], environment: Record<string,
     kill()
     await ended
   })
-  return { ended, kill }
+  return { pid: child.pid ?? 0, ended, kill }
 }

@@ -1,4 +1,4 @@
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { describe, expect, it, onTestFinished } from 'vitest'
@@ -69,6 +69,37 @@ describe('a data folder', () => {
     fails = false
     await bringUpToDate(dir, later)
     expect([await readFormat(dir), done]).toEqual([5, [2, 3, 4]])
+  })
+
+  it('of an older format keeps what it holds when a step has changed its files', async () => {
+    const dir = await folderOf('1')
+    // As an earlier format might have had it: files under other names.
+    const older = join(dir, 'older')
+    await mkdir(older)
+    const files = (await readdir(dir)).filter((name) => name.endsWith('.mdb'))
+    for (const file of files) await rename(join(dir, file), join(older, file))
+    await writeFile(join(dir, 'format'), 'settle data folder, format 0\n')
+    let interruptions = 2
+    const step = async (folder: string) => {
+      for (const file of await readdir(join(folder, 'older'))) {
+        await rename(join(folder, 'older', file), join(folder, file))
+        if (interruptions-- > 0) throw new Error('The power is gone.')
+      }
+    }
+    const formats = { version: FORMAT_VERSION, oldest: 0, steps: new Map([[0, step]]) }
+    for (let attempt = 0; attempt < 2; attempt++) {
+      await expect(bringUpToDate(dir, formats)).rejects.toThrow('The power is gone.')
+      expect(await readFormat(dir)).toBe(0)
+      // This release does not know the step, and must not use what is half done.
+      await expect(createService({ dir, port: 0 })).rejects.toThrow('has format 0')
+    }
+    await bringUpToDate(dir, formats)
+    expect((await readdir(dir)).filter((name) => name.endsWith('.mdb')).toSorted()).toEqual(files.toSorted())
+    const service = await createService({ dir, port: 0 })
+    onTestFinished(() => service.close())
+    const url = await service.listen()
+    const expected: [string, [string, string][]][] = JSON.parse(await readFile(join(dir, 'contents.json'), 'utf8'))
+    for (const [name, contents] of expected) expect(await contentsOf(url, name)).toEqual(new Map(contents))
   })
 
   it('of a format that is too old is refused, with a sentence', async () => {
