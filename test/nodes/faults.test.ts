@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest'
+import { Client } from '../support/client.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { CommandService } from '../support/test-service.ts'
 import { until } from '../support/until.ts'
@@ -16,22 +17,16 @@ it('tells a feed of what was committed while its node heard nothing', { timeout:
     await second!.request('PUT', '/db/before', { body: {} })
     const feed = second!.json('GET', '/db/_changes?feed=longpoll&since=1')
     // The node waits for changes when it has read those that there are.
-    const [reader] = await clientsOfNodes(service.url, folder, [secondary])
-    const waiting = () => reader!.request('GET', '/_node/_local/_prometheus').then(({ text }) => isWaiting(text))
-    await until(waiting)
+    await until(async () => isWaiting((await first!.request('GET', '/_node/_local/_prometheus')).text))
     process.kill(secondary, 'SIGSTOP')
     process.kill(primary, 'SIGKILL')
     await until(() => service.listeningPids().some((pid) => pid !== primary && pid !== secondary), 60_000)
     // Only the new primary accepts.
-    const [next] = await clientsOfNodes(
-      service.url,
-      folder,
-      service.listeningPids().filter((pid) => pid !== secondary),
-    )
-    expect((await next!.request('PUT', '/db/meanwhile', { body: {} })).status).toBe(201)
+    const client = new Client(service.url)
+    expect((await client.request('PUT', '/db/meanwhile', { body: {} })).status).toBe(201)
     process.kill(secondary, 'SIGCONT')
     expect(await feed).toMatchObject({ results: [{ id: 'meanwhile' }] })
-    for (const each of [first, second, reader, next]) each?.close()
+    for (const each of [first, second, client]) each?.close()
   } finally {
     await service.close()
   }
