@@ -19,6 +19,10 @@ export class RetryableError extends StorageError {
 
 const CONNECT_TIMEOUT_MS = 5000
 
+const BEGIN_READING = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
+/** Where many read, the next state begins sooner. */
+const END_READING_MS = 2
+
 /** Results are taken as text, whatever their type. */
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
@@ -28,6 +32,10 @@ export class Connection {
   /** Statements without an answer, and since when the oldest of them waits. */
   #pending = 0
   #busySince = 0
+  /** Whether what is sent in this turn is still being gathered. */
+  #isCorked = false
+  /** Set while a frozen state that nobody reads any more has not been ended. */
+  #ending: NodeJS.Timeout | undefined
   #onNotification: ((payload: string) => void) | undefined
   #onBroken: (() => void) | undefined
   readonly dialect: SqlDialect
@@ -95,14 +103,32 @@ export class Connection {
     return this.#send({ text, rowMode: 'array', types: AS_TEXT })
   }
 
+  /** Begins to read a frozen state. One that was left before ends with the same message. */
+  beginReading(): Promise<ResultRow[]> {
+    const isOpen = this.#ending !== undefined
+    clearTimeout(this.#ending)
+    this.#ending = undefined
+    return this.script(isOpen ? `COMMIT; ${BEGIN_READING}` : BEGIN_READING)
+  }
+
+  /** Nobody reads the state any more: it ends with the next one, or soon. */
+  leaveReading(): void {
+    this.#ending = setTimeout(() => {
+      this.#ending = undefined
+      this.script('COMMIT').catch(() => this.destroy())
+    }, END_READING_MS).unref()
+  }
+
   /** Cuts it off, whatever is under way. */
   destroy(): void {
+    clearTimeout(this.#ending)
     this.#break()
     this.#client.connection.stream.destroy()
   }
 
   /** Resolves when it is closed; what is under way is answered before. */
   async end(): Promise<void> {
+    clearTimeout(this.#ending)
     if (this.#isBroken) return
     this.#isBroken = true
     await this.#client.end().catch(() => {})
@@ -111,6 +137,7 @@ export class Connection {
   async #send(query: pg.QueryArrayConfig): Promise<ResultRow[]> {
     if (this.#isBroken) throw new EngineUnavailableError(LOST)
     if (this.#pending++ === 0) this.#busySince = performance.now()
+    this.#cork()
     try {
       const { rows } = await this.#client.query<(string | null)[]>(query)
       return rows ?? []
@@ -120,6 +147,18 @@ export class Connection {
       this.#pending--
       this.#busySince = performance.now()
     }
+  }
+
+  /** Statements of one turn go to the system in one piece. */
+  #cork(): void {
+    if (this.#isCorked) return
+    this.#isCorked = true
+    const { stream } = this.#client.connection
+    stream.cork()
+    process.nextTick(() => {
+      this.#isCorked = false
+      stream.uncork()
+    })
   }
 
   #break(): void {

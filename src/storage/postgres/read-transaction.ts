@@ -90,8 +90,7 @@ export class ReadTransaction {
     this.#onBegin(this)
     if (!connection) return
     this.#connection = undefined
-    // Whoever gets the connection next sends behind it.
-    connection.script('COMMIT').catch(() => connection.destroy())
+    connection.leaveReading()
     this.#pool.release(connection)
   }
 
@@ -175,7 +174,7 @@ export class ReadTransaction {
       throw new Error('Nobody reads any more.')
     }
     this.#connection = connection
-    connection.script('BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY').catch((error: unknown) => this.#fail(error))
+    connection.beginReading().catch((error: unknown) => this.#fail(error))
     return connection
   }
 
