@@ -68,14 +68,17 @@ describe('another process', () => {
     expect(sandboxPids().filter((pid) => !before.includes(pid))).toHaveLength(1)
   })
 
+  it('is not started for one that waits for a processor', async () => {
+    const pool = poolOfTest(4)
+    const first = await pool.take({ owner: 'a' }, follows)
+    advanceClock(1_000)
+    expect(await pool.take({ owner: 'a' }, follows)).toBe(first)
+  })
+
   it('is started for one that is busy for longer', async () => {
     const pool = poolOfTest(4)
     const first = await pool.take({ owner: 'a' }, follows)
-    const now = performance.now.bind(performance)
-    const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + 1000)
-    onTestFinished(() => {
-      clock.mockRestore()
-    })
+    advanceClock(3_000)
     const other = await pool.take({ owner: 'a' }, follows)
     expect(other).not.toBe(first)
     expect(first.isRunning && other.isRunning).toBe(true)
@@ -88,6 +91,14 @@ describe('another process', () => {
     expect(two).not.toBe(one)
   })
 })
+
+function advanceClock(milliseconds: number): void {
+  const now = performance.now.bind(performance)
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => now() + milliseconds)
+  onTestFinished(() => {
+    clock.mockRestore()
+  })
+}
 
 const program = mapsOf(`function(doc) {
   if (doc.says) log(doc.says)
