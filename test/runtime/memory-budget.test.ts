@@ -30,12 +30,18 @@ describe('a memory budget', () => {
     expect(budget.heldBytes).toBe(0)
   })
 
-  it('has room for small ones when large ones wait', () => {
+  it('has room for small ones when large ones wait', async () => {
     const budget = budgetOf(8 * MEGABYTE)
     taken(budget, 7 * MEGABYTE)
-    expect(budget.lease().add(MEGABYTE)).toBeInstanceOf(Promise)
+    const [large, small] = [budget.lease(), budget.lease()]
+    const waiting = [large.add(MEGABYTE)]
     for (let i = 0; i < 16; i++) taken(budget, 64 * 1024)
-    expect(budget.lease().add(64 * 1024)).toBeInstanceOf(Promise)
+    waiting.push(small.add(64 * 1024))
+    expect(waiting).toEqual([expect.any(Promise), expect.any(Promise)])
+    large.release()
+    small.release()
+    const outcomes = await Promise.allSettled(waiting)
+    expect(outcomes.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   })
 
   it('serves the oldest first', async () => {

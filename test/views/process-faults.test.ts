@@ -64,7 +64,7 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     await client.request('GET', VIEW)
     const pid = await processOf(server)
     // Without the reaper it stays when the server is gone.
-    for (const reaper of server.childrenCalled('sh')) process.kill(reaper, 'SIGKILL')
+    for (const reaper of server.childrenCalled('/bin/sh')) process.kill(reaper, 'SIGKILL')
     process.kill(pid, 'SIGSTOP')
     await server.kill()
     expect(isAlive(pid)).toBe(true)
