@@ -35,7 +35,7 @@ export interface Workload {
 const DOCUMENTS = 10_000
 const CHANGES = 100_000
 const LISTENERS = 500
-const REPLICATED = 20_000
+const REPLICATED = 50_000
 const LARGE_BYTES = 1024
 const SMALL_BYTES = 300
 const BATCH = 1000

@@ -57,6 +57,8 @@ describe('the administration interface', () => {
     await typeInEditor(page, '{"_id": "doc", "size": 9}')
     await button(page, 'Create document').click()
     await seen(page, 'Saved as revision 1.')
+    // The editor of the stored document takes the place of the one of the new document.
+    await expect.poll(() => editorText(page)).toContain('"_rev"')
     await typeInEditor(page, (await editorText(page)).replace('"size": 9', '"size": 12345678901234567890'))
     await button(page, 'Review and save').click()
     await button(page, 'Save document').click()
