@@ -5,10 +5,11 @@
  */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { replaceFolder } from './replace-folder.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const target = join(root, 'dist', 'ui')
@@ -41,18 +42,7 @@ function build() {
   }
   for (const file of filesBelow(unfinished)) pack(file)
   writeFileSync(join(unfinished, '.stamp'), wanted)
-  replace(unfinished)
-}
-
-/** Who comes second has built the same. */
-function replace(unfinished) {
-  mkdirSync(dirname(target), { recursive: true })
-  rmSync(target, { recursive: true, force: true })
-  try {
-    renameSync(unfinished, target)
-  } catch {
-    rmSync(unfinished, { recursive: true, force: true })
-  }
+  replaceFolder(target, unfinished)
 }
 
 /** Packed once here instead of at every start of a server. */

@@ -4,9 +4,10 @@
  * `node_modules`, once for each state of them: for `npm start` and `npm test`. A server whose sources have changed since then
  * loads the modules themselves.
  */
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { replaceFolder } from './replace-folder.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
 const [built] = process.argv.slice(2)
@@ -71,14 +72,7 @@ async function bundle() {
   })
   writeFileSync(join(unfinished, 'package.json'), '{"type":"module"}\n')
   if (built === undefined) writeFileSync(join(unfinished, 'sources.json'), JSON.stringify(sources))
-  mkdirSync(dirname(target), { recursive: true })
-  rmSync(target, { recursive: true, force: true })
-  try {
-    renameSync(unfinished, target)
-  } catch {
-    // Who came first has built the same.
-    rmSync(unfinished, { recursive: true, force: true })
-  }
+  replaceFolder(target, unfinished)
 }
 
 /** Modules find files that lie beside them where they would without a bundle. */
