@@ -171,46 +171,30 @@ export class Reply {
 
   /** Calls back when the reply is sent or its connection closed; at once if it is. Returns how to unsubscribe. */
   onClose(listener: () => void): () => void {
-    if (this.isGone) {
-      listener()
-      return () => {}
-    }
+    if (this.isGone) return callAtOnce(listener)
     this.#closeListeners ??= new Set()
-    this.#closeListeners.add(listener)
-    return () => this.#closeListeners?.delete(listener)
+    return subscribe(this.#closeListeners, listener)
   }
 
   /** The same, without keeping a half-closed connection short: for callers that do not wait for long. */
   onGone(listener: () => void): () => void {
-    if (this.isGone) {
-      listener()
-      return () => {}
-    }
+    if (this.isGone) return callAtOnce(listener)
     this.#goneListeners ??= new Set()
-    this.#goneListeners.add(listener)
-    return () => this.#goneListeners?.delete(listener)
+    return subscribe(this.#goneListeners, listener)
   }
 
   /** Calls back when the listener shuts down, at once if it has. Returns how to unsubscribe. */
   onShutdown(listener: () => void): () => void {
-    if (this.#isShuttingDown) {
-      listener()
-      return () => {}
-    }
+    if (this.#isShuttingDown) return callAtOnce(listener)
     this.#shutdownListeners ??= new Set()
-    this.#shutdownListeners.add(listener)
-    return () => this.#shutdownListeners?.delete(listener)
+    return subscribe(this.#shutdownListeners, listener)
   }
 
   /** Calls back when the client has ended its side, at once if it has. Returns how to unsubscribe. */
   onClientDone(listener: () => void): () => void {
-    if (this.#isClientDone) {
-      listener()
-      return () => {}
-    }
+    if (this.#isClientDone) return callAtOnce(listener)
     this.#clientDoneListeners ??= new Set()
-    this.#clientDoneListeners.add(listener)
-    return () => this.#clientDoneListeners?.delete(listener)
+    return subscribe(this.#clientDoneListeners, listener)
   }
 
   /** For the connection: the client sends nothing more. It may still read, or be gone. */
@@ -275,6 +259,16 @@ export class Reply {
     if (!hasListeners) this.#state = 'closed'
     this.#sink.done()
   }
+}
+
+function callAtOnce(listener: () => void): () => void {
+  listener()
+  return () => {}
+}
+
+function subscribe(listeners: Set<() => void>, listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
 }
 
 function notifyAll(listeners: ReadonlySet<() => void> | undefined): void {
