@@ -2,36 +2,26 @@
  * What all users of one database share: its store, its write queue, its caches and the notification of its readers.
  * There is one engine for each open database. `Database` is the view of it for one user.
  */
-import { randomBytes } from 'node:crypto'
 import { isDesignId } from '../document/ids.ts'
 import { notFound } from '../document/request-error.ts'
 import type { Functions } from '../functions/functions.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
 import type { TaskRegistry } from '../runtime/tasks.ts'
-import { randomUuid } from '../runtime/uuids.ts'
 import type { LeaseProof, WorkLeases } from '../storage/leases/work-leases.ts'
-import { RankTree, SALT_BYTES } from '../storage/rank-tree/rank-tree.ts'
+import { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import { HeldStates } from '../storage/snapshots/renewable-snapshot.ts'
 import { FileDamagedError } from '../storage/storage-error.ts'
-import type { Put, Store } from '../storage/store.ts'
+import type { Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachments/attachment-store.ts'
+import { CacheInvalidation, type DatabaseCommit, type PublishCommit, type StaleCaches } from './cache-invalidation.ts'
 import { ChangesHub } from './changes/changes-hub.ts'
 import { Compactor } from './compaction/compactor.ts'
+import { type DatabaseIdentity, type DatabaseOptions, decodeIdentity, firstRows } from './database-identity.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design/design-document.ts'
-import { ForeignCommits, type StaleCaches } from './foreign-commits.ts'
 import { weightOfRecord } from './layout/document-record.ts'
-import {
-  type DatabaseState,
-  DOCUMENT_PREFIX,
-  encodeState,
-  IDENTITY_KEY,
-  INITIAL_STATE,
-  RANK_PREFIX,
-  SECURITY_KEY,
-  STATE_KEY,
-} from './layout/keys.ts'
+import { type DatabaseState, DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY } from './layout/keys.ts'
 import type { ReadingAccess } from './user-context.ts'
 import { BatchedWrites } from './writing/batched-writes.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
@@ -57,22 +47,12 @@ export interface DatabaseServices {
   readonly leases?: WorkLeases | undefined
   /** When the server opened its databases, the same in all of its nodes; of each database when it is opened unless given. */
   readonly epochUs?: () => number
-  /** Whether another node writes the databases: then what is kept of their state must be heard of, or read anew. */
+  /** Whether another node writes the databases: caches of their state are invalidated by its notices, or read again. */
   readonly isFollower?: boolean
-  /** Where another node writes: somebody waits for changes of the database, so its commits must be heard of from now on. */
+  /** Where another node writes: a reader waits for changes of the database, so its commits must be subscribed to. */
   readonly onFollowed?: (database: string) => void
-  /** Tells other nodes of a commit. Its writer is answered when the promise resolves, where there is one. */
-  readonly onCommit?: (commit: DatabaseCommit) => Promise<void> | undefined
-}
-
-/** What a commit makes stale in other nodes. */
-export interface DatabaseCommit {
-  readonly database: string
-  readonly updateSequence: number
-  /** Whether a design document was written. */
-  readonly hasDesigns: boolean
-  /** Whether the security object was set. */
-  readonly hasSecurity: boolean
+  /** Publishes a commit to other nodes. Its writer is answered when the promise resolves, where there is one. */
+  readonly onCommit?: PublishCommit
 }
 
 export interface DatabaseInformation extends DatabaseState {
@@ -81,43 +61,6 @@ export interface DatabaseInformation extends DatabaseState {
   readonly fileBytes: number
   readonly dataBytes: number
   readonly openedUs: number
-}
-
-/** Given to a database when it is created, and never changed. */
-interface Identity {
-  readonly uuid: string
-  /** Decides which ids are boundaries in the rank tree. */
-  readonly salt: Buffer
-  readonly isPartitioned: boolean
-  /** In microseconds since 1970; 0 where it is not known. */
-  readonly createdUs: number
-}
-
-/** What a database is created with. */
-export interface DatabaseOptions {
-  /** Whether the ids of its documents are `partition:id`. */
-  readonly isPartitioned?: boolean
-}
-
-interface StoredIdentity {
-  readonly uuid: string
-  readonly salt: string
-  readonly partitioned?: boolean
-  readonly created?: number
-}
-
-/** What a new database begins with. */
-export function firstRows({ isPartitioned = false }: DatabaseOptions, nowUs: number): Put[] {
-  const identity: StoredIdentity = {
-    uuid: randomUuid(),
-    salt: randomBytes(SALT_BYTES).toString('hex'),
-    ...(isPartitioned && { partitioned: true }),
-    created: nowUs,
-  }
-  return [
-    [IDENTITY_KEY, Buffer.from(JSON.stringify(identity))],
-    [STATE_KEY, encodeState(INITIAL_STATE)],
-  ]
 }
 
 export class DatabaseEngine {
@@ -145,11 +88,9 @@ export class DatabaseEngine {
   /** As of the last commit; undefined until it is first read. */
   #latestState: DatabaseState | undefined
   #securityChanges = 0
-  /** Other nodes are being told of a commit. */
-  #announcing: Promise<void> | undefined
-  readonly #foreign: ForeignCommits
+  readonly #invalidation: CacheInvalidation
 
-  /** Writes what a new database begins with into an empty store. */
+  /** Writes the rows of a new database into an empty store. */
   static async create(
     store: Store,
     services: DatabaseServices,
@@ -163,24 +104,23 @@ export class DatabaseEngine {
     using snapshot = store.snapshot()
     const stored = await snapshot.get(IDENTITY_KEY)
     if (!stored) {
-      // It is being created by the node that writes it.
+      // The node that writes it is still creating it.
       if (services.isFollower) throw notFound('no_db_file')
-      // With rows in it, it was a database once. To begin anew here would give up what may still be there.
+      // A store with rows was a database once. A new one in its place would give up what may still be there.
       if (!(await store.isEmpty())) throw new FileDamagedError(store.name, 'It has no database identity.')
-      // A crash between the creation of the store and its first commit: no client was told that it exists.
+      // A crash between the creation of the store and its first commit: no client got a reply that it exists.
       return await DatabaseEngine.create(store, services)
     }
-    const { uuid, salt, partitioned = false, created = 0 }: StoredIdentity = JSON.parse(stored.toString())
-    const identity = { uuid, salt: Buffer.from(salt, 'hex'), isPartitioned: partitioned, createdUs: created }
-    return new DatabaseEngine(store, identity, services)
+    return new DatabaseEngine(store, decodeIdentity(stored), services)
   }
 
-  private constructor(store: Store, { uuid, salt, isPartitioned, createdUs }: Identity, services: DatabaseServices) {
+  private constructor(store: Store, identity: DatabaseIdentity, services: DatabaseServices) {
     const { name } = store
+    const { uuid, salt, isPartitioned, createdUs } = identity
     this.name = name
     this.uuid = uuid
     this.isPartitioned = isPartitioned
-    // Several servers open it, and clients must not take them for different ones: what they wrote is not lost with a server.
+    // Where several servers open it, all must show the same time: a client that sees another one takes its last writes for lost.
     this.openedUs = store.sharing ? createdUs : services.clock.nowUs()
     this.#store = store
     this.#services = services
@@ -199,16 +139,17 @@ export class DatabaseEngine {
     this.#queue = new WriteQueue(store, this.ranks, {
       onCommitted: (state, written) => this.#committed(state, written),
       onReference: (numbers) => this.attachments.refer(numbers),
-      onOthers: store.sharing && ((state) => this.#foreign.saw(state)),
+      onOthers: store.sharing && ((state) => this.#invalidation.saw(state)),
       metrics: services.writes,
     })
-    this.#foreign = new ForeignCommits({
+    this.#invalidation = new CacheInvalidation({
       store,
       log: services.log,
       closing: this.#closing.signal,
+      publish: services.onCommit,
       readState: () => this.readState(),
-      onStale: (stale) => this.#stale(stale),
-      onChanges: ({ updateSequence }) => this.#changed(updateSequence, [{ type: 'updated', db: name }]),
+      onStale: (stale) => this.#invalidate(stale),
+      onChanges: (updateSequence) => this.#changed(updateSequence, [{ type: 'updated', db: name }]),
       wake: () => this.changes.wake(),
     })
     this.batched = new BatchedWrites(services.log)
@@ -254,7 +195,7 @@ export class DatabaseEngine {
 
   /** A design document in a view of this database. Throws when there is none. */
   design({ snapshot }: DatabaseView, id: string): Promise<DesignDocument> {
-    // Without the access rules of the view: its functions are the same, whoever may call them.
+    // Without the access rules of the view: its functions are the same for all users.
     return this.#designs.open(new DatabaseView(snapshot), this.uuid, id)
   }
 
@@ -269,12 +210,12 @@ export class DatabaseEngine {
     return this.isDeleted || this.hasOtherWriters ? undefined : this.#latestState
   }
 
-  /** Whether commits are made that this process hears of later, or not at all. */
+  /** Whether other nodes or servers write it too: this process learns of their commits later, or not at all. */
   get hasOtherWriters(): boolean {
     return this.#services.isFollower === true || this.#store.sharing !== undefined
   }
 
-  /** The newest state that was read or written here. Where others write too it may be an old one: for who measures. */
+  /** The newest state that was read or written here. Where others write too it may be an old one: for statistics. */
   get lastState(): DatabaseState | undefined {
     return this.#latestState
   }
@@ -282,7 +223,7 @@ export class DatabaseEngine {
   async readState(): Promise<DatabaseState> {
     using view = this.view()
     const state = await view.state()
-    // A commit that came meanwhile knows better.
+    // A commit that came meanwhile is newer.
     const isNewer = state.updateSequence > (this.#latestState?.updateSequence ?? -1)
     if (!this.#services.isFollower && isNewer) this.#latestState = state
     return state
@@ -304,7 +245,7 @@ export class DatabaseEngine {
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. Without a writer nothing is validated. */
   commit(edits: readonly DocumentEdit[], writer: Writer | undefined, lease?: LeaseProof): Promise<EditOutcome[]> {
     const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits, lease)
-    return this.#services.onCommit ? this.#announced(written) : written
+    return this.#services.onCommit ? this.#invalidation.published(written) : written
   }
 
   /** Resolves when everything that was accepted so far is on disk. */
@@ -341,34 +282,37 @@ export class DatabaseEngine {
     }))
     this.#securityChanges++
     this.changes.wake()
-    await this.#announce({ hasDesigns: false, hasSecurity: true })
+    await this.#publish({ hasDesigns: false, hasSecurity: true })
   }
 
-  /** Another node wrote the database, or may have: what is kept of its state is stale. */
+  /** Another node wrote the database, or may have: caches of its state are stale. */
   changedElsewhere({ updateSequence, ...stale }: Omit<DatabaseCommit, 'database'>): void {
-    this.#stale(stale)
+    this.#invalidate(stale)
     this.#changed(updateSequence, [])
   }
 
-  /** Commits of another node may have been missed: reads how far the database is, and notifies who waits for changes. */
+  /** Commits of another node may have been missed: reads the update sequence and notifies readers that wait for changes. */
   async catchUp(): Promise<void> {
     try {
       const { updateSequence } = await this.readState()
       this.changes.updated(updateSequence)
     } catch (error) {
-      // Whoever reads next is told what is wrong.
+      // The next read gets the error.
       this.changes.wake()
       const { log } = this.#services
-      log.debug('What another node wrote was not read.', { database: this.name, error: String(error) })
+      log.debug('The state that another node committed could not be read.', {
+        database: this.name,
+        error: String(error),
+      })
     }
   }
 
-  /** Work of the server itself that no other write may come between. */
+  /** Work of the server itself, with no other write between the state that it sees and its commit. */
   exclusive<T>(work: ExclusiveWork<T>, lease?: LeaseProof): Promise<T> {
     return this.#queue.exclusive(work, lease)
   }
 
-  /** Changes what is known of the database as a whole, and no sequence. */
+  /** Changes members of the state without a new sequence. */
   async changeState(change: (state: DatabaseState) => DatabaseState, lease?: LeaseProof): Promise<void> {
     await this.#queue.exclusive(async (_, state) => ({ changes: {}, state: change(state), result: undefined }), lease)
   }
@@ -392,20 +336,20 @@ export class DatabaseEngine {
   /** Flushes accepted writes and stops compaction. The store is closed by its engine. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('The database is being closed.'))
-    await this.#foreign.close()
+    await this.#invalidation.close()
     await this.flush()
     await this.compactor.idle()
   }
 
   async #readDesign(id: string): Promise<DesignDocument> {
-    // Taken before the view: what is written meanwhile must not count as read.
+    // Taken before the view: a design document that is written meanwhile must not count as read.
     const mark = this.#designsMark
     using view = this.view()
     return await this.#designs.open(view, this.uuid, id, mark)
   }
 
-  /** What was made of design documents or the security object is not to be used any more. */
-  #stale({ hasDesigns, hasSecurity }: StaleCaches): void {
+  /** Drops what was made from design documents or the security object. */
+  #invalidate({ hasDesigns, hasSecurity }: StaleCaches): void {
     if (hasDesigns) {
       this.#designsMark = {}
       this.#validators.designsWritten()
@@ -423,29 +367,16 @@ export class DatabaseEngine {
   /** The commit is on disk: its writer is answered even if a listener fails. */
   #committed(state: DatabaseState, written: readonly string[] | undefined): void {
     this.#latestState = state
-    this.#foreign.committed(state)
-    const hasDesigns = written?.some(isDesignId) ?? false
-    this.#stale({ hasDesigns, hasSecurity: false })
-    void this.#announce({ hasDesigns, hasSecurity: false })
+    this.#invalidation.committed(state)
+    const stale = { hasDesigns: written?.some(isDesignId) ?? false, hasSecurity: false }
+    this.#invalidate(stale)
+    void this.#publish(stale)
     this.#changed(state.updateSequence, written ? updateEvents(this.name, written) : [])
   }
 
-  /** Of the commit that is on disk now. */
-  #announce(stale: Pick<DatabaseCommit, 'hasDesigns' | 'hasSecurity'>): Promise<void> | undefined {
-    const updateSequence = this.#latestState?.updateSequence ?? 0
-    const announcing = this.#services.onCommit?.({ database: this.name, updateSequence, ...stale })
-    if (!announcing) return undefined
-    const both = Promise.all([this.#announcing, announcing]).then(() => {
-      if (this.#announcing === both) this.#announcing = undefined
-    })
-    this.#announcing = both
-    return both
-  }
-
-  async #announced<T>(written: Promise<T>): Promise<T> {
-    const outcome = await written
-    if (this.#announcing) await this.#announcing
-    return outcome
+  /** Notifies other nodes of the last commit. */
+  #publish(stale: StaleCaches): Promise<void> | undefined {
+    return this.#invalidation.publish(this.#latestState?.updateSequence ?? 0, stale)
   }
 
   #guarded(call: () => void): void {

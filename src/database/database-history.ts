@@ -12,9 +12,9 @@ export type HistoryEventType = 'created' | 'updated' | 'deleted'
 
 /** A position in the history. A reader that continues after it misses nothing. */
 export interface HistoryPosition {
-  /** Of the last event, or of the last one that is dropped while databases that exist are listed. */
+  /** Of the last event, or, while existing databases are listed, of the last dropped event. */
   readonly sequence: number
-  /** The last one that was listed of the databases that exist; the events come behind all of them. */
+  /** The last existing database that was listed; events follow after all of them. */
   readonly listed?: ListedDatabase
 }
 
@@ -31,14 +31,14 @@ export interface HistoryEvent {
 
 export interface HistoryPortion {
   readonly events: readonly HistoryEvent[]
-  /** Where to go on. */
+  /** Where the next portion begins. */
   readonly next: HistoryPosition
 }
 
-/** Before everything: all databases that exist come first, then the events. */
+/** The beginning: all existing databases come first, then the events. */
 export const START: HistoryPosition = { sequence: 0 }
 
-/** Behind the databases that exist, before the first event. */
+/** After the existing databases, before the first event. */
 const BEFORE_EVENTS = 1
 
 export class DatabaseHistory {
@@ -79,7 +79,7 @@ export class DatabaseHistory {
     return `${sequence}-${this.#run}${listed ? `-${listedText(listed)}` : ''}`
   }
 
-  /** Of a text that a client sends: the position, or undefined where it is none of this run. */
+  /** Parses a position that a client sent; undefined where it is not from this run of the server. */
   positionOf(text: string): HistoryPosition | undefined {
     const [digits = '', run, ofListed, ...more] = text.split('-')
     const sequence = Number(digits)
@@ -90,9 +90,9 @@ export class DatabaseHistory {
     return listed && { sequence, listed }
   }
 
-  /** The events behind this position, a portion of them; empty when there are none. */
+  /** A portion of the events after this position; empty when there are none. */
   async after({ sequence, listed }: HistoryPosition): Promise<HistoryPortion> {
-    // Events that were dropped since may be of databases that come before in the list.
+    // Events dropped since then may concern databases earlier in the list.
     if (listed) return this.#existing(sequence === this.#dropped ? listed : undefined)
     return sequence < this.#dropped ? this.#existing(undefined) : this.#portion(sequence)
   }
@@ -101,7 +101,7 @@ export class DatabaseHistory {
     this.#unsubscribe()
   }
 
-  /** As if every database that exists were new: those behind the last one that was listed, in the order of their names. */
+  /** Lists existing databases as if they were new, in the order of their names, after the last one that was listed. */
   async #existing(last: ListedDatabase | undefined): Promise<HistoryPortion> {
     const sequence = this.#dropped
     const names = await this.#databases.list()
@@ -110,7 +110,7 @@ export class DatabaseHistory {
       events.push({ type, db, position: { sequence, listed: { type, db } } })
     for (const db of names) {
       if (last && db < last.db) continue
-      // Its creation is still to come, and so are the updates behind it.
+      // Its creation comes later as an event, and so do its updates.
       if (this.#latest.has(keyOf('created', db))) continue
       if (last?.db !== db) list('created', db)
       const isUpdateListed = last?.db === db && last.type === 'updated'
@@ -131,7 +131,7 @@ export class DatabaseHistory {
     return { events, next: { sequence: next } }
   }
 
-  /** Where the first event behind the sequence lies. */
+  /** The index of the first event after the sequence. */
   #indexBehind(sequence: number): number {
     let low = 0
     let high = this.#events.length
@@ -153,18 +153,18 @@ export class DatabaseHistory {
     const { size } = this.#latest
     this.#latest.set(keyOf(type, db), event)
     this.#events.push(event)
-    // Each commit comes here: mostly nothing is to be done.
+    // Called for each commit: mostly there is nothing to do.
     if (this.#latest.size > size || this.#events.length > 2 * size + PORTION) this.#tidy()
     for (const listener of this.#listeners) listener()
   }
 
-  /** Removes replaced events when they are most of the list, and the oldest of those that are too many. */
+  /** Removes replaced events when they are most of the list, and the oldest events beyond the limit. */
   #tidy(): void {
     const limit = Math.max(1, this.#limit())
     const isTooLong = this.#latest.size > limit
     if (!isTooLong && this.#events.length < 2 * this.#latest.size + PORTION) return
     const counting = this.#events.filter((event) => this.#counts(event))
-    // More than one at a time: each time costs as much as the list is long.
+    // Many at a time: each run costs time in proportion to the list.
     const excess = isTooLong ? counting.length - Math.ceil(limit * KEPT_SHARE) : 0
     for (const event of counting.splice(0, excess)) {
       this.#latest.delete(keyOf(event.type, event.db))
@@ -174,13 +174,13 @@ export class DatabaseHistory {
   }
 }
 
-/** Events that are given at a time. */
+/** Events in one portion. */
 const PORTION = 1000
 
-/** What is left of a history that is full. */
+/** The share of a full history that is kept. */
 const KEPT_SHARE = 0.9
 
-/** Hexadecimal digits, since names have hyphens. */
+/** In hexadecimal digits, since names may contain hyphens. */
 function listedText({ type, db }: ListedDatabase): string {
   return `${type}${Buffer.from(db).toString('hex')}`
 }
@@ -188,7 +188,7 @@ function listedText({ type, db }: ListedDatabase): string {
 function parseListed(text: string): ListedDatabase | undefined {
   const type = LISTED_TYPES.find((each) => text.startsWith(each))
   const db = type && Buffer.from(text.slice(type.length), 'hex').toString()
-  // The decoder stops at the first digit that is none.
+  // The decoder stops at the first character that is not a digit.
   return type && db && text === listedText({ type, db }) ? { type, db } : undefined
 }
 

@@ -7,14 +7,10 @@ import type { LeaseProof } from '../storage/leases/work-leases.ts'
 import type { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import type { Store } from '../storage/store.ts'
 import type { AttachmentStore } from './attachments/attachment-store.ts'
+import type { DatabaseCommit } from './cache-invalidation.ts'
 import type { ChangesHub } from './changes/changes-hub.ts'
-import {
-  type DatabaseCommit,
-  DatabaseEngine,
-  type DatabaseInformation,
-  type DatabaseOptions,
-  type DatabaseServices,
-} from './database-engine.ts'
+import { DatabaseEngine, type DatabaseInformation, type DatabaseServices } from './database-engine.ts'
+import type { DatabaseOptions } from './database-identity.ts'
 import type { DatabaseView, LastingView } from './database-view.ts'
 import type { DesignDocument } from './design/design-document.ts'
 import type { DatabaseState } from './layout/keys.ts'
@@ -92,7 +88,7 @@ export class Database {
     return this.#access?.largestRequest
   }
 
-  /** Throws where nobody may write such a document, or its user may not: to be asked before its body is read. */
+  /** Throws where the document cannot be written, or not by this user. Called before the body is read. */
   checkTarget(id: string, what: WriteTarget): void {
     if (this.isPartitioned) checkPartitionedId(id)
     this.#access?.checkTarget?.(id, what)
@@ -113,7 +109,7 @@ export class Database {
     return this.#engine.lastingView(this.#access?.reading)
   }
 
-  /** A design document in a view of this database, for who calls its functions. Throws when there is none. */
+  /** A design document in a view of this database, for calls of its functions. Throws when there is none. */
   design(view: DatabaseView, id: string): Promise<DesignDocument> {
     return this.#engine.design(view, id)
   }
@@ -133,7 +129,7 @@ export class Database {
     return this.#engine.knownState
   }
 
-  /** The newest state that was read or written here, which may be an old one: for who measures. */
+  /** The newest state that was read or written here, which may be an old one: for statistics. */
   get lastState(): DatabaseState | undefined {
     return this.#engine.lastState
   }
@@ -145,14 +141,14 @@ export class Database {
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
   write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
     for (const edit of edits) {
-      if (partitionRefusal(edit, this.isPartitioned)) return this.#writeOthers(edits)
+      if (partitionRefusal(edit, this.isPartitioned)) return this.#writeAllowed(edits)
     }
     return this.#write(edits)
   }
 
   /** Takes an edit to be written soon, together with others; a failure is only logged. */
   writeLater(edit: DocumentEdit): void {
-    // The contents of its attachments must be there when it is written: no compaction may take them for lost.
+    // Compaction must not remove the bytes of its attachments before it is written.
     const { attachments = [] } = edit.kind === 'local' ? {} : edit
     const leases = attachments.map(({ number }) => this.attachments.use(number))
     const release = () => {
@@ -177,12 +173,12 @@ export class Database {
     return this.#engine.purge(request, this.#lease)
   }
 
-  /** Work of the server itself that no other write may come between. */
+  /** Work of the server itself, with no other write between the state that it sees and its commit. */
   exclusive<T>(work: ExclusiveWork<T>): Promise<T> {
     return this.#engine.exclusive(work, this.#lease)
   }
 
-  /** Changes what is known of the database as a whole, and no sequence. */
+  /** Changes members of the state without a new sequence. */
   changeState(change: (state: DatabaseState) => DatabaseState): Promise<void> {
     return this.#engine.changeState(change, this.#lease)
   }
@@ -229,17 +225,17 @@ export class Database {
     return this.#engine.compactor.cancel()
   }
 
-  /** Another node wrote the database, or may have: what is kept of its state is stale. */
+  /** Another node wrote the database, or may have: caches of its state are stale. */
   changedElsewhere(change: Omit<DatabaseCommit, 'database'>): void {
     this.#engine.changedElsewhere(change)
   }
 
-  /** Commits of another node may have been missed: reads how far the database is, and notifies who waits for changes. */
+  /** Commits of another node may have been missed: reads the update sequence and notifies readers that wait for changes. */
   catchUp(): Promise<void> {
     return this.#engine.catchUp()
   }
 
-  /** Whether commits are made that this process hears of later, or not at all. */
+  /** Whether other nodes or servers write it too: this process learns of their commits later, or not at all. */
   get hasOtherWriters(): boolean {
     return this.#engine.hasOtherWriters
   }
@@ -259,8 +255,8 @@ export class Database {
     return this.#commit(edits)
   }
 
-  /** A replicator is told which of its documents cannot be here; everybody else writes all of a request or nothing. */
-  async #writeOthers(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+  /** Some edits do not fit the partitioning. Replicated ones are refused one by one; any other one fails the whole request. */
+  async #writeAllowed(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
     const refusals = edits.map((edit) => partitionRefusal(edit, this.isPartitioned))
     const first = refusals.find((refusal, i) => refusal && edits[i]?.kind !== 'replicated')
     if (first) throw first

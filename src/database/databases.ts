@@ -5,15 +5,10 @@ import { DATABASE_NAME_LIMIT_CHARACTERS, isDatabaseName } from '../document/data
 import { badRequest, notFound, RequestError } from '../document/request-error.ts'
 import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine } from '../storage/store.ts'
+import type { DatabaseCommit } from './cache-invalidation.ts'
 import { Database } from './database.ts'
-import {
-  type DatabaseCommit,
-  type DatabaseEvent,
-  type DatabaseEventListener,
-  type DatabaseOptions,
-  type DatabaseServices,
-  firstRows,
-} from './database-engine.ts'
+import type { DatabaseEvent, DatabaseEventListener, DatabaseServices } from './database-engine.ts'
+import { type DatabaseOptions, firstRows } from './database-identity.ts'
 import { DesignCache } from './design/design-document.ts'
 import type { DocumentAccess, UserContext } from './user-context.ts'
 
@@ -33,11 +28,11 @@ export class Databases {
 
   constructor(engine: StorageEngine, services: DatabaseServices) {
     this.#engine = engine
-    this.#services = { designs: new DesignCache(), ...services, onEvent: (event) => this.#tell(event) }
+    this.#services = { designs: new DesignCache(), ...services, onEvent: (event) => this.#publish(event) }
     this.#stopFollowing = engine.onChangedElsewhere?.((change, name) => {
-      if (change === 'created') this.#tell({ type: 'created', db: name })
-      // One that is open is told of when it is forgotten.
-      else if (!this.#forgetGone(name)) this.#tell({ type: 'deleted', db: name })
+      if (change === 'created') this.#publish({ type: 'created', db: name })
+      // For an open database the event is published when it is forgotten.
+      else if (!this.#forgetDeleted(name)) this.#publish({ type: 'deleted', db: name })
     })
   }
 
@@ -49,19 +44,19 @@ export class Databases {
     return this.#engine.has(name)
   }
 
-  /** Whether it was used since the start. */
+  /** Whether it was opened since the start. */
   isOpen(name: string): boolean {
     return this.#open.has(name)
   }
 
-  /** How many are open now, those of the system not counted. */
+  /** How many are open now, without system databases. */
   get openCount(): number {
     let count = 0
     for (const name of this.#open.keys()) if (!name.startsWith('_')) count++
     return count
   }
 
-  /** Puts documents of a database under rules of their own; without a guard, that ends. */
+  /** Sets the access rules of a database, or removes them. */
   setGuard(name: string, guard: DocumentGuard | undefined): void {
     if (guard) this.#guards.set(name, guard)
     else this.#guards.delete(name)
@@ -71,29 +66,29 @@ export class Databases {
     return this.#guards.get(name)
   }
 
-  /** Calls back after a database was deleted, and waits until that is done; returns how to stop that. */
+  /** Calls back after a database was deleted, and waits for the listener; returns how to unsubscribe. */
   onDeleted(listener: DeletionListener): () => void {
     this.#onDeleted.add(listener)
     return () => this.#onDeleted.delete(listener)
   }
 
-  /** Calls back when a deletion is over and the name is free again, and waits until that is done. */
+  /** Calls back when a deletion is over and the name is free again, and waits for the listener; returns how to unsubscribe. */
   afterDeletion(listener: (name: string) => Promise<void>): () => void {
     this.#afterDeletion.add(listener)
     return () => this.#afterDeletion.delete(listener)
   }
 
-  /** Calls back after each event of any database; returns how to stop that. */
+  /** Calls back after each event of any database; returns how to unsubscribe. */
   onEvent(listener: DatabaseEventListener): () => void {
     this.#eventListeners.add(listener)
     return () => this.#eventListeners.delete(listener)
   }
 
   /**
-   * The database as the server itself uses it: without a guard. Throws what the client is to be told when there is none.
+   * The database as the server itself uses it, without access rules. Throws the client's error when there is none.
    */
   get(name: string): Promise<Database> {
-    this.#forgetGone(name)
+    this.#forgetDeleted(name)
     const opening = this.#open.get(name)
     if (!opening) return this.#openAndKeep(name)
     if (!this.#services.isFollower || this.#ready.has(name)) return opening
@@ -103,7 +98,7 @@ export class Databases {
 
   /** The same, where it is open already. */
   opened(name: string): Database | undefined {
-    this.#forgetGone(name)
+    this.#forgetDeleted(name)
     return this.#ready.get(name)
   }
 
@@ -111,12 +106,12 @@ export class Databases {
     checkDatabaseName(name)
     if (options.isPartitioned && name.startsWith('_')) throw badRequest('Cannot partition a system database')
     for (let deletion = this.#deleting.get(name); deletion; deletion = this.#deleting.get(name)) await deletion
-    this.#forgetGone(name)
-    // Somebody may be about to find out that there is none.
+    this.#forgetDeleted(name)
+    // Another request may be opening it, and about to fail since it does not exist.
     while (this.#open.has(name) && !this.#ready.has(name)) await this.#open.get(name)?.catch(() => {})
     if (this.#open.has(name)) throw databaseExists()
     try {
-      // Kept at once: who asks for it now waits until it is whole.
+      // Kept at once: requests for it wait until it is complete.
       await this.#keep(
         name,
         this.#engine
@@ -127,15 +122,15 @@ export class Databases {
       if (error instanceof StoreExistsError) throw databaseExists()
       throw error
     }
-    this.#tell({ type: 'created', db: name })
+    this.#publish({ type: 'created', db: name })
   }
 
   async delete(name: string): Promise<void> {
     checkDatabaseName(name)
-    // One that is being made or opened is waited for: were it forgotten on the way, the next who asks would open its store
-    // a second time, and one store has one writer.
+    // Waits while it is being created or opened. Forgotten before that, it would be opened a second time by the next
+    // request, and a store has one writer.
     while (this.#open.has(name) && !this.#ready.has(name)) await this.#open.get(name)?.catch(() => {})
-    // Who comes second is told that there is none.
+    // A second deletion finds nothing to delete.
     if (this.#deleting.has(name)) throw notFound('missing')
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#deleting.set(name, promise)
@@ -153,7 +148,7 @@ export class Databases {
     this.#ready.get(database)?.changedElsewhere(change)
   }
 
-  /** Other nodes may have written any of them, without a word of it. Resolves when who waits for changes was notified. */
+  /** Commits of other nodes to any of them may have been missed. Resolves when readers that wait for changes are notified. */
   async anyChangedElsewhere(): Promise<void> {
     for (const database of [...this.#ready.values()]) {
       const { updateSequence, hasSubscribers } = database.changes
@@ -162,7 +157,7 @@ export class Databases {
     }
   }
 
-  /** Another node deleted a database. Who follows its changes looks, and finds it gone. */
+  /** Another node deleted a database. Its changes feeds are woken and find it deleted. */
   async deletedElsewhere(name: string): Promise<void> {
     const known = this.#ready.get(name)
     this.#open.delete(name)
@@ -171,10 +166,10 @@ export class Databases {
     for (const listener of this.#onDeleted) await listener(name, 'elsewhere')
   }
 
-  /** Writes what waits in any of them. The engine is closed by who opened it. */
+  /** Flushes all of them. The storage engine is closed by its owner. */
   async close(): Promise<void> {
     this.#stopFollowing?.()
-    // Whoever opens the same folder next must not find what is on its way out.
+    // The next server on this folder must not find files that are still being deleted.
     await Promise.all(this.#deleting.values())
     const databases = await Promise.allSettled(this.#open.values())
     await Promise.all(databases.map((each) => (each.status === 'fulfilled' ? each.value.close() : undefined)))
@@ -188,13 +183,13 @@ export class Databases {
       await this.#engine.drop(name)
     } catch (error) {
       if (error instanceof StoreMissingError) throw notFound('missing')
-      // It may be there still, and is opened anew: nobody goes on with what they have of it.
+      // Its files may still be there, and are opened again: nobody may continue with the old handle.
       known?.changes.wake()
       await Promise.allSettled([...this.#onDeleted].map((listener) => listener(name, 'here')))
       throw error
     }
-    this.#tell({ type: 'deleted', db: name })
-    // Who follows its changes looks, and finds it gone.
+    this.#publish({ type: 'deleted', db: name })
+    // Changes feeds are woken and find it deleted.
     known?.changes.wake()
     for (const listener of this.#onDeleted) await listener(name, 'here')
   }
@@ -213,19 +208,19 @@ export class Databases {
     }
   }
 
-  /** One that another server deleted is opened anew, should there be one of its name again. Tells whether it was such a one. */
-  #forgetGone(name: string): boolean {
+  /** Forgets a database that another server deleted; one that is created later under its name is another one. Returns whether it was open. */
+  #forgetDeleted(name: string): boolean {
     const known = this.#ready.get(name)
     if (!known?.isDeleted || this.#deleting.has(name)) return false
     this.#open.delete(name)
     this.#ready.delete(name)
-    this.#tell({ type: 'deleted', db: name })
+    this.#publish({ type: 'deleted', db: name })
     known.changes.wake()
     for (const listener of this.#onDeleted) void listener(name, 'elsewhere').catch(() => {})
     return true
   }
 
-  #tell(event: DatabaseEvent): void {
+  #publish(event: DatabaseEvent): void {
     for (const listener of this.#eventListeners) listener(event)
   }
 
@@ -281,6 +276,6 @@ function tooLongDatabaseName(name: string): RequestError {
  * documents are read and written, so that no endpoint can forget to.
  */
 export interface DocumentGuard {
-  /** What this user may do, given whether it administers the database. */
+  /** What this user may do, given whether they administer the database. */
   accessOf(database: Database, user: UserContext, isAdmin: boolean): DocumentAccess
 }

@@ -1,5 +1,5 @@
 /** What the primary and the secondaries of a server tell each other. Both ends are of one release: the kind tells the rest. */
-import type { DatabaseCommit } from '../database/database-engine.ts'
+import type { DatabaseCommit } from '../database/cache-invalidation.ts'
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
 import type { ReduceInput, ReduceProgram } from '../functions/functions.ts'
 import type { ServerSlots } from '../http/listeners/connection-slots.ts'

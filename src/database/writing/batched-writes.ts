@@ -29,7 +29,7 @@ export class BatchedWrites {
     else this.#timer ??= setTimeout(() => this.#write(), DELAY_MS)
   }
 
-  /** Takes a write that is under way by another road: nobody waits for its outcome either. */
+  /** Tracks a write that is already under way; nobody waits for its outcome either. */
   follow(edit: DocumentEdit, outcomes: Promise<EditOutcome[]>, release: () => void): void {
     const writing = this.#settle(edit, outcomes)
       .finally(release)

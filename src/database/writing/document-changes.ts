@@ -14,10 +14,10 @@ import { addRecord, type DocumentRecord } from '../layout/document-record.ts'
 import { bodyKey, changeKey, type DatabaseState, documentKey, treeKey } from '../layout/keys.ts'
 import { addBody, type StoredBody, sizeOfBody } from '../layout/stored-body.ts'
 
-/** A record together with its tree, wherever that lies. */
+/** A record together with its tree, whether the tree is part of the row or has its own. */
 export type WholeRecord = DocumentRecord & { readonly tree: RevisionTree; readonly isTreeApart?: boolean }
 
-/** How much is expected to change: room for it is made in one piece. */
+/** How much is expected to change: memory for it is allocated at once. */
 export interface ExpectedChanges {
   readonly documents: number
   readonly bodyBytes: number
@@ -26,7 +26,7 @@ export interface ExpectedChanges {
 export class DocumentChanges {
   readonly puts: Put[] = []
   readonly deletes: Uint8Array[] = []
-  /** The rows of documents, changes and bodies: no object is made for any of them. */
+  /** The rows of documents, changes and bodies, packed: no object is created for a row. */
   readonly packed: PackedRowsWriter
   readonly #rankChanges: RowChange[] = []
   readonly #newBodies = new Map<number, StoredBody>()
@@ -39,7 +39,7 @@ export class DocumentChanges {
     this.packed = new PackedRowsWriter(bodyBytes + documents * ROWS_BYTES, documents * ROWS)
   }
 
-  /** One document as it was and as it will be; undefined where it is not there. */
+  /** One document before and after the commit; undefined where it does not exist. */
   replace(
     id: string,
     before: WholeRecord | undefined,
@@ -64,7 +64,7 @@ export class DocumentChanges {
     this.#bodyBytes += (after?.bodyBytes ?? 0) - (before?.bodyBytes ?? 0)
   }
 
-  /** The numbers of the database with what was replaced. */
+  /** The state with the counts of what was replaced. */
   counted(state: DatabaseState): DatabaseState {
     return {
       ...state,
@@ -78,18 +78,18 @@ export class DocumentChanges {
     this.#newBodies.set(number, body)
   }
 
-  /** How many bytes a body takes that the changes bring; undefined where they do not. */
+  /** The size of a body that the changes add; undefined where they do not add it. */
   sizeOfNewBody(number: number): number | undefined {
     const body = this.#newBodies.get(number)
     return body && sizeOfBody(body)
   }
 
-  /** A body may be dropped by the very commit that would have brought it. */
+  /** A body may be dropped by the same commit that would have added it. */
   dropBodies(bodies: readonly number[]): void {
     for (const body of bodies) if (!this.#newBodies.delete(body)) this.deletes.push(bodyKey(body))
   }
 
-  /** Adds the bodies and the nodes of the rank tree; the last thing to be done. */
+  /** Adds the bodies and the nodes of the rank tree. To be called last. */
   async finish(snapshot: Snapshot, ranks: RankTree): Promise<void> {
     for (const [number, body] of this.#newBodies) addBody(this.packed, number, body)
     this.#rankChanges.sort((a, b) => compareBytes(a.key, b.key))
@@ -99,7 +99,7 @@ export class DocumentChanges {
   }
 }
 
-/** Tombstones weigh nothing: they are no documents to anybody who counts. */
+/** Tombstones weigh nothing: they are not counted as documents. */
 function weightOf(record: WholeRecord | undefined): number | undefined {
   return record && (record.deleted ? 0 : 1)
 }
@@ -109,7 +109,7 @@ function changeOf(key: Buffer, { deleted, body, tree, winner }: WholeRecord): Ne
   return { key, leaves, deleted, body }
 }
 
-/** What a document brings in general: its record, its change, its body. Their bytes beside those of the body. */
+/** A document usually has three rows: record, change and body. `ROWS_BYTES` is their size without the text of the body. */
 const ROWS = 3
 const ROWS_BYTES = 320
 const A_FEW: ExpectedChanges = { documents: 4, bodyBytes: 0 }

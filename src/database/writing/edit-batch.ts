@@ -30,7 +30,7 @@ export interface BatchPlan {
   readonly state: DatabaseState
   /** For each request the outcomes of its edits. */
   readonly outcomes: readonly EditOutcome[][]
-  /** The ids of the documents that change; left out where none does. */
+  /** The ids of the documents that change; omitted where none does. */
   readonly written?: readonly string[]
   /** The numbers of attachments that new revisions refer to. */
   readonly attachments: readonly number[]
@@ -48,11 +48,11 @@ export async function planBatch(
   const batch = new EditBatch(state, documents, locals, expectedChanges(requests))
   const outcomes: EditOutcome[][] = []
   for (const request of requests) outcomes.push(await batch.apply(request))
-  const risen = batch.unmeasured()
-  if (risen.length > 0) await measure(snapshot, risen)
+  const unmeasured = batch.unmeasured()
+  if (unmeasured.length > 0) await measure(snapshot, unmeasured)
   const changes = await batch.changes()
   await changes.finish(snapshot, ranks)
-  // Nothing decided, nothing written: a conflict costs no commit and wakes nobody.
+  // Nothing changes: a conflict costs no commit and wakes no feed.
   if (operationCount(changes) === 0) return { changes, state, outcomes, attachments: [] }
   const { written } = batch
   return {
@@ -64,7 +64,7 @@ export async function planBatch(
   }
 }
 
-/** A record of the batch's own making. */
+/** A record that the batch creates. */
 type NewRecord = Mutable<WholeRecord>
 
 type Mutable<T> = { -readonly [Name in keyof T]: T[Name] }
@@ -74,15 +74,15 @@ interface WorkingLocal {
   isChanged: boolean
 }
 
-/** A document that the batch is about. */
+/** A document that the batch may change. */
 class WorkingDocument {
   readonly id: string
   readonly key: Buffer
   /** As it was before the batch. */
   before: WholeRecord | undefined
-  /** As the batch leaves it, where it changes it. */
+  /** As it is after the batch; undefined until an edit changes it. */
   after: NewRecord | undefined
-  /** The number of the request that changed it last: what one does to a document counts as one change. */
+  /** The number of the request that changed it last: all edits of a request to one document are one change. */
   changedBy = 0
 
   constructor(id: string) {
@@ -92,10 +92,10 @@ class WorkingDocument {
 }
 
 class EditBatch {
-  /** Its own copy, which moves on with each edit. */
+  /** A copy that advances with each edit. */
   readonly state: Mutable<DatabaseState>
   readonly #documents: ReadonlyMap<string, WorkingDocument>
-  /** Those that the batch changes, in the order in which it came to them. */
+  /** Those that the batch changes, in the order of their first edit. */
   readonly #changed: WorkingDocument[] = []
   readonly #locals: ReadonlyMap<string, WorkingLocal>
   readonly #changes: DocumentChanges
@@ -115,7 +115,7 @@ class EditBatch {
     this.#changes = new DocumentChanges(expected)
   }
 
-  /** The edits of one request, in order: a later one finds what an earlier one left. Lets others go on meanwhile. */
+  /** Applies the edits of one request in order, each to the result of those before. Yields to the event loop now and then. */
   async apply(request: readonly DocumentEdit[]): Promise<EditOutcome[]> {
     this.#request++
     const changed: WorkingDocument[] = []
@@ -124,28 +124,28 @@ class EditBatch {
     for (const edit of request) {
       if (edit.kind === 'local') outcomes.push(this.#applyLocal(edit))
       else outcomes.push(this.#applyDocument(edit, changed, isLarge(edit) ? await this.#hash(edit) : undefined))
-      if (outcomes.length % EDITS_A_LOOK !== 0 || performance.now() - begun < TURN_MS) continue
+      if (outcomes.length % EDITS_A_CLOCK_CHECK !== 0 || performance.now() - begun < TURN_MS) continue
       await nextTurn()
       begun = performance.now()
     }
-    // One sequence a document and request, however many of its revisions came.
+    // A request gives a document one sequence, however many of its revisions it writes.
     for (const { after } of changed) if (after) after.sequence = ++this.state.updateSequence
     return outcomes
   }
 
-  /** The ids of the documents that are changed so far. */
+  /** The ids of the documents changed so far. */
   get written(): readonly string[] {
     return this.#changed.map(({ id }) => id)
   }
 
-  /** Records whose winner was there before and wins now: a record knows the size of its winner only. */
+  /** Records whose new winner is an older revision. Its size must be read: a record has that of its last winner only. */
   unmeasured(): NewRecord[] {
-    const risen: NewRecord[] = []
-    for (const { after } of this.#changed) if (after?.bodyBytes === UNMEASURED) risen.push(after)
-    return risen
+    const found: NewRecord[] = []
+    for (const { after } of this.#changed) if (after?.bodyBytes === UNMEASURED) found.push(after)
+    return found
   }
 
-  /** The rows that change. Only the last state of a document counts, also where several requests changed it. */
+  /** The rows that change: for each document from its state before the batch to its last one. */
   async changes(): Promise<DocumentChanges> {
     const changes = this.#changes
     const slice = new TimeSlice()
@@ -164,7 +164,7 @@ class EditBatch {
     return changes
   }
 
-  /** The id of a revision with a large body, worked out in slices. */
+  /** The id of a revision with a large body, hashed in time slices. */
   async #hash(edit: NewRevisionEdit): Promise<HashedRevision | undefined> {
     const document = this.#documents.get(edit.id)
     const content = contentOf(edit, undefined)
@@ -179,7 +179,7 @@ class EditBatch {
     const decision = decide(current?.tree, decidable(edit, this.state.nextBody, hashed), this.state.revisionLimit)
     if (decision.outcome === 'conflict') return { outcome: 'refused', error: conflict() }
     if (decision.outcome === 'written') {
-      // What the edit was made from is not there any more, such as the document that it would have conflicted with.
+      // Its attachments were missing when it was prepared, and the conflict that would have refused it is gone.
       if (edit.refusal && decision.storesBody) return { outcome: 'refused', error: edit.refusal }
       if (!document.after) this.#changed.push(document)
       document.after = this.#recordOf(decision, current, edit)
@@ -201,7 +201,7 @@ class EditBatch {
       body: winner.body,
       bodyBytes:
         winner.body === current?.body ? current.bodyBytes : (this.#changes.sizeOfNewBody(winner.body) ?? UNMEASURED),
-      // Asked of the last tree only: it takes a look at each branch.
+      // Set later from the final tree: it takes a pass over all branches.
       hasOldBodies: false,
       hasAttachments: (current?.hasAttachments ?? false) || (edit.attachments?.length ?? 0) > 0,
       tree,
@@ -229,15 +229,15 @@ class EditBatch {
   }
 }
 
-/** So long a large batch keeps everybody else waiting at most. */
+/** How long a large batch may block the event loop. */
 const TURN_MS = 8
-/** The clock is looked at after so many. */
-const EDITS_A_LOOK = 8
+/** Edits between two readings of the clock. */
+const EDITS_A_CLOCK_CHECK = 8
 
-/** Stands for the size of a body until it is known. */
+/** In place of the size of a body until it is known. */
 const UNMEASURED = -1
 
-/** To create one, no revision is named, or that of a deleted one. */
+/** A creation names no revision, or that of a deleted document. */
 function isCurrentLocal(current: LocalDocument | undefined, parent: LocalEdit['parent']): boolean {
   if (parent === 'any') return true
   const named = parent === undefined ? undefined : localCount(parent)
@@ -265,7 +265,7 @@ function contentOf(edit: NewRevisionEdit, hashed: HashedRevision | undefined): R
   return { deleted: edit.deleted, term: edit.term, attachments: hashedAttachments(edit), hashed }
 }
 
-/** Beyond it a body takes more than a millisecond to hash. */
+/** A larger body takes more than a millisecond to hash. */
 const LARGE_TERM_BYTES = 512 * 1024
 
 function isLarge(edit: BodyEdit): edit is NewRevisionEdit {
@@ -274,11 +274,11 @@ function isLarge(edit: BodyEdit): edit is NewRevisionEdit {
 }
 
 function hashedAttachments({ attachments }: BodyEdit): readonly AttachmentContent[] {
-  if (!attachments || attachments.length === 0) return NOTHING_HASHED
+  if (!attachments || attachments.length === 0) return NO_HASHED_ATTACHMENTS
   return attachments.map(({ name, contentType, md5 }) => ({ name, contentType, md5: Buffer.from(md5, 'base64') }))
 }
 
-const NOTHING_HASHED: readonly AttachmentContent[] = []
+const NO_HASHED_ATTACHMENTS: readonly AttachmentContent[] = []
 
 async function readDocuments(
   snapshot: Snapshot,
@@ -313,7 +313,7 @@ async function readLocals(snapshot: Snapshot, ids: ReadonlySet<string>): Promise
   return new Map([...ids].map((id, i) => [id, { document: found[i] && decodeLocal(found[i]), isChanged: false }]))
 }
 
-/** Winners are measured where they lie. */
+/** Reads the sizes of the winners' bodies. */
 async function measure(snapshot: Snapshot, records: readonly NewRecord[]): Promise<void> {
   const sizes = await bodySizes(
     snapshot,

@@ -20,7 +20,7 @@ export interface NewRevisionEdit {
   /** For the revision id. */
   readonly term: BodyTerm
   readonly attachments?: readonly EditedAttachment[]
-  /** What it is refused with if its body would be stored: its attachments could not be found. */
+  /** The error if its body would be stored: its attachments could not be found. */
   readonly refusal?: RequestError | undefined
 }
 
@@ -32,11 +32,11 @@ export interface ReplicatedEdit {
   readonly deleted: boolean
   readonly body: Buffer
   readonly attachments?: readonly EditedAttachment[]
-  /** What it is refused with if its body would be stored: its attachments could not be found. */
+  /** The error if its body would be stored: its attachments could not be found. */
   readonly refusal?: RequestError | undefined
 }
 
-/** A document that stays where it is. */
+/** A local document: it is not replicated. */
 export interface LocalEdit {
   readonly kind: 'local'
   readonly id: string
@@ -50,9 +50,9 @@ export type DocumentEdit = NewRevisionEdit | ReplicatedEdit | LocalEdit
 
 /** An attachment of the new revision. */
 export interface EditedAttachment extends Omit<AttachmentRecord, 'revpos'> {
-  /** Undefined: the generation of the new revision. */
+  /** Undefined for the generation of the new revision. */
   readonly revpos: number | undefined
-  /** Chunks that are to be committed with the revision. */
+  /** Chunks that are committed with the revision. */
   readonly puts: readonly Put[]
 }
 
@@ -78,7 +78,7 @@ export class AllOrNothingError extends RequestError {
   }
 }
 
-/** Throws where the refusal of some edits is one of all; `errors` has one entry an edit, undefined where it may pass. */
+/** Throws where edits must succeed together and some are refused. `errors` has one entry an edit, undefined where it may pass. */
 export function refuseTogether(edits: readonly DocumentEdit[], errors: readonly (RequestError | undefined)[]): void {
   if (!edits.some(({ kind }) => kind === 'branching')) return
   const refused = edits.flatMap((edit, i) => {
@@ -88,14 +88,14 @@ export function refuseTogether(edits: readonly DocumentEdit[], errors: readonly 
   if (refused.length > 0) throw new AllOrNothingError(refused)
 }
 
-/** Edits of one request that are committed together; of a larger one, one part after the other. */
+/** Edits of one request that are committed together; a larger request is committed in parts. */
 const EDITS_A_COMMIT = 2000
-/** The store holds all that a commit writes a second and a third time until it is done. */
+/** While a commit is under way, the store holds up to two more copies of what it writes. */
 const BYTES_A_COMMIT = 16 * 1024 * 1024
-/** Those that must succeed together: a commit of more rows would keep everybody waiting. */
+/** For edits that must succeed together: a larger commit would delay all other writes. */
 const BOUND_EDITS = 5000
 
-/** The rows that a request changes are more than one commit takes: old bodies go too when a limit was lowered. */
+/** The request changes more rows than a commit takes: after a revision limit was lowered, old bodies are removed too. */
 export class TooManyOperationsError extends RequestError {
   constructor() {
     super('too large', 'too_large', 'The request changes too much at once; send it in parts.')
@@ -123,7 +123,7 @@ export async function writeInPortions(
   return outcomes
 }
 
-/** Of as many edits and bytes as one commit takes. */
+/** Portions of as many edits and bytes as one commit takes. */
 function* portionsOf(edits: readonly DocumentEdit[]): Generator<readonly DocumentEdit[]> {
   let first = 0
   let count = 0

@@ -39,7 +39,7 @@ export async function planPurge(
     if (!result || result.purged.length === 0) continue
     purged.set(id, result.purged)
     changes.dropBodies(droppedBodies(record.tree, result.tree))
-    // What is left of a document moves to the end of the changes.
+    // The rest of a document moves to the end of the changes.
     if (result.tree) state = { ...state, updateSequence: state.updateSequence + 1 }
     const after = result.tree && (await remaining(snapshot, record, result.tree, state.updateSequence))
     changes.replace(id, record, after)

@@ -22,19 +22,19 @@ import type { DocumentEdit, LocalEdit } from './edit.ts'
 
 export type EditInput =
   | { readonly kind: 'exempt' }
-  /** The revision that it is to follow is not a leaf. */
+  /** The revision that it names as its parent is not a leaf. */
   | { readonly kind: 'conflict' }
   | { readonly kind: 'validated'; readonly document: string; readonly previous: string | null }
 
 /** An edit of a document that has revisions. */
 export type BodyEdit = Exclude<DocumentEdit, LocalEdit>
 
-/** Design documents are for administrators alone, and local ones for nobody else: functions have no say in either. */
+/** Validation functions do not see design documents, which only administrators write, nor local ones, which are not replicated. */
 export function needsValidation(edit: DocumentEdit): edit is BodyEdit {
   return edit.kind !== 'local' && !isDesignId(edit.id)
 }
 
-/** One input an edit, in their order, and the sequences that the documents had. */
+/** One input for each edit, in order, and the sequences of the documents. */
 export async function editInputs(
   view: DatabaseView,
   edits: readonly BodyEdit[],
@@ -49,7 +49,7 @@ export async function editInputs(
     if (previous === 'conflict' || previous === 'exempt') return { kind: previous }
     if (previous === undefined) return { kind: 'validated', document: newText(edit), previous: null }
     const { value: body } = bodies.next()
-    if (!body) throw new Error(`Nothing was read of '${edit.id}'.`)
+    if (!body) throw new Error(`No body was read for '${edit.id}'.`)
     return { kind: 'validated', document: newText(edit), previous: oldText(edit.id, previous, body) }
   })
   return { inputs, sequences: new Map(found.map(({ id, record }) => [id, record?.sequence ?? 0])) }
@@ -61,7 +61,7 @@ interface Followed {
   readonly node: RevisionNode
 }
 
-/** The revision that the edit follows; undefined where it follows none that is stored. */
+/** The stored revision that the edit follows; undefined where there is none. */
 function followedBy(edit: BodyEdit, record: WholeRecord | undefined): Followed | 'conflict' | 'exempt' | undefined {
   if (edit.kind === 'replicated') return ancestorOf(edit.path, record?.tree)
   const { parent } = edit
@@ -76,7 +76,7 @@ function followedBy(edit: BodyEdit, record: WholeRecord | undefined): Followed |
 function ancestorOf(path: RevisionPath, tree: RevisionTree | undefined): Followed | 'exempt' | undefined {
   if (!tree) return undefined
   const known = tree.find(newestOf(path))
-  // What is stored was accepted once.
+  // A stored revision was accepted before.
   if (known && known.status !== 'missing') return 'exempt'
   return withBody(tree, tree.nearestBody(path))
 }

@@ -14,15 +14,15 @@ import { documentKey, idOfDocumentKey } from '../layout/keys.ts'
 
 export interface Validator {
   readonly program: DesignProgram
-  /** What the design document has for a function, whatever that is. */
+  /** The member `validate_doc_update` of the design document, of any type. */
   readonly source: unknown
 }
 
-/** The functions as of some moment. */
+/** The validation functions at one point in time. */
 export interface KnownValidators {
-  /** By falling ids of their design documents: the first that refuses is the one that is told. */
+  /** In descending order of their design documents' ids: the first refusal is the reply. */
   readonly validators: readonly Validator[]
-  /** Whether no design document was written since. */
+  /** Whether no design document was written since then. */
   readonly isCurrent: () => boolean
 }
 
@@ -41,7 +41,7 @@ export class Validators {
     this.#view = view
   }
 
-  /** Undefined until they were asked for. */
+  /** Undefined until they are first read. */
   get known(): KnownValidators | undefined {
     return this.#known
   }
@@ -52,7 +52,7 @@ export class Validators {
     return this.#reading
   }
 
-  /** To be told of every commit of design documents, before anybody hears that it is done. */
+  /** To be called after each commit of design documents, before its writer is answered. */
   designsWritten(): void {
     this.#generation++
     this.#known = undefined
@@ -106,72 +106,72 @@ interface Request {
   readonly reject: (error: unknown) => void
 }
 
-/** The calls of one function. */
-interface Line {
+/** The queue of calls to one function. */
+interface CallQueue {
   readonly program: DesignProgram
   readonly waiting: Request[]
   running: number
-  impatience: NodeJS.Timeout | undefined
+  timer: NodeJS.Timeout | undefined
 }
 
-/** How long a call may go on before those who wait get one of their own, and how many there may be at a time. */
-const PATIENCE_MS = 20
+/** After this time queued requests do not wait for the running call any longer, and get another one. */
+const WAIT_FOR_CALL_MS = 20
 const MOST_CALLS = 8
 
-/** What goes out in one call, beyond its first request. */
+/** Limits on one call, beyond its first request. */
 const CALL_WRITES = 500
 const CALL_CHARACTERS = 1024 * 1024
 
 /**
- * Shares calls among requests. A slow call is not waited for, and a call that brings its process down is repeated for each
- * request alone, so that no request pays for what another one writes.
+ * Shares calls among requests. Requests do not wait for a slow call. A call that ends its process is repeated for each request
+ * alone, so that no request fails because of another one's documents.
  */
 export class SharedValidation {
   readonly #functions: Functions
   readonly #owner: string
-  readonly #lines = new Map<string, Line>()
+  readonly #queues = new Map<string, CallQueue>()
 
   constructor(functions: Functions, owner: string) {
     this.#functions = functions
     this.#owner = owner
   }
 
-  /** One verdict a write. Rejects with what keeps the function from saying anything. */
+  /** One verdict for each write. Rejects where the function itself could not run. */
   verdicts(program: DesignProgram, writes: readonly ValidatedWrite[]): Promise<Verdict[]> {
     return new Promise((resolve, reject) => {
-      const line = this.#lineOf(program)
-      line.waiting.push({ writes, resolve, reject })
-      if (line.running === 0) this.#call(line)
-      else this.#callSoon(line)
+      const queue = this.#queueOf(program)
+      queue.waiting.push({ writes, resolve, reject })
+      if (queue.running === 0) this.#call(queue)
+      else this.#callSoon(queue)
     })
   }
 
-  #lineOf(program: DesignProgram): Line {
-    const known = this.#lines.get(program.key)
+  #queueOf(program: DesignProgram): CallQueue {
+    const known = this.#queues.get(program.key)
     if (known) return known
-    const line: Line = { program, waiting: [], running: 0, impatience: undefined }
-    this.#lines.set(program.key, line)
-    return line
+    const queue: CallQueue = { program, waiting: [], running: 0, timer: undefined }
+    this.#queues.set(program.key, queue)
+    return queue
   }
 
-  #callSoon(line: Line): void {
-    line.impatience ??= setTimeout(() => {
-      line.impatience = undefined
-      if (line.waiting.length === 0 || line.running >= MOST_CALLS) return
-      this.#call(line)
-      if (line.waiting.length > 0) this.#callSoon(line)
-    }, PATIENCE_MS)
+  #callSoon(queue: CallQueue): void {
+    queue.timer ??= setTimeout(() => {
+      queue.timer = undefined
+      if (queue.waiting.length === 0 || queue.running >= MOST_CALLS) return
+      this.#call(queue)
+      if (queue.waiting.length > 0) this.#callSoon(queue)
+    }, WAIT_FOR_CALL_MS)
   }
 
-  async #call(line: Line): Promise<void> {
-    const requests = nextOf(line.waiting)
-    line.running++
-    await this.#answer(line.program, requests)
-    line.running--
-    if (line.waiting.length > 0) this.#call(line)
-    else if (line.running === 0) {
-      clearTimeout(line.impatience)
-      this.#lines.delete(line.program.key)
+  async #call(queue: CallQueue): Promise<void> {
+    const requests = nextOf(queue.waiting)
+    queue.running++
+    await this.#answer(queue.program, requests)
+    queue.running--
+    if (queue.waiting.length > 0) this.#call(queue)
+    else if (queue.running === 0) {
+      clearTimeout(queue.timer)
+      this.#queues.delete(queue.program.key)
     }
   }
 
@@ -180,7 +180,7 @@ export class SharedValidation {
       const verdicts = (await this.#validate(program, requests)).values()
       for (const { writes, resolve } of requests) resolve(writes.map(() => verdicts.next().value))
     } catch (error) {
-      if (requests.length > 1 && isOfProcess(error)) {
+      if (requests.length > 1 && endedProcess(error)) {
         await Promise.all(requests.map((request) => this.#answer(program, [request])))
       } else for (const { reject } of requests) reject(error)
     }
@@ -204,8 +204,8 @@ function nextOf(waiting: Request[]): Request[] {
   return waiting.splice(0, beyond < 0 ? waiting.length : beyond)
 }
 
-/** Whether what went wrong ended the process, and not only the function. */
-function isOfProcess(error: unknown): boolean {
+/** Whether the failure ended the process, and not only the function. */
+function endedProcess(error: unknown): boolean {
   return error instanceof RequestError && error.error === 'os_process_error'
 }
 

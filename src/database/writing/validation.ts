@@ -1,7 +1,7 @@
 /**
  * Writes of users, with validation. Validation functions run outside the write queue, so a slow one delays its own request
- * only. The writer checks that what they were given still holds, and returns the edits for validation where it does not.
- * Without validation functions a write goes straight to the queue. What partitions do not allow is refused here too.
+ * only. The writer checks that their input is still current; edits whose input is outdated are validated again. Without
+ * validation functions a write goes straight to the queue. Edits that do not fit the partitioning are refused here too.
  */
 import { isDesignId } from '../../document/ids.ts'
 import { checkPartitionedId } from '../../document/partition.ts'
@@ -32,16 +32,16 @@ export interface ValidationParts {
   readonly validators: Validators
   /** The database as the server itself sees it. */
   readonly view: () => DatabaseView
-  /** Undefined where nothing runs functions: what needs one is then refused. */
+  /** Undefined where no functions can run: a write that needs one then fails. */
   readonly functions: Functions | undefined
 }
 
-/** Whose writes they are. */
+/** The user whose writes they are. */
 export interface Writer {
   readonly user: UserContext
-  /** The source of a function whose rules were applied already. */
+  /** The source of a function whose rules are already applied. */
   readonly enforced?: string | undefined
-  /** Of the work that the writes belong to, where one server of all does it. */
+  /** Of the work that the writes belong to, where only one of several servers may do it. */
   readonly lease?: LeaseProof | undefined
 }
 
@@ -75,7 +75,7 @@ export class Validation {
     )
   }
 
-  /** Those of design documents that were just written. */
+  /** Compiles the functions of design documents that were just written. */
   #prepareFunctions(edits: readonly DocumentEdit[]): void {
     const { functions } = this.#parts
     if (!functions) return
@@ -131,12 +131,12 @@ export class Validation {
   }
 
   async #verdictsOf(program: Validator['program'], writes: readonly ValidatedWrite[]): Promise<Verdict[]> {
-    if (!this.#calls) throw new Error('Nothing here runs validation functions.')
+    if (!this.#calls) throw new Error('Validation functions cannot run here.')
     try {
       return await this.#calls.verdicts(program, writes)
     } catch (error) {
       if (!(error instanceof RequestError)) throw error
-      // A function that does not even run lets nothing pass.
+      // A function that cannot run refuses every write.
       return writes.map(() => error)
     }
   }
@@ -146,11 +146,11 @@ export class Validation {
   }
 }
 
-/** What the functions said of the edits of one request, and what they were told. */
+/** The verdicts on the edits of one request, and the input that they are for. */
 class Verdicts {
   readonly errors = new Map<DocumentEdit, RequestError>()
   readonly #known: KnownValidators
-  /** Of documents whose edits may succeed on other parents than those that were there. */
+  /** Of documents whose edits may find another parent by the time they are written. */
   readonly #sequences = new Map<string, number>()
   #updateSequence: number | undefined
 
@@ -177,10 +177,10 @@ class Verdicts {
   }
 }
 
-/** So often an edit is validated anew because others were faster. */
+/** How often an edit is validated because its document changed meanwhile. */
 const TRIES = 10
 
-/** What functions are handed at once. */
+/** Limits on one portion of edits to validate. */
 const PORTION_EDITS = 500
 const PORTION_BYTES = 1024 * 1024
 
@@ -216,7 +216,7 @@ export function partitionRefusal(edit: DocumentEdit, isPartitioned: boolean): Re
   }
 }
 
-/** One that another server made is taken: its views are made as if it did not say so. */
+/** A replicated one is accepted: its views are built as if the option were not there. */
 function asksForPartitions({ kind, id, deleted, body }: DocumentEdit): boolean {
   if (deleted || !isDesignId(id) || kind === 'replicated' || !body.includes('"partitioned"')) return false
   const members: unknown = JSON.parse(body.toString())

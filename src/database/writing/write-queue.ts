@@ -17,12 +17,12 @@ import { type DatabaseState, decodeState, encodeState, INITIAL_STATE, STATE_KEY 
 import { type DocumentEdit, type EditOutcome, TooManyOperationsError, writeInPortions } from './edit.ts'
 import { planBatch } from './edit-batch.ts'
 
-/** What a turn with the database to itself came to. */
+/** The plan of exclusive work: what to commit, and its result. */
 export interface ExclusivePlan<T> {
   readonly changes: Changes
   readonly state: DatabaseState
   readonly result: T
-  /** The ids of documents that are others now; left out where none was to change. */
+  /** The ids of changed documents; omitted where the work is not about documents. */
   readonly written?: readonly string[]
   /** The numbers of attachments that new revisions refer to. */
   readonly attachments?: readonly number[]
@@ -31,13 +31,13 @@ export interface ExclusivePlan<T> {
 /** Called before a commit with the numbers of attachments that its revisions refer to. */
 export type ReferenceListener = (attachments: readonly number[]) => void
 
-/** Called after a commit, with the documents that it was for, if it was for documents. */
+/** Called after a commit, with the ids of the documents if it wrote any. */
 export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
 
-/** Called with a state that somebody else committed, before edits are decided in it. */
+/** Called with a state that another server committed, before edits are decided on it. */
 export type OthersListener = (state: DatabaseState) => void
 
-/** Whether what was found out about edits before they waited holds in the state that they are decided in. */
+/** Whether the checks made before the edits were queued hold in the state that they are decided on. */
 export type StillHolds = (snapshot: Snapshot, state: DatabaseState) => boolean | Promise<boolean>
 
 /** Called with a state of the database; may be called again with a newer one. */
@@ -58,14 +58,14 @@ interface WaitingExclusive {
   readonly run: () => Promise<void>
 }
 
-/** What one batch takes beyond its first request. Several bulk requests that wait share a flush. */
+/** Limits on one batch beyond its first request. Several queued bulk requests share a flush. */
 const BATCH_DOCUMENTS = 4000
 const BATCH_BYTES = 16 * 1024 * 1024
 
-/** What may wait in all; beyond it a writer is told to come back. */
+/** Limit on all queued edits; beyond it writes get 503. */
 const WAITING_BYTES = 512 * 1024 * 1024
 
-/** Other servers may be faster so often. */
+/** Attempts of a commit while other servers commit first. */
 const STALE_RETRIES = 100
 const LONGEST_PAUSE_MS = 30
 
@@ -74,7 +74,7 @@ export interface WriteQueueOptions {
   readonly onReference?: ReferenceListener
   /** Given where other servers write too. */
   readonly onOthers?: OthersListener | undefined
-  /** Those of all databases. */
+  /** Shared by all databases. */
   readonly metrics?: WriteMetrics | undefined
 }
 
@@ -88,7 +88,7 @@ export class WriteQueue {
   readonly #waiting: (WaitingEdits | WaitingExclusive)[] = []
   #waitingBytes = 0
   #running: Promise<void> | undefined
-  /** As the last commit from here left it. Whoever else commits to the store makes another version of it. */
+  /** The state after the last commit from here. A commit of another server makes another version of the store. */
   #last: { readonly version: number; readonly state: DatabaseState } | undefined
 
   constructor(store: Store, ranks: RankTree, options: WriteQueueOptions) {
@@ -110,7 +110,7 @@ export class WriteQueue {
     })
   }
 
-  /** The same for one portion, unless something does not hold any more by then: nothing is written in that case. */
+  /** The same for one portion. Writes nothing if `stillHolds` returns false when its turn comes. */
   writeIf(
     edits: readonly DocumentEdit[],
     stillHolds: StillHolds,
@@ -145,7 +145,7 @@ export class WriteQueue {
     })
   }
 
-  /** Resolves when everything that was asked for so far is done. */
+  /** Resolves when everything queued so far is done. */
   async idle(): Promise<void> {
     await this.#running
   }
@@ -179,7 +179,7 @@ export class WriteQueue {
     const [head] = this.#waiting
     const first = head?.kind === 'edits' ? head.lease : undefined
     for (const next of this.#waiting) {
-      // Those under another lease are refused or written for themselves.
+      // Edits under another lease are committed, or refused, in a batch of their own.
       if (next.kind === 'exclusive' || next.lease?.fence !== first?.fence) break
       documents += next.edits.length
       bytes += next.bytes
@@ -190,7 +190,7 @@ export class WriteQueue {
     return batch
   }
 
-  /** Never throws: the callers are told. */
+  /** Never throws: errors go to the callers. */
   async #writeTogether(batch: readonly WaitingEdits[]): Promise<void> {
     try {
       const outcomes = await this.#commit(async (snapshot, state) => {
@@ -205,7 +205,7 @@ export class WriteQueue {
       }, batch[0]?.lease)
       for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
     } catch (error) {
-      // What one request asks for may be what fails: the others of the batch have no part in it. A disk fails them all.
+      // The failure may be due to one request: the others are tried alone. A failing disk fails them all.
       const isOfOne = error instanceof LeaseLostError || error instanceof ValueTooLargeError
       if (batch.length > 1 && (isOfOne || !(error instanceof StorageError)))
         for (const each of batch) await this.#writeTogether([each])
@@ -215,7 +215,7 @@ export class WriteQueue {
 
   async #commit<T>(plan: ExclusiveWork<T>, lease: LeaseProof | undefined): Promise<T> {
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
-      // Those who write at the same time should not meet again and again.
+      // A random pause keeps servers that write at the same time from colliding again and again.
       if (tries > 2) await pause(Math.random() * Math.min(LONGEST_PAUSE_MS, 2 ** tries))
       const beganMs = performance.now()
       using snapshot = this.#store.snapshot()
@@ -226,10 +226,10 @@ export class WriteQueue {
       const state = written?.some(isDesignId) ? { ...planned, designsAt: planned.updateSequence } : planned
       const operations = operationCount(changes)
       if (operations === 0 && state === before) return result
-      // One more is for the numbers of the database.
+      // One operation is left for the state of the database.
       if (operations >= COMMIT_OPERATIONS_LIMIT) throw new TooManyOperationsError()
       snapshot.release()
-      // Before, and not after: a commit that fails may be on disk all the same.
+      // Before the commit, not after it: a commit that fails may still be on disk.
       if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const flushBeganMs = performance.now()
@@ -247,7 +247,11 @@ export class WriteQueue {
         return result
       }
     }
-    throw new RequestError('unavailable', 'service_unavailable', 'Other servers are always faster; try again later.')
+    throw new RequestError(
+      'unavailable',
+      'service_unavailable',
+      'Other servers kept committing first; try again later.',
+    )
   }
 }
 
@@ -267,7 +271,7 @@ export class WriteMetrics {
   readonly documents
   readonly commitTimes
   readonly flushTimes
-  /** Requests that wait for their commit, that under way included, and the bytes of their documents. */
+  /** Requests that wait for their commit, including the one under way, and the bytes of their documents. */
   waiting = 0
   waitingBytes = 0
   /** Whether the last commit failed, and when: a disk that is full fails them all. */

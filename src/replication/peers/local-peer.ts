@@ -2,7 +2,7 @@
 import type { Auth } from '../../auth/auth.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import type { Database } from '../../database/database.ts'
-import type { DatabaseOptions } from '../../database/database-engine.ts'
+import type { DatabaseOptions } from '../../database/database-identity.ts'
 import type { Databases } from '../../database/databases.ts'
 import { localRevision } from '../../database/layout/document-record.ts'
 import { isServerAdmin, type UserContext } from '../../database/user-context.ts'

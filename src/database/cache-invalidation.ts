@@ -1,0 +1,134 @@
+/**
+ * Cache invalidation among the nodes and servers that have one database open. A commit made here is published to the other
+ * nodes before its writer is answered. A commit made elsewhere invalidates the caches of this process and wakes the readers
+ * that wait for changes. Other servers send signals without data: the state has the sequences at which design documents and
+ * the security object were last written, so nothing else is read.
+ */
+import type { Log } from '../runtime/log/log.ts'
+import type { Store } from '../storage/store.ts'
+import type { DatabaseState } from './layout/keys.ts'
+
+/** What a commit makes stale. */
+export interface StaleCaches {
+  /** Whether a design document was written. */
+  readonly hasDesigns: boolean
+  /** Whether the security object was set. */
+  readonly hasSecurity: boolean
+}
+
+/** A commit as it is published to other nodes. */
+export interface DatabaseCommit extends StaleCaches {
+  readonly database: string
+  readonly updateSequence: number
+}
+
+/** Resolves when the other nodes have invalidated their caches; undefined where there are none. */
+export type PublishCommit = (commit: DatabaseCommit) => Promise<void> | undefined
+
+export interface InvalidationParts {
+  readonly store: Store
+  readonly log: Log
+  /** Aborted when the database closes. */
+  readonly closing: AbortSignal
+  /** Given where there may be other nodes. */
+  readonly publish: PublishCommit | undefined
+  /** Reads the state as of now. */
+  readState(): Promise<DatabaseState>
+  /** Called before anything is decided or answered with the newer state. */
+  onStale(stale: StaleCaches): void
+  /** Another server has committed changes up to this sequence. */
+  onChanges(updateSequence: number): void
+  /** The readers that wait for changes must check the database themselves: it may be deleted or unreadable. */
+  wake(): void
+}
+
+export class CacheInvalidation {
+  readonly #parts: InvalidationParts
+  readonly #stopWatching: (() => void) | undefined
+  /** The newest state that the caches of this process match. */
+  #last: DatabaseState | undefined
+  #reading: Promise<void> | undefined
+  /** A signal came that was not followed yet. */
+  #isDue = false
+  #publishing: Promise<void> | undefined
+
+  constructor(parts: InvalidationParts) {
+    this.#parts = parts
+    this.#stopWatching = parts.store.sharing?.watch(() => this.#readSoon())
+  }
+
+  /** This process has committed a state; its own caches are up to date. */
+  committed(state: DatabaseState): void {
+    this.#last = state
+  }
+
+  /** A state was read, whoever committed it: invalidates the caches that it makes stale. */
+  saw(state: DatabaseState): void {
+    const last = this.#last
+    if (last && state.updateSequence < last.updateSequence) return
+    this.#last = state
+    const hasDesigns = !last || last.designsAt !== state.designsAt
+    const hasSecurity = !last || last.securityAt !== state.securityAt
+    if (hasDesigns || hasSecurity) this.#parts.onStale({ hasDesigns, hasSecurity })
+  }
+
+  /** Notifies other nodes of a commit that is on disk. */
+  publish(updateSequence: number, stale: StaleCaches): Promise<void> | undefined {
+    const { store, publish } = this.#parts
+    const publishing = publish?.({ database: store.name, updateSequence, ...stale })
+    if (!publishing) return undefined
+    const both = Promise.all([this.#publishing, publishing]).then(() => {
+      if (this.#publishing === both) this.#publishing = undefined
+    })
+    this.#publishing = both
+    return both
+  }
+
+  /** The outcome of a write, when other nodes know of its commit. */
+  async published<T>(written: Promise<T>): Promise<T> {
+    const outcome = await written
+    if (this.#publishing) await this.#publishing
+    return outcome
+  }
+
+  async close(): Promise<void> {
+    this.#stopWatching?.()
+    await this.#reading
+  }
+
+  #readSoon(): void {
+    this.#isDue = true
+    this.#reading ??= this.#readWhileDue()
+  }
+
+  async #readWhileDue(): Promise<void> {
+    const { store, closing, log } = this.#parts
+    try {
+      while (this.#isDue && !closing.aborted) {
+        this.#isDue = false
+        if (store.dropped) this.#parts.wake()
+        else await this.#read()
+      }
+    } catch (error) {
+      // Deleted, or the engine is unavailable: no cache is valid until the state was read again.
+      this.#last = undefined
+      this.#parts.onStale({ hasDesigns: true, hasSecurity: true })
+      this.#parts.wake()
+      log.debug('The state that another server committed could not be read.', {
+        database: store.name,
+        error: String(error),
+      })
+    } finally {
+      this.#reading = undefined
+    }
+  }
+
+  async #read(): Promise<void> {
+    const before = this.#last
+    const state = await this.#parts.readState()
+    this.saw(state)
+    const hasChanges =
+      !before || state.updateSequence > before.updateSequence || state.purgeSequence > before.purgeSequence
+    if (hasChanges) this.#parts.onChanges(state.updateSequence)
+  }
+}
