@@ -1,6 +1,6 @@
 /** Which names a database may have. */
 
-/** Longer names are refused, whatever they are made of. */
+/** Longer names are refused, whatever their characters are. */
 export const DATABASE_NAME_LIMIT_CHARACTERS = 1_000
 
 const NAME = /^[a-z][a-z0-9_$()+/-]*$/

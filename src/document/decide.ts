@@ -1,6 +1,6 @@
 /**
- * What an edit does to a document: the new tree of revisions, or why there is none. Pure, so that the writer may decide
- * the same edit again when the document changed meanwhile.
+ * Decides an edit of a document: the new revision tree, or a conflict. Pure, so that the writer may decide the same edit again
+ * when the document changed meanwhile.
  */
 import assert from 'node:assert'
 import { formatRevision, generationOf, hashOf, type RevisionId, type RevisionPath } from './ids.ts'
@@ -13,13 +13,13 @@ import { encodeTree } from './tree/tree-codec.ts'
 import { graft } from './tree/tree-growth.ts'
 import { droppedBodies, stem } from './tree/tree-pruning.ts'
 
-/** A new revision of this server's making, to be the child of a leaf. */
+/** A new revision made by this server, as the child of a leaf. */
 export interface InteractiveEdit {
-  /** `branching`: where the parent is not a leaf, a branch of its own instead of a conflict. */
+  /** `branching`: where the parent is not a leaf, makes a new branch instead of a conflict. */
   readonly kind: 'interactive' | 'branching'
   readonly parent: RevisionId | undefined
   readonly content: RevisionContent
-  /** The number under which the body is stored when the edit is written; above 0. */
+  /** The number that its body gets if the edit is written; above 0. */
   readonly body: number
 }
 
@@ -35,7 +35,7 @@ export type Edit = InteractiveEdit | ReplicatedEdit
 
 export type Decision =
   | { readonly outcome: 'conflict' }
-  /** Nothing is to be written, and yet the edit succeeds. */
+  /** The revision is stored already: the edit succeeds and nothing is written. */
   | { readonly outcome: 'known'; readonly revision: RevisionId }
   | Written
 
@@ -44,9 +44,9 @@ export interface Written {
   readonly revision: RevisionId
   readonly tree: RevisionTree
   readonly winner: RevisionNode
-  /** False when the tree had the body already and only learned more of its history. */
+  /** False when the tree had the body already and only gained older revisions. */
   readonly storesBody: boolean
-  /** Bodies of revisions that fell out of the tree. */
+  /** Bodies of revisions that were removed from the tree. */
   readonly droppedBodies: readonly number[]
 }
 
@@ -59,7 +59,7 @@ export function decide(tree: RevisionTree | undefined, edit: Edit, revisionLimit
   return append(tree, parent, edit, revisionLimit)
 }
 
-/** The parent of the revision that an edit would make; `conflict` where it makes none. */
+/** The parent of the revision that an edit would make, or `conflict`. */
 export function parentRevision(
   tree: RevisionTree | undefined,
   edit: Omit<InteractiveEdit, 'body'>,
@@ -71,12 +71,12 @@ export function parentRevision(
 
 const CONFLICT: Decision = { outcome: 'conflict' }
 
-/** The leaf that the edit extends, or that it begins a document. */
+/** The leaf that the edit extends; `none` where it creates a document. */
 function parentOf(tree: RevisionTree | undefined, edit: Omit<InteractiveEdit, 'body'>): Place | 'none' | 'conflict' {
   if (tree === undefined) return edit.parent === undefined ? 'none' : 'conflict'
   if (edit.parent !== undefined) return leafAt(tree, edit.parent)
   const current = winner(tree)
-  // Re-creation goes on from the tombstone: generations never fall. Deleting again needs the revision.
+  // Re-creation continues from the tombstone, so generations never decrease. A second deletion must name the revision.
   if (current.status !== 'deleted' || edit.content.deleted) return 'conflict'
   return leafAt(tree, current.revision)
 }
@@ -100,14 +100,14 @@ function append(
   const { revision: named, hash: parentHash } = tree.nodeAt(parent)
   const revision = newRevision(named, edit.content)
   const hash = hashOf(revision)
-  // Another server made the same edit, and sent it without its history: now they are one.
+  // Another server made the same edit and sent it without its history: both become one revision.
   if (tree.find(revision)) {
     return merge(tree, { start: generationOf(revision), hashes: [hash, parentHash] }, body, revisionLimit)
   }
   return written(extendLeaf(tree, parent, hash, body), revision, revisionLimit)
 }
 
-/** From a parent that is no leaf, or unknown, or none at all. */
+/** For a parent that is not a leaf, is unknown, or is missing. */
 function branchOff(tree: RevisionTree | undefined, edit: InteractiveEdit, revisionLimit: number): Decision {
   const { parent } = edit
   if (parent !== undefined && generationOf(parent) === 0) return CONFLICT
@@ -123,7 +123,7 @@ function replicate(tree: RevisionTree | undefined, edit: ReplicatedEdit, revisio
   return merge(tree, path, storedBody(edit.deleted, edit.body), revisionLimit)
 }
 
-/** Adds a path that may be known already, in part or all of it. */
+/** Adds a path that may be known already, in part or whole. */
 function merge(
   before: RevisionTree | undefined,
   path: RevisionPath,
@@ -131,7 +131,7 @@ function merge(
   revisionLimit: number,
 ): Decision {
   const revision = formatRevision(path.start, path.hashes[0]!)
-  // Most documents that come from elsewhere are new here and have one revision: nothing is to be joined.
+  // Most replicated documents are new here and have one revision: there is nothing to join.
   if (before === undefined && path.hashes.length === 1) {
     return written(plantRevision(revision, body), revision, revisionLimit)
   }
@@ -148,7 +148,7 @@ function written(grown: RevisionTree, revision: RevisionId, revisionLimit: numbe
   return { outcome: 'written', revision, tree, winner: winner(tree), storesBody: true, droppedBodies: dropped }
 }
 
-/** The same where the tree is a line: its newest revision wins. */
+/** The same where the tree is a single branch: its newest revision wins. */
 function writtenLine(grown: RevisionTree, all: RevisionLine, revision: RevisionId, revisionLimit: number): Written {
   const { line, dropped } = all.cutTo(revisionLimit)
   const tree = line === all ? grown : new RevisionTree(line)

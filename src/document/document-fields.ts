@@ -1,6 +1,6 @@
 /**
- * A document as a client sent it: its body untouched, and what its underscore members say. What cannot be meant is
- * refused here, so that nothing wrong gets further inside.
+ * A document as a client sent it: its body unchanged, and its parsed underscore members. Invalid ones are refused here, so that
+ * the layers above need not check them again.
  */
 import { decodeBase64 } from '../encoding/json/base64-text.ts'
 import {
@@ -34,21 +34,21 @@ import { readUsualRevisions } from './revisions-text.ts'
 
 export interface DocumentFields {
   readonly id: DocumentId | undefined
-  /** From `_revisions`, or else `_rev`: the parent of an edit, or the edit itself when replicated. */
+  /** From `_revisions`, or else `_rev`: the parent of an edit, or the revision itself when replicated. */
   readonly revision: RevisionId | undefined
   /** From `_revisions`. */
   readonly history: RevisionPath | undefined
   readonly deleted: boolean
-  /** In the order of the document, which enters the revision id. */
+  /** In the order of the document, which the revision id depends on. */
   readonly attachments: readonly AttachmentField[]
 }
 
-/** What a document says of one attachment: contents inline, to follow, or those of the parent. */
+/** What a document says about one attachment: inline, following in a separate part, or a stub of the parent's. */
 export interface AttachmentField {
   readonly name: string
   /** The text of a JSON object. */
   readonly text: Buffer
-  /** The content that is inline, where it was decoded already. */
+  /** The inline content, where it is decoded already. */
   readonly data?: Buffer | undefined
 }
 
@@ -59,14 +59,14 @@ export interface SentDocument extends DocumentFields {
   readonly term: BodyTerm
 }
 
-/** Reads the next value as a document. One whose body is larger is refused before all of it is there in several forms. */
+/** Reads the next value as a document. A larger body is refused before memory is used for several forms of it. */
 export function readDocument(reader: JsonReader, largestBytes?: number): SentDocument {
   return understood(scanObject(reader, largestBytes))
 }
 
 /**
- * Reads a text that is one document. The whole of it is checked before anything is said about its meaning. An id that is
- * known from elsewhere wins over the one in the text.
+ * Reads a text that is one document. JSON errors are reported before errors in its members. A given `id` takes precedence over
+ * the one in the text.
  */
 export function parseDocument(text: Buffer, id?: DocumentId, largestBytes?: number): SentDocument {
   const reader = new JsonReader(text)
@@ -75,7 +75,7 @@ export function parseDocument(text: Buffer, id?: DocumentId, largestBytes?: numb
   return understood(scanned, id)
 }
 
-/** What the underscore members of a document say. */
+/** Parses the underscore members of a document. */
 function readFields(
   { body, term, specials }: ScannedDocument<BodyTerm>,
   idOfPath: DocumentId | undefined,
@@ -94,7 +94,7 @@ function readFields(
         if (history === undefined) revision = parseRevision(parsed(value))
         break
       case '_revisions':
-        // A local document has none: what a client got with one and sends back says nothing.
+        // A local document has no history; one that a client sends back is ignored.
         if (!isLocalId(idOfPath ?? id ?? idIn(specials))) history = readRevisions(value)
         break
       case '_deleted':
@@ -107,7 +107,7 @@ function readFields(
       case '_local_seq':
       case '_conflicts':
       case '_deleted_conflicts':
-        // A document that was read with these may be written back.
+        // Allowed, so that a document read with these members can be written back.
         break
       default:
         throw badMember(name)
@@ -117,7 +117,7 @@ function readFields(
   return { id, revision, history, deleted, attachments, body, term }
 }
 
-/** The path that a replicated document must bring along. */
+/** The revision path that a replicated document must have. */
 export function replicatedPath(fields: DocumentFields): RevisionPath {
   const { revision, history } = fields
   if (revision === undefined) {
@@ -128,7 +128,7 @@ export function replicatedPath(fields: DocumentFields): RevisionPath {
   return path
 }
 
-/** Undefined when the next value is something else, which is read over. */
+/** Undefined when the next value is not an object; it is skipped. */
 function scanObject(reader: JsonReader, largestBytes?: number): ScannedDocument<BodyTerm> | undefined {
   if (reader.kind() === 'object') return documentOf(reader, largestBytes)
   reader.skip()
@@ -145,8 +145,8 @@ function documentOf(reader: JsonReader, largestBytes: number | undefined): Scann
 }
 
 /**
- * Up to here a body is hashed at once, where its term lies: it need not be copied then. Where the parent is another one
- * the term is made again, which must not take long.
+ * A body up to this size is hashed at once, so that its term need not be copied. If the parent turns out to be another one, the
+ * term is made again, which must not take long.
  */
 const LARGEST_HASHED_BYTES = 128 * 1024
 
@@ -157,7 +157,7 @@ const hashedOrCopied: UseOfTerm<BodyTerm> = (body, specials, term) => {
   return named ? hashedBody(body, term, named) : term.copy()
 }
 
-/** What a plain edit says of its revision; undefined where there is more to it, or where it is to be refused. */
+/** Parent and deletion of a plain edit; undefined where there are other members, or they are not valid. */
 function namedRevision(specials: readonly SpecialMember[]): Pick<HashedBody, 'parent' | 'deleted'> | undefined {
   let parent: RevisionId | undefined
   let deleted = false
@@ -182,11 +182,11 @@ function idIn(specials: readonly SpecialMember[]): string {
 
 const NO_ATTACHMENTS: readonly AttachmentField[] = []
 
-/** Revisions that a document names: a hundred times what a database keeps, unless it is told otherwise. */
+/** Limit on the revisions in `_revisions`: a hundred times the default revision limit. */
 const MOST_REVISIONS = 100_000
 const COMMA = 0x2c
 
-/** Refuses a list that is too long before it is parsed: that would take minutes where it is millions. */
+/** Refuses a list that is too long before it is parsed: millions of items would take minutes. */
 function withFewItems(value: string | Buffer): string | Buffer {
   if (typeof value === 'string' || value.length <= MOST_REVISIONS) return value
   let items = 0
@@ -227,12 +227,12 @@ function readDeleted(value: unknown): boolean {
   return value
 }
 
-/** Of one document. A body of nothing but tiny ones would take minutes, and gigabytes. */
+/** Of one document. A body full of tiny ones would take minutes, and gigabytes of memory. */
 const MOST_ATTACHMENTS = 10_000
 const OPEN_BRACE = 0x7b
 const CLOSE_BRACE = 0x7d
 
-/** The scan has checked and minified the text: contents in it are passed over, and not copied. */
+/** The scan has checked and minified the text: inline contents are skipped, not copied. */
 function readAttachments(text: string | Buffer): AttachmentField[] {
   if (typeof text === 'string' || text[0] !== OPEN_BRACE) throw badMember('_attachments')
   const attachments = new Map<string, AttachmentField>()
@@ -250,12 +250,12 @@ function readAttachments(text: string | Buffer): AttachmentField[] {
   return [...attachments.values()]
 }
 
-/** The same attachments with contents decoded: their texts are short then. */
+/** The same attachments with decoded contents. */
 export function decodedAttachments(fields: readonly AttachmentField[]): AttachmentField[] {
   return fields.map((field) => {
     const { members, data: decoded } = attachmentMembers(field.text)
     const data = decoded ?? (typeof members.data === 'string' ? decodeBase64(members.data) : undefined)
-    // What cannot be decoded is for whoever understands the other members to refuse, however short it is.
+    // Invalid Base64 is marked here and refused later, with the other members.
     if (typeof members.data === 'string') members.data = data ? '' : INVALID_BASE64
     return { name: field.name, text: Buffer.from(JSON.stringify(members)), data }
   })
@@ -263,7 +263,7 @@ export function decodedAttachments(fields: readonly AttachmentField[]): Attachme
 
 const INVALID_BASE64 = '='
 
-/** Checks the name of an attachment that is to be written. */
+/** Checks the name of an attachment before it is written. */
 export function checkedAttachmentName(name: string): string {
   if (name === '') throw badRequest('Attachment name must not be empty')
   if (name.startsWith('_')) throw badRequest("Attachment name can't start with '_'")

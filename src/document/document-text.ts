@@ -23,12 +23,12 @@ export interface DocumentParts {
   readonly attachments?: Buffer | undefined
 }
 
-/** How a text is wanted: as a line it ends with a newline. */
+/** With `isLine` the text ends with a newline. */
 export interface TextOptions {
   readonly isLine?: boolean
 }
 
-/** Around the members of a body: what comes before them, and what comes after. For one that is not to be copied. */
+/** The text before and after the members of a body, for a body that is not to be copied. */
 export function splitAroundBody(parts: DocumentParts, textWithoutBody: Buffer): [before: Buffer, after: Buffer] {
   const end = 1 + Buffer.byteLength(headOf(parts))
   return [Buffer.concat([textWithoutBody.subarray(0, end), COMMA]), textWithoutBody.subarray(end)]
@@ -48,14 +48,14 @@ export function documentText(parts: DocumentParts, options?: TextOptions): Buffe
   return spliceObject([head, membersOf(parts.body), trailingMembers(parts), Buffer.concat(named)], options)
 }
 
-/** The path that `_revisions` shows, from a revision and its ancestors. */
+/** The path for `_revisions`, from a revision and its ancestors. */
 export function pathOfAncestry(ancestry: readonly RevisionNode[]): RevisionPath {
   return { start: ancestry[0]?.generation ?? 0, hashes: ancestry.map((node) => node.hash) }
 }
 
 const ATTACHMENTS = Buffer.from('"_attachments":')
 
-/** What the interface calls the status of a revision in `_revs_info`. */
+/** The names of statuses in `_revs_info`. */
 const STATUS_NAMES = { live: 'available', deleted: 'deleted', missing: 'missing' } as const
 
 function trailingMembers(parts: DocumentParts): string {

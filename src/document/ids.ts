@@ -1,14 +1,14 @@
 /**
- * The ids of documents, any text but the empty one, and those of their revisions, `N-hash`: a generation and what tells
- * revisions of one generation apart. A hash is 32 lower-case hexadecimal digits where a server made it, and any other
- * text where a client did. Document ids that begin with an underscore belong to the server.
+ * Ids of documents, which are any text but the empty one, and of revisions, `N-hash`: a generation and a hash that is unique
+ * within it. A hash made by a server is 32 lower-case hexadecimal digits; one made by a client may be any other text. Document
+ * ids that begin with an underscore are reserved.
  */
 import { badRequest, illegalDocumentId } from './request-error.ts'
 
 declare const brand: unique symbol
 export type DocumentId = string & { readonly [brand]: 'DocumentId' }
 
-/** Checks the id of a document that is to be written. Looking one up needs no check: it is just not found. */
+/** Checks the id of a document before it is written. A lookup needs no check: an invalid id is not found. */
 export function parseDocumentId(value: unknown): DocumentId {
   if (value === '') throw illegalDocumentId('Document id must not be empty')
   if (typeof value !== 'string') throw illegalDocumentId('Document id must be a string')
@@ -24,7 +24,7 @@ export function isDesignId(id: string): boolean {
   return id.startsWith('_design/')
 }
 
-/** All ids of design documents: from the first on, up to the last without it. */
+/** The range of design document ids: `first` inclusive, `last` exclusive. */
 export const DESIGN_IDS = { first: '_design/', last: '_design0' } as const
 
 export function isLocalId(id: string): boolean {
@@ -33,16 +33,16 @@ export function isLocalId(id: string): boolean {
 
 export type RevisionId = string & { readonly [brand]: 'RevisionId' }
 
-/** A revision and its ancestors as far as they are known: hashes newest first, the first of generation `start`. */
+/** A revision and its known ancestors: hashes newest first, the first of generation `start`. */
 export interface RevisionPath {
   readonly start: number
   readonly hashes: readonly string[]
 }
 
-/** More than any document lives to see, and safe to count with. */
+/** More than any document reaches, and a safe integer. */
 export const MAX_GENERATION = 999_999_999_999_999
 
-/** Reads a revision from outside. Anything else is the client's error. */
+/** Reads a revision from a request. Throws the client's error for anything else. */
 export function parseRevision(value: unknown): RevisionId {
   const revision = readRevision(value)
   if (revision === undefined) throw badRequest('Invalid rev format')
@@ -57,7 +57,7 @@ export function readRevision(value: unknown): RevisionId | undefined {
   return parts === null || hash === undefined ? undefined : formatRevision(Number(parts[1]), hash)
 }
 
-/** Whether it is just as a server writes it: to take that apart and put it together again would take longer. */
+/** Whether it has the form that servers write: a fast check, without parsing and formatting it again. */
 export function isUsualRevision(value: unknown): value is RevisionId {
   if (typeof value !== 'string') return false
   const dash = value.length - HASH_LENGTH - 1
@@ -70,13 +70,13 @@ export function isUsualRevision(value: unknown): value is RevisionId {
   return true
 }
 
-/** The hash as it is stored and compared; undefined where 32 characters are not hexadecimal, or it cannot be UTF-8. */
+/** The hash as it is stored and compared; undefined where its 32 characters are not hexadecimal, or it is not valid UTF-8. */
 export function normalHash(hash: string | undefined): string | undefined {
   if (hash?.length !== HASH_LENGTH) return hash?.isWellFormed() ? hash : undefined
   return /^[0-9a-fA-F]{32}$/.test(hash) ? hash.toLowerCase() : undefined
 }
 
-/** Whether a hash can stand in a header, as that of every revision must: it is its tag. */
+/** Whether a hash can be sent in a header: a revision is the ETag of its document. */
 export function fitsHeader(hash: string): boolean {
   return isHexadecimal(hash) || (hash.length <= LONGEST_HASH && PRINTABLE.test(hash))
 }
@@ -92,7 +92,7 @@ export function generationOf(revision: RevisionId): number {
   let generation = 0
   for (let at = 0; ; at++) {
     const digit = revision.charCodeAt(at) - DIGIT_ZERO
-    // The dash comes before the digits; there always is one.
+    // The dash ends the digits; there always is one.
     if (!(digit >= 0)) return generation
     generation = 10 * generation + digit
   }
@@ -106,17 +106,17 @@ export function hashOf(revision: RevisionId): string {
 export const HASH_BYTES = 16
 const HASH_LENGTH = 2 * HASH_BYTES
 
-/** Whether a hash is kept as bytes. Those of this length are of hexadecimal digits: others are not let in. */
+/** Whether a hash is stored as bytes. Hashes of this length are always hexadecimal: others are refused. */
 export function isHexadecimal(hash: string): boolean {
   return hash.length === HASH_LENGTH
 }
 
-/** The bytes a hash stands for: 16 where it is hexadecimal, else its text. */
+/** The bytes of a hash: 16 where it is hexadecimal, else its text. */
 export function hashBytes(hash: string): Buffer {
   return isHexadecimal(hash) ? Buffer.from(hash, 'hex') : Buffer.from(hash, 'utf8')
 }
 
-/** Orders hashes by the bytes they stand for. */
+/** Orders hashes by their bytes. */
 export function compareHashes(left: string, right: string): number {
   if (left === right) return 0
   if (!isHexadecimal(left) || !isHexadecimal(right)) return hashBytes(left).compare(hashBytes(right))

@@ -1,6 +1,6 @@
 /**
- * Partitions: in a partitioned database the id of each document is `partition:id`, so that the documents of a partition
- * lie together. Design and local documents belong to none.
+ * Partitions: in a partitioned database the id of each document is `partition:id`, so that the documents of a partition are
+ * adjacent in key order. Design and local documents belong to no partition.
  */
 import { isDesignId, isLocalId, parseDocumentId } from './ids.ts'
 import { illegalDocumentId, RequestError } from './request-error.ts'
@@ -18,7 +18,7 @@ export function checkPartition(name: string): void {
   if (name.includes(SEPARATOR)) throw illegalPartition('Partition must not contain a colon')
 }
 
-/** Throws where no document of a partitioned database can have this id. Its form is known to be right otherwise. */
+/** Throws where the id has no partition, or an invalid one. All other rules for ids are checked before. */
 export function checkPartitionedId(id: string): void {
   if (isDesignId(id) || isLocalId(id)) return
   const end = id.indexOf(SEPARATOR)
@@ -27,7 +27,7 @@ export function checkPartitionedId(id: string): void {
   parseDocumentId(id.slice(end + 1))
 }
 
-/** The ids of all documents of a partition: from the first on, up to the last without it. */
+/** The range of ids of a partition: `first` inclusive, `last` exclusive. */
 export function partitionIds(name: string): { readonly first: string; readonly last: string } {
   return { first: name + SEPARATOR, last: name + AFTER_SEPARATOR }
 }

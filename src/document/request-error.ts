@@ -1,6 +1,6 @@
 /**
- * Why a request cannot be done, in the terms of the database: a kind, the identifier that the interface has for it, and a
- * reason. Thrown anywhere; what it becomes in HTTP is decided in `http/server/errors.ts`.
+ * The error of a request in the terms of the database: a kind, the error identifier of the HTTP interface, and a reason. It may
+ * be thrown anywhere; `http/server/errors.ts` maps it to an HTTP status.
  */
 export type ErrorKind =
   | 'invalid'
@@ -21,7 +21,7 @@ export class RequestError extends Error {
   readonly kind: ErrorKind
   readonly error: string
   readonly reason: string
-  /** The reason as the reply has it: functions of users may give any JSON value. */
+  /** The reason in the reply: user functions may give any JSON value. */
   readonly reasonValue: unknown
 
   constructor(kind: ErrorKind, error: string, reason: string, reasonValue: unknown = reason) {
@@ -41,12 +41,12 @@ export function invalidJson(): RequestError {
   return badRequest('invalid_json')
 }
 
-/** An id that no document can have. Release 3 has an identifier for it; in dialect 1.6 it is a `bad_request`. */
+/** An invalid document id. Dialect 3 has an identifier for it; in dialect 1.6 it is a `bad_request`. */
 export function illegalDocumentId(reason: string): RequestError {
   return new RequestError('invalid', 'illegal_docid', reason)
 }
 
-/** Parameters of a query that cannot be meant. */
+/** Query parameters that are not valid. */
 export function queryParseError(reason: string): RequestError {
   return new RequestError('invalid', 'query_parse_error', reason)
 }
@@ -63,7 +63,7 @@ export function missingStub(reason: string): RequestError {
   return new RequestError('precondition failed', 'missing_stub', reason)
 }
 
-/** Counts as a failure of the server in the reference and for its clients, though the fault is the client's. */
+/** A 500 in CouchDB, and so for its clients, though the request is at fault. */
 export function docValidation(reason: string): RequestError {
   return new RequestError('failed', 'doc_validation', reason)
 }

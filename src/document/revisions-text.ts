@@ -1,16 +1,16 @@
 /**
- * The text of `_revisions` as servers write it, `{"start":2,"ids":["…","…"]}` with hashes of 32 digits, read without a parser:
- * every document that is replicated has one.
+ * Reads the usual text of `_revisions`, `{"start":2,"ids":["…","…"]}` with hashes of 32 digits, without a JSON parser: every
+ * replicated document has one.
  */
 import type { RevisionPath } from './ids.ts'
 
 const BEFORE_START = Buffer.from('{"start":')
 const BEFORE_HASHES = Buffer.from(',"ids":[')
 const HASH_LENGTH = 32
-/** More digits are not a number that a double holds exactly. */
+/** A double holds numbers of this many digits exactly. */
 const MOST_DIGITS = 15
 
-/** Undefined where the text has any other form: then it is for a parser to read, and to refuse. */
+/** Undefined where the text has any other form: the caller parses it as JSON. */
 export function readUsualRevisions(text: Buffer): RevisionPath | undefined {
   if (!hasAt(text, 0, BEFORE_START)) return undefined
   let at = BEFORE_START.length

@@ -1,4 +1,4 @@
-/** The body of `_bulk_docs`, read where it stands: its documents are scanned once, one after the other, and counted. */
+/** The body of `_bulk_docs`: its documents are scanned in place, one after the other, and counted. */
 import { readDocument, type SentDocument } from '../document/document-fields.ts'
 import { badRequest, tooManyItems } from '../document/request-error.ts'
 import type { ByteArena } from '../encoding/bytes/byte-arena.ts'
@@ -40,10 +40,10 @@ export class BulkReading {
   }
 
   /**
-   * All documents, in order; to be read to the end before `switches` is asked. Of a list that comes twice the last
-   * counts: what came before `anew` does not.
+   * All documents, in order; to be read to the end before `switches` is called. If the member `docs` comes twice, the last one
+   * counts: what came before `restart` is to be dropped.
    */
-  *documents(): Generator<SentDocument | 'anew', void, void> {
+  *documents(): Generator<SentDocument | 'restart', void, void> {
     const reader = this.#reader
     if (reader.kind() !== 'object') {
       this.#read(() => reader.skip())
@@ -55,7 +55,7 @@ export class BulkReading {
       else if (name === 'all_or_nothing') this.#allOrNothing = this.#read(() => reader.value())
       else if (name !== 'docs') this.#read(() => reader.skip())
       else {
-        if (this.#hasDocuments) yield 'anew'
+        if (this.#hasDocuments) yield 'restart'
         if (reader.kind() === 'array') yield* this.#list()
         else {
           this.#read(() => reader.skip())
@@ -66,7 +66,7 @@ export class BulkReading {
     reader.end()
   }
 
-  /** What the request says beside its documents. */
+  /** The other members of the request. */
   switches(): BulkSwitches {
     if (this.#refusal) throw this.#refusal
     if (!this.#hasDocuments) throw badRequest("Missing JSON list of 'docs'")
@@ -82,7 +82,7 @@ export class BulkReading {
     for (const _ of reader.elements()) {
       if (++items > this.#mostItems) throw tooManyItems(this.#mostItems)
       const document = this.#read(readNext)
-      // Each of them costs as much as a document.
+      // An attachment costs as much as a document.
       items += document.attachments.length
       if (items > this.#mostItems) throw tooManyItems(this.#mostItems)
       yield document

@@ -1,6 +1,6 @@
 /**
- * What JSON bodies say: small ones are read at once, large ones by the scan thread, and what comes of them is taken over
- * in slices. Whatever somebody sends, the main thread never works on it for long.
+ * Reads JSON bodies: small ones at once, large ones in a scan thread, whose results are taken over in slices. Whatever a client
+ * sends, it never blocks the main thread for long.
  */
 import { createHash } from 'node:crypto'
 import { parseDocument, type SentDocument } from '../document/document-fields.ts'
@@ -17,11 +17,11 @@ import { BulkReading, type BulkSwitches } from './bulk-reading.ts'
 import { type Cut, documentsOf } from './scan-message.ts'
 import { scanned } from './scan-runner.ts'
 
-/** Up to here a body is read at once: in the worst case that takes some ten milliseconds. */
+/** A body up to this size is read at once: in the worst case that takes some ten milliseconds. */
 const SMALL_BYTES = 128 * 1024
 /**
- * Up to here the documents of a bulk request are read here too, in slices: handing them over costs more than reading
- * them, unless one of them is large.
+ * The documents of a bulk request up to this size are read in the main thread, in slices: a transfer to a thread would cost
+ * more than reading them, unless one of them is large.
  */
 const SMALL_BULK_BYTES = 4 * 1024 * 1024
 
@@ -30,19 +30,19 @@ const VALUES_AN_ITEM = 32
 
 export interface BulkRequest extends BulkSwitches {
   readonly documents: readonly SentDocument[]
-  /** Frees the memory of the documents now, and not with the next garbage collection. Nobody may use them any more. */
+  /** Frees the memory of the documents now, not with the next garbage collection. They must not be used any more. */
   free(): void
 }
 
-/** What limits the reading of a body. */
+/** Limits on reading a body. */
 export interface ReadingLimits {
-  /** What all bodies may take together; it has been asked for the text already. */
+  /** The share of the memory budget; it covers the text already. */
   readonly memory?: MemoryLease | undefined
   /** A document with a larger body may be refused before all of it is read. */
   readonly largestDocument?: number | undefined
 }
 
-/** A text that is one document; its id as it is known from elsewhere. */
+/** Reads a text that is one document. `id` is its id where the request has one. */
 export async function documentIn(text: Buffer, limits: ReadingLimits = {}, id?: DocumentId): Promise<SentDocument> {
   if (text.length <= SMALL_BYTES) return translated(() => parseDocument(text, id))
   const { memory, largestDocument } = limits
@@ -54,7 +54,7 @@ export async function documentIn(text: Buffer, limits: ReadingLimits = {}, id?: 
   })
 }
 
-/** The body of `_bulk_docs`, which must not be used any more by whoever hands it over. */
+/** Reads the body of `_bulk_docs`. The caller must not use the text any more. */
 export async function bulkRequestIn(
   text: Buffer,
   mostDocuments: number,
@@ -68,7 +68,7 @@ export async function bulkRequestIn(
   })
 }
 
-/** A body that is parameters: as JavaScript has it. No list in it has more items than this. */
+/** Parses a body with parameters. Refuses a list with more items than this. */
 export async function valueIn(text: Buffer, mostItems: number, memory?: MemoryLease): Promise<unknown> {
   if (text.length <= SMALL_BYTES) return translated(() => smallValue(text, mostItems))
   return translatedLater(async () => {
@@ -79,7 +79,7 @@ export async function valueIn(text: Buffer, mostItems: number, memory?: MemoryLe
   })
 }
 
-/** Undefined where one of the documents is so large that the scan thread should read them. */
+/** Undefined where a document is so large that a scan thread should read them. */
 async function smallBulkRequest(text: Buffer, mostDocuments: number): Promise<BulkRequest | undefined> {
   const slice = new TimeSlice()
   const arena = new ByteArena(text.length)
@@ -87,7 +87,7 @@ async function smallBulkRequest(text: Buffer, mostDocuments: number): Promise<Bu
     const reading = new BulkReading(text, mostDocuments, { longestBytes: SMALL_BYTES, arena })
     let documents: SentDocument[] = []
     for (const document of reading.documents()) {
-      if (document === 'anew') documents = []
+      if (document === 'restart') documents = []
       else documents.push(document)
       if (slice.isOver) await slice.pause()
     }
@@ -111,7 +111,7 @@ async function largeBulkRequest(
   for await (const result of scanned({ kind: 'bulk', mostDocuments, largestDocument }, text, memory)) {
     if (result.kind === 'bulk') return { documents, free, ...result.switches }
     if (result.kind !== 'documents') continue
-    if (result.isAnew) documents = []
+    if (result.isRestart) documents = []
     for (const { buffer } of result.batch.blocks) blocks.push(buffer)
     for (const document of documentsOf(result.batch)) documents.push(document)
   }
@@ -182,7 +182,7 @@ async function parsedList(
   return list
 }
 
-/** Also where the name is one that means something else to an assignment. */
+/** Also for names such as `__proto__`, which a plain assignment would treat differently. */
 function setMember(value: Record<string, unknown>, name: string, member: unknown): void {
   if (name !== '__proto__') value[name] = member
   else Object.defineProperty(value, name, { value: member, enumerable: true, configurable: true, writable: true })

@@ -8,7 +8,7 @@ import { conditionMatcher } from '../selectors/selector-matcher.ts'
 import type { MatchResult } from './scan-message.ts'
 import { scanned } from './scan-runner.ts'
 
-/** Whether documents match a selector, as a client sends it. Throws the error of the interface where it cannot be one. */
+/** A test whether documents match a selector. Throws the client's error where the selector is not valid. */
 export function documentTest(selector: unknown): (text: Buffer) => boolean | Promise<boolean> {
   const condition = parseSelector(selector)
   const matcher = conditionMatcher(condition)
@@ -19,7 +19,7 @@ export function documentTest(selector: unknown): (text: Buffer) => boolean | Pro
   return (text) => (isLargeToMatch(text.length) ? inThread(text) : matcher.matches(text))
 }
 
-/** To copy a text and to wait for a thread takes as long as most selectors do on this many bytes. */
+/** Most selectors match a text of this size in the time that it takes to copy it and wait for a thread. */
 const LARGE_BYTES = 256 * 1024
 
 export function isLargeToMatch(bytes: number): boolean {
@@ -28,13 +28,13 @@ export function isLargeToMatch(bytes: number): boolean {
 
 export interface LargeMatch {
   readonly condition: Condition
-  /** Those that are wanted of a document that matches; undefined for all. */
+  /** The fields to return of a document that matches; undefined for all. */
   readonly fields: readonly string[] | undefined
-  /** Members of the document that do not lie in its text. */
+  /** Members of the document that are not in its text. */
   readonly members: ReadonlyMap<string, Buffer>
 }
 
-/** The text stays as it is: the thread gets a copy. */
+/** The thread gets a copy of the text. */
 export async function matchInThread(match: LargeMatch, text: Uint8Array): Promise<MatchResult> {
   const copy = Buffer.allocUnsafeSlow(text.length)
   copy.set(text)

@@ -3,7 +3,7 @@ import { fieldProjection } from '../selectors/field-projection.ts'
 import { conditionMatcher } from '../selectors/selector-matcher.ts'
 import { type MatchScan, ownBytes, type ScanResult } from './scan-message.ts'
 
-/** The text is that of the document, but for the members that lie beside it. */
+/** The text of the document, without the members that are passed separately. */
 export function* matchResults(work: MatchScan, text: Buffer): Generator<ScanResult, void, void> {
   const members = new Map([...work.members].map(([name, value]) => [name, Buffer.from(value)]))
   const isMatch = conditionMatcher(work.condition).matchesBeside(members, text, 0)

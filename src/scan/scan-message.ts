@@ -1,4 +1,4 @@
-/** What the main thread and the scan thread say to each other. Bytes are transferred, not copied. */
+/** The messages between the main thread and a scan thread. Bytes are transferred, not copied. */
 import type { SentDocument } from '../document/document-fields.ts'
 import type { DocumentId, RevisionId, RevisionPath } from '../document/ids.ts'
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
@@ -7,7 +7,7 @@ import { JsonTextError } from '../encoding/json/json-text-cursor.ts'
 import type { Condition } from '../selectors/condition.ts'
 import type { BulkSwitches } from './bulk-reading.ts'
 
-/** A scan is begun with its text, and gives an answer for each `next`. */
+/** A scan begins with its text, and sends one result for each `next`. */
 export type ToScanThread =
   | { readonly type: 'begin'; readonly job: number; readonly scan: Scan; readonly text: Uint8Array<ArrayBuffer> }
   | { readonly type: 'next'; readonly job: number }
@@ -19,13 +19,13 @@ export type Scan =
   | { readonly kind: 'value'; readonly mostValues: number }
   | MatchScan
 
-/** Whether a document matches, and which of its fields are wanted if so. */
+/** Whether a document matches, and which of its fields to return if so. */
 export interface MatchScan {
   readonly kind: 'match'
   readonly condition: Condition
   /** Undefined for all. */
   readonly fields: readonly string[] | undefined
-  /** Members of the document that do not lie in its text. */
+  /** Members of the document that are not in its text. */
   readonly members: ReadonlyMap<string, Uint8Array>
 }
 
@@ -34,9 +34,9 @@ export type FromScanThread =
   | { readonly job: number; readonly failure: ScanFailure }
 
 export type ScanResult =
-  /** What came before does not count where the list begins anew. */
-  | { readonly kind: 'documents'; readonly batch: DocumentBatch; readonly isAnew: boolean }
-  /** The end of a bulk request: what it says beside its documents. */
+  /** `isRestart`: the list begins again, and documents received before are dropped. */
+  | { readonly kind: 'documents'; readonly batch: DocumentBatch; readonly isRestart: boolean }
+  /** The end of a bulk request, with its other members. */
   | { readonly kind: 'bulk'; readonly switches: BulkSwitches }
   | { readonly kind: 'value'; readonly text: Uint8Array<ArrayBuffer>; readonly cuts: readonly Cut[] }
   | MatchResult
@@ -44,7 +44,7 @@ export type ScanResult =
 export interface MatchResult {
   readonly kind: 'match'
   readonly isMatch: boolean
-  /** The wanted fields of a document that matches, where not all are wanted. */
+  /** The requested fields of a document that matches, where not all are requested. */
   readonly projected: Uint8Array<ArrayBuffer> | undefined
 }
 
@@ -67,7 +67,7 @@ export interface PackedDocument {
   readonly attachments: readonly PackedAttachment[]
 }
 
-/** A body that was hashed already. */
+/** A body with the revision that was hashed from it. */
 export type PackedHash = Omit<HashedBody, 'body'>
 
 export interface PackedAttachment {
@@ -104,7 +104,7 @@ export function parseError(failure: ScanFailure): Error {
   return new Error(failure.message)
 }
 
-/** What is larger goes as it is, in a block of its own. */
+/** Larger bytes are transferred as they are, in a block of their own. */
 const LARGE_BYTES = 64 * 1024
 
 /** Gathers documents into a batch. */
@@ -166,7 +166,7 @@ export class BatchWriter {
   }
 }
 
-/** The documents of a batch, on the other side. */
+/** Unpacks the documents of a batch in the main thread. */
 export function documentsOf({ blocks, documents }: DocumentBatch): SentDocument[] {
   const buffers = blocks.map((block) => Buffer.from(block.buffer, block.byteOffset, block.byteLength))
   const at = ([block, start, end]: Place) => buffers[block]!.subarray(start, end)
@@ -184,7 +184,7 @@ export function documentsOf({ blocks, documents }: DocumentBatch): SentDocument[
   })
 }
 
-/** The same bytes with a memory of their own, which can be transferred. */
+/** The same bytes in a buffer of their own, which can be transferred. */
 export function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteOffset, byteLength } = bytes
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) return new Uint8Array(buffer, byteOffset)

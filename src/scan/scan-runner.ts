@@ -1,7 +1,7 @@
 /**
- * Has large bodies read by threads of their own, few for the whole process, started when they are needed. A scan hands
- * over one result at a time, when it is asked for the next: nothing piles up, and the main thread does a little at a time.
- * A thread reads one body at a time. If that fills its heap or takes too long, the thread ends and the request is refused.
+ * Runs scans of large bodies in threads: a few for the whole process, started on demand. A scan sends one result at a time, when
+ * it is asked for the next one, so results do not pile up. A thread reads one body at a time. If that fills its heap or takes
+ * too long, the thread ends and the request is refused.
  */
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
@@ -21,33 +21,33 @@ import { MOST_THREADS, ScanSlots } from './scan-slots.ts'
 export interface ScanOptions {
   /** Of the heap of a thread. */
   readonly heapLimitMb?: number
-  /** For one result: of any body, and for each megabyte of it. */
+  /** Time limit for one result, and the addition for each megabyte of the body. */
   readonly limitMs?: number
   readonly limitMsAMegabyte?: number
   readonly threads?: number
 }
 
-/** A thread that had nothing to do for so long is ended; to start one takes a tenth of a second of a processor. */
+/** An idle thread is ended after this time. To start one takes a tenth of a second of processor time. */
 const IDLE_MS = 60_000
-/** After such a body it holds on to memory that only its end gives back for certain. */
+/** After a larger body the thread is ended: only that is certain to free its memory. */
 const MUCH_BYTES = 16 * 1024 * 1024
 const IDLE_AFTER_MUCH_MS = 1000
 
-/** Beyond it the thread ends and the request is refused: a body of that kind would take the whole server with it. */
+/** Beyond it the thread ends and the request is refused. In the main thread, the server would end. */
 const HEAP_LIMIT_MB = 1024
 
-/** Ten times what the slowest inputs take on a machine with nothing else to do. */
+/** Ten times what the slowest inputs take on an idle machine. */
 const LIMIT_MS = 60_000
 const LIMIT_MS_A_MEGABYTE = 1000
 const MEGABYTE = 1024 * 1024
 
-/** What a scan takes beside its text, in texts: a body and its term, and copies of both on the way, or just a copy. */
+/** The memory of a scan beside its text, in multiples of it: a body, its term and copies of both, or one copy. */
 const COPIES = { document: 3, bulk: 1, value: 1, match: 1 } as const
 
 export class ScanRunner {
   readonly #options: ScanOptions
   readonly #slots: ScanSlots
-  /** The one that was used last is at the end. */
+  /** The most recently used one is at the end. */
   readonly #idle: ScanThread[] = []
 
   constructor(options: ScanOptions = {}) {
@@ -56,13 +56,13 @@ export class ScanRunner {
   }
 
   /**
-   * The results of a scan of a text, which must not be used any more by whoever hands it over. The lease is that of the text:
-   * it grows while there are several forms of it.
+   * The results of a scan. The caller must not use the text any more. The lease is that of the text, and grows while there are
+   * several copies of it.
    */
   async *scan(scan: Scan, text: Buffer, memory?: MemoryLease): AsyncGenerator<ScanResult, void, void> {
     const textBytes = text.length
     const copyBytes = COPIES[scan.kind] * textBytes
-    // Before a thread is taken: those that have one must not wait for those that wait for one.
+    // Before a thread is taken: a scan that holds a thread must not wait for memory of scans that wait for a thread.
     await memory?.add(copyBytes)?.catch((error: unknown) => {
       freeBytes(text)
       throw error
@@ -108,10 +108,10 @@ class ScanThread {
   #job = 0
   #request: Request | undefined
   #idle: NodeJS.Timeout | undefined
-  /** Why nothing can be asked of it any more. */
+  /** Why the thread ended; undefined while it runs. */
   #end: Error | undefined
 
-  /** Calls back when it can be given no more work. */
+  /** Calls back when the thread takes no more work. */
   constructor(options: ScanOptions, onEnding: (thread: ScanThread) => void) {
     this.#options = options
     this.#onEnding = onEnding
@@ -145,14 +145,14 @@ class ScanThread {
   }
 
   startIdleTimer(idleMs: number): void {
-    this.#idle = setTimeout(() => this.#terminate(new Error('The scan thread had nothing to do.')), idleMs).unref()
+    this.#idle = setTimeout(() => this.#terminate(new Error('The scan thread was idle.')), idleMs).unref()
   }
 
   #ask(message: ToScanThread, limitMs: number, memory: readonly ArrayBuffer[] = []): Promise<ScanResult> {
     return new Promise((resolve, reject) => {
       // A thread that has ended never answers.
       if (this.#end) throw this.#end
-      // Who waits for an answer keeps the process alive until then.
+      // A pending request keeps the process alive.
       this.#worker.ref()
       const timeout = setTimeout(() => this.#terminate(tooLarge()), limitMs).unref()
       this.#request = { resolve, reject, timeout }
@@ -179,7 +179,7 @@ class ScanThread {
     this.#onEnding(this)
   }
 
-  /** Nobody waits for an answer any more. */
+  /** Ends the pending request. */
   #settle(): Request | undefined {
     const request = this.#request
     this.#request = undefined

@@ -1,10 +1,10 @@
 /**
- * How many bodies are scanned at the same time. A thread works on one body alone, so that a body which fills its heap costs nobody
- * else. Large ones leave one thread to the others, which then need not wait for long.
+ * How many bodies are scanned at the same time. A thread works on one body at a time, so a body that fills its heap affects no
+ * other. Large bodies leave one thread to small ones.
  */
 import { availableParallelism } from 'node:os'
 
-/** Such a body is scanned in some hundred milliseconds. */
+/** A body of this size is scanned in some hundred milliseconds. */
 const LARGE_BYTES = 8 * 1024 * 1024
 
 export const MOST_THREADS = Math.max(2, Math.min(4, availableParallelism()))
@@ -23,7 +23,7 @@ export class ScanSlots {
     this.#limit = limit
   }
 
-  /** Resolves when it is the turn of a body of this size. */
+  /** Resolves when a body of this size may be scanned. */
   take(bytes: number): Promise<ScanSlot> {
     return new Promise((resolve) => {
       this.#waiting.push({ isLarge: bytes > LARGE_BYTES, resolve })

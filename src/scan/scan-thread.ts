@@ -1,4 +1,4 @@
-/** The thread that reads large bodies, so that the one that answers requests need not. It has no native parts. */
+/** The thread that scans large bodies, so that the main thread is not blocked. It loads no native modules. */
 import { parentPort } from 'node:worker_threads'
 import { freeMemory } from '../runtime/growing-buffer.ts'
 import { type FromScanThread, type Scan, type ScanResult, serializeError, type ToScanThread } from './scan-message.ts'
@@ -14,7 +14,7 @@ if (parentPort) {
   const port = parentPort
   const scans = new Map<number, BegunScan>()
   const send = (message: FromScanThread, bytes: readonly ArrayBuffer[] = []) => port.postMessage(message, bytes)
-  // A thread that has nothing to do collects no garbage: large texts would stay.
+  // An idle thread collects no garbage: large texts would stay in memory.
   const end = (job: number) => {
     const memory = scans.get(job)?.memory
     scans.delete(job)
@@ -50,7 +50,7 @@ if (parentPort) {
   })
 }
 
-/** What selectors need is loaded when the first one comes: most threads only read bodies. */
+/** Selectors are loaded on demand: most threads only read bodies. */
 async function resultsOf(work: Scan, text: Buffer): Promise<Generator<ScanResult, void, void>> {
   if (work.kind !== 'match') return scan(work, text)
   const { matchResults } = await import('./match-scan.ts')

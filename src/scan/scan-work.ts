@@ -1,6 +1,6 @@
 /**
- * Reads large JSON bodies in the scan thread: a document, the documents of a bulk request batch by batch, or where a body
- * of parameters can be cut into parts that are quickly parsed. Pure: text in, results out.
+ * Reads large JSON bodies in the scan thread: a document, the documents of a bulk request in batches, or the places where a
+ * body with parameters can be cut into parts that parse quickly. Pure: text in, results out.
  */
 import { decodedAttachments, parseDocument, type SentDocument } from '../document/document-fields.ts'
 import { tooLarge } from '../document/request-error.ts'
@@ -8,17 +8,17 @@ import { JsonReader } from '../encoding/json/json-text.ts'
 import { BulkReading } from './bulk-reading.ts'
 import { BatchWriter, type Cut, type MatchScan, ownBytes, type Scan, type ScanResult } from './scan-message.ts'
 
-/** What goes to the main thread at once: some milliseconds of its time. */
+/** One batch for the main thread: some milliseconds of its time. */
 const BATCH_DOCUMENTS = 500
 const BATCH_BYTES = 512 * 1024
 
-/** What the main thread parses at once. */
+/** One part for the main thread to parse. */
 const PART_BYTES = 32 * 1024
-/** A part cannot be cut any further where an element of a list is so long; a text takes less time. */
+/** A longer value is refused, since it cannot be cut any further. A string parses faster and may be longer. */
 const LONGEST_PART_BYTES = 256 * 1024
 const LONGEST_TEXT_BYTES = 8 * 1024 * 1024
 
-/** Yields a result for each time that it is asked. */
+/** Yields one result for each request of the main thread. */
 export function* scan(work: Exclude<Scan, MatchScan>, text: Buffer): Generator<ScanResult, void, void> {
   if (work.kind === 'document') yield batchOf(parseDocument(text, work.id, work.largestDocument))
   else if (work.kind === 'bulk') yield* bulkResults(text, work.mostDocuments, work.largestDocument)
@@ -32,27 +32,27 @@ function* bulkResults(
 ): Generator<ScanResult, void, void> {
   const reading = new BulkReading(text, mostDocuments, { largestDocument })
   let batch = new BatchWriter()
-  let isAnew = false
+  let isRestart = false
   for (const document of reading.documents()) {
-    if (document === 'anew') {
+    if (document === 'restart') {
       batch = new BatchWriter()
-      isAnew = true
+      isRestart = true
       continue
     }
     batch.add(decoded(document))
     if (batch.count < BATCH_DOCUMENTS && batch.bytes < BATCH_BYTES) continue
-    yield { kind: 'documents', batch: batch.finish(), isAnew }
+    yield { kind: 'documents', batch: batch.finish(), isRestart }
     batch = new BatchWriter()
-    isAnew = false
+    isRestart = false
   }
-  if (batch.count > 0 || isAnew) yield { kind: 'documents', batch: batch.finish(), isAnew }
+  if (batch.count > 0 || isRestart) yield { kind: 'documents', batch: batch.finish(), isRestart }
   yield { kind: 'bulk', switches: reading.switches() }
 }
 
 function batchOf(document: SentDocument): ScanResult {
   const batch = new BatchWriter()
   batch.add(decoded(document))
-  return { kind: 'documents', batch: batch.finish(), isAnew: false }
+  return { kind: 'documents', batch: batch.finish(), isRestart: false }
 }
 
 function decoded(document: SentDocument): SentDocument {
@@ -109,7 +109,7 @@ function partsOf(reader: JsonReader): number[] {
   return parts
 }
 
-/** Passes over a value that is to be parsed at once; where it began. */
+/** Skips a value that is parsed as one part; returns where it began. */
 function skippedPart(reader: JsonReader): number {
   const limit = reader.kind() === 'string' ? LONGEST_TEXT_BYTES : LONGEST_PART_BYTES
   const start = reader.position
@@ -118,7 +118,7 @@ function skippedPart(reader: JsonReader): number {
   return start
 }
 
-/** No fewer than there are: commas and brackets inside of texts count too. */
+/** An upper bound: commas and brackets inside strings count too. */
 function valuesIn(text: Buffer): number {
   let count = 0
   for (let at = 0; at < text.length; at++) {

@@ -17,17 +17,17 @@ import type { EditedAttachment } from '../writing/edit.ts'
 import type { StagedAttachment } from './attachment-store.ts'
 import type { ContentLimit } from './content-check.ts'
 
-/** Which content is taken, and which is packed when it is stored. */
+/** Which content is accepted, and which is compressed when it is stored. */
 export interface AttachmentPolicy {
-  /** The level to pack with; undefined where it is not packed. */
+  /** The compression level; undefined where it is stored as it is. */
   levelFor(contentType: string): number | undefined
   /** How large the attachment of this name may be; undefined where it may have any size. */
   limitFor(name: string): ContentLimit | undefined
-  /** Throws where a content that came inline is not what its sender announced. Left out, any content is taken. */
+  /** Throws where inline content does not match what its sender announced. Omitted, any content is accepted. */
   checkInline?(announced: AnnouncedContent, md5: string): void
 }
 
-/** What a document says of a content that is inline. */
+/** What a document says about inline content. */
 export interface AnnouncedContent {
   readonly name: string
   readonly digest: string | undefined
@@ -35,7 +35,7 @@ export interface AnnouncedContent {
 
 export interface AttachmentEdits {
   readonly attachments: readonly EditedAttachment[]
-  /** Set where stubs have nothing to stand for, and the edit cannot be written anyway: see `edit.ts`. */
+  /** Set where stubs refer to nothing, and the edit is expected to be refused anyway: see `edit.ts`. */
   readonly refusal?: RequestError
   /** To be called when the document was written, or will not be. */
   release(): void
@@ -50,7 +50,7 @@ export const NO_EDITS: AttachmentEdits = { attachments: [], release: () => {} }
 
 export const DEFAULT_CONTENT_TYPE = 'application/octet-stream'
 
-/** `followed` holds the contents that came in parts of their own, by name. */
+/** `followed` holds the contents that came in separate parts, by name. */
 export async function attachmentEdits(
   database: Database,
   id: string,
@@ -144,13 +144,13 @@ export function entryOf(name: string, value: Record<string, unknown>, data?: Buf
   return { ...common, kind: 'inline', data: data ?? inlineContent(name, value.data), digest: textIn(value, 'digest') }
 }
 
-/** A content type goes into headers, so it must be able to stand in one. */
+/** A content type is sent in headers, so it must be a valid header value. */
 export function checkedContentType(name: string, value: unknown): string {
   if (typeof value === 'string' && value.length <= LONGEST_CONTENT_TYPE && /^[\x20-\x7e]+$/.test(value)) return value
   throw badRequest(`Invalid content type of attachment ${name}`)
 }
 
-/** More than any type has, and less than clients take of a header. */
+/** Longer than any real type, and shorter than the header limit of clients. */
 const LONGEST_CONTENT_TYPE = 1000
 
 function countIn(value: Record<string, unknown>, name: string): number | undefined {
@@ -181,7 +181,7 @@ function keptAttachment(
   return record
 }
 
-/** The attachments that stubs may stand for; a refusal where the edit should not be written anyway. */
+/** The attachments that stubs may refer to; a refusal where the edit cannot be written anyway. */
 async function stubSource(
   database: Database,
   id: string,
@@ -190,7 +190,7 @@ async function stubSource(
   using view = database.view()
   const record = await view.record(id)
   if (parent.kind === 'replicated') return await replicatedSource(view, id, parent.path)
-  // A branch is written also where an edit would conflict: without a parent it has nothing to keep.
+  // A branch is also written where an edit would conflict. Without a parent there are no attachments to keep.
   const nothing = parent.kind === 'branching' ? [] : conflict()
   if (!record) return parent.parent === undefined ? [] : nothing
   const tree = await view.tree(id, record)
@@ -199,7 +199,7 @@ async function stubSource(
   return node && node.status !== 'missing' ? await attachmentsOf(view, node) : nothing
 }
 
-/** Of the nearest ancestor that has a body. A revision that is known already needs nothing. */
+/** The attachments of the nearest ancestor that has a body. A known revision needs none. */
 async function replicatedSource(
   view: DatabaseView,
   id: string,
@@ -230,7 +230,7 @@ export function attachmentPolicy(configuration: Configuration): AttachmentPolicy
   }
 }
 
-/** The list has wildcards; parameters of a type do not matter, nor does its case. */
+/** The list may have wildcards. The parameters and the case of a type do not matter. */
 function isListed(contentType: string, types: string): boolean {
   const type = contentType.split(';', 1)[0]!.trim().toLowerCase()
   return types

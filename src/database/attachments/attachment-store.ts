@@ -1,8 +1,8 @@
 /**
  * The bytes of a database's attachments. An upload goes to the store in small commits as it arrives and is never whole in
- * memory. No revision refers to it before its document is committed. A small attachment stays in memory and becomes part of
- * that commit. What a failed upload leaves is removed when its last user releases it. Attachments that no revision refers to
- * any more are removed by compaction.
+ * memory. No revision refers to it before its document is committed. A small attachment stays in memory and is part of that
+ * commit. What a failed upload leaves is removed when its last user releases it. Compaction removes attachments that no
+ * revision refers to any more.
  */
 import { createHash, hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -16,22 +16,22 @@ import { CHUNK_BYTES, ChunkWriter, slicesOf } from './chunk-writer.ts'
 import { CheckedGzip, type ContentLimit, checkContentSize, limitedContent } from './content-check.ts'
 
 export interface StagingOptions {
-  /** The level to pack with; undefined stores the bytes as they come. */
+  /** The compression level; undefined stores the bytes as they are. */
   readonly packLevel?: number | undefined
-  /** Set when the bytes come packed. */
+  /** Set when the uploaded bytes are compressed. */
   readonly encoding?: 'gzip' | undefined
-  /** What they unpack to, where the sender says so. */
+  /** The size after decompression, where the sender says it. */
   readonly length?: number | undefined
   /** How large it may be; undefined where it may have any size. */
   readonly limit?: ContentLimit | undefined
-  /** Whether nobody else uses the pieces: their memory is freed as soon as they are stored. */
+  /** Whether the pieces belong to the store: their memory is freed as soon as they are stored. */
   readonly freesPieces?: boolean
 }
 
-/** An attachment whose bytes are here, and which no document has yet. */
+/** An attachment whose bytes are here and that no document has yet. */
 export interface StagedAttachment {
   readonly content: AttachmentContent
-  /** Chunks that belong into the commit of the document. */
+  /** Chunks to be committed with the document. */
   readonly puts: readonly Put[]
   /** To be called when the document was written, or will not be. */
   release(): void
@@ -39,21 +39,21 @@ export interface StagedAttachment {
 
 /** Read from the store at once. */
 const READ_CHUNKS = 4
-/** Contents that are read together: no more are asked for once they have so many bytes. */
+/** Limit on the bytes of contents that are read together. */
 const READ_BYTES = 512 * 1024
 
 export class AttachmentStore {
   readonly #store: Store
-  /** Numbers that somebody is writing or reading, and how many do. */
+  /** Numbers that are being written or read, with the count of users. */
   readonly #inUse = new Map<number, number>()
-  /** Numbers that are being removed: nobody can take them up again. */
+  /** Numbers that are being removed and cannot be used any more. */
   readonly #condemned = new Set<number>()
-  /** While unreferenced bytes are being removed: what was used since that began. */
+  /** While unreferenced bytes are being removed: the numbers used since that began. */
   #spared: Set<number> | undefined
   /** Numbers with chunks in the store that no revision refers to yet. */
   readonly #unreferenced = new Set<number>()
   #lastNumber: Promise<number> | undefined
-  /** Where another node compacts, which cannot know what is used here: states in which the bytes of a number are there. */
+  /** Where another node compacts, which does not know what is used here: snapshots that still have the bytes of a number. */
   readonly #heldStates: Map<number, Snapshot> | undefined
 
   constructor(store: Store, { isFollower = false }: { readonly isFollower?: boolean } = {}) {
@@ -61,7 +61,7 @@ export class AttachmentStore {
     this.#heldStates = isFollower ? new Map() : undefined
   }
 
-  /** Takes the stored bytes of another database's attachment, which stays what it is: its digests and sizes are kept. */
+  /** Stages a copy of another database's attachment from its stored bytes. Its digests and sizes are kept. */
   async stageCopy(source: AsyncIterable<Buffer>, original: AttachmentContent): Promise<StagedAttachment> {
     const staged = await this.stage(source)
     const { number, md5, storedLength } = staged.content
@@ -69,10 +69,10 @@ export class AttachmentStore {
       return { ...staged, content: { ...original, number } }
     }
     staged.release()
-    throw new Error('An attachment was not copied as it was.')
+    throw new Error('The copy of an attachment differs from the original.')
   }
 
-  /** Takes an upload in. If it breaks off, what came of it is removed. */
+  /** Stages an upload. If it breaks off, what was stored of it is removed. */
   async stage(source: AsyncIterable<Buffer>, options: StagingOptions = {}): Promise<StagedAttachment> {
     const { freesPieces = false } = options
     const number = await this.#nextNumber()
@@ -110,7 +110,7 @@ export class AttachmentStore {
     }
   }
 
-  /** Takes in a content that is in memory as a whole. Its bytes must not change before they are committed. */
+  /** Stages content that is whole in memory. Its bytes must not change before they are committed. */
   async stageWhole(
     bytes: Buffer,
     options: Pick<StagingOptions, 'packLevel' | 'limit'> = {},
@@ -126,7 +126,7 @@ export class AttachmentStore {
     return { content, puts: [[attachmentKey(number, 0), value]], release: this.use(number) }
   }
 
-  /** For the writer: revisions that refer to these numbers are about to be committed. From then on they stay. */
+  /** For the writer: revisions that refer to these numbers are about to be committed. They are not removed from now on. */
   refer(numbers: readonly number[]): void {
     for (const number of numbers) this.#unreferenced.delete(number)
   }
@@ -144,7 +144,7 @@ export class AttachmentStore {
         )
         for (const [i, slice] of some.entries()) {
           const chunk = chunks[i]
-          if (!chunk) throw new Error(`Chunk ${slice.chunk} of attachment ${number} is not there.`)
+          if (!chunk) throw new Error(`Chunk ${slice.chunk} of attachment ${number} is missing.`)
           yield chunk.subarray(slice.start, slice.end)
         }
       }
@@ -162,8 +162,8 @@ export class AttachmentStore {
   }
 
   /**
-   * The stored bytes of several contents that are one chunk each, in their order: those of some of them come with one read.
-   * The caller keeps them from being removed.
+   * The stored bytes of several contents of one chunk each, in order, several with one read. The caller keeps them from being
+   * removed.
    */
   async *readWhole(contents: readonly AttachmentContent[]): AsyncGenerator<Buffer> {
     for (let first = 0; first < contents.length; ) {
@@ -173,7 +173,7 @@ export class AttachmentStore {
         bytes += contents[first]!.storedLength
       }
       for (const [i, chunk] of (await this.#firstChunks(some)).entries()) {
-        if (!chunk) throw new Error(`Chunk 0 of attachment ${some[i]!.number} is not there.`)
+        if (!chunk) throw new Error(`Chunk 0 of attachment ${some[i]!.number} is missing.`)
         yield chunk
       }
     }
@@ -188,17 +188,17 @@ export class AttachmentStore {
     return await snapshot.getMany(contents.map(({ number }) => attachmentKey(number, 0)))
   }
 
-  /** Keeps bytes that are there from being removed until the returned function is called; undefined if they are gone. */
+  /** Keeps bytes from being removed until the returned function is called; undefined if they are gone already. */
   async keep(content: AttachmentContent): Promise<(() => void) | undefined> {
     const release = await this.keepAll([content])
     return release === 'gone' ? undefined : release
   }
 
-  /** Keeps the bytes of all of them until the returned function is called; 'gone' if those of any are not there. */
+  /** Keeps the bytes of all of them until the returned function is called; 'gone' if any are missing. */
   async keepAll(contents: readonly AttachmentContent[]): Promise<(() => void) | 'gone'> {
     if (contents.length === 0) return NOTHING_KEPT
     if (contents.some(({ number }) => this.#condemned.has(number))) return 'gone'
-    // Before the snapshot: what is in use when it is taken is not removed after it.
+    // Before the snapshot is taken: what is in use by then is not removed later.
     const kept = contents.map(({ number }) => this.use(number))
     const release = () => {
       for (const each of kept) each()
@@ -240,13 +240,13 @@ export class AttachmentStore {
     this.#heldStates?.get(number)?.release()
     this.#heldStates?.delete(number)
     if (!this.#unreferenced.delete(number)) return
-    // Where that fails, compaction finds them.
+    // If that fails, compaction removes them.
     this.#remove(number).catch(() => {})
   }
 
   /**
-   * Removes all bytes that nothing refers to. `findReferenced` looks through one state of the database; what anybody
-   * used since it began is spared, for it may be referred to by now.
+   * Removes all bytes that no revision refers to. `findReferenced` reads one snapshot of the database. What was used since
+   * it began is kept, since a revision may refer to it by now.
    */
   async removeUnreferenced(findReferenced: () => Promise<ReadonlySet<number>>, lease?: LeaseProof): Promise<void> {
     const last = await this.#removableNumber()
@@ -272,7 +272,7 @@ export class AttachmentStore {
     }
   }
 
-  /** The numbers of what is stored, each once: from the first chunk of one to the first chunk of the next. */
+  /** The numbers of all stored attachments, each once: seeks from the first chunk of one to the first chunk of the next. */
   async *#numbers(upTo: number): AsyncGenerator<number> {
     for (let next = 0; next <= upTo; ) {
       using snapshot = this.#store.snapshot()
@@ -286,15 +286,15 @@ export class AttachmentStore {
     }
   }
 
-  /** Above it may be what other servers are writing, and no revision refers to yet. */
+  /** Higher numbers may belong to uploads of other servers that no revision refers to yet. */
   async #removableNumber(): Promise<number> {
     const { sharing } = this.#store
     return sharing ? Math.min(await this.lastNumber(), (await sharing.settledBelow()) - 1) : this.lastNumber()
   }
 
-  /** The highest number that was given out so far. */
+  /** The highest number assigned so far. */
   async lastNumber(): Promise<number> {
-    // Others give out numbers too.
+    // Other servers assign numbers too.
     if (this.#store.sharing) return this.#findLast()
     return this.#lastNumber ?? this.#keepNumber(this.#findLast())
   }
@@ -303,11 +303,11 @@ export class AttachmentStore {
     if (this.#store.sharing) return this.#store.sharing.nextNumber()
     const last = this.lastNumber()
     const next = last.then((number) => number + 1)
-    // Set before anybody else can ask: numbers are given out once.
+    // Set before any other call can read it: a number is assigned once.
     return this.#keepNumber(next)
   }
 
-  /** A failure is not kept: the next caller reads again. No number was given out after it. */
+  /** A failed read is not kept: the next caller reads again. */
   #keepNumber(number: Promise<number>): Promise<number> {
     this.#lastNumber = number
     number.catch(() => {
@@ -326,7 +326,7 @@ export class AttachmentStore {
 
 const NOTHING_KEPT = () => {}
 
-/** In pieces, between which others have their turn: each is hashed, and packed. */
+/** In pieces, each of which is hashed and compressed, so that the event loop is not blocked for long. */
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
     if (at > 0) await nextTurn()
@@ -336,7 +336,7 @@ async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {
 
 const PIECE_BYTES = 1024 * 1024
 
-/** Counts and hashes what passes. */
+/** Counts and hashes the bytes of a stream. */
 class MeasuredSource implements AsyncIterable<Buffer> {
   readonly #source: AsyncIterable<Buffer>
   readonly #hash = createHash('md5')
@@ -354,7 +354,7 @@ class MeasuredSource implements AsyncIterable<Buffer> {
     }
   }
 
-  /** Of all that passed, in Base64; to be asked once. */
+  /** Of all bytes, in Base64. To be called once. */
   md5(): string {
     return this.#hash.digest('base64')
   }

@@ -5,11 +5,11 @@
 import type { Put, Store } from '../../storage/store.ts'
 import { attachmentKey } from '../layout/keys.ts'
 
-/** So many chunks make a commit. Each commit is a flush; each chunk is memory. What is less waits for the document's own commit. */
+/** Chunks of one commit. Each commit is a flush; each chunk takes memory. A smaller rest is committed with the document. */
 const COMMIT_CHUNKS = 16
 const SMALLEST_BUFFER_BYTES = 16 * 1024
 
-/** Buffers of chunks that are on disk, for whoever needs the next ones: memory that is new costs more than the copy. */
+/** Buffers of chunks that are on disk, to be used again: new memory costs more than the copy. */
 const freeBuffers: Buffer[] = []
 const FREE_BUFFERS_LIMIT = 2 * COMMIT_CHUNKS
 
@@ -28,12 +28,12 @@ export class ChunkWriter {
     this.#number = number
   }
 
-  /** Whether the store has chunks already, or may have. */
+  /** Whether chunks were committed, or may have been. */
   get hasCommitted(): boolean {
     return this.#hasCommitted
   }
 
-  /** A promise where the writer of the stream should wait. */
+  /** Returns a promise where the caller should wait: backpressure. */
   add(piece: Buffer): Promise<void> | undefined {
     for (let at = 0; at < piece.length; ) {
       const chunk = this.#chunkFor(piece.length - at)
@@ -66,7 +66,7 @@ export class ChunkWriter {
     const puts = this.#puts
     this.#puts = []
     this.#committing = this.#commit(puts)
-    // Whoever comes next waits for it and hears of its failure.
+    // The next call waits for it and gets its error.
     this.#committing.catch(() => {})
     await this.add(rest)
   }
@@ -87,7 +87,7 @@ export class ChunkWriter {
     this.#filledBytes = 0
   }
 
-  /** The buffer that bytes go to. Only the first one grows: most attachments are smaller than a chunk. */
+  /** The buffer for the next bytes. Only the first one grows: most attachments are smaller than a chunk. */
   #chunkFor(bytes: number): Buffer {
     if (this.#chunk !== undefined && this.#filledBytes < this.#chunk.length) return this.#chunk
     const before = this.#chunk
@@ -103,8 +103,8 @@ export class ChunkWriter {
 
 /**
  * Attachments are stored in chunks of this size, numbered from 0; only the last one is shorter. An empty attachment has
- * one empty chunk, which tells it from one that is missing. Fits into 32 pages of the file together with what the page
- * itself needs. Part of the format: never change it.
+ * one empty chunk, which distinguishes it from a missing one. A chunk fits into 32 pages of the file with their header. Part of
+ * the format: never change it.
  */
 export const CHUNK_BYTES = 32 * 8192 - 64
 

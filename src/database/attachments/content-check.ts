@@ -1,6 +1,5 @@
 /**
- * Checks on an attachment while it is uploaded: its size, of the bytes that are sent and of what they unpack to, and that
- * gzip content is whole.
+ * Checks on an attachment while it is uploaded: its size before and after decompression, and that gzip content is complete.
  */
 import { once } from 'node:events'
 import { createGunzip } from 'node:zlib'
@@ -11,8 +10,8 @@ export class CheckedGzip implements AsyncIterable<Buffer> {
   readonly #limit: ContentLimit | undefined
   readonly #unpacking = createGunzip()
   #failure: Error | undefined
-  /** Called when the unpacking fails, for it calls back no more then. */
-  #goOn = () => {}
+  /** Called when the decompression fails, since it calls back no more then. */
+  #resume = () => {}
   #unpackedLength = 0
 
   constructor(source: AsyncIterable<Buffer>, limit?: ContentLimit) {
@@ -24,11 +23,11 @@ export class CheckedGzip implements AsyncIterable<Buffer> {
       })
       .on('error', (error) => {
         this.#failure = error
-        this.#goOn()
+        this.#resume()
       })
   }
 
-  /** Of all that passed. */
+  /** Of all bytes so far. */
   get unpackedLength(): number {
     return this.#unpackedLength
   }
@@ -48,11 +47,11 @@ export class CheckedGzip implements AsyncIterable<Buffer> {
     }
   }
 
-  /** Resolves when the piece is unpacked: what is unpacked is never more than one piece behind. */
+  /** Resolves when the piece is decompressed: at most one piece is pending. */
   async #unpack(piece: Buffer): Promise<void> {
     this.#check()
     await new Promise<void>((resolve) => {
-      this.#goOn = resolve
+      this.#resume = resolve
       this.#unpacking.write(piece, () => resolve())
     })
     this.#check()
@@ -77,9 +76,9 @@ function notGzip(): RequestError {
   return badRequest('The content is not valid gzip.')
 }
 
-/** The limit on an attachment: of the bytes that are sent, and of what they unpack to. */
+/** The limit on an attachment, before and after decompression. */
 export interface ContentLimit {
-  /** Of the attachment, for the refusal. */
+  /** Of the attachment, for the error. */
   readonly name: string
   readonly bytes: number
 }
@@ -88,7 +87,7 @@ export function checkContentSize(bytes: number, limit: ContentLimit): void {
   if (bytes > limit.bytes) throw new RequestError('too large', 'attachment_too_large', limit.name)
 }
 
-/** The same content, refused as soon as it is larger. */
+/** The same content, refused as soon as it exceeds the limit. */
 export async function* limitedContent(source: AsyncIterable<Buffer>, limit: ContentLimit): AsyncGenerator<Buffer> {
   let bytes = 0
   for await (const piece of source) {

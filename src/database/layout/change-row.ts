@@ -23,7 +23,7 @@ const SEPARATOR = 0
 const CLOSING_BRACKET = 0x5d
 const DELETED_MEMBER = Buffer.from(',"deleted":true')
 
-/** What is told of a change. Its id is given as the key of its record has it. */
+/** A change to be stored. Its id is given as part of the key of its record. */
 export interface NewChange extends Omit<ChangeRow, 'id'> {
   readonly key: Buffer
 }
@@ -49,12 +49,12 @@ export function addChange(rows: PackedRowsWriter, sequence: number, { key, leave
   rows.close(valueAt, at)
 }
 
-/** What of a row is the same for all, with room for its numbers. */
+/** The fixed text of a row, with room for its numbers. */
 const FIXED_BYTES = 80
-/** What a byte takes at most in JSON. */
+/** The longest escape of one byte in JSON. */
 const ESCAPED_BYTES = 6
 
-/** The id of a key as JSON: nearly always it is what the key has. */
+/** The id of a key as JSON. Nearly always its bytes need no escapes. */
 function writeQuoted(target: Buffer, at: number, key: Buffer): number {
   for (let i = 1; i < key.length; i++) {
     const byte = key[i]!
@@ -67,7 +67,7 @@ function writeQuoted(target: Buffer, at: number, key: Buffer): number {
   return end + 1
 }
 
-/** A revision as JSON: what a server made is itself. */
+/** A revision as JSON. One that a server made needs no escapes. */
 function writeRevision(target: Buffer, at: number, revision: string): number {
   let to = at
   target[to++] = QUOTE
@@ -94,12 +94,12 @@ export interface StoredChange {
   readonly end: number
 }
 
-/** The same together with what its line says. */
+/** A stored change and its decoded parts. */
 export interface DecodedChange extends ChangeRow {
   readonly stored: StoredChange
 }
 
-/** Beyond its stored size, what a line of the feed takes at most. */
+/** How much longer a line of the feed may be than its stored form. */
 export const LINE_EXTRA_BYTES = 32
 
 /**
@@ -113,7 +113,7 @@ export function writeLine(
   leaves: 'winner' | 'all',
 ): number {
   let begin = start + 1
-  // The number of the body is not for the feed.
+  // The number of the body is not part of the line.
   while (source[begin]! >= 0x80) begin++
   begin++
   // Most documents have one leaf: then the separator is the last byte.
@@ -125,7 +125,7 @@ export function writeLine(
   return at
 }
 
-/** The same of some of its leaves, as text. */
+/** The line with some of its leaves, as text. */
 export function lineOfLeaves(sequence: number, { id, deleted }: ChangeRow, leaves: readonly RevisionId[]): string {
   const changes = leaves.map((revision) => `{"rev":${quoteText(revision)}}`).join(',')
   return `{"seq":${sequence},"id":${quoteText(id)},"changes":[${changes}]${deleted ? ',"deleted":true' : ''}`
@@ -150,7 +150,7 @@ export function decodeChange(bytes: Buffer): ChangeRow & { readonly sequence: nu
   }
 }
 
-/** Where the parts of a change lie in a block: for readers of very many. */
+/** The offsets of the parts of a change in a block, for readers of very many. */
 export interface ChangePlaces {
   /** JSON texts, with their quotes. */
   readonly idAt: number

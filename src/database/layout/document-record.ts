@@ -24,14 +24,14 @@ export interface DocumentRecord {
   readonly winner: RevisionId
   /** Whether the winner is a tombstone. */
   readonly deleted: boolean
-  /** The number of the winner's body and how many bytes it has. */
+  /** The number of the winner's body, and its size. */
   readonly body: number
   readonly bodyBytes: number
   /** Whether the tree has bodies that compaction drops. */
   readonly hasOldBodies: boolean
   /** Whether any of its bodies may have attachments. */
   readonly hasAttachments: boolean
-  /** Undefined where it lies apart. */
+  /** Undefined where it has a row of its own. */
   readonly tree: RevisionTree | undefined
 }
 
@@ -42,12 +42,12 @@ const TREE_INSIDE = 8
 const TREE_APART = 16
 const ATTACHMENTS = 32
 
-/** A tree of more bytes lies apart. */
+/** A larger tree has a row of its own. */
 const TREE_INSIDE_BYTES = 200
 
 const HEX_HASH_BYTES = 16
 
-/** Adds the row of a record; returns the tree where it is to lie apart. */
+/** Adds the row of a record; returns the tree if it needs a row of its own. */
 export function addRecord(
   rows: PackedRowsWriter,
   key: Buffer,
@@ -86,7 +86,7 @@ export function decodeRecord(bytes: Buffer): DocumentRecord {
   return new StoredRecord(bytes)
 }
 
-/** A record as it was read. Its tree is made when somebody wants it: most readers want the winner alone. */
+/** A record as it was read. Its tree is decoded on demand: most readers want only the winner. */
 class StoredRecord implements DocumentRecord {
   readonly sequence: number
   readonly winner: RevisionId
@@ -163,15 +163,15 @@ function readRevision(reader: VarintReader, bytes: Buffer, flags: number): Revis
   return formatRevision(generation, bytes.toString(isHex ? 'hex' : 'utf8', start, start + size))
 }
 
-/** A tree of one revision says no more than the record does. */
+/** A tree of one revision holds nothing that the record does not. */
 function isSingle(tree: RevisionTree): boolean {
   return tree.branchCount === 1 && (tree.line ? tree.line.count === 1 : tree.branch(0).bodies.length === 1)
 }
 
-/** Reads what a listing needs of one record after the other in a block. It makes no object for any of them. */
+/** Reads what a listing needs from the records of a block, one after the other, without an object for each. */
 export class RecordReader {
   deleted = false
-  /** The number of the winner's body and how many bytes it has. */
+  /** The number of the winner's body, and its size. */
   body = 0
   bodyBytes = 0
   /** Whether there is more than one revision. */
@@ -182,7 +182,7 @@ export class RecordReader {
   #hashEnd = 0
   #isHex = false
 
-  /** From here on it tells of the record that begins at this place of the block. */
+  /** Reads the record at this offset of the block. */
   read(block: Buffer, start: number): void {
     const flags = block[start]!
     this.#block = block
@@ -203,7 +203,7 @@ export class RecordReader {
     return formatRevision(this.#generation, hash)
   }
 
-  /** What `writeRevision` may take. */
+  /** The most bytes that `writeRevision` may write. */
   get mostRevisionBytes(): number {
     return GENERATION_BYTES + MOST_ESCAPED_BYTES * (this.#hashEnd - this.#at)
   }
@@ -246,7 +246,7 @@ const HEX_DIGITS = Buffer.from('0123456789abcdef')
 
 /** Quotes, fifteen digits and a dash, and some more. */
 const GENERATION_BYTES = 20
-/** As many bytes of JSON text as one byte of a text may need. */
+/** The longest escape of one byte in JSON. */
 const MOST_ESCAPED_BYTES = 6
 
 /** A document that is not replicated: its revisions are counted, and it is in no index and no feed. */
@@ -272,7 +272,7 @@ export function localRevision(count: number): RevisionId {
   return formatRevision(0, String(count))
 }
 
-/** The count that a revision stands for; undefined when it is none of a local document. */
+/** The count in the revision of a local document; undefined where it is not one. */
 export function localCount(revision: RevisionId): number | undefined {
   const hash = hashOf(revision)
   return generationOf(revision) === 0 && /^\d{1,15}$/.test(hash) ? Number(hash) : undefined

@@ -101,7 +101,7 @@ export function idOfDocumentKey(key: Buffer): string {
   return key.toString('utf8', 1)
 }
 
-/** Of the key that begins at this place of a block. */
+/** Of the key at this offset of a block. */
 export function sequenceOfChangeKey(block: Buffer, keyAt = 0): number {
   return numberOf(block, keyAt)
 }
@@ -120,7 +120,7 @@ export const TREE_PREFIX = Buffer.from(TREE)
 export const PURGE_PREFIX = Buffer.from(PURGE)
 export const META_PREFIX = Buffer.from(META)
 
-/** The notes of purges, oldest first. */
+/** The records of purges, oldest first. */
 export const PURGES = { from: PURGE_PREFIX, to: afterPrefix(PURGE_PREFIX) }
 
 const SHORT_LENGTH = 64
@@ -167,13 +167,13 @@ export interface DatabaseState {
   /** Bytes of the winners' bodies. */
   readonly bodyBytes: number
   readonly revisionLimit: number
-  /** How many of the last purges compaction keeps a note of. */
+  /** How many of the last purges compaction keeps a record of. */
   readonly purgeLimit: number
   /** The sizes right after the last compaction, if there was one. */
   readonly compactedTo?: DatabaseSizes | undefined
   /** How far old tombstones are purged; only where there is a retention. */
   readonly tombstones?: TombstoneProgress | undefined
-  /** How far documents were looked at that may expire; only where they do. */
+  /** How far documents were searched for an expiry time; only where documents expire. */
   readonly expiry?: ExpiryProgress | undefined
   /** The update sequences at which a design document, and the security object, were last written. */
   readonly designsAt?: number | undefined

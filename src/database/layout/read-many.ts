@@ -28,7 +28,7 @@ export async function readRecords(snapshot: Snapshot, ids: readonly string[]): P
   return read
 }
 
-/** The same for somebody who has the keys; records only. */
+/** The same for callers that have the keys; records only. */
 export async function wholeRecords(
   snapshot: Snapshot,
   ids: readonly string[],
@@ -49,7 +49,7 @@ export async function wholeRecords(
   })
 }
 
-/** Others have their turn between two of them. */
+/** Records between two yields to the event loop. */
 const RECORDS_A_PORTION = 500
 
 async function recordsInPortions(
@@ -68,13 +68,13 @@ async function recordsInPortions(
   return records
 }
 
-/** Member by member: of an object with hidden parts a spread takes several times as long. */
+/** Member by member: a spread of an object with private fields takes several times as long. */
 function wholeRecord(record: DocumentRecord, tree: RevisionTree, isTreeApart: boolean): WholeRecord {
   const { sequence, winner, deleted, body, bodyBytes, hasOldBodies, hasAttachments } = record
   return { sequence, winner, deleted, body, bodyBytes, hasOldBodies, hasAttachments, tree, isTreeApart }
 }
 
-/** How many bytes bodies take up. */
+/** The sizes of bodies. */
 export async function bodySizes(snapshot: Snapshot, bodies: readonly number[]): Promise<number[]> {
   const stored = await snapshot.getMany(bodies.map(bodyKey))
   return stored.map((bytes, i) => {
@@ -83,14 +83,14 @@ export async function bodySizes(snapshot: Snapshot, bodies: readonly number[]): 
   })
 }
 
-/** Where a stored body lies. */
+/** Where a stored body is in a block. */
 export interface BodyPlace {
   readonly block: Buffer
   readonly start: number
   readonly end: number
 }
 
-/** In the order of the numbers. They are those of one state, and all there. */
+/** In the order of the numbers. All of them must exist in the snapshot. */
 export async function bodyPlaces(snapshot: Snapshot, numbers: readonly number[]): Promise<readonly BodyPlace[]> {
   if (numbers.length < SCANNED_BODIES) return oneByOne(snapshot, numbers)
   if (isFalling(numbers)) return (await bodyPlaces(snapshot, numbers.toReversed())).toReversed()
@@ -98,8 +98,8 @@ export async function bodyPlaces(snapshot: Snapshot, numbers: readonly number[])
 }
 
 /**
- * The same, from the first number on until they are so many bytes: fewer places than numbers where those are too much to be
- * held together, one at least.
+ * The same for the first of the numbers, as many as fit into the limit on bytes, but at least one. Where not all fit, there are
+ * fewer places than numbers.
  */
 export async function bodyPlacesWithin(
   snapshot: Snapshot,
@@ -113,15 +113,15 @@ function isFalling(numbers: readonly number[]): boolean {
   return numbers.length > 1 && numbers[0]! > numbers.at(-1)!
 }
 
-/** Fewer are looked up: a scan takes longer to begin. */
+/** Fewer bodies are looked up one by one: a scan takes longer to begin. */
 const SCANNED_BODIES = 8
 const SCAN_ROWS = 256
 const SCAN_BYTES = 256 * 1024
 
-/** Bodies that nobody asked for may lie between the others: so much of them is read. */
+/** How many bytes a scan may read of bodies that nobody asked for. */
 const MOST_WASTED_BYTES = 1024 * 1024
 
-/** Undefined where that would read much that nobody asked for. */
+/** Undefined where a scan would read too much that nobody asked for. */
 async function inOneScan(
   snapshot: Snapshot,
   numbers: readonly number[],
@@ -161,7 +161,7 @@ async function oneByOne(snapshot: Snapshot, numbers: readonly number[]): Promise
   })
 }
 
-/** For who knows a number from an earlier state. */
+/** A body whose number is from an earlier state is gone. */
 export class BodyMissingError extends Error {
   override readonly name = 'BodyMissingError'
 
@@ -170,7 +170,7 @@ export class BodyMissingError extends Error {
   }
 }
 
-/** As many are read before it is known how large they are. */
+/** Bodies in the first read, before their sizes are known. */
 const FIRST_READ = 16
 
 async function oneByOneWithin(snapshot: Snapshot, numbers: readonly number[], mostBytes: number): Promise<BodyPlace[]> {

@@ -33,12 +33,12 @@ export function decodeBody(bytes: Buffer): StoredBody {
   return { text: bytes.subarray(start), attachments: decodeAttachments(bytes.subarray(reader.at, start)) }
 }
 
-/** Where the text begins of a body that is stored in a block; undefined where there are attachments. */
+/** The offset of a stored body's text in a block; undefined where it has attachments. */
 export function plainTextAt(block: Buffer, start: number): number | undefined {
   return block[start] === 0 ? start + 1 : undefined
 }
 
-/** What a revision takes up: its text, and its attachments as they are stored. */
+/** The size of a revision: its text, and its attachments as they are stored. */
 export function sizeOfBody({ text, attachments }: StoredBody): number {
   return attachments.reduce((sum, { storedLength }) => sum + storedLength, text.length)
 }
@@ -46,7 +46,7 @@ export function sizeOfBody({ text, attachments }: StoredBody): number {
 export interface AttachmentRecord extends AttachmentContent {
   readonly name: string
   readonly contentType: string
-  /** The generation of the revision that brought it. */
+  /** The generation of the revision that added it. */
   readonly revpos: number
 }
 
@@ -56,18 +56,18 @@ export interface AttachmentContent {
   readonly number: number
   /** Of the content as uploaded, in Base64. */
   readonly md5: string
-  /** Bytes of the content; where it came packed already, of what came. */
+  /** Size of the content as uploaded; of the gzip form where it was uploaded as gzip. */
   readonly length: number
-  /** Set when the stored bytes are packed. */
+  /** Set when the stored bytes are compressed. */
   readonly encoding: 'gzip' | undefined
-  /** Bytes that are stored, and their MD5: those of the content unless we packed it. */
+  /** Size and MD5 of the stored bytes: those of the content unless the server compressed it. */
   readonly storedLength: number
   readonly storedMd5: string
-  /** Bytes that the content unpacks to, where it came packed. */
+  /** Size after decompression, where it was uploaded as gzip. */
   readonly unpackedLength?: number | undefined
 }
 
-/** Whether the bytes are as they came, and came packed: nobody knows the digest of what they unpack to. */
+/** Whether it was uploaded as gzip and is stored so: the digest of the decompressed content is not known. */
 export function camePacked({ encoding, md5, storedMd5 }: AttachmentContent): boolean {
   return encoding !== undefined && md5 === storedMd5
 }

@@ -1,10 +1,10 @@
-/** Long JSON texts, put together in slices so that others have their turn in between. */
+/** Long JSON texts, joined in time slices so that the event loop is not blocked. */
 import { TimeSlice } from '../../runtime/clock.ts'
 
-/** So many entries become one text; more of them at once would be one long step at the end. */
+/** Entries that are joined into one string. A longer string would be flattened in one long step at the end. */
 const ENTRIES_A_PIECE = 256
 
-/** The text of a list, of the texts of its entries. */
+/** The text of a list, from the texts of its entries. */
 export function joinedText<T>(
   entries: readonly T[],
   textOf: (entry: T, index: number) => string,
@@ -12,7 +12,7 @@ export function joinedText<T>(
   return joined(entries, textOf, ['[', ']'])
 }
 
-/** The text of an object, of the texts of its members, names and all; with what comes before and after it. */
+/** The text of an object, from the texts of its members with their names, and the text around it. */
 export function joinedMembers<T>(
   entries: readonly T[],
   textOf: (entry: T) => string,

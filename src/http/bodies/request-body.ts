@@ -1,4 +1,4 @@
-/** The body of a request: read up to a limit, unpacked, and checked for what it must be. */
+/** The body of a request: read up to a limit, decompressed, and checked. */
 
 import { once } from 'node:events'
 import { createGunzip, type Gunzip } from 'node:zlib'
@@ -18,12 +18,12 @@ export async function readJsonText(call: Call, { configuration }: HttpContext): 
   return readBytes(call, requestSettings(configuration).largestBody)
 }
 
-/** What limits the reading of documents in a body. */
+/** The limits on reading documents from a body. */
 export function readingLimits({ memory }: Call, { configuration }: HttpContext): ReadingLimits {
   return { memory, largestDocument: requestSettings(configuration).largestDocument }
 }
 
-/** A JSON body of parameters. */
+/** A JSON body with parameters. */
 export async function readJson(call: Call, context: HttpContext): Promise<unknown> {
   const text = await readJsonText(call, context)
   return valueIn(text, requestSettings(context.configuration).mostItems, call.memory)
@@ -45,7 +45,7 @@ export function parsing<T>(parse: () => T): T {
   }
 }
 
-/** Where a body must say that it is JSON. */
+/** For requests whose Content-Type must be JSON. */
 export function requireJsonType(call: Call): void {
   const [type = ''] = (call.header('content-type') ?? '').split(';')
   if (type.trim().toLowerCase() !== 'application/json') {
@@ -58,7 +58,7 @@ export function isRelated(call: Call): boolean {
   return /^multipart\/related\s*;/i.test(call.header('content-type') ?? '')
 }
 
-/** All of a body, unpacked; up to a limit. */
+/** The whole body, decompressed, up to a limit. */
 export async function readBytes(call: Call, largest: number): Promise<Buffer> {
   const limit = Math.min(largest, call.largestBody)
   const encoding = call.header('content-encoding')?.trim().toLowerCase() ?? 'identity'
@@ -77,10 +77,10 @@ export async function readBytes(call: Call, largest: number): Promise<Buffer> {
   return bytes
 }
 
-/** What a body takes at most that goes to the store as it comes in: the chunks that fill, and those that are being written. */
+/** The most memory of a body that is streamed to the store: chunks that are being filled, and chunks that are being written. */
 const STREAM_BYTES = 9 * 1024 * 1024
 
-/** The body as it comes in. */
+/** The body as it arrives. */
 export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
   checkLength(call, call.largestBody)
   return streamed(call)
@@ -89,7 +89,7 @@ export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
 async function* streamed(call: Call): AsyncGenerator<Buffer> {
   let heldBytes = 0
   for await (const piece of upTo(call.largestBody, call.request.body.read())) {
-    // What is there counts: who announces much and sends nothing must not take the room of others.
+    // Only bytes that have arrived count: a large Content-Length alone must not use up the budget.
     const moreBytes = Math.min(piece.length, STREAM_BYTES - heldBytes)
     const waiting = call.memory?.add(moreBytes)
     if (waiting) await waiting
@@ -107,18 +107,18 @@ async function* upTo(limit: number, pieces: AsyncIterable<Buffer>): AsyncGenerat
   }
 }
 
-/** What says itself that it is too large is not read. */
+/** A body whose Content-Length is too large is not read. */
 function checkLength(call: Call, limit: number): void {
   if ((sentLength(call) ?? 0) > limit) throw tooLarge()
 }
 
-/** Undefined where it comes in chunks. */
+/** Undefined where the body is chunked. */
 function sentLength(call: Call): number | undefined {
   const length = call.header('content-length')
   return length === undefined ? undefined : Number(length)
 }
 
-/** All of it, up to a limit; its memory is asked of the lease. */
+/** Collects the whole source, up to a limit. Its memory is taken from the lease. */
 export async function collect(source: AsyncIterable<Buffer>, limit: number, lease?: MemoryLease): Promise<Buffer> {
   const all = new GrowingBuffer()
   for await (const piece of source) {
@@ -131,8 +131,7 @@ export async function collect(source: AsyncIterable<Buffer>, limit: number, leas
 }
 
 /**
- * What the pieces of a gzip stream unpack to, as they come in, so that neither form is held beyond the limit. Its memory is
- * asked of the lease.
+ * Decompresses a gzip stream as it arrives, so that neither form exceeds the limit. Its memory is taken from the lease.
  */
 async function unpackedBytes(
   pieces: AsyncIterable<Buffer>,
@@ -141,7 +140,7 @@ async function unpackedBytes(
 ): Promise<Buffer> {
   const gunzip = createGunzip()
   const unpacking = collectFrom(gunzip, limit, lease)
-  // Heard of below, at the latest when all is fed.
+  // Its error is handled below.
   unpacking.catch(() => {})
   try {
     await feed(gunzip, pieces, unpacking)
@@ -170,7 +169,7 @@ async function collectFrom(gunzip: Gunzip, limit: number, lease: MemoryLease | u
   }
 }
 
-/** Ends with the failure of the unpacking, be the client still sending or not. */
+/** Ends when the decompression fails, even if the client is still sending. */
 async function feed(gunzip: Gunzip, pieces: AsyncIterable<Buffer>, unpacking: Promise<Buffer>): Promise<void> {
   const iterator = pieces[Symbol.asyncIterator]()
   for (;;) {

@@ -39,7 +39,7 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
       if (kept !== NO_EDITS) releases.push(kept.release)
       if (slice.isOver) await slice.pause()
     }
-    // In dialect 3 replicators are told of failures only.
+    // In dialect 3 the reply to a replicator lists failures only.
     const isTerse = !request.newEdits && call.dialect === '3'
     const answer = await writtenAnswer(database, edits, { isTerse })
     request.free()
@@ -49,7 +49,7 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
   }
 }
 
-/** Which document is meant, and how it is to be written. */
+/** The id of the document, and how it is written. */
 function target(
   document: SentDocument,
   { newEdits, allOrNothing }: BulkRequest,
@@ -71,7 +71,7 @@ async function writtenAnswer(
     return jsonText(await joinedText(outcomes, (outcome, i) => entryText(edits[i]!, outcome)), { status: 201 })
   } catch (error) {
     if (!(error instanceof AllOrNothingError)) throw error
-    // Nothing is written, and only those that are refused are told of.
+    // Nothing is written, and the reply lists only the refused documents.
     return json(
       error.refused.map((each) => refusedEntry(each.edit, each.error)),
       { status: statusOf(error) },
@@ -90,7 +90,7 @@ function entryText(edit: DocumentEdit, outcome: EditOutcome): string {
   return `{"ok":true,"id":${quoteText(edit.id)},"rev":${quoteText(outcome.revision)}}`
 }
 
-/** Where a request may have several revisions of one document, it is told which one is meant. */
+/** Names the revision where a request may have several of one document. */
 function refusedEntry(edit: DocumentEdit, { error, reasonValue: reason }: RequestError) {
   const { id, kind } = edit
   if (kind === 'interactive' || kind === 'local') return { id, error, reason }

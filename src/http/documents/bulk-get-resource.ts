@@ -1,4 +1,4 @@
-/** `_bulk_get`: many revisions of many documents in one request, each found or not by itself. */
+/** `_bulk_get`: many revisions of many documents in one request, each with its own result. */
 
 import { inlineText, stubText } from '../../database/reading/document-rendering.ts'
 import type { OpenedDocument } from '../../database/reading/opened-document.ts'
@@ -49,7 +49,7 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
   })
 }
 
-/** Dialect 1.6 sends JSON to who names it, and dialect 3 to who does not name multipart. */
+/** Dialect 1.6 sends JSON where `Accept` names it; dialect 3 sends JSON unless `Accept` names multipart. */
 function wantsMultipart(call: Call): boolean {
   if (call.dialect === '1.6') return !call.acceptsJson
   return acceptsMultipart(call.header('accept'), 'mixed') || acceptsMultipart(call.header('accept'), 'related')
@@ -57,9 +57,9 @@ function wantsMultipart(call: Call): boolean {
 
 interface BulkResult extends Disposable {
   readonly id: unknown
-  /** Whether contents are wanted that came after revisions the client has. */
+  /** Whether the client wants only attachments that are newer than revisions it has. */
   readonly isSince: boolean
-  /** A document is to be sent before the next one is asked for. */
+  /** Each document must be sent before the next one is read. */
   items(): AsyncIterable<OpenedDocument | BulkFailure> | Iterable<BulkFailure>
 }
 
@@ -102,7 +102,7 @@ function failed(id: unknown, rev: unknown, error: RequestError): BulkResult {
 }
 
 async function* resultTexts(reading: BulkReading, entries: readonly unknown[]): AsyncGenerator<string | Buffer> {
-  // Goes out with what comes next.
+  // Sent with the next piece.
   let before = '{"results":['
   for (const [i, entry] of entries.entries()) {
     using result = await readEntry(reading, entry)

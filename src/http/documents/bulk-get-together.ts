@@ -1,6 +1,6 @@
 /**
- * `_bulk_get` as replicators ask for it: JSON with one revision of each of many documents. These are opened together, small
- * contents of their attachments are read together, and many documents make one piece of the reply.
+ * `_bulk_get` as replicators use it: JSON with one revision of each of many documents. The documents are opened together, small
+ * attachments are read together, and one piece of the reply holds many documents.
  */
 import type { Dialect } from '../../config/dialect.ts'
 import { CHUNK_BYTES } from '../../database/attachments/chunk-writer.ts'
@@ -15,7 +15,7 @@ import { notFound, RequestError } from '../../document/request-error.ts'
 import { joinText, quoteText } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 
-/** What a request asks for. */
+/** The parameters of a request. */
 export interface BulkReading {
   readonly database: Database
   readonly dialect: Dialect
@@ -36,7 +36,7 @@ export function failureOf({ id, rev, error }: BulkFailure) {
   return { id, rev, error: error.error, reason: error.reason }
 }
 
-/** Undefined where there is more to the request than one revision of each document. */
+/** Undefined where the request is for anything else than one revision of each document. */
 export function askedTogether({ database }: BulkReading, entries: readonly unknown[]): AskedRevisions[] | undefined {
   if (database.reading) return undefined
   const asked: AskedRevisions[] = []
@@ -68,7 +68,7 @@ export async function* textsTogether(
   reading: BulkReading,
   asked: readonly AskedRevisions[],
 ): AsyncGenerator<string | Buffer> {
-  // Goes out with what comes next.
+  // Sent with the next piece.
   let before = '{"results":['
   for (let done = 0; done < asked.length; ) {
     const { opened, release } = await openPortion(reading, asked.slice(done, done + ASKED_TOGETHER))
@@ -109,7 +109,7 @@ export async function* textsTogether(
   yield `${before}]}\n`
 }
 
-/** The first of the documents; contents that are sent are kept from compaction until it is released. */
+/** Opens the first of the documents. Compaction does not remove their attachments until it is released. */
 function openPortion(
   { database, latest, revisions, contents }: BulkReading,
   asked: readonly AskedRevisions[],
@@ -122,7 +122,7 @@ function openPortion(
   )
 }
 
-/** Contents of a document that are put into its text at once; larger ones are streamed. */
+/** Smaller contents are put into the text of the document; larger ones are streamed. */
 const SMALL_BYTES = 128 * 1024
 
 /** Small contents of several documents, in their order. */
@@ -153,7 +153,7 @@ class SmallContents {
     return bytes <= SMALL_BYTES
   }
 
-  /** Adds the text of the next document that has small contents; how many bytes they have. */
+  /** Adds the text of the next document that has small contents; returns their size. */
   async addTo(pieces: (string | Buffer)[], document: OpenedDocument): Promise<number> {
     let bytes = 0
     for (const piece of inlinePieces(document, this.#reading.encodingInfo)) {

@@ -55,7 +55,7 @@ export async function readDocument(call: Call): Promise<Answer> {
 
 async function readOne(call: Call, database: Database, id: string, options: ReadOptions): Promise<OpenedDocument> {
   const view = database.view()
-  // `using` would do, at a price that shows in the most frequent request of all.
+  // Not `using`: its cost is measurable in the most frequent request.
   try {
     return await openOne(call, view, id, options)
   } finally {
@@ -81,12 +81,12 @@ async function readWithContents(call: Call, database: Database, id: string, opti
   return notModified(tag)
 }
 
-/** Undefined where the revision does not tell all that is in the reply. */
+/** Undefined where the revision does not determine the whole reply. */
 function tagOf({ revision }: OpenedDocument, options: ReadOptions): string | undefined {
   return hasTag(options) ? `"${revision}"` : undefined
 }
 
-/** A revision says nothing about what is beside it, such as conflicts. */
+/** A revision does not determine, for example, the conflicts beside it. */
 function hasTag({ revisionsInfo, conflicts, deletedConflicts, localSequence }: ReadOptions): boolean {
   return !(revisionsInfo || conflicts || deletedConflicts || localSequence)
 }
@@ -166,13 +166,13 @@ async function* revisionTexts(
   yield found.isEmpty ? '[]\n' : ']\n'
 }
 
-/** What is wanted of attachments' contents. */
+/** Which contents of attachments the client wants. */
 export interface ContentsWanted {
-  /** Revisions that the client has: contents that came with them are not wanted. */
+  /** Revisions that the client has: contents up to these are not sent. */
   readonly known: readonly RevisionId[]
 }
 
-/** Undefined when stubs will do. */
+/** Undefined when stubs are enough. */
 export function contentsWanted(call: Call): ContentsWanted | undefined {
   const since = call.query('atts_since')
   if (since !== undefined) return { known: revisionList(jsonParameter(since), 'atts_since') }
@@ -199,7 +199,7 @@ export function stubAnswer(call: Call, document: OpenedDocument, headers: Header
   return { kind: 'whole', status: 200, headers, body: stubText(document, options) }
 }
 
-/** Beyond it another copy of a body takes several milliseconds. */
+/** Copying a larger body takes several milliseconds. */
 const LARGE_BODY_BYTES = 4 * 1024 * 1024
 
 function piecesAnswer(pieces: readonly Buffer[], headers: Headers): Answer {
@@ -210,7 +210,7 @@ function piecesAnswer(pieces: readonly Buffer[], headers: Headers): Answer {
   return streamed(chunks(), { headers: { ...headers, 'Content-Length': String(length) } })
 }
 
-/** `release` is called when the contents were sent. */
+/** `release` is called when the contents are sent. */
 export function contentsAnswer(
   call: Call,
   database: Database,

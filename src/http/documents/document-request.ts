@@ -1,4 +1,4 @@
-/** What a request says of the document that it is for: its id, the revision it names, and the limit on its size. */
+/** What a request says about its document: id, revision, and the check of its size. */
 
 import type { SentDocument } from '../../document/document-fields.ts'
 import { isDesignId, isLocalId, parseRevision, type RevisionId } from '../../document/ids.ts'
@@ -23,12 +23,12 @@ export function attachmentPathOf(call: Call): { id: string; name: string } {
   return { id, name: call.segments.slice(isDesign ? 3 : 2).join('/') }
 }
 
-/** Whether the client escaped the slash of a design document's id: it has another address then. */
+/** Whether the client escaped the slash in the id of a design document. */
 export function isEscapedDesign(call: Call): boolean {
   return isDesignId(call.segment(1)) && ESCAPED_DESIGN.test(call.requestedUrl)
 }
 
-/** To the address as the client knows it: a virtual host leads on from there. */
+/** Redirects to the path as the client sees it, which virtual hosts map again. */
 export function redirectToDesign(call: Call): Answer {
   const target = call.requestedUrl.replace(/^https?:\/\/[^/?]*/i, '').replace(ESCAPED_DESIGN, '_design/')
   return redirect(301, call.origin + target)
@@ -36,7 +36,7 @@ export function redirectToDesign(call: Call): Answer {
 
 const ESCAPED_DESIGN = /_design%2f/i
 
-/** The segments of a document's address: the slash after `_design` and `_local` is one of the path. */
+/** The path segments of a document: the slash after `_design` and `_local` separates two of them. */
 export function documentSegments(id: string): string[] {
   if (!isDesignId(id) && !isLocalId(id)) return [id]
   const slash = id.indexOf('/')

@@ -1,4 +1,4 @@
-/** `PUT`, `POST`, `DELETE` and `COPY` of documents. Design and local documents alike. */
+/** `PUT`, `POST`, `DELETE` and `COPY` of documents, including design and local documents. */
 
 import type { Dialect } from '../../config/dialect.ts'
 import {
@@ -40,7 +40,7 @@ export async function putDocument(call: Call, context: HttpContext): Promise<Ans
   }
 }
 
-/** `POST /{db}`: a document that may leave its id to the server. */
+/** `POST /{db}`: the server chooses the id where the document has none. */
 export async function postDocument(call: Call, context: HttpContext): Promise<Answer> {
   const database = await databaseOf(call)
   requireJsonType(call)
@@ -83,14 +83,14 @@ export async function deleteDocument(call: Call): Promise<Answer> {
 
 const EMPTY_BODY = Buffer.from('{}')
 
-/** A document that is not there is not found, whatever revision is named. */
+/** A missing document is 404, whatever revision is named. */
 async function assertDeletable(database: Database, id: string): Promise<void> {
   using view = database.view()
   if (isLocalId(id)) {
     if (!(await view.local(id))) throw notFound('missing')
     return
   }
-  // Whoever may not see a document is not told that it is there.
+  // A user who may not read a document must not learn that it exists.
   if (view.reading) await openDocument(view, id)
   const record = await view.record(id)
   if (!record) throw notFound('missing')
@@ -128,7 +128,7 @@ export async function copyDocument(call: Call): Promise<Answer> {
   }
 }
 
-/** The same attachments for another revision: their bytes are shared. */
+/** The same attachments for another revision, which shares their bytes. */
 export async function keptAttachments(
   database: Database,
   id: string,
@@ -169,19 +169,19 @@ function decodedDestination(path: string): string {
   }
 }
 
-/** How a document that was sent is written. */
+/** How a document from a request is written. */
 export type EditMode =
-  /** A new revision on this parent; with `branching` also where that makes a conflict. */
+  /** A new revision with this parent; with `branching` also where that makes a conflict. */
   | { readonly parent: RevisionId | undefined; readonly branching?: boolean; readonly replicated?: false }
   /** A revision of another server, stored as it is. */
   | { readonly replicated: true }
 
-/** A document that was sent, and how it is to be written. */
+/** A document from a request, and how it is written. */
 export interface SentEdit {
   readonly id: DocumentId
   readonly document: SentDocument
   readonly mode: EditMode
-  /** Contents of attachments that came in parts of their own, by name. */
+  /** Contents of attachments that came in separate parts, by name. */
   readonly followed?: ReceivedDocument['followed']
 }
 
@@ -212,12 +212,12 @@ export function stagedAttachments(
   return attachmentEdits(database, id, document.attachments, parent, attachmentPolicy(configuration), followed)
 }
 
-/** Local documents have none, whatever is sent. */
+/** Local documents have no attachments, whatever is sent. */
 export function hasAttachments(id: DocumentId, { attachments }: SentDocument): boolean {
   return attachments.length > 0 && !isLocalId(id)
 }
 
-/** What the writer is asked for. */
+/** The edit for the write queue. */
 export function editOf(
   id: string,
   document: SentDocument,
@@ -242,7 +242,7 @@ function localParent(parent: RevisionId | undefined, dialect: Dialect): Revision
   return dialect === '3' ? 'any' : parent
 }
 
-/** The revision whose attachments the stubs of a document stand for. */
+/** The revision whose attachments the stubs of a document refer to. */
 function stubParentOf(document: SentDocument, mode: EditMode): StubParent {
   if (mode.replicated) return { kind: 'replicated', path: replicatedPath(document) }
   return { kind: mode.branching ? 'branching' : 'interactive', parent: mode.parent }
@@ -271,7 +271,7 @@ export async function writeAnswer(
   )
 }
 
-/** The revision that one edit made; throws why there is none. */
+/** The revision that one edit made; throws if the edit is refused. */
 export async function writeOne(database: Database, edit: DocumentEdit): Promise<RevisionId> {
   const [outcome] = await database.write([edit])
   if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')

@@ -30,7 +30,7 @@ export async function postLocalDocumentsQueries(call: Call, context: HttpContext
   return queriesAnswer(plans.map((plan) => () => openLocalDocuments(database, plan)))
 }
 
-/** Without a tag: the sequence of the database says nothing about local documents. */
+/** Without an ETag: writes of local documents do not change the update sequence. */
 async function localDocuments(call: Call, context: HttpContext, body: unknown): Promise<Answer> {
   const plan = planAllDocuments(call, context, { partitioning: 'none', body })
   const query = openLocalDocuments(await databaseOf(call), plan)

@@ -1,4 +1,4 @@
-/** Questions and orders about many revisions at once: which are missing, which are to be purged. */
+/** `_missing_revs`, `_revs_diff` and `_purge`: requests about many revisions at once. */
 import { revisionDifferences } from '../../database/reading/revision-differences.ts'
 import { parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest, tooManyItems } from '../../document/request-error.ts'
