@@ -20,7 +20,7 @@ import type { ListeningSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { Listeners } from './http/listeners/listeners.ts'
 import { createApp } from './http/server/app.ts'
-import { requestSettings } from './http/server/context.ts'
+import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
 import { type NodeState, type Notice, REQUESTS_SOCKET, type SettingEntry } from './nodes/node-message.ts'
 import { remoteFunctions } from './nodes/remote-functions.ts'
 import { RemoteRunner } from './nodes/remote-runner.ts'
@@ -192,7 +192,7 @@ class RunningSecondary implements SecondaryService {
     metrics.total('couchdb_couch_log_requests_total', '', () =>
       Object.entries(serverLog.counts).map(([level, count]) => [{ level }, count] as const),
     )
-    const bodyMemory = new MemoryBudget(() => requestSettings(configuration).bodyMemory)
+    const bodyMemory = new MemoryBudget(bodyMemoryLimits(configuration))
     metrics.gauge('settle_body_memory_bytes', '', () => bodyMemory.heldBytes)
     metrics.gauge('settle_body_memory_waiting', '', () => bodyMemory.waiting)
     const statistics = new Statistics({ rateMs: 1000, windowsSeconds: [] }, { isTaken: true })
@@ -252,6 +252,7 @@ class RunningSecondary implements SecondaryService {
     const nothing = await Configuration.load({ defaults: new Map(), stored: new SettingMemory() })
     const handler = createApp({
       configuration,
+      settings: requestSettings(configuration),
       databases,
       history: new DatabaseHistory(databases, () => 1),
       functions,

@@ -19,7 +19,8 @@ import { Health } from './http/admin/health.ts'
 import type { InterfaceFiles } from './http/admin/interface-files.ts'
 import { FeedCounts } from './http/changes/feed-counts.ts'
 import { createApp } from './http/server/app.ts'
-import { type DiskSpace, requestSettings } from './http/server/context.ts'
+import type { DiskSpace } from './http/server/context.ts'
+import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
 import type { NodePlace } from './nodes/node-message.ts'
 import { PrimaryNode } from './nodes/primary-node.ts'
 import { HttpAgents } from './replication/client/http-agents.ts'
@@ -137,7 +138,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   await replications.start()
   const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
   const isOnDisk = home.folder !== undefined
-  const bodyMemory = new MemoryBudget(() => requestSettings(configuration).bodyMemory)
+  const bodyMemory = new MemoryBudget(bodyMemoryLimits(configuration))
   metrics.gauge('settle_body_memory_bytes', 'memory that bodies of requests take', () => bodyMemory.heldBytes)
   metrics.gauge(
     'settle_body_memory_waiting',
@@ -146,6 +147,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   )
   const handler = createApp({
     configuration,
+    settings: requestSettings(configuration),
     databases,
     history,
     functions,

@@ -1,4 +1,5 @@
-/** The settings of authentication, read when they are needed: a change takes effect with the next request. */
+/** The settings of authentication. A change takes effect with the next request. */
+import type { Derived } from '../config/configuration.ts'
 import type { TokenSettings } from './identity/jwt.ts'
 import { digestNamed, type HashingOptions } from './passwords/passwords.ts'
 
@@ -9,6 +10,8 @@ export interface SettingSource {
   get(section: string, key: string): string | undefined
   section(section: string): ReadonlyMap<string, string>
   set(section: string, key: string, value: string): Promise<unknown>
+  /** Read anew with every change. */
+  derive<T>(read: () => T): Derived<T>
   onChange(listener: (change: ChangedSetting) => void | Promise<void>): () => void
 }
 
@@ -28,23 +31,29 @@ const DEFAULT_HANDLERS =
 /** The most iterations of a hash that a user may bring: more would slow down the server. */
 const FOREIGN_ITERATIONS = 100_000
 
-/** Settings that every request needs: read once for each state of the configuration. */
+/** Settings that every request needs. */
 interface FrequentSettings {
+  /** While there is no administrator everybody is one. */
   readonly isOpen: boolean
   readonly handlers: string
   readonly secret: string | undefined
   readonly requiresUser: boolean
+  /** How long a session lasts. */
   readonly timeoutSeconds: number
+  /** Iterations of hashes that are used for a login. */
   readonly iterationLimits: { readonly least: number; readonly most: number }
+  /** The headers in which a proxy in front of the server passes on how its client connected. */
   readonly forwarded: { readonly host: string; readonly ssl: string; readonly proto: string }
 }
 
 export class AuthSettings {
   readonly #source: SettingSource
-  #frequent: { readonly state: object; readonly settings: FrequentSettings } | undefined
+  /** What every request needs. */
+  readonly frequent: Derived<FrequentSettings>
 
   constructor(source: SettingSource) {
     this.#source = source
+    this.frequent = source.derive(() => this.#readFrequent())
   }
 
   /** Another object after each change. */
@@ -55,15 +64,6 @@ export class AuthSettings {
   /** Administrators by name, each with the hash of its password. */
   get admins(): ReadonlyMap<string, string> {
     return this.#source.section('admins')
-  }
-
-  /** While there is no administrator everybody is one. */
-  get isOpen(): boolean {
-    return this.#often.isOpen
-  }
-
-  get handlers(): string {
-    return this.#often.handlers
   }
 
   get usersDatabase(): string {
@@ -79,16 +79,8 @@ export class AuthSettings {
     return this.#source.get(REPLICATOR_SECTION, 'db') || '_replicator'
   }
 
-  get secret(): string | undefined {
-    return this.#often.secret
-  }
-
   async setSecret(secret: string): Promise<void> {
     await this.#source.set(AUTH_SECTION, 'secret', secret)
-  }
-
-  get requiresUser(): boolean {
-    return this.#often.requiresUser
   }
 
   get redirect(): string | undefined {
@@ -98,11 +90,6 @@ export class AuthSettings {
   /** The challenge of a 401. */
   get challenge(): string | undefined {
     return this.#source.get('httpd', 'WWW-Authenticate') || undefined
-  }
-
-  /** How long a session lasts. */
-  get timeoutSeconds(): number {
-    return this.#often.timeoutSeconds
   }
 
   get cookiesPersist(): boolean {
@@ -126,14 +113,9 @@ export class AuthSettings {
     return this.#number('max_waiting_logins', 200)
   }
 
-  /** Iterations of hashes that are used for a login. */
-  get iterationLimits(): FrequentSettings['iterationLimits'] {
-    return this.#often.iterationLimits
-  }
-
   /** Iterations of a hash that users other than administrators may write. */
   get foreignIterations(): number {
-    return Math.min(this.iterationLimits.most, Math.max(FOREIGN_ITERATIONS, this.hashing.iterations))
+    return Math.min(this.frequent.current.iterationLimits.most, Math.max(FOREIGN_ITERATIONS, this.hashing.iterations))
   }
 
   get cacheSize(): number {
@@ -205,19 +187,8 @@ export class AuthSettings {
     return this.#source.section('special_test_users').get(name)
   }
 
-  /** The headers in which a proxy in front of the server passes on how its client connected. */
-  get forwarded(): FrequentSettings['forwarded'] {
-    return this.#often.forwarded
-  }
-
   onChange(listener: (change: ChangedSetting) => void | Promise<void>): () => void {
     return this.#source.onChange(listener)
-  }
-
-  get #often(): FrequentSettings {
-    const { state } = this.#source
-    if (this.#frequent?.state !== state) this.#frequent = { state, settings: this.#readFrequent() }
-    return this.#frequent.settings
   }
 
   #readFrequent(): FrequentSettings {

@@ -116,7 +116,7 @@ export class Auth {
 
   /** Names of the handlers that are tried, in their order. */
   get handlerNames(): readonly HandlerName[] {
-    return handlerNames(this.settings.handlers)
+    return handlerNames(this.settings.frequent.current.handlers)
   }
 
   /** A database with the rights of a user. Throws if it does not exist or the user may not access it. */
@@ -136,13 +136,13 @@ export class Auth {
   ): Promise<{ user: UserContext; cookie: string } | undefined> {
     const record = await this.#logins.check(credentials)
     if (!record) return undefined
-    const secret = this.settings.secret ?? (await this.#createdSecret())
+    const secret = this.settings.frequent.current.secret ?? (await this.#createdSecret())
     return { user: contextOf(record), cookie: this.#cookieWith(secret, record, isSecure) }
   }
 
   /** A renewed session cookie. */
   renewedCookie(record: UserRecord, { isSecure }: Pick<AuthRequest, 'isSecure'>): string | undefined {
-    const { secret } = this.settings
+    const { secret } = this.settings.frequent.current
     return secret === undefined ? undefined : this.#cookieWith(secret, record, isSecure)
   }
 
@@ -152,7 +152,8 @@ export class Auth {
   }
 
   #cookieWith(secret: string, { name, password }: UserRecord, isSecure: boolean): string {
-    const { cookiesPersist, sameSite, timeoutSeconds } = this.settings
+    const { cookiesPersist, sameSite, frequent } = this.settings
+    const { timeoutSeconds } = frequent.current
     const nowSeconds = Math.floor(this.#clock.nowMs() / 1000)
     const token = makeToken(name, nowSeconds, { secret, salt: password?.salt ?? '' })
     const lasting = cookiesPersist ? { nowSeconds, timeoutSeconds } : undefined

@@ -19,6 +19,11 @@ export interface ConfigurationSources {
   readonly onUnsaved?: (error: unknown) => void
 }
 
+/** Something that depends on settings, as they are now. */
+export interface Derived<T> {
+  readonly current: T
+}
+
 export interface SettingChange {
   readonly section: string
   readonly key: string
@@ -60,6 +65,8 @@ export class Configuration {
   /** What this process changed and did not store. */
   #passing: SettingMap = new Map()
   #effective: EffectiveSettings = new Map()
+  /** Weak: a restart reads the configuration again and derives its values anew. */
+  #derived: WeakRef<DerivedValue<unknown>>[] = []
   #turn: Promise<unknown> = Promise.resolve()
 
   /** Throws `SettingError` when a setting is one that the server cannot work with. */
@@ -89,7 +96,7 @@ export class Configuration {
       this.#files = layers.files
       this.#stored = layers.stored
       this.#passing = layers.passing
-      this.#effective = this.#merged(layers)
+      this.#setEffective(this.#merged(layers))
       if (!adminPasswords) return
       await this.#hashAdminsOf(operatorFiles, adminPasswords)
       this.#environment = await this.#withHashedAdmins(this.#environment, adminPasswords)
@@ -97,7 +104,7 @@ export class Configuration {
       const hashed = await this.#withHashedAdmins(this.#stored, adminPasswords)
       if (hashed !== this.#stored) await this.#saved(() => stored.save(hashed))
       this.#stored = hashed
-      this.#effective = this.#merged()
+      this.#setEffective(this.#merged())
     })
   }
 
@@ -117,9 +124,9 @@ export class Configuration {
         for (const guard of this.#guards) await guard({ ...change, isFromFile: true })
       }
       this.#files = layer
-      this.#effective = after
+      this.#setEffective(after)
       if (adminPasswords) await this.#hashAdminsOf(operatorFiles, adminPasswords)
-      this.#effective = this.#merged()
+      this.#setEffective(this.#merged())
       for (const change of differences(before, this.#effective)) {
         for (const listener of this.#listeners) await listener(change)
       }
@@ -184,10 +191,8 @@ export class Configuration {
     const counting = [...this.#effective].flatMap(([section, keys]) =>
       [...keys].map(([key, value]): readonly [string, string, string | null] => [section, key, value]),
     )
-    const removed = [...this.#sources.defaults].flatMap(([section, keys]) =>
-      [...keys.keys()]
-        .filter((key) => this.isRemoved(section, key))
-        .map((key): readonly [string, string, string | null] => [section, key, null]),
+    const removed = [...this.#sources.defaults.keys()].flatMap((section) =>
+      Array.from(this.removedKeys(section), (key): readonly [string, string, string | null] => [section, key, null]),
     )
     return [...counting, ...removed]
   }
@@ -208,6 +213,12 @@ export class Configuration {
   /** The names of all sections that have a key. */
   sections(): string[] {
     return [...this.#effective].filter(([, keys]) => keys.size > 0).map(([name]) => name)
+  }
+
+  /** Keys of a section whose default was removed. */
+  removedKeys(section: string): ReadonlySet<string> {
+    const shipped = this.#sources.defaults.get(canonicalSection(section))?.keys() ?? []
+    return new Set(Array.from(shipped).filter((key) => this.isRemoved(section, key)))
   }
 
   /** Whether a default was removed. */
@@ -250,6 +261,19 @@ export class Configuration {
     return () => this.#guards.delete(guard)
   }
 
+  /** What `read` makes of the settings, made anew with every change: whoever needs it for each request reads a field. */
+  derive<T>(read: () => T): Derived<T> {
+    const derived = new DerivedValue(read)
+    this.#derived.push(new WeakRef(derived))
+    return derived
+  }
+
+  #setEffective(settings: EffectiveSettings): void {
+    this.#effective = settings
+    this.#derived = this.#derived.filter((each) => each.deref())
+    for (const each of this.#derived) each.deref()?.refresh()
+  }
+
   async #change(
     section: string,
     key: string,
@@ -266,7 +290,7 @@ export class Configuration {
     } else {
       this.#passing = withSetting(this.#passing, section, key, value)
     }
-    this.#effective = this.#merged()
+    this.#setEffective(this.#merged())
     const change = { section, key, value: this.get(section, key) }
     for (const listener of this.#listeners) await listener(change)
     return before
@@ -355,6 +379,20 @@ function mergedLayer(files: readonly SettingMap[]): SettingMap {
     for (const [key, value] of keys) merged = withSetting(merged, section, key, value)
   }
   return merged
+}
+
+class DerivedValue<T> implements Derived<T> {
+  current: T
+  readonly #read: () => T
+
+  constructor(read: () => T) {
+    this.#read = read
+    this.current = read()
+  }
+
+  refresh(): void {
+    this.current = this.#read()
+  }
 }
 
 type EffectiveSettings = ReadonlyMap<string, ReadonlyMap<string, string>>

@@ -127,7 +127,7 @@ export class Replications {
 
   async #prepare(members: Members, signal: AbortSignal, lease: LeaseProof | undefined): Promise<PreparedReplication> {
     const { auth, configuration } = this.#services
-    const user = userOf(members, { isOpen: auth.settings.isOpen })
+    const user = userOf(members, { isOpen: auth.settings.frequent.current.isOpen })
     const request = parsed(() => parseReplicationRequest(members, user, defaultOptions(configuration)))
     const id = await this.identify(request, signal)
     return {

@@ -5,6 +5,7 @@
  * very slowly are aborted.
  */
 import { totalmem } from 'node:os'
+import type { Derived } from '../config/configuration.ts'
 import { type Sender, SlowSenders } from './slow-senders.ts'
 
 export interface BudgetLimits {
@@ -40,7 +41,7 @@ interface Waiter {
 }
 
 export class MemoryBudget {
-  readonly #limits: () => BudgetLimits
+  readonly #limits: Derived<BudgetLimits>
   #heldBytes = 0
   #leases = 0
   /** From the oldest lease to the youngest. */
@@ -50,8 +51,8 @@ export class MemoryBudget {
   readonly #slow = new SlowSenders<MemoryLease>()
   #slowCheck: NodeJS.Timeout | undefined
 
-  /** The limits are asked for whenever they count: they may change. */
-  constructor(limits: () => BudgetLimits) {
+  /** The limits may change. */
+  constructor(limits: Derived<BudgetLimits>) {
     this.#limits = limits
   }
 
@@ -116,7 +117,7 @@ export class MemoryBudget {
   }
 
   #fits(lease: MemoryLease, bytes: number): boolean {
-    const { limitBytes } = this.#limits()
+    const { limitBytes } = this.#limits.current
     const limit = isSmall(lease, bytes) ? limitBytes : limitBytes * (1 - SMALL_SHARE)
     // One alone always fits: how large it may be is not decided here.
     return this.#heldBytes + bytes <= limit || this.#heldBytes === lease.bytes
@@ -135,14 +136,14 @@ export class MemoryBudget {
       if (this.#waiters.length === 0) return
       this.#cutOffSlow()
       this.#watchSlow()
-    }, SLOW_CHECK_WAITS * this.#limits().waitMs).unref()
+    }, SLOW_CHECK_WAITS * this.#limits.current.waitMs).unref()
   }
 
   /** As many as it takes for the oldest one that waits. */
   #cutOffSlow(): void {
     const [oldest] = this.#waiters
     if (!oldest) return
-    const { limitBytes, waitMs } = this.#limits()
+    const { limitBytes, waitMs } = this.#limits.current
     let missing = this.#heldBytes + oldest.bytes - limitBytes * (1 - SMALL_SHARE)
     for (const lease of this.#slow.slowerThan(SLOW_TURNOVER_WAITS * waitMs, performance.now())) {
       if (missing <= 0) return
@@ -156,7 +157,7 @@ export class MemoryBudget {
       const last = this.#waiters.length - 1
       if (this.#waiters[last] !== waiter) this.#startTimer(waiter)
       this.#refuse(last)
-    }, this.#limits().waitMs).unref()
+    }, this.#limits.current.waitMs).unref()
   }
 
   /** If all holders wait for more, nothing would ever be released. */

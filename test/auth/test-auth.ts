@@ -49,6 +49,14 @@ export class TestSettings implements SettingSource {
     return () => this.#listeners.delete(listener)
   }
 
+  derive<T>(read: () => T): { readonly current: T } {
+    return {
+      get current() {
+        return read()
+      },
+    }
+  }
+
   async #tell(change: ChangedSetting): Promise<void> {
     this.state = {}
     for (const listener of this.#listeners) await listener(change)

@@ -108,6 +108,18 @@ describe('a configuration', () => {
     expect([each.get('a', 'x'), each.isRemoved('a', 'x')]).toEqual(['2', false])
   })
 
+  it('derives values again with every change, also when it is read again', async () => {
+    const each = await configuration('[a]\nx = 1')
+    const derived = each.derive(() => [each.get('a', 'x'), ...each.removedKeys('a')])
+    expect(derived.current).toEqual(['1'])
+    await each.set('a', 'x', '2', { persist: false })
+    expect(derived.current).toEqual(['2'])
+    await each.delete('a', 'x', { persist: false })
+    expect(derived.current).toEqual([undefined, 'x'])
+    await each.reload()
+    expect(derived.current).toEqual(['1'])
+  })
+
   it('knows a section by the name that the family uses', async () => {
     const each = await configuration('[couchdb]\nuuid = u\n[couch_httpd_auth]\ntimeout = 600')
     expect(each.get('service', 'uuid')).toBe('u')

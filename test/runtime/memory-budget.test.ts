@@ -6,7 +6,7 @@ const MEGABYTE = 1024 * 1024
 const LONG_MS = 60_000
 
 function budgetOf(limitBytes: number, waitMs = LONG_MS): MemoryBudget {
-  return new MemoryBudget(() => ({ limitBytes, waitMs }))
+  return new MemoryBudget({ current: { limitBytes, waitMs } })
 }
 
 /** Takes bytes that must be there at once. */

@@ -58,7 +58,7 @@ describe('the scan of a large body', () => {
   })
 
   it('takes its memory while it goes on, and keeps what its result needs', async () => {
-    const budget = new MemoryBudget(() => ({ limitBytes: 100 * MEGABYTE, waitMs: 1000 }))
+    const budget = new MemoryBudget({ current: { limitBytes: 100 * MEGABYTE, waitMs: 1000 } })
     const text = Buffer.from(`{"a":"${'x'.repeat(MEGABYTE)}"}`)
     const bytes = text.length
     const lease = budget.lease()

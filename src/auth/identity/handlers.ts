@@ -57,7 +57,7 @@ const OPEN: Known = { user: NAMELESS_ADMIN }
 export function authenticate(
   request: AuthRequest,
   tools: HandlerTools,
-  names: readonly HandlerName[] = handlerNames(tools.settings.handlers),
+  names: readonly HandlerName[] = handlerNames(tools.settings.frequent.current.handlers),
 ): Authentication | Promise<Authentication> {
   for (let i = 0; i < names.length; i++) {
     const name = names[i]!
@@ -74,11 +74,13 @@ export function authenticate(
 }
 
 function authenticationOf({ user, session }: Known, handler: HandlerName, { settings }: HandlerTools): Authentication {
-  return { user: settings.isOpen && user !== NAMELESS_ADMIN ? { ...user, isUnbound: true } : user, session, handler }
+  const isUnbound = settings.frequent.current.isOpen && user !== NAMELESS_ADMIN
+  return { user: isUnbound ? { ...user, isUnbound } : user, session, handler }
 }
 
 function nobody(request: AuthRequest, { settings }: HandlerTools): Authentication {
-  if (settings.requiresUser && !isLogin(request) && !isLogout(request)) throw unauthorized('Authentication required.')
+  const { requiresUser } = settings.frequent.current
+  if (requiresUser && !isLogin(request) && !isLogout(request)) throw unauthorized('Authentication required.')
   return { user: ANONYMOUS, handler: undefined }
 }
 
@@ -127,7 +129,7 @@ function cookie(request: AuthRequest, tools: HandlerTools): Known | undefined | 
   const recognized = tools.sessions.find(request.connection, header)
   if (recognized) return sessionOf(recognized.record, recognized.proof, tools)
   const token = sentToken(request, header)
-  if (!token || tools.settings.secret === undefined) return undefined
+  if (!token || tools.settings.frequent.current.secret === undefined) return undefined
   const state = tools.directory.state()
   const record = tools.directory.find(token.name)
   const proven = (found: UserRecord | undefined) => provenSession(request, { header, token, state }, found, tools)
@@ -159,7 +161,7 @@ function provenSession(
   record: UserRecord | undefined,
   tools: HandlerTools,
 ): Known | undefined {
-  const { secret } = tools.settings
+  const { secret } = tools.settings.frequent.current
   if (secret === undefined) return undefined
   const salt = record?.password?.salt
   const proof = provenTime(token, { secret, salt: salt ?? DECOY_SALT })
@@ -170,7 +172,7 @@ function provenSession(
 
 function sessionOf(record: UserRecord, madeSeconds: number, { settings, clock }: HandlerTools): Known | undefined {
   const nowSeconds = Math.floor(clock.nowMs() / 1000)
-  const age = ageOf(madeSeconds, { nowSeconds, timeoutSeconds: settings.timeoutSeconds })
+  const age = ageOf(madeSeconds, { nowSeconds, timeoutSeconds: settings.frequent.current.timeoutSeconds })
   if (age === 'over') return undefined
   return { user: contextOf(record), session: { record, isRenewalDue: age === 'renewal due' } }
 }
@@ -199,7 +201,8 @@ function passwordUser(
   return record instanceof Promise ? record.then(proven) : proven(record)
 }
 
-function openUser({ settings: { isOpen, requiresUser } }: HandlerTools): Known | undefined {
+function openUser({ settings }: HandlerTools): Known | undefined {
+  const { isOpen, requiresUser } = settings.frequent.current
   return isOpen && !requiresUser ? OPEN : undefined
 }
 
@@ -220,7 +223,7 @@ function oauth(request: AuthRequest, tools: HandlerTools): Promise<Known | undef
   // Most requests are not signed, and skip the parsing of parameters.
   const { authorization = '' } = request.headers
   if (!MENTIONS_OAUTH.test(authorization) && !MENTIONS_OAUTH.test(request.url)) return undefined
-  const signed = signedRequest(request, tools.settings.forwarded)
+  const signed = signedRequest(request, tools.settings.frequent.current.forwarded)
   return signed && signerOf(signed, tools)
 }
 
@@ -263,7 +266,8 @@ export function basicCredentials(authorization: string | undefined): Credentials
  * anybody, unless the proxy has to sign the name.
  */
 export function proxyUser(request: AuthRequest, settings: AuthSettings): UserContext | undefined {
-  const { proxy, secret } = settings
+  const { proxy } = settings
+  const { secret } = settings.frequent.current
   const header = (configured: string | undefined, usual: string) =>
     configured
       ? utf8HeaderOf(request, configured.toLowerCase())

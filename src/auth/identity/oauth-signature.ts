@@ -44,7 +44,7 @@ export async function requireSignature(
   tools: SignatureTools,
   { needsToken }: { readonly needsToken: boolean },
 ): Promise<void> {
-  const signed = signedRequest(request, tools.settings.forwarded)
+  const signed = signedRequest(request, tools.settings.frequent.current.forwarded)
   if (!signed) throw invalidConsumer()
   if (needsToken && signed.token === '') throw invalidToken()
   if (!isSignedWith(await secretsOf(signed, tools), signed, tools)) throw invalidSignature()

@@ -108,7 +108,7 @@ export class Logins {
 
   #checkIterations(stored: PasswordHash): void {
     if (stored.scheme !== 'pbkdf2') return
-    const { least, most } = this.#settings.iterationLimits
+    const { least, most } = this.#settings.frequent.current.iterationLimits
     if (stored.iterations < least) throw forbidden('Iteration count is too low for this server')
     if (stored.iterations > most) throw forbidden('Iteration count is too high for this server')
   }

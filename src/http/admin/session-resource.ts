@@ -60,7 +60,7 @@ export function logout(call: Call): Answer {
 }
 
 function isAnonymous(auth: Auth, user: AuthenticatedCall['user']): boolean {
-  return user.name === null && !isServerAdmin(user) && !auth.settings.isOpen
+  return user.name === null && !isServerAdmin(user) && !auth.settings.frequent.current.isOpen
 }
 
 /** Asking for the session always renews it. */

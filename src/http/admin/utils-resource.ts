@@ -60,7 +60,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-function fileAnswer(call: Call, { interfaceFiles, configuration }: HttpContext, file: InterfaceFile): Answer {
+function fileAnswer(call: Call, { interfaceFiles, settings }: HttpContext, file: InterfaceFile): Answer {
   const ranges = askedRanges(call, file.content.length)
   const packed = ranges ? undefined : packedFor(call, file)
   const { content, tag } = packed ?? file
@@ -77,7 +77,7 @@ function fileAnswer(call: Call, { interfaceFiles, configuration }: HttpContext, 
     'Accept-Ranges': 'bytes',
     'Content-Security-Policy': POLICY,
     'Referrer-Policy': 'no-referrer',
-    ...contentPolicy(configuration, 'utils'),
+    ...contentPolicy(settings.current, 'utils'),
     'Content-Type': file.contentType,
   }
   if (ranges) return rangesAnswer(file, ranges, described)
@@ -137,7 +137,7 @@ function notThere(): Answer {
   return whole(404, 'Not found.', { 'Content-Type': 'text/plain' })
 }
 
-function notBuilt({ version, configuration }: HttpContext): Answer {
+function notBuilt({ version, settings }: HttpContext): Answer {
   const page = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -147,7 +147,7 @@ function notBuilt({ version, configuration }: HttpContext): Answer {
 <p>Run <code>npm run build:ui</code> in the project's folder and load this page again. <code>npm start</code> does this by itself.</p>
 </html>
 `
-  const policy = { 'Content-Security-Policy': POLICY, ...contentPolicy(configuration, 'utils') }
+  const policy = { 'Content-Security-Policy': POLICY, ...contentPolicy(settings.current, 'utils') }
   return whole(503, page, { ...policy, 'Content-Type': 'text/html;charset=utf-8', 'Cache-Control': 'no-store' })
 }
 

@@ -174,7 +174,7 @@ function addressOf(id: string, created: RevisionPlan['created']): string[] | nul
 
 function attachmentAnswer(
   call: Call,
-  { configuration }: HttpContext,
+  { settings }: HttpContext,
   database: Database,
   attachment: AttachmentRecord,
 ): Answer {
@@ -183,7 +183,7 @@ function attachmentAnswer(
     ETag: tagOf(attachment),
     'Content-Type': attachment.contentType,
     ...NO_SNIFFING,
-    ...contentPolicy(configuration, 'attachments'),
+    ...contentPolicy(settings.current, 'attachments'),
   }
   const codings = acceptedCodings(call.header('accept-encoding'))
   const length = unpackedLength(attachment)

@@ -10,23 +10,23 @@ import { BudgetExceededError, type MemoryLease } from '../../runtime/memory-budg
 import { type ReadingLimits, valueIn } from '../../scan/json-body.ts'
 import { BodyAbortedError } from '../../wire/request.ts'
 import type { Call } from '../server/call.ts'
-import { type HttpContext, requestSettings } from '../server/context.ts'
+import type { HttpContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
 
 /** The bytes of a JSON body. */
-export async function readJsonText(call: Call, { configuration }: HttpContext): Promise<Buffer> {
-  return readBytes(call, requestSettings(configuration).largestBody)
+export async function readJsonText(call: Call, { settings }: HttpContext): Promise<Buffer> {
+  return readBytes(call, settings.current.largestBody)
 }
 
 /** The limits on reading documents from a body. */
-export function readingLimits({ memory }: Call, { configuration }: HttpContext): ReadingLimits {
-  return { memory, largestDocument: requestSettings(configuration).largestDocument }
+export function readingLimits({ memory }: Call, { settings }: HttpContext): ReadingLimits {
+  return { memory, largestDocument: settings.current.largestDocument }
 }
 
 /** A JSON body with parameters. */
 export async function readJson(call: Call, context: HttpContext): Promise<unknown> {
   const text = await readJsonText(call, context)
-  return valueIn(text, requestSettings(context.configuration).mostItems, call.memory)
+  return valueIn(text, context.settings.current.mostItems, call.memory)
 }
 
 /** A JSON body that must be an object. */

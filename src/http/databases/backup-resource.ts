@@ -11,7 +11,7 @@ import { badRequest } from '../../document/request-error.ts'
 import { bodyPieces } from '../bodies/request-body.ts'
 import { type Answer, json, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import { type HttpContext, requestSettings } from '../server/context.ts'
+import type { HttpContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
 
 export async function readBackup(call: Call, context: HttpContext): Promise<Answer> {
@@ -36,7 +36,7 @@ export async function readBackup(call: Call, context: HttpContext): Promise<Answ
 export async function writeRestore(call: Call, context: HttpContext): Promise<Answer> {
   requireBackupType(call)
   const database = await context.databases.get(call.segment(0))
-  const { largestDocument } = requestSettings(context.configuration)
+  const { largestDocument } = context.settings.current
   const { revisions, locals, refused } = await restoreFrames(database, bodyPieces(call), {
     largestFrame: Math.min(LARGEST_FRAME_BYTES, largestDocument + DOCUMENT_EXTRA_BYTES),
   })

@@ -7,7 +7,7 @@ import { parsing, readBytes } from '../bodies/request-body.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
-import { type HttpContext, requestSettings } from '../server/context.ts'
+import type { HttpContext } from '../server/context.ts'
 
 export async function security(call: Call): Promise<Answer> {
   const database = await databaseOf(call)
@@ -17,7 +17,7 @@ export async function security(call: Call): Promise<Answer> {
 
 /** A body that is not an object is refused before the rights are checked. */
 export async function readSecurity(call: Call, context: HttpContext): Promise<void> {
-  const sent = await readBytes(call, Math.min(LARGEST_BYTES, requestSettings(context.configuration).largestBody))
+  const sent = await readBytes(call, Math.min(LARGEST_BYTES, context.settings.current.largestBody))
   const text = parsing(() => {
     const reader = new JsonReader(sent)
     const whole = reader.text()

@@ -37,7 +37,7 @@ export async function listRows(call: Call, context: HttpContext): Promise<Answer
   const request = await functionRequest(call, context, database, { id: null, body })
   const list = await context.functions.list(design.program, name, { head, request }, run)
   const kept = held.move()
-  const fixed = { ETag: tag, Vary: 'Accept', ...contentPolicy(context.configuration, 'showlist') }
+  const fixed = { ETag: tag, Vary: 'Accept', ...contentPolicy(context.settings.current, 'showlist') }
   return await listAnswer({ run: list, rows: rows.rows(), fixed, signal, release: () => kept.dispose() })
 }
 

@@ -33,6 +33,6 @@ export async function showDocument(call: Call, context: HttpContext): Promise<An
   const run = { owner: database.name, signal: clientSignal(call) }
   const response = await context.functions.show(design.program, name, { document: text, request }, run)
   return responseAnswer(response, {
-    fixed: { ETag: tag, Vary: 'Accept', ...contentPolicy(context.configuration, 'showlist') },
+    fixed: { ETag: tag, Vary: 'Accept', ...contentPolicy(context.settings.current, 'showlist') },
   })
 }

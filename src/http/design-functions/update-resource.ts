@@ -37,7 +37,7 @@ export async function updateDocument(call: Call, context: HttpContext): Promise<
   const run = { owner: database.name, signal: clientSignal(call) }
   const { document, response } = await context.functions.update(design.program, name, { document: text, request }, run)
   // A response that cannot be sent is refused before anything is written.
-  const fixed = contentPolicy(context.configuration, 'showlist')
+  const fixed = contentPolicy(context.settings.current, 'showlist')
   const answer = responseAnswer(response, { fixed })
   if (document === null) return answer
   const written = await write(call, context, database, document)

@@ -14,7 +14,7 @@ import { readingLimits, readJsonText, requireJsonType } from '../bodies/request-
 import { type Answer, json, jsonText } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
-import { type HttpContext, requestSettings } from '../server/context.ts'
+import type { HttpContext } from '../server/context.ts'
 import { statusOf } from '../server/errors.ts'
 import { checkDocumentSizes } from './document-request.ts'
 import { type EditMode, editOf, hasAttachments, stagedAttachments } from './document-writing.ts'
@@ -23,7 +23,7 @@ export async function bulkDocuments(call: Call, context: HttpContext): Promise<A
   const database = await databaseOf(call)
   requireJsonType(call)
   const text = await readJsonText(call, context)
-  const { mostItems } = requestSettings(context.configuration)
+  const { mostItems } = context.settings.current
   const request = await bulkRequestIn(text, mostItems, readingLimits(call, context))
   checkDocumentSizes(request.documents, context)
   const edits: DocumentEdit[] = []

@@ -5,7 +5,7 @@ import { isDesignId, isLocalId, parseRevision, type RevisionId } from '../../doc
 import { badRequest, tooLarge } from '../../document/request-error.ts'
 import { type Answer, redirect } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import { type HttpContext, requestSettings } from '../server/context.ts'
+import type { HttpContext } from '../server/context.ts'
 
 /** `/{db}/{docid}`, `/{db}/_design/{name}` or `/{db}/_local/{name}`. */
 export function documentIdOf(call: Call): string {
@@ -94,7 +94,7 @@ export function checkDocumentSize(document: SentDocument, context: HttpContext):
   checkDocumentSizes([document], context)
 }
 
-export function checkDocumentSizes(documents: readonly SentDocument[], { configuration }: HttpContext): void {
-  const { largestDocument } = requestSettings(configuration)
+export function checkDocumentSizes(documents: readonly SentDocument[], { settings }: HttpContext): void {
+  const { largestDocument } = settings.current
   for (const { body } of documents) if (body.length > largestDocument) throw tooLarge()
 }

@@ -8,7 +8,7 @@ import { readJsonObject, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, jsonText } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
-import { type HttpContext, requestSettings } from '../server/context.ts'
+import type { HttpContext } from '../server/context.ts'
 
 export async function missingRevisions(call: Call, context: HttpContext): Promise<Answer> {
   const differences = await askedDifferences(call, context)
@@ -46,7 +46,7 @@ async function askedDifferences(call: Call, context: HttpContext) {
 
 async function askedRevisions(call: Call, context: HttpContext): Promise<Map<string, RevisionId[]>> {
   const body = await readJsonObject(call, context)
-  const { mostItems } = requestSettings(context.configuration)
+  const { mostItems } = context.settings.current
   const slice = new TimeSlice()
   const asked = new Map<string, RevisionId[]>()
   let items = 0

@@ -5,7 +5,8 @@
 import type { Configuration } from '../../config/configuration.ts'
 import type { Answer, Headers } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import { type HttpContext, requestSettings } from '../server/context.ts'
+import type { HttpContext } from '../server/context.ts'
+import type { RequestSettings } from '../server/request-settings.ts'
 
 const METHODS = 'GET, HEAD, POST, PUT, DELETE, TRACE, CONNECT, COPY, OPTIONS'
 const HEADERS =
@@ -121,8 +122,8 @@ export const NO_SNIFFING: Headers = { 'X-Content-Type-Options': 'nosniff' }
  * The policy for attachments and for what functions return. They come from the same origin as the server itself, so
  * scripts in them would act as the user who opens them. Empty unless the operator has switched it on.
  */
-export function contentPolicy(configuration: Configuration, kind: PolicyKind): Headers {
-  const value = requestSettings(configuration).contentPolicies[kind]
+export function contentPolicy({ contentPolicies }: RequestSettings, kind: PolicyKind): Headers {
+  const value = contentPolicies[kind]
   return value === undefined ? NONE : { 'Content-Security-Policy': value }
 }
 

@@ -3,7 +3,6 @@
  * reply.
  */
 
-import type { Configuration } from '../../config/configuration.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'
 import type { RequestHandler } from '../../wire/connection.ts'
 import type { Reply } from '../../wire/reply.ts'
@@ -21,9 +20,10 @@ import {
   withSession,
 } from './authentication.ts'
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
-import { type Forwarding, type HttpContext, requestSettings } from './context.ts'
+import type { Forwarding, HttpContext } from './context.ts'
 import { HttpError, inDialect, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import { logAnswer, logRequest, maskedUrl, RequestStatistics, requestId } from './request-log.ts'
+import type { RequestSettings } from './request-settings.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { configuredRoute, routes } from './routes.ts'
 
@@ -40,9 +40,9 @@ interface AppContext extends HttpContext {
 
 async function handle(request: Request, reply: Reply, context: AppContext): Promise<void> {
   const begunMs = performance.now()
-  const { counts, log, configuration } = context
+  const { counts, log, settings } = context
   const { url, method } = request
-  const call = callFor(request, reply, url, configuration)
+  const call = callFor(request, reply, url, settings.current)
   if (context.forwarding) {
     const isSent = await handOver(call, context, context.forwarding)
     if (isSent) return
@@ -97,9 +97,9 @@ async function handOver(call: Call, context: AppContext, forwarding: Forwarding)
   return true
 }
 
-function isAnsweredHere(call: Call, { configuration }: AppContext): boolean {
+function isAnsweredHere(call: Call, context: AppContext): boolean {
   try {
-    const route = routeFor(call, configuration)
+    const route = routeFor(call, context)
     const operation = route && operationOf(route, call.method)
     return operation?.isAnsweredByEveryNode?.(call) ?? false
   } catch {
@@ -116,11 +116,11 @@ const INTERNAL_HEADERS = [
   'x-couchdb-requested-path',
 ]
 
-function callFor(request: Request, reply: Reply, requestedUrl: string, configuration: Configuration): Call {
+function callFor(request: Request, reply: Reply, requestedUrl: string, settings: RequestSettings): Call {
   for (const name of INTERNAL_HEADERS) {
     if (request.headers[name] !== undefined) delete request.headers[name]
   }
-  const { forwarded, dialect, globalHandlers, virtualHosts: rules, acceptsRequestIds } = requestSettings(configuration)
+  const { forwarded, dialect, globalHandlers, virtualHosts: rules, acceptsRequestIds } = settings
   const id = requestId(request, { isAccepted: acceptsRequestIds })
   if (rules.size === 0) return new Call(request, reply, { url: requestedUrl, requestId: id, forwarded, dialect })
   const url = virtualTarget(rules, globalHandlers, hostOf(request, forwarded), requestedUrl)
@@ -133,7 +133,7 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
   try {
     checkFraming(call)
     checkLength(call, context)
-    const { allowsJsonp, allowsCors } = requestSettings(context.configuration)
+    const { allowsJsonp, allowsCors } = context.settings.current
     if (allowsJsonp) checkCallback(call)
     const allowed = allowsCors ? preflight(call, context) : undefined
     if (allowed) return allowed
@@ -148,7 +148,7 @@ async function answer(call: Call, context: AppContext): Promise<Answer> {
 
 /** The answer with JSONP and CORS applied, where the operator allows them. */
 function forBrowsers(call: Call, context: AppContext, answer: Answer): Answer {
-  const { allowsJsonp, allowsCors } = requestSettings(context.configuration)
+  const { allowsJsonp, allowsCors } = context.settings.current
   const wrappedAnswer = allowsJsonp ? wrapped(call, answer) : answer
   return allowsCors ? withCorsHeaders(call, context, wrappedAnswer) : wrappedAnswer
 }
@@ -157,7 +157,7 @@ function forBrowsers(call: Call, context: AppContext, answer: Answer): Answer {
 async function dispatch(first: Call, sender: AuthenticatedCall, context: AppContext): Promise<Answer> {
   let call = first
   for (let rewrites = 0; ; rewrites++) {
-    const route = routeFor(call, context.configuration)
+    const route = routeFor(call, context)
     if (!route) throw notFound('missing')
     const operation = operationOf(route, call.method)
     if (!operation || operation.check) {
@@ -174,7 +174,7 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
     if (context.gather && OF_ALL_NODES.has(call.segment(0))) await context.gather()
     const reply = await operation.handler(call, context)
     if (!(reply instanceof Rewritten)) return reply
-    if (rewrites >= requestSettings(context.configuration).rewriteLimit) {
+    if (rewrites >= context.settings.current.rewriteLimit) {
       throw badRequest('Exceeded rewrite recursion limit')
     }
     call = rewrittenCall(call, reply.url)
@@ -191,35 +191,34 @@ function checkFraming(call: Call): void {
   throw new HttpError(500, 'unknown_transfer_encoding', encoding)
 }
 
-function checkLength({ requestedUrl }: Call, { configuration }: HttpContext): void {
-  if (requestedUrl.length > requestSettings(configuration).longestUrl) {
+function checkLength({ requestedUrl }: Call, { settings }: HttpContext): void {
+  if (requestedUrl.length > settings.current.longestUrl) {
     throw new HttpError(414, 'too_long', 'the request entity is too long')
   }
 }
 
 /** A resource whose entry was removed from the configuration does not exist; its name is then an ordinary one. */
-function routeFor({ segments }: Call, configuration: Configuration): Route | undefined {
+function routeFor({ segments }: Call, { configuration, settings }: HttpContext): Route | undefined {
+  const { removed } = settings.current
   const [first = '/', second, , action] = segments
   const route = routes.find(segments)
   if (!route?.isOfDatabase) {
-    if (!configuration.isRemoved('httpd_global_handlers', first)) return route
+    if (!removed.ofServer.has(first)) return route
     return first === '/' ? undefined : routes.findInDatabase(segments)
   }
-  if (second?.startsWith('_') && configuration.isRemoved('httpd_db_handlers', second)) throw notFound('missing')
+  if (second?.startsWith('_') && removed.ofDatabases.has(second)) throw notFound('missing')
   const isTaken = second === undefined || !second.startsWith('_') || routes.hasDatabaseAction(second)
   const configured = first.startsWith('_') || !isTaken ? configuredRoute(first, second, configuration) : undefined
   if (configured) return configured
-  if (second === '_design' && action?.startsWith('_') && configuration.isRemoved('httpd_design_handlers', action)) {
+  if (second === '_design' && action?.startsWith('_') && removed.ofDesigns.has(action)) {
     throw notFound(`missing handler: ${action}`)
   }
   return route
 }
 
-/** Requests to system databases and to missing ones are not counted. */
-function count(call: Call, { counted }: Operation, { databases, counts }: AppContext): void {
-  if (counted.length === 0) return
-  const name = call.segment(0)
-  if (!name.startsWith('_') && databases.has(name)) counts.count(counted)
+/** Requests to system databases are not counted. One to a missing database was refused before. */
+function count(call: Call, { counted }: Operation, { counts }: AppContext): void {
+  if (counted.length > 0 && !call.segment(0).startsWith('_')) counts.count(counted)
 }
 
 /** Work that is aborted by a shutdown did not fail. */

@@ -104,9 +104,9 @@ export function unauthorizedHeaders(
   const asked = call.header('x-service-www-authenticate') ?? call.header('x-couchdb-www-authenticate')
   const challenge = asked && asked.length <= LONGEST_CHALLENGE && isHeaderValue(asked) ? asked : settings.challenge
   if (challenge !== undefined) return { status: 401, headers: { 'WWW-Authenticate': challenge } }
-  const { redirect, requiresUser } = settings
+  const { redirect, frequent } = settings
   if (redirect === undefined || error.error !== 'unauthorized') return PLAIN
-  if (requiresUser) return { status: 401, headers: { 'WWW-Authenticate': 'Basic realm="server"' } }
+  if (frequent.current.requiresUser) return { status: 401, headers: { 'WWW-Authenticate': 'Basic realm="server"' } }
   const accept = call.header('accept')
   if (acceptsType(accept, 'application', 'json') || !acceptsType(accept, 'text', 'html')) return PLAIN
   return { status: 302, headers: { Location: loginPage(call, redirect, error.reason) } }
