@@ -1,11 +1,12 @@
 /** Decodes the body of a request, chunked or with a length, from the bytes of a connection. */
-import { type BodyFraming, malformed, parseTrailers, type RequestHeaders } from './request-head.ts'
+import type { Trailers } from './incoming-body.ts'
+import { type BodyFraming, checkCharacters, malformed, parseHeaders } from './request.ts'
 
 export interface BodyDecoder {
   /** Whether all of it was seen. */
   readonly isDone: boolean
   /** The trailers. */
-  readonly trailers: RequestHeaders
+  readonly trailers: Trailers
   /** Emits the body bytes as views of the input; returns how many input bytes were consumed. */
   decode(bytes: Buffer, take: (piece: Buffer) => void): number
 }
@@ -15,7 +16,7 @@ export function bodyDecoder(framing: BodyFraming): BodyDecoder {
   return framing === 'chunked' ? new ChunkedDecoder() : new SizedDecoder(framing)
 }
 
-const NO_TRAILERS: RequestHeaders = Object.freeze(Object.create(null))
+const NO_TRAILERS: Trailers = Object.freeze(Object.create(null))
 
 /** Of a body whose end is unknown: it is never done, and its bytes are ignored. */
 const ENDLESS: BodyDecoder = { isDone: false, trailers: NO_TRAILERS, decode: (bytes) => bytes.length }
@@ -55,7 +56,7 @@ const LINE_FEED = 0x0a
 
 class ChunkedDecoder implements BodyDecoder {
   isDone = false
-  #trailers: RequestHeaders = NO_TRAILERS
+  #trailers: Trailers = NO_TRAILERS
   /** What is expected next. */
   #next: 'size' | 'content' | 'end of chunk' | 'trailers' = 'size'
   /** Of the chunk. */
@@ -65,7 +66,7 @@ class ChunkedDecoder implements BodyDecoder {
   #trailerLines = ''
   #extensionBytes = 0
 
-  get trailers(): RequestHeaders {
+  get trailers(): Trailers {
     return this.#trailers
   }
 
@@ -170,3 +171,43 @@ function chunkStart(line: string): { sizeBytes: number; extensionBytes: number }
   if (digits.length > SIZE_DIGITS_LIMIT) throw malformed('The size of a chunk is too large.')
   return { sizeBytes: Number.parseInt(digits, 16), extensionBytes: extensions.length }
 }
+
+/** Trailers. Headers that affect framing, routing or authentication are not allowed there. */
+function parseTrailers(text: string): Trailers {
+  checkCharacters(text)
+  const trailers = parseHeaders(text, 0)
+  for (const name in trailers) if (NOT_IN_TRAILERS.has(name)) throw malformed(`${name} is not allowed in a trailer.`)
+  return trailers
+}
+
+/** Framing, routing, authentication, conditions, and what the content is. */
+const NOT_IN_TRAILERS = new Set([
+  'accept',
+  'authorization',
+  'cache-control',
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'content-type',
+  'cookie',
+  'destination',
+  'expect',
+  'host',
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'if-range',
+  'if-unmodified-since',
+  'keep-alive',
+  'max-forwards',
+  'origin',
+  'proxy-authorization',
+  'proxy-connection',
+  'range',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-http-method-override',
+])

@@ -19,24 +19,6 @@ export const DEFAULT_LIMITS: ConnectionLimits = {
   bodyBytesPerSecond: 500,
 }
 
-/** Grace period before the rate of a body counts. */
-const BODY_GRACE_MS = 120_000
-
-/** The progress of a body, checked periodically. */
-export class BodyProgress {
-  readonly #begunMs = performance.now()
-  #checkedMs = this.#begunMs
-  #waitedMs = 0
-
-  /** Whether the client takes too long, given what it has sent so far and whether the server waits for more now. */
-  isTooSlow(nowMs: number, receivedBytes: number, isAwaited: boolean, limits: ConnectionLimits): boolean {
-    if (isAwaited) this.#waitedMs += nowMs - this.#checkedMs
-    this.#checkedMs = nowMs
-    if (nowMs - this.#begunMs > limits.bodyMs) return true
-    return this.#waitedMs > BODY_GRACE_MS + (receivedBytes / limits.bodyBytesPerSecond) * 1000
-  }
-}
-
 /**
  * Bytes of a socket that the system has taken. Node's own socket timeouts read the same two numbers to tell a slow
  * client from a dead one; they have no public name. If they are missing, the length of the write queue is used instead.

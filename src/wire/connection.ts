@@ -4,11 +4,11 @@
  */
 import type { Socket } from 'node:net'
 import { type BodyDecoder, bodyDecoder } from './body-decoder.ts'
-import { BodyProgress, type ConnectionLimits, DEFAULT_LIMITS, sentBytes } from './connection-limits.ts'
+import { type ConnectionLimits, DEFAULT_LIMITS, sentBytes } from './connection-limits.ts'
+import { type BodySource, IncomingBody } from './incoming-body.ts'
 import { type Arrival, InputBuffer, serveTogether } from './input.ts'
 import { Reply, type ReplySink, refusalReply } from './reply.ts'
-import { type BodySource, IncomingBody, Request, type SocketAddresses } from './request.ts'
-import { parseHead, Refusal, type RequestHead } from './request-head.ts'
+import { parseHead, Refusal, Request, type RequestHead, type SocketAddresses } from './request.ts'
 
 export type RequestHandler = (request: Request, reply: Reply) => void
 
@@ -31,9 +31,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   #isClosing = false
   readonly #input = new InputBuffer()
   /** The request that is not answered yet, and its reply. */
-  #exchange:
-    | { readonly body: IncomingBody; readonly reply: Reply; readonly progress: BodyProgress | undefined }
-    | undefined
+  #exchange: { readonly body: IncomingBody | undefined; readonly reply: Reply } | undefined
   /** Set while a body is being received. */
   #decoder: BodyDecoder | undefined
   /** The client waits for `100 Continue` before it sends its body. */
@@ -110,9 +108,9 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   #isBodyTooSlow(nowMs: number, limits: ConnectionLimits): boolean {
     if (!this.#exchange || !this.#decoder) return false
-    const { body, progress } = this.#exchange
-    if (body.isAwaited && nowMs - this.#lastActivityMs > limits.silenceMs) return true
-    return progress?.isTooSlow(nowMs, body.receivedBytes, body.isAwaited, limits) ?? false
+    const { body } = this.#exchange
+    if (body?.isAwaited && nowMs - this.#lastActivityMs > limits.silenceMs) return true
+    return body?.isTooSlow(nowMs, limits) ?? false
   }
 
   serve(): void {
@@ -164,7 +162,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   done(): void {
     const mayFollow = !this.#isHalfClosed || this.#input.bytes > 0
     const isKeptAlive = this.#exchange?.reply.keepsAlive && this.canKeepAlive && mayFollow
-    this.#exchange?.body.discard()
+    this.#exchange?.body?.discard()
     this.#exchange = undefined
     // It may be paused because of a body that nobody will read any more.
     if (this.#socket.isPaused()) this.#socket.resume()
@@ -254,9 +252,9 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   #begin(head: RequestHead): void {
     const { isHttp10: isOldVersion, keepsAlive, framing } = head
-    const body = new IncomingBody(this, framing === 0)
+    const body = framing === 0 ? undefined : new IncomingBody(this)
     const reply = new Reply(this, { isHeadOnly: head.method === 'HEAD', isHttp10: isOldVersion, keepsAlive })
-    this.#exchange = { body, reply, progress: framing === 0 ? undefined : new BodyProgress() }
+    this.#exchange = { body, reply }
     this.#expectsContinue = !isOldVersion && framing !== 0 && expectsContinue(head)
     if (framing !== 0) {
       this.#decoder = bodyDecoder(framing)
@@ -336,7 +334,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     const exchange = this.#exchange
     this.#exchange = undefined
     this.#input.clear()
-    exchange?.body.abort()
+    exchange?.body?.abort()
     exchange?.reply.close()
   }
 }

@@ -2,7 +2,7 @@
  * The input buffer of a connection, which yields complete request heads, and the queue of connections that have
  * received something.
  */
-import { checkBeginning, tooLongHead } from './request-head.ts'
+import { checkBeginning, tooLongHead } from './request.ts'
 
 const HEAD_LIMIT_BYTES = 64 * 1024
 /** Buffers that are kept as they came; more of them are joined into one. */

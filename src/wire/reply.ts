@@ -3,7 +3,7 @@
  * unknown size is sent chunked, or ends with the connection for HTTP/1.0 clients.
  */
 import { STATUS_CODES } from 'node:http'
-import { isHeaderName, isHeaderValue, type Refusal } from './request-head.ts'
+import { isHeaderName, isHeaderValue, type Refusal } from './request.ts'
 
 /** The connection, as its reply uses it. */
 export interface ReplySink {

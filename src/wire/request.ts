@@ -1,9 +1,26 @@
-/** One request: its head, and its body while it is received, with backpressure. */
+/**
+ * A request, and the parser of its head: request line and headers. Strict: what deviates from the standard is refused,
+ * since differences between parsers allow request smuggling.
+ */
+import { METHODS } from 'node:http'
+import { IncomingBody } from './incoming-body.ts'
 
-import { freeBytes } from '../encoding/bytes/byte-sink.ts'
-import { GrowingBuffer } from '../runtime/growing-buffer.ts'
-import type { MemoryLease } from '../runtime/memory-budget.ts'
-import type { RequestHead, RequestHeaders } from './request-head.ts'
+/** By lower-case names. Repeated headers are joined into a list, unless only one is allowed. */
+export type RequestHeaders = Record<string, string | undefined>
+
+export interface RequestHead {
+  readonly method: string
+  /** As it was sent, but for bytes that should have been escaped. */
+  readonly target: string
+  readonly headers: RequestHeaders
+  /** HTTP/1.0: its clients know no chunks, and close unless they say otherwise. */
+  readonly isHttp10: boolean
+  readonly keepsAlive: boolean
+  readonly framing: BodyFraming
+}
+
+/** How the body is framed: by its length, in chunks, or in an unknown way, so that the request is refused. */
+export type BodyFraming = number | 'chunked' | 'unknown'
 
 /** The two ends of a connection. */
 export interface SocketAddresses {
@@ -21,25 +38,31 @@ export class Request {
   /** The target as it was sent. */
   readonly url: string
   readonly headers: RequestHeaders
-  readonly body: IncomingBody
   readonly addresses: SocketAddresses
+  #body: IncomingBody | undefined
 
   constructor(
     { method, target, headers }: Pick<RequestHead, 'method' | 'target' | 'headers'>,
-    body: IncomingBody,
+    body: IncomingBody | undefined,
     ends: SocketAddresses,
   ) {
     this.method = method
     this.url = target
     this.headers = headers
-    this.body = body
+    this.#body = body
     this.addresses = ends
   }
 
   /** The same request with other socket addresses. */
   from(addresses: SocketAddresses): Request {
-    const { method, url: target, headers, body } = this
-    return new Request({ method, target, headers }, body, addresses)
+    const { method, url: target, headers } = this
+    return new Request({ method, target, headers }, this.#body, addresses)
+  }
+
+  /** An empty one where the request has none. */
+  get body(): IncomingBody {
+    this.#body ??= IncomingBody.empty()
+    return this.#body
   }
 
   /** Whether there is a body, even an empty one. */
@@ -48,263 +71,230 @@ export class Request {
   }
 }
 
-/** The connection, as its body uses it. */
-export interface BodySource {
-  /** Sends `100 Continue` if the client waits for it. */
-  sendContinue(): void
-  pause(): void
-  resume(): void
-  /** Refuses the request and closes the connection. */
-  cutOffSlow(): void
+const LINE_END = '\r\n'
+const HEADERS_LIMIT = 1000
+
+/** Throws if the beginning of a head is already invalid. */
+export function checkBeginning(text: string): void {
+  // Its last character may be the first half of a line end.
+  checkCharacters(text.endsWith('\r') ? text.slice(0, -1) : text)
 }
 
-/** The connection was closed before the body was complete, or the body is malformed. */
-export class BodyAbortedError extends Error {
-  constructor() {
-    super('The request was aborted.')
-  }
+/** The error of a head that is longer than the limit. */
+export function tooLongHead(text: string): Refusal {
+  checkBeginning(text)
+  if (!KNOWN_METHODS.has(text.slice(0, Math.max(text.indexOf(' '), 0)))) return malformed('The method is not known.')
+  if (text.includes(LINE_END)) return new Refusal(431, 'the request headers are too long', 'headers_too_long')
+  return new Refusal(414, 'the request entity is too long', 'too_long')
 }
 
-const UNREAD_LIMIT_BYTES = 256 * 1024
-/** Of all bodies together. Beyond it a connection is paused with its first unread bytes. */
-const ALL_UNREAD_LIMIT_BYTES = 64 * 1024 * 1024
-
-let unreadBytes = 0
-
-const NO_PIECES: readonly Buffer[] = []
-
-/**
- * The body of a request while it is received. Unread bytes are buffered up to a limit; then the connection is paused
- * until they are read. A body has one reader, which reads it once.
- */
-export class IncomingBody {
-  readonly #source: BodySource
-  /** Made with the first bytes: most requests have no body. */
-  #unread: JoinedPieces | undefined
-  #receivedBytes = 0
-  #isPaused = false
-  #state: 'incomplete' | 'complete' | 'broken'
-  #trailers: RequestHeaders | undefined
-  #wake: (() => void) | undefined
-
-  constructor(source: BodySource, isEmpty: boolean) {
-    this.#source = source
-    this.#state = isEmpty ? 'complete' : 'incomplete'
-  }
-
-  /** Whether all of it was received, read or not. */
-  get isComplete(): boolean {
-    return this.#state === 'complete'
-  }
-
-  /** Bytes received so far. */
-  get receivedBytes(): number {
-    return this.#receivedBytes
-  }
-
-  get #unreadBytes(): number {
-    return this.#unread?.sizeBytes ?? 0
-  }
-
-  /** Whether the reader waits for more. */
-  get isAwaited(): boolean {
-    return this.#wake !== undefined
-  }
-
-  /** Other requests wait for the memory that this one holds, and its client sends too slowly. */
-  cutOff(): void {
-    this.#source.cutOffSlow()
-  }
-
-  /** A header of the trailer section. */
-  trailer(name: string): string | undefined {
-    return this.#trailers?.[name]
-  }
-
-  /** The whole body, piece by piece. */
-  async *read(): AsyncGenerator<Buffer> {
-    for (;;) {
-      for (const piece of this.#take()) yield piece
-      if (this.#unreadBytes > 0) continue
-      if (this.isComplete) return
-      await this.#arrival()
-    }
-  }
-
-  /**
-   * The whole body in one buffer; undefined if it is longer than the limit, and the rest is then discarded. Its memory is
-   * taken from the lease, and the client waits until it is granted.
-   */
-  async collect(limitBytes: number, lease?: MemoryLease, expectedBytes?: number): Promise<Buffer | undefined> {
-    if (this.isComplete) return this.#takeWhole(limitBytes, lease)
-    const all = new GrowingBuffer(expectedBytes)
-    try {
-      return await this.#collectInto(all, limitBytes, lease)
-    } catch (error) {
-      all.free()
-      throw error
-    }
-  }
-
-  async #collectInto(
-    all: GrowingBuffer,
-    limitBytes: number,
-    lease: MemoryLease | undefined,
-  ): Promise<Buffer | undefined> {
-    for (;;) {
-      for (const piece of this.#take()) {
-        if (all.length + piece.length > limitBytes) {
-          all.free()
-          return undefined
-        }
-        const waiting = lease?.add(all.growthFor(piece.length))
-        if (waiting) await waiting
-        all.add(piece)
-        // It is copied, and nobody else has it.
-        freeBytes(piece)
-      }
-      if (this.#unreadBytes > 0) continue
-      if (this.isComplete) return await all.take()
-      await this.#arrival()
-    }
-  }
-
-  /** For the connection: bytes were received. */
-  push(piece: Buffer): void {
-    this.#unread ??= new JoinedPieces()
-    this.#unread.add(piece)
-    unreadBytes += piece.length
-    this.#receivedBytes += piece.length
-    const limit = unreadBytes > ALL_UNREAD_LIMIT_BYTES ? 0 : UNREAD_LIMIT_BYTES
-    if (this.#unreadBytes > limit && !this.#isPaused) {
-      this.#isPaused = true
-      this.#source.pause()
-    }
-    this.#arrived()
-  }
-
-  /** For the connection: all was received. */
-  complete(trailers: RequestHeaders): void {
-    this.#trailers = trailers
-    this.#state = 'complete'
-    this.#arrived()
-  }
-
-  /** For the connection: the rest will not come. */
-  abort(): void {
-    if (this.#state !== 'incomplete') return
-    this.#state = 'broken'
-    this.discard()
-    this.#arrived()
-  }
-
-  /** For the connection: what is unread will not be read. */
-  discard(): void {
-    unreadBytes -= this.#unreadBytes
-    this.#unread?.take()
-  }
-
-  async #takeWhole(limitBytes: number, lease: MemoryLease | undefined): Promise<Buffer | undefined> {
-    const sizeBytes = this.#unreadBytes
-    if (sizeBytes > limitBytes) return undefined
-    const waiting = lease?.add(sizeBytes)
-    if (waiting) await waiting
-    const pieces = this.#take()
-    return pieces.length === 1 ? pieces[0] : Buffer.concat(pieces)
-  }
-
-  #take(): readonly Buffer[] {
-    unreadBytes -= this.#unreadBytes
-    const pieces = this.#unread?.take() ?? NO_PIECES
-    if (this.#isPaused) {
-      this.#isPaused = false
-      this.#source.resume()
-    }
-    return pieces
-  }
-
-  #arrival(): Promise<void> {
-    if (this.#state === 'broken') return Promise.reject(new BodyAbortedError())
-    this.#source.sendContinue()
-    return new Promise((resolve, reject) => {
-      this.#wake = () => (this.#state === 'broken' ? reject(new BodyAbortedError()) : resolve())
-    })
-  }
-
-  #arrived(): void {
-    const wake = this.#wake
-    this.#wake = undefined
-    wake?.()
+/** The text of a head, a character a byte, without the empty line that ends it. */
+export function parseHead(text: string): RequestHead {
+  checkCharacters(text)
+  const end = endOfLine(text, 0)
+  const methodEnd = text.indexOf(' ')
+  const targetEnd = text.lastIndexOf(' ', end - 1)
+  const method = text.slice(0, Math.max(methodEnd, 0))
+  const target = text.slice(methodEnd + 1, Math.max(targetEnd, 0))
+  const version = text.slice(targetEnd + 1, end)
+  if (!KNOWN_METHODS.has(method) && !isHeaderName(method)) throw malformed('The method is not valid.')
+  if (target === '') throw malformed('The request target is empty.')
+  if (target.includes(' ') || target.includes('\t')) throw malformed('The request target contains white space.')
+  if (version !== 'HTTP/1.1' && version !== 'HTTP/1.0') throw malformed('The HTTP version is not supported.')
+  const headers = parseHeaders(text, end + LINE_END.length)
+  const isOldVersion = version === 'HTTP/1.0'
+  if (!isOldVersion && headers.host === undefined) throw malformed('The Host header is missing.')
+  if (headers.host !== undefined && !HOST.test(headers.host)) throw malformed('The Host header is not valid.')
+  if (!target.startsWith('/')) readTarget(method, target, headers)
+  const framing = framingOf(headers, isOldVersion)
+  // A method of its own, since a proxy need not know it; the framing of its body is not guessed.
+  if (!KNOWN_METHODS.has(method)) throw unknownMethod()
+  return {
+    method,
+    target: UNESCAPED.test(target) ? escaped(target) : target,
+    headers,
+    isHttp10: isOldVersion,
+    keepsAlive: keepsAlive(headers.connection, isOldVersion),
+    framing,
   }
 }
 
-/** Pieces of this size, and those that fill half of the memory behind them, are kept as they are. */
-const LARGE_BYTES = 16 * 1024
-const FIRST_BLOCK_BYTES = 1024
-const LARGEST_BLOCK_BYTES = 64 * 1024
+/** A name or address with or without a port. It may be empty. */
+const HOST = /^[\w.~!$&'()*+,;=%:[\]-]*$/
+const ABSOLUTE_TARGET = /^https?:\/\/([^/?#]+)(?:[/?]|$)/i
 
-/**
- * Received bytes that are not read yet. Small pieces are copied into shared blocks, so the memory held stays within a
- * small multiple of the bytes themselves, however they were cut.
- */
-class JoinedPieces {
-  #pieces: Buffer[] = []
-  #sizeBytes = 0
-  /** The block that small pieces are copied into: what was taken ends at `#start`, what is filled at `#end`. */
-  #block: Buffer | undefined
-  /** Of the last block. A full one belongs to whoever takes it. */
-  #blockBytes = 0
-  #start = 0
-  #end = 0
+/** An absolute target, as for a proxy; its host then overrides the Host header. */
+function readTarget(method: string, target: string, headers: RequestHeaders): void {
+  if (target === '*' && method === 'OPTIONS') return
+  const host = ABSOLUTE_TARGET.exec(target)?.[1]
+  if (host === undefined || !HOST.test(host)) throw malformed('The request target is neither a path nor an address.')
+  headers.host = host
+}
 
-  get sizeBytes(): number {
-    return this.#sizeBytes
+/** Control characters, except tabs and line ends. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it is about them.
+const FORBIDDEN = /[\0-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)|(?<!\r)\n/
+
+const UNESCAPED = /[\x80-\xff]/
+
+/** Unescaped UTF-8 in a target is treated as if it were escaped. */
+function escaped(target: string): string {
+  return target.replace(/[\x80-\xff]/g, (byte) => `%${byte.charCodeAt(0).toString(16).toUpperCase()}`)
+}
+
+export function checkCharacters(text: string): void {
+  if (FORBIDDEN.test(text)) throw malformed('The head contains control characters.')
+}
+
+const KNOWN_METHODS = new Set(METHODS)
+
+function endOfLine(text: string, from: number): number {
+  const end = text.indexOf(LINE_END, from)
+  return end < 0 ? text.length : end
+}
+
+/** The header lines from an offset on. */
+export function parseHeaders(text: string, from: number): RequestHeaders {
+  const headers: RequestHeaders = Object.create(NOTHING)
+  let count = 0
+  for (let at = from; at < text.length; ) {
+    const end = endOfLine(text, at)
+    const colon = text.indexOf(':', at)
+    if (colon < 0 || colon > end) throw malformed('A header line has no colon.')
+    if (++count > HEADERS_LIMIT) throw malformed('There are too many headers.')
+    add(headers, lowerName(text.slice(at, colon)), trimmed(text, colon + 1, end))
+    at = end + LINE_END.length
   }
+  return headers
+}
 
-  add(piece: Buffer): void {
-    // Most bodies come in one piece.
-    if (this.#sizeBytes === 0 && this.#blockBytes === 0) this.#keep(piece)
-    else if (piece.length >= LARGE_BYTES && piece.length * 2 >= piece.buffer.byteLength) this.#keep(piece)
-    else this.#copy(piece)
-    this.#sizeBytes += piece.length
-  }
+/** A prototype without members: objects with a null prototype are slow. */
+const NOTHING: object = Object.create(null)
 
-  /** All of them, in order. They are no longer held here. */
-  take(): Buffer[] {
-    this.#closeBlock()
-    const pieces = this.#pieces
-    if (pieces.length > 0) this.#pieces = []
-    this.#sizeBytes = 0
-    return pieces
-  }
+/** The first of several counts. */
+const SINGLE = new Set([
+  'authorization',
+  'content-type',
+  'from',
+  'if-modified-since',
+  'if-unmodified-since',
+  'max-forwards',
+  'proxy-authorization',
+  'referer',
+  'user-agent',
+])
 
-  #keep(piece: Buffer): void {
-    this.#closeBlock()
-    this.#pieces.push(piece)
-  }
+function add(headers: RequestHeaders, name: string, value: string): void {
+  const before = headers[name]
+  if (before === undefined) headers[name] = value
+  else if (name === 'host' || name === 'content-length') throw malformed(`There is more than one ${name} header.`)
+  else if (!SINGLE.has(name)) headers[name] = `${before}${name === 'cookie' ? '; ' : ', '}${value}`
+}
 
-  #copy(piece: Buffer): void {
-    for (let at = 0; at < piece.length; ) {
-      this.#block ??= this.#nextBlock()
-      const copied = piece.copy(this.#block, this.#end, at)
-      this.#end += copied
-      at += copied
-      if (this.#end === this.#blockBytes) this.#closeBlock()
-    }
-  }
+/** The few names that clients use, checked and in lower case. */
+const knownNames = new Map<string, string>()
+const KNOWN_NAMES_LIMIT = 500
+const KNOWN_NAME_LIMIT_CHARACTERS = 64
 
-  #nextBlock(): Buffer {
-    this.#blockBytes = this.#blockBytes === 0 ? FIRST_BLOCK_BYTES : Math.min(this.#blockBytes * 2, LARGEST_BLOCK_BYTES)
-    this.#start = 0
-    this.#end = 0
-    return Buffer.allocUnsafeSlow(this.#blockBytes)
-  }
+function lowerName(sent: string): string {
+  const known = knownNames.get(sent)
+  if (known !== undefined) return known
+  if (!isHeaderName(sent)) throw malformed('The name of a header is not valid.')
+  const lower = sent.toLowerCase()
+  if (knownNames.size < KNOWN_NAMES_LIMIT && sent.length <= KNOWN_NAME_LIMIT_CHARACTERS) knownNames.set(sent, lower)
+  return lower
+}
 
-  /** What is in the block becomes a piece; the rest of the block is filled later. */
-  #closeBlock(): void {
-    if (this.#block === undefined || this.#start === this.#end) return
-    this.#pieces.push(this.#block.subarray(this.#start, this.#end))
-    this.#start = this.#end
-    if (this.#end === this.#blockBytes) this.#block = undefined
+const BLANK = 0x20
+const TAB = 0x09
+
+function trimmed(text: string, from: number, to: number): string {
+  let start = from
+  let end = to
+  while (start < end && isBlank(text.charCodeAt(start))) start++
+  while (end > start && isBlank(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+function isBlank(code: number): boolean {
+  return code === BLANK || code === TAB
+}
+
+function keepsAlive(connection: string | undefined, isOldVersion: boolean): boolean {
+  if (connection === undefined) return !isOldVersion
+  const options = connection.toLowerCase().split(/[\s,]+/)
+  return !options.includes('close') && (!isOldVersion || options.includes('keep-alive'))
+}
+
+const LARGEST_LENGTH_DIGITS = 15
+
+function framingOf(headers: RequestHeaders, isOldVersion: boolean): BodyFraming {
+  const { 'transfer-encoding': encoding, 'content-length': length } = headers
+  if (encoding !== undefined) {
+    // A peer that uses the other header would see another end of the body.
+    if (length !== undefined) throw malformed('There are both Content-Length and Transfer-Encoding.')
+    if (isOldVersion) throw malformed('HTTP/1.0 has no Transfer-Encoding.')
+    return transferFraming(encoding.toLowerCase())
   }
+  if (length === undefined) return 0
+  if (!/^\d+$/.test(length)) throw malformed('Content-Length is not a number.')
+  if (length.length > LARGEST_LENGTH_DIGITS) throw malformed('Content-Length is too large.')
+  return Number(length)
+}
+
+/** A transfer coding: its name, and parameters where it has any. */
+const CODING = /^([\w!#$%&'*+.^`|~-]+)[\t ]*(?:;[\t -~]*)?$/
+
+/** `chunked` must be last and occur once; other codings are not supported. */
+function transferFraming(encoding: string): BodyFraming {
+  if (encoding === 'chunked') return 'chunked'
+  const codings = encoding.split(',').map((each) => trimmed(each, 0, each.length))
+  for (const [i, coding] of codings.entries()) {
+    const name = CODING.exec(coding)?.[1]
+    if (name === undefined) throw malformed('Transfer-Encoding is not a list of codings.')
+    const isPlainLast = i === codings.length - 1 && coding === name
+    if (name === 'chunked' && !isPlainLast) throw malformed('Only the last transfer coding can be chunked.')
+  }
+  return 'unknown'
+}
+
+/** Why bytes are not a valid request. The client gets the status, and nothing that follows is read. */
+export class Refusal extends Error {
+  readonly status: number
+  /** The identifier of the error, where the reply has a body that explains it. */
+  readonly error: string | undefined
+  /** Header lines that the status asks for. */
+  readonly headerLines: string
+
+  constructor(status: number, message: string, error?: string, headerLines = '') {
+    super(message)
+    this.status = status
+    this.error = error
+    this.headerLines = headerLines
+  }
+}
+
+/** The methods of the interface: which path was meant makes no difference. */
+const METHODS_OF_INTERFACE = 'GET,HEAD,POST,PUT,DELETE,COPY'
+
+function unknownMethod(): Refusal {
+  const told = `Only ${METHODS_OF_INTERFACE} allowed`
+  return new Refusal(405, told, 'method_not_allowed', `Allow: ${METHODS_OF_INTERFACE}\r\n`)
+}
+
+export function malformed(message: string): Refusal {
+  return new Refusal(400, message)
+}
+
+/** What header names and values may contain: anything else could inject a line. */
+const TOKEN = /^[\w!#$%&'*+.^`|~-]+$/
+const UNFIT = /[^\t\x20-\x7e\x80-\xff]/
+
+export function isHeaderName(text: string): boolean {
+  return TOKEN.test(text)
+}
+
+/** A character stands for a byte. */
+export function isHeaderValue(text: string): boolean {
+  return !UNFIT.test(text)
 }

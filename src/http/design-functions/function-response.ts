@@ -8,7 +8,7 @@ import { decodeBase64 } from '../../encoding/json/base64-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { FunctionResponse } from '../../functions/functions.ts'
 import { OWN_REPLY_HEADERS } from '../../wire/reply.ts'
-import { isHeaderName, isHeaderValue } from '../../wire/request-head.ts'
+import { isHeaderName, isHeaderValue } from '../../wire/request.ts'
 import type { Headers, WholeAnswer } from '../server/answer.ts'
 import { HttpError } from '../server/errors.ts'
 

@@ -5,8 +5,9 @@
  * says that the outcome is unknown.
  */
 import { RequestError } from '../../document/request-error.ts'
+import { BodyAbortedError } from '../../wire/incoming-body.ts'
 import type { Reply } from '../../wire/reply.ts'
-import { BodyAbortedError, type Request } from '../../wire/request.ts'
+import type { Request } from '../../wire/request.ts'
 import { ForwardConnection, type ReplyHead } from './forward-connection.ts'
 import { CLIENT_HEADER, clientHeader, NO_HOST_HEADER } from './forwarded-request.ts'
 

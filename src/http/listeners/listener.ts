@@ -4,7 +4,7 @@ import { createServer as createSecureServer, type TlsOptions } from 'node:tls'
 import type { Log } from '../../runtime/log/log.ts'
 import { Connection, type RequestHandler } from '../../wire/connection.ts'
 import type { ConnectionLimits } from '../../wire/connection-limits.ts'
-import { Refusal } from '../../wire/request-head.ts'
+import { Refusal } from '../../wire/request.ts'
 import { SERVER_LINE } from '../server/answer.ts'
 import { type ConnectionSlots, ServerSlots } from './connection-slots.ts'
 

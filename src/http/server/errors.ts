@@ -14,7 +14,7 @@ import {
   TooManyReadersError,
   ValueTooLargeError,
 } from '../../storage/storage-error.ts'
-import { BodyAbortedError } from '../../wire/request.ts'
+import { BodyAbortedError } from '../../wire/incoming-body.ts'
 
 const STATUSES: Readonly<Record<ErrorKind, number>> = {
   invalid: 400,
