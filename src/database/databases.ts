@@ -24,6 +24,7 @@ export class Databases {
   readonly #onDeleted = new Set<DeletionListener>()
   readonly #afterDeletion = new Set<(name: string) => Promise<void>>()
   readonly #eventListeners = new Set<DatabaseEventListener>()
+  readonly #designListeners = new Set<(database: string, id: string) => void>()
   readonly #stopFollowing: (() => void) | undefined
 
   constructor(engine: StorageEngine, services: DatabaseServices) {
@@ -82,6 +83,12 @@ export class Databases {
   onEvent(listener: DatabaseEventListener): () => void {
     this.#eventListeners.add(listener)
     return () => this.#eventListeners.delete(listener)
+  }
+
+  /** Calls back after each commit of a design document; returns how to unsubscribe. */
+  onDesignUpdated(listener: (database: string, id: string) => void): () => void {
+    this.#designListeners.add(listener)
+    return () => this.#designListeners.delete(listener)
   }
 
   /**
@@ -222,6 +229,8 @@ export class Databases {
 
   #publish(event: DatabaseEvent): void {
     for (const listener of this.#eventListeners) listener(event)
+    if (event.type !== 'ddoc_updated') return
+    for (const listener of this.#designListeners) listener(event.db, event.id)
   }
 
   #keep(name: string, opening: Promise<Database>): Promise<Database> {

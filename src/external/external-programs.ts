@@ -22,9 +22,13 @@ export class ExternalPrograms {
   readonly #daemons: ProgramSection<OsDaemon>
   readonly #notified: ProgramSection<KeptProcess>
   readonly #handlers: ProgramSection<ExternalHandler>
+  readonly #databases: Databases
   readonly #subscriptions: (() => void)[]
+  /** Set while a program wants to be notified. */
+  #unsubscribe: (() => void) | undefined
 
   constructor({ configuration, databases, clock, log }: ExternalSurroundings) {
+    this.#databases = databases
     const shared = { clock, log, limits: () => retryLimits(configuration) }
     this.#daemons = new ProgramSection('os_daemons', configuration, log, (name, command) => {
       return new OsDaemon(configuration, { ...shared, name: `os_daemons/${name}`, command })
@@ -36,12 +40,8 @@ export class ExternalPrograms {
     this.#handlers = new ProgramSection('external', configuration, log, (name, command) => {
       return new ExternalHandler({ name: `external/${name}`, command, log, timeoutMs })
     })
-    this.#subscriptions = [
-      configuration.onChange((change) => this.#follow(change)),
-      databases.onEvent((event) => {
-        for (const program of this.#notified) program.send(event)
-      }),
-    ]
+    this.#subscriptions = [configuration.onChange((change) => this.#follow(change))]
+    this.#subscribe()
   }
 
   /** The program that answers requests under this name. */
@@ -52,11 +52,23 @@ export class ExternalPrograms {
   /** Resolves when all are gone. */
   async close(): Promise<void> {
     for (const end of this.#subscriptions) end()
+    this.#unsubscribe?.()
     await Promise.all([this.#daemons.stop(), this.#notified.stop(), this.#handlers.stop()])
+  }
+
+  /** Most servers notify nobody: their writes then publish no events to here. */
+  #subscribe(): void {
+    this.#unsubscribe?.()
+    this.#unsubscribe = undefined
+    if (this.#notified.isEmpty) return
+    this.#unsubscribe = this.#databases.onEvent((event) => {
+      for (const program of this.#notified) program.send(event)
+    })
   }
 
   async #follow(change: SettingChange): Promise<void> {
     await this.#notified.follow(change)
+    this.#subscribe()
     await this.#handlers.follow(change)
     // Programs that registered first: one that starts now has seen the change.
     await Promise.all([...this.#daemons].map((daemon) => daemon.follow(change)))
@@ -131,6 +143,10 @@ export class ProgramSection<P extends Program> {
 
   get(name: string): P | undefined {
     return this.#programs.get(name)
+  }
+
+  get isEmpty(): boolean {
+    return this.#programs.size === 0
   }
 
   [Symbol.iterator](): IterableIterator<P> {

@@ -79,10 +79,9 @@ export class Views {
     )
     this.#forget = [
       databases.onDeleted((name, where) => (where === 'here' ? this.#removeAll(name) : this.#endGone(name))),
-      databases.onEvent((event) => {
-        if (event.type !== 'ddoc_updated') return
-        void this.#prepare(event.db, event.id)
-        void this.#detachUnused(event.db)
+      databases.onDesignUpdated((database, id) => {
+        void this.#prepare(database, id)
+        void this.#detachUnused(database)
       }),
       // Also where a query found out that had begun to answer: the next one gets an index that is built anew.
       options.engine.onDamaged((name) => void this.#discard(name).catch(() => {})),

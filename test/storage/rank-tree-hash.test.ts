@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { SaltedHash } from '../../src/storage/rank-tree/salted-hash.ts'
-import { TreeLayout } from '../../src/storage/rank-tree/tree-layout.ts'
+import { SaltedHash, TreeLayout } from '../../src/storage/rank-tree/tree-layout.ts'
 
 /** The published ones of HalfSipHash-1-3: vector n hashes the bytes 0 to n - 1 under the key 00 01 … 07. */
 const VECTORS = [

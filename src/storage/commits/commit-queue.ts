@@ -96,3 +96,23 @@ export class CommitQueue {
     return this.#waiting.splice(0, size)
   }
 }
+
+/** Which commits of a group may be applied, one after the other, to the state of a version. */
+export interface Judgement {
+  readonly outcomes: CommitOutcome[]
+  readonly accepted: Changes[]
+  /** After all that are accepted. */
+  readonly version: number
+}
+
+export function judge(group: readonly Changes[], before: number): Judgement {
+  let version = before
+  const accepted: Changes[] = []
+  const outcomes = group.map((changes): CommitOutcome => {
+    if (changes.expected !== undefined && changes.expected !== version) return { outcome: 'stale', version }
+    accepted.push(changes)
+    if (!changes.unreferenced) version++
+    return { outcome: 'committed', version }
+  })
+  return { outcomes, accepted, version }
+}

@@ -4,8 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'
-import { CommitQueue } from '../commits/commit-queue.ts'
-import { judge } from '../commits/judge.ts'
+import { CommitQueue, judge } from '../commits/commit-queue.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { checkChanges, unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'

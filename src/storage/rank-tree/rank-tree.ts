@@ -11,13 +11,12 @@
 import assert from 'node:assert/strict'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { KeyRange, Put, Snapshot } from '../store.ts'
-import { movedWeights, onlyMovesWeights } from './moved-weights.ts'
 import { type RangePart, RangeReduction, type ReducedThrough } from './range-reduction.ts'
 import { KnownRuns, type PlaceInAll, RowCounts } from './row-counts.ts'
 import { TouchedSpans, type TouchingChange } from './touched-spans.ts'
-import { TreeBuilder } from './tree-builder.ts'
+import { checkNodes, rebuiltNodes, TreeBuilder, type TreeCheckOptions, type TreeFaults } from './tree-builder.ts'
 import {
-  decodeNode,
+  encodeNode,
   type Item,
   type ItemChange,
   NO_VALUE,
@@ -25,11 +24,11 @@ import {
   SENTINEL,
   TreeLayout,
 } from './tree-layout.ts'
-import { BoundaryHints, TreeReader } from './tree-reader.ts'
+import { BoundaryHints, type Lookup, TreeReader } from './tree-reader.ts'
 import { type NodeChanges, type Reducer, updateNodes } from './tree-update.ts'
 
-export { SALT_BYTES } from './salted-hash.ts'
-export type { NodeChanges, PlaceInAll, RangePart, ReducedThrough, Reducer, ReducibleRow, TreeBuilder }
+export { SALT_BYTES } from './tree-layout.ts'
+export type { NodeChanges, PlaceInAll, RangePart, ReducedThrough, Reducer, ReducibleRow, TreeBuilder, TreeFaults }
 
 export interface RankTreeOptions {
   /** Rows are what begins with this; keys are given and answered without it. */
@@ -55,23 +54,9 @@ export interface RowChange {
   readonly value?: Uint8Array
 }
 
-export interface TreeCheckOptions {
-  /** Leaves the reductions out, for who cannot make them. */
-  readonly weightsOnly?: boolean
-}
-
-export interface TreeFaults {
-  /** Nodes that are missing or wrong. */
-  readonly wrong: number
-  /** Nodes that should not exist. */
-  readonly extra: number
-}
-
 /** Counts move without reading, so wide intervals cost little; reductions are made of all that an interval holds. */
 const COUNT_FAN_OUT = 64
 const REDUCTION_FAN_OUT = 16
-
-const ROWS_A_DRAIN = 4096
 
 export class RankTree {
   readonly #layout: TreeLayout
@@ -178,42 +163,13 @@ export class RankTree {
   }
 
   /** All nodes as the rows of the snapshot ask for, whatever nodes it has. */
-  async *rebuild(snapshot: Snapshot): AsyncGenerator<Put[]> {
-    const builder = this.builder()
-    const offset = this.#layout.keyOffset(0)
-    let undrained = 0
-    for (let rest: KeyRange | undefined = this.#layout.range(0); rest; ) {
-      const page = await snapshot.page(rest)
-      for (let row = 0; row < page.length; row++) builder.add(page.key(row).subarray(offset), page.value(row))
-      undrained += page.length
-      if (undrained >= ROWS_A_DRAIN) {
-        yield await builder.drain()
-        undrained = 0
-      }
-      rest = page.next
-    }
-    yield await builder.finish()
+  rebuild(snapshot: Snapshot): AsyncGenerator<Put[]> {
+    return rebuiltNodes(snapshot, this.#layout, this.builder())
   }
 
   /** Holds every node against the rows it stands for. Reads all rows and all nodes, a page at a time. */
-  async check(snapshot: Snapshot, options: TreeCheckOptions = {}): Promise<TreeFaults> {
-    const isRight = options.weightsOnly ? hasSameWeight : hasSameBytes
-    let expected = 0
-    let right = 0
-    let present = 0
-    for await (const puts of this.rebuild(snapshot)) {
-      const stored = await snapshot.getMany(puts.map(([key]) => key))
-      expected += puts.length
-      right += puts.filter(([, value], i) => stored[i] !== undefined && isRight(stored[i], value)).length
-      present += stored.filter((value) => value !== undefined).length
-    }
-    let nodes = 0
-    for (let rest: KeyRange | undefined = this.nodeRange; rest; ) {
-      const page = await snapshot.page(rest, { keysOnly: true })
-      nodes += page.length
-      rest = page.next
-    }
-    return { wrong: expected - right, extra: nodes - present }
+  check(snapshot: Snapshot, options: TreeCheckOptions = {}): Promise<TreeFaults> {
+    return checkNodes(snapshot, this.#layout, this.builder(), options)
   }
 
   #counts(snapshot: Snapshot): RowCounts {
@@ -261,16 +217,54 @@ export class RankTree {
   }
 }
 
-function hasSameBytes(stored: Buffer, value: Uint8Array): boolean {
-  return stored.equals(value)
-}
-
-function hasSameWeight(stored: Buffer, value: Uint8Array): boolean {
-  const [found, right] = [decodeNode(SENTINEL, stored), decodeNode(SENTINEL, asBuffer(value))]
-  return found.weight === right.weight && (found.next ?? SENTINEL).equals(right.next ?? SENTINEL)
-}
-
 function asBuffer(bytes: Uint8Array): Buffer {
   if (bytes instanceof Buffer) return bytes
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+}
+
+/** More rows are looked up level by level, since they meet in few nodes. */
+const FEW = 8
+
+/**
+ * Whether the changes only move weights, as those of most single writes: no boundary comes or goes, so the nodes above the
+ * rows stay as they are, apart from their weights, and nothing but these nodes has to be read. A row that goes may be the
+ * last one of its level.
+ */
+function onlyMovesWeights(changes: readonly TouchingChange[]): boolean {
+  return changes.length <= FEW && changes.every(({ level, kind }) => level === 0 && kind !== 'removed')
+}
+
+/** The nodes that weigh something else; undefined where the tree has none yet, so that the first ones have to be made. */
+async function movedWeights(
+  reader: TreeReader,
+  layout: TreeLayout,
+  rows: readonly ItemChange[],
+  changes: readonly TouchingChange[],
+): Promise<Put[] | undefined> {
+  const lookups: Lookup[] = []
+  for (let level = 1; level <= layout.levels; level++) {
+    for (const { boundary } of changes) lookups.push({ level, key: boundary })
+  }
+  const nodes = await reader.find(lookups)
+  if (!nodes[0]) return undefined
+  const puts: Put[] = []
+  // Where a level is not there, none above it is.
+  for (let i = 0; i < nodes.length && nodes[i]; ) {
+    const node = nodes[i]!
+    const { level } = lookups[i]!
+    let { weight } = node
+    // Rows are in the order of their keys: those of a node are side by side.
+    for (; lookups[i]?.level === level && isSame(nodes[i], node); i++) weight += difference(rows[i % rows.length]!)
+    assert(weight >= 0, 'A tree and its rows disagree: a node would weigh less than nothing.')
+    if (weight !== node.weight) puts.push([layout.storeKey(level, node.key), encodeNode({ ...node, weight })])
+  }
+  return puts
+}
+
+function isSame(node: Item | undefined, other: Item): boolean {
+  return node !== undefined && (node === other || compareBytes(node.key, other.key) === 0)
+}
+
+function difference({ before = 0, after }: ItemChange): number {
+  return (after?.weight ?? 0) - before
 }

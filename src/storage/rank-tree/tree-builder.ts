@@ -2,8 +2,17 @@
  * Makes the nodes for rows that come in key order, without reading any: for first builds, and to verify a tree. It keeps the
  * nodes since the last `drain` and one open group a level.
  */
-import type { Put } from '../store.ts'
-import { encodeNode, type Group, type Item, NO_VALUE, PlacedRow, SENTINEL, type TreeLayout } from './tree-layout.ts'
+import type { KeyRange, Put, Snapshot } from '../store.ts'
+import {
+  decodeNode,
+  encodeNode,
+  type Group,
+  type Item,
+  NO_VALUE,
+  PlacedRow,
+  SENTINEL,
+  type TreeLayout,
+} from './tree-layout.ts'
 import { type Reducer, summarise } from './tree-update.ts'
 
 const LARGE_VALUE_BYTES = 16 * 1024
@@ -112,4 +121,74 @@ class LevelBuilder {
   takeAll(): Group[] {
     return this.#isThere ? [...this.takeClosed(), this.#open] : []
   }
+}
+
+const ROWS_A_DRAIN = 4096
+
+/** All nodes as the rows of the snapshot ask for, whatever nodes it has. */
+export async function* rebuiltNodes(
+  snapshot: Snapshot,
+  layout: TreeLayout,
+  builder: TreeBuilder,
+): AsyncGenerator<Put[]> {
+  const offset = layout.keyOffset(0)
+  let undrained = 0
+  for (let rest: KeyRange | undefined = layout.range(0); rest; ) {
+    const page = await snapshot.page(rest)
+    for (let row = 0; row < page.length; row++) builder.add(page.key(row).subarray(offset), page.value(row))
+    undrained += page.length
+    if (undrained >= ROWS_A_DRAIN) {
+      yield await builder.drain()
+      undrained = 0
+    }
+    rest = page.next
+  }
+  yield await builder.finish()
+}
+
+export interface TreeCheckOptions {
+  /** Leaves the reductions out, for who cannot make them. */
+  readonly weightsOnly?: boolean
+}
+
+export interface TreeFaults {
+  /** Nodes that are missing or wrong. */
+  readonly wrong: number
+  /** Nodes that should not exist. */
+  readonly extra: number
+}
+
+/** Holds every node against the rows it stands for. Reads all rows and all nodes, a page at a time. */
+export async function checkNodes(
+  snapshot: Snapshot,
+  layout: TreeLayout,
+  builder: TreeBuilder,
+  options: TreeCheckOptions,
+): Promise<TreeFaults> {
+  const isRight = options.weightsOnly ? hasSameWeight : hasSameBytes
+  let expected = 0
+  let right = 0
+  let present = 0
+  for await (const puts of rebuiltNodes(snapshot, layout, builder)) {
+    const stored = await snapshot.getMany(puts.map(([key]) => key))
+    expected += puts.length
+    right += puts.filter(([, value], i) => stored[i] !== undefined && isRight(stored[i], value)).length
+    present += stored.filter((value) => value !== undefined).length
+  }
+  let nodes = 0
+  for (let rest: KeyRange | undefined = layout.nodeRange(); rest; ) {
+    const page = await snapshot.page(rest, { keysOnly: true })
+    nodes += page.length
+    rest = page.next
+  }
+  return { wrong: expected - right, extra: nodes - present }
+}
+
+function hasSameBytes(stored: Buffer, value: Uint8Array): boolean {
+  return stored.equals(value)
+}
+
+function hasSameWeight(stored: Buffer, value: Uint8Array): boolean {
+  const [found, right] = [decodeNode(SENTINEL, stored), decodeNode(SENTINEL, Buffer.from(value))]
+  return found.weight === right.weight && (found.next ?? SENTINEL).equals(right.next ?? SENTINEL)
 }

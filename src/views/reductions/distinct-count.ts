@@ -5,7 +5,7 @@
  *
  *   0, hashes of 64 bits in their order; or 1, a byte a register
  */
-import { SaltedHash } from '../../storage/rank-tree/salted-hash.ts'
+import { SaltedHash } from '../../storage/rank-tree/tree-layout.ts'
 import type { NativeReduction } from './reduction.ts'
 
 const HASHES = 0
