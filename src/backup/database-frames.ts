@@ -1,7 +1,7 @@
 /**
- * A database as frames of a backup: what changed behind a sequence, out of one state of the database. All leaves of each
- * changed document come with their histories and the bytes of their attachments as they are stored, in the order of their
- * last change. So a reader that has everything up to some document can go on behind it later, from another state.
+ * A database as frames of a backup: what changed after a sequence, from one snapshot. Changed documents come in the order of
+ * their last change, with all leaves, their histories and the stored bytes of their attachments. So a reader that has everything
+ * up to some document can continue after it later, from another snapshot.
  */
 import { createHash, type Hash } from 'node:crypto'
 import { slicesOf } from '../database/attachments/chunk-writer.ts'
@@ -33,7 +33,7 @@ export interface BackupStart {
   readonly purgeSince: number
 }
 
-/** What the frame `database` says. */
+/** The payload of the frame `database`. */
 export interface DatabaseHead {
   readonly name: string
   readonly uuid: string
@@ -51,7 +51,7 @@ export interface DatabaseHead {
   readonly version: string
 }
 
-/** What the frame `end` says. */
+/** The payload of the frame `end`. */
 export interface DatabaseEnd {
   readonly documents: number
   readonly revisions: number
@@ -63,12 +63,12 @@ export interface DatabaseEnd {
   readonly sha256: string
 }
 
-/** What the frame `position` says: all documents whose last change is at this sequence or before it come before the frame. */
+/** The payload of the frame `position`: all documents whose last change is not after this sequence come before the frame. */
 export interface Position {
   readonly seq: number
 }
 
-/** What the frame `content` says of the frames `bytes` that follow it. */
+/** The payload of the frame `content`, which describes the frames `bytes` that follow it. */
 export interface ContentHead {
   /** Of the document. */
   readonly id: string
@@ -83,7 +83,7 @@ export interface ContentHead {
   readonly unpacked_length?: number
 }
 
-/** Whether all purges behind the start are still remembered: without them what was purged would come back. */
+/** Whether all purges after the start are still recorded: without them purged documents would come back. */
 export async function remembersPurges(view: DatabaseView, state: DatabaseState, purgeSince: number): Promise<boolean> {
   if (purgeSince >= state.purgeSequence) return true
   const range = { from: purgeKey(purgeSince + 1), to: purgeKey(purgeSince + 2) }
@@ -203,7 +203,7 @@ interface Leaf {
   readonly attachments: readonly AttachmentRecord[]
 }
 
-/** Documents whose bodies are held together: about so many bytes. */
+/** The size of bodies that are held in memory together, about. */
 const PORTION_BYTES = 1024 * 1024
 
 async function* changedDocuments(view: DatabaseView, since: number): AsyncGenerator<ChangedDocument[]> {

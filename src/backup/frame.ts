@@ -1,13 +1,13 @@
 /**
  * The frames that a backup is made of. A frame is a line that says its kind, the size of its payload and a CRC-32 over both,
- * then the payload and a newline. So a backup can be read with a text tool, every damage is found, and a file that was cut
- * off is good up to its last whole frame. `docs/backup-format.md` describes it for readers of other programs.
+ * then the payload and a newline. So a backup can be read with a text tool, damage is found, and a truncated file is valid up to
+ * its last complete frame. `docs/backup-format.md` describes the format for other programs.
  */
 import { crc32 } from 'node:zlib'
 
 export const BACKUP_FORMAT = 1
 
-/** What a stream of frames begins with, and what each database within one stream begins with again. */
+/** The first line of a stream of frames, repeated before each database in it. */
 export const MAGIC = Buffer.from(`settle backup ${BACKUP_FORMAT}\n`)
 
 export const BACKUP_TYPE = 'application/x-settle-backup'
@@ -35,7 +35,7 @@ export interface Frame {
   readonly end: number
 }
 
-/** Something that is not what was written: its message is a sentence that says where. */
+/** Damage in a backup; its message says where. */
 export class BackupDamagedError extends Error {
   readonly offset: number
 
@@ -64,12 +64,12 @@ export function jsonFrame(kind: FrameKind, value: unknown): Buffer {
   return Buffer.concat(framePieces(kind, Buffer.from(JSON.stringify(value))))
 }
 
-/** Larger payloads are refused: they would have to be held in memory. Documents are smaller. */
+/** Larger payloads are refused, since a payload is held in memory. Documents are smaller. */
 export const LARGEST_PAYLOAD_BYTES = 512 * 1024 * 1024
 
 /**
- * The frames of a stream, some at a time. Magic lines are read over; the first bytes must be one, unless `bare`. Payloads are
- * views of what was read.
+ * The frames of a stream, some at a time. Magic lines are skipped; the first bytes must be one, unless `bare`. Payloads are
+ * views of the bytes that were read.
  */
 export async function* readFrames(
   source: AsyncIterable<Buffer>,
@@ -83,7 +83,7 @@ export async function* readFrames(
   input.finish()
 }
 
-/** What follows the size of a frame never takes more. */
+/** The longest first line of a frame. */
 const LONGEST_HEAD_BYTES = 64
 const HEAD = /^([a-z]+) (\d{1,15}) ([0-9a-f]{8})$/
 const NEWLINE = Buffer.from('\n')

@@ -45,7 +45,7 @@ export async function restoreFrames(
       if (frame.kind === 'content') await writer.addContent(contentIn(frame), frames)
       else if (frame.kind === 'revision') await writer.addRevision(parseDocument(frame.payload))
       else if (frame.kind === 'local') await writer.addLocal(parseDocument(frame.payload))
-      // Where a reader may stop: here all that comes is written.
+      // Only for readers that may stop there.
       else if (frame.kind === 'position') continue
       else throw badRequest(`A frame '${frame.kind}' cannot be restored.`)
     }
@@ -66,7 +66,7 @@ async function* framesOf(source: AsyncIterable<Buffer>, largestPayload: number):
 /** What is committed together. */
 const EDITS_A_COMMIT = 1000
 const COMMIT_BYTES = 4 * 1024 * 1024
-/** As many refusals are listed; the others are the same, nearly always. */
+/** Limit on the refusals that are listed. */
 const MOST_REFUSALS = 1000
 
 class RevisionWriter {

@@ -1,6 +1,6 @@
 /**
- * Follows the frames of one database of a backup, from its frame `database` to its frame `end`, and holds them against what
- * that last frame says: how many there are of each kind, and the digest of all.
+ * Checks the frames of one database of a backup, from its frame `database` to its frame `end`, against the counts and the digest
+ * in the last frame.
  */
 import { createHash } from 'node:crypto'
 import { isObject } from '../encoding/json/json-value.ts'
@@ -40,12 +40,12 @@ export class SectionCheck {
     return this.#positionEnd
   }
 
-  /** What the last frame says; undefined as long as it has not come. */
+  /** The payload of the last frame; undefined until it is read. */
   get end(): DatabaseEnd | undefined {
     return this.#end
   }
 
-  /** The same for two backups in which everything without a sequence is the same. */
+  /** Equal for two backups in which everything without a sequence is equal. */
   get unnumberedDigest(): string {
     return this.#unnumbered
       .copy()

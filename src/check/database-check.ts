@@ -1,7 +1,6 @@
 /**
- * Checks everything in the store of a database against everything else in it. Records, trees, bodies, changes, ranks and
- * counts repeat each other and must agree; attachments must have the digests that are stored of them. The check reads one
- * snapshot, a page at a time, and trusts none of it.
+ * Checks the store of a database for consistency. Records, trees, bodies, changes, ranks and counts must agree with each other;
+ * attachments must have their stored digests. The check reads one snapshot, a page at a time, and trusts none of it.
  */
 import { type DocumentRecord, decodeLocal, decodeRecord } from '../database/layout/document-record.ts'
 import {
@@ -62,7 +61,7 @@ export interface CheckedDatabase {
   readonly attachments: number
 }
 
-/** How much of the work each pass is, about. */
+/** The approximate share of each pass in the work. */
 const RECORDS_SHARE = 0.8
 
 export async function checkDatabase(snapshot: Snapshot, listener: CheckListener): Promise<CheckedDatabase> {
@@ -74,7 +73,7 @@ class DatabaseCheck {
   readonly #listener: CheckListener
   readonly #faults: FaultReporter
   readonly #documentCheck: DocumentCheck
-  /** Documents whose records are missing, and their trees are not. */
+  /** Documents whose records are missing and whose trees are there. */
   readonly #lostTrees = new Set<string>()
   #state: DatabaseState = INITIAL_STATE
   #documents = 0
@@ -163,7 +162,7 @@ class DatabaseCheck {
     }
   }
 
-  /** Those of a page that can be understood, with their trees. */
+  /** The readable records of a page, with their trees. */
   async #recordsIn(page: Page): Promise<{ id: string; record: DocumentRecord; tree: RevisionTree | undefined }[]> {
     const found: { id: string; record: DocumentRecord; tree: RevisionTree | undefined }[] = []
     for (let row = 0; row < page.length; row++) {
@@ -186,7 +185,7 @@ class DatabaseCheck {
     return undefined
   }
 
-  /** Changes that no record speaks of. */
+  /** Changes that no record refers to. */
   async #checkChanges(): Promise<void> {
     for await (const page of pagesOf(this.#snapshot, rowsOf(CHANGE_PREFIX))) {
       const changes = Array.from({ length: page.length }, (_, row) => ({
@@ -206,7 +205,7 @@ class DatabaseCheck {
     }
   }
 
-  /** A document of which there is a change, and no record. What is left of it belongs to somebody. */
+  /** A document that has a change and no record. What is left of it may be all there is. */
   async #checkLostRecord(id: string, sequence: number, change: Buffer): Promise<void> {
     const salvaged = await salvagedRecord(this.#snapshot, sequence, change)
     if (!salvaged) {
@@ -223,7 +222,7 @@ class DatabaseCheck {
     )
   }
 
-  /** Trees that no record speaks of. */
+  /** Trees that no record refers to. */
   async #checkTrees(): Promise<void> {
     for await (const page of pagesOf(this.#snapshot, rowsOf(TREE_PREFIX), { keysOnly: true })) {
       const ids = Array.from({ length: page.length }, (_, row) => page.key(row).toString('utf8', 1))

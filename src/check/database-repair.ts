@@ -1,8 +1,8 @@
 /**
- * Makes again what can be made from the records, trees and bodies of a database: the fields of records, the changes, the
- * counts, the rank tree; and records out of changes. What belongs to no document is removed, unless it may be all that is left
- * of one. It never touches what is nowhere else. An interrupted repair
- * is begun again from its start. Nobody else may use the database meanwhile.
+ * Rebuilds what can be derived from the records, trees and bodies of a database: the fields of records, the changes, the counts
+ * and the rank tree; and records from changes. Rows that belong to no document are removed, unless they may be all that is left
+ * of one. Rows that cannot be derived are never changed. An interrupted repair starts again from the beginning. Nothing else may
+ * use the database meanwhile.
  */
 import { addChange } from '../database/layout/change-row.ts'
 import { addRecord, type DocumentRecord, decodeRecord } from '../database/layout/document-record.ts'
@@ -53,9 +53,9 @@ class DatabaseRepair {
   /** Sequences that a document has. */
   readonly #sequences = new NumberSet()
   readonly #bodies = new NumberSet()
-  /** Records are missing or cannot be understood: what may belong to them stays. */
+  /** False where records are missing or unreadable: rows that may belong to them stay. */
   #isSafeToRemove = true
-  /** Trees of records that were made again. */
+  /** Trees of records that were rebuilt. */
   readonly #salvaged = new Set<string>()
   #nextSequence = 0
 
@@ -118,7 +118,7 @@ class DatabaseRepair {
     return { documentCount, deletedCount, bodyBytes }
   }
 
-  /** Documents of which there are changes and no records. The last change of a document counts. */
+  /** Documents that have changes and no records. The last change of a document counts. */
   async *#lostRecords(snapshot: Snapshot): AsyncGenerator<{ readonly id: string; readonly found: FoundRecord }> {
     const lost = new Map<string, FoundRecord>()
     for await (const page of pagesOf(snapshot, rowsOf(CHANGE_PREFIX))) {
@@ -133,7 +133,7 @@ class DatabaseRepair {
     for (const [id, found] of lost) yield { id, found }
   }
 
-  /** The record as its tree and the bodies ask for. */
+  /** The record that its tree and bodies imply. */
   async #rightRecord(snapshot: Snapshot, { record, tree }: FoundRecord): Promise<WholeRecord> {
     const best = winner(tree)
     let { bodyBytes, hasAttachments } = record
@@ -146,7 +146,7 @@ class DatabaseRepair {
         hasAttachments ||= body.attachments.length > 0
         if (number === best.body) bodyBytes = sizeOfBody(body)
       } catch {
-        // What it held is lost, and the check says so.
+        // Its content is lost, and the check reports it.
       }
     }
     const isTaken = record.sequence < 1 || !this.#sequences.add(record.sequence)
@@ -184,7 +184,7 @@ class DatabaseRepair {
         const id = idOfChange(page.value(row))
         const record = id === undefined ? undefined : await snapshot.get(documentKey(id))
         const isLast = record !== undefined && sequenceOf(record) === sequence
-        // One whose row was just written again is not a stray.
+        // The row was just rebuilt, and is not a stray.
         if (!isLast && !this.#sequences.has(sequence)) await this.#delete(page.key(row))
       }
     }
@@ -220,7 +220,7 @@ class DatabaseRepair {
     const ranks = rankTreeOf(Buffer.from(String(JSON.parse(identity.toString()).salt), 'hex'))
     const { wrong, extra } = await ranks.check(snapshot).catch(() => ({ wrong: 1, extra: 1 }))
     if (wrong === 0 && extra === 0) return
-    // Removed first: a commit has room for a part of them only.
+    // Removed first, since a commit takes only a part of them.
     for await (const page of pagesOf(snapshot, ranks.nodeRange, { keysOnly: true })) {
       for (let row = 0; row < page.length; row++) await this.#delete(page.key(row))
     }
@@ -281,7 +281,7 @@ async function readState(snapshot: Snapshot): Promise<DatabaseState> {
   }
 }
 
-/** What follows all keys that begin so. */
+/** The end of all keys with this prefix. */
 function afterKey(prefix: Buffer): Buffer {
   const after = Buffer.from(prefix)
   after[after.length - 1]! += 1

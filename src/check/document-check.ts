@@ -24,7 +24,7 @@ export class DocumentCheck {
   readonly #snapshot: Snapshot
   readonly #faults: FaultReporter
   readonly #attachments = new NumberSet()
-  /** The digests of those of one document that were read, by their numbers. Of all documents they would fill the memory. */
+  /** The digests of attachments that were read, of one document at a time: those of all documents would not fit into memory. */
   #digests: { readonly id: string; readonly byNumber: Map<number, string> } = { id: '', byNumber: new Map() }
 
   constructor(snapshot: Snapshot, faults: FaultReporter) {

@@ -5,7 +5,7 @@ export interface Fault {
   readonly document?: string | undefined
   /** A sentence. */
   readonly problem: string
-  /** Whether what is wrong can be made again from what is right. */
+  /** Whether it can be rebuilt from other rows. */
   readonly isRepairable: boolean
 }
 

@@ -1,7 +1,7 @@
 /**
- * Holds everything in the store of an index against everything else in it: the rows of each document against the rows of the
- * views, and the rank trees with their reductions against those rows. Reductions that only a function of a design document
- * can make are left out. All of an index can be made again from its database.
+ * Checks the store of an index for consistency: the rows of each document against the rows of the views, and the rank trees with
+ * their reductions against those rows. Reductions by functions of design documents are not checked. An index can always be
+ * rebuilt from its database.
  */
 import { decodeRecord, summarizeRecord } from '../database/layout/document-record.ts'
 import {
@@ -38,7 +38,7 @@ import { pagesOf } from './checked-rows.ts'
 import type { CheckedDatabase } from './database-check.ts'
 import { type CheckListener, messageOf } from './fault.ts'
 
-/** The database that the index is of, as it was read after the index. */
+/** The database of the index, in a snapshot taken after that of the index. */
 export interface DatabaseOfIndex extends CheckedDatabase {
   readonly snapshot: Snapshot
   readonly designs: ReadonlyMap<string, ViewDesign>
@@ -60,7 +60,7 @@ export async function designsIn(snapshot: Snapshot, isPartitioned: boolean): Pro
         const design = parseViewDesign(idOfDatabaseKey(page.key(row)), text, { isPartitioned })
         for (const each of [design, ...partsOf(design)]) designs.set(each.signature, each)
       } catch {
-        // The check of the database tells of it.
+        // The check of the database reports it.
       }
     }
   }
@@ -82,7 +82,7 @@ export async function checkIndex(
     listener.fault({ problem: 'The row of its state cannot be understood.', isRepairable: true })
     return 'checked'
   }
-  // The server builds such an index anew, without being told to.
+  // The server rebuilds such an index by itself.
   if (state.format !== indexFormat || state.uuid !== database.identity?.uuid) return 'outdated'
   await new IndexCheck(snapshot, design, state, listener).run(database)
   return 'checked'
@@ -104,7 +104,7 @@ class IndexCheck {
   readonly #design: ViewDesign
   readonly #state: IndexState
   readonly #listener: CheckListener
-  /** Rows that documents list, and that are there; by view. */
+  /** Rows that documents list and that exist, by view. */
   readonly #listed: number[]
 
   constructor(snapshot: Snapshot, design: ViewDesign, state: IndexState, listener: CheckListener) {
@@ -211,7 +211,7 @@ class IndexCheck {
 /** It must not be empty. */
 const NO_REDUCTION = Buffer.of(0)
 
-/** Stands for functions that cannot be called here. */
+/** In place of functions, which cannot be called here. */
 const NO_REDUCTIONS: Reducer = {
   reduce: async (groups) => groups.map(() => NO_REDUCTION),
   rereduce: async (groups) => groups.map(() => NO_REDUCTION),

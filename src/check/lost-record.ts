@@ -1,6 +1,6 @@
 /**
- * A document whose record is missing, as its change still tells of it. With its tree all of it is there; without, a document of
- * one leaf has its newest revision, and no history.
+ * Rebuilds the missing record of a document from its change. With its tree nothing is lost; without it, a document of one leaf
+ * keeps its newest revision and loses its history.
  */
 import { decodeChange } from '../database/layout/change-row.ts'
 import type { DocumentRecord } from '../database/layout/document-record.ts'

@@ -1,4 +1,4 @@
-/** A set of whole numbers, a bit for each: most of those that a database has given out are in use. */
+/** A set of whole numbers as a bitmap: most numbers that a database has assigned are in use. */
 
 const BITS_A_BLOCK = 65_536
 

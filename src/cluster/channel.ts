@@ -12,11 +12,11 @@ export class NodeUnreachableError extends Error {}
 export class CallFailedError extends Error {}
 
 export interface ChannelHandler {
-  /** A message that nobody waits for. Must not throw. */
+  /** A message without a reply. Must not throw. */
   signal(message: unknown): void
   /** Resolves to what the caller gets. The signal aborts when the caller is gone. */
   call(message: unknown, signal: AbortSignal): Promise<unknown>
-  /** Nothing comes any more. Called once. */
+  /** The channel is closed. Called once. */
   closed(): void
 }
 
@@ -52,12 +52,12 @@ export class Channel {
   #lastId = 0
   #isClosed = false
 
-  /** Takes the socket over. */
+  /** Owns the socket from now on. */
   constructor(socket: Socket, handler: ChannelHandler) {
     this.#socket = socket
     this.#handler = handler
     socket.on('data', (bytes) => this.#receive(bytes))
-    // At once, and not when the socket is closed: requests that came in meanwhile are served after this turn.
+    // At once, not when the socket is closed: requests that arrived meanwhile are handled after this turn.
     for (const event of ['end', 'error', 'close'] as const) socket.on(event, () => this.#close())
   }
 
@@ -65,7 +65,7 @@ export class Channel {
     return this.#isClosed
   }
 
-  /** What was sent and not yet taken by the system: the other node does not read. */
+  /** Bytes that are not yet written to the socket: the other node does not read. */
   get queuedBytes(): number {
     return this.#socket.writableLength
   }

@@ -1,6 +1,6 @@
 /**
- * A secondary's end of a cluster on one machine. It connects to the primary, and again whenever the channel breaks: after
- * such a gap it gets the whole state anew. A primary of an earlier term is not listened to.
+ * A secondary's end of a cluster on one machine. It connects to the primary, and again whenever the channel breaks. With each
+ * connection it gets the whole state. A primary of an earlier term is ignored.
  */
 import { createConnection } from 'node:net'
 import { type CallOptions, Channel, NodeUnreachableError } from './channel.ts'
@@ -14,7 +14,7 @@ export interface MembershipOptions {
   signal(message: unknown): void
   /** A notice or a request of the primary. */
   call(message: unknown): Promise<unknown>
-  /** The primary is gone: what happens now is not heard of. */
+  /** The primary is gone: changes from now on are missed. */
   lost(): void
 }
 
@@ -33,7 +33,7 @@ export class Membership {
     this.#connect()
   }
 
-  /** Of the primary that it listens to, or has listened to last. */
+  /** Of the current or the last primary. */
   get term(): number {
     return this.#term
   }
@@ -42,7 +42,7 @@ export class Membership {
     return this.#channel !== undefined
   }
 
-  /** Resolves when there is a primary whose state is taken over. */
+  /** Resolves when it is connected to a primary and has its state. */
   async connected(signal?: AbortSignal): Promise<void> {
     while (!this.#channel) {
       signal?.throwIfAborted()
@@ -63,7 +63,7 @@ export class Membership {
 
   /** Rejects with `NodeUnreachableError` where there is no primary. */
   async call(message: unknown, options?: CallOptions): Promise<unknown> {
-    if (!this.#channel) throw new NodeUnreachableError('The primary node is not there.')
+    if (!this.#channel) throw new NodeUnreachableError('The primary node cannot be reached.')
     return this.#channel.call(message, options)
   }
 
@@ -76,7 +76,7 @@ export class Membership {
   #connect(): void {
     const socket = createConnection(this.#options.path)
     let isWelcomed = false
-    // What comes while the state is taken over waits for that.
+    // Messages that arrive while the state is applied wait for that.
     let ready: Promise<void> = Promise.resolve()
     let isReady = false
     const channel: Channel = new Channel(socket, {

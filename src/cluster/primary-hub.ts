@@ -11,31 +11,31 @@ export interface HubOptions {
   /** Where the socket is. */
   readonly path: string
   readonly term: number
-  /** The state that a secondary begins with. Taken and sent at once, so that no signal is lost between. */
+  /** The first state of a secondary. Read and sent in one turn, so that no signal is lost in between. */
   welcome(): unknown
   /** From a secondary. Must not throw. */
   signal(member: object, message: unknown): void
   call(member: object, message: unknown, signal: AbortSignal): Promise<unknown>
   /** A secondary is gone. */
   left(member: object): void
-  /** A secondary does not answer, or does not read. It is about to be cut off, and must not go on. */
+  /** A secondary does not answer, or does not read. It is disconnected next, and must not continue. */
   stuck(member: object): void
   readonly noticeTimeoutMs?: number
   readonly heartbeat?: Heartbeat
 }
 
-/** How often secondaries are asked for a sign of life, and how long they may take to give it. */
+/** How often secondaries are pinged, and the timeout of a ping. */
 export interface Heartbeat {
   readonly intervalMs: number
   readonly timeoutMs: number
 }
 
-/** A node that does nothing holds reader slots, and with them pages of every file, and the connections that it accepted. */
+/** A node that hangs holds LMDB reader slots, and with them pages of every file, and the connections that it accepted. */
 const HEARTBEAT: Heartbeat = { intervalMs: 5_000, timeoutMs: 30_000 }
 
-/** As long as an index process has to end a job. */
+/** The same as the time that an index process has to end a job. */
 const NOTICE_TIMEOUT_MS = 10_000
-/** Signals are small. A secondary with so much of them before it reads nothing any more. */
+/** Signals are small. A secondary with a longer queue does not read any more. */
 const QUEUE_LIMIT_BYTES = 16 * 1024 * 1024
 
 export class PrimaryHub implements Cluster {
@@ -46,13 +46,13 @@ export class PrimaryHub implements Cluster {
   readonly #heartbeat: NodeJS.Timeout
 
   static async open(options: HubOptions): Promise<PrimaryHub> {
-    // A primary that was killed leaves its socket behind.
+    // A primary that was killed leaves its socket file behind.
     await rm(options.path, { force: true })
     const hub = new PrimaryHub(options)
     await new Promise<void>((resolve, reject) => {
       hub.#server.once('error', reject).listen(options.path, resolve)
     })
-    // One that cannot be accepted, for want of descriptors, tries again.
+    // A connection that is not accepted for lack of descriptors is tried again.
     hub.#server.removeAllListeners('error').on('error', () => {})
     return hub
   }
@@ -101,7 +101,7 @@ export class PrimaryHub implements Cluster {
     return answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : []))
   }
 
-  /** Secondaries notice that their channels are closed, and wait for the next primary. */
+  /** Closes all channels; secondaries then wait for the next primary. */
   async close(): Promise<void> {
     clearInterval(this.#heartbeat)
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
@@ -119,7 +119,7 @@ export class PrimaryHub implements Cluster {
     }
   }
 
-  /** It is gone, or must not go on with what it knows. */
+  /** It is gone, or must not continue with a stale state. */
   #cutOff(member: Channel): void {
     if (!this.#members.delete(member)) return
     this.#options.stuck(member)

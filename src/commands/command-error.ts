@@ -1,9 +1,9 @@
-/** What a command of `settle` ends with: a sentence for people, and an exit code for scripts. */
+/** The error of a command: a message for people, and an exit code for scripts. */
 import { BackupDamagedError } from '../backup/frame.ts'
 
 /**
- * 0 is success. `failed`: nothing was done, or it cannot be done. `incomplete`: a part is done, and the same command run again
- * goes on. `damaged`: what was read is not what was written.
+ * 0 is success. `failed`: nothing was done, or it cannot be done. `incomplete`: a part is done, and running the command again
+ * continues. `damaged`: a checksum or a rule of the format is violated.
  */
 export const EXIT_CODES = { failed: 1, incomplete: 2, damaged: 3 } as const
 
@@ -17,7 +17,7 @@ export class CommandError extends Error {
   }
 }
 
-/** `outcome` stands for errors that do not say it themselves. */
+/** `outcome` is for errors without an exit code of their own. */
 export function exitCodeOf(error: unknown, outcome: keyof typeof EXIT_CODES): number {
   if (error instanceof BackupDamagedError) return EXIT_CODES.damaged
   return error instanceof CommandError ? error.exitCode : EXIT_CODES[outcome]

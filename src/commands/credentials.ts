@@ -65,7 +65,7 @@ function firstLine(file: string): string {
   try {
     return readFileSync(file, 'utf8').split(/\r?\n/, 1)[0] ?? ''
   } catch (error) {
-    throw new CommandError(`The file of the password cannot be read: ${messageOf(error)}`)
+    throw new CommandError(`The password file cannot be read: ${messageOf(error)}`)
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * How far a command has come, on stderr: a bar that is drawn in place where that is a terminal, and otherwise a line now and
- * then, for a log. Standard output stays free for what the command makes.
+ * The progress of a command on stderr: a bar that is drawn in place on a terminal, and otherwise a line from time to time, for a
+ * log. Standard output stays free for the output of the command.
  */
 
 export interface ProgressStream {
@@ -58,7 +58,7 @@ export class Progress {
     if (!this.#isQuiet) this.#stream.write(`${text}\n`)
   }
 
-  /** A line that stays, quiet or not. */
+  /** A line that stays, also with `--quiet`. */
   warn(text: string): void {
     this.clear()
     this.#stream.write(`${text}\n`)

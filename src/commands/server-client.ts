@@ -34,7 +34,7 @@ export class ConnectionError extends CommandError {
   }
 }
 
-/** A server that sends or takes nothing for so long is gone. */
+/** The timeout of a connection without any bytes in either direction. */
 const IDLE_LIMIT_MS = 5 * 60_000
 const CONNECT_LIMIT_MS = 30_000
 
@@ -80,7 +80,7 @@ export class ServerClient {
     return this.#pieces(reply.body)
   }
 
-  /** Sends what the iterable gives, as fast as the server takes it. */
+  /** Streams the pieces to the server, with backpressure. */
   async send(path: string, type: string, pieces: AsyncIterable<Buffer>): Promise<unknown> {
     let failure: unknown
     const watched = async function* () {
@@ -95,7 +95,7 @@ export class ServerClient {
       const reply = await this.#request('POST', path, Readable.from(watched(), { objectMode: false }), type)
       return await this.#read(async () => JSON.parse(await reply.body.text()))
     } catch (error) {
-      // What could not be sent is no fault of the server.
+      // The source failed, not the server.
       throw failure ?? error
     }
   }
@@ -136,7 +136,7 @@ export class ServerClient {
       return await read()
     } catch (error) {
       if (error instanceof CommandError) throw error
-      if (error instanceof SyntaxError) throw new CommandError(`What ${this.url} answers is not JSON.`)
+      if (error instanceof SyntaxError) throw new CommandError(`The answer of ${this.url} is not JSON.`)
       throw new ConnectionError(this.url, error)
     }
   }

@@ -1,4 +1,4 @@
-/** What a command reads and writes beside files: those of its process, or of a test. */
+/** The standard streams and the environment of a command: those of its process, or of a test. */
 import type { Readable, Writable } from 'node:stream'
 
 export interface Terminal {

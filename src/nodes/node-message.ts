@@ -1,4 +1,4 @@
-/** What the primary and the secondaries of a server tell each other. Both ends are of one release: the kind tells the rest. */
+/** The messages between the primary and the secondaries of a server. Both ends are of the same release: the kind determines the type. */
 import type { DatabaseCommit } from '../database/cache-invalidation.ts'
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
 import type { ReduceInput, ReduceProgram } from '../functions/functions.ts'
@@ -9,21 +9,21 @@ import type { RefusedFile, StorePlace } from '../storage/leases/store-followers.
 import type { ViewDesign } from '../views/design/view-design.ts'
 import { ReductionError } from '../views/reductions/reduction.ts'
 
-/** Where the nodes of a server find each other, and who is the primary. */
+/** How the nodes of a server find each other, and the term of the primary. */
 export interface NodePlace {
-  /** Only the user of the server may enter it. */
+  /** Only the operating system's user of the server may enter it. */
   readonly folder: string
   /** The fencing number of the primary's lease. */
   readonly term: number
-  /** Slots for connections, which the primary shares with the others, and how many there are. */
+  /** Slots for connections, which the primary lends to the others. */
   readonly slots: ServerSlots
   readonly slotLimit: () => number
 }
 
-/** The name, and the value; null where the setting was taken away. */
+/** A setting and its value; null where it was removed. */
 export type SettingEntry = readonly [section: string, key: string, value: string | null]
 
-/** What a secondary begins with. */
+/** The first state of a secondary. */
 export interface NodeState {
   /** When the primary opened the databases. */
   readonly epochUs: number
@@ -34,10 +34,10 @@ export interface NodeState {
   readonly refused: readonly RefusedFile[]
 }
 
-/** Which stores a place is one of. */
+/** The engine that a store belongs to. */
 export type StoreKind = 'databases' | 'indexes'
 
-/** Taken over before the primary goes on. */
+/** Acknowledged by all secondaries before the primary continues. */
 export type Notice =
   | { readonly kind: 'placed'; readonly stores: StoreKind; readonly place: StorePlace }
   | { readonly kind: 'dropped'; readonly stores: StoreKind; readonly name: string }
@@ -46,9 +46,9 @@ export type Notice =
   /** The primary is about to bind the addresses of these settings. */
   | { readonly kind: 'make way'; readonly settings: readonly SettingEntry[] }
   | { readonly kind: 'changed'; readonly commit: DatabaseCommit }
-  /** The primary is about to close: nothing more is handed to it. */
+  /** The primary is about to close: no more requests are forwarded to it. */
   | { readonly kind: 'drain' }
-  /** Lines and counts so far are sent before it is answered. */
+  /** Log lines and counts so far are sent before the acknowledgement. */
   | { readonly kind: 'report' }
 
 /** Databases that the secondary watches and that were written since the last one. */
@@ -57,15 +57,15 @@ export interface UpdateSignal {
   readonly commits: readonly DatabaseCommit[]
 }
 
-/** From a secondary; nobody waits for them. */
+/** From a secondary, without a reply. */
 export type SecondarySignal =
-  /** With how many connections it has. */
+  /** With the number of its connections. */
   | { readonly kind: 'hello'; readonly pid: number; readonly connections: number }
-  /** Slots for connections that it does not need. */
+  /** Returns slots for connections. */
   | { readonly kind: 'slots back'; readonly count: number }
-  /** It wants to hear of commits to these databases, in addition to others. It is told of the last one at once. */
+  /** Subscribes to commits of these databases. The last commit is published at once. */
   | { readonly kind: 'watch'; readonly databases: readonly string[] }
-  /** Nobody there waits for changes of these any more. */
+  /** Unsubscribes from commits of these databases. */
   | { readonly kind: 'unwatch'; readonly databases: readonly string[] }
   | { readonly kind: 'lines'; readonly lines: string }
   | {
@@ -74,9 +74,9 @@ export type SecondarySignal =
       readonly metrics: MetricsReport
     }
 
-/** What a secondary asks of the primary. */
+/** From a secondary, with a reply. */
 export type SecondaryCall =
-  /** Sees to it that the index is there; and that it has reached the database as it is now. */
+  /** Creates the index if need be; with `isUpdated` also updates it to the current state of the database. */
   | {
       readonly kind: 'index'
       readonly database: string
@@ -84,7 +84,7 @@ export type SecondaryCall =
       readonly design: ViewDesign
       readonly isUpdated: boolean
     }
-  /** Wants slots for connections; answered with how many it gets. */
+  /** Asks for slots for connections; the reply is how many it gets. */
   | { readonly kind: 'slots'; readonly wanted: number }
   | { readonly kind: 'password'; readonly name: string; readonly password: string }
   | {
@@ -100,7 +100,7 @@ export type SecondaryCall =
       readonly owner: string
     }
 
-/** A call that was refused, or what it gives. */
+/** The result of a call, or why it was refused. */
 export type CallReply<T> =
   | { readonly value: T }
   | {
@@ -113,7 +113,7 @@ export type CallReply<T> =
       }
     }
 
-/** What is wrong with a request is told to whoever asked, in the words of the interface. */
+/** The errors of a client's request are passed on to the secondary. */
 export async function replyOf<T>(work: Promise<T>): Promise<CallReply<T>> {
   try {
     return { value: await work }
@@ -125,7 +125,7 @@ export async function replyOf<T>(work: Promise<T>): Promise<CallReply<T>> {
   }
 }
 
-/** Throws what was refused. */
+/** Throws the error of a refused call. */
 export function resultOf<T>(reply: CallReply<T>): T {
   if ('value' in reply) return reply.value
   const { kind, error, reason, reasonValue, isOfReduction } = reply.refused

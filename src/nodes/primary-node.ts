@@ -1,6 +1,6 @@
 /**
- * The primary of a server with several nodes. It is a whole server, and beside that tells the secondaries of everything that
- * makes stale what they have in memory. What must not be seen stale after the reply, they have taken over before it is sent.
+ * The primary of a server with several nodes. It is a complete server, and it notifies the secondaries of everything that makes
+ * their caches stale. Where a stale read after the reply would be wrong, they acknowledge before the reply is sent.
  */
 import { join } from 'node:path'
 import type { Auth } from '../auth/auth.ts'
@@ -42,7 +42,7 @@ export interface FollowedStores {
   clearReaders(): void
 }
 
-/** The parts of the server that secondaries have to do with. */
+/** The parts of the server that secondaries use. */
 export interface PrimaryParts {
   readonly databaseStores: FollowedStores
   readonly indexStores: FollowedStores
@@ -57,15 +57,15 @@ export interface PrimaryParts {
   readonly handler: RequestHandler
 }
 
-/** Requests that secondaries handed over and that take longer are cut off when the primary closes. */
+/** When the primary closes, forwarded requests that take longer are aborted. */
 const CLOSING_LIMIT_MS = 10_000
 
 /** What is known of a secondary. */
 interface Member {
   pid: number | undefined
-  /** Databases whose commits it wants to hear of. */
+  /** Databases whose commits it subscribes to. */
   readonly watched: Set<string>
-  /** By section and name: counts of what is there now, and goes with it. */
+  /** By section and name: gauges, which end with the node. */
   readonly present: Map<string, number>
 }
 
@@ -86,7 +86,7 @@ export class PrimaryNode {
     this.#place = place
   }
 
-  /** From now on secondaries are served. */
+  /** Begins to serve secondaries. */
   async start(parts: PrimaryParts): Promise<void> {
     this.#parts = parts
     parts.databaseStores.followedBy(this.#followers('databases'))
@@ -111,7 +111,7 @@ export class PrimaryNode {
     this.#cluster = this.#hub
   }
 
-  /** For the databases: tells the secondaries of a commit. */
+  /** For the databases: notifies the secondaries of a commit. */
   onCommit(commit: DatabaseCommit): Promise<void> | undefined {
     if (this.#cluster.size === 0) return undefined
     if (commit.hasDesigns || commit.hasSecurity || commit.database === this.#parts?.auth.settings.usersDatabase) {
@@ -123,7 +123,7 @@ export class PrimaryNode {
     return undefined
   }
 
-  /** What secondaries have logged and counted so far is here when it resolves. */
+  /** Resolves when the log lines and counts of the secondaries so far have arrived. */
   async gather(): Promise<void> {
     const report: Notice = { kind: 'report' }
     await this.#cluster.gather(report)
@@ -135,7 +135,7 @@ export class PrimaryNode {
     if (configuration) await this.#announce({ kind: 'make way', settings: configuration.entries() })
   }
 
-  /** Finishes what secondaries handed over. They wait for the next primary from now on. */
+  /** Finishes forwarded requests. Secondaries then wait for the next primary. */
   async close(): Promise<void> {
     for (const unsubscribe of this.#subscriptions) unsubscribe()
     await this.#announce({ kind: 'drain' })
@@ -229,7 +229,7 @@ export class PrimaryNode {
     message: unknown,
     signal: AbortSignal,
   ): Promise<CallReply<unknown>> {
-    if (!isKindOf<SecondaryCall>(message)) throw new Error('The call is not known.')
+    if (!isKindOf<SecondaryCall>(message)) throw new Error('The call is unknown.')
     const { functions, auth } = parts
     switch (message.kind) {
       case 'index':
@@ -265,12 +265,12 @@ export class PrimaryNode {
       const [section = '', name = ''] = counted.split(' ')
       if (present !== 0) statistics.increment(section, name, -present)
     }
-    // It may be dead, and what it read would never be used again.
+    // A node that was killed leaves its reader slots: the pages of its snapshots would never be reused.
     databaseStores.clearReaders()
     indexStores.clearReaders()
   }
 
-  /** It must not go on with what it knows. As long as its channel is open it is the process of that id. */
+  /** It must not continue with a stale state. While its channel is open, the process id is still its own. */
   #kill({ serverLog }: PrimaryParts, key: object): void {
     const pid = this.#members.get(key)?.pid
     serverLog.log.error('A node did not answer in time. It was killed.', { pid })

@@ -1,6 +1,6 @@
 /**
- * User functions as a secondary has them: queries of views put reductions together, and the primary runs what that takes.
- * Requests that call any other function are answered by the primary.
+ * User functions in a secondary: queries of views combine reductions, and the primary runs the reduce functions. Requests that
+ * call any other function are forwarded to the primary.
  */
 import type { Functions } from '../functions/functions.ts'
 import type { SecondaryNode } from './secondary-node.ts'

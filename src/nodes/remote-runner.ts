@@ -1,4 +1,4 @@
-/** Has indexes brought up to date by the primary, whose index processes do the work. This node then reads their files. */
+/** Asks the primary to update indexes in its index processes. This node then reads their files. */
 import type { IndexPlace, IndexRunner } from '../views/updating/index-runner.ts'
 import type { SecondaryNode } from './secondary-node.ts'
 

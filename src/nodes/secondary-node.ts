@@ -1,6 +1,6 @@
 /**
- * A secondary's view of the primary: the state that it begins with, and what it is told after that. While there is no
- * primary nothing that it knows can be relied on: requests wait.
+ * A secondary's connection to the primary: its first state, and the notices after that. While there is no primary the state may
+ * be stale, so requests wait.
  */
 import { join } from 'node:path'
 import { NodeUnreachableError } from '../cluster/channel.ts'
@@ -24,10 +24,10 @@ import {
 
 export interface SecondaryOptions {
   readonly folder: string
-  /** The whole state, at first and whenever there is another primary. */
+  /** The whole state, at the start and with each new primary. */
   begin(state: NodeState): Promise<void>
   updated(signal: UpdateSignal): void
-  /** Resolves when it counts here. */
+  /** Resolves when the notice is applied. */
   take(notice: Notice): Promise<void>
   /** The primary is gone, or is about to close. */
   lost(): void
@@ -35,22 +35,22 @@ export interface SecondaryOptions {
   takeMetrics(): MetricsReport
 }
 
-/** A primary that does not answer is as good as none: then connections are not counted together. */
+/** Without an answer of the primary, connections are counted by this node alone. */
 const SLOTS_TIMEOUT_MS = 1000
 
-/** How long a request waits for a primary. Another one is there within a second or two. */
+/** How long a request waits for a primary. A new one takes a second or two. */
 const PRIMARY_TIMEOUT_MS = 15_000
 
 const LINES_DELAY_MS = 50
 const STATISTICS_INTERVAL_MS = 1000
-/** Lines that wait while there is no primary; further ones are lost. */
+/** Log lines that are kept while there is no primary; more are lost. */
 const LINES_LIMIT_CHARACTERS = 1024 * 1024
 
 export class SecondaryNode {
   readonly #options: SecondaryOptions
   readonly #membership: Membership
   readonly #reporting: NodeJS.Timeout
-  /** Databases whose commits the primary tells of. */
+  /** Databases whose commits this node subscribes to. */
   readonly #watched = new Set<string>()
   /** Slots for connections. */
   readonly slots = new BorrowedSlots({
@@ -79,14 +79,14 @@ export class SecondaryNode {
     return this.#membership.isConnected && !this.#isDraining ? undefined : this.#waited()
   }
 
-  /** From now on `updated` tells of commits to the database, and of the last one before. */
+  /** Subscribes to commits of the database: `updated` is called for the last one, and for each one after it. */
   watch(database: string): void {
     if (this.#watched.has(database)) return
     this.#watched.add(database)
     this.#send({ kind: 'watch', databases: [database] })
   }
 
-  /** Nobody waits for changes of these any more. */
+  /** Unsubscribes from commits of these databases. */
   unwatch(databases: readonly string[]): void {
     for (const name of databases) this.#watched.delete(name)
     this.#send({ kind: 'unwatch', databases })
@@ -150,7 +150,7 @@ export class SecondaryNode {
     } else await this.#options.take(message)
   }
 
-  /** What a primary that ends has not finished is asked of the next one: none of it changes anything. */
+  /** A call that a closing primary does not finish is repeated with the next one: no call changes data. */
   async #call<T>(call: SecondaryCall, signal?: AbortSignal): Promise<T> {
     for (;;) {
       await this.ready()
@@ -179,7 +179,11 @@ export class SecondaryNode {
       do await this.#membership.connected(timeout)
       while (this.#isDraining && (await this.#disconnected(timeout)))
     } catch {
-      throw new RequestError('unavailable', 'service_unavailable', 'The node that holds the data is not there.')
+      throw new RequestError(
+        'unavailable',
+        'service_unavailable',
+        'The primary node cannot be reached; try again later.',
+      )
     }
   }
 

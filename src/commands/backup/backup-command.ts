@@ -1,4 +1,4 @@
-/** `settle backup`: the databases of a running server into a folder, or to standard output. */
+/** `settle backup`: backs up the databases of a running server into a folder, or to standard output. */
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import { isObject } from '../../encoding/json/json-value.ts'
@@ -20,24 +20,25 @@ export const BACKUP_USAGE = `Usage: settle backup --to FOLDER [options]
        settle backup verify FOLDER|- [--restore]
 
 Backs up the databases of a running server. Each database is read from one snapshot, while
-others read and write it. The first backup into a folder is whole; each further one adds what
-changed since the last one, deletions and purges included. A backup that was interrupted goes
-on where it stopped when the command is run again.
+clients read and write it. The first backup into a folder is full; each further one adds what
+changed since the last one, deletions and purges included. Run the command again to continue
+an interrupted backup.
 
-  --to FOLDER          where backups are kept; made if need be. - writes one whole backup to
-                       standard output
-  --db NAME            only this database; may come several times. Without it, all of them
-                       with _users and _replicator, and the settings
-  --full               begin anew with a whole backup; older ones stay until you remove them
-  --no-settings        leave the settings of the server out
-  --verify             then read everything back and check it
+  --to FOLDER          where backups are kept; created if missing. - writes one full backup
+                       to standard output
+  --db NAME            only this database; may be repeated. Default: all databases, with
+                       _users and _replicator, and the settings
+  --full               make a full backup; older ones stay until you remove them
+  --no-settings        leave out the settings of the server
+  --verify             read everything back afterwards and check it
 ${SERVER_USAGE}
-  --quiet              say nothing but what goes wrong
+  --quiet              print errors only
   --help               print this
 
 \`list\` shows what a folder holds. \`verify\` reads every frame and checks its checksum; with
---restore it also restores everything into a server of its own, on an empty folder below
---scratch D (the system's folder for temporary files), compares counts and checks that folder.
+--restore it also restores everything into a temporary server, on an empty folder below
+--scratch D (default: the system's folder for temporary files), compares counts and checks
+that folder.
 Exit codes: 0 done · 1 failed · 2 incomplete: run it again · 3 damage was found.
 `
 
@@ -74,7 +75,7 @@ export async function backupCommand(args: readonly string[], terminal: Terminal)
     if (action === 'list' && place !== '-') return listBackups(place, terminal.stdout)
     throw new CommandError(`There is no settle backup ${action}. Try settle backup --help.`)
   }
-  if (flags.to === undefined) throw new CommandError('Say with --to where the backup goes. Try settle backup --help.')
+  if (flags.to === undefined) throw new CommandError('--to FOLDER is missing. Try settle backup --help.')
   const client = new ServerClient(await serverAddress(flags, terminal))
   try {
     const options = {
@@ -142,7 +143,7 @@ class FolderBackup {
     }
   }
 
-  /** One database that cannot be backed up does not keep the others from it. */
+  /** A failed database does not stop the others. */
   async #attempt(folder: BackupFolder, name: string, onGone: () => void): Promise<number> {
     try {
       const isThere = await this.#backUp(folder, name)
@@ -158,12 +159,12 @@ class FolderBackup {
   async #backUp(folder: BackupFolder, name: string): Promise<boolean> {
     const before = await folder.chainOf(name)
     const recovered = (await before?.recover()) ?? 0
-    if (recovered > 0) this.#progress.line(`${name}: goes on after ${sizeText(recovered)} of an interrupted backup.`)
+    if (recovered > 0) this.#progress.line(`${name}: continues after ${sizeText(recovered)} of an interrupted backup.`)
     const last = before?.last
     for (const fault of before?.faults ?? []) this.#progress.warn(`${name}: ${fault}`)
-    // A chain that is damaged stays as it is, for whoever needs it.
+    // A damaged chain is kept: parts of it may still be restored.
     const isUsable = before && !before.hasUnlisted
-    // An interrupted whole backup is continued, though --full is there again.
+    // With --full, an interrupted full backup is continued, not begun again.
     const beginsAnew = this.#options.isFull && (before?.restorable.length ?? 0) > 0
     if (!isUsable || beginsAnew) return this.#saveWhole(folder, name)
     try {
@@ -192,7 +193,7 @@ class FolderBackup {
       let bytes = 0
       const written = async function* () {
         for await (const piece of pieces) {
-          // All of it: a write alone may take less where the disk is nearly full.
+          // Not `write`, which may write only a part when the disk is nearly full.
           await writer.handle.writeFile(piece)
           bytes += piece.length
           yield piece
@@ -202,7 +203,7 @@ class FolderBackup {
         const share = head.until === head.since ? 1 : (position - head.since) / (head.until - head.since)
         this.#progress.update(share, sizeText(bytes))
       })
-      if (!check.end) throw new CommandError('The server stopped in the middle.', 'incomplete')
+      if (!check.end) throw new CommandError('The server stopped before the backup was complete.', 'incomplete')
       const isKept = await chain.finish(writer, check)
       if (isKept) this.#savedBytes += bytes
       const what = isKept
@@ -220,7 +221,7 @@ class FolderBackup {
 async function listBackups(path: string, output: Writable): Promise<number> {
   const folder = await BackupFolder.openForReading(path)
   const about = await folder.about()
-  if (about) output.write(`The last whole run finished at ${about.finished}, of Settle ${about.version}.\n`)
+  if (about) output.write(`The last complete run finished at ${about.finished}, of Settle ${about.version}.\n`)
   for (const chain of await folder.chains()) {
     const { database, restorable, segments } = chain
     if (!database) continue

@@ -1,7 +1,7 @@
 /**
- * A folder of backups: settings, and for each database a chain of segments. The first segment of a chain is whole, each
- * further one holds what changed since the one before. A chain that ends (`--full`, a database that was created anew) stays
- * until the operator removes it; the one with the highest number counts.
+ * A folder of backups: settings, and for each database a chain of segments. The first segment of a chain is a full backup, each
+ * further one holds what changed since the one before. A chain that was replaced (`--full`, or a new database of the same name)
+ * stays until the operator removes it. The chain with the highest number counts.
  */
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,23 +19,23 @@ const LOCK = 'lock'
 
 export const FOLDER_FORMAT = 1
 
-/** What the last run said of itself. */
+/** The record of the last complete run. */
 export interface AboutBackup {
   readonly format: number
   /** Of the server. */
   readonly uuid: string
   readonly version: string
-  /** Those that the server had then. */
+  /** The databases of the server at that time. */
   readonly databases: readonly string[]
   readonly finished: string
 }
 
 export class BackupFolder {
   readonly path: string
-  /** Of who writes. */
+  /** Held while writing. */
   #lock: FolderLock | undefined
 
-  /** Makes the folder where there is none. Nobody else may write to it at the same time. */
+  /** Creates the folder if need be, and locks it against other writers. */
   static async openForWriting(path: string): Promise<BackupFolder> {
     try {
       await makeFolder(path)
@@ -75,7 +75,7 @@ export class BackupFolder {
     await replaceFile(this.path, ABOUT, `${JSON.stringify({ format: FOLDER_FORMAT, ...about }, null, 2)}\n`)
   }
 
-  /** They may hold hashes of passwords: for the owner's eyes. */
+  /** They may hold hashes of passwords: only the owner may read them. */
   async writeSettings(settings: unknown): Promise<void> {
     await replaceFile(this.path, SETTINGS, `${JSON.stringify(settings, null, 2)}\n`, 0o600)
   }

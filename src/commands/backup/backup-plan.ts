@@ -1,15 +1,15 @@
-/** What is backed up, and where it is read. */
+/** Which databases are backed up, and the request for the frames of one. */
 import { CommandError } from '../command-error.ts'
 import { databasePath, type ServerClient, ServerError } from '../server-client.ts'
 
 export interface BackupOptions {
-  /** Undefined: all of them. */
+  /** Undefined for all of them. */
   readonly databases: readonly string[] | undefined
   readonly isFull: boolean
   readonly withSettings: boolean
 }
 
-/** The names of all databases, or those that are asked for. */
+/** The names of all databases, or of those in the options. */
 export async function databasesOf(client: ServerClient, { databases }: BackupOptions): Promise<string[]> {
   const all = await client.json('GET', '_all_dbs')
   const names = Array.isArray(all) ? all.map(String) : []

@@ -1,6 +1,6 @@
 /**
- * A whole backup as one stream: the settings, then each database from its frame `database` to its frame `end`. For pipes: to
- * compress, to encrypt, to send elsewhere.
+ * A full backup as one stream: the settings, then each database from its frame `database` to its frame `end`. For pipes that
+ * compress, encrypt or send it.
  */
 import type { Writable } from 'node:stream'
 import { jsonFrame, MAGIC } from '../../backup/frame.ts'
@@ -18,7 +18,7 @@ export async function backupToStream(
 ): Promise<number> {
   if (output.isTTY) throw new CommandError('A backup is not for a terminal. Redirect standard output.')
   const names = await databasesOf(client, options)
-  // Who reads may go away at any time; the write that fails says so.
+  // The reader may close the pipe at any time; the write then fails.
   output.on('error', () => {})
   const write = (piece: Buffer) =>
     new Promise<void>((resolve, reject) => {
@@ -43,7 +43,7 @@ export async function backupToStream(
       progress.update(head.until === 0 ? 1 : position / head.until, sizeText(bytes))
     })
     if (!check.end)
-      throw new CommandError(`The server stopped in the middle of ${name}. The backup is of no use.`, 'incomplete')
+      throw new CommandError(`The server stopped while ${name} was sent. The backup cannot be used.`, 'incomplete')
     saved.push(name)
   }
   await write(jsonFrame('complete', { databases: saved }))
@@ -52,5 +52,8 @@ export async function backupToStream(
 }
 
 function closedOutput(error: Error): CommandError {
-  return new CommandError(`Standard output cannot be written: ${error.message}. The backup is of no use.`, 'incomplete')
+  return new CommandError(
+    `Standard output cannot be written: ${error.message}. The backup cannot be used.`,
+    'incomplete',
+  )
 }

@@ -1,6 +1,6 @@
 /**
  * The segments of one database in a folder of backups, and the manifest that lists them. A segment gets its name when it is
- * whole and on disk. What an interruption left of one is kept as far as it is good: the next segment goes on from there.
+ * complete and on disk. The valid part of an interrupted segment is kept, and the next segment continues from there.
  */
 
 import { createHash } from 'node:crypto'
@@ -17,18 +17,18 @@ import { replaceFile } from './replace-file.ts'
 export interface Segment {
   readonly file: string
   readonly since: number
-  /** Up to here everything is in this segment and those before it. */
+  /** Everything up to this sequence is in this segment and those before it. */
   readonly until: number
   readonly purge_since: number
   readonly purge_until: number
-  /** Whether it holds all there was: otherwise the next one goes on. */
+  /** Whether it reaches the end of its snapshot: otherwise the next one continues. */
   readonly complete: boolean
   readonly documents: number
   readonly bytes: number
   /** Of the file, as `sha256sum` prints it. */
   readonly sha256: string
   readonly made: string
-  /** Of what has no sequence. */
+  /** The digest of everything without a sequence. */
   readonly unnumbered: string
 }
 
@@ -49,9 +49,9 @@ const WHOLE = { isDerived: false, faults: [] }
 
 export class Chain {
   readonly path: string
-  /** What is wrong with the chain as a whole. Its segments are listed as far as they can be understood. */
+  /** Faults of the chain as a whole. Its segments are listed as far as they can be read. */
   readonly faults: readonly string[]
-  /** The manifest is not on disk. */
+  /** The manifest was made from the segments, and is not on disk. */
   readonly #isDerived: boolean
   #hasUnlisted = false
   #manifest: Manifest | undefined
@@ -60,7 +60,7 @@ export class Chain {
     return new Chain(path, undefined)
   }
 
-  /** Without a manifest, or with a damaged one, the segments tell what it said. */
+  /** A missing or damaged manifest is made again from the segments. */
   static async read(path: string): Promise<Chain> {
     const text = await readFile(join(path, MANIFEST), 'utf8').catch((error: NodeJS.ErrnoException) => {
       if (error.code === 'ENOENT') return undefined
@@ -93,7 +93,7 @@ export class Chain {
     return this.#manifest?.segments ?? []
   }
 
-  /** Those that make up one state of the database: up to the last complete one. */
+  /** The segments up to the last complete one: together they are one state of the database. */
   get restorable(): readonly Segment[] {
     const last = this.segments.findLastIndex(({ complete }) => complete)
     return this.segments.slice(0, last + 1)
@@ -103,7 +103,7 @@ export class Chain {
     return this.segments.at(-1)
   }
 
-  /** Whether `recover` found finished segments that are damaged, or do not follow. Nothing may be added to such a chain. */
+  /** Whether `recover` found finished segments that are damaged, or do not follow the last one. Such a chain must not be extended. */
   get hasUnlisted(): boolean {
     return this.#hasUnlisted
   }
@@ -112,7 +112,7 @@ export class Chain {
     return join(this.path, file)
   }
 
-  /** Takes in what an interrupted run left. Returns how many bytes of it are good. Finished segments are never changed. */
+  /** Adds what an interrupted run left. Returns how many bytes of it are valid. Finished segments are never changed. */
   async recover(): Promise<number> {
     let recovered = 0
     const listed = new Set(this.segments.map(({ file }) => file))
@@ -132,9 +132,9 @@ export class Chain {
     if (this.#manifest) await replaceFile(this.path, MANIFEST, `${JSON.stringify(this.#manifest, null, 2)}\n`)
   }
 
-  /** It got its name, and the run ended before the manifest had it. */
+  /** Adds a finished segment that the manifest does not list: the run ended in between. */
   async #adoptFinished(file: string): Promise<void> {
-    const check = await readAsFarAsGood(join(this.path, file))
+    const check = await readValidPart(join(this.path, file))
     if (check && this.#follows(check) && (await stat(join(this.path, file))).size === check.positionEnd)
       await this.#add(file, check)
   }
@@ -142,8 +142,8 @@ export class Chain {
   async #adoptPartial(name: string): Promise<number> {
     const path = join(this.path, name)
     const file = name.slice(0, -PARTIAL_ENDING.length)
-    const check = await readAsFarAsGood(path)
-    // What does not follow is of no use: it was begun anew.
+    const check = await readValidPart(path)
+    // A segment that does not follow cannot be used: it is written again.
     if (!check || !this.#follows(check) || check.position === check.head.since) {
       await rm(path)
       return 0
@@ -160,7 +160,7 @@ export class Chain {
     return last ? head.uuid === this.#manifest?.uuid && head.since === last.until : head.since === 0
   }
 
-  /** Where the next segment is written to. */
+  /** Creates the file of the next segment. */
   async begin(): Promise<SegmentWriter> {
     const names = (await readdir(this.path)).filter((name) => SEGMENT_FILE.test(name))
     const number = Math.max(0, ...names.map((name) => Number.parseInt(name, 10))) + 1
@@ -169,7 +169,7 @@ export class Chain {
     return { file, handle }
   }
 
-  /** The segment is whole. One that says nothing new is not kept; then this returns false. */
+  /** Finishes a complete segment. Returns false where it has nothing new, and is not kept. */
   async finish({ file, handle }: SegmentWriter, check: SectionCheck): Promise<boolean> {
     await handle.sync()
     await handle.close()
@@ -206,7 +206,7 @@ export interface SegmentWriter {
   readonly handle: FileHandle
 }
 
-/** Follows a stream of frames of one database while it passes; returns what they say. Throws `BackupDamagedError`. */
+/** Checks the frames of one database while they are streamed. Throws `BackupDamagedError`. */
 export async function followSection(
   pieces: AsyncIterable<Buffer>,
   onFrames: (check: SectionCheck, frames: readonly Frame[]) => void = () => {},
@@ -219,7 +219,7 @@ export async function followSection(
     }
     if (check) onFrames(check, frames)
   }
-  if (!check) throw new BackupDamagedError(0, 'There is no frame in it.')
+  if (!check) throw new BackupDamagedError(0, 'It has no frames.')
   return check
 }
 
@@ -241,7 +241,7 @@ async function segmentOf(folder: string, file: string, check: SectionCheck): Pro
   }
 }
 
-/** What the segments say, up to the first one that is damaged or does not follow. */
+/** The manifest according to the segments, up to the first one that is damaged or does not follow. */
 async function derivedManifest(
   folder: string,
 ): Promise<{ readonly manifest: Manifest | undefined; readonly fault: string | undefined }> {
@@ -252,9 +252,9 @@ async function derivedManifest(
       const check = await followSection(createReadStream(join(folder, file), { highWaterMark: READ_BYTES }))
       const segment = await segmentOf(folder, file, check)
       const { name, uuid, partitioned, since } = check.head
-      if (segment.bytes !== check.positionEnd) throw new CommandError('It ends behind its last position.')
+      if (segment.bytes !== check.positionEnd) throw new CommandError('It has frames after its last position.')
       if (since !== (manifest?.segments.at(-1)?.until ?? 0) || uuid !== (manifest?.uuid ?? uuid))
-        throw new CommandError('It does not go on where the segment before it ends.')
+        throw new CommandError('It does not continue where the segment before it ends.')
       manifest = { format: 1, name, uuid, partitioned, segments: [...(manifest?.segments ?? []), segment] }
     } catch (error) {
       return { manifest, fault: `${file}: ${messageOf(error)}` }
@@ -263,8 +263,8 @@ async function derivedManifest(
   return { manifest, fault: undefined }
 }
 
-/** Undefined where nothing of it is good. */
-async function readAsFarAsGood(path: string): Promise<SectionCheck | undefined> {
+/** Undefined where no part of it is valid. */
+async function readValidPart(path: string): Promise<SectionCheck | undefined> {
   let latest: SectionCheck | undefined
   try {
     return await followSection(createReadStream(path, { highWaterMark: READ_BYTES }), (check) => {

@@ -1,4 +1,4 @@
-/** Writes a file so that either the old one or the new one is there, whatever happens meanwhile. */
+/** Replaces a file atomically: after a crash either the old one or the new one is there. */
 import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush } from '../../storage/files/store-file.ts'

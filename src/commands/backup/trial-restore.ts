@@ -1,6 +1,6 @@
 /**
- * The proof of a backup: all of it is restored into a server of its own, on an empty folder, the counts of documents are
- * compared, and the folder is checked. The server can be reached from this machine only, with a password that nobody knows.
+ * Tests a backup: restores all of it into a temporary server on an empty folder, compares the counts of documents, and checks
+ * the folder. The server listens on loopback only, with a random password.
  */
 import { spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
@@ -17,7 +17,7 @@ import { BackupFolder } from './backup-folder.ts'
 const ADMINISTRATOR = 'trial'
 
 export interface TrialOptions {
-  /** Where the folder of the trial is made; there must be room for all databases. */
+  /** The parent of the temporary folder; it needs space for all databases. */
   readonly scratch: string | undefined
   readonly isQuiet: boolean
 }
@@ -50,7 +50,7 @@ export async function trialRestore(
   }
 }
 
-/** The server's own databases under other names: users are nobody's here, and no replication starts. */
+/** System databases get other names, so that no replication starts. */
 function trialName(name: string, all: readonly string[]): string {
   if (!name.startsWith('_')) return name
   let prefix = 'trial'
@@ -73,17 +73,17 @@ async function startServer(dir: string, password: string): Promise<TrialServer> 
       env: { PATH: process.env.PATH, [`SETTLE_ADMINS__${ADMINISTRATOR.toUpperCase()}`]: password },
     },
   )
-  let told = ''
+  let output = ''
   const ready = new Promise<string>((resolve, reject) => {
     const listen = (piece: Buffer) => {
-      told += piece.toString()
-      const [, url] = /is ready at (http:\S+)/.exec(told) ?? []
+      output += piece.toString()
+      const [, url] = /is ready at (http:\S+)/.exec(output) ?? []
       if (url !== undefined) resolve(url)
     }
     child.stdout.on('data', listen)
     child.stderr.on('data', listen)
     child.once('error', reject)
-    child.once('exit', () => reject(new CommandError(`The server of the trial did not start. ${told.trim()}`)))
+    child.once('exit', () => reject(new CommandError(`The temporary server did not start. ${output.trim()}`)))
   })
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return

@@ -1,6 +1,6 @@
 /**
- * `settle backup verify`: reads every frame of a backup and holds it against its checksum, every segment against the manifest,
- * and every chain against itself: each segment must go on where the one before it ended.
+ * `settle backup verify`: checks the checksum of every frame of a backup, compares every segment with the manifest, and checks
+ * that each segment continues where the one before it ended.
  */
 
 import { createHash } from 'node:crypto'
@@ -41,7 +41,7 @@ async function folderFaults(path: string, progress: Progress): Promise<string[]>
       faults.push(...found.map((fault) => `${place}: ${fault}`))
     }
     if (chain.segments.length > 0 && chain.restorable.length === 0) {
-      progress.line(`${basename(chain.path)}: it is not complete yet: run the backup again.`)
+      progress.line(`${basename(chain.path)}: not complete yet; run the backup again.`)
     }
   }
   const segments = chains.flatMap((chain) => chain.segments).length

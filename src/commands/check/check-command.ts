@@ -1,4 +1,4 @@
-/** `settle check`: verifies a data folder, and repairs what can be made again. */
+/** `settle check`: verifies a data folder, and repairs what can be rebuilt. */
 import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -23,21 +23,21 @@ export const CHECK_USAGE = `Usage: settle check [options]
 
 Verifies a data folder: the pages of its files, every record, revision tree, change, body, count
 and rank of its databases, the digests of attachments, and the rows and rank trees of indexes.
-Run it on the folder of a stopped server. Of a running one it reads a snapshot of each database,
-without the check of pages. What is wrong is printed by database and document.
+Run it on the folder of a stopped server. On a running server it reads a snapshot of each
+database and does not check pages. Faults are printed by database and document.
 
   --dir D          the data folder (./data)
-  --index-dir D    the folder that view_indexes lies in, where that is another one
-  --db NAME        only this database and its indexes; may come several times
-  --repair         make again what can be made again: record fields, changes, counts, rank
-                   trees. What belongs to no document is removed. Damaged indexes are
-                   dropped and built anew when they are asked for. Back up the folder first.
-                   Only while the server is stopped
+  --index-dir D    the folder that contains view_indexes, if it is not the data folder
+  --db NAME        only this database and its indexes; may be repeated
+  --repair         rebuild what can be rebuilt: record fields, changes, counts, rank trees.
+                   Rows that belong to no document are removed. Damaged indexes are dropped
+                   and rebuilt with their next query. Back up the folder first. Only while
+                   the server is stopped
   --all            print every fault, not only the first hundred of each database
   --quiet          no progress
   --help           print this
 
-Exit codes: 0 nothing is wrong, or all of it was repaired · 1 failed · 3 faults were found.
+Exit codes: 0 no faults, or all were repaired · 1 failed · 3 faults were found.
 `
 
 const FLAGS = {
@@ -99,7 +99,7 @@ function parsed(args: readonly string[]) {
   }
 }
 
-/** Held while the folder is checked: no server starts meanwhile. Undefined where one runs. */
+/** Locks the folder, so that no server starts meanwhile. Undefined where one is running. */
 function lockFolder(folder: string): FolderLock[] | undefined {
   const lease = tryLock(folder, 'lease')
   if (!lease) return undefined
@@ -121,7 +121,7 @@ interface FolderCheckOptions {
 
 class FolderCheck {
   readonly #options: FolderCheckOptions
-  /** What a repair is for. */
+  /** What a repair must rebuild. */
   #databases = new Set<string>()
   #indexes = new Set<string>()
   #faults = 0
@@ -151,7 +151,7 @@ class FolderCheck {
     return this.#faults
   }
 
-  /** Nobody else may use the folder. */
+  /** The folder must be locked. */
   async repair(): Promise<void> {
     const { folder, indexFolder, progress } = this.#options
     const engine = await LmdbEngine.open({ folder })
@@ -160,7 +160,7 @@ class FolderCheck {
       for (const name of this.#databases) {
         const rows = await repairDatabase(await engine.open(name))
         progress.line(`${name}: repaired, ${countText(rows, 'row')} written or removed.`)
-        // They were made from what was wrong.
+        // Its indexes were built from damaged rows.
         for (const index of await indexEngine.list()) {
           if (signatureOfStore(index, name) !== undefined) this.#indexes.add(index)
         }
@@ -168,7 +168,7 @@ class FolderCheck {
       for (const index of this.#indexes) {
         if (!indexEngine.has(index)) continue
         await indexEngine.drop(index)
-        progress.line(`${index}: dropped. It is built anew when it is asked for.`)
+        progress.line(`${index}: dropped. It is rebuilt with its next query.`)
       }
     } finally {
       await engine.close()
@@ -181,7 +181,7 @@ class FolderCheck {
     const opened: { readonly snapshot: SharedSnapshot; close(): Promise<void> }[] = []
     try {
       const readable: { readonly index: ListedStore; readonly snapshot: SharedSnapshot }[] = []
-      // Before the database: an index is never ahead of what is read after it.
+      // Before the database: then no index is ahead of its snapshot.
       for (const index of indexes) {
         const snapshot = await this.#open(files, index, opened, { isIndex: true })
         if (snapshot) readable.push({ index, snapshot })
@@ -213,14 +213,14 @@ class FolderCheck {
     }
   }
 
-  /** Undefined where the file cannot be used, or is gone. */
+  /** Undefined where the file is damaged or gone. */
   async #open(
     files: BorrowedStores,
     { name, path, aside }: ListedStore,
     opened: { readonly snapshot: SharedSnapshot; close(): Promise<void> }[],
     { isIndex, moves = 0 }: { readonly isIndex: boolean; readonly moves?: number },
   ): Promise<SharedSnapshot | undefined> {
-    // A damaged index is dropped; a damaged file of a database must come from a backup.
+    // A damaged index is dropped. A damaged file of a database must be restored from a backup.
     const listener = this.#listener(name, 'pages', () => isIndex && this.#indexes.add(name))
     try {
       if (aside !== undefined) throw new FileDamagedError(path, `It is set aside. ${aside}`)
@@ -235,7 +235,7 @@ class FolderCheck {
         throw error
       }
     } catch (error) {
-      // Compacted or deleted since the files were listed, or just now: then the library's error may be any.
+      // The file may have been compacted or deleted meanwhile; the library may then throw any error.
       const mayHaveMoved = !this.#options.isStopped && (!existsSync(path) || !(error instanceof StorageError))
       if (mayHaveMoved && moves < MOST_MOVES) {
         const moved = (await listStores(dirname(path))).find((each) => each.name === name)
@@ -257,7 +257,7 @@ class FolderCheck {
     }
   }
 
-  /** A page that cannot be read ends the check of its file, and of no other one. */
+  /** An unreadable page ends the check of its own file only. */
   async #guarded<T>(name: string, check: () => Promise<T>): Promise<T | undefined> {
     try {
       return await check()
@@ -286,5 +286,5 @@ class FolderCheck {
 
 const STEPS_A_TURN = 64
 
-/** How often a file is looked for again. */
+/** How often a file that was compacted meanwhile is opened again. */
 const MOST_MOVES = 100

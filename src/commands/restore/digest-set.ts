@@ -1,4 +1,4 @@
-/** A set of texts that keeps 16 bytes of each: ids of millions of documents fit into memory. It never forgets one. */
+/** A set of texts that keeps a digest of 16 bytes of each: the ids of millions of documents fit into memory. */
 import { hash } from 'node:crypto'
 
 const WORDS = 4

@@ -1,4 +1,4 @@
-/** The frames of a stream, one after the other, with a look at the next one. */
+/** The frames of a stream, one after the other; `peek` returns the next one without taking it. */
 import { type Frame, readFrames } from '../../backup/frame.ts'
 
 export class FrameCursor {

@@ -1,4 +1,4 @@
-/** `settle restore`: databases out of a backup, into a running server. */
+/** `settle restore`: restores databases from a backup into a running server. */
 import { createReadStream } from 'node:fs'
 import { basename } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -30,20 +30,20 @@ export const RESTORE_USAGE = `Usage: settle restore --from FOLDER [options]
        settle restore --from - [options] < FILE
 
 Restores databases from a backup into a running server: all leaves with their ids, histories and
-attachments, the security object, the limits. Sequences begin anew. Indexes are built when they
-are asked for. A restore that was interrupted goes on when the command is run again.
+attachments, the security object, the limits. Sequences start again. Indexes are built with
+their first query. Run the command again to continue an interrupted restore.
 
   --from FOLDER        the folder of the backup; - reads standard input
-  --db NAME[=NEW]      only this database, under a new name if you like; may come several
-                       times. Without it, all that the server had at the last whole run
+  --db NAME[=NEW]      only this database, optionally under a new name; may be repeated.
+                       Default: all databases of the last complete backup
   --merge              write into databases that exist already, as a replication would.
                        Without it they are refused, except for empty ones, and _users and
                        _replicator as a new server has them
-  --local-documents    restore _local documents too. Replications that keep their progress
-                       in them must not go on with it: sequences are others now
-  --settings           set the settings of the backup that differ from those of the server
+  --local-documents    restore _local documents too. Checkpoints of replications in them
+                       are not valid any more, since sequences differ
+  --settings           apply the settings of the backup that differ from those of the server
 ${SERVER_USAGE}
-  --quiet              say nothing but what goes wrong
+  --quiet              print errors only
   --help               print this
 
 Exit codes: 0 done · 1 failed · 2 incomplete: run it again · 3 damage was found.
@@ -67,8 +67,7 @@ export async function restoreCommand(args: readonly string[], terminal: Terminal
     terminal.stdout.write(RESTORE_USAGE)
     return 0
   }
-  if (flags.from === undefined)
-    throw new CommandError('Say with --from where the backup is. Try settle restore --help.')
+  if (flags.from === undefined) throw new CommandError('--from FOLDER is missing. Try settle restore --help.')
   const progress = new Progress(terminal.stderr, { quiet: flags.quiet ?? false })
   const client = new ServerClient(await serverAddress(flags, terminal))
   const restore = new Restore(client, progress, {
@@ -93,7 +92,7 @@ function parsed(args: readonly string[]) {
   }
 }
 
-/** The new names by the old ones. A name has no equals sign. */
+/** Maps old names to new ones. A name has no equals sign. */
 function namesOf(texts: readonly string[]): Map<string, string> {
   return new Map(
     texts.map((text) => {
@@ -104,7 +103,7 @@ function namesOf(texts: readonly string[]): Map<string, string> {
 }
 
 interface RestoreOptions {
-  /** Undefined: all of them. */
+  /** Undefined for all of them. */
   readonly names: ReadonlyMap<string, string> | undefined
   readonly isMerged: boolean
   readonly withLocals: boolean
@@ -151,7 +150,7 @@ class Restore {
       found.add(name)
       if (target === undefined) continue
       count++
-      // What is wrong with one of them leaves the stream in its middle: the next one is found by its first frame.
+      // After an error the rest of its section is skipped, up to the first frame of the next database.
       codes.push(await this.#attempt(name, () => this.#restoreWhole(cursor, begin, target)))
     }
     const refuse = (sentence: string) => {
@@ -160,7 +159,7 @@ class Restore {
     }
     if (!parts.databases)
       refuse("The frame 'complete' is missing: the stream ends early, and databases may be missing.")
-    for (const name of parts.databases ?? []) if (!found.has(name)) refuse(`${name}: it is missing in the stream.`)
+    for (const name of parts.databases ?? []) if (!found.has(name)) refuse(`${name}: missing in the stream.`)
     for (const name of this.#options.names?.keys() ?? []) {
       if (found.has(name)) continue
       this.#progress.warn(`The backup has no database ${name}.`)
@@ -170,7 +169,7 @@ class Restore {
     return this.#finished(codes, count)
   }
 
-  /** What lies between two databases may be damaged too. */
+  /** Frames between two databases may be damaged too. */
   async #nextSection(cursor: FrameCursor, parts: StreamParts, codes: number[]): Promise<SectionBegin | undefined> {
     try {
       return await beginSection(cursor, parts)
@@ -216,7 +215,7 @@ class Restore {
       const cursor = new FrameCursor(this.#counted(chain.pathOf(segment), bytesBefore, total))
       bytesBefore += segment.bytes
       const begin = await beginSection(cursor)
-      if (!begin) throw new BackupDamagedError(0, `There is no database in ${segment.file}.`)
+      if (!begin) throw new BackupDamagedError(0, `${segment.file} has no database.`)
       if (!state) {
         state = { head: begin.head, ...(await this.#prepare(begin, target, marker)) }
         if (state.isDone) return cursor.close()
@@ -246,7 +245,7 @@ class Restore {
 
   async #restoreWhole(cursor: FrameCursor, begin: SectionBegin, target: string): Promise<void> {
     const { name, uuid, made } = begin.head
-    if (begin.head.since > 0) throw new CommandError(`The stream holds only a part of ${name}.`)
+    if (begin.head.since > 0) throw new CommandError(`The stream has only a part of ${name}.`)
     this.#progress.begin(name)
     const marker = new RestoreMarker(this.#client, target, `${uuid} ${made}`)
     const { isNew, isResumed, isDone } = await this.#prepare(begin, target, marker)
@@ -277,7 +276,7 @@ class Restore {
       return outcome
     }
     this.#begun = target
-    if (outcome.isResumed) this.#progress.line(`${target}: goes on with an interrupted restore.`)
+    if (outcome.isResumed) this.#progress.line(`${target}: continues an interrupted restore.`)
     return outcome
   }
 
@@ -310,7 +309,7 @@ class Restore {
     })
   }
 
-  /** One database that cannot be restored does not keep the others from it. */
+  /** A failed database does not stop the others. */
   async #attempt(name: string, restore: () => Promise<void>): Promise<number> {
     this.#place = undefined
     this.#begun = undefined
@@ -320,7 +319,7 @@ class Restore {
     } catch (error) {
       const place = error instanceof BackupDamagedError && this.#place !== undefined ? `${this.#place}: ` : ''
       this.#progress.warn(`${name}: ${place}${messageOf(error)}`)
-      if (this.#begun !== undefined) this.#progress.warn(`${name}: ${this.#begun} is restored in part only.`)
+      if (this.#begun !== undefined) this.#progress.warn(`${name}: ${this.#begun} is restored only in part.`)
       return exitCodeOf(error, 'incomplete')
     }
   }
@@ -334,7 +333,7 @@ class Restore {
 
 const MOST_LINES = 20
 
-/** Users before what they own; replications when all they replicate is there. */
+/** Users first; replications last, when the databases that they replicate are there. */
 function rankOf(name: string): number {
   if (name === '_users') return 0
   return name === '_replicator' ? 2 : 1

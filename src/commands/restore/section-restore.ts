@@ -1,7 +1,7 @@
 /**
- * Sends the documents of one section of a backup to a database, some megabytes at a time. A section is what lies between the
- * frames `database` and `end`; every frame is checked on the way. Requests end where a frame `position` says that all before
- * it is whole, so that a restore that is interrupted can go on there.
+ * Sends the documents of one section of a backup to a database, some megabytes at a time. A section begins with the frame
+ * `database` and ends with the frame `end`; every frame is checked. Requests end at frames `position`, so that an interrupted
+ * restore can continue there.
  */
 import type { DatabaseHead } from '../../backup/database-frames.ts'
 import { BACKUP_TYPE, BackupDamagedError, type Frame } from '../../backup/frame.ts'
@@ -19,7 +19,7 @@ export interface SectionPlan {
   readonly newer: DigestSet | undefined
   /** Takes the ids of the documents in this section, where older ones follow. */
   readonly seen: DigestSet | undefined
-  /** What lies up to this sequence was written by an earlier attempt; all of it where it is infinite. */
+  /** Everything up to this sequence was written by an earlier attempt; all of it where it is infinite. */
   readonly doneUntil: number
   readonly withLocals: boolean
   /** Called when everything up to the sequence is on the server. */
@@ -31,16 +31,16 @@ export interface SectionResult {
   readonly refused: readonly string[]
   /** Ids that were purged before this section was made. */
   readonly purged: readonly string[]
-  /** What the frames say of themselves. Whether they are all there is for the caller to see. */
+  /** The checked frames. The caller checks that they are complete. */
   readonly check: SectionCheck
 }
 
-/** A request has so many bytes at least, unless it is the last one. */
+/** The least bytes of a request, unless it is the last one. */
 const REQUEST_BYTES = 4 * 1024 * 1024
 const PIECE_BYTES = 256 * 1024
 const MARKER_ID = 'settle-restore'
 
-/** The frame `database` was taken from the cursor already. Takes all others up to the frame `end`, if that is there. */
+/** Restores the frames after the frame `database`, up to the frame `end` if there is one. */
 export async function restoreSection(
   client: ServerClient,
   cursor: FrameCursor,
@@ -73,7 +73,7 @@ class Section {
   readonly #cursor: FrameCursor
   readonly #plan: SectionPlan
   readonly purged: string[] = []
-  /** Whether the bytes of the content before are left out. */
+  /** Whether the bytes of the last content are skipped. */
   #skipsBytes = false
   #document: string | undefined
   /** Whether no newer section has the document. */
@@ -89,7 +89,7 @@ class Section {
     return this.#check.position
   }
 
-  /** The next frame that is to be sent; undefined at the end of the section. */
+  /** The next frame to send; undefined at the end of the section. */
   async nextWanted(): Promise<Frame | undefined> {
     for (let frame = await this.#take(); frame; frame = await this.#take()) {
       if (this.#isWanted(frame)) return frame
@@ -169,8 +169,8 @@ function purgedIds({ payload, start }: Frame): string[] {
 }
 
 /**
- * Where a restore has come to, kept in the database that is restored: an interrupted one goes on from there. It stays when the
- * database is whole, since the run may end before the other databases are: then this one is not begun again.
+ * The progress of a restore, kept in the restored database, so that an interrupted restore can continue. It stays when the
+ * database is complete: if the run ends before the other databases are, this one is not restored again.
  */
 export class RestoreMarker {
   readonly #client: ServerClient
@@ -196,7 +196,7 @@ export class RestoreMarker {
     return this.#sequence
   }
 
-  /** Whether all of the backup is there already. */
+  /** Whether the backup was restored completely. */
   get isDone(): boolean {
     return this.#isDone
   }
@@ -236,21 +236,21 @@ export class RestoreMarker {
   }
 }
 
-/** What the frame `database` of a section says, and the security object behind it. */
+/** The frame `database` of a section, and the security object after it. */
 export interface SectionBegin {
   readonly first: Frame
   readonly head: DatabaseHead
   readonly security: unknown
 }
 
-/** What a stream has beside its databases. */
+/** The other parts of a stream. */
 export interface StreamParts {
   settings?: unknown
-  /** What its last frame lists. */
+  /** The list in its last frame. */
   databases?: readonly string[]
 }
 
-/** Undefined where there is no section left. Frames before the next one are passed over. */
+/** Undefined where there is no section left. Frames before the next one are skipped. */
 export async function beginSection(cursor: FrameCursor, parts: StreamParts = {}): Promise<SectionBegin | undefined> {
   for (let frame = await cursor.take(); frame; frame = await cursor.take()) {
     if (frame.kind === 'settings') parts.settings = JSON.parse(frame.payload.toString())

@@ -1,8 +1,8 @@
-/** Sets the settings of a backup that differ from those of the server. What belongs to the machine is left as it is. */
+/** Applies the settings of a backup that differ from those of the server. Settings of the machine are not changed. */
 import { isObject } from '../../encoding/json/json-value.ts'
 import { type ServerClient, ServerError } from '../server-client.ts'
 
-/** Where the server listens and keeps its files, and which server it is. */
+/** Addresses, folders and the uuid of the server. */
 const OF_THE_MACHINE = new Set([
   'httpd/port',
   'httpd/bind_address',
@@ -21,7 +21,7 @@ export async function restoreSettings(
   const present = await client.json('GET', '_config')
   const refused: string[] = []
   let changed = 0
-  // Administrators last: from the first one on, credentials are asked for.
+  // Administrators last: once there is one, requests need credentials.
   const sections = Object.keys(settings).toSorted((a, b) => Number(a === 'admins') - Number(b === 'admins'))
   for (const section of sections) {
     const values = settings[section]

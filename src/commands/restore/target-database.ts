@@ -1,4 +1,4 @@
-/** The database that a backup is restored into: made as the backup has it, or refused where it is there already. */
+/** The database that a backup is restored into: created as in the backup, or refused where it exists already. */
 import type { DatabaseHead } from '../../backup/database-frames.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { CommandError } from '../command-error.ts'
@@ -29,10 +29,10 @@ export async function prepareTarget(
   const fresh = { isNew: true, isResumed: false, isDone: false }
   const present = await client.find(path)
   const isOfServer = target.startsWith('_')
-  // One without documents is as good as none: an interruption may have left it.
+  // An empty database may be left from an interrupted restore, and is created again.
   if (present === undefined || (!isOfServer && isEmpty(present, head) && !(await marker.read()))) {
     if (present === undefined) await client.json('PUT', `${path}${head.partitioned ? '?partitioned=true' : ''}`)
-    // Before the first document: nobody may read what they must not, and no history is cut.
+    // Before the first document, so that access rules hold and no history is cut.
     await applySettings(client, path, head, security)
     await marker.write('', 0)
     return fresh
@@ -53,7 +53,7 @@ export async function prepareTarget(
   )
 }
 
-/** Throws where the database does not hold as many documents as the backup says. */
+/** Throws where the number of documents differs from the backup. */
 export async function checkCounts(client: ServerClient, target: string, head: DatabaseHead): Promise<void> {
   const information = await client.json('GET', databasePath(target))
   const { doc_count: live, doc_del_count: deleted } = isObject(information) ? information : {}

@@ -1,6 +1,6 @@
 /**
- * The id of a new revision: the MD5 of the Erlang term that the reference server hashes. The same edit made here and there
- * gives the same id, so that replication between the two makes no false conflict.
+ * The id of a new revision: the MD5 of the same Erlang term that CouchDB hashes. The same edit made on both servers gives the
+ * same id, so that replication between them makes no false conflict.
  */
 import { createHash, hash } from 'node:crypto'
 import { TermWriter } from '../../encoding/bytes/erlang-term.ts'
@@ -8,13 +8,13 @@ import { writeHexadecimal } from '../../encoding/bytes/short-bytes.ts'
 import { termOf } from '../../encoding/json/json-text.ts'
 import { formatRevision, generationOf, HASH_BYTES, hashOf, isHexadecimal, type RevisionId } from '../ids.ts'
 
-/** Everything that the id depends on: neither the document's id nor the time. */
+/** Everything that the id depends on. The document's id and the time are not part of it. */
 export interface RevisionContent {
   readonly deleted: boolean
   readonly term: BodyTerm
   /** In the order in which the document lists them. */
   readonly attachments: readonly AttachmentContent[]
-  /** The id of the revision on one parent, where it was worked out before. */
+  /** The id of the revision on one parent, where it was computed before. */
   readonly hashed?: HashedRevision | undefined
 }
 
@@ -23,18 +23,18 @@ export interface HashedRevision {
   readonly revision: RevisionId
 }
 
-/** The Erlang term of a body, as the scan of the document made it, or what was made of it at once. */
+/** The Erlang term of a body, from the scan of the document, or the revision that was hashed from it during the scan. */
 export type BodyTerm = Uint8Array | HashedBody
 
 /**
- * A body that was hashed when it was scanned, for the parent that its document names. So the term, which is as large as
- * the body, need not be kept; where the parent turns out to be another one it is made again.
+ * A body that was hashed when it was scanned, for the parent that its document names. The term, which is as large as the body,
+ * need not be kept. If the parent turns out to be another one, the term is made again.
  */
 export class HashedBody {
   readonly body: Buffer
   readonly parent: RevisionId | undefined
   readonly deleted: boolean
-  /** Undefined where it was not hashed: a document that comes with its history has its revision. */
+  /** Undefined where it was not hashed: a replicated document has its revision already. */
   readonly revision: RevisionId | undefined
 
   constructor(body: Buffer, { parent, deleted, revision }: Omit<HashedBody, 'body'>) {
@@ -57,17 +57,17 @@ export function hashedBody(
   return new HashedBody(body, { parent, deleted, revision })
 }
 
-/** A body that is hashed only where that turns out to be needed. */
+/** A body that is hashed only if it turns out to be needed. */
 export function unhashedBody(body: Buffer): HashedBody {
   return new HashedBody(body, { parent: undefined, deleted: false, revision: undefined })
 }
 
-/** The term of a body where the scan left it. */
+/** The term of a body in the buffer of the scan. */
 export interface ScannedTerm {
   between(before: Uint8Array, beforeBytes: number, after: Uint8Array): Uint8Array
 }
 
-/** An empty list, and the end of the list that all of it is in. */
+/** An empty list, and the end of the outer list. */
 const END_WITHOUT_ATTACHMENTS = Buffer.of(106, 106)
 
 export interface AttachmentContent {
@@ -101,7 +101,7 @@ function termBytes(bodyTerm: BodyTerm): Uint8Array {
   return bodyTerm instanceof HashedBody ? termOf(bodyTerm.body) : bodyTerm
 }
 
-/** The same for a large body: others have their turn while it is hashed. */
+/** The same for a large body, with pauses so that the event loop is not blocked. */
 export async function hashRevision(
   parent: RevisionId | undefined,
   content: RevisionContent,
@@ -126,7 +126,7 @@ const PORTION_BYTES = 1024 * 1024
 /** Whether it is deleted, generation and hash of its parent, body, attachments. */
 const TERM_MEMBERS = 5
 
-/** What comes before the body, the count of the list included: 5 in any case. */
+/** Writes the part before the body, including the length of the list, which is always 5. */
 function beginTerm(parent: RevisionId | undefined, deleted: boolean): number {
   term.clear()
   term.version()
@@ -162,7 +162,7 @@ function writeHash(hash: string): void {
   }
 }
 
-/** Last listed first: the order in which the current reference hashes them. */
+/** In reverse order, as current releases of CouchDB hash them. */
 function writeAttachments(attachments: readonly AttachmentContent[]): void {
   const list = term.openList()
   for (let i = attachments.length - 1; i >= 0; i--) {

@@ -7,7 +7,7 @@ export interface RevisionNode {
   readonly revision: RevisionId
   readonly generation: number
   readonly hash: string
-  /** `missing`: known from someone's history, or compacted. */
+  /** `missing`: known only from a history, or compacted. */
   readonly status: RevisionStatus
   /** The number of the stored body; 0 when missing. */
   readonly body: number
@@ -24,7 +24,7 @@ export interface Branch {
   readonly bodies: readonly StoredBody[]
 }
 
-/** The number of a body, negative for a tombstone's, 0 where there is none. */
+/** The number of a body: negative for that of a tombstone, 0 for none. */
 export type StoredBody = number
 
 export const NO_PARENT = -1
@@ -46,8 +46,8 @@ export function compareLeaves(left: RevisionNode, right: RevisionNode): number {
 }
 
 /**
- * The branches of a revision tree by their numbers. Immutable: a changed list shares most of the old one, so that a
- * tree may grow to thousands of branches one by one.
+ * The branches of a revision tree by number. Immutable: a changed list shares most of the old one, so that a tree may grow to
+ * thousands of branches one by one.
  */
 export class BranchList {
   readonly length: number
@@ -77,7 +77,7 @@ export class BranchList {
     return this.#all
   }
 
-  /** With one more at the end. */
+  /** A list with one more branch at the end. */
   append(branch: Branch): BranchList {
     const last = this.#pieces.at(-1)!
     const pieces = last.length < PIECE_LENGTH ? this.#pieces.with(-1, [...last, branch]) : [...this.#pieces, [branch]]
@@ -95,8 +95,8 @@ const PIECE_BITS = 7
 const PIECE_LENGTH = 1 << PIECE_BITS
 
 /**
- * Where each revision of a tree is, for trees with so many branches that searching them takes too long. It grows with
- * the tree, and belongs to the newest one only.
+ * The places of all revisions of a tree, for trees with so many branches that a search takes too long. It grows with the tree,
+ * and belongs to the newest tree only.
  */
 export class RevisionIndex {
   readonly #places = new Map<string, Place>()
@@ -109,7 +109,7 @@ export class RevisionIndex {
     return this.#places.get(`${generation}-${hash}`)
   }
 
-  /** The revisions of a branch from this index on. */
+  /** Adds the revisions of a branch from this index on. */
   add(number: number, { start, hashes, bodies }: Branch, from: number): void {
     for (let index = from; index < bodies.length; index++) {
       this.#places.set(`${start + index}-${hashes.at(index)}`, { branch: number, index })
@@ -127,7 +127,7 @@ export class HashList {
   readonly packed: Buffer
   /** The hashes that are not 32 hexadecimal digits, by index. */
   readonly others: ReadonlyMap<number, string>
-  /** The text of the newest one, where it is known: it is asked for most, above all right after it was added. */
+  /** The text of the newest hash, where it is known: it is used most often. */
   readonly #newest: string | undefined
 
   constructor(packed: Buffer, others: ReadonlyMap<number, string> = NONE, newest?: string) {
@@ -153,7 +153,7 @@ export class HashList {
     return this.others.get(index) ?? this.packed.toString('hex', start, start + HASH_BYTES)
   }
 
-  /** False for most hashes that begin otherwise, at less cost than reading them. */
+  /** A cheap test: false for most hashes that begin with another byte. */
   mayBeginWith(index: number, firstByte: number): boolean {
     return this.packed[index * HASH_BYTES] === firstByte || this.others.size > 0
   }

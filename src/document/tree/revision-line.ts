@@ -1,6 +1,6 @@
 /**
- * The usual revision tree, a single branch whose hashes are all hexadecimal, in its stored form: it is looked at,
- * extended and stored again by copying a block, however long it is. Never changed; what is made of it is a new one.
+ * The usual revision tree, a single branch whose hashes are all hexadecimal, in its stored form: it is read, extended and stored
+ * again by copying a block, however long it is. Immutable.
  *
  *   format byte, start, count, hashes of 16 bytes and bodies, oldest first
  */
@@ -18,7 +18,7 @@ export class RevisionLine {
   readonly count: number
   /** Whether any revision but the newest has a body. */
   readonly hasInnerBodies: boolean
-  /** Made when it is needed where there is but one revision: most documents ever written have no more. */
+  /** Made on demand where there is only one revision, as in most documents. */
   #stored: Buffer | undefined
   readonly #hashesAt: number
 
@@ -36,7 +36,7 @@ export class RevisionLine {
     this.#hashesAt = at
   }
 
-  /** One revision alone; undefined where its hash is other text. */
+  /** A line of one revision; undefined where its hash is not hexadecimal. */
   static single(revision: RevisionId, body: StoredBody): RevisionLine | undefined {
     const hash = hashOf(revision)
     if (!isHexadecimal(hash)) return undefined
@@ -44,7 +44,7 @@ export class RevisionLine {
     return new RevisionLine(nodeOf(revision, generation, hash, body), 1, false, undefined, headerBytes(generation, 1))
   }
 
-  /** Undefined where a hash is other text. */
+  /** Undefined where a hash is not hexadecimal. */
   static of(start: number, hashes: HashList, bodies: readonly StoredBody[]): RevisionLine | undefined {
     if (hashes.others.size > 0) return undefined
     const count = bodies.length
@@ -55,7 +55,7 @@ export class RevisionLine {
     return RevisionLine.read(writer.written())
   }
 
-  /** Throws when the bytes are no line. */
+  /** Throws when the bytes are not a line. */
   static read(stored: Buffer): RevisionLine {
     const reader = new StoredTreeReader(stored, 1)
     const start = reader.number()
@@ -103,7 +103,7 @@ export class RevisionLine {
     return new StoredTreeReader(this.stored, this.#bodiesAt).bodies(this.count)
   }
 
-  /** With one newer revision, whose hash is hexadecimal. */
+  /** The line with one newer revision, whose hash is hexadecimal. */
   extended(hash: string, body: StoredBody): RevisionLine {
     const { stored, start } = this
     const count = this.count + 1
@@ -120,7 +120,7 @@ export class RevisionLine {
     return new RevisionLine(leaf, count, this.hasInnerBodies || this.leaf.body !== 0, writer.written(), hashesAt)
   }
 
-  /** The newest revisions only, no more than so many, and the bodies of those that were cut off. */
+  /** The newest revisions up to a limit, and the bodies of those that were cut off. */
   cutTo(limit: number): { readonly line: RevisionLine; readonly dropped: readonly number[] } {
     if (this.count <= limit) return { line: this, dropped: NONE }
     const { stored } = this

@@ -1,6 +1,6 @@
 /**
- * The revisions of one document: a forest, for a document may be created more than once, and its oldest revisions are
- * forgotten. Never changed; edits make a new tree that shares what stays. A revision, generation and hash, is in it once.
+ * The revisions of one document: a forest, since a document may be created more than once, and its oldest revisions are
+ * removed. Immutable: an edit makes a new tree that shares what stays. No revision is in it twice.
  */
 
 import assert from 'node:assert'
@@ -20,10 +20,10 @@ import {
 import { RevisionLine } from './revision-line.ts'
 
 export class RevisionTree {
-  /** The whole tree, where it is one: most are, and are dealt with without looking at their branches. */
+  /** The whole tree where it is a single line, as most are: these need no list of branches. */
   #line: RevisionLine | undefined
   #list: BranchList | undefined
-  /** What was found out about the tree. A tree that grows out of it takes it over: thousands of edits may follow. */
+  /** Caches. A tree that is made from this one takes them over: thousands of edits may follow. */
   #index: RevisionIndex | undefined
   #lookups = 0
   #best: number | undefined
@@ -65,7 +65,7 @@ export class RevisionTree {
     return grown
   }
 
-  /** This tree with a branch that begins with what it was and may go on, or has more bodies. */
+  /** This tree with a branch that is extended, or has more bodies. */
   withGrown(number: number, branch: Branch): RevisionTree {
     const grown = new RevisionTree(this.#branches.replace(number, branch))
     grown.#takeOver(this, number, this.branch(number).bodies.length)
@@ -95,7 +95,7 @@ export class RevisionTree {
     return this.leafOf(this.#best)
   }
 
-  /** The most revisions on the way from a leaf to its root. */
+  /** The largest number of revisions on a path from a leaf to its root. */
   longestLine(): number {
     this.#longest ??= this.branches.reduce((longest, _, number) => Math.max(longest, this.#lineOf(number)), 0)
     return this.#longest
@@ -218,7 +218,7 @@ export class RevisionTree {
   /** `before` is this tree but for one branch, which had so many revisions there. */
   #takeOver(before: RevisionTree, changed: number, known: number): void {
     this.#lookups = before.#lookups
-    // Handed on, not shared: who asks the older tree again makes another one.
+    // Moved, not shared: the older tree makes another one if it needs it.
     this.#index = before.#index
     before.#index = undefined
     this.#index?.add(changed, this.branch(changed), known)
@@ -226,7 +226,7 @@ export class RevisionTree {
     if (before.#best !== undefined) this.#best = this.#bestAfter(before, before.#best, changed)
   }
 
-  /** The best leaf, when there is another one at the end of a branch; undefined when any of all may be. */
+  /** The best leaf after the leaf of one branch changed; undefined where all leaves must be compared. */
   #bestAfter(before: RevisionTree, best: number, changed: number): number | undefined {
     const leaf = this.leafOf(changed)
     if (changed !== best) return compareLeaves(leaf, this.leafOf(best)) < 0 ? changed : best
@@ -251,7 +251,7 @@ export class RevisionTree {
 
   #parentOf(place: Place): Place | undefined {
     if (place.index > 0) return { branch: place.branch, index: place.index - 1 }
-    // A line has no parent, and need not become branches to know that.
+    // A line has no parent: its branches need not be made.
     if (this.#line) return undefined
     const { parent, start } = this.branch(place.branch)
     return parent === NO_PARENT ? undefined : { branch: parent, index: start - 1 - this.branch(parent).start }
@@ -268,7 +268,7 @@ export class RevisionTree {
   }
 }
 
-/** Up to so many are looked through faster than an index is made. */
+/** Up to this number a search is faster than making an index. */
 const FEW_BRANCHES = 16
 const FEW_LOOKUPS = 8
 

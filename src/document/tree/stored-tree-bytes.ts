@@ -14,7 +14,7 @@ export class StoredTreeWriter {
   readonly #target: Buffer
   #at = 0
 
-  /** With room for so many bytes, and no more. */
+  /** `sizeBytes` is the exact size. */
   constructor(sizeBytes: number) {
     this.#target = Buffer.allocUnsafe(sizeBytes)
   }
@@ -99,7 +99,7 @@ export class StoredTreeReader {
     return value
   }
 
-  /** A body's number, or the length of a run without bodies, of which there are no more than so many: see `tag`. */
+  /** A body's number, or the length of a run without bodies, at most `revisionsLeft`: see `tag`. */
   tagged(revisionsLeft: number): number {
     const byte = this.byte()
     const low = (byte & 0x7f) >> 2

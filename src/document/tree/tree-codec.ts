@@ -24,7 +24,7 @@ export function encodeTree(tree: RevisionTree): Buffer {
   return writer.written()
 }
 
-/** Throws when the bytes are no tree: they were damaged, or written by a later version. */
+/** Throws when the bytes are not a tree: damaged, or written by a later release. */
 export function decodeTree(bytes: Buffer): RevisionTree {
   if (bytes[0] === LINE_FORMAT) return new RevisionTree(RevisionLine.read(bytes))
   const reader = new StoredTreeReader(bytes)
@@ -60,7 +60,7 @@ function writeBranch(writer: StoredTreeWriter, branch: Branch): void {
   }
 }
 
-/** A fork lies within its parent and before its end: so no branch is its own ancestor. */
+/** A fork must be inside its parent and before its end: then no branch is its own ancestor. */
 function isRooted(branch: Branch, branches: readonly Branch[]): boolean {
   if (branch.parent === NO_PARENT) return true
   const parent = branches[branch.parent]

@@ -1,6 +1,6 @@
 /**
- * How a revision tree grows by a whole path of revisions that another server sent. Bodies are never overwritten, and what
- * is known stays where it is.
+ * Adds a path of revisions that another server sent to a revision tree. Bodies are never overwritten, and known revisions keep
+ * their places.
  */
 
 import type { RevisionPath } from '../ids.ts'
@@ -8,9 +8,8 @@ import { type Branch, HashList, NO_PARENT, type Place, type StoredBody } from '.
 import { RevisionTree } from './revision-tree.ts'
 
 /**
- * Adds a path whose newest revision has that body. It joins the tree where they have a revision in common, at either end;
- * nothing in common makes another root, of the newest `limit` revisions. The tree itself is returned when there is
- * nothing new in it.
+ * Adds a path whose newest revision has that body. It is joined at a common revision, at either end. Without one it becomes
+ * another root, with its newest `limit` revisions. Returns the same tree when nothing is new.
  */
 export function graft(
   tree: RevisionTree | undefined,
@@ -71,8 +70,8 @@ function fill(tree: RevisionTree, place: Place, body: StoredBody): RevisionTree 
 }
 
 /**
- * A path may reach further back than the tree does, and even to another root of it. Where the two tell different
- * histories of a revision, the one known first stays.
+ * A path may reach further back than the tree, even to another root of it. Where the two have different histories of a
+ * revision, the one known first stays.
  */
 function addOlder(tree: RevisionTree, path: RevisionPath, knownIndex: number): RevisionTree {
   const place = tree.locate(path.start - knownIndex, path.hashes[knownIndex]!)!
@@ -91,12 +90,12 @@ function addOlder(tree: RevisionTree, path: RevisionPath, knownIndex: number): R
   return addOlder(attachRoot(result, rootNumber, known.place), path, known.index)
 }
 
-/** Hangs a root branch below a revision of another tree. */
+/** Makes a root branch a descendant of a revision of another tree. */
 function attachRoot(tree: RevisionTree, root: number, below: Place): RevisionTree {
   if (!tree.isLeafAt(below)) {
     return tree.withRoot(root, { ...tree.branch(root), parent: below.branch })
   }
-  // The branch that ended here goes on, and takes over what forked from the root.
+  // The branch that ended here is extended, and takes over the forks of the root.
   const whole = joined(tree.branch(below.branch), tree.branch(root))
   const branches = tree.branches.with(below.branch, whole).map((branch) => ({
     ...branch,

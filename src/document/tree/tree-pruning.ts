@@ -1,6 +1,6 @@
 /**
- * How a revision tree loses revisions: old ones beyond the revision limit, branches that are purged, and bodies that
- * compaction drops. Leaves stay, and with them the winner, unless they are purged.
+ * Removes revisions from a revision tree: those beyond the revision limit, purged branches, and bodies that compaction drops.
+ * Leaves stay unless they are purged, and so does the winner.
  */
 import assert from 'node:assert'
 import { generationOf, hashOf, type RevisionId } from '../ids.ts'
@@ -8,8 +8,8 @@ import { type Branch, leafGeneration, NO_PARENT } from './branch.ts'
 import { RevisionTree } from './revision-tree.ts'
 
 /**
- * Cuts each branch to its newest `limit` revisions. One that several branches share stays while one of them needs it, so a
- * cut may leave several roots. The tree itself is returned when nothing is cut.
+ * Cuts each branch to its newest `limit` revisions. A revision that several branches share stays while one of them needs it, so
+ * a cut may leave several roots. Returns the same tree when nothing is cut.
  */
 export function stem(tree: RevisionTree, limit: number): RevisionTree {
   assert(limit >= 1, 'a leaf is kept')
@@ -39,7 +39,7 @@ function stemLine(tree: RevisionTree, branch: Branch, limit: number): RevisionTr
   ])
 }
 
-/** Removes those of the revisions that are leaves, each with its branch down to the fork; nothing may be left. */
+/** Removes the given revisions that are leaves, each with its branch down to the fork. The result may be empty. */
 export function purge(
   tree: RevisionTree,
   revisions: readonly RevisionId[],
@@ -50,7 +50,7 @@ export function purge(
   return { tree: withoutLeaves(tree, (branch) => branches.has(branch)), purged }
 }
 
-/** What compaction leaves: the bodies of leaves. The tree itself is returned when it has no others. */
+/** The tree after compaction: only leaves have bodies. Returns the same tree when it has no others. */
 export function withLeafBodiesOnly(tree: RevisionTree): RevisionTree {
   const hasOthers = tree.branches.some(
     (branch) => branch.bodies.findIndex((body) => body !== 0) < branch.bodies.length - 1,
@@ -63,7 +63,7 @@ export function withLeafBodiesOnly(tree: RevisionTree): RevisionTree {
   return new RevisionTree(branches)
 }
 
-/** The bodies that one tree holds and the other no longer does: their room can be given back. */
+/** The bodies that one tree has and the other does not: their rows can be deleted. */
 export function droppedBodies(before: RevisionTree, after: RevisionTree | undefined): number[] {
   if (before === after) return []
   const kept = new Set(after?.bodies())
@@ -76,9 +76,9 @@ interface Span {
   readonly to: number
 }
 
-/** What the other leaves descend from, themselves included. */
+/** The other leaves and their ancestors. */
 function withoutLeaves(tree: RevisionTree, isRemoved: (branch: number) => boolean): RevisionTree | undefined {
-  /** For each branch the generation up to which somebody needs it. */
+  /** For each branch the newest generation that is needed. */
   const needed = new Map<number, number>()
   for (const [number, branch] of tree.branches.entries()) {
     if (isRemoved(number)) continue
@@ -86,7 +86,7 @@ function withoutLeaves(tree: RevisionTree, isRemoved: (branch: number) => boolea
     for (let on = number; on !== NO_PARENT; on = tree.branch(on).parent) {
       const before = needed.get(on)
       needed.set(on, Math.max(before ?? 0, to))
-      // Whoever came by before went on to the root.
+      // An earlier leaf passed here and marked everything down to the root.
       if (before !== undefined) break
       to = tree.branch(on).start - 1
     }
@@ -117,11 +117,11 @@ function merged(spans: readonly Span[]): Span[] {
 interface Piece extends Span {
   readonly branch: Branch
   above: Piece | undefined
-  /** The piece that goes on where this one ends; none when it ends in a leaf. */
+  /** The piece that continues where this one ends; undefined when it ends in a leaf. */
   next: Piece | undefined
 }
 
-/** The tree of those spans of each branch. Where the end of a branch is gone, one that forked there takes its place. */
+/** The tree of the given spans of each branch. Where the end of a branch is removed, a fork from there takes its place. */
 function retain(tree: RevisionTree, spans: readonly (readonly Span[])[]): RevisionTree {
   const pieces = tree.branches.map((branch, number) =>
     spans[number]!.map((span): Piece => ({ ...span, branch, above: undefined, next: undefined })),

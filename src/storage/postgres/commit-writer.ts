@@ -1,7 +1,7 @@
 /**
- * Writes the commits of one store. The server checks the expected version and applies the changes in one statement, so a
- * writer that was cut off meanwhile is refused by the store itself. Where the connection is lost before the answer, the commit
- * is looked up by its id. What is not there is fenced off: it cannot land later.
+ * Writes the commits of one store. PostgreSQL checks the expected version and applies the changes in one statement, so a commit
+ * of a server that was disconnected meanwhile is refused. If the connection is lost before the answer, the commit is looked up
+ * by its id. If it is not found, it is fenced: it cannot be applied later.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -19,11 +19,11 @@ import { asBuffer } from './read-transaction.ts'
 import { COMMIT_ID_BYTES, RECENT_COMMITS, STATEMENTS } from './statements.ts'
 import { byteaArray, bytesOf } from './wire-values.ts'
 
-/** How long a commit whose connection was lost is looked for. */
+/** How long a commit whose connection was lost is looked up. */
 const LOOKUP_MS = 10_000
 const LOOKUP_PAUSE_MS = 100
 
-/** Writers of other servers may be faster so many times. */
+/** Attempts of a commit while other servers commit first. */
 const MOST_TRIES = 100
 const MOST_RETRIES = 20
 
@@ -32,23 +32,23 @@ const AFTER_ALL = Buffer.alloc(2001, 0xff)
 export interface WrittenStore {
   readonly id: number
   readonly name: string
-  /** The state as of now, for clears whose bounds are long keys. */
+  /** The current state, for clears whose bounds are long keys. */
   snapshot(): PostgresSnapshot
   /** Another server dropped it. */
   lost(): void
 }
 
-/** What became of a statement. */
+/** The outcome of a statement. */
 type Applied =
   | { readonly outcome: 'applied'; readonly version: number }
-  /** The version is another one. */
+  /** The store has another version. */
   | { readonly outcome: 'stale'; readonly version: number }
-  /** It did not land and never will; the version was raised for that, and nothing else changed. */
+  /** It was not applied and never will be; the version was raised for that, and nothing else changed. */
   | { readonly outcome: 'fenced'; readonly version: number }
 
 interface Step {
   readonly id: Buffer
-  /** Undefined for rows that nothing refers to: they may be written twice. */
+  /** Undefined for rows that nothing refers to, which may be written twice. */
   readonly expected: number | undefined
   readonly raise: number
   readonly merged: MergedChanges
@@ -68,7 +68,7 @@ export class CommitWriter {
     this.#version = version
   }
 
-  /** All commits of the group at once; an outcome for each. */
+  /** Writes all commits of the group at once; returns an outcome for each. */
   async write(commits: readonly Changes[]): Promise<{ outcomes: CommitOutcome[]; version: number }> {
     let group = commits
     let before = expectedOf(group) ?? this.#version ?? (await this.#versionNow())
@@ -80,13 +80,13 @@ export class CommitWriter {
       if (applied.outcome === 'applied') {
         return { outcomes: raise > 0 ? outcomes : withVersion(outcomes, applied.version), version: applied.version }
       }
-      // What the fence raised changed nothing: whoever expects the state before it means this one.
+      // The fence changed nothing but the version: a commit that expects the version before it is still valid.
       if (applied.outcome === 'fenced') group = group.map(afterFence)
       before = applied.version
       const judged = judge(group, before)
       if (judged.accepted.length === 0) return { outcomes: judged.outcomes, version: before }
     }
-    throw new EngineUnavailableError('Other servers are always faster to write.')
+    throw new EngineUnavailableError('Other servers kept committing first.')
   }
 
   async #apply(accepted: readonly Changes[], { expected, raise }: Pick<Step, 'expected' | 'raise'>): Promise<Applied> {
@@ -108,7 +108,7 @@ export class CommitWriter {
           continue
         }
         if (!(error instanceof EngineUnavailableError)) throw error
-        // Nobody must send on it behind a transaction that is not over.
+        // The connection must not be used while its transaction is open.
         connection.destroy()
         if (expected !== undefined) return await this.#lookUp(step, expected, started + LOOKUP_MS)
         if (performance.now() - started > LOOKUP_MS) throw error
@@ -160,7 +160,7 @@ export class CommitWriter {
     for (const range of clears) {
       const { from, to = AFTER_ALL, contains } = storedRange(range)
       if (contains) {
-        // The lock on the version keeps everybody else from changing what is found.
+        // The lock on the version keeps others from changing the rows that are found.
         await connection.run(STATEMENTS.remove, [space, byteaArray(await this.#storedKeysIn(range))])
       } else await connection.run(STATEMENTS.clear, [space, asBuffer(from), asBuffer(to)])
     }
@@ -183,7 +183,7 @@ export class CommitWriter {
     return keys
   }
 
-  /** Whether a commit landed whose connection was lost. Where it did not, it is made sure that it never does. */
+  /** Finds out whether a commit whose connection was lost was applied. If not, makes sure that it never will be. */
   async #lookUp({ id, raise }: Step, expected: number, deadline: number): Promise<Applied> {
     const fences: Buffer[] = []
     for (;;) {
@@ -196,7 +196,7 @@ export class CommitWriter {
         })
         if (typeof found === 'number') return { outcome: 'fenced', version: found }
         if (found.ids.has(id.toString('hex'))) return { outcome: 'applied', version: expected + raise }
-        // An earlier attempt of this loop may have landed without an answer.
+        // An earlier fence of this loop may have been applied without an answer.
         if (fences.some((each) => found.ids.has(each.toString('hex')))) {
           return found.version === expected + 1
             ? { outcome: 'fenced', version: found.version }
@@ -233,7 +233,7 @@ export class CommitWriter {
   }
 }
 
-/** The version that a group was made for, if it was made for one. */
+/** The version that a group expects, if it expects one. */
 function expectedOf(group: readonly Changes[]): number | undefined {
   let raised = 0
   for (const { expected, unreferenced = false } of group) {

@@ -1,7 +1,6 @@
 /**
- * A bounded number of connections for one kind of work. Who finds none waits, in order; whoever waits too long is told that
- * the engine is unavailable. While the server cannot be reached, attempts are made after growing pauses and everybody else
- * is told at once.
+ * A bounded number of connections for one kind of work. When all are in use, callers wait in order, with a timeout. While the
+ * server cannot be reached, connecting is tried again with exponential backoff, and callers fail at once.
  */
 import { EngineUnavailableError, TooManyReadersError } from '../storage-error.ts'
 import { Connection } from './connection.ts'
@@ -11,11 +10,11 @@ import type { SqlDialect } from './sql-dialect.ts'
 export interface PoolLimits {
   /** Open at once. */
   readonly connections: number
-  /** How long anybody waits for one. */
+  /** How long a caller waits for one. */
   readonly waitMs: number
-  /** How long a statement may go without an answer. */
+  /** The timeout of a statement. */
   readonly statementMs: number
-  /** Idle ones are closed after so long. */
+  /** Idle connections are closed after this time. */
   readonly idleMs: number
 }
 
@@ -60,7 +59,7 @@ export class ConnectionPool {
     return this.#waiting.length
   }
 
-  /** To be given back by `release`. */
+  /** Must be given back with `release`. */
   acquire(): Promise<Connection> {
     if (this.#isClosed) return Promise.reject(new EngineUnavailableError('The storage engine is closed.'))
     for (let last = this.#idle.pop(); last; last = this.#idle.pop()) {
@@ -74,7 +73,7 @@ export class ConnectionPool {
     })
   }
 
-  /** What is still under way on it is answered before whatever its next user sends. */
+  /** Statements still under way are answered before those of its next user. */
   release(connection: Connection): void {
     if (!this.#used.delete(connection)) return
     if (this.#isClosed) void connection.end()
@@ -92,7 +91,7 @@ export class ConnectionPool {
     }
   }
 
-  /** Nothing comes back on any connection: whoever waits for an answer is told, and the next who asks gets a new one. */
+  /** The server does not answer: closes all connections, so that pending statements fail and new connections are made. */
   cut(): void {
     for (const connection of this.#used) connection.destroy()
     for (const { connection } of this.#idle.splice(0)) connection.destroy()
@@ -120,7 +119,7 @@ export class ConnectionPool {
     const wanted = Math.min(room, this.#waiting.length - this.#opening)
     if (wanted <= 0 || this.#isClosed) return
     const pause = this.#pausedUntil - performance.now()
-    // One at a time finds out whether the server is back; whoever asks meanwhile is told at once.
+    // One attempt at a time finds out whether the server is back; other callers fail at once.
     if (pause > 0) {
       this.#refuse()
       return

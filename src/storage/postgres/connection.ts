@@ -1,6 +1,6 @@
 /**
- * One connection to the server. Statements are prepared once and sent without waiting for those before them; results come as
- * text. A connection that failed is never used again. Errors become those of stores, without anything of the address.
+ * One connection to the server. Statements are prepared once and pipelined; results come as text. A connection that failed is
+ * never used again. Errors are mapped to those of stores, and never contain the address.
  */
 import pg from 'pg'
 import { CommitFailedError, EngineUnavailableError, StorageError } from '../storage-error.ts'
@@ -8,11 +8,11 @@ import type { EngineAddress } from './engine-address.ts'
 import { dialectOf, isOutOfSpace, isRetryable, isUnavailable, type SqlDialect } from './sql-dialect.ts'
 import type { Statement } from './statements.ts'
 
-/** A column that is null is null; all else is text. */
+/** Columns are text or null. */
 export type ResultRow = readonly (string | null)[]
 export type Parameter = Buffer | string | number | null
 
-/** The statement changed nothing and may be repeated. */
+/** The statement changed nothing and may be retried. */
 export class RetryableError extends StorageError {
   override readonly name = 'RetryableError'
 }
@@ -20,10 +20,10 @@ export class RetryableError extends StorageError {
 const CONNECT_TIMEOUT_MS = 5000
 
 const BEGIN_READING = 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY'
-/** Where many read, the next state begins sooner. */
+/** How long a finished read transaction stays open: with many reads, the next one begins sooner and ends it. */
 const END_READING_MS = 2
 
-/** Results are taken as text, whatever their type. */
+/** All results are read as text, whatever their type. */
 const AS_TEXT = { getTypeParser: () => (text: string) => text }
 
 export class Connection {
@@ -32,9 +32,9 @@ export class Connection {
   /** Statements without an answer, and since when the oldest of them waits. */
   #pending = 0
   #busySince = 0
-  /** Whether what is sent in this turn is still being gathered. */
+  /** Whether the statements of this turn are still being collected. */
   #isCorked = false
-  /** Set while a frozen state that nobody reads any more has not been ended. */
+  /** Set while a finished read transaction has not been ended. */
   #ending: NodeJS.Timeout | undefined
   #onNotification: ((payload: string) => void) | undefined
   #onBroken: (() => void) | undefined
@@ -74,7 +74,7 @@ export class Connection {
     return this.#isBroken
   }
 
-  /** For how long the oldest statement has had no answer. */
+  /** How long the oldest statement has waited for its answer. */
   get busyMs(): number {
     return this.#pending > 0 ? performance.now() - this.#busySince : 0
   }
@@ -87,7 +87,7 @@ export class Connection {
     this.#onBroken = listener
   }
 
-  /** Sent at once, behind all that were sent before. */
+  /** Sends a statement at once, after all that were sent before. */
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
     return this.#send({
       name: statement.name,
@@ -98,12 +98,12 @@ export class Connection {
     })
   }
 
-  /** For what is asked once, or has several statements. */
+  /** For text that runs once, or has several statements. */
   script(text: string): Promise<ResultRow[]> {
     return this.#send({ text, rowMode: 'array', types: AS_TEXT })
   }
 
-  /** Begins to read a frozen state. One that was left before ends with the same message. */
+  /** Begins a read transaction. The one before it ends with the same message. */
   beginReading(): Promise<ResultRow[]> {
     const isOpen = this.#ending !== undefined
     clearTimeout(this.#ending)
@@ -111,7 +111,7 @@ export class Connection {
     return this.script(isOpen ? `COMMIT; ${BEGIN_READING}` : BEGIN_READING)
   }
 
-  /** Nobody reads the state any more: it ends with the next one, or soon. */
+  /** The read transaction is not needed any more: it ends with the next one, or after a short delay. */
   leaveReading(): void {
     this.#ending = setTimeout(() => {
       this.#ending = undefined
@@ -119,14 +119,14 @@ export class Connection {
     }, END_READING_MS).unref()
   }
 
-  /** Cuts it off, whatever is under way. */
+  /** Closes it at once, whatever is under way. */
   destroy(): void {
     clearTimeout(this.#ending)
     this.#break()
     this.#client.connection.stream.destroy()
   }
 
-  /** Resolves when it is closed; what is under way is answered before. */
+  /** Resolves when it is closed, after the statements under way are answered. */
   async end(): Promise<void> {
     clearTimeout(this.#ending)
     if (this.#isBroken) return
@@ -149,7 +149,7 @@ export class Connection {
     }
   }
 
-  /** Statements of one turn go to the system in one piece. */
+  /** Statements of one turn of the event loop are one write to the socket. */
   #cork(): void {
     if (this.#isCorked) return
     this.#isCorked = true
@@ -175,7 +175,7 @@ async function versionOf(client: pg.Client): Promise<string> {
   return rows[0]?.version ?? ''
 }
 
-/** What the driver and the server say may have the address in it, so only codes are passed on. */
+/** Messages of the driver and the server may contain the address, so only codes are passed on. */
 function storageError(error: unknown): StorageError {
   if (error instanceof StorageError) return error
   const code = sqlState(error)

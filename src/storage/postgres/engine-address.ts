@@ -1,6 +1,6 @@
 /**
  * The address of a PostgreSQL server, as `postgres://user:password@host:port/database?schema=settle`. All other parameters
- * are those of the driver. Whatever is shown or logged of it is without its password.
+ ** are those of the driver. It is never shown or logged with its password.
  */
 import { StorageError } from '../storage-error.ts'
 
@@ -15,13 +15,13 @@ export interface EngineAddress {
 
 const PROTOCOLS = new Set(['postgres:', 'postgresql:'])
 const DEFAULT_SCHEMA = 'settle'
-/** What needs no quotes, and leaves room for what is put behind it. */
+/** Names that need no quotes, and are short enough for a suffix. */
 const SCHEMA = /^[a-z_][a-z0-9_]{0,40}$/
 
 /** Parameters that must not be shown. */
 const SECRETS = ['password', 'sslkey', 'sslcert', 'sslrootcert', 'sslpassword']
 
-/** Throws an error whose message is a sentence for people, and has nothing of the address in it. */
+/** Throws an error whose message is for people and contains no part of the address. */
 export function parseAddress(text: string): EngineAddress {
   const url = URL.parse(text)
   if (!url || !PROTOCOLS.has(url.protocol)) {
@@ -35,7 +35,7 @@ export function parseAddress(text: string): EngineAddress {
   return { connectionString: url.href, shown: withoutSecrets(url), schema }
 }
 
-/** An address for people, whatever it is. */
+/** The address without secrets, also where it is not valid. */
 export function shownAddress(text: string): string {
   try {
     return parseAddress(text).shown

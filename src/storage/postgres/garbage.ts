@@ -1,6 +1,6 @@
 /**
- * Removes the rows of spaces that no store has any more: of dropped stores, of replaced rows, and of replacements whose
- * server died. In the background, some rows at a time. Transactions that still read them go on to see them.
+ * Removes the rows of spaces that no store uses any more: of dropped stores, of replaced rows, and of replacements whose server
+ * died. It works in the background, some rows at a time. Transactions that still read them keep seeing them.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Parameter, ResultRow } from './connection.ts'
@@ -11,7 +11,7 @@ type Run = (statement: Statement, parameters: readonly Parameter[]) => Promise<R
 const ROWS_A_STATEMENT = 2000
 const PAUSE_MS = 5
 const EVERY_MS = 30_000
-/** A replacement that nobody went on with for so long is given up. */
+/** A replacement without progress for this time is abandoned. */
 const ABANDONED_SECONDS = 3600
 
 export class Garbage {
@@ -37,7 +37,7 @@ export class Garbage {
     await this.#sweeping
   }
 
-  /** What fails is tried again with the next round. */
+  /** A failure is tried again with the next round. */
   async #sweepWhileDue(): Promise<void> {
     try {
       while (this.#isDue && !this.#isClosed) {

@@ -1,5 +1,5 @@
 /**
- * The changes of a group as one statement takes them: each key once, with what it comes to in the end.
+ * The changes of a group of commits merged for one statement: each key once, with its final value.
  */
 import { unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedValue } from '../rows/stored-key.ts'
@@ -15,12 +15,12 @@ export interface MergedChanges {
 }
 
 /**
- * The server itself would take 1 GB. Values come back as hexadecimal digits in a string, and no string has more than 512 MB of
- * them: with this limit a value fits, with others of its page beside it.
+ * PostgreSQL itself would take 1 GB. Values come back as a string of hexadecimal digits, and a string has at most 512 MB: with
+ * this limit a value fits, with others of its page beside it.
  */
 export const VALUE_LIMIT_BYTES = 128 * 1024 * 1024
 
-/** Clears are not part of it. Throws `ValueTooLargeError`. */
+/** Without clears. Throws `ValueTooLargeError`. */
 export function mergeChanges(group: readonly Changes[]): MergedChanges {
   const merged = new Map<string, Entry>()
   for (const { deletes = [], puts = [], packed } of group) {
@@ -38,7 +38,7 @@ export function mergeRows(rows: Iterable<Put>): MergedChanges {
   return split(merged)
 }
 
-/** What one statement of a replacement takes. */
+/** Rows of one statement of a replacement. */
 const PORTION_ROWS = 4000
 const PORTION_BYTES = 2 * 1024 * 1024
 

@@ -1,6 +1,6 @@
 /**
- * Stores in a PostgreSQL server. Any number of servers may use the same one; the names of stores are kept in it, and a name
- * that is known here is only a hint.
+ * Stores in a PostgreSQL server. Any number of servers may use the same one. The names of stores are kept in PostgreSQL; the
+ * names known here are only a cache.
  */
 import { checkStoreName } from '../files/store-file.ts'
 import type { WorkLeases } from '../leases/work-leases.ts'
@@ -19,18 +19,18 @@ export class PostgresEngine implements StorageEngine {
   readonly #catalog: string
   readonly #ownsServer: boolean
   readonly #stores = new Map<string, PostgresStore>()
-  /** The ids of stores, as of the last time that all were listed. */
+  /** The ids of stores, as of the last listing. */
   #ids = new Map<string, number>()
   readonly #catalogListeners = new Set<CatalogListener>()
   #listing: Promise<string[]> | undefined
-  /** Names whose stores are being dropped: nobody opens these meanwhile. */
+  /** Names whose stores are being dropped: they cannot be opened meanwhile. */
   readonly #dropping = new Set<string>()
-  /** Stores that were created and dropped from here so far: a list that was read meanwhile is read again. */
+  /** Counts stores that were created and dropped from here: a list that was read meanwhile is read again. */
   #ownChanges = 0
   readonly #forget: () => void
   #closed = false
 
-  /** An engine with a server of its own. */
+  /** An engine with its own connections. */
   static async open(options: PostgresOptions): Promise<PostgresEngine> {
     const server = await PostgresServer.open(options)
     return PostgresEngine.on(server, 'databases', { ownsServer: true })
@@ -61,7 +61,7 @@ export class PostgresEngine implements StorageEngine {
 
   async list(): Promise<string[]> {
     this.#assertOpen()
-    // One that is under way may have begun before what the caller knows of.
+    // A listing under way may have begun before the change that the caller knows of.
     while (this.#listing) await this.#listing.catch(() => {})
     this.#listing = this.#list()
     try {
@@ -91,11 +91,11 @@ export class PostgresEngine implements StorageEngine {
     const parameters = [this.#catalog, Buffer.from(name), bytes, byteaArray(keys), byteaArray(values)]
     const [row] = await this.#server.run(STATEMENTS.create, parameters)
     if (!row) {
-      // The next list tells who follows the catalog.
+      // The next listing notifies the listeners.
       this.#listSoon()
       throw new StoreExistsError(name)
     }
-    // One of this name was dropped elsewhere.
+    // Another server dropped the store of this name.
     this.#stores.get(name)?.lost()
     this.#server.signals.announceCatalog()
     return this.#keep({ id: Number(row[0]), name, space: Number(row[1]), version: 0 }, { isCreatedHere: true })
@@ -132,7 +132,7 @@ export class PostgresEngine implements StorageEngine {
     return () => this.#catalogListeners.delete(listener)
   }
 
-  /** The server looks after its files itself. */
+  /** PostgreSQL checks its own files. */
   onDamaged(): () => void {
     return () => {}
   }
@@ -172,7 +172,7 @@ export class PostgresEngine implements StorageEngine {
   }
 
   #listSoon(): void {
-    // Where it fails, whoever needs a store finds out.
+    // If it fails, the next use of a store gets the error.
     this.list().catch(() => {})
   }
 
@@ -181,7 +181,7 @@ export class PostgresEngine implements StorageEngine {
     const [row] = this.#dropping.has(name)
       ? []
       : await this.#server.run(STATEMENTS.find, [this.#catalog, Buffer.from(name)])
-    // What was found may have been dropped or created from here meanwhile.
+    // The store may have been dropped or created from here meanwhile.
     if (before !== this.#ownChanges) return this.#stores.get(name) ?? this.#find(name)
     if (!row || this.#dropping.has(name)) {
       const id = this.#ids.get(name)

@@ -1,7 +1,6 @@
 /**
- * Leases as rows of a table. A lease belongs to the server that took it for as long as that server is heard of: one heartbeat
- * renews all of them. The clock of the engine alone decides. A server that could not send a heartbeat for as long as a lease
- * lasts takes all of its own for lost, without asking.
+ * Leases as rows of a table. One heartbeat of a server renews all of its leases. Only the clock of PostgreSQL decides when they
+ * expire. A server that could not send a heartbeat for the time of a lease treats all of its leases as lost, without asking.
  */
 
 import type { LeaseProof, WorkLease, WorkLeases } from '../leases/work-leases.ts'
@@ -20,9 +19,9 @@ export class PostgresLeases implements WorkLeases {
   readonly durationMs: number
   readonly #services: LeaseServices
   readonly #held = new Map<string, HeldLease>()
-  /** Names that are being asked for. */
+  /** Names of leases that are being requested. */
   readonly #taking = new Set<string>()
-  /** When the last heartbeat was sent that got an answer. */
+  /** When the last heartbeat that got an answer was sent. */
   #heardMs = performance.now()
 
   constructor(services: LeaseServices) {
@@ -58,7 +57,7 @@ export class PostgresLeases implements WorkLeases {
     for (const lease of held) if (!fences.has(lease.proof.fence)) this.#lose(lease)
   }
 
-  /** To be called now and then: what nobody renewed for too long is lost. */
+  /** To be called regularly: leases that were not renewed in time are lost. */
   expire(): void {
     if (performance.now() - this.#heardMs < this.durationMs) return
     for (const lease of [...this.#held.values()]) this.#lose(lease)
@@ -77,7 +76,7 @@ export class PostgresLeases implements WorkLeases {
     if (this.#held.get(lease.proof.name) !== lease) return
     this.#held.delete(lease.proof.name)
     const { name, fence } = lease.proof
-    // Where it fails, the lease ends with this server's next silence, or with its next use here.
+    // If it fails, the lease expires with this server's heartbeats, or is taken again here.
     await this.#services.run(STATEMENTS.releaseLease, [name, fence]).catch(() => {})
   }
 }
@@ -107,7 +106,7 @@ class HeldLease implements WorkLease {
   }
 }
 
-/** Within a transaction: throws where the grant does not count any more, and keeps others from taking it until the end. */
+/** Within a transaction: throws where the lease is lost, and keeps others from taking it until the end. */
 export async function checkLease(connection: Connection, { name, fence }: LeaseProof): Promise<void> {
   const rows = await connection.run(STATEMENTS.checkLease, [name, fence])
   if (rows.length === 0) throw new LeaseLostError(name)

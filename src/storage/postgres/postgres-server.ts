@@ -1,6 +1,6 @@
 /**
- * One PostgreSQL server as this process uses it: bounded pools of connections, the tables, signals among servers, and the
- * removal of what nobody needs. The engines of databases and of indexes share it.
+ * The connections of this process to a PostgreSQL server: bounded pools, the tables, signals among servers, heartbeats, and the
+ * removal of garbage. The engines of databases and of indexes share it.
  */
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
@@ -21,12 +21,12 @@ export interface PostgresOptions {
   readonly address: string
   /** Connections for snapshots, each of which may be shared. */
   readonly readConnections?: number
-  /** Connections for commits and all else. */
+  /** Connections for commits and everything else. */
   readonly writeConnections?: number
   readonly statementMs?: number
-  /** How long a server that is not heard of keeps its leases. */
+  /** How long a server keeps its leases without a heartbeat. */
   readonly leaseMs?: number
-  /** For tests: what differs among servers, instead of what the server says. */
+  /** For tests: overrides the dialect that the server's version implies. */
   readonly dialect?: SqlDialect
 }
 
@@ -43,9 +43,9 @@ const START_PAUSE_MS = 250
 const LEASE_MS = 10_000
 /** Heartbeats while a lease lasts. */
 const BEATS_A_LEASE = 5
-/** What a server holds that was not seen for so long it will not go on with. */
+/** A server without a heartbeat for this time does not come back: what it holds can be removed. */
 const UNSEEN_SECONDS = 24 * 3600
-/** Numbers are made of the second and of a counter. */
+/** A number consists of the second and a counter. */
 const NUMBERS_A_SECOND = 2 ** 21
 
 const FORMAT = 2
@@ -57,18 +57,18 @@ export class PostgresServer {
   readonly signals: StoreSignals
   readonly garbage: Garbage
   readonly leases: PostgresLeases
-  /** Of the tables: all servers that use them know it. */
+  /** Identifies the tables: the same for all servers that use them. */
   readonly uuid: string
   readonly shown: string
   readonly #id = randomBytes(8)
-  /** For heartbeats and leases alone: they must not wait behind anything else. */
+  /** Only for heartbeats and leases: they must not wait behind anything else. */
   readonly #pulse: ConnectionPool
   readonly #reads: ConnectionPool
   readonly #catalogs = new Set<() => void>()
   readonly #beating: NodeJS.Timeout
   #beat: Promise<void> | undefined
 
-  /** Makes the tables where there are none. Throws an error whose message is a sentence for people. */
+  /** Creates the tables where they are missing. Throws an error whose message is for people. */
   static async open(options: PostgresOptions): Promise<PostgresServer> {
     const address = parseAddress(options.address)
     for (let tries = 1; ; tries++) {
@@ -124,12 +124,12 @@ export class PostgresServer {
     return () => this.#catalogs.delete(listener)
   }
 
-  /** A statement for itself. */
+  /** Runs a single statement. */
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
     return this.writes.use((connection) => connection.run(statement, parameters))
   }
 
-  /** The same, again and again while the server is away: for statements that may be sent twice. */
+  /** The same with retries while the server cannot be reached: for idempotent statements. */
   async repeat(
     statement: Statement,
     parameters: readonly Parameter[],
@@ -152,7 +152,7 @@ export class PostgresServer {
     return Number(row[0]) * NUMBERS_A_SECOND + (Number(row[1]) % NUMBERS_A_SECOND)
   }
 
-  /** All of them, while no other server was seen for a day. */
+  /** All numbers, while no other server sent a heartbeat for a day. */
   async settledBelow(): Promise<number> {
     const { seconds, isAlone } = await this.#seen()
     return isAlone ? Number.MAX_SAFE_INTEGER : (seconds - UNSEEN_SECONDS) * NUMBERS_A_SECOND
@@ -175,7 +175,7 @@ export class PostgresServer {
     })
   }
 
-  /** A heartbeat that gets no answer shows that nothing else does either: nobody must wait for the timeout of a statement. */
+  /** If a heartbeat gets no answer, other statements do not either: they fail now, not at their timeout. */
   async #sendBeat(): Promise<void> {
     const stalled = setTimeout(() => {
       for (const pool of [this.#pulse, this.#reads, this.writes]) pool.cut()
@@ -201,7 +201,7 @@ interface Tables {
   readonly uuid: string
 }
 
-/** The tables, and what kind of server it is. */
+/** Creates or checks the tables, and finds out the dialect. */
 async function prepare(address: EngineAddress, given: SqlDialect | undefined): Promise<Tables> {
   const connection = await Connection.open(address, given)
   try {

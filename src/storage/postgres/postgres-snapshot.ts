@@ -1,6 +1,6 @@
 /**
- * A snapshot of a store. It costs nothing until the first read: then it takes part in a transaction that is about to begin.
- * Commits of this server wait for snapshots that were taken before them, so a snapshot never shows what came after it.
+ * A snapshot of a store. It costs nothing until the first read, when it joins a transaction that is about to begin. Commits of
+ * this server wait for snapshots that were taken before them, so a snapshot never shows a later commit.
  */
 import { isCut, isWhole, storedKey, storedRange, wholeValue } from '../rows/stored-key.ts'
 import { PageBuilder, pageOf } from '../snapshots/row-page.ts'
@@ -8,7 +8,7 @@ import { StorageError, StoreGoneError } from '../storage-error.ts'
 import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type SharedSnapshot } from '../store.ts'
 import type { PackedPage, ReadTransaction, ReadTransactions, StoreState } from './read-transaction.ts'
 
-/** What a snapshot has to know of its store. */
+/** What a snapshot needs from its store. */
 export interface SnapshotSource {
   readonly id: number
   readonly name: string
@@ -31,7 +31,7 @@ export class FrozenState {
   #known: StoreState | undefined
   #users = 1
 
-  /** `onBegun` is called when it needs no protection from commits any more. */
+  /** `onBegun` is called when its transaction has begun: commits need not wait for it any more. */
   constructor(source: SnapshotSource, onBegun: (state: FrozenState) => void) {
     this.#source = source
     this.#onBegun = onBegun
@@ -47,7 +47,7 @@ export class FrozenState {
     this.#transaction?.leave()
   }
 
-  /** Fixes the state, unless it is. */
+  /** Begins the transaction, unless it has begun. */
   async begin(): Promise<StoreState> {
     if (this.#state) return this.#state
     this.#transaction = this.#source.transactions.join()
@@ -86,7 +86,7 @@ export class PostgresSnapshot implements SharedSnapshot {
   readonly #state: FrozenState
   #released = false
 
-  /** Takes over a use of the state. */
+  /** Takes over one reference to the state. */
   constructor(state: FrozenState) {
     this.#state = state
   }
@@ -155,7 +155,7 @@ export class PostgresSnapshot implements SharedSnapshot {
     this.release()
   }
 
-  /** Which of the rows belong to the range only their whole keys tell. */
+  /** For ranges of long keys: whether a row belongs to the range depends on its whole key. */
   async #countByPages(range: KeyRange): Promise<number> {
     let count = 0
     for (let rest: KeyRange | undefined = range; rest; ) {
@@ -179,7 +179,7 @@ interface Sorting {
   readonly isFull: boolean
 }
 
-/** A page with long keys, or between bounds that are. */
+/** A page that has long keys, or whose bounds are long. */
 function sortedOut(found: PackedPage, { range, limits, isFull }: Sorting): Page {
   const { keySizes, valueSizes, block } = found
   const builder = new PageBuilder(range, storedRange(range), limits)

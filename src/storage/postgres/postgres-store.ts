@@ -1,6 +1,6 @@
 /**
- * A store as rows of a table. Several servers may have it open: each commit is checked against the version that is there, and
- * who finds another one reads again. Nothing that is held here has to be right, except that it was right once.
+ * A store as rows of a table. Several servers may have it open: each commit is checked against the current version, and a server
+ * whose version is stale reads again. What is cached here may be stale, but was true once.
  */
 import { randomBytes } from 'node:crypto'
 import { CommitQueue } from '../commits/commit-queue.ts'
@@ -35,11 +35,11 @@ export interface StorePlace {
   readonly version?: number
 }
 
-/** Rows that are measured in one statement. */
+/** Rows whose sizes are read in one statement. */
 const MEASURED_ROWS = 5000
 const FIRST_KEY = Buffer.alloc(0)
 
-/** A statement that may be repeated is repeated so often when its connection is lost. */
+/** Retries of an idempotent statement when its connection is lost. */
 const REPETITIONS = 20
 const REPETITION_PAUSE_MS = 250
 
@@ -48,14 +48,14 @@ export class PostgresStore implements Store, SnapshotSource {
   readonly name: string
   readonly keepsValues = false
   readonly sharing: StoreSharing
-  // Each takes a connection, and a server has few of them.
+  // Each state takes a connection, and there are few of them.
   readonly holding = { idleMs: 1000, idleStates: 2 }
   readonly #server: PostgresServer
   readonly #onLost: (store: PostgresStore) => void
   readonly #gone = new AbortController()
   readonly #queue: CommitQueue
   readonly #writer: CommitWriter
-  /** States that were asked for and not read from yet: no commit may come before them. */
+  /** Snapshots that were taken and not read yet: no commit may come before their transactions. */
   readonly #unfixed = new Set<FrozenState>()
   #space: number
   #rewriting: Promise<void> | undefined
@@ -106,7 +106,7 @@ export class PostgresStore implements Store, SnapshotSource {
     return this.#rewrite(() => this.#replace(portions, lease))
   }
 
-  /** The server itself uses the space of old rows again. What is left to do is to find out how much the rows take. */
+  /** PostgreSQL reuses the space of old rows itself. Only the size of the rows is measured. */
   async compact(options: CompactOptions = {}): Promise<void> {
     this.#assertThere()
     return this.#rewriting ?? this.#rewrite(() => this.#measure(options))
@@ -123,7 +123,7 @@ export class PostgresStore implements Store, SnapshotSource {
     return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
   }
 
-  /** Fixes the states that were asked for; whatever is committed from now on comes after them. */
+  /** Begins the transactions of the snapshots taken so far: commits from now on come after them. */
   async fixSnapshots(): Promise<void> {
     if (this.#unfixed.size > 0) await Promise.all([...this.#unfixed].map((state) => state.begin()))
   }
@@ -136,7 +136,7 @@ export class PostgresStore implements Store, SnapshotSource {
     this.#server.signals.gone(this.id)
   }
 
-  /** Lets the write under way finish and refuses everything else from now on. */
+  /** Finishes the write under way and refuses everything else. */
   async retire(): Promise<void> {
     const error = new StoreGoneError(this.name)
     this.#gone.abort(error)
@@ -171,7 +171,7 @@ export class PostgresStore implements Store, SnapshotSource {
           const merged = mergeRows(rows)
           const parameters = [space, byteaArray(merged.keys), byteaArray(merged.values)]
           const filled = await this.#repeat(STATEMENTS.fillSpace, parameters)
-          if (filled.length === 0) throw new StorageError('The rows of a replacement were taken for abandoned.')
+          if (filled.length === 0) throw new StorageError('A replacement took too long, and its rows were removed.')
           bytes += merged.bytes
         }
       }
@@ -183,7 +183,7 @@ export class PostgresStore implements Store, SnapshotSource {
     }
   }
 
-  /** Puts the new rows in the place of the old ones. */
+  /** Replaces the old rows by the new ones. */
   async #take(space: number, bytes: number, lease: LeaseProof | undefined): Promise<void> {
     await this.fixSnapshots()
     for (;;) {
@@ -192,15 +192,16 @@ export class PostgresStore implements Store, SnapshotSource {
         ([row]) => row !== undefined,
         async (error: unknown) => {
           if (!(error instanceof EngineUnavailableError)) throw error
-          // From then on it cannot land any more.
+          // From then on it cannot be applied any more.
           await this.#repeat(STATEMENTS.abandonSpace, [space])
           if ((await this.#spaceNow()) !== space) throw error
           return true
         },
       )
       const now = taken ? space : await this.#spaceNow()
-      // Another server replaced the rows too. What comes last stays.
-      if (!taken && now === this.#space) throw new StorageError('The rows of a replacement were taken for abandoned.')
+      // Another server replaced the rows too. The last replacement stays.
+      if (!taken && now === this.#space)
+        throw new StorageError('A replacement took too long, and its rows were removed.')
       this.#space = now
       if (!taken) continue
       const [row] = await this.#server.run(STATEMENTS.state, [this.id])
@@ -257,7 +258,7 @@ export class PostgresStore implements Store, SnapshotSource {
     throw new StoreGoneError(this.name)
   }
 
-  /** Statements that may be sent twice outlast a short absence of the server. */
+  /** Idempotent statements survive a short outage of the server. */
   #repeat(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
     return this.#server.repeat(statement, parameters, { times: REPETITIONS, pauseMs: REPETITION_PAUSE_MS })
   }

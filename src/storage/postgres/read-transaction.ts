@@ -1,6 +1,6 @@
 /**
- * Reads of one frozen state: a repeatable-read transaction. It is shared by all snapshots that begin in the same turn of the
- * event loop, whichever stores they are of, and what they read in one turn goes out as one statement.
+ * Reads of one state: a repeatable-read transaction. It is shared by all snapshots that begin in the same turn of the event
+ * loop, of any store. What they read in one turn is one statement.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Connection, ResultRow } from './connection.ts'
@@ -37,11 +37,11 @@ interface PendingKey {
   readonly answer: (value: Buffer | undefined) => void
 }
 
-/** Keys that go out in one statement, and bytes of values after which the rest is asked for again. */
+/** Keys of one statement, and bytes of values after which the rest is read with another one. */
 const KEYS_A_STATEMENT = 500
 const BYTES_A_STATEMENT = 4 * 1024 * 1024
 
-/** Gives out transactions that have not begun yet, so that everybody who comes meanwhile has the same one. */
+/** Hands out a transaction that has not begun yet, the same one to all that come meanwhile. */
 export class ReadTransactions {
   readonly #pool: ConnectionPool
   #forming: ReadTransaction | undefined
@@ -50,7 +50,7 @@ export class ReadTransactions {
     this.#pool = pool
   }
 
-  /** A transaction whose state is that of a later moment than this. To be left once for each time it was joined. */
+  /** A transaction whose state is not older than this call. Must be left once for each join. */
   join(): ReadTransaction {
     this.#forming ??= new ReadTransaction(this.#pool, (begun) => {
       if (this.#forming === begun) this.#forming = undefined
@@ -71,7 +71,7 @@ export class ReadTransaction {
   readonly #states = new Map<number, Promise<StoreState | undefined>>()
   #asked: { readonly store: number; readonly answer: (state: StoreState | undefined) => void }[] = []
   #others: { readonly send: (connection: Connection) => void }[] = []
-  /** Those who wait for anything of the next statements. */
+  /** The callers that wait for the next statements. */
   #rejections: ((error: unknown) => void)[] = []
 
   constructor(pool: ConnectionPool, onBegin: (transaction: ReadTransaction) => void) {
@@ -83,7 +83,7 @@ export class ReadTransaction {
     this.#users++
   }
 
-  /** The last who leaves ends it. */
+  /** The last one to leave ends it. */
   leave(): void {
     if (--this.#users > 0) return
     const connection = this.#connection
@@ -171,7 +171,7 @@ export class ReadTransaction {
     this.#onBegin(this)
     if (this.#users <= 0) {
       this.#pool.release(connection)
-      throw new Error('Nobody reads any more.')
+      throw new Error('The read transaction has ended.')
     }
     this.#connection = connection
     connection.beginReading().catch((error: unknown) => this.#fail(error))
@@ -241,7 +241,7 @@ function answerStates(
   for (const { store, answer } of asked) answer(states.get(store))
 }
 
-/** Gives back those whose values were left out: too many bytes came before them. */
+/** Returns the keys whose values were left out, since too many bytes came before them. */
 function answerKeys(keys: readonly PendingKey[], row: ResultRow | undefined): PendingKey[] {
   const [places = null, sizes = null, bytes = null] = row ?? []
   const sizeOf = numbersOf(sizes)

@@ -1,16 +1,16 @@
 /**
- * What differs among the servers that speak PostgreSQL's protocol: settings of a session, signals, which errors mean that a
- * statement may be repeated, and which that its outcome is unknown. All else in this folder is SQL that they share.
+ * What differs among servers with PostgreSQL's protocol: settings of a session, signals, which errors mean that a statement may
+ * be retried, and which that its outcome is unknown. Everything else in this folder is SQL that they share.
  */
 
 export interface SqlDialect {
   readonly name: 'postgresql' | 'cockroachdb' | 'yugabytedb'
   /**
-   * Statements for each new session. Without statistics the planner would sort the whole table for a page of it, so the plans
-   * are pinned: every statement here is served by a primary key.
+   * Statements for each new session. Without table statistics the planner would sort the whole table for one page, so sorts and
+   * sequential scans are switched off: every statement here can use a primary key.
    */
   readonly session: readonly string[]
-  /** Settings of tables beyond the shared SQL, each may fail. */
+  /** Settings of tables beyond the shared SQL. Each may fail. */
   readonly tables: readonly string[]
   /** Whether LISTEN and NOTIFY are there; else versions are polled. */
   readonly hasNotify: boolean
@@ -33,9 +33,9 @@ const POSTGRESQL: SqlDialect = {
   name: 'postgresql',
   session: ['SET synchronous_commit = on', 'SET idle_in_transaction_session_timeout = 0', ...PINNED_PLANS],
   tables: [
-    // Rows of versions change with every commit: room on their page keeps them there.
+    // Rows of versions change with every commit: free space on the page keeps new row versions there.
     'ALTER TABLE stores SET (fillfactor = 40, autovacuum_vacuum_scale_factor = 0.02)',
-    // Large values are packed already, or not worth it: to pack them takes longer than to write them.
+    // Large values are compressed already, or not worth it: compressing takes longer than writing.
     'ALTER TABLE rows ALTER COLUMN value SET STORAGE EXTERNAL',
     'ALTER TABLE rows SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1)',
   ],
@@ -65,10 +65,10 @@ export function isRetryable(code: string | undefined): boolean {
   return code === '40001' || code === '40P01' || code === '55P03'
 }
 
-/** What the server says when it does not take statements now: it starts, ends, recovers, or has no connection left. */
+/** Error codes of a server that takes no statements now: it starts, stops, recovers, or has no connections left. */
 const UNAVAILABLE = new Set(['57P01', '57P02', '57P03', '57P05', '53300', '53400', '25006', '40003'])
 
-/** Nothing came back, or nothing that says what became of the statement. Classes: connection exceptions, system errors. */
+/** No answer, or none that gives the outcome of the statement. Classes: connection exceptions, system errors. */
 export function isUnavailable(code: string | undefined): boolean {
   if (code === undefined) return true
   return UNAVAILABLE.has(code) || code.startsWith('08') || code.startsWith('58')

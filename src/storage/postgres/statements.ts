@@ -38,13 +38,13 @@ export const TABLES = [
     id bytea PRIMARY KEY,
     seen timestamptz NOT NULL
   )`,
-  // Who does work that one server does at a time. The server that holds a lease does so for as long as it was seen lately.
+  // Work that one server does at a time. A server holds a lease while its heartbeats are recent.
   `CREATE TABLE IF NOT EXISTS leases (
     name text PRIMARY KEY,
     holder bytea NOT NULL,
     fence bigint NOT NULL
   )`,
-  // One row: what tells these tables from all others.
+  // One row, which identifies these tables.
   `CREATE TABLE IF NOT EXISTS identity (
     one bigint PRIMARY KEY,
     uuid text NOT NULL
@@ -118,7 +118,7 @@ export const STATEMENTS = {
      ON CONFLICT (space, key) DO UPDATE SET value = excluded.value`,
   ),
 
-  /** Makes sure that a commit that expects this version cannot land any more. */
+  /** Makes sure that a commit that expects this version cannot be applied any more. */
   fence: statement(
     'fence',
     `UPDATE stores SET version = version + 1,
@@ -184,7 +184,7 @@ export const STATEMENTS = {
   ),
   abandonSpace: statement('abandon_space', 'UPDATE garbage SET abandoned = true WHERE space = $1'),
 
-  /** What nobody needs: dropped spaces, and replacements that nobody went on with for so many seconds. */
+  /** Garbage: dropped spaces, and replacements without progress for this many seconds. */
   findGarbage: statement(
     'find_garbage',
     `UPDATE garbage SET abandoned = true
@@ -197,7 +197,7 @@ export const STATEMENTS = {
   ),
   forgetGarbage: statement('forget_garbage', 'DELETE FROM garbage WHERE space = $1 AND abandoned'),
 
-  /** $1 this server; gives the time in seconds, and whether another server was seen within the seconds of $2. */
+  /** $1 this server; returns the time in seconds, and whether another server had a heartbeat within $2 seconds. */
   seen: statement(
     'seen',
     `WITH own AS (
@@ -213,7 +213,7 @@ export const STATEMENTS = {
     'INSERT INTO servers (id, seen) VALUES ($1, now()) ON CONFLICT (id) DO UPDATE SET seen = now()',
   ),
 
-  /** $1 lease, $2 this server, $3 the milliseconds after which a server that was not seen has lost its leases. */
+  /** $1 lease, $2 this server, $3 the milliseconds without a heartbeat after which a server has lost its leases. */
   takeLease: statement(
     'take_lease',
     `INSERT INTO leases (name, holder, fence) SELECT $1::text, $2::bytea, nextval('ids')
@@ -226,13 +226,13 @@ export const STATEMENTS = {
   ),
   heldLeases: statement('held_leases', 'SELECT fence FROM leases WHERE holder = $1'),
   releaseLease: statement('release_lease', 'DELETE FROM leases WHERE name = $1 AND fence = $2'),
-  /** The lock keeps the lease where it is until the transaction is over. */
+  /** The lock keeps other servers from taking the lease until the transaction ends. */
   checkLease: statement('check_lease', 'SELECT fence FROM leases WHERE name = $1 AND fence = $2 FOR SHARE'),
 
   unseen: statement('unseen', 'DELETE FROM servers WHERE id = $1'),
   number: statement('number', "SELECT floor(extract(epoch FROM now()))::bigint, nextval('ids')"),
 
-  /** What the rows of a space take, a portion at a time. */
+  /** The size of the rows of a space, a portion at a time. */
   measure: statement(
     'measure',
     `SELECT count(*) AS rows, sum(length(key) + length(value)) AS bytes, max(encode(key, 'hex') COLLATE "C") AS last
@@ -240,7 +240,7 @@ export const STATEMENTS = {
   ),
 } as const
 
-/** Of a page without values: the whole of a cut key is in its value. */
+/** For a page without values: the value of a truncated key holds the whole key. */
 function keyValue(): string {
   return `CASE WHEN length(key) = 2000 THEN value ELSE ''::bytea END`
 }

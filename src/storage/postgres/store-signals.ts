@@ -1,6 +1,6 @@
 /**
- * Tells other servers which stores have new versions, and hears it from them. With NOTIFY where the server has it, many
- * stores in one message; a slow poll of the versions makes up for messages that were lost. Without NOTIFY the poll is quick.
+ * Signals among servers about new versions of stores. With NOTIFY where the server has it, many stores in one message; a slow
+ * poll of the versions makes up for lost messages. Without NOTIFY the poll is frequent.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { Connection, type Parameter, type ResultRow } from './connection.ts'
@@ -15,7 +15,7 @@ interface SignalServices {
   /** Of this server. */
   readonly sender: string
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]>
-  /** A store was created or dropped elsewhere, or that may be. */
+  /** Another server created or dropped a store, or may have. */
   catalogChanged(): void
 }
 
@@ -24,7 +24,7 @@ interface Watched {
   readonly listeners: Set<() => void>
 }
 
-/** Versions of the same moment go out together. */
+/** Versions are collected for this time and sent together. */
 const GATHER_MS = 2
 /** A message has up to 8,000 bytes. */
 const STORES_A_MESSAGE = 200
@@ -69,7 +69,7 @@ export class StoreSignals {
     this.#gather()
   }
 
-  /** The store is gone: who watches it is told too. */
+  /** The store is gone: notifies its watchers. */
   gone(store: number): void {
     for (const listener of this.#watched.get(store)?.listeners ?? []) listener()
   }
@@ -108,7 +108,7 @@ export class StoreSignals {
     }
     if (this.#isCatalogPending) messages.push(CATALOG)
     this.#isCatalogPending = false
-    // What is lost here the poll of the others finds.
+    // A lost message is made up for by the poll of the others.
     await Promise.allSettled(
       messages.map((message) => connection.run(NOTIFY, [this.#channel, `${this.#services.sender} ${message}`])),
     )
@@ -128,7 +128,7 @@ export class StoreSignals {
         this.#connection = connection
         failures = 0
         const broken = new Promise<void>((resolve) => connection.onBroken(resolve))
-        // Whatever was said before nobody heard.
+        // Messages sent before were missed.
         void this.#poll()
         this.#services.catalogChanged()
         this.#gather()
@@ -167,7 +167,7 @@ export class StoreSignals {
     try {
       const rows = await this.#services.run(STATEMENTS.versions, [int8Array(ids)])
       for (const [store, version] of rows) this.#reached(Number(store), Number(version))
-      // One that is not there was dropped.
+      // A missing store was dropped.
       if (rows.length < ids.length || !this.#services.dialect.hasNotify) this.#services.catalogChanged()
     } catch {
       // The next poll tries again.
