@@ -23,7 +23,7 @@ export interface ServiceOptions {
   port?: number
   /** The address to listen on; only this machine can reach the default, `127.0.0.1`. */
   bind?: string
-  /** How the server speaks where releases of the family contradict each other; `1.6` unless given. */
+  /** The dialect where releases of CouchDB contradict each other; `1.6` unless given. */
   dialect?: Dialect
   /** Keeps everything in memory and nothing on disk. */
   inMemory?: boolean

@@ -36,7 +36,7 @@ export function mergedSettings(layers: readonly SettingMap[]): ReadonlyMap<strin
   return merged
 }
 
-/** Sections are known by neutral names; the names that the family uses mean the same ones. */
+/** Sections have neutral names; CouchDB's names are aliases. */
 export function canonicalSection(name: string): string {
   if (name === 'couchdb') return 'service'
   if (name === 'service_http_auth') return 'service_httpd_auth'

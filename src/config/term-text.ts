@@ -1,5 +1,5 @@
 /**
- * The small language in which the family writes lists into settings: `[{httpd, "port"}, {cors, "*"}]`. Words, quoted
+ * The subset of Erlang terms that CouchDB's settings use for lists: `[{httpd, "port"}, {cors, "*"}]`. Words, quoted
  * texts, `<<"binaries">>`, numbers, lists and tuples.
  */
 

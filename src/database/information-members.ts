@@ -1,7 +1,7 @@
 /** The numbers of a database by the names of the interface, as clients and functions see them. */
 import type { Database } from './database.ts'
 
-/** The format in which databases are stored, as the family counts it. */
+/** The format in which databases are stored, by CouchDB's count. */
 const DISK_FORMAT_VERSION = 6
 
 export async function informationMembers(database: Database): Promise<Record<string, unknown>> {

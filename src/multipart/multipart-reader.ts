@@ -55,15 +55,15 @@ export function dispositionFilename(header: string): string | undefined {
 }
 
 /**
- * All that the file name of a Content-Disposition may be. Senders of the family do not escape quotes in it: then it
+ * All that the file name of a Content-Disposition may be. CouchDB does not escape quotes in it: then it
  * reaches to the last one.
  */
 export function possibleFilenames(header: string): readonly string[] {
-  const told = dispositionFilename(header)
-  if (told === undefined) return []
+  const name = dispositionFilename(header)
+  if (name === undefined) return []
   const start = header.indexOf('filename="') + 'filename="'.length
   const end = header.lastIndexOf('"')
-  return end > start ? [told, header.slice(start, end)] : [told]
+  return end > start ? [name, header.slice(start, end)] : [name]
 }
 
 const PARAMETER = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/gs
@@ -72,7 +72,7 @@ const PARAMETER = /;\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]*))/gs
 export function headerParameter(header: string, name: string): string | undefined {
   for (const [, key = '', quoted, plain] of header.matchAll(PARAMETER)) {
     if (key.toLowerCase() !== name) continue
-    // Other backslashes stand for themselves: senders of the family write names with them unescaped.
+    // Other backslashes are literal: CouchDB sends names with them unescaped.
     return quoted === undefined ? plain : quoted.replace(/\\(["\\])/g, '$1')
   }
   return undefined

@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 /** Beside the compiled program. */
 export const COMMIT_FILE = 'commit'
 
-/** As long as the family shows it. */
+/** The length that CouchDB shows. */
 const DIGITS = 9
 
 export const commit: string | undefined = builtCommit() ?? checkedOut(fileURLToPath(new URL('../..', import.meta.url)))

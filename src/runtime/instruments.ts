@@ -181,7 +181,7 @@ const PERCENTILES: readonly (readonly [name: number, share: number])[] = [
   [999, 0.999],
 ]
 
-/** By the names that later releases of the family have for it. */
+/** By the names of CouchDB 3. */
 export interface HistogramSummary {
   readonly n: number
   readonly min: number

@@ -1,4 +1,4 @@
-/** `settle import`: a whole server of the family, or another Settle, into a running Settle. */
+/** `settle import`: imports a whole CouchDB, pouchdb-server or another Settle into a running Settle. */
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { isObject } from '../../encoding/json/json-value.ts'

@@ -25,7 +25,7 @@ export async function readSecurity(call: Call, context: HttpContext): Promise<vo
     return whole
   })
   const value: unknown = JSON.parse(text.toString())
-  // Without a reason, as the family says it.
+  // Without a reason, as in CouchDB.
   if (!isObject(value)) throw badRequest('')
   sentObjects.set(call, { text, value })
 }

@@ -127,7 +127,7 @@ export function processError(reason: string): RequestError {
   return new RequestError('failed', 'os_process_error', reason)
 }
 
-/** As the family writes it; the end by a signal has the status that a shell gives it. */
+/** As in CouchDB; the end by a signal has the status that a shell gives it. */
 function exitText(how: string): string {
   const [, status] = /^status (\d+)$/.exec(how) ?? []
   const signal = Object.entries(constants.signals).find(([name]) => name === how)?.[1]
