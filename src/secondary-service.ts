@@ -8,29 +8,22 @@ import { Configuration } from './config/configuration.ts'
 import { type SettingMap, withSetting } from './config/ini-text.ts'
 import { defaultSettings, environmentSettings, SettingMemory } from './config/setting-sources.ts'
 import type { DatabaseCommit } from './database/cache-invalidation.ts'
-import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
-import { WriteMetrics } from './database/writing/write-queue.ts'
-import { ExternalPrograms } from './external/external-programs.ts'
-import { Health } from './http/admin/health.ts'
 import { InterfaceFiles } from './http/admin/interface-files.ts'
 import { FeedCounts } from './http/changes/feed-counts.ts'
 import { Forwarder } from './http/forwarding/forwarder.ts'
 import type { ListeningSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { Listeners } from './http/listeners/listeners.ts'
-import { createApp } from './http/server/app.ts'
+import { createSecondaryApp } from './http/server/app.ts'
 import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
 import { type NodeState, type Notice, REQUESTS_SOCKET, type SettingEntry } from './nodes/node-message.ts'
 import { remoteFunctions } from './nodes/remote-functions.ts'
 import { RemoteRunner } from './nodes/remote-runner.ts'
 import { SecondaryNode } from './nodes/secondary-node.ts'
-import { HttpAgents } from './replication/client/http-agents.ts'
-import { Replications } from './replication/replications.ts'
 import { systemClock } from './runtime/clock.ts'
 import { Deadlines } from './runtime/deadlines.ts'
 import { descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
-import { FairSemaphore } from './runtime/fair-semaphore.ts'
 import type { Log } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
 import { MemoryBudget } from './runtime/memory-budget.ts'
@@ -45,6 +38,7 @@ import { FollowedEngine } from './storage/lmdb/followed-engine.ts'
 import { checkLibrary } from './storage/lmdb/library-check.ts'
 import { setLibraryUse, useBySettings } from './storage/lmdb/library-use.ts'
 import { Views } from './views/views.ts'
+import type { RequestHandler } from './wire/connection.ts'
 
 export interface SecondaryServiceOptions {
   /** Of the command, as the primary has them. */
@@ -65,7 +59,7 @@ export interface SecondaryService {
   close(): Promise<void>
 }
 
-/** Resolves when the primary has told what there is. */
+/** Resolves when the primary has sent its state. */
 export async function createSecondary(options: SecondaryServiceOptions): Promise<SecondaryService> {
   const service = new RunningSecondary(options)
   await service.begun
@@ -81,7 +75,7 @@ class RunningSecondary implements SecondaryService {
   #parts: SecondaryParts | undefined
   #epochUs = 0
   #listeners: Listeners | undefined
-  /** What the primary tells is taken over in its order. */
+  /** Settles when the last notice of the primary is applied: notices are applied in order. */
   #turn: Promise<unknown> = Promise.resolve()
 
   constructor(options: SecondaryServiceOptions) {
@@ -186,8 +180,6 @@ class RunningSecondary implements SecondaryService {
     const serverLog = ServerLog.relayed(configuration, operator, { write: (line) => node.log(line) })
     const { log } = serverLog
     const metrics = this.#metrics
-    // Of what the primary measures itself.
-    const notMeasured = new Metrics()
     metrics.gauge('settle_connections', '', () => this.#listeners?.connections ?? 0)
     metrics.total('couchdb_couch_log_requests_total', '', () =>
       Object.entries(serverLog.counts).map(([level, count]) => [{ level }, count] as const),
@@ -206,7 +198,8 @@ class RunningSecondary implements SecondaryService {
     for (const stores of [databaseStores, indexStores]) stores.refuse(state.refused)
     databaseStores.placeAll(state.databases)
     indexStores.placeAll(state.indexes)
-    const tasks = new TaskRegistry(systemClock, notMeasured)
+    // Tasks run in the primary, which measures them.
+    const tasks = new TaskRegistry(systemClock, new Metrics())
     const functions = remoteFunctions(node)
     const databases = new Databases(databaseStores, {
       clock: systemClock,
@@ -236,50 +229,30 @@ class RunningSecondary implements SecondaryService {
       checkElsewhere: (credentials) => node.isPassword(credentials),
     })
     await auth.start()
-    // What only the primary does is there and does nothing: no request for it is answered here.
-    const agents = new HttpAgents()
-    const replications = new Replications({
-      auth,
-      databases,
-      functions,
-      configuration,
-      agents,
-      tasks,
-      metrics: notMeasured,
-      clock: systemClock,
-      log,
-    })
-    const nothing = await Configuration.load({ defaults: new Map(), stored: new SettingMemory() })
-    const handler = createApp({
-      configuration,
-      settings: requestSettings(configuration),
-      databases,
-      history: new DatabaseHistory(databases, () => 1),
-      functions,
-      listSlots: new FairSemaphore(() => 1),
-      views,
-      auth,
-      uuids: new Uuids(systemClock, uuidSettings(configuration)),
-      bodyMemory,
-      programs: new ExternalPrograms({ configuration: nothing, databases, clock: systemClock, log }),
-      replications,
-      tasks,
-      log,
-      serverLog,
-      statistics,
-      metrics,
-      feeds: new FeedCounts(metrics),
-      health: new Health({ configuration, writes: new WriteMetrics(notMeasured), folder: undefined }),
-      deadlines: new Deadlines(),
-      interfaceFiles: new InterfaceFiles(service.interfaceDir),
-      version,
-      disk: async () => undefined,
-      restart: () => {},
-      forwarding: {
+    const handler = createSecondaryApp(
+      {
+        configuration,
+        settings: requestSettings(configuration),
+        databases,
+        functions,
+        views,
+        auth,
+        uuids: new Uuids(systemClock, uuidSettings(configuration)),
+        bodyMemory,
+        log,
+        serverLog,
+        statistics,
+        metrics,
+        feeds: new FeedCounts(metrics),
+        deadlines: new Deadlines(),
+        interfaceFiles: new InterfaceFiles(service.interfaceDir),
+        version,
+      },
+      {
         forward: (request, reply) => this.#forwarder.forward(request, reply),
         ready: () => node.ready(),
       },
-    })
+    )
     configuration.onChange(async (change) => {
       if (change.section === 'log') await serverLog.configure(configuration)
       if (change.section === 'service' && change.key === 'max_dbs_open') {
@@ -297,8 +270,6 @@ class RunningSecondary implements SecondaryService {
       indexStores,
       handler,
       close: async () => {
-        await replications.close()
-        await agents.close()
         auth.close()
         await views.close()
         await databaseStores.close()
@@ -333,7 +304,7 @@ interface SecondaryParts {
   readonly databases: Databases
   readonly databaseStores: FollowedEngine
   readonly indexStores: FollowedEngine
-  readonly handler: ReturnType<typeof createApp>
+  readonly handler: RequestHandler
   close(): Promise<void>
 }
 

@@ -7,7 +7,7 @@ import { notFound } from '../../document/request-error.ts'
 import type { Statistic, Statistics } from '../../runtime/statistics.ts'
 import { type Answer, json, jsonText } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { HttpContext, PrimaryContext } from '../server/context.ts'
 import { MethodNotAllowedError } from '../server/errors.ts'
 import { Rewritten } from '../server/route.ts'
 import { reloadSettings } from './config-resource.ts'
@@ -21,7 +21,7 @@ export function membership(): Answer {
 }
 
 /** `_node/{name}/…` */
-export function nodeResource(call: Call, context: HttpContext): Answer | Rewritten | Promise<Answer> {
+export function nodeResource(call: Call, context: PrimaryContext): Answer | Rewritten | Promise<Answer> {
   const [, name, resource, part] = call.segments
   if (name === undefined) throw notFound('missing')
   if (name !== '_local' && name !== NODE_NAME) throw notFound(`no such node: ${name}`)
@@ -43,7 +43,7 @@ function belowNode({ url }: Call): string {
   return url.replace(/^https?:\/\/[^/?]*/i, '').replace(/^\/+[^/]+\/+[^/]+/, '')
 }
 
-async function metrics({ method }: Call, context: HttpContext): Promise<Answer> {
+async function metrics({ method }: Call, context: PrimaryContext): Promise<Answer> {
   if (method !== 'GET' && method !== 'HEAD') throw new MethodNotAllowedError('GET')
   return jsonText(await prometheusText(context), { headers: { 'Content-Type': PROMETHEUS_TYPE } })
 }
@@ -75,7 +75,7 @@ function memberOf(part: unknown, name: string): unknown {
   return Reflect.get(part, own)
 }
 
-async function nodeSystem(_: Call, { disk }: HttpContext): Promise<unknown> {
+async function nodeSystem(_: Call, { disk }: PrimaryContext): Promise<unknown> {
   const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage()
   const space = await disk()
   return {
@@ -101,8 +101,10 @@ function nodeVersions(_: Call, { version }: HttpContext): unknown {
   }
 }
 
+type Reader = (call: Call, context: PrimaryContext) => unknown
+
 /** By their names; the node itself has none. */
-const READ: ReadonlyMap<string | undefined, (call: Call, context: HttpContext) => unknown> = new Map([
+const READ = new Map<string | undefined, Reader>([
   [undefined, nodeName],
   ['_stats', nodeStatistics],
   ['_system', nodeSystem],

@@ -5,7 +5,7 @@
 import type { Histogram } from '../../runtime/instruments.ts'
 import { heading, sample } from '../../runtime/metrics.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { PrimaryContext } from '../server/context.ts'
 
 export const PROMETHEUS_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
 
@@ -18,7 +18,7 @@ const LABELS: ReadonlyMap<string, { readonly label: string; readonly help: strin
 /** Those that can also decrease. */
 const GAUGES: ReadonlySet<string> = new Set(['open_databases', 'open_os_files', 'clients_requesting_changes'])
 
-export async function prometheusText({ statistics, metrics, disk }: HttpContext): Promise<string> {
+export async function prometheusText({ statistics, metrics, disk }: PrimaryContext): Promise<string> {
   const space = await disk()
   const lines = [...statisticLines(statistics), ...metrics.lines(), ...processLines()]
   if (space) {

@@ -7,9 +7,9 @@ import { readJson } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { PrimaryContext } from '../server/context.ts'
 
-export async function replicate(call: Call, context: HttpContext): Promise<Answer> {
+export async function replicate(call: Call, context: PrimaryContext): Promise<Answer> {
   const body = await readJson(call, context)
   if (!isObject(body)) throw badRequest('Request body must be a JSON object')
   const { user } = authenticationOf(call)
@@ -41,7 +41,7 @@ function specified<T>({ dialect }: Call, parse: () => T): T {
   }
 }
 
-async function cancelAnswer({ replications }: HttpContext, fullId: string, call: Call): Promise<Answer> {
+async function cancelAnswer({ replications }: PrimaryContext, fullId: string, call: Call): Promise<Answer> {
   await replications.cancel(fullId, authenticationOf(call).user)
   return json({ ok: true, _local_id: fullId })
 }

@@ -10,7 +10,7 @@ import {
 import { type Job, timestampOf } from '../../replication/scheduler/job.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { PrimaryContext } from '../server/context.ts'
 import { NODE_NAME } from './node-resource.ts'
 
 /** Rows of one reply, unless the request says otherwise. */
@@ -19,14 +19,14 @@ const DEFAULT_LIMIT = 100
 const LARGEST_LIMIT = 10_000
 
 /** `_scheduler/jobs` and `_scheduler/docs`, and what is below them. */
-export async function scheduler(call: Call, context: HttpContext): Promise<Answer> {
+export async function scheduler(call: Call, context: PrimaryContext): Promise<Answer> {
   const [, resource, ...names] = call.segments
   if (resource === 'jobs') return jobsAnswer(call, context, names)
   if (resource === 'docs') return documentsAnswer(call, context, names)
   throw notFound('missing')
 }
 
-function jobsAnswer(call: Call, { replications }: HttpContext, names: readonly string[]): Answer {
+function jobsAnswer(call: Call, { replications }: PrimaryContext, names: readonly string[]): Answer {
   const [id, ...more] = names
   if (more.length > 0) throw notFound('missing')
   if (id !== undefined) {
@@ -57,7 +57,11 @@ function jobRow({ subject, progress, history, run, addedMs }: Job): object {
   }
 }
 
-async function documentsAnswer(call: Call, { replications }: HttpContext, names: readonly string[]): Promise<Answer> {
+async function documentsAnswer(
+  call: Call,
+  { replications }: PrimaryContext,
+  names: readonly string[],
+): Promise<Answer> {
   const { documents } = replications
   const { database, id } = namesOf(names, documents)
   if (!documents || (database !== undefined && database !== documents.database.name)) throw notFound('missing')

@@ -7,7 +7,7 @@ import { randomUuid } from '../../runtime/uuids.ts'
 import { requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { HttpContext, PrimaryContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
 
 export function serverInformation(_: Call, { configuration, version }: HttpContext): Answer {
@@ -27,7 +27,7 @@ export function serverInformation(_: Call, { configuration, version }: HttpConte
 const FEATURES = ['partitioned', 'scheduler']
 
 /** Health, for monitoring. */
-export async function up(_: Call, { health }: HttpContext): Promise<Answer> {
+export async function up(_: Call, { health }: PrimaryContext): Promise<Answer> {
   const state = await health.status()
   if (state.status === 'ok') return json({ ...state, seeds: {} })
   return json(state, { status: state.status === 'not_writable' ? 503 : 404 })
@@ -88,14 +88,14 @@ function countOf(call: Call): number {
 }
 
 /** `_active_tasks`: long work in progress. */
-export function activeTasks(_: Call, { tasks }: HttpContext): Answer {
+export function activeTasks(_: Call, { tasks }: PrimaryContext): Answer {
   return json(tasks.list())
 }
 
 /**
  * `_restart`: closes everything and opens it again with a freshly read configuration, once the client has its reply.
  */
-export function restart(call: Call, context: HttpContext): Answer {
+export function restart(call: Call, context: PrimaryContext): Answer {
   call.reply.keepsAlive = false
   call.reply.onClose(() => context.restart())
   return json({ ok: true }, { status: 202 })

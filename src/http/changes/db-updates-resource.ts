@@ -12,11 +12,11 @@ import {
 import { badRequest } from '../../document/request-error.ts'
 import { type Answer, streamed } from '../server/answer.ts'
 import type { Call } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { PrimaryContext } from '../server/context.ts'
 import { EVENT_HEADERS, type FeedKind, HEARTBEAT } from './changes-text.ts'
 import { Feed, type IdlePolicy } from './feed.ts'
 
-export function databaseUpdates(call: Call, context: HttpContext): Answer {
+export function databaseUpdates(call: Call, context: PrimaryContext): Answer {
   const { history, deadlines, feeds } = context
   const kind = kindOf(call)
   const idle = idlePolicyOf(call, kind)
@@ -160,7 +160,7 @@ function kindOf(call: Call): FeedKind {
 /**
  * A sequence of an earlier run of the server, or one that is forgotten, means the start: nothing is skipped silently.
  */
-function sinceOf(call: Call, kind: FeedKind, { history, log }: HttpContext): HistoryPosition {
+function sinceOf(call: Call, kind: FeedKind, { history, log }: PrimaryContext): HistoryPosition {
   const text = call.query('since')
   if (text === 'now') return history.end
   if (text === undefined) return call.dialect === '3' || kind === 'normal' ? START : history.end

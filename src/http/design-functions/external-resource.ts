@@ -8,13 +8,13 @@ import { isObject } from '../../encoding/json/json-value.ts'
 import type { Answer } from '../server/answer.ts'
 import { authenticationOf } from '../server/authentication.ts'
 import { type Call, clientSignal } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { PrimaryContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
 import { functionBody, functionRequest } from './function-request.ts'
 import { responseAnswer } from './function-response.ts'
 
 /** `program` is the name that the handler has in the configuration; without one, the path names it. */
-export async function externalRequest(call: Call, context: HttpContext, program: string): Promise<Answer> {
+export async function externalRequest(call: Call, context: PrimaryContext, program: string): Promise<Answer> {
   const name = program === '' ? call.segment(2) : program
   if (name === '') throw serverError('No server name specified.')
   const handler = context.programs.handler(name)

@@ -15,12 +15,12 @@ import { openRows } from '../rows/view-resource.ts'
 import { type Answer, entityTag, type Headers, notModified, streamed } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import { type Call, clientSignal } from '../server/call.ts'
-import type { HttpContext } from '../server/context.ts'
+import type { HttpContext, PrimaryContext } from '../server/context.ts'
 import { HttpError, statusOf } from '../server/errors.ts'
 import { designId, functionBody, functionRequest, functionTag, requireFunction } from './function-request.ts'
 import { responseHead } from './function-response.ts'
 
-export async function listRows(call: Call, context: HttpContext): Promise<Answer> {
+export async function listRows(call: Call, context: PrimaryContext): Promise<Answer> {
   const database = await databaseOf(call)
   const { name, viewDesign, view } = listPath(call)
   const { design, other } = await designsOf(database, designId(call), viewDesign)

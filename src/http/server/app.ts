@@ -20,22 +20,39 @@ import {
   withSession,
 } from './authentication.ts'
 import { type AuthenticatedCall, Call, hostOf } from './call.ts'
-import type { Forwarding, HttpContext } from './context.ts'
+import type { Forwarding, HttpContext, PrimaryContext } from './context.ts'
 import { HttpError, inDialect, MethodNotAllowedError, requestErrorOf } from './errors.ts'
 import { logAnswer, logRequest, maskedUrl, RequestStatistics, requestId } from './request-log.ts'
 import type { RequestSettings } from './request-settings.ts'
 import { type Operation, operationOf, Rewritten, type Route } from './route.ts'
 import { configuredRoute, routes } from './routes.ts'
 
-export function createApp(context: HttpContext): RequestHandler {
-  const app: AppContext = { ...context, counts: new RequestStatistics(context.statistics, context.metrics) }
+/** Answers all requests. */
+export function createApp(primary: PrimaryContext): RequestHandler {
+  return handlerOf({ ...primary, primary, forwarding: undefined, counts: countsOf(primary) })
+}
+
+/** Answers the requests that a secondary can answer, and forwards all others. */
+export function createSecondaryApp(context: HttpContext, forwarding: Forwarding): RequestHandler {
+  return handlerOf({ ...context, primary: undefined, forwarding, counts: countsOf(context) })
+}
+
+interface AppContext extends HttpContext {
+  readonly counts: RequestStatistics
+  /** Undefined in a secondary. */
+  readonly primary: PrimaryContext | undefined
+  /** Set in a secondary. */
+  readonly forwarding: Forwarding | undefined
+}
+
+function handlerOf(app: AppContext): RequestHandler {
   return (request, reply) => {
     handle(request, reply, app)
   }
 }
 
-interface AppContext extends HttpContext {
-  readonly counts: RequestStatistics
+function countsOf({ statistics, metrics }: HttpContext): RequestStatistics {
+  return new RequestStatistics(statistics, metrics)
 }
 
 async function handle(request: Request, reply: Reply, context: AppContext): Promise<void> {
@@ -44,7 +61,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   const { url, method } = request
   const call = callFor(request, reply, url, settings.current)
   if (context.forwarding) {
-    const isSent = await handOver(call, context, context.forwarding)
+    const isSent = await forwarded(call, context, context.forwarding)
     if (isSent) return
   }
   counts.begin(method)
@@ -73,8 +90,8 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   logRequest(call, context, { status, tookMs })
 }
 
-/** Forwards the call to the node that answers it; false if that is this one. */
-async function handOver(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> {
+/** Forwards the call to the primary; false if this node answers it. */
+async function forwarded(call: Call, context: AppContext, forwarding: Forwarding): Promise<boolean> {
   const begunMs = performance.now()
   if (isAnsweredHere(call, context)) {
     const ready = forwarding.ready()
@@ -101,9 +118,9 @@ function isAnsweredHere(call: Call, context: AppContext): boolean {
   try {
     const route = routeFor(call, context)
     const operation = route && operationOf(route, call.method)
-    return operation?.isAnsweredByEveryNode?.(call) ?? false
+    return operation?.secondary?.answers(call) ?? false
   } catch {
-    // The other node reports the error.
+    // The primary reports the error.
     return false
   }
 }
@@ -171,14 +188,20 @@ async function dispatch(first: Call, sender: AuthenticatedCall, context: AppCont
       if (asking) await asking
     } else authorizeOnServer(sender, operation.who)
     count(call, operation, context)
-    if (context.gather && OF_ALL_NODES.has(call.segment(0))) await context.gather()
-    const reply = await operation.handler(call, context)
+    if (context.primary?.gather && OF_ALL_NODES.has(call.segment(0))) await context.primary.gather()
+    const reply = await answerOf(operation, call, context)
     if (!(reply instanceof Rewritten)) return reply
     if (rewrites >= context.settings.current.rewriteLimit) {
       throw badRequest('Exceeded rewrite recursion limit')
     }
     call = rewrittenCall(call, reply.url)
   }
+}
+
+function answerOf({ handler, secondary }: Operation, call: Call, context: AppContext) {
+  if (context.primary) return handler(call, context.primary)
+  if (!secondary) throw new Error('A secondary node cannot answer this request.')
+  return secondary.handler(call, context)
 }
 
 /** Resources that show what all nodes have counted or logged. */

@@ -1,4 +1,4 @@
-/** What handlers use: the parts of the server. */
+/** What handlers use: the parts of every node, and those of the primary. */
 import type { Auth } from '../../auth/auth.ts'
 import type { Configuration, Derived } from '../../config/configuration.ts'
 import type { DatabaseHistory } from '../../database/database-history.ts'
@@ -24,36 +24,41 @@ import type { InterfaceFiles } from '../admin/interface-files.ts'
 import type { FeedCounts } from '../changes/feed-counts.ts'
 import type { RequestSettings } from './request-settings.ts'
 
+/** The parts of every node. */
 export interface HttpContext {
   readonly configuration: Configuration
   readonly settings: Derived<RequestSettings>
   readonly databases: Databases
-  /** The history of databases. */
-  readonly history: DatabaseHistory
   readonly functions: Functions
-  /** Slots of list functions: each occupies a sandbox process for as long as its client reads. */
-  readonly listSlots: FairSemaphore
   readonly views: Views
   readonly auth: Auth
   readonly uuids: UuidSource
   /** The memory budget of request bodies. */
   readonly bodyMemory: MemoryBudget
-  /** External programs that answer requests. */
-  readonly programs: ExternalPrograms
-  readonly replications: Replications
-  readonly tasks: TaskRegistry
   readonly log: Log
   /** The log, for reading it back. */
   readonly serverLog: ServerLog
   readonly statistics: Statistics
   readonly metrics: Metrics
   readonly feeds: FeedCounts
-  readonly health: Health
   /** The deadlines of feeds. */
   readonly deadlines: Deadlines
   /** What is served at `/_utils/`. */
   readonly interfaceFiles: InterfaceFiles
   readonly version: string
+}
+
+/** The parts of the primary. Secondaries forward the requests that need them. */
+export interface PrimaryContext extends HttpContext {
+  /** The history of databases. */
+  readonly history: DatabaseHistory
+  /** Slots of list functions: each occupies a sandbox process for as long as its client reads. */
+  readonly listSlots: FairSemaphore
+  /** External programs that answer requests. */
+  readonly programs: ExternalPrograms
+  readonly replications: Replications
+  readonly tasks: TaskRegistry
+  readonly health: Health
   /** The space of the file system of the databases; undefined in memory. */
   disk(): Promise<DiskSpace | undefined>
   /** Restarts the service after the reply. */
@@ -62,10 +67,9 @@ export interface HttpContext {
    * Set if other nodes answer requests too. Resolves when what they have counted and logged so far has arrived here.
    */
   readonly gather?: () => Promise<void>
-  /** Set in a node that does not answer every request: forwards one to the node that does. */
-  readonly forwarding?: Forwarding
 }
 
+/** How a secondary forwards requests to the primary. */
 export interface Forwarding {
   /** Resolves when the reply is sent, or to the error for the client. */
   forward(request: Request, reply: Reply): Promise<RequestError | undefined>

@@ -1,9 +1,12 @@
 /** The rows of the route table, and how a request finds its own. */
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
-import type { HttpContext } from './context.ts'
+import type { HttpContext, PrimaryContext } from './context.ts'
 
-export type Handler = (call: Call, context: HttpContext) => Answer | Rewritten | Promise<Answer | Rewritten>
+export type Handler<Context extends HttpContext = PrimaryContext> = (
+  call: Call,
+  context: Context,
+) => Answer | Rewritten | Promise<Answer | Rewritten>
 
 /** Instead of an answer: the request is rewritten to another path of this server. */
 export class Rewritten {
@@ -20,15 +23,21 @@ export type Counted = 'database_reads' | 'database_writes' | 'bulk_requests' | '
 
 export type Check = (call: Call, context: HttpContext) => void | Promise<void>
 
-/** One method of a path. */
-export interface Operation {
-  readonly handler: Handler
+/** One method of a path, and what its handler needs. */
+export interface Operation<Context extends HttpContext = PrimaryContext> {
+  readonly handler: Handler<Context>
   readonly who: Who
   readonly counted: readonly Counted[]
   /** Throws if the request is not valid, where that is reported before the rights are checked. */
   readonly check?: Check
-  /** Whether every node answers such a call. All others are answered by the primary. */
-  readonly isAnsweredByEveryNode?: (call: Call) => boolean
+  /** Set where a secondary can answer too. All other calls are answered by the primary. */
+  readonly secondary?: SecondaryOperation
+}
+
+export interface SecondaryOperation {
+  readonly handler: Handler<HttpContext>
+  /** Whether a secondary answers this call. */
+  answers(call: Call): boolean
 }
 
 export interface Route {
@@ -54,11 +63,15 @@ export const databaseAdmin = operationFor('database admin')
 export const serverAdmin = operationFor('server admin')
 
 function operationFor(who: Who) {
-  return (handler: Handler, ...counted: Counted[]): Operation => ({ handler, who, counted })
+  return <Context extends HttpContext>(handler: Handler<Context>, ...counted: Counted[]): Operation<Context> => ({
+    handler,
+    who,
+    counted,
+  })
 }
 
 /** An operation whose request is checked before the rights of its sender. */
-export function checked(check: Check, operation: Operation): Operation {
+export function checked<Context extends HttpContext>(check: Check, operation: Operation<Context>): Operation<Context> {
   return { ...operation, check }
 }
 
@@ -67,10 +80,10 @@ export function checked(check: Check, operation: Operation): Operation {
  * condition is given.
  */
 export function everywhere(
-  operation: Operation,
-  isAnsweredByEveryNode: (call: Call) => boolean = () => true,
-): Operation {
-  return { ...operation, isAnsweredByEveryNode }
+  operation: Operation<HttpContext>,
+  answers: (call: Call) => boolean = () => true,
+): Operation<HttpContext> {
+  return { ...operation, secondary: { handler: operation.handler, answers } }
 }
 
 export class RouteTable {

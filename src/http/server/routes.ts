@@ -79,6 +79,7 @@ import {
   refuseIndexPath,
 } from '../selectors/selector-index-resource.ts'
 import type { Call } from './call.ts'
+import type { PrimaryContext } from './context.ts'
 import {
   ANY_METHOD,
   anyone,
@@ -283,7 +284,7 @@ function proxyRoute(url: string): Route {
 
 /** Of an empty name the next segment is the name. */
 function externalRoute(program: string): Route {
-  const handler = member((call, context) => externalRequest(call, context, program))
+  const handler = member((call, context: PrimaryContext) => externalRequest(call, context, program))
   return route('/{db}/{external}', ANY_METHOD, { [ANY_METHOD]: handler })
 }
 
