@@ -1,36 +1,38 @@
 /**
- * Bundles the modules of index processes: one file loads in half the time of 130. `npm run build` does so beside the compiled
- * modules (`node scripts/bundle-processes.mjs dist`). Without a folder the sources are bundled into the cache of
- * `node_modules`, once for each state of them: for `npm start` and `npm test`. A server whose sources have changed since then
- * loads the modules themselves.
+ * Bundles the modules of the server and of index processes: a few files load in half the time of hundreds. `npm run build` does
+ * so beside the compiled modules (`node scripts/bundle-processes.mjs dist`). Without a folder the sources are bundled into the
+ * cache of `node_modules`, once for each state of them: for `npm start` and `npm test`. A process whose sources have changed
+ * since then loads the modules themselves (`src/runtime/processes/process-entry.ts`).
  */
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { replaceFolder } from './replace-folder.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..')
+const MANIFEST = 'sources.json'
 const [built] = process.argv.slice(2)
 const modules = built === undefined ? join(root, 'src') : resolve(built)
-const entry = join(modules, 'views', 'processes', built === undefined ? 'index-process.ts' : 'index-process.js')
-const target =
-  built === undefined
-    ? join(root, 'node_modules', '.cache', 'settle-processes')
-    : join(modules, 'views', 'processes', 'bundle')
-/** The files that the bundle was made from, each with its size and time. Those of a package do not change. */
-const manifest = join(target, 'sources.json')
+const extension = built === undefined ? '.ts' : '.js'
+const bundles =
+  built === undefined ? join(root, 'node_modules', '.cache', 'settle-processes') : join(modules, 'bundles')
 
-if (built !== undefined || !isFresh()) {
+for (const module of ['server-process', 'views/processes/index-process']) {
+  const entry = join(modules, `${module}${extension}`)
+  const target = join(bundles, basename(module))
+  if (built === undefined && isFresh(target)) continue
   try {
-    await bundle()
+    await bundle(entry, target)
   } catch (error) {
-    process.stderr.write(`Index processes could not be bundled: ${error}\n`)
+    process.stderr.write(`${module} could not be bundled: ${error}\n`)
     // Who only wants the server gets it; who builds a package must know.
     process.exitCode = built === undefined ? 0 : 1
   }
 }
 
-function isFresh() {
+/** A bundle lists the files that it was made from, each with its size and time. Those of a package do not change. */
+function isFresh(target) {
+  const manifest = join(target, MANIFEST)
   if (!existsSync(manifest)) return false
   try {
     return JSON.parse(readFileSync(manifest, 'utf8')).every((source) => {
@@ -47,7 +49,7 @@ function stateOf(path) {
   return { path: relative(root, path), size, mtimeMs }
 }
 
-async function bundle() {
+async function bundle(entry, target) {
   const { build } = await import('vite')
   // Whole before it has its name: a server or a second build never sees half of it.
   const unfinished = `${target}-${process.pid}`
@@ -71,7 +73,7 @@ async function bundle() {
     },
   })
   writeFileSync(join(unfinished, 'package.json'), '{"type":"module"}\n')
-  if (built === undefined) writeFileSync(join(unfinished, 'sources.json'), JSON.stringify(sources))
+  if (built === undefined) writeFileSync(join(unfinished, MANIFEST), JSON.stringify(sources))
   replaceFolder(target, unfinished)
 }
 

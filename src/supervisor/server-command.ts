@@ -2,7 +2,7 @@
  * The command line and environment of the server process, for settings that must be given at the start of a process.
  */
 import { getCompileCacheDir } from 'node:module'
-import { extname, join } from 'node:path'
+import { processEntry, unbundledEntry } from '../runtime/processes/process-entry.ts'
 
 export interface ServerCommand {
   /** The arguments of the Node executable. */
@@ -18,11 +18,17 @@ const YOUNG_GENERATION = '--max-semi-space-size=16'
 
 /** The flags are those of the `settle` command; options of Node's own go to the server too. */
 export function serverCommand(flags: readonly string[], nodeOptions: readonly string[] = []): ServerCommand {
-  return { args: [YOUNG_GENERATION, ...nodeOptions, serverScript(), ...flags], environment: serverEnvironment() }
+  return {
+    args: [YOUNG_GENERATION, ...nodeOptions, serverScript(nodeOptions), ...flags],
+    environment: serverEnvironment(),
+  }
 }
 
-function serverScript(): string {
-  return join(import.meta.dirname, '..', `server-process${extname(import.meta.filename)}`)
+/** Options of Node are for profilers, debuggers and hooks, which want to see the modules; so does a coverage report. */
+function serverScript(nodeOptions: readonly string[]): string {
+  const { NODE_OPTIONS, NODE_V8_COVERAGE } = process.env
+  const isWatched = nodeOptions.length > 0 || NODE_OPTIONS !== undefined || NODE_V8_COVERAGE !== undefined
+  return isWatched ? unbundledEntry('server-process') : processEntry('server-process')
 }
 
 /**

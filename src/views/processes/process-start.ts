@@ -3,9 +3,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { lowerPriority } from '../../runtime/processes/lower-priority.ts'
+import { processEntry } from '../../runtime/processes/process-entry.ts'
 import { endGroupWithUs } from '../../runtime/processes/reaper.ts'
 import { libraryVariables } from '../../storage/lmdb/library-use.ts'
-import { processEntry } from './process-entry.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
 /** Requests come first on a busy machine. */
@@ -18,7 +18,8 @@ const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC
 export function startProcess({ withSandbox = false } = {}): ChildProcess {
   const compiled = getCompileCacheDir()
   const flags = withSandbox ? [WITH_SANDBOX] : []
-  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', processEntry(), ...flags], {
+  const entry = processEntry('views/processes/index-process')
+  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry, ...flags], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
       ...libraryVariables(),
