@@ -29,7 +29,7 @@ import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'
 import { Validation, type Writer } from './writing/validation.ts'
 import { Validators } from './writing/validation-functions.ts'
 import type { WriteMetrics } from './writing/write-queue.ts'
-import { type ExclusiveWork, WriteQueue } from './writing/write-queue.ts'
+import { type ExclusiveWork, type WriteOptions, WriteQueue } from './writing/write-queue.ts'
 
 /** What databases use of the server. */
 export interface DatabaseServices {
@@ -243,8 +243,8 @@ export class DatabaseEngine {
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. Without a writer nothing is validated. */
-  commit(edits: readonly DocumentEdit[], writer: Writer | undefined, lease?: LeaseProof): Promise<EditOutcome[]> {
-    const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits, lease)
+  commit(edits: readonly DocumentEdit[], writer: Writer | undefined, options?: WriteOptions): Promise<EditOutcome[]> {
+    const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits, options)
     return this.#services.onCommit ? this.#invalidation.published(written) : written
   }
 

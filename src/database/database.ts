@@ -138,12 +138,15 @@ export class Database {
     return this.#engine.information()
   }
 
-  /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
-  write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+  /**
+   * Resolves, when they are on disk, to the outcomes of the edits in their order. `onFlushing` is called when the disk is
+   * all that is waited for.
+   */
+  write(edits: readonly DocumentEdit[], onFlushing?: () => void): Promise<EditOutcome[]> {
     for (const edit of edits) {
-      if (partitionRefusal(edit, this.isPartitioned)) return this.#writeAllowed(edits)
+      if (partitionRefusal(edit, this.isPartitioned)) return this.#writeAllowed(edits, onFlushing)
     }
-    return this.#write(edits)
+    return this.#write(edits, onFlushing)
   }
 
   /** Takes an edit to be written soon, together with others; a failure is only logged. */
@@ -250,24 +253,24 @@ export class Database {
     return this.#engine.close()
   }
 
-  #write(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    if (this.#access) return this.#access.write(edits, (allowed) => this.#commit(allowed))
-    return this.#commit(edits)
+  #write(edits: readonly DocumentEdit[], onFlushing: (() => void) | undefined): Promise<EditOutcome[]> {
+    if (this.#access) return this.#access.write(edits, (allowed) => this.#commit(allowed, onFlushing))
+    return this.#commit(edits, onFlushing)
   }
 
   /** Some edits do not fit the partitioning. Replicated ones are refused one by one; any other one fails the whole request. */
-  async #writeAllowed(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
+  async #writeAllowed(edits: readonly DocumentEdit[], onFlushing: (() => void) | undefined): Promise<EditOutcome[]> {
     const refusals = edits.map((edit) => partitionRefusal(edit, this.isPartitioned))
     const first = refusals.find((refusal, i) => refusal && edits[i]?.kind !== 'replicated')
     if (first) throw first
     const others = edits.filter((_, i) => !refusals[i])
-    const outcomes = (others.length > 0 ? await this.#write(others) : []).values()
+    const outcomes = (others.length > 0 ? await this.#write(others, onFlushing) : []).values()
     return refusals.map((error) => (error ? { outcome: 'refused', error } : outcomes.next().value!))
   }
 
-  #commit(edits: readonly DocumentEdit[]): Promise<EditOutcome[]> {
-    const lease = this.#lease
-    const writer = this.#user && { user: this.#user, enforced: this.#access?.enforced, lease }
-    return this.#engine.commit(edits, writer, lease)
+  #commit(edits: readonly DocumentEdit[], onFlushing?: () => void): Promise<EditOutcome[]> {
+    const options = { lease: this.#lease, onFlushing }
+    const writer = this.#user && { user: this.#user, enforced: this.#access?.enforced, options }
+    return this.#engine.commit(edits, writer, options)
   }
 }

@@ -3,7 +3,7 @@ import type { Configuration } from '../config/configuration.ts'
 
 /** What a request may set for its own replication. */
 export interface ReplicationOptions {
-  /** Batches that are under way at the same time. */
+  /** Batches that are under way at the same time; those that only wait for the disk of a local target do not count. */
   readonly workerProcesses: number
   /** Changes in a batch. */
   readonly workerBatchSize: number

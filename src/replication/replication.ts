@@ -176,20 +176,25 @@ export class Replication {
       onRefused: (document, error) => this.#logRefusal(target, document.id, document.revision, error),
     }
     const running = new Set<Promise<void>>()
+    const slots = new BatchSlots(options.workerProcesses)
     try {
       for await (const { changes, lastSequence } of source.changes(this.#feedOptions(start))) {
         if (isNewer(lastSequence, this.#sourceSequence)) this.#sourceSequence = lastSequence
         const done = this.#through.begin(lastSequence)
-        while (running.size >= options.workerProcesses) await Promise.race(running)
+        const release = await slots.take()
         signal.throwIfAborted()
-        const work = transferBatch(changes, context)
+        // While the target flushes a batch, the next one is read.
+        const work = transferBatch(changes, context, release)
           .then(() => {
             done()
             schedule.progressed()
             this.onProgress?.()
           })
           .catch((error: unknown) => ending.abort(error))
-          .finally(() => running.delete(work))
+          .finally(() => {
+            running.delete(work)
+            release()
+          })
         running.add(work)
       }
     } finally {
@@ -265,6 +270,29 @@ function loggedPeer(peer: Peer, instanceStartTime: string | undefined, log: Stor
 function isNewer(sequence: Sequence, than: Sequence): boolean {
   if (typeof sequence === 'number' && typeof than === 'number') return sequence > than
   return !isSameSequence(sequence, than)
+}
+
+/** The batches that are read at a time. Those that wait for the disk alone hold no slot: the target commits them together. */
+class BatchSlots {
+  #free: number
+  #freed: (() => void) | undefined
+
+  constructor(count: number) {
+    this.#free = count
+  }
+
+  /** Resolves, when a slot is free, to its release, which may be called several times. For one caller at a time. */
+  async take(): Promise<() => void> {
+    while (this.#free === 0) await new Promise<void>((resolve) => (this.#freed = resolve))
+    this.#free--
+    let isHeld = true
+    return () => {
+      if (!isHeld) return
+      isHeld = false
+      this.#free++
+      this.#freed?.()
+    }
+  }
 }
 
 /** Writes checkpoints an interval after there is something to record, one at a time. */

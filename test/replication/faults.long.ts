@@ -1,6 +1,7 @@
 /** Hundreds of replications through networks that fail, and dozens while servers are killed. */
 import { describe, it } from 'vitest'
 import { Random } from '../crash/random.ts'
+import { LongProgress } from '../support/long-progress.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { type Direction, runWithFaults } from './fault-runs.ts'
@@ -14,12 +15,14 @@ describe('replication, many times', () => {
   it('loses nothing and repeats nothing, whatever the network does', async () => {
     const [here, there] = [await startService(), await startService()]
     const random = new Random()
+    const progress = new LongProgress('faults', GROUPS * DIRECTIONS.length)
     for (let group = 0; group < GROUPS; group++) {
       await Promise.all(
-        DIRECTIONS.map((direction, i) => {
+        DIRECTIONS.map(async (direction, i) => {
           const run = { here: here.url, there: there.url, name: `run-${group}-${i}`, direction }
           const chance = 0.05 + 0.25 * random.next()
-          return runWithFaults({ ...run, chance, edits: 20 + random.below(150), seed: random.below(2 ** 31) })
+          await runWithFaults({ ...run, chance, edits: 20 + random.below(150), seed: random.below(2 ** 31) })
+          progress.done()
         }),
       )
     }
@@ -27,10 +30,12 @@ describe('replication, many times', () => {
 
   it('loses nothing while servers are killed', async () => {
     const random = new Random()
+    const progress = new LongProgress('kills', KILL_RUNS)
     for (let run = 0; run < KILL_RUNS; run++) {
       const folders = [await temporaryFolder(), await temporaryFolder()] as const
       const direction = run % 2 === 0 ? 'push' : 'pull'
       await runWithKills({ direction, kills: 4, seed: random.below(2 ** 31), folders })
+      progress.done()
     }
   })
 })

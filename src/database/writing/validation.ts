@@ -8,7 +8,6 @@ import { checkPartitionedId } from '../../document/partition.ts'
 import { conflict, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { Functions, ValidatedWrite } from '../../functions/functions.ts'
-import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { prepareFunctions } from '../design/design-document.ts'
@@ -24,7 +23,7 @@ import {
   type Validators,
   type Verdict,
 } from './validation-functions.ts'
-import type { WriteQueue } from './write-queue.ts'
+import type { WriteOptions, WriteQueue } from './write-queue.ts'
 
 export interface ValidationParts {
   readonly name: string
@@ -41,8 +40,7 @@ export interface Writer {
   readonly user: UserContext
   /** The source of a function whose rules are already applied. */
   readonly enforced?: string | undefined
-  /** Of the work that the writes belong to, where only one of several servers may do it. */
-  readonly lease?: LeaseProof | undefined
+  readonly options?: WriteOptions | undefined
 }
 
 export class Validation {
@@ -82,18 +80,18 @@ export class Validation {
     for (const edit of edits) if (isDesignId(edit.id)) prepareFunctions(functions, edit)
   }
 
-  async #try(edits: readonly DocumentEdit[], { user, enforced, lease }: Writer): Promise<EditOutcome[] | 'outdated'> {
+  async #try(edits: readonly DocumentEdit[], { user, enforced, options }: Writer): Promise<EditOutcome[] | 'outdated'> {
     const { validators, queue } = this.#parts
     const known = validators.known ?? (await validators.current())
     const wanted = known.validators.filter(({ source }) => source !== enforced)
-    if (wanted.length === 0 || !edits.some(needsValidation)) return queue.writeIf(edits, known.isCurrent, lease)
+    if (wanted.length === 0 || !edits.some(needsValidation)) return queue.writeIf(edits, known.isCurrent, options)
     const verdicts = new Verdicts(known)
     const chosen = edits.filter(needsValidation)
     for (const portion of portionsOf(chosen)) await this.#judge(portion, wanted, user, verdicts)
     const errors = edits.map((edit) => verdicts.errors.get(edit))
     refuseTogether(edits, errors)
     const allowed = edits.filter((_, i) => !errors[i])
-    const written = await queue.writeIf(allowed, (snapshot, state) => verdicts.stillHold(snapshot, state), lease)
+    const written = await queue.writeIf(allowed, (snapshot, state) => verdicts.stillHold(snapshot, state), options)
     if (written === 'outdated') return written
     const inOrder = written.values()
     return errors.map((error) => (error ? { outcome: 'refused', error } : nextOf(inOrder)))

@@ -43,12 +43,23 @@ export type StillHolds = (snapshot: Snapshot, state: DatabaseState) => boolean |
 /** Called with a state of the database; may be called again with a newer one. */
 export type ExclusiveWork<T> = (snapshot: Snapshot, state: DatabaseState) => Promise<ExclusivePlan<T>>
 
+/** How edits are to be written. */
+export interface WriteOptions {
+  /** Of the work that they belong to: once another server has it, nothing is written. */
+  readonly lease?: LeaseProof | undefined
+  /**
+   * Called when the edits are decided and the disk is all that is waited for, so that the processor has time to prepare
+   * the next ones. Called again if edits are decided again or in portions, and not at all if nothing is to be written.
+   */
+  readonly onFlushing?: (() => void) | undefined
+}
+
 interface WaitingEdits {
   readonly kind: 'edits'
   readonly edits: readonly DocumentEdit[]
   readonly bytes: number
   readonly stillHolds: StillHolds | undefined
-  readonly lease: LeaseProof | undefined
+  readonly options: WriteOptions
   readonly resolve: (outcomes: EditOutcome[] | 'outdated') => void
   readonly reject: (error: unknown) => void
 }
@@ -102,9 +113,9 @@ export class WriteQueue {
   }
 
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. */
-  write(edits: readonly DocumentEdit[], lease?: LeaseProof): Promise<EditOutcome[]> {
+  write(edits: readonly DocumentEdit[], options: WriteOptions = {}): Promise<EditOutcome[]> {
     return writeInPortions(edits, async (portion) => {
-      const written = await this.#enqueue(portion, undefined, lease)
+      const written = await this.#enqueue(portion, undefined, options)
       assert(written !== 'outdated')
       return written
     })
@@ -114,15 +125,15 @@ export class WriteQueue {
   writeIf(
     edits: readonly DocumentEdit[],
     stillHolds: StillHolds,
-    lease?: LeaseProof,
+    options: WriteOptions = {},
   ): Promise<EditOutcome[] | 'outdated'> {
-    return this.#enqueue(edits, stillHolds, lease)
+    return this.#enqueue(edits, stillHolds, options)
   }
 
   #enqueue(
     edits: readonly DocumentEdit[],
     stillHolds: StillHolds | undefined,
-    lease: LeaseProof | undefined,
+    options: WriteOptions,
   ): Promise<EditOutcome[] | 'outdated'> {
     if (edits.length === 0) return Promise.resolve([])
     const bytes = edits.reduce((sum, { body }) => sum + body.length, 0)
@@ -131,7 +142,7 @@ export class WriteQueue {
     this.#metrics.waiting++
     this.#metrics.waitingBytes += bytes
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, lease, resolve, reject })
+      this.#waiting.push({ kind: 'edits', edits, bytes, stillHolds, options, resolve, reject })
       this.#running ??= this.#run()
     })
   }
@@ -139,7 +150,7 @@ export class WriteQueue {
   /** Runs alone: no other write is between the state it sees and its commit. */
   async exclusive<T>(work: ExclusiveWork<T>, lease?: LeaseProof): Promise<T> {
     return new Promise((resolve, reject) => {
-      const run = () => this.#commit(work, lease).then(resolve, reject)
+      const run = () => this.#commit(work, { lease }).then(resolve, reject)
       this.#waiting.push({ kind: 'exclusive', run })
       this.#running ??= this.#run()
     })
@@ -177,10 +188,10 @@ export class WriteQueue {
     let documents = 0
     let bytes = 0
     const [head] = this.#waiting
-    const first = head?.kind === 'edits' ? head.lease : undefined
+    const first = head?.kind === 'edits' ? head.options.lease : undefined
     for (const next of this.#waiting) {
       // Edits under another lease are committed, or refused, in a batch of their own.
-      if (next.kind === 'exclusive' || next.lease?.fence !== first?.fence) break
+      if (next.kind === 'exclusive' || next.options.lease?.fence !== first?.fence) break
       documents += next.edits.length
       bytes += next.bytes
       if (batch.length > 0 && (documents > BATCH_DOCUMENTS || bytes > BATCH_BYTES)) break
@@ -192,17 +203,23 @@ export class WriteQueue {
 
   /** Never throws: errors go to the callers. */
   async #writeTogether(batch: readonly WaitingEdits[]): Promise<void> {
+    const onFlushing = () => {
+      for (const { options } of batch) options.onFlushing?.()
+    }
     try {
-      const outcomes = await this.#commit(async (snapshot, state) => {
-        const holding: boolean[] = []
-        for (const { stillHolds } of batch) {
-          const answer = stillHolds?.(snapshot, state) ?? true
-          holding.push(typeof answer === 'boolean' ? answer : await answer)
-        }
-        const requests = batch.map(({ edits }, i) => (holding[i] ? edits : []))
-        const plan = await planBatch(snapshot, state, requests, this.#ranks)
-        return { ...plan, result: plan.outcomes.map((each, i) => (holding[i] ? each : 'outdated')) }
-      }, batch[0]?.lease)
+      const outcomes = await this.#commit(
+        async (snapshot, state) => {
+          const holding: boolean[] = []
+          for (const { stillHolds } of batch) {
+            const answer = stillHolds?.(snapshot, state) ?? true
+            holding.push(typeof answer === 'boolean' ? answer : await answer)
+          }
+          const requests = batch.map(({ edits }, i) => (holding[i] ? edits : []))
+          const plan = await planBatch(snapshot, state, requests, this.#ranks)
+          return { ...plan, result: plan.outcomes.map((each, i) => (holding[i] ? each : 'outdated')) }
+        },
+        { lease: batch[0]?.options.lease, onFlushing },
+      )
       for (const [i, { resolve }] of batch.entries()) resolve(outcomes[i]!)
     } catch (error) {
       // The failure may be due to one request: the others are tried alone. A failing disk fails them all.
@@ -213,7 +230,7 @@ export class WriteQueue {
     }
   }
 
-  async #commit<T>(plan: ExclusiveWork<T>, lease: LeaseProof | undefined): Promise<T> {
+  async #commit<T>(plan: ExclusiveWork<T>, { lease, onFlushing }: WriteOptions): Promise<T> {
     for (let tries = 0; tries < STALE_RETRIES; tries++) {
       // A random pause keeps servers that write at the same time from colliding again and again.
       if (tries > 2) await pause(Math.random() * Math.min(LONGEST_PAUSE_MS, 2 ** tries))
@@ -233,12 +250,12 @@ export class WriteQueue {
       if (attachments && attachments.length > 0) this.#onReference(attachments)
       const puts = [...(changes.puts ?? []), [STATE_KEY, encodeState(state)] as const]
       const flushBeganMs = performance.now()
-      const committed = await this.#store
-        .commit({ ...changes, puts, expected: version, lease })
-        .catch((error: unknown) => {
-          if (!this.#store.dropped && !(error instanceof LeaseLostError)) this.#metrics.failed(error)
-          throw error
-        })
+      const committing = this.#store.commit({ ...changes, puts, expected: version, lease })
+      onFlushing?.()
+      const committed = await committing.catch((error: unknown) => {
+        if (!this.#store.dropped && !(error instanceof LeaseLostError)) this.#metrics.failed(error)
+        throw error
+      })
       if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
       if (committed.outcome === 'committed') {
         this.#last = { version: committed.version, state }

@@ -59,16 +59,24 @@ export class LocalSource extends LocalPeer implements SourcePeer {
       let cursor = ownSequence(since)
       const isPlain = !filter && !this.database.reading
       const nextPage = isPlain ? this.#storedPages(options) : this.#filteredPages(cursor, options)
+      // Read and not yet part of a batch.
+      let waiting: readonly LocalChange[] = []
       for (;;) {
         news.take()
         const { changes, looked, isEnd } = await this.#read(() => nextPage(cursor))
-        for (let first = 0; first < changes.length; first += batchSize) {
-          const some = changes.slice(first, first + batchSize)
-          const isLast = first + batchSize >= changes.length
-          yield { changes: some, lastSequence: isLast ? looked : (some.at(-1)?.sequence ?? 0) }
+        waiting = waiting.length > 0 ? [...waiting, ...changes] : changes
+        // Pages end where they like, and full batches share the cost of a commit among the most documents.
+        while (waiting.length > batchSize) {
+          const some = waiting.slice(0, batchSize)
+          waiting = waiting.slice(batchSize)
+          yield { changes: some, lastSequence: some.at(-1)!.sequence }
         }
-        // Changes that do not pass are progress too.
-        if (changes.length === 0 && looked > cursor) yield { changes: [], lastSequence: looked }
+        // Filters may be slow: what passed does not wait for more, and what did not is progress too.
+        const isBatch = waiting.length === batchSize || isEnd || !isPlain
+        if (waiting.length === 0 ? looked > cursor : isBatch) {
+          yield { changes: waiting, lastSequence: looked }
+          waiting = []
+        }
         cursor = looked
         if (!isEnd) continue
         if (!continuous) return

@@ -155,14 +155,15 @@ class LocalWriter implements DocumentWriter {
     document.release()
   }
 
-  async finish(): Promise<void> {
+  async finish(onFlushing?: () => void): Promise<void> {
     const pending = this.#pending
     if (pending.length === 0) return
     this.#pending = []
     this.#pendingBytes = 0
     this.#checkPresence()
     try {
-      const outcomes = await this.#database.write(pending.map(({ edit }) => edit))
+      const edits = pending.map(({ edit }) => edit)
+      const outcomes = await this.#database.write(edits, onFlushing)
       let written = 0
       for (const [i, outcome] of outcomes.entries()) {
         if (outcome.outcome === 'written') written++

@@ -104,8 +104,11 @@ export interface DocumentWriter {
    * that resolves.
    */
   add(document: TransferredDocument): Promise<void> | undefined
-  /** Resolves when all documents are on disk or refused. */
-  finish(): Promise<void>
+  /**
+   * Resolves when all documents are on disk or refused. `onFlushing` is called, by a target that knows, when the disk is
+   * all that is waited for.
+   */
+  finish(onFlushing?: () => void): Promise<void>
   /** Releases documents that were added and not written. */
   abandon(): void
 }

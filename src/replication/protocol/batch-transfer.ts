@@ -27,7 +27,12 @@ export interface TransferContext {
   onRefused(document: TransferredDocument, error: string): void
 }
 
-export async function transferBatch(changes: readonly ChangedDocument[], context: TransferContext): Promise<void> {
+/** `onFlushing` is called when the batch waits for the disk of the target alone; it may be called several times or not at all. */
+export async function transferBatch(
+  changes: readonly ChangedDocument[],
+  context: TransferContext,
+  onFlushing?: () => void,
+): Promise<void> {
   const { target, statistics } = context
   const named = distinct(changes)
   if (named.length === 0) return
@@ -35,7 +40,7 @@ export async function transferBatch(changes: readonly ChangedDocument[], context
   for (const { revisions } of named) statistics.missingChecked += revisions.length
   for (const { revisions } of wanted) statistics.missingFound += revisions.length
   context.onProgress()
-  if (wanted.length > 0) await new BatchTransfer(context).run(wanted)
+  if (wanted.length > 0) await new BatchTransfer(context).run(wanted, onFlushing)
 }
 
 /** Each document once, and each of its revisions. Documents without an id cannot be asked for. */
@@ -63,7 +68,7 @@ class BatchTransfer {
     this.#context = context
   }
 
-  async run(wanted: readonly WantedDocument[]): Promise<void> {
+  async run(wanted: readonly WantedDocument[], onFlushing: (() => void) | undefined): Promise<void> {
     const { source, target } = this.#context
     const streamed: WantedDocument[] = []
     const writer = target.writer(this.#listener())
@@ -79,7 +84,7 @@ class BatchTransfer {
           } else if (!(await this.#isTaken(each, writer))) streamed.push(again(each, wanted))
         }
       }
-      await writer.finish()
+      await writer.finish(streamed.length === 0 ? onFlushing : undefined)
     } catch (error) {
       writer.abandon()
       throw error

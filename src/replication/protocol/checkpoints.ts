@@ -54,8 +54,12 @@ export class Checkpoints {
     if (isSameSequence(sequence, this.#recorded)) return
     await this.#flush()
     const log = logOf(historyEntry(this.#session, sequence, nowMs), this.#earlier)
-    await this.#write('source', this.#source, log)
-    await this.#write('target', this.#target, log)
+    // At the same time: a log that only one of them has is not followed by a later session.
+    const written = await Promise.allSettled([
+      this.#write('source', this.#source, log),
+      this.#write('target', this.#target, log),
+    ])
+    for (const each of written) if (each.status === 'rejected') throw each.reason
     this.#recorded = sequence
     this.#last = log
   }

@@ -76,6 +76,24 @@ async function faultsOf(store: Store): Promise<string[]> {
 }
 
 describe('the writer of a database', () => {
+  it('says when edits are decided and only the disk is waited for', async () => {
+    const { database, store } = await watched()
+    const flush = Promise.withResolvers<undefined>()
+    store.before = () => flush.promise
+    const flushing = Promise.withResolvers<void>()
+    let isWritten = false
+    const writing = database
+      .write([put('a', {})], () => flushing.resolve())
+      .then((outcomes) => {
+        isWritten = true
+        return outcomes
+      })
+    await flushing.promise
+    expect({ commits: store.commits.length, isWritten }).toEqual({ commits: 1, isWritten: false })
+    flush.resolve(undefined)
+    expect(await writing).toMatchObject([{ outcome: 'written' }])
+  })
+
   it('commits together what arrives while a commit is under way', async () => {
     const { database, store } = await watched()
     const gate = Promise.withResolvers<undefined>()
