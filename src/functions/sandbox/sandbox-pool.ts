@@ -1,116 +1,75 @@
 /**
- * The pool of sandbox processes: as many as are needed at a time, up to a limit, kept warm for a while. When none is free,
- * callers wait; owners take turns, and some processes are reserved for owners that have none. A program prefers a process that
- * has loaded it. An owner whose functions brought processes down gets fewer, and new ones. A batch may be queued behind another
- * one of its program, so that the process need not wait for the server between the two.
+ * The pool of sandbox processes: gives calls of functions a process. When none is free, calls wait; owners take turns, and some
+ * processes are reserved for owners that have none. A program prefers a process that has loaded it. An owner whose functions
+ * ended processes gets fewer of them, and none that others use. A batch may be queued behind another one of its program, so that
+ * the process need not wait for the server between the two.
  */
 import { availableParallelism } from 'node:os'
 import { RequestError } from '../../document/request-error.ts'
 import { FairQueue, mayTakeSlot, mayTakeSlotAsSuspect, type Run } from '../../runtime/fair-semaphore.ts'
-import type { MetricCounter } from '../../runtime/instruments.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import { Metrics } from '../../runtime/metrics.ts'
-import { type EndCause, MOST_CALLS, SandboxProcess } from './sandbox-process.ts'
+import { MOST_CALLS, type SandboxProcess } from './sandbox-process.ts'
+import { type Idle, SandboxProcesses, type Use } from './sandbox-processes.ts'
 
 export interface SandboxPoolOptions {
   readonly log: Log
-  /** How many there may be now. */
+  /** How many processes there may be. */
   readonly limit: () => number
   readonly metrics?: Metrics | undefined
 }
 
-export interface Wish {
+/** What a call needs a process for. */
+export interface ProcessRequest {
   readonly programKey: string
-  /** Whether it may be put behind another call like it: only calls that come to their end by themselves. */
+  /** Whether it may be queued behind another call of its program: only calls that end by themselves. */
   readonly mayFollow: boolean
 }
 
-interface Waiter extends Wish {
+interface Waiter extends ProcessRequest {
   readonly owner: string
   serve(sandbox: SandboxProcess): void
   refuse(error: Error): void
 }
 
-/** What a process is busy with. */
-interface Use {
-  readonly owner: string
-  readonly programKey: string
-  /** Since when, but for short pauses. */
-  readonly since: number
-  /** The processor time that the process had used then, where calls may follow each other in it. */
-  readonly workMs: number
-  calls: number
-}
-
 type MayTakeAnother = (use: Use, sandbox: SandboxProcess) => boolean
 
-/** A process without work. */
-interface Rest {
-  readonly since: number
-  /** Who used it last. */
-  readonly owner: string | undefined
-  /** What it was used for last, and since when. */
-  readonly program?: { readonly key: string; readonly since: number; readonly workMs: number }
-}
-
 const MOST_WAITING = 10_000
-/** How long a process is kept without work. */
-const IDLE_LIMIT_MS = 120_000
 /** How long an owner is a suspect: longer than its next calls wait. */
-const BLAME_MS = 60_000
-/** With more owners than this, who was quick before need not wait for all of them to start a process. */
+const SUSPECT_MS = 60_000
+/** With more waiting owners than this, an owner whose calls were quick may overtake others that need a start. */
 const CROWD_OWNERS = 4
-/** How long an owner is known to be quick. */
+/** How long an owner counts as quick. */
 const QUICK_MS = 30_000
-/** So long an idle process is kept from others that have one already. */
+/** How long an idle process is reserved for its last owner, unless the other one has no process. */
 const RECENT_USE_MS = 1_000
-/** A program that takes less of a processor needs no second process: to start that takes a processor for long. */
+/** A program that used less processor time gets no second process: its start takes longer than that. */
 const WORTH_ANOTHER_MS = 500
-/** On a busy machine it is given so many times as long on the clock. */
+/** On a busy machine a program may take this many times as long by the clock. */
 const MOST_PATIENCE = 4
-/** So long a program may pause and still count as having gone on. */
+/** A pause up to this time does not interrupt the work on a program. */
 const SHORT_GAP_MS = 50
-const BUSY_WATCH_MS = 50
-const IDLE_WATCH_MS = 10_000
-/** So many starts that fail one after the other, and whoever waits is told. */
-const MOST_FAILED_STARTS = 20
 
-/** At a time: a start takes a processor. Asking for their number is slow. */
+/** Starts at a time: each takes a processor. Read once, since the call is slow. */
 const MOST_STARTS = availableParallelism()
 
 export class SandboxPool {
-  readonly #options: SandboxPoolOptions
+  readonly #limit: () => number
   readonly #waiting = new FairQueue<Waiter>()
-  readonly #starting = new Set<SandboxProcess>()
-  /** The one that was used last is at the end. */
-  readonly #idle = new Map<SandboxProcess, Rest>()
-  readonly #busy = new Map<SandboxProcess, Use>()
-  /** Owners whose functions brought a process down lately, and until when that counts. */
-  readonly #blamed = new Map<string, number>()
-  /** Owners whose last call came to its end soon, and until when that counts. */
+  readonly #processes: SandboxProcesses
+  /** Owners whose functions ended a process, and until when that counts. */
+  readonly #suspects = new Map<string, number>()
+  /** Owners whose last call ended soon, and until when that counts. */
   readonly #quick = new Map<string, number>()
   #wasQuickServed = false
-  #failedStarts = 0
-  #watch: NodeJS.Timeout | undefined
-  #watchMs = 0
-  #isClosed = false
 
-  readonly #starts: MetricCounter
-  readonly #faults: ReadonlyMap<EndCause, MetricCounter>
-
-  constructor(options: SandboxPoolOptions) {
-    this.#options = options
-    const { metrics = new Metrics() } = options
-    this.#starts = metrics.counter('settle_sandbox_starts_total', 'sandbox processes that were started')
-    const help = 'sandbox processes that a function brought down, by cause'
-    this.#faults = new Map(
-      [...FAULTS].map((cause) => [cause, metrics.counter('settle_sandbox_faults_total', help, { cause })]),
-    )
-    metrics.gauge('settle_sandbox_processes', 'sandbox processes of the server', () => [
-      [{ state: 'busy' }, this.#busy.size],
-      [{ state: 'idle' }, this.#idle.size],
-      [{ state: 'starting' }, this.#starting.size],
-    ])
+  constructor({ log, limit, metrics = new Metrics() }: SandboxPoolOptions) {
+    this.#limit = limit
+    this.#processes = new SandboxProcesses(log, metrics, {
+      onStarted: () => this.#serve(),
+      onNoStart: () => this.#refuseAll(cannotStart()),
+      onCheck: (nowMs) => this.#expire(nowMs),
+    })
     metrics.gauge(
       'settle_function_calls_waiting',
       'calls of functions that wait for a process',
@@ -118,11 +77,11 @@ export class SandboxPool {
     )
   }
 
-  /** A process that is to be given back, whatever becomes of it. Rejects with the signal's reason when that comes first. */
-  take({ owner, signal }: Run, { programKey, mayFollow }: Wish): Promise<SandboxProcess> {
+  /** A process that must be given back, even if it ends. Rejects with the signal's reason when that aborts first. */
+  take({ owner, signal }: Run, { programKey, mayFollow }: ProcessRequest): Promise<SandboxProcess> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted()
-      if (this.#isClosed) throw closed()
+      if (this.#processes.isClosed) throw closed()
       if (this.#waiting.size >= MOST_WAITING) throw tooMany()
       const giveUp = () => {
         if (this.#waiting.remove(owner, waiter)) reject(signal?.reason)
@@ -147,11 +106,10 @@ export class SandboxPool {
     })
   }
 
-  /** Has a process at hand for whoever comes first, for as long as any is kept without work. */
+  /** Starts a process before the first call, unless there is one. */
   prepare(): void {
-    if (this.#isClosed || this.#busy.size + this.#idle.size + this.#starting.size > 0) return
-    this.#start()
-    this.#watchEvery(BUSY_WATCH_MS)
+    if (this.#processes.isClosed || this.#busy.size + this.#idle.size + this.#processes.starting > 0) return
+    this.#processes.start()
   }
 
   giveBack(sandbox: SandboxProcess): void {
@@ -161,35 +119,28 @@ export class SandboxPool {
     this.#serve()
   }
 
-  /** Resolves when all are gone; calls that are under way fail. */
+  /** Resolves when all processes have ended; calls under way fail. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    clearTimeout(this.#watch)
+    const closing = this.#processes.close()
     this.#refuseAll(closed())
-    const all = [...this.#starting, ...this.#idle.keys(), ...this.#busy.keys()]
-    this.#idle.clear()
-    for (const sandbox of all) {
-      sandbox.hold()
-      sandbox.kill('closed')
-    }
-    await Promise.all(all.map(({ exited }) => exited))
+    await closing
   }
 
-  #free(sandbox: SandboxProcess, { owner, programKey, since, workMs }: Use): void {
-    this.#busy.delete(sandbox)
+  get #idle(): ReadonlyMap<SandboxProcess, Idle> {
+    return this.#processes.idle
+  }
+
+  get #busy(): ReadonlyMap<SandboxProcess, Use> {
+    return this.#processes.busy
+  }
+
+  #free(sandbox: SandboxProcess, use: Use): void {
+    const { owner } = use
     const now = performance.now()
-    if (sandbox.cause && FAULTS.has(sandbox.cause)) {
-      this.#blamed.set(owner, now + BLAME_MS)
-      this.#faults.get(sandbox.cause)?.add()
-    }
-    if (sandbox.cause || sandbox.isLast) this.#quick.delete(owner)
+    if (sandbox.cause || sandbox.isLowPriority) this.#quick.delete(owner)
     else this.#quick.set(owner, now + QUICK_MS)
-    sandbox.release()
-    // What is left of a call must not be taken for the answer to the next one, nor one be slow for what another did.
-    if (this.#isClosed || sandbox.isBusy || sandbox.isLast) sandbox.kill('closed')
-    else if (sandbox.isRunning) {
-      this.#idle.set(sandbox, { since: now, owner, program: { key: programKey, since, workMs } })
-    }
+    const isFault = this.#processes.free(sandbox, use)
+    if (isFault) this.#suspects.set(owner, now + SUSPECT_MS)
   }
 
   #serve(): void {
@@ -207,30 +158,28 @@ export class SandboxPool {
       }
     }
     // More processes than processors would not be faster.
-    const isFull = this.#busy.size + this.#starting.size >= Math.min(this.#options.limit(), MOST_STARTS)
+    const isFull = this.#busy.size + this.#processes.starting >= Math.min(this.#limit(), MOST_STARTS)
     this.#serveBehind((use, sandbox) => isFull || this.#isBusyShortly(use, sandbox))
-    // Whoever waits gets the first process that is free: a new one, or one that is done before it has started.
-    while (!this.#isClosed && this.#starting.size < this.#mostStarts()) this.#start()
-    if (this.#busy.size + this.#starting.size > 0) this.#watchEvery(BUSY_WATCH_MS)
+    // A waiting call gets the first free process: a new one, or one that becomes free before that has started.
+    while (!this.#processes.isClosed && this.#processes.starting < this.#mostStarts()) this.#processes.start()
   }
 
-  /** Whether there was a process for it. */
+  /** Returns whether there was a process for it. */
   #serveIdle(waiter: Waiter): boolean {
     const chosen = this.#idleFor(waiter)
     if (!chosen) return false
-    const { sandbox, rest } = chosen
+    const { sandbox, idle } = chosen
     const { owner, programKey, mayFollow } = waiter
     const now = performance.now()
-    const goesOn = rest.program?.key === programKey && now - rest.since < SHORT_GAP_MS
-    // The system is asked for the sake of long work only.
-    const begun = goesOn ? rest.program : { since: now, workMs: mayFollow ? sandbox.processorMs : 0 }
-    this.#busy.set(sandbox, { owner, programKey, since: begun.since, workMs: begun.workMs, calls: 1 })
-    sandbox.hold()
+    const continues = idle.program?.key === programKey && now - idle.since < SHORT_GAP_MS
+    // A system call, made only for calls that may be long.
+    const begun = continues ? idle.program : { since: now, workMs: mayFollow ? sandbox.processorMs : 0 }
+    this.#processes.occupy(sandbox, { owner, programKey, since: begun.since, workMs: begun.workMs, calls: 1 })
     waiter.serve(sandbox)
     return true
   }
 
-  /** Only whose turn it is: nobody gets ahead of anybody. */
+  /** Queues calls behind others of their program, only while such a call is next in turn. */
   #serveBehind(mayTakeAnother: MayTakeAnother): void {
     for (let waiter = this.#waiting.first; waiter?.mayFollow; waiter = this.#waiting.first) {
       const sandbox = this.#sharedFor(waiter.programKey, mayTakeAnother)
@@ -250,7 +199,7 @@ export class SandboxPool {
     return undefined
   }
 
-  /** Then a second process is not worth its start, and on a machine of few processors not even its share of one. */
+  /** Whether a second process for the program would not be worth its start yet. */
   #isBusyShortly({ since, workMs }: Use, sandbox: SandboxProcess): boolean {
     const busyMs = performance.now() - since
     if (busyMs < WORTH_ANOTHER_MS) return true
@@ -258,14 +207,14 @@ export class SandboxPool {
   }
 
   #mostStarts(): number {
-    // Where some are idle, those that wait have had their share, or a bad name.
+    // Where processes are idle, the owners that wait have had their share, or are suspects.
     const mayStart = (owner: string) => this.#mayHaveMore(owner) && this.#mustStart(owner)
     if (this.#idle.size > 0 && !this.#waiting.some(mayStart)) return 0
-    const most = Math.min(this.#options.limit() - this.#busy.size - this.#idle.size, MOST_STARTS)
+    const most = Math.min(this.#limit() - this.#busy.size - this.#idle.size, MOST_STARTS)
     return Math.min(this.#wanted(most), most)
   }
 
-  /** How many processes would serve all who wait, counted up to so many: calls of a program that may follow share one. */
+  /** How many processes would serve all waiting calls, counted up to `most`: calls of a program that may follow share one. */
   #wanted(most: number): number {
     const following = new Map<string, number>()
     let wanted = 0
@@ -278,119 +227,79 @@ export class SandboxPool {
     return wanted
   }
 
-  /** Whether what is idle is not for this owner. Where no more can be started it is for everybody. */
+  /** Whether no idle process is for this owner. Where no more can be started, idle ones are for all. */
   #mustStart(owner: string): boolean {
     if (this.#isNewcomer(owner)) return false
-    if (this.#busy.size + this.#idle.size >= this.#options.limit()) return false
+    if (this.#busy.size + this.#idle.size >= this.#limit()) return false
     for (const sandbox of this.#idle.keys()) if (this.#isFor(owner, sandbox)) return false
     return true
   }
 
-  /** Newcomers come first; of these, in a crowd and every other time, one whose functions were quick before. */
+  /** Newcomers come first; among many of them, every other time, one whose functions were quick before. */
   #rankOf(owner: string): number {
     if (!this.#isNewcomer(owner)) return 2
     const mayOvertake = !this.#wasQuickServed && this.#waiting.owners > CROWD_OWNERS
     return mayOvertake && this.#quick.has(owner) ? 0 : 1
   }
 
-  /** One that has no process, and brought none down lately. */
+  /** An owner without a process that is not a suspect. */
   #isNewcomer(owner: string): boolean {
-    return !this.#blamed.has(owner) && this.#busyOf((each) => each === owner) === 0
+    return !this.#suspects.has(owner) && this.#busyOf((each) => each === owner) === 0
   }
 
   #isFor(owner: string, sandbox: SandboxProcess): boolean {
-    const rest = this.#idle.get(sandbox)
-    if (rest === undefined) return false
-    if (rest.owner === undefined || rest.owner === owner) return true
-    // Suspects share theirs: who waits for a new one would be overtaken by those that have one.
-    if (this.#blamed.has(owner)) return this.#blamed.has(rest.owner)
-    // Whose calls follow each other needs it again at once.
-    return performance.now() - rest.since > RECENT_USE_MS
-  }
-
-  #start(): void {
-    const sandbox = new SandboxProcess(this.#options.log)
-    this.#starts.add()
-    sandbox.hold()
-    this.#starting.add(sandbox)
-    sandbox.started.then((hasStarted) => {
-      this.#starting.delete(sandbox)
-      sandbox.release()
-      this.#failedStarts = hasStarted ? 0 : this.#failedStarts + 1
-      if (hasStarted && !this.#isClosed) this.#idle.set(sandbox, { since: performance.now(), owner: undefined })
-      if (this.#failedStarts >= MOST_FAILED_STARTS) this.#refuseAll(cannotStart())
-      this.#serve()
-    })
+    const idle = this.#idle.get(sandbox)
+    if (idle === undefined) return false
+    if (idle.owner === undefined || idle.owner === owner) return true
+    // Suspects share processes: one that waits for a new process would be overtaken by those that have one.
+    if (this.#suspects.has(owner)) return this.#suspects.has(idle.owner)
+    // The last owner may need it again at once.
+    return performance.now() - idle.since > RECENT_USE_MS
   }
 
   #mayHaveMore(owner: string): boolean {
-    const slots = this.#options.limit()
+    const slots = this.#limit()
     const ofAll = this.#busy.size
     const ofOwner = this.#busyOf((each) => each === owner)
-    if (!this.#blamed.has(owner)) return mayTakeSlot(slots, { ofAll, ofOwner })
-    const ofSuspects = this.#busyOf((each) => this.#blamed.has(each))
+    if (!this.#suspects.has(owner)) return mayTakeSlot(slots, { ofAll, ofOwner })
+    const ofSuspects = this.#busyOf((each) => this.#suspects.has(each))
     return mayTakeSlotAsSuspect(slots, { ofAll, ofOwner, ofSuspects })
   }
 
-  #busyOf(isSuch: (owner: string) => boolean): number {
+  #busyOf(isCounted: (owner: string) => boolean): number {
     let count = 0
-    for (const { owner } of this.#busy.values()) if (isSuch(owner)) count++
+    for (const { owner } of this.#busy.values()) if (isCounted(owner)) count++
     return count
   }
 
-  /** One that knows the program, or else one that nobody else has used, or else the one that was used last. */
-  #idleFor({ owner, programKey }: Waiter): { readonly sandbox: SandboxProcess; readonly rest: Rest } | undefined {
+  /** A process that has loaded the program, or else one for this owner, or else the most recently used one. */
+  #idleFor({ owner, programKey }: Waiter): { readonly sandbox: SandboxProcess; readonly idle: Idle } | undefined {
     const worthOf = (sandbox: SandboxProcess) =>
       sandbox.programs.has(programKey) ? 2 : Number(this.#isFor(owner, sandbox))
-    let chosen: { readonly sandbox: SandboxProcess; readonly rest: Rest } | undefined
+    let chosen: { readonly sandbox: SandboxProcess; readonly idle: Idle } | undefined
     let worth = 0
-    for (const [sandbox, rest] of this.#idle) {
+    for (const [sandbox, idle] of this.#idle) {
       // A process that has ended is skipped.
-      if (!sandbox.isRunning) this.#idle.delete(sandbox)
+      if (!sandbox.isRunning) this.#processes.forget(sandbox)
       else if (worthOf(sandbox) >= worth) {
-        chosen = { sandbox, rest }
+        chosen = { sandbox, idle }
         worth = worthOf(sandbox)
       }
     }
-    if (chosen) this.#idle.delete(chosen.sandbox)
     return chosen
   }
 
   #refuseAll(error: Error): void {
     for (let waiter = this.#waiting.shift(); waiter; waiter = this.#waiting.shift()) waiter.refuse(error)
-    this.#failedStarts = 0
   }
 
-  #watchEvery(delayMs: number): void {
-    if (this.#isClosed || (this.#watch && this.#watchMs === delayMs)) return
-    clearInterval(this.#watch)
-    this.#watchMs = delayMs
-    this.#watch = setInterval(() => this.#look(), delayMs).unref()
-  }
-
-  /** Ends who takes too long, and who has had nothing to do for long. Looks less often while nothing goes on. */
-  #look(): void {
-    const now = performance.now()
-    for (const sandbox of this.#starting) sandbox.watchStart(now)
-    for (const sandbox of this.#busy.keys()) sandbox.watch(now)
-    for (const owners of [this.#blamed, this.#quick]) {
-      for (const [owner, until] of owners) if (now > until) owners.delete(owner)
-    }
-    for (const [sandbox, { since }] of this.#idle) {
-      if (now - since < IDLE_LIMIT_MS) continue
-      this.#idle.delete(sandbox)
-      sandbox.kill('closed')
-    }
-    if (this.#busy.size + this.#starting.size > 0) return
-    if (this.#idle.size > 0) this.#watchEvery(IDLE_WATCH_MS)
-    else {
-      clearInterval(this.#watch)
-      this.#watch = undefined
+  /** Owners are suspects, or quick, only for a while. */
+  #expire(nowMs: number): void {
+    for (const owners of [this.#suspects, this.#quick]) {
+      for (const [owner, until] of owners) if (nowMs > until) owners.delete(owner)
     }
   }
 }
-
-const FAULTS: ReadonlySet<EndCause> = new Set(['time', 'memory', 'protocol', 'itself'])
 
 function closed(): RequestError {
   return new RequestError('failed', 'os_process_error', 'The sandbox is closed.')

@@ -50,9 +50,9 @@ const START_LIMIT_MS = 60_000
 const SLACK_MS = 150
 /** How many times the time limit a silent process gets that is hardly let run, or only waits. */
 const MOST_PATIENCE = 4
-/** What a call that is given up may take to end by itself: a new process costs more than that. */
+/** How long an aborted call may take to end by itself: a new process costs more than that. */
 const GRACE_MS = 100
-/** Who has so much of a processor without a sign goes on with what others leave of them. */
+/** A call that uses this much processor time without a sign of life gets the lowest priority. */
 const SHARE_MS = 250
 const LAST_PRIORITY = constants.priority.PRIORITY_LOW
 const LARGEST_REPLY_BYTES = 512 * 1024 * 1024
@@ -78,7 +78,7 @@ export class SandboxProcess {
   #workAt = { sign: 0, ms: 0 }
   #onStart: (hasStarted: boolean) => void = () => {}
   #isRunning = true
-  #isLast = false
+  #isLowPriority = false
   #cause: EndCause | undefined
   #lastWords = ''
 
@@ -120,9 +120,9 @@ export class SandboxProcess {
     return this.#cause
   }
 
-  /** Whether all others come before it: there is no way back from that. */
-  get isLast(): boolean {
-    return this.#isLast
+  /** Whether it has the lowest priority; that cannot be undone. */
+  get isLowPriority(): boolean {
+    return this.#isLowPriority
   }
 
   get isBusy(): boolean {
@@ -214,8 +214,8 @@ export class SandboxProcess {
 
   #putLast(): void {
     const { pid } = this.#child
-    if (this.#isLast || pid === undefined) return
-    this.#isLast = true
+    if (this.#isLowPriority || pid === undefined) return
+    this.#isLowPriority = true
     try {
       setPriority(pid, LAST_PRIORITY)
     } catch {
