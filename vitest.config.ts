@@ -80,8 +80,8 @@ const withMocks = 'test/http/login-work.test.ts'
 const sharing = {
   include: [
     ...['auth', 'backup', 'clients', 'cluster', 'commands', 'config', 'couchapp', 'database', 'document', 'encoding'],
-    ...['formats', 'functions', 'multipart', 'replication', 'runtime', 'scan', 'scripts', 'selectors', 'storage'],
-    ...['ui', 'views', 'wire'],
+    ...['formats', 'forwarding', 'functions', 'listeners', 'multipart', 'packaging', 'postgres', 'replication'],
+    ...['runtime', 'scan', 'scripts', 'selectors', 'storage', 'ui', 'views', 'wire'],
   ].map((folder) => `test/${folder}/**/*.test.ts`),
   exclude: [
     'database/compaction/compaction-daemon',
