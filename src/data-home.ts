@@ -46,6 +46,8 @@ export interface OpenData {
 export interface RunnerOptions {
   readonly functions: Functions
   readonly settings: () => ProcessSettings
+  /** The idle time after which the last index process is ended. */
+  readonly readyMs: () => number
   /** Whether functions of this language run in the sandbox. */
   readonly isSandboxed: (language: string) => boolean
   readonly log: Log

@@ -106,6 +106,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
       sortBytes: configuration.integer('view_building', 'sort_memory'),
       stopMs: configuration.integer('view_building', 'stop_timeout'),
     }),
+    readyMs: () => configuration.integer('view_building', 'idle_timeout'),
     isSandboxed: (language) => language === 'javascript' && !languages.find(language),
     log,
     metrics,

@@ -194,6 +194,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'stats/samples': samples,
   'uuids/algorithm': oneOf('random', 'sequential', 'utc_random', 'utc_id'),
   'uuids/max_count': between(0, 1_000_000),
+  'view_building/idle_timeout': between(1000, 86_400_000),
   'view_building/sort_memory': positive,
   'view_building/stop_timeout': between(1, 3_600_000),
 }

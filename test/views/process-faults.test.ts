@@ -94,6 +94,14 @@ describe.runIf(process.platform === 'linux')('an index process', { timeout: 180_
     expect(readFileSync(join(folder, 'settle.log'), 'utf8')).toContain('An index process was killed.')
   })
 
+  it('ends when it had nothing to do for as long as the settings say', async () => {
+    const { server, client } = await start('[view_building]\nidle_timeout = 1000\n')
+    await fill(client, SUMS)
+    await client.request('GET', VIEW)
+    await expect.poll(() => server.childrenCalled('settle-index'), { timeout: 20_000 }).toEqual([])
+    expect((await client.request('GET', VIEW)).text).toContain(`"value":${SUM}`)
+  })
+
   it('has no descriptor of a file of the server', async () => {
     const { server, client, folder } = await start()
     await client.request('PUT', '/other')

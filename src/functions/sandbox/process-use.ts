@@ -17,6 +17,17 @@ export function processorMs(pid: number | undefined): number {
   }
 }
 
+/** The memory that a process allocated itself, without mapped files; undefined if the system does not report it. */
+export function privateMb(pid: number | undefined): number | undefined {
+  if (process.platform !== 'linux' || pid === undefined) return undefined
+  try {
+    const kilobytes = /^RssAnon:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1]
+    return kilobytes === undefined ? undefined : Number(kilobytes) / 1024
+  } catch {
+    return undefined
+  }
+}
+
 /** Zero if the system does not report it. */
 export function residentMb(pid: number | undefined): number {
   if (process.platform !== 'linux' || pid === undefined) return 0

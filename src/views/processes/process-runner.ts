@@ -29,6 +29,8 @@ export interface ProcessRunnerOptions {
   /** Where the indexes lie. */
   readonly folder: string
   readonly settings: () => ProcessSettings
+  /** The idle time after which the last process is ended. */
+  readonly readyMs: () => number
   readonly log: Log
   /** Whether functions of this language run in the sandbox. */
   readonly isSandboxed: (language: string) => boolean
@@ -211,13 +213,19 @@ export class ProcessRunner implements IndexRunner {
 
   #start(options: WorkerOptions): WorkerProcess {
     try {
-      const worker: WorkerProcess = new WorkerProcess(this.#options, () => this.#processes.delete(worker), options)
+      const owner = { onEnding: () => this.#processes.delete(worker), isOnly: () => this.#isOnly(worker) }
+      const worker: WorkerProcess = new WorkerProcess(this.#options, owner, options)
       this.#processes.add(worker)
       return worker
     } catch (error) {
       // The system cannot start it now.
       throw new ProcessEndedError(String(error), false)
     }
+  }
+
+  #isOnly(worker: WorkerProcess): boolean {
+    for (const other of this.#processes) if (other !== worker && !other.isReserved) return false
+    return true
   }
 }
 

@@ -3,10 +3,12 @@
  * that does not answer in time is killed.
  */
 import type { ChildProcess } from 'node:child_process'
+import { privateMb } from '../../functions/sandbox/process-use.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { StoreLease } from '../../storage/leases/store-leases.ts'
 import { forgetTenant } from '../../storage/leases/tenancy-lock.ts'
 import type { UpdateProgress } from '../updating/update-request.ts'
+import { idleTimeLeft } from './idle-time.ts'
 import {
   decodeError,
   encodeError,
@@ -55,9 +57,6 @@ interface RunningJob extends JobListener {
   isDone: boolean
 }
 
-/** The idle time after which a process is ended. */
-const IDLE_MS = 60_000
-
 /** A process with jobs that is silent for this long is pinged, and killed if it does not answer. */
 const SILENCE_MS = 30_000
 
@@ -68,7 +67,17 @@ export interface WorkerPlace {
   /** Where the indexes lie. */
   readonly folder: string
   readonly settings: () => ProcessSettings
+  /** The idle time after which the last process is ended too. */
+  readonly readyMs: () => number
   readonly log: Log
+}
+
+/** What its runner decides. */
+export interface WorkerOwner {
+  /** Called when the process cannot take more work. */
+  onEnding(): void
+  /** Whether there is no other process for any job. */
+  isOnly(): boolean
 }
 
 export interface WorkerOptions {
@@ -85,7 +94,8 @@ export class WorkerProcess {
   readonly #folder: string
   readonly #settings: () => ProcessSettings
   readonly #log: Log
-  readonly #onEnding: () => void
+  readonly #owner: WorkerOwner
+  readonly #readyMs: () => number
   readonly #jobs = new Map<number, RunningJob>()
   readonly #exited: Promise<void>
   #lastJob = 0
@@ -96,14 +106,14 @@ export class WorkerProcess {
   #silentMs = 0
   #lastWords = ''
 
-  /** Calls back when it cannot take more work. */
-  constructor(place: WorkerPlace, onEnding: () => void, options: WorkerOptions = {}) {
-    const { folder, settings, log } = place
+  constructor(place: WorkerPlace, owner: WorkerOwner, options: WorkerOptions = {}) {
+    const { folder, settings, readyMs, log } = place
     const { isReserved = false, withSandbox = false } = options
     this.isReserved = isReserved
     this.#settings = settings
     this.#log = log
-    this.#onEnding = onEnding
+    this.#owner = owner
+    this.#readyMs = readyMs
     this.#child = startProcess({ withSandbox })
     this.#folder = folder
     this.#exited = new Promise((resolve) => {
@@ -188,7 +198,7 @@ export class WorkerProcess {
   async close(): Promise<void> {
     if (this.#isGone) return
     this.#isEnding = true
-    this.#onEnding()
+    this.#owner.onEnding()
     // Waiting for its end keeps the server alive until then.
     this.#child.ref()
     this.send({ type: 'close' })
@@ -203,7 +213,14 @@ export class WorkerProcess {
     this.#watch = undefined
     if (this.#isGone) return
     if (this.isReserved) void this.close()
-    else this.#idle = setTimeout(() => void this.close(), IDLE_MS).unref()
+    else this.#keepOrEnd(0)
+  }
+
+  #keepOrEnd(idleMs: number): void {
+    const idle = { idleMs, isOnly: this.#owner.isOnly(), privateMb: privateMb(this.#child.pid) }
+    const leftMs = idleTimeLeft(idle, this.#readyMs())
+    if (leftMs === 0) void this.close()
+    else this.#idle = setTimeout(() => this.#keepOrEnd(idleMs + leftMs), leftMs).unref()
   }
 
   #watchOver(): void {
@@ -279,7 +296,7 @@ export class WorkerProcess {
   #dying(): void {
     if (this.#isGone) return
     this.#isGone = true
-    this.#onEnding()
+    this.#owner.onEnding()
     clearTimeout(this.#idle)
     clearInterval(this.#watch)
     const { pid } = this.#child
