@@ -84,8 +84,8 @@ export type SecondaryCall =
       readonly design: ViewDesign
       readonly isUpdated: boolean
     }
-  /** Asks for slots for connections; the reply is how many it gets. */
-  | { readonly kind: 'slots'; readonly wanted: number }
+  /** Asks for slots for connections beside those that it holds; the reply is how many it gets. */
+  | { readonly kind: 'slots'; readonly wanted: number; readonly held: number }
   | { readonly kind: 'password'; readonly name: string; readonly password: string }
   | {
       readonly kind: 'reduce'

@@ -200,7 +200,7 @@ export class PrimaryNode {
     switch (message.kind) {
       case 'hello':
         member.pid = message.pid
-        slots.add(key, message.connections)
+        slots.know(key, message.connections)
         break
       case 'slots back':
         slots.takeBack(key, message.count)
@@ -235,7 +235,7 @@ export class PrimaryNode {
       case 'index':
         return replyOf(this.#bringIndex(parts, message, signal))
       case 'slots':
-        return { value: this.#place.slots.lend(member, message.wanted, this.#place.slotLimit()) }
+        return { value: this.#place.slots.lend(member, message, this.#place.slotLimit()) }
       case 'password':
         return replyOf(auth.isPassword(message))
       case 'reduce':

@@ -35,9 +35,6 @@ export interface SecondaryOptions {
   takeMetrics(): MetricsReport
 }
 
-/** Without an answer of the primary, connections are counted by this node alone. */
-const SLOTS_TIMEOUT_MS = 1000
-
 /** How long a request waits for a primary. A new one takes a second or two. */
 const PRIMARY_TIMEOUT_MS = 15_000
 
@@ -54,7 +51,7 @@ export class SecondaryNode {
   readonly #watched = new Set<string>()
   /** Slots for connections. */
   readonly slots = new BorrowedSlots({
-    borrow: (wanted) => this.#borrowSlots(wanted),
+    borrow: (wanted, held) => this.#borrowSlots(wanted, held),
     giveBack: (count) => this.#send({ kind: 'slots back', count }),
   })
   #lines = ''
@@ -163,10 +160,11 @@ export class SecondaryNode {
     }
   }
 
-  async #borrowSlots(wanted: number): Promise<number | undefined> {
-    const call: SecondaryCall = { kind: 'slots', wanted }
+  /** It has no timeout: what the primary lends must be counted here too. */
+  async #borrowSlots(wanted: number, held: number): Promise<number | undefined> {
+    const call: SecondaryCall = { kind: 'slots', wanted, held }
     try {
-      const reply = await this.#membership.call(call, { timeoutMs: SLOTS_TIMEOUT_MS })
+      const reply = await this.#membership.call(call)
       return resultOf(reply as CallReply<number>)
     } catch {
       return undefined

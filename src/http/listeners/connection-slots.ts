@@ -32,20 +32,22 @@ export class ServerSlots implements ConnectionSlots {
     this.#used--
   }
 
-  /** Lends up to as many as are wanted, and says how many. */
-  lend(borrower: object, wanted: number, limit: number): number {
+  /** Lends up to as many as are wanted, and says how many. What the borrower says it holds replaces what was counted. */
+  lend(borrower: object, { wanted, held }: { wanted: number; held: number }, limit: number): number {
+    this.#set(borrower, held)
     const granted = Math.max(0, Math.min(wanted, limit - this.#used - this.#lent))
-    this.add(borrower, granted)
+    this.#set(borrower, held + granted)
     return granted
   }
 
-  /** The borrower has so many, whoever lent them. */
-  add(borrower: object, count: number): void {
-    this.#set(borrower, this.#of(borrower) + count)
+  /** A new borrower has so many, whoever lent them. If it has borrowed already, it has said so then. */
+  know(borrower: object, held: number): void {
+    if (!this.#borrowers.has(borrower)) this.#set(borrower, held)
   }
 
   takeBack(borrower: object, count: number): void {
-    this.#set(borrower, Math.max(0, this.#of(borrower) - count))
+    // A borrower that is not known yet will say what it has left.
+    if (this.#borrowers.has(borrower)) this.#set(borrower, Math.max(0, this.#of(borrower) - count))
   }
 
   /** The borrower is gone, and its connections with it. */
@@ -66,24 +68,32 @@ export class ServerSlots implements ConnectionSlots {
 
 /** How slots come from another node and go back to it. */
 export interface SlotLender {
-  /** How many were lent; undefined where nobody is there to ask. */
-  borrow(wanted: number): Promise<number | undefined>
+  /** How many were lent, to who holds so many; undefined where nobody is there to ask. */
+  borrow(wanted: number, held: number): Promise<number | undefined>
   giveBack(count: number): void
 }
 
 /** So many nodes may have slots at hand that they do not use, before others are short of them. */
 const PORTIONS = 64
 
+/** Without an answer of the lender, connections are counted by this node alone. */
+const LENDER_TIMEOUT_MS = 1000
+
 /** The slots of a node that borrows them. */
 export class BorrowedSlots implements ConnectionSlots {
   readonly #lender: SlotLender
+  readonly #timeoutMs: number
   #used = 0
   #held = 0
   #portion = 1
+  /** The one question that the lender has not answered. */
+  #asked: Promise<number | undefined> | undefined
+  /** The same, as long as connections wait for the answer. */
   #borrowing: Promise<number | undefined> | undefined
 
-  constructor(lender: SlotLender) {
+  constructor(lender: SlotLender, timeoutMs = LENDER_TIMEOUT_MS) {
     this.#lender = lender
+    this.#timeoutMs = timeoutMs
   }
 
   get used(): number {
@@ -103,7 +113,12 @@ export class BorrowedSlots implements ConnectionSlots {
 
   free(): void {
     this.#used--
+    this.#returnIdle()
+  }
+
+  #returnIdle(): void {
     const idle = this.#held - this.#used
+    if (idle === 0) return
     // One that is scarce goes back at once; of many, some stay for the next connections.
     const kept = this.#portion === 1 ? 0 : this.#portion
     if (idle < 2 * this.#portion && kept > 0) return
@@ -130,9 +145,21 @@ export class BorrowedSlots implements ConnectionSlots {
   }
 
   async #borrow(): Promise<number | undefined> {
-    const granted = await this.#lender.borrow(this.#portion)
-    this.#held += granted ?? 0
+    this.#asked ??= this.#ask()
+    const { promise: timeout, resolve } = Promise.withResolvers<undefined>()
+    const timer = setTimeout(() => resolve(undefined), this.#timeoutMs)
+    const granted = await Promise.race([this.#asked, timeout])
+    clearTimeout(timer)
     this.#borrowing = undefined
+    return granted
+  }
+
+  /** An answer counts however late it is: the lender has counted what it lent. */
+  async #ask(): Promise<number | undefined> {
+    const granted = await this.#lender.borrow(this.#portion, this.#held)
+    this.#held += granted ?? 0
+    this.#asked = undefined
+    if (!this.#borrowing) this.#returnIdle()
     return granted
   }
 }

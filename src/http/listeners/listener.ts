@@ -243,10 +243,13 @@ export class OpenConnections {
   }
 
   #admit(socket: Socket, hasSlot: boolean): Admission {
+    if (socket.destroyed) {
+      // It was closed while it waited. Nothing would say so again.
+      if (hasSlot) this.#slots.free()
+      return 'cut off'
+    }
     if (hasSlot) {
-      // It may be closed by now, and is then not told again.
-      if (socket.destroyed) this.#slots.free()
-      else socket.once('close', () => this.#slots.free())
+      socket.once('close', () => this.#slots.free())
       return 'served'
     }
     if (this.#refused >= REFUSED_LIMIT) return 'cut off'
