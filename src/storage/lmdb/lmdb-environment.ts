@@ -15,7 +15,8 @@ import type { StoreSizes } from '../store.ts'
 import { FileRoom, type WriteCounter, type WriteEstimate } from './file-room.ts'
 import { type LibraryUse, libraryUse } from './library-use.ts'
 import { commitFailure, type FileReports, LmdbErrors } from './lmdb-errors.ts'
-import { LmdbReader, LmdbRowHooks } from './lmdb-reader.ts'
+import { RowCollector } from './lmdb-pages.ts'
+import { KeyWriter, LmdbReader } from './lmdb-snapshot.ts'
 import { PromisedWrites } from './promised-writes.ts'
 import { WriteInstructions, type WriteTarget } from './write-instructions.ts'
 
@@ -77,13 +78,18 @@ export class LmdbEnvironment {
     this.#use = options.use ?? libraryUse()
     this.#errors = new LmdbErrors(path, options.reports)
     this.#room = new FileRoom(path)
-    const rows = new LmdbRowHooks()
-    this.#database = this.#guarded(() => this.#open(options, rows))
+    const keys = new KeyWriter()
+    const rows = new RowCollector()
+    this.#database = this.#guarded(() => this.#open(options, keys, rows))
     const isShared = options.isShared ?? false
-    this.reader = new LmdbReader(this.#database, { use: this.#use, isShared, errors: this.#errors, rows })
+    this.reader = new LmdbReader(this.#database, { use: this.#use, isShared, errors: this.#errors, keys, rows })
   }
 
-  #open(options: EnvironmentOptions, rows: LmdbRowHooks): RootDatabase<Uint8Array, Uint8Array> {
+  #open(
+    options: EnvironmentOptions,
+    { writeKey }: KeyWriter,
+    rows: RowCollector,
+  ): RootDatabase<Uint8Array, Uint8Array> {
     const { path } = this
     requireDescriptors()
     if (!options.create) {
@@ -104,7 +110,7 @@ export class LmdbEnvironment {
       readOnly: options.isReadOnly ?? false,
       encoding: 'binary',
       encoder: rows,
-      keyEncoder: rows,
+      keyEncoder: { writeKey, readKey: rows.readKey },
     })
   }
 

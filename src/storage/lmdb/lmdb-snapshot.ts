@@ -1,14 +1,47 @@
 /**
- * A snapshot of an LMDB file. LMDB reads synchronously, so a long read would block the event loop. Pages are returned at once
- * up to a number of rows, since most requests need no more; then the next page yields to the event loop first.
+ * A snapshot of an LMDB file, and the read transaction that it is. LMDB reads synchronously, so a long read would block the
+ * event loop. Pages are returned at once up to a number of rows, since most requests need no more; then the next page
+ * yields to the event loop first. Everything is copied: the library's buffers are filled again by the next read.
  */
+import assert from 'node:assert/strict'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { isWhole, storedKey, storedRange, VERSION_KEY, versionOf, wholeValue } from '../rows/stored-key.ts'
+import type { RootDatabase, Transaction } from 'lmdb'
+import {
+  CUT_KEY_BYTES,
+  type StoredRange,
+  storedKey,
+  storedRange,
+  VERSION_KEY,
+  versionOf,
+  wholeValue,
+} from '../rows/stored-key.ts'
 import { StorageError } from '../storage-error.ts'
 import type { KeyRange, Page, PageLimits, SharedSnapshot } from '../store.ts'
-import type { LmdbEnvironment } from './lmdb-environment.ts'
-import type { ReadTransaction } from './lmdb-reader.ts'
-import type { OpenFiles } from './open-files.ts'
+import type { LibraryUse } from './library-use.ts'
+import type { LmdbErrors } from './lmdb-errors.ts'
+import { type CursorTransaction, LmdbPages, type RowCollector } from './lmdb-pages.ts'
+
+declare module 'lmdb' {
+  interface Database {
+    getBinary(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): Buffer | undefined
+    /** The bytes lie in a buffer that the next read fills again, where that is `isGlobal`. */
+    getBinaryFast(key: Uint8Array, options: { transaction: ReadTransaction['own'] }): FastBytes | undefined
+    lastSize: number
+    /** Called for a value that is larger than the buffer for all values: makes that larger, for good. */
+    _returnLargeBuffer(read: () => unknown): FastBytes
+  }
+}
+
+/** The files that snapshots are of. A file is held from its acquisition to its release. */
+export interface SnapshotFiles {
+  acquire(path: string): SnapshotFile
+  release(file: SnapshotFile): void
+}
+
+export interface SnapshotFile {
+  readonly path: string
+  readonly reader: LmdbReader
+}
 
 /** Values read in one turn of the event loop. */
 const VALUES_A_TURN = 256
@@ -21,8 +54,8 @@ const PAGED_BYTES_A_TURN = 32 * 1024
 const ROWS_A_SEEK = 8
 
 export class LmdbSnapshot implements SharedSnapshot {
-  readonly #files: OpenFiles
-  readonly #environment: LmdbEnvironment
+  readonly #files: SnapshotFiles
+  readonly #environment: SnapshotFile
   readonly #transaction: ReadTransaction
   /** Counts ask for it again and again. */
   #version: number | undefined
@@ -32,7 +65,7 @@ export class LmdbSnapshot implements SharedSnapshot {
   #released = false
 
   /** The state of a file as of now. */
-  static open(files: OpenFiles, path: string): LmdbSnapshot {
+  static open(files: SnapshotFiles, path: string): LmdbSnapshot {
     const environment = files.acquire(path)
     try {
       return new LmdbSnapshot(files, environment, environment.reader.beginRead())
@@ -43,7 +76,7 @@ export class LmdbSnapshot implements SharedSnapshot {
   }
 
   /** Takes over a lease of the file and a use of the transaction. */
-  private constructor(files: OpenFiles, environment: LmdbEnvironment, transaction: ReadTransaction, version?: number) {
+  private constructor(files: SnapshotFiles, environment: SnapshotFile, transaction: ReadTransaction, version?: number) {
     this.#files = files
     this.#environment = environment
     this.#transaction = transaction
@@ -113,7 +146,7 @@ export class LmdbSnapshot implements SharedSnapshot {
   }
 
   #get(key: Uint8Array): Buffer | undefined {
-    if (isWhole(key)) return this.#read(key)
+    if (key.length < CUT_KEY_BYTES) return this.#read(key)
     const stored = this.#read(storedKey(key))
     return stored && wholeValue(stored)
   }
@@ -138,20 +171,158 @@ async function countByPages(snapshot: LmdbSnapshot, range: KeyRange): Promise<nu
   return count
 }
 
-/** The stored keys of all rows in the ranges, as of now. */
-export async function storedKeysIn(environment: LmdbEnvironment, ranges: readonly KeyRange[]): Promise<Uint8Array[]> {
-  const keys: Uint8Array[] = []
-  for (const { from, to } of ranges) {
-    let rest: KeyRange | undefined = { from, to }
-    while (rest) {
-      const range: KeyRange = rest
-      const page = environment.reader.read((transaction) =>
-        environment.reader.page(transaction, range, storedRange(range), { keysOnly: true, rows: 1024 }),
-      )
-      for (let row = 0; row < page.length; row++) keys.push(storedKey(page.key(row)))
-      rest = page.next
-      if (rest) await nextTurn()
+type FastBytes = Buffer & { readonly isGlobal?: boolean }
+
+const NOT_READ: FastBytes = Buffer.alloc(0)
+
+/** A read transaction, used by one reader or shared by several. */
+export class ReadTransaction implements CursorTransaction {
+  readonly own: Transaction
+  readers = 1
+  /** Made when it is needed first. */
+  cursor: CursorTransaction['cursor']
+
+  constructor(own: Transaction) {
+    this.own = own
+  }
+}
+
+const PROBE = Buffer.of(1)
+
+export interface ReaderOptions {
+  readonly use: LibraryUse
+  /** Whether other processes write to the file too: then every read transaction must look for newer commits. */
+  readonly isShared: boolean
+  readonly errors: LmdbErrors
+  /** The encoder of keys and the decoder of rows that the database was opened with. */
+  readonly keys: KeyWriter
+  readonly rows: RowCollector
+}
+
+export class LmdbReader {
+  readonly #database: RootDatabase<Uint8Array, Uint8Array>
+  readonly #pages: LmdbPages
+  readonly #use: LibraryUse
+  readonly #isShared: boolean
+  readonly #errors: LmdbErrors
+  /** Whether large values are left for another way to read them. */
+  #isReadingFast = false
+
+  constructor(database: RootDatabase<Uint8Array, Uint8Array>, { use, isShared, errors, keys, rows }: ReaderOptions) {
+    this.#database = database
+    this.#pages = new LmdbPages(database, rows, {
+      hasCursors: use.native_cursors,
+      get: (transaction, storedKey) => this.get(transaction, storedKey),
+      keyBuffer: (transaction) => keys.buffer(() => this.get(transaction, PROBE)),
+    })
+    this.#use = use
+    this.#isShared = isShared
+    this.#errors = errors
+    if (use.native_reads) this.#leaveLargeValues()
+  }
+
+  /** The state as of now; `endRead` must follow. Throws `TooManyReadersError`. */
+  beginRead(): ReadTransaction {
+    // The library takes the state that was read last for the newest one, unless this process wrote another.
+    // One that met a damaged page is of no use any more.
+    if (this.#isShared || this.#errors.damage) this.#database.resetReadTxn()
+    return new ReadTransaction(this.#guarded(() => this.#database.useReadTransaction()))
+  }
+
+  /** For another reader; `endRead` must follow for each. */
+  shareRead(transaction: ReadTransaction): ReadTransaction {
+    transaction.readers++
+    return transaction
+  }
+
+  endRead(transaction: ReadTransaction): void {
+    if (--transaction.readers > 0) return
+    transaction.cursor?.close()
+    transaction.own.done()
+  }
+
+  /** Reads the state as of now, in this turn of the event loop. */
+  read<T>(read: (transaction: ReadTransaction) => T): T {
+    const transaction = this.beginRead()
+    try {
+      return read(transaction)
+    } finally {
+      this.endRead(transaction)
     }
   }
-  return keys
+
+  get(transaction: CursorTransaction, storedKey: Uint8Array): Buffer | undefined {
+    try {
+      return this.#get(transaction, storedKey)
+    } catch (error) {
+      throw this.#errors.translate(error)
+    }
+  }
+
+  #get(transaction: CursorTransaction, storedKey: Uint8Array): Buffer | undefined {
+    const options = { transaction: transaction.own }
+    if (!this.#use.native_reads) return this.#database.getBinary(storedKey, options)
+    this.#isReadingFast = true
+    const bytes = this.#database.getBinaryFast(storedKey, options)
+    this.#isReadingFast = false
+    if (bytes === undefined) return undefined
+    // A large one is copied once, into memory of its own.
+    if (!bytes.isGlobal) return this.#database.getBinary(storedKey, options)
+    const size = this.#database.lastSize
+    // Out of the pool of small buffers: the library's own copy allocates memory of its own for each value.
+    const copy = Buffer.allocUnsafe(size)
+    bytes.copy(copy, 0, 0, size)
+    return copy
+  }
+
+  /** A fast read would copy a large value into a buffer that is kept, and then again: it stops there instead. */
+  #leaveLargeValues(): void {
+    const database = this.#database
+    const readLarge = database._returnLargeBuffer
+    database._returnLargeBuffer = (read) => (this.#isReadingFast ? NOT_READ : readLarge.call(database, read))
+  }
+
+  page(transaction: ReadTransaction, range: KeyRange, stored: StoredRange, limits: PageLimits): Page {
+    try {
+      return this.#pages.page(transaction, range, stored, limits)
+    } catch (error) {
+      throw this.#errors.translate(error)
+    }
+  }
+
+  /** How many rows lie in a range; its bounds must be those of stored keys. Synchronous, so not for long ranges. */
+  count(transaction: ReadTransaction, range: StoredRange): number {
+    return this.#guarded(() => this.#pages.count(transaction, range))
+  }
+
+  #guarded<T>(use: () => T): T {
+    try {
+      return use()
+    } catch (error) {
+      throw this.#errors.translate(error)
+    }
+  }
+}
+
+/** The encoder of keys that the library calls for each lookup. */
+export class KeyWriter {
+  #onWritten: ((target: Uint8Array) => void) | undefined
+
+  /** The buffer into which a key is written while the library looks for it. */
+  buffer(lookUp: () => void): Uint8Array {
+    let buffer: Uint8Array | undefined
+    this.#onWritten = (target) => {
+      buffer = target
+    }
+    lookUp()
+    this.#onWritten = undefined
+    assert(buffer, 'The library writes a key before it looks for it.')
+    return buffer
+  }
+
+  readonly writeKey = (key: Uint8Array, target: Uint8Array, start: number): number => {
+    this.#onWritten?.(target)
+    target.set(key, start)
+    return start + key.length
+  }
 }

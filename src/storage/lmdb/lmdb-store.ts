@@ -4,16 +4,18 @@
  */
 import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { CommitQueue, judge } from '../commits/commit-queue.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { checkChanges, unpacked } from '../rows/packed-rows.ts'
-import { storedKey, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
+import { storedKey, storedRange, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
 import { StorageError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
   type CommitOutcome,
   type CompactOptions,
+  type KeyRange,
   type PackedRows,
   type Put,
   type SharedSnapshot,
@@ -22,7 +24,7 @@ import {
 } from '../store.ts'
 import { compactInto } from './lmdb-compaction.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
-import { LmdbSnapshot, storedKeysIn } from './lmdb-snapshot.ts'
+import { LmdbSnapshot } from './lmdb-snapshot.ts'
 import type { OpenFiles } from './open-files.ts'
 import { putPacked } from './write-instructions.ts'
 
@@ -250,4 +252,22 @@ function touchedKeys(accepted: readonly Changes[], cleared: readonly Uint8Array[
 
 function readVersion(environment: LmdbEnvironment): number {
   return environment.reader.read((transaction) => versionOf(environment.reader.get(transaction, VERSION_KEY)))
+}
+
+/** The stored keys of all rows in the ranges, as of now. */
+async function storedKeysIn(environment: LmdbEnvironment, ranges: readonly KeyRange[]): Promise<Uint8Array[]> {
+  const keys: Uint8Array[] = []
+  for (const { from, to } of ranges) {
+    let rest: KeyRange | undefined = { from, to }
+    while (rest) {
+      const range: KeyRange = rest
+      const page = environment.reader.read((transaction) =>
+        environment.reader.page(transaction, range, storedRange(range), { keysOnly: true, rows: 1024 }),
+      )
+      for (let row = 0; row < page.length; row++) keys.push(storedKey(page.key(row)))
+      rest = page.next
+      if (rest) await nextTurn()
+    }
+  }
+  return keys
 }
