@@ -1,32 +1,21 @@
 /**
  * The entry point of this folder: authenticates requests, logs users in, and opens databases with the rights of a user.
  */
-import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
-import { type Commit, type DocumentAccess, isServerAdmin, type UserContext } from '../database/user-context.ts'
-import { type DocumentEdit, type EditOutcome, refuseTogether } from '../database/writing/edit.ts'
-import { isDesignId } from '../document/ids.ts'
+import type { UserContext } from '../database/user-context.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log/log.ts'
 import { randomUuid } from '../runtime/uuids.ts'
 import { AUTH_SECTION, AuthSettings, type SettingSource } from './auth-settings.ts'
 import type { AuthRequest } from './identity/auth-request.ts'
 import type { HandlerTools } from './identity/handler-tools.ts'
-import { type Authentication, authenticate, type HandlerName, handlerNames } from './identity/handlers.ts'
+import { AuthenticationHandlers } from './identity/handlers.ts'
 import { requireSignature } from './identity/oauth-signature.ts'
 import { Recognized } from './identity/recognized.ts'
 import { type CheckPassword, type Credentials, Logins } from './passwords/logins.ts'
 import { makeToken, setCookie } from './passwords/session-cookie.ts'
 import { replicatorDatabase } from './replicator/replicator-guard.ts'
-import {
-  authorize,
-  isDatabaseAdmin,
-  NO_SECURITY,
-  notDatabaseAdmin,
-  parseSecurity,
-  type Security,
-  type Who,
-} from './rights/rights.ts'
+import { DatabaseAccess } from './rights/rights.ts'
 import type { SystemDatabase } from './rights/system-database.ts'
 import { OAuthUsers } from './users/oauth-users.ts'
 import { UserDirectory } from './users/user-directory.ts'
@@ -46,9 +35,12 @@ export interface AuthSurroundings {
 
 export class Auth {
   readonly settings: AuthSettings
+  /** Authenticates requests. */
+  readonly handlers: AuthenticationHandlers
+  /** Opens databases with the rights of a user. */
+  readonly access: DatabaseAccess
   /** The database of replication documents. */
   readonly replicator: SystemDatabase
-  readonly #databases: Databases
   readonly #clock: Clock
   readonly #systemDatabases: readonly SystemDatabase[]
   readonly #tools: HandlerTools
@@ -66,7 +58,7 @@ export class Auth {
     const directory = new UserDirectory(settings, { open: openUsers, opened }, onLookup)
     const logins = new Logins(settings, directory, openUsers, { clock, log, checkElsewhere })
     this.settings = settings
-    this.#databases = databases
+    this.access = new DatabaseAccess(databases)
     this.#clock = clock
     this.replicator = replicatorDatabase(databases, settings, log, isMadeHere)
     this.#systemDatabases = [users, this.replicator]
@@ -81,6 +73,7 @@ export class Auth {
       sessions: new Recognized(directory),
       passwords: new Recognized(directory),
     }
+    this.handlers = new AuthenticationHandlers(this.#tools)
     this.#stopListening = settings.onChange(({ section, key }) => {
       if (section === 'admins' || (section === AUTH_SECTION && key === 'secret')) logins.forget()
       if (section === AUTH_SECTION && (key === 'authentication_db' || key === 'auth_cache_size')) directory.clear()
@@ -104,29 +97,9 @@ export class Auth {
     this.#logins.close()
   }
 
-  /** Synchronous if nothing has to be looked up. Throws or rejects if the request is refused. */
-  authenticate(request: AuthRequest): Authentication | Promise<Authentication> {
-    return authenticate(request, this.#tools)
-  }
-
   /** Throws if a request that must be signed is not signed correctly. */
   requireSignature(request: AuthRequest, options: { readonly needsToken: boolean }): Promise<void> {
     return requireSignature(request, this.#tools, options)
-  }
-
-  /** Names of the handlers that are tried, in their order. */
-  get handlerNames(): readonly HandlerName[] {
-    return handlerNames(this.settings.frequent.current.handlers)
-  }
-
-  /** A database with the rights of a user. Throws if it does not exist or the user may not access it. */
-  openDatabase(name: string, user: UserContext, who: Who = 'member'): Promise<Database> {
-    return openDatabase(this.#databases, name, user, who)
-  }
-
-  /** The result of `openDatabase`, if it is known without waiting. */
-  openedDatabase(name: string, user: UserContext): Database | undefined {
-    return openedDatabase(this.#databases, name, user)
   }
 
   /** Undefined if name or password is wrong. */
@@ -173,77 +146,4 @@ export class Auth {
     await this.settings.setSecret(secret)
     return secret
   }
-}
-
-/** Throws if there is no such database, or the user may not access it. */
-async function openDatabase(
-  databases: Databases,
-  name: string,
-  user: UserContext,
-  who: Who = 'member',
-): Promise<Database> {
-  const database = await databases.get(name)
-  const guard = databases.guardOf(name)
-  const isServer = isServerAdmin(user)
-  if (isServer && !guard) return database.usedBy(user)
-  const security = isServer ? NO_SECURITY : (knownSecurity(database) ?? (await readSecurity(database)))
-  authorize(who, user, security)
-  if (!guard) return unguarded(database, user, security)
-  return database.usedBy(user, guard.accessOf(database, user, isDatabaseAdmin(user, security)))
-}
-
-/** The result of `openDatabase` for members, if it is known without waiting; undefined otherwise. */
-function openedDatabase(databases: Databases, name: string, user: UserContext): Database | undefined {
-  const database = databases.opened(name)
-  if (!database || databases.guardOf(name)) return undefined
-  if (isServerAdmin(user)) return database.usedBy(user)
-  const security = knownSecurity(database)
-  if (!security) return undefined
-  authorize('member', user, security)
-  return unguarded(database, user, security)
-}
-
-function unguarded(database: Database, user: UserContext, security: Security): Database {
-  return database.usedBy(user, isDatabaseAdmin(user, security) ? undefined : MEMBER_ACCESS)
-}
-
-/** Members write everything but design documents. */
-const MEMBER_ACCESS: DocumentAccess = {
-  reading: undefined,
-  checkTarget: (id) => {
-    if (isDesignId(id)) throw notDatabaseAdmin()
-  },
-  write: writeAllButDesigns,
-}
-
-/** Parsed security objects, with the version that each was read at. */
-const securities = new WeakMap<Database, { readonly security: Security; readonly changes: number }>()
-
-/** Undefined if it was never read, or was set since. */
-function knownSecurity(database: Database): Security | undefined {
-  const known = securities.get(database)
-  return known?.changes === database.securityChanges ? known.security : undefined
-}
-
-async function readSecurity(database: Database): Promise<Security> {
-  const changes = database.securityChanges
-  using view = database.view()
-  const security = parseSecurity(await view.security())
-  securities.set(database, { security, changes })
-  return security
-}
-
-async function writeAllButDesigns(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]> {
-  if (!edits.some(({ id }) => isDesignId(id))) return commit(edits)
-  refuseTogether(
-    edits,
-    edits.map(({ id }) => (isDesignId(id) ? notDatabaseAdmin() : undefined)),
-  )
-  const written = (await commit(edits.filter(({ id }) => !isDesignId(id)))).values()
-  return edits.map(({ id }): EditOutcome => {
-    if (isDesignId(id)) return { outcome: 'refused', error: notDatabaseAdmin() }
-    const { value } = written.next()
-    if (!value) throw new Error('A write has no outcome.')
-    return value
-  })
 }

@@ -18,10 +18,6 @@ export const ANONYMOUS: UserContext = { name: null, roles: [] }
 /** The server itself, and everybody while there is no administrator. */
 export const NAMELESS_ADMIN: UserContext = { name: null, roles: [ADMIN_ROLE] }
 
-export function isServerAdmin({ roles, isUnbound }: UserContext): boolean {
-  return isUnbound === true || roles.includes(ADMIN_ROLE)
-}
-
 /** What a request is about to write: a document of its own, or attachments of one. */
 export type WriteTarget = 'document' | 'attachment'
 

@@ -2,7 +2,9 @@
  * The replications of a server: those that requests ask for, and those of the documents of the replicator database. Equal
  * ones share a job, and the scheduler runs all of them.
  */
-import { isServerAdmin, type UserContext } from '../database/user-context.ts'
+
+import { isServerAdmin } from '../auth/rights/rights.ts'
+import type { UserContext } from '../database/user-context.ts'
 import { RequestError } from '../document/request-error.ts'
 import type { LeaseProof } from '../storage/leases/work-leases.ts'
 import { TransientError } from './client/retries.ts'

@@ -8,7 +8,7 @@ async function withDatabase(security: unknown) {
   const { auth, databases } = await startAuth({ admins: { root: 'x' } })
   await databases.create('db')
   await (await databases.get('db')).setSecurity(Buffer.from(JSON.stringify(security)))
-  return (asked: UserContext): Promise<Database> => auth.openDatabase('db', asked)
+  return (asked: UserContext): Promise<Database> => auth.access.open('db', asked)
 }
 
 const SECURITY = { admins: { names: ['dora'] }, members: { names: ['mia'] } }
@@ -16,8 +16,8 @@ const SECURITY = { admins: { names: ['dora'] }, members: { names: ['mia'] } }
 describe('a database that is opened for a user', () => {
   it('is not there before anybody is asked who they are', async () => {
     const { auth } = await startAuth({ admins: { root: 'x' } })
-    await expect(auth.openDatabase('none', NOBODY)).rejects.toThrow('not_found: no_db_file')
-    await expect(auth.openDatabase('None', NOBODY)).rejects.toThrow('illegal_database_name')
+    await expect(auth.access.open('none', NOBODY)).rejects.toThrow('not_found: no_db_file')
+    await expect(auth.access.open('None', NOBODY)).rejects.toThrow('illegal_database_name')
   })
 
   it('turns strangers away', async () => {

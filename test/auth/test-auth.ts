@@ -105,7 +105,7 @@ export async function startAuth(given: Settings = {}, log: Log = silentLog): Pro
   const auth = new Auth({ settings, databases, clock, log, onLookup: (isHit) => lookups.push(isHit) })
   await auth.start()
   onTestFinished(() => auth.close())
-  return { auth, settings, databases, clock, lookups, users: (asked) => auth.openDatabase('_users', asked) }
+  return { auth, settings, databases, clock, lookups, users: (asked) => auth.access.open('_users', asked) }
 }
 
 export function request(headers: AuthRequest['headers'] = {}, given: Partial<AuthRequest> = {}): AuthRequest {

@@ -53,11 +53,29 @@ const HANDLERS: Readonly<Record<HandlerName, Handler>> = {
 
 const OPEN: Known = { user: NAMELESS_ADMIN }
 
+export class AuthenticationHandlers {
+  readonly #tools: HandlerTools
+
+  constructor(tools: HandlerTools) {
+    this.#tools = tools
+  }
+
+  /** Those that are tried, in their order. */
+  get names(): readonly HandlerName[] {
+    return handlerNames(this.#tools.settings.frequent.current.handlers)
+  }
+
+  /** Synchronous if nothing has to be looked up. Throws or rejects if the request is refused. */
+  authenticate(request: AuthRequest): Authentication | Promise<Authentication> {
+    return authenticate(request, this.#tools, this.names)
+  }
+}
+
 /** Tries the handlers; throws if one refuses, or if the user is anonymous and a login is required. */
-export function authenticate(
+function authenticate(
   request: AuthRequest,
   tools: HandlerTools,
-  names: readonly HandlerName[] = handlerNames(tools.settings.frequent.current.handlers),
+  names: readonly HandlerName[],
 ): Authentication | Promise<Authentication> {
   for (let i = 0; i < names.length; i++) {
     const name = names[i]!

@@ -2,10 +2,10 @@
  * Validates documents of the replicator database. The rules are those of `_design/_replicator`, in their order; the
  * first violation is reported. They run here, so that changing that document cannot turn them off.
  */
-import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
+import type { UserContext } from '../../database/user-context.ts'
 import type { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { forbidden } from '../rights/rights.ts'
+import { forbidden, isServerAdmin } from '../rights/rights.ts'
 
 export type ReplicationMembers = Readonly<Record<string, unknown>>
 

@@ -1,6 +1,13 @@
-/** Access rights: server administrators may do everything; others, what the security object of a database allows. */
+/**
+ * Access rights: server administrators may do everything; others, what the security object of a database allows. Databases
+ * are opened with the rights of a user here.
+ */
 
-import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
+import type { Database } from '../../database/database.ts'
+import type { Databases } from '../../database/databases.ts'
+import { ADMIN_ROLE, type Commit, type DocumentAccess, type UserContext } from '../../database/user-context.ts'
+import { type DocumentEdit, type EditOutcome, refuseTogether } from '../../database/writing/edit.ts'
+import { isDesignId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 
@@ -32,6 +39,10 @@ export function parseSecurity(text: Buffer | undefined): Security {
   return { admins: groupOf(value.admins), members: groupOf(value.members ?? value.readers) }
 }
 
+export function isServerAdmin({ roles, isUnbound }: UserContext): boolean {
+  return isUnbound === true || roles.includes(ADMIN_ROLE)
+}
+
 export function isDatabaseAdmin(user: UserContext, { admins }: Security): boolean {
   return isServerAdmin(user) || belongs(user, admins)
 }
@@ -48,6 +59,83 @@ export function authorize(who: Who, user: UserContext, security: Security = NO_S
   if (who === 'server admin') throw unauthorized('You are not a server admin.')
   if (!isMember(user, security)) throw unauthorized('You are not authorized to access this db.')
   if (who === 'database admin' && !isDatabaseAdmin(user, security)) throw notDatabaseAdmin()
+}
+
+/** Opens databases with the rights of a user. */
+export class DatabaseAccess {
+  readonly #databases: Databases
+
+  constructor(databases: Databases) {
+    this.#databases = databases
+  }
+
+  /** Throws if there is no such database, or the user may not access it. */
+  async open(name: string, user: UserContext, who: Who = 'member'): Promise<Database> {
+    const database = await this.#databases.get(name)
+    const guard = this.#databases.guardOf(name)
+    const isServer = isServerAdmin(user)
+    if (isServer && !guard) return database.usedBy(user)
+    const security = isServer ? NO_SECURITY : (knownSecurity(database) ?? (await readSecurity(database)))
+    authorize(who, user, security)
+    if (!guard) return unguarded(database, user, security)
+    return database.usedBy(user, guard.accessOf(database, user, isDatabaseAdmin(user, security)))
+  }
+
+  /** The result of `open` for members, if it is known without waiting; undefined otherwise. */
+  opened(name: string, user: UserContext): Database | undefined {
+    const database = this.#databases.opened(name)
+    if (!database || this.#databases.guardOf(name)) return undefined
+    if (isServerAdmin(user)) return database.usedBy(user)
+    const security = knownSecurity(database)
+    if (!security) return undefined
+    authorize('member', user, security)
+    return unguarded(database, user, security)
+  }
+}
+
+function unguarded(database: Database, user: UserContext, security: Security): Database {
+  return database.usedBy(user, isDatabaseAdmin(user, security) ? undefined : MEMBER_ACCESS)
+}
+
+/** Members write everything but design documents. */
+const MEMBER_ACCESS: DocumentAccess = {
+  reading: undefined,
+  checkTarget: (id) => {
+    if (isDesignId(id)) throw notDatabaseAdmin()
+  },
+  write: writeAllButDesigns,
+}
+
+/** Parsed security objects, with the version that each was read at. */
+const securities = new WeakMap<Database, { readonly security: Security; readonly changes: number }>()
+
+/** Undefined if it was never read, or was set since. */
+function knownSecurity(database: Database): Security | undefined {
+  const known = securities.get(database)
+  return known?.changes === database.securityChanges ? known.security : undefined
+}
+
+async function readSecurity(database: Database): Promise<Security> {
+  const changes = database.securityChanges
+  using view = database.view()
+  const security = parseSecurity(await view.security())
+  securities.set(database, { security, changes })
+  return security
+}
+
+async function writeAllButDesigns(edits: readonly DocumentEdit[], commit: Commit): Promise<EditOutcome[]> {
+  if (!edits.some(({ id }) => isDesignId(id))) return commit(edits)
+  refuseTogether(
+    edits,
+    edits.map(({ id }) => (isDesignId(id) ? notDatabaseAdmin() : undefined)),
+  )
+  const written = (await commit(edits.filter(({ id }) => !isDesignId(id)))).values()
+  return edits.map(({ id }): EditOutcome => {
+    if (isDesignId(id)) return { outcome: 'refused', error: notDatabaseAdmin() }
+    const { value } = written.next()
+    if (!value) throw new Error('A write has no outcome.')
+    return value
+  })
 }
 
 export function unauthorized(reason: string): RequestError {

@@ -1,9 +1,10 @@
 /** Users as documents of the users database: their ids, and how one is found by name. */
 import type { DatabaseView } from '../../database/database-view.ts'
-import { isServerAdmin as hasAdminRole, type UserContext } from '../../database/user-context.ts'
+import type { UserContext } from '../../database/user-context.ts'
 import type { RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
 import type { PasswordHash } from '../passwords/passwords.ts'
+import { isServerAdmin as hasAdminRole } from '../rights/rights.ts'
 
 /** Our prefix of user ids, and that of CouchDB. */
 export const USER_PREFIX = 'org.service.user:'

@@ -2,9 +2,9 @@
  * Validates user documents. The rules are those of `_design/_auth`, in their order; the first violation is reported.
  * They run here, so that changing that document cannot turn them off.
  */
-import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
+import type { UserContext } from '../../database/user-context.ts'
 import type { RequestError } from '../../document/request-error.ts'
-import { forbidden } from '../rights/rights.ts'
+import { forbidden, isServerAdmin } from '../rights/rights.ts'
 import { nameOfUserId, type UserMembers } from './user-documents.ts'
 
 export interface UserChange {

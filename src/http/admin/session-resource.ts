@@ -2,8 +2,7 @@
 import type { Auth } from '../../auth/auth.ts'
 import type { Credentials } from '../../auth/passwords/logins.ts'
 import { hasSessionCookie } from '../../auth/passwords/session-cookie.ts'
-import { unauthorized } from '../../auth/rights/rights.ts'
-import { isServerAdmin } from '../../database/user-context.ts'
+import { isServerAdmin, unauthorized } from '../../auth/rights/rights.ts'
 import { badRequest } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { readBytes } from '../bodies/request-body.ts'
@@ -42,7 +41,7 @@ export function sessionInformation(call: Call): Answer {
       userCtx: { name: user.name, roles: user.roles },
       info: {
         authentication_db: auth.settings.usersDatabase,
-        authentication_handlers: auth.handlerNames,
+        authentication_handlers: auth.handlers.names,
         ...(handler && { authenticated: handler }),
       },
     },

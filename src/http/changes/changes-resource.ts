@@ -155,7 +155,7 @@ function rightToRead(call: Call, database: Database): RightToRead {
     async holds() {
       known = database.securityChanges
       try {
-        const opened = await auth.openDatabase(database.name, user)
+        const opened = await auth.access.open(database.name, user)
         opened.reading?.check('changes')
         return true
       } catch {

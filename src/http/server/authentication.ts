@@ -23,7 +23,7 @@ export function authenticate(call: Call, auth: Auth): AuthenticatedCall | Promis
     call.authenticated = new AuthenticatedCall(auth, request, authentication)
     return call.authenticated
   }
-  const authentication = auth.authenticate(request)
+  const authentication = auth.handlers.authenticate(request)
   return authentication instanceof Promise ? authentication.then(sentBy) : sentBy(authentication)
 }
 
@@ -62,7 +62,7 @@ export function authorizeOnDatabase(call: Call, sender: AuthenticatedCall, who: 
 async function authorizeLater(call: Call, sender: AuthenticatedCall, who: Who): Promise<void> {
   const name = call.segment(0)
   const database = await sender.openDatabase(name)
-  if (who === 'database admin') await sender.auth.openDatabase(name, sender.user, who)
+  if (who === 'database admin') await sender.auth.access.open(name, sender.user, who)
   checkOverview(call, database)
 }
 

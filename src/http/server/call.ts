@@ -295,7 +295,7 @@ export class AuthenticatedCall {
   openDatabase(name: string): Database | Promise<Database> {
     if (this.#opened?.name !== name) {
       const { auth, user } = this
-      this.#opened = { name, database: auth.openedDatabase(name, user) ?? auth.openDatabase(name, user) }
+      this.#opened = { name, database: auth.access.opened(name, user) ?? auth.access.open(name, user) }
     }
     return this.#opened.database
   }

@@ -1,11 +1,12 @@
 /** A database of this server as a peer, used with the rights of the user for whom the replication runs. No HTTP. */
 import type { Auth } from '../../auth/auth.ts'
+import { isServerAdmin } from '../../auth/rights/rights.ts'
 import type { Configuration } from '../../config/configuration.ts'
 import type { Database } from '../../database/database.ts'
 import type { DatabaseOptions } from '../../database/database-identity.ts'
 import type { Databases } from '../../database/databases.ts'
 import { localRevision } from '../../database/layout/document-record.ts'
-import { isServerAdmin, type UserContext } from '../../database/user-context.ts'
+import type { UserContext } from '../../database/user-context.ts'
 import { parseRevision } from '../../document/ids.ts'
 import { conflict, RequestError } from '../../document/request-error.ts'
 import type { JsonValue } from '../../encoding/json/json-value.ts'
@@ -47,7 +48,7 @@ async function openDatabase(
   { auth, lease }: LocalServices,
 ): Promise<Database> {
   try {
-    return (await auth.openDatabase(name, user)).under(lease)
+    return (await auth.access.open(name, user)).under(lease)
   } catch (error) {
     if (!(error instanceof RequestError)) throw error
     // There is no database of a name that none can have.

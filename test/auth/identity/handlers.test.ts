@@ -24,7 +24,7 @@ async function withBob(auth: Record<string, string> = {}, others: Settings = {})
 
 /** Who it is in short: name, roles, handler. */
 async function who(test: TestAuth, headers = {}, given = {}): Promise<unknown[]> {
-  const { user: known, handler } = await test.auth.authenticate(request(headers, given))
+  const { user: known, handler } = await test.auth.handlers.authenticate(request(headers, given))
   return [known.name, known.roles, handler]
 }
 
@@ -274,7 +274,7 @@ describe('the cookie', () => {
     const test = await withBob()
     const cookie = await cookieOf(test, 'bob', 'pass')
     const session = async (): Promise<Authentication['session']> =>
-      (await test.auth.authenticate(request(cookie))).session
+      (await test.auth.handlers.authenticate(request(cookie))).session
     expect((await session())?.isRenewalDue).toBe(false)
     test.clock.seconds += 61
     const due = await session()

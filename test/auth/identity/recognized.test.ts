@@ -17,7 +17,7 @@ async function connect(): Promise<Connected> {
   expect(await users.write([newUser('bob', 'secret')])).toMatchObject([{ outcome: 'written' }])
   const connection = {}
   const name = async (headers: AuthRequest['headers']) =>
-    (await test.auth.authenticate(request(headers, { connection }))).user.name
+    (await test.auth.handlers.authenticate(request(headers, { connection }))).user.name
   const login = await test.auth.login({ name: 'bob', password: 'secret' }, request())
   const cookie = { cookie: login?.cookie.split(';')[0] ?? '' }
   for (let i = 0; i < 2; i++) {
