@@ -20,8 +20,9 @@ import {
   purgeKey,
 } from '../database/layout/keys.ts'
 import type { AttachmentRecord } from '../database/layout/stored-body.ts'
-import { documentText, pathOfAncestry } from '../document/document-text.ts'
+import { documentText } from '../database/reading/document-text.ts'
 import type { RevisionNode } from '../document/tree/branch.ts'
+import { pathOfAncestry } from '../document/tree/branch.ts'
 import type { RevisionTree } from '../document/tree/revision-tree.ts'
 import { quoteText } from '../encoding/json/json-text-splice.ts'
 import type { KeyRange, Page } from '../storage/store.ts'

@@ -1,5 +1,5 @@
 /** Who sends a request: the authenticated name, if any, and its roles; and what one user may see and write of a database. */
-import type { OpenedDocument } from './reading/opened-document.ts'
+import type { OpenedDocument } from './reading/document-text.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 
 export interface UserContext {

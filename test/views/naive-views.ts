@@ -2,7 +2,7 @@
 import type { Database } from '../../src/database/database.ts'
 import { decodeRecord } from '../../src/database/layout/document-record.ts'
 import { afterPrefix, DOCUMENT_PREFIX, idOfDocumentKey } from '../../src/database/layout/keys.ts'
-import { stubText } from '../../src/database/reading/document-rendering.ts'
+import { stubText } from '../../src/database/reading/document-text.ts'
 import { openDocument } from '../../src/database/reading/open-document.ts'
 import { collationKey, rawCollationKey } from '../../src/encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../src/encoding/json/json-value.ts'

@@ -5,7 +5,7 @@
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { Databases, DocumentGuard } from '../../database/databases.ts'
-import type { OpenedDocument } from '../../database/reading/opened-document.ts'
+import type { OpenedDocument } from '../../database/reading/document-text.ts'
 import type { Commit, DocumentAccess, Overview, ReadingAccess, UserContext } from '../../database/user-context.ts'
 import type { DocumentEdit, EditOutcome, LocalEdit } from '../../database/writing/edit.ts'
 import { isDesignId, isLocalId } from '../../document/ids.ts'

@@ -5,7 +5,7 @@
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
 import type { Databases, DocumentGuard } from '../../database/databases.ts'
-import type { OpenedDocument } from '../../database/reading/opened-document.ts'
+import type { OpenedDocument } from '../../database/reading/document-text.ts'
 import type {
   Commit,
   DocumentAccess,

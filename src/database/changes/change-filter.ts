@@ -3,13 +3,13 @@
  * leaf that would be shown.
  */
 
-import { pathOfAncestry } from '../../document/document-text.ts'
 import { isDesignId, type RevisionId } from '../../document/ids.ts'
 import { conflicts } from '../../document/revisions/winner.ts'
+import { pathOfAncestry } from '../../document/tree/branch.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
 import type { DatabaseView } from '../database-view.ts'
 import type { DecodedChange } from '../layout/change-row.ts'
-import { stubText } from '../reading/document-rendering.ts'
+import { stubText } from '../reading/document-text.ts'
 
 export type ChangeFilter = IdFilter | DocumentFilter | SelectorFilter
 

@@ -8,7 +8,7 @@ import { notFound } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import type { DesignProgram, Functions } from '../../functions/functions.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { stubText } from '../reading/document-rendering.ts'
+import { stubText } from '../reading/document-text.ts'
 import { openDocument } from '../reading/open-document.ts'
 import type { DocumentEdit } from '../writing/edit.ts'
 

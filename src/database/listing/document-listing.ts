@@ -13,7 +13,7 @@ import { RecordReader } from '../layout/document-record.ts'
 import { DOCUMENT_PREFIX, idOfDocumentKey } from '../layout/keys.ts'
 import { type BodyPlace, bodyPlaces } from '../layout/read-many.ts'
 import { decodeBody, plainTextAt } from '../layout/stored-body.ts'
-import { stubText } from '../reading/document-rendering.ts'
+import { stubText } from '../reading/document-text.ts'
 import { ListedRows } from './listed-rows.ts'
 import type { LiveDocuments } from './listing-range.ts'
 

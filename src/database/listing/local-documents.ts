@@ -2,12 +2,13 @@
  * `_local_docs`, or a range of it, in the order of ids. Local documents are not counted, so skipped ones are read. When the
  * client stalls, the list continues after the last document sent from a newer state.
  */
-import { documentText } from '../../document/document-text.ts'
+
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import type { KeyRange } from '../../storage/store.ts'
 import type { LastingView } from '../database-view.ts'
 import { decodeLocal, type LocalDocument, localRevision } from '../layout/document-record.ts'
 import { afterPrefix, idOfLocalKey, LOCAL_PREFIX } from '../layout/keys.ts'
+import { documentText } from '../reading/document-text.ts'
 import { idBounds, type ListedIds } from './listing-range.ts'
 
 export interface LocalDocumentsQuery extends ListedIds {

@@ -1,15 +1,14 @@
 /** Reads documents for a client: by id, revision or leaf, with as much history as requested. */
 
-import { pathOfAncestry } from '../../document/document-text.ts'
 import { isLocalId, type RevisionId } from '../../document/ids.ts'
 import { notFound } from '../../document/request-error.ts'
 import { conflicts, deletedConflicts, leavesBestFirst } from '../../document/revisions/winner.ts'
-import { compareLeaves, type RevisionNode } from '../../document/tree/branch.ts'
+import { compareLeaves, pathOfAncestry, type RevisionNode } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { localRevision } from '../layout/document-record.ts'
 import { NO_ATTACHMENTS, type StoredBody } from '../layout/stored-body.ts'
-import type { OpenedDocument } from './opened-document.ts'
+import type { OpenedDocument } from './document-text.ts'
 
 export interface HistoryOptions {
   /** `_revisions` */

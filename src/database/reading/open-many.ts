@@ -2,15 +2,15 @@
  * Opens revisions of many documents in one state: all records in one read, all bodies in another. Replicators ask for
  * hundreds at a time. For readers who may see everything.
  */
-import { pathOfAncestry } from '../../document/document-text.ts'
+
 import type { RevisionId } from '../../document/ids.ts'
-import { compareLeaves, type RevisionNode } from '../../document/tree/branch.ts'
+import { compareLeaves, pathOfAncestry, type RevisionNode } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import type { OnlyRevision } from '../changes/stored-changes.ts'
 import type { DatabaseView } from '../database-view.ts'
 import { BodyMissingError, bodyPlacesWithin } from '../layout/read-many.ts'
 import { decodeBody } from '../layout/stored-body.ts'
-import type { OpenedDocument } from './opened-document.ts'
+import type { OpenedDocument } from './document-text.ts'
 
 export interface AskedRevisions {
   readonly id: string

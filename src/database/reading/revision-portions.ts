@@ -5,7 +5,7 @@
 import type { RevisionId } from '../../document/ids.ts'
 import type { Database } from '../database.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { wantedAttachments } from './document-rendering.ts'
+import { wantedAttachments } from './document-text.ts'
 import {
   type ChosenRevisions,
   chooseRevisions,

@@ -3,7 +3,6 @@
  * round trips. Edits that cannot succeed, or need no validation, are recognized on the way.
  */
 
-import { pathOfAncestry } from '../../document/document-text.ts'
 import {
   formatRevision,
   generationOf,
@@ -13,10 +12,11 @@ import {
   type RevisionPath,
 } from '../../document/ids.ts'
 import type { RevisionNode } from '../../document/tree/branch.ts'
+import { pathOfAncestry } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { membersOf, quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { stubMembersText, stubText } from '../reading/document-rendering.ts'
+import { stubMembersText, stubText } from '../reading/document-text.ts'
 import type { WholeRecord } from './document-changes.ts'
 import type { DocumentEdit, LocalEdit } from './edit.ts'
 

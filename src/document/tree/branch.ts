@@ -1,5 +1,5 @@
 /** The parts of a revision tree: its branches, and where revisions are in them. */
-import { compareHashes, HASH_BYTES, isHexadecimal, type RevisionId } from '../ids.ts'
+import { compareHashes, HASH_BYTES, isHexadecimal, type RevisionId, type RevisionPath } from '../ids.ts'
 
 export type RevisionStatus = 'live' | 'deleted' | 'missing'
 
@@ -187,3 +187,8 @@ export class HashList {
 }
 
 const NONE: ReadonlyMap<number, string> = new Map()
+
+/** The path for `_revisions`, from a revision and its ancestors. */
+export function pathOfAncestry(ancestry: readonly RevisionNode[]): RevisionPath {
+  return { start: ancestry[0]?.generation ?? 0, hashes: ancestry.map((node) => node.hash) }
+}

@@ -3,7 +3,7 @@
 import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
 import type { Database } from '../../database/database.ts'
 import { type AttachmentRecord, camePacked } from '../../database/layout/stored-body.ts'
-import { unpacked, unpackedLength } from '../../database/reading/document-rendering.ts'
+import { unpacked, unpackedLength } from '../../database/reading/document-text.ts'
 import { openDocument, openRevision } from '../../database/reading/open-document.ts'
 import type { EditedAttachment, NewRevisionEdit } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'

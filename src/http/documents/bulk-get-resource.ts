@@ -1,7 +1,7 @@
 /** `_bulk_get`: many revisions of many documents in one request, each with its own result. */
 
-import { inlineText, stubText } from '../../database/reading/document-rendering.ts'
-import type { OpenedDocument } from '../../database/reading/opened-document.ts'
+import type { OpenedDocument } from '../../database/reading/document-text.ts'
+import { inlineText, stubText } from '../../database/reading/document-text.ts'
 import { openRevisionPortions, type RevisionPortions } from '../../database/reading/revision-portions.ts'
 import { parseDocumentId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest, notFound, RequestError } from '../../document/request-error.ts'

@@ -4,13 +4,14 @@
  */
 import type { Database } from '../../database/database.ts'
 import type { DatabaseView } from '../../database/database-view.ts'
+import type { OpenedDocument } from '../../database/reading/document-text.ts'
 import {
   followsText,
   inlineText,
   stubPieces,
   stubText,
   wantedAttachments,
-} from '../../database/reading/document-rendering.ts'
+} from '../../database/reading/document-text.ts'
 import {
   type FoundRevision,
   openDocument,
@@ -18,7 +19,6 @@ import {
   type ReadOptions,
 } from '../../database/reading/open-document.ts'
 import { openKept } from '../../database/reading/open-kept.ts'
-import type { OpenedDocument } from '../../database/reading/opened-document.ts'
 import { openRevisionPortions, type RevisionPortions } from '../../database/reading/revision-portions.ts'
 import { isLocalId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { badRequest } from '../../document/request-error.ts'

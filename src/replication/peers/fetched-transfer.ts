@@ -1,7 +1,8 @@
 /** A revision that a remote source sent as JSON with stubs; its attachments are fetched one by one. */
+
+import { documentText } from '../../database/reading/document-text.ts'
 import type { AttachmentField, SentDocument } from '../../document/document-fields.ts'
 import { replicatedPath } from '../../document/document-fields.ts'
-import { documentText } from '../../document/document-text.ts'
 import { quoteText } from '../../encoding/json/json-text-splice.ts'
 import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
 

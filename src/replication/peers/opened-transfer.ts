@@ -1,8 +1,8 @@
 /** A revision of a local database in transfer to a target. Its text is passed on as it is stored. */
 import type { AttachmentStore } from '../../database/attachments/attachment-store.ts'
 import type { AttachmentRecord } from '../../database/layout/stored-body.ts'
-import { followsText, inlineText, wantedAttachments } from '../../database/reading/document-rendering.ts'
-import type { OpenedDocument } from '../../database/reading/opened-document.ts'
+import type { OpenedDocument } from '../../database/reading/document-text.ts'
+import { followsText, inlineText, wantedAttachments } from '../../database/reading/document-text.ts'
 import type { AttachmentField } from '../../document/document-fields.ts'
 import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
 

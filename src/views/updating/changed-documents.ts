@@ -7,7 +7,7 @@ import { type ChangePlaces, changePlaces } from '../../database/layout/change-ro
 import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../../database/layout/keys.ts'
 import { type BodyPlace, bodyPlacesWithin } from '../../database/layout/read-many.ts'
 import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
-import { stubText } from '../../database/reading/document-rendering.ts'
+import { stubText } from '../../database/reading/document-text.ts'
 import type { RevisionId } from '../../document/ids.ts'
 import { conflicts, deletedConflicts } from '../../document/revisions/winner.ts'
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'

@@ -4,7 +4,7 @@ import { refusalOf, USERS_DESIGN_ID, USERS_VALIDATION } from '../../../src/auth/
 import type { Database } from '../../../src/database/database.ts'
 import { listRange } from '../../../src/database/listing/all-documents.ts'
 import { listKeys } from '../../../src/database/listing/listed-texts.ts'
-import { stubText } from '../../../src/database/reading/document-rendering.ts'
+import { stubText } from '../../../src/database/reading/document-text.ts'
 import { openDocument, openRevision, openRevisions } from '../../../src/database/reading/open-document.ts'
 import type { UserContext } from '../../../src/database/user-context.ts'
 import { parseRevision } from '../../../src/document/ids.ts'

@@ -1,14 +1,47 @@
 /**
- * Renders an opened document as JSON text: attachments as stubs, inline, or marked as following. Contents are streamed: a
- * document with large attachments is never whole in memory.
+ * The JSON text of a document: its stored text with the underscore members around it, attachments as stubs, inline, or marked
+ * as following. The stored text is spliced in as it is, never parsed. Contents are streamed: a document with large
+ * attachments is never whole in memory.
  */
-
-import { documentText, splitAroundBody, type TextOptions } from '../../document/document-text.ts'
-import { membersOf, quoteText } from '../../encoding/json/json-text-splice.ts'
+import type { RevisionId, RevisionPath } from '../../document/ids.ts'
+import type { RevisionNode } from '../../document/tree/branch.ts'
+import { membersOf, quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'
 import type { AttachmentStore } from '../attachments/attachment-store.ts'
 import { type AttachmentRecord, camePacked } from '../layout/stored-body.ts'
 import { gunzipped } from './gzip.ts'
-import type { OpenedDocument } from './opened-document.ts'
+
+/** A document that was read for a client, before it is rendered. */
+export interface OpenedDocument {
+  readonly revision: RevisionId
+  readonly deleted: boolean
+  /** What its text is made of, all but the attachments. */
+  readonly parts: DocumentParts
+  readonly attachments: readonly AttachmentRecord[]
+  /** Attachments of revisions up to this generation are known to the reader. */
+  readonly knownGeneration: number
+}
+
+export interface DocumentParts {
+  readonly id: string
+  readonly revision: RevisionId
+  /** The stored text, an object without its underscore members. */
+  readonly body: Buffer
+  readonly deleted?: boolean | undefined
+  readonly revisions?: RevisionPath | undefined
+  /** The winner and its ancestors, newest first. */
+  readonly revisionsInfo?: readonly RevisionNode[] | undefined
+  /** Left out when empty, as the deleted ones are. */
+  readonly conflicts?: readonly RevisionId[] | undefined
+  readonly deletedConflicts?: readonly RevisionId[] | undefined
+  readonly localSequence?: number | undefined
+  /** The text of a JSON object; contents may make it large, so it is bytes. */
+  readonly attachments?: Buffer | undefined
+}
+
+/** With `isLine` the text ends with a newline. */
+export interface TextOptions {
+  readonly isLine?: boolean
+}
 
 export interface RenderingOptions extends TextOptions {
   /** Tell how attachments are packed. */
@@ -161,4 +194,48 @@ async function* base64(source: AsyncIterable<Buffer>): AsyncGenerator<string> {
     rest = bytes.subarray(whole)
   }
   if (rest.length > 0) yield rest.toString('base64')
+}
+
+/** The text before and after the members of a body, for a body that is not to be copied. */
+function splitAroundBody(parts: DocumentParts, textWithoutBody: Buffer): [before: Buffer, after: Buffer] {
+  const end = 1 + Buffer.byteLength(headOf(parts))
+  return [Buffer.concat([textWithoutBody.subarray(0, end), COMMA]), textWithoutBody.subarray(end)]
+}
+
+const COMMA = Buffer.from(',')
+
+function headOf({ id, revision }: DocumentParts): string {
+  return `"_id":${quoteText(id)},"_rev":${quoteText(revision)}`
+}
+
+export function documentText(parts: DocumentParts, options?: TextOptions): Buffer {
+  const head = headOf(parts)
+  const { attachments } = parts
+  if (attachments === undefined) return spliceObject([head, membersOf(parts.body), trailingMembers(parts)], options)
+  const named = [ATTACHMENTS, attachments]
+  return spliceObject([head, membersOf(parts.body), trailingMembers(parts), Buffer.concat(named)], options)
+}
+
+const ATTACHMENTS = Buffer.from('"_attachments":')
+
+/** The names of statuses in `_revs_info`. */
+const STATUS_NAMES = { live: 'available', deleted: 'deleted', missing: 'missing' } as const
+
+function trailingMembers(parts: DocumentParts): string {
+  const members: string[] = []
+  if (parts.deleted) members.push('"_deleted":true')
+  if (parts.revisions) members.push(`"_revisions":${revisionsText(parts.revisions)}`)
+  if (parts.revisionsInfo) members.push(`"_revs_info":${revisionsInfoText(parts.revisionsInfo)}`)
+  if (parts.conflicts?.length) members.push(`"_conflicts":${JSON.stringify(parts.conflicts)}`)
+  if (parts.deletedConflicts?.length) members.push(`"_deleted_conflicts":${JSON.stringify(parts.deletedConflicts)}`)
+  if (parts.localSequence !== undefined) members.push(`"_local_seq":${parts.localSequence}`)
+  return members.join(',')
+}
+
+function revisionsText(path: RevisionPath): string {
+  return JSON.stringify({ start: path.start, ids: path.hashes })
+}
+
+function revisionsInfoText(nodes: readonly RevisionNode[]): string {
+  return JSON.stringify(nodes.map((node) => ({ rev: node.revision, status: STATUS_NAMES[node.status] })))
 }

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
-import { documentText, pathOfAncestry } from '../../src/document/document-text.ts'
-import { parseRevision } from '../../src/document/ids.ts'
-import { grow, pathOf } from './forest.ts'
+import { documentText } from '../../../src/database/reading/document-text.ts'
+import { parseRevision } from '../../../src/document/ids.ts'
+import { pathOfAncestry } from '../../../src/document/tree/branch.ts'
+import { grow, pathOf } from '../../document/forest.ts'
 
 const tree = grow([
   { path: pathOf('1-a'), body: 1 },
