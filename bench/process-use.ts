@@ -31,18 +31,26 @@ export function childrenOf(pid: number): number[] {
 
 /** The same of a process and of all that it started and that still run. */
 export function processorSecondsOfTree(pid: number): number {
+  return processesOfTree(pid).reduce((sum, each) => sum + secondsIfRunning(each), 0)
+}
+
+/** A process, first, and all that it started and that still run. */
+export function processesOfTree(pid: number): number[] {
   const parents = new Map<number, number>()
   for (const name of readdirSync('/proc')) {
     if (!/^\d+$/.test(name)) continue
     const parent = parentOf(Number(name))
     if (parent !== undefined) parents.set(Number(name), parent)
   }
-  const isOfTree = (each: number): boolean => {
-    if (each === pid) return true
+  const isBelow = (each: number): boolean => {
     const parent = parents.get(each)
-    return parent !== undefined && isOfTree(parent)
+    return parent !== undefined && (parent === pid || isBelow(parent))
   }
-  return [...parents.keys()].filter(isOfTree).reduce((sum, each) => sum + secondsIfRunning(each), 0)
+  return [pid, ...[...parents.keys()].filter(isBelow)]
+}
+
+export function descriptorsOf(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length
 }
 
 function parentOf(pid: number): number | undefined {

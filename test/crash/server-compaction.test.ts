@@ -11,7 +11,7 @@ import { until } from '../support/until.ts'
 import { ServerProcess } from './server-process.ts'
 
 const DOCUMENTS = 400
-const UPDATES = 20
+const UPDATES = 8
 const TEXT_BYTES = 3000
 
 /** A server with a database most of whose bytes are old revisions. */
