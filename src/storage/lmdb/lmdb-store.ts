@@ -5,11 +5,12 @@
 import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { CommitQueue, judge } from '../commits/commit-queue.ts'
+import { judge } from '../commits/commit-queue.ts'
+import { StoreWrites } from '../commits/store-writes.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
-import { checkChanges, unpacked } from '../rows/packed-rows.ts'
+import { unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedRange, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
-import { StorageError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
+import { StorageError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -47,19 +48,17 @@ export class LmdbStore implements Store {
   readonly name: string
   readonly keepsValues = false
   readonly #files: StoreFiles
-  readonly #queue = new CommitQueue((group) => this.#write(group))
-  readonly #gone = new AbortController()
+  readonly #writes: StoreWrites
   #path: string
   /** As of the last commit from here; unknown before it, and after one that failed. */
   #version: number | undefined
   #onWritten: ((storedKeys: readonly Uint8Array[]) => void) | undefined
-  /** The writing of another file that takes the place of this one. */
-  #rewriting: Promise<void> | undefined
 
   constructor(name: string, path: string, files: StoreFiles) {
     this.name = name
     this.#path = path
     this.#files = files
+    this.#writes = new StoreWrites(name, (group) => this.#write(group))
   }
 
   get holding(): Store['holding'] {
@@ -67,7 +66,7 @@ export class LmdbStore implements Store {
   }
 
   get dropped(): boolean {
-    return this.#gone.signal.aborted
+    return this.#writes.dropped.aborted
   }
 
   /** The file that holds the store now. */
@@ -77,7 +76,7 @@ export class LmdbStore implements Store {
 
   /** Another process rewrote the store: from now on it is the file at this path. */
   async moveTo(path: string): Promise<void> {
-    this.#assertThere()
+    this.#writes.assertThere()
     const old = this.#path
     this.#path = path
     this.#version = undefined
@@ -86,45 +85,36 @@ export class LmdbStore implements Store {
   }
 
   snapshot(): SharedSnapshot {
-    this.#assertThere()
+    this.#writes.assertThere()
     return LmdbSnapshot.open(this.#files.open, this.#path)
   }
 
   async commit(changes: Changes): Promise<CommitOutcome> {
-    checkChanges(changes)
-    this.#assertThere()
     if (this.#files.isReadOnly) throw new StorageError(`The store ${this.name} is only read here.`)
-    return this.#queue.add(changes)
+    return this.#writes.commit(changes)
   }
 
   async replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
-    // One after the other: both put another file in the place of this one.
-    while (this.#rewriting) await this.#rewriting.catch(() => {})
-    this.#assertThere()
-    return this.#rewrite(() => this.#replace(portions))
+    return this.#writes.replace(() => this.#replace(portions))
   }
 
   async compact(options: CompactOptions = {}): Promise<void> {
-    this.#assertThere()
-    return this.#rewriting ?? this.#rewrite(() => this.#compact(options))
+    return this.#writes.compact(() => this.#compact(options))
   }
 
   async sizes(): Promise<StoreSizes> {
-    this.#assertThere()
+    this.#writes.assertThere()
     return this.#use(async (environment) => environment.sizes((await stat(environment.path)).size))
   }
 
   async isEmpty(): Promise<boolean> {
-    this.#assertThere()
+    this.#writes.assertThere()
     return this.#use(async (environment) => environment.rowCount() === 0)
   }
 
-  /** Lets the write under way finish, refuses everything else from now on, and says which file holds the store. */
+  /** Finishes the write under way, refuses everything else from now on, and returns the path of the file. */
   async retire(): Promise<string> {
-    const error = new StoreGoneError(this.name)
-    this.#gone.abort(error)
-    await this.#queue.refuse(error)
-    await this.#rewriting?.catch(() => {})
+    await this.#writes.drop()
     return this.#path
   }
 
@@ -152,13 +142,6 @@ export class LmdbStore implements Store {
     }
   }
 
-  #rewrite(write: () => Promise<void>): Promise<void> {
-    this.#rewriting = write().finally(() => {
-      this.#rewriting = undefined
-    })
-    return this.#rewriting
-  }
-
   async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
     const old = this.#path
     const path = await this.#files.nextPath()
@@ -166,11 +149,11 @@ export class LmdbStore implements Store {
     {
       await using next = await ReplacementFile.begin(path, old)
       for await (const portion of portions) {
-        this.#assertThere()
+        this.#writes.assertThere()
         await next.add(portion)
       }
       await next.add([[VERSION_KEY, versionBytes(version)]])
-      this.#assertThere()
+      this.#writes.assertThere()
       await next.publish()
       this.#path = path
       this.#version = undefined
@@ -185,11 +168,11 @@ export class LmdbStore implements Store {
       try {
         await compactInto(await this.#files.nextPath(), environment, {
           onProgress: onProgress ?? (() => {}),
-          signal: signal ? AbortSignal.any([signal, this.#gone.signal]) : this.#gone.signal,
+          signal: signal ? AbortSignal.any([signal, this.#writes.dropped]) : this.#writes.dropped,
           observeWrites: (listener) => {
             this.#onWritten = listener
           },
-          pauseWrites: () => this.#queue.pause(),
+          pauseWrites: () => this.#writes.pauseCommits(),
           switchTo: async (path) => {
             this.#path = path
             await this.#files.moved?.(path)
@@ -209,10 +192,6 @@ export class LmdbStore implements Store {
     } finally {
       this.#files.open.release(environment)
     }
-  }
-
-  #assertThere(): void {
-    if (this.dropped) throw new StoreGoneError(this.name)
   }
 }
 

@@ -3,9 +3,8 @@
  * whose version is stale reads again. What is cached here may be stale, but was true once.
  */
 import { randomBytes } from 'node:crypto'
-import { CommitQueue } from '../commits/commit-queue.ts'
+import { StoreWrites } from '../commits/store-writes.ts'
 import type { LeaseProof } from '../leases/work-leases.ts'
-import { checkChanges } from '../rows/packed-rows.ts'
 import { EngineUnavailableError, StorageError, StoreGoneError } from '../storage-error.ts'
 import type {
   Changes,
@@ -52,13 +51,11 @@ export class PostgresStore implements Store, SnapshotSource {
   readonly holding = { idleMs: 1000, idleStates: 2 }
   readonly #server: PostgresServer
   readonly #onLost: (store: PostgresStore) => void
-  readonly #gone = new AbortController()
-  readonly #queue: CommitQueue
+  readonly #writes: StoreWrites
   readonly #writer: CommitWriter
   /** Snapshots that were taken and not read yet: no commit may come before their transactions. */
   readonly #unfixed = new Set<FrozenState>()
   #space: number
-  #rewriting: Promise<void> | undefined
 
   constructor(place: StorePlace, server: PostgresServer, onLost: (store: PostgresStore) => void) {
     this.id = place.id
@@ -66,7 +63,7 @@ export class PostgresStore implements Store, SnapshotSource {
     this.#space = place.space
     this.#server = server
     this.#onLost = onLost
-    this.#queue = new CommitQueue((group) => this.#write(group))
+    this.#writes = new StoreWrites(place.name, (group) => this.#write(group))
     this.#writer = new CommitWriter(this, server.writes, place.version)
     this.sharing = {
       watch: (listener) => server.signals.watch(this.id, place.version ?? 0, listener),
@@ -76,7 +73,7 @@ export class PostgresStore implements Store, SnapshotSource {
   }
 
   get dropped(): boolean {
-    return this.#gone.signal.aborted
+    return this.#writes.dropped.aborted
   }
 
   get space(): number {
@@ -88,28 +85,23 @@ export class PostgresStore implements Store, SnapshotSource {
   }
 
   snapshot(): PostgresSnapshot & SharedSnapshot {
-    this.#assertThere()
+    this.#writes.assertThere()
     const state = new FrozenState(this, (begun) => this.#unfixed.delete(begun))
     this.#unfixed.add(state)
     return new PostgresSnapshot(state)
   }
 
   async commit(changes: Changes): Promise<CommitOutcome> {
-    checkChanges(changes)
-    this.#assertThere()
-    return this.#queue.add(changes)
+    return this.#writes.commit(changes)
   }
 
   async replace(portions: AsyncIterable<readonly Put[] | PackedRows>, lease?: LeaseProof): Promise<void> {
-    while (this.#rewriting) await this.#rewriting.catch(() => {})
-    this.#assertThere()
-    return this.#rewrite(() => this.#replace(portions, lease))
+    return this.#writes.replace(() => this.#replace(portions, lease))
   }
 
   /** PostgreSQL reuses the space of old rows itself. Only the size of the rows is measured. */
   async compact(options: CompactOptions = {}): Promise<void> {
-    this.#assertThere()
-    return this.#rewriting ?? this.#rewrite(() => this.#measure(options))
+    return this.#writes.compact(() => this.#measure(options))
   }
 
   async sizes(): Promise<StoreSizes> {
@@ -118,7 +110,7 @@ export class PostgresStore implements Store, SnapshotSource {
   }
 
   async isEmpty(): Promise<boolean> {
-    this.#assertThere()
+    this.#writes.assertThere()
     using snapshot = this.snapshot()
     return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
   }
@@ -131,17 +123,14 @@ export class PostgresStore implements Store, SnapshotSource {
   /** Another server dropped it. */
   lost(): void {
     if (this.dropped) return
-    this.#gone.abort(new StoreGoneError(this.name))
+    this.#writes.lose()
     this.#onLost(this)
     this.#server.signals.gone(this.id)
   }
 
   /** Finishes the write under way and refuses everything else. */
-  async retire(): Promise<void> {
-    const error = new StoreGoneError(this.name)
-    this.#gone.abort(error)
-    await this.#queue.refuse(error)
-    await this.#rewriting?.catch(() => {})
+  retire(): Promise<void> {
+    return this.#writes.drop()
   }
 
   async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
@@ -153,13 +142,6 @@ export class PostgresStore implements Store, SnapshotSource {
     return outcomes
   }
 
-  #rewrite(write: () => Promise<void>): Promise<void> {
-    this.#rewriting = write().finally(() => {
-      this.#rewriting = undefined
-    })
-    return this.#rewriting
-  }
-
   async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>, lease: LeaseProof | undefined): Promise<void> {
     const [row] = await this.#server.run(STATEMENTS.beginSpace, [])
     const space = Number(row?.[0])
@@ -167,7 +149,7 @@ export class PostgresStore implements Store, SnapshotSource {
       let bytes = 0
       for await (const portion of portions) {
         for (const rows of portionsOf(portion)) {
-          this.#assertThere()
+          this.#writes.assertThere()
           const merged = mergeRows(rows)
           const parameters = [space, byteaArray(merged.keys), byteaArray(merged.values)]
           const filled = await this.#repeat(STATEMENTS.fillSpace, parameters)
@@ -175,7 +157,7 @@ export class PostgresStore implements Store, SnapshotSource {
           bytes += merged.bytes
         }
       }
-      this.#assertThere()
+      this.#writes.assertThere()
       await this.#take(space, bytes, lease)
     } catch (error) {
       await this.#server.run(STATEMENTS.abandonSpace, [space]).catch(() => {})
@@ -241,7 +223,7 @@ export class PostgresStore implements Store, SnapshotSource {
     let measured = 0
     for (let last: Buffer | undefined = FIRST_KEY; last; ) {
       signal?.throwIfAborted()
-      this.#assertThere()
+      this.#writes.assertThere()
       const [row]: ResultRow[] = await this.#server.run(STATEMENTS.measure, [this.#space, last, MEASURED_ROWS])
       measured += Number(row?.[1] ?? 0)
       last = Number(row?.[0] ?? 0) < MEASURED_ROWS ? undefined : Buffer.from(row?.[2] ?? '', 'hex')
@@ -251,7 +233,7 @@ export class PostgresStore implements Store, SnapshotSource {
   }
 
   async #bytes(): Promise<number> {
-    this.#assertThere()
+    this.#writes.assertThere()
     const [row] = await this.#server.run(STATEMENTS.sizes, [this.id])
     if (row) return Number(row[0])
     this.lost()
@@ -261,9 +243,5 @@ export class PostgresStore implements Store, SnapshotSource {
   /** Idempotent statements survive a short outage of the server. */
   #repeat(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
     return this.#server.repeat(statement, parameters, { times: REPETITIONS, pauseMs: REPETITION_PAUSE_MS })
-  }
-
-  #assertThere(): void {
-    if (this.dropped) throw new StoreGoneError(this.name)
   }
 }
