@@ -3,7 +3,6 @@
  * queried, once for all readers that wait, and removed with its database.
  */
 
-import { hash } from 'node:crypto'
 import type { Database } from '../database/database.ts'
 import type { Databases } from '../database/databases.ts'
 import { isDesignId } from '../document/ids.ts'
@@ -13,6 +12,7 @@ import { isFileOf } from '../storage/files/store-file.ts'
 import { FileDamagedError, StoreExistsError, StoreGoneError, StoreMissingError } from '../storage/storage-error.ts'
 import type { StorageEngine, Store } from '../storage/store.ts'
 import { liveDesigns, partOf, partsOf, type ViewDesign, viewDesign } from './design/view-design.ts'
+import { databasePart, databasePartOf, indexStoreName, isStoreOf } from './index-store-name.ts'
 import type { Client, Freshness, IndexInformation, OpenIndex } from './reading/open-index.ts'
 import { ReductionError } from './reductions/reduction.ts'
 import { type IndexServices, ViewIndex } from './view-index.ts'
@@ -35,7 +35,7 @@ export class Views {
   readonly #options: ViewsOptions
   /** By the database's uuid and the signature. */
   readonly #indexes = new Map<string, Promise<ViewIndex>>()
-  /** Those that are open, for whoever measures. Dropped ones are passed over. */
+  /** Open indexes, for metrics. Dropped ones are skipped. */
   readonly #opened = new Set<ViewIndex>()
   /** Those that were asked for, without the name and the signature that they are found by. */
   readonly #known = new WeakMap<ViewDesign, ViewIndex>()
@@ -83,7 +83,7 @@ export class Views {
         void this.#prepare(database, id)
         void this.#detachUnused(database)
       }),
-      // Also where a query found out that had begun to answer: the next one gets an index that is built anew.
+      // Also where a query that had begun to answer found the damage: the next one gets a rebuilt index.
       options.engine.onDamaged((name) => void this.#discard(name).catch(() => {})),
     ]
   }
@@ -104,8 +104,8 @@ export class Views {
   }
 
   /**
-   * The same for who wants one view of it. Where a reduce function fails, views of other map functions do not: from then on
-   * those of each map function have an index of their own.
+   * The same for one of its views. If a reduce function fails, views of other map functions must not: from then on the views of
+   * each map function have their own index.
    */
   openIndexOf(
     view: string,
@@ -136,7 +136,7 @@ export class Views {
     await this.#use(database, design, async (index) => index.compact())
   }
 
-  /** The indexes of a database that are there, for who looks after their files. */
+  /** The existing indexes of a database, for the compaction daemon. */
   async indexesOf(name: string): Promise<ViewIndex[]> {
     const { databases, engine } = this.#options
     const database = await databases.get(name)
@@ -170,7 +170,7 @@ export class Views {
       const design = viewDesign(id, members, database)
       if (design.maps.length > 0 && !this.#isClosed) this.#options.runner.prepare(design)
     } catch {
-      // It is gone, or cannot be used: who asks for its views is told.
+      // It is deleted, or not valid: queries of its views get the error.
     }
   }
 
@@ -216,13 +216,13 @@ export class Views {
         if (isDamaged) await this.#discard(name)
         else if (error instanceof StoreGoneError) await this.#forgetGone(database, design)
         else if (!(error instanceof StoreGoneError || error instanceof StoreMissingError)) throw error
-        // A clean-up may have taken the index in this very moment; with the database it is gone for good.
+        // A clean-up may have removed the index in this moment; with the database it is gone for good.
         if (tries === MOST_TRIES || !this.#options.databases.has(database.name)) throw notFound('no_db_file')
       }
     }
   }
 
-  /** Another server dropped its store: the next who asks has it made anew. */
+  /** Another server dropped its store: the next query builds it again. */
   async #forgetGone(database: Database, design: ViewDesign): Promise<void> {
     const key = `${database.uuid}/${design.signature}`
     const opening = this.#indexes.get(key)
@@ -269,17 +269,17 @@ export class Views {
     return lags
   }
 
-  /** Whether another node has removed it, perhaps to make it anew. */
+  /** Whether another node has removed it, perhaps to build it again. */
   async #isRemovedElsewhere(opening: Promise<ViewIndex>): Promise<boolean> {
     if (!this.#options.provide) return false
     const index = await opening.catch(() => undefined)
     return index?.place.store.dropped ?? false
   }
 
-  /** One that somebody waits for goes when it was served, which who cleans up does not wait for. */
+  /** An index that queries wait for is removed after them; the clean-up does not wait for that. */
   async #removeUnused(name: string): Promise<void> {
     for (const [key, opening] of this.#indexes) {
-      // One that cannot be opened is told to who asked for it, and is none of this one's business.
+      // The error of a failed opening goes to the query that opened it.
       const index = await opening.catch(() => undefined)
       if (index?.place.store.name !== name) continue
       index.detach()
@@ -301,8 +301,8 @@ export class Views {
   }
 
   /**
-   * Removes an index whose file is damaged, so that the next who asks for it has it built anew: all that is in it comes from
-   * its database. Who waits for it is served then.
+   * Removes an index whose file is damaged, so that the next query rebuilds it: everything in it comes from its database.
+   * Queries that wait for it wait for the rebuilt one.
    */
   #discard(name: string): Promise<void> {
     const known = this.#discards.get(name)
@@ -368,35 +368,4 @@ async function createOrOpen(engine: StorageEngine, name: string): Promise<Store>
     if (!(error instanceof StoreExistsError)) throw error
     return await engine.open(name)
   }
-}
-
-/** Longer names of databases, escaped as a file's name is, would leave no room for the rest. */
-const DATABASE_BYTES = 150
-
-const SIGNATURE = /\/[0-9a-f]{32}$/
-
-/** No database is called so. */
-const DIGEST_MARK = '.'
-
-export function indexStoreName(database: string, signature: string): string {
-  return `${databasePart(database)}/${signature}`
-}
-
-/** The signature of an index of this database that a store holds; undefined for other stores. */
-export function signatureOfStore(store: string, database: string): string | undefined {
-  return isStoreOf(store, database) ? store.slice(store.lastIndexOf('/') + 1) : undefined
-}
-
-function isStoreOf(store: string, database: string): boolean {
-  return SIGNATURE.test(store) && databasePartOf(store) === databasePart(database)
-}
-
-/** What the names of all stores of the database's indexes begin with: its name, or a digest where that is long. */
-function databasePart(database: string): string {
-  if (encodeURIComponent(database).length <= DATABASE_BYTES) return database
-  return `${DIGEST_MARK}${hash('sha256', database).slice(0, 32)}`
-}
-
-function databasePartOf(store: string): string {
-  return store.replace(SIGNATURE, '')
 }
