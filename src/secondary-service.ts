@@ -319,7 +319,7 @@ async function followedConfiguration(entries: readonly SettingEntry[]): Promise<
   return Configuration.load({ defaults: await defaultSettings(), stored: new SettingMemory(), flags })
 }
 
-/** All secondaries together may hold so many states of a store: with those of the primary, fewer than there are reader slots. */
+/** The most idle snapshots of a store in all secondaries together: with those of the primary, fewer than LMDB has reader slots. */
 const IDLE_STATES = 500
 
 function idleStatesOf(configuration: Configuration): number {

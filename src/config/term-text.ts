@@ -7,7 +7,7 @@ export type Term =
   | { readonly kind: 'word' | 'text' | 'number'; readonly text: string; readonly items: readonly Term[] }
   | { readonly kind: 'list' | 'tuple'; readonly text: ''; readonly items: readonly Term[] }
 
-/** Undefined when the text is none. */
+/** Undefined when the text is not a term. */
 export function parseTerm(text: string): Term | undefined {
   try {
     return new TermReader(text).whole()

@@ -60,7 +60,7 @@ export class DatabaseView implements Disposable {
     return body
   }
 
-  /** For those who know its number from an earlier state: it may be gone by now, and never becomes another one. */
+  /** For a number from an earlier state: the body may be gone, but the number is never reused. */
   async findBody(number: number): Promise<StoredBody | undefined> {
     const stored = await this.snapshot.get(bodyKey(number))
     return stored && decodeBody(stored)
@@ -102,7 +102,7 @@ export class LastingView extends DatabaseView {
     this.#renewable = snapshot
   }
 
-  /** How often it went on to a newer state. */
+  /** How often it moved to a newer state. */
   get renewals(): number {
     return this.#renewable.renewals
   }

@@ -130,7 +130,7 @@ export interface ListOutput {
   readonly chunks: readonly string[]
   /** What it asked the reply to begin with since the last output, if anything. */
   readonly response: FunctionResponse | undefined
-  /** Whether it has rows left, and only wants its chunks to be taken: `rows([])` lets it go on. */
+  /** Whether it has rows left, and only wants its chunks to be taken: `rows([])` resumes it. */
   readonly isPaused?: boolean
   /** Whether it wants no more rows. */
   readonly ended: boolean

@@ -124,7 +124,7 @@ export class FairQueue<Item> {
     this.#size++
   }
 
-  /** Whether any of those who wait is such an owner. */
+  /** Whether any waiting owner fulfils the condition. */
   some(isSuch: (owner: string) => boolean): boolean {
     for (const owner of this.#waiting.keys()) if (isSuch(owner)) return true
     return false

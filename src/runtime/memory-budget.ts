@@ -65,7 +65,7 @@ export class MemoryBudget {
     return this.#waiters.length
   }
 
-  /** Of nothing yet. To be released. Who holds it for a slow client may lose the client to others who wait. */
+  /** An empty lease, to be released. A slow client that holds memory may be disconnected in favour of others that wait. */
   lease(sender?: Sender): MemoryLease {
     return new MemoryLease(this, this.#leases++, sender)
   }

@@ -71,8 +71,8 @@ export class TaskRegistry {
   /** Oldest first; the id of a task comes first, then its fields in alphabetical order. */
   list(): TaskFields[] {
     return [...this.#running].map(([pid, fields]) => {
-      const told = { ...fields, task: subjectOf(fields), status: statusOf(fields) }
-      return Object.fromEntries([['pid', pid], ...Object.entries(told).sort(([a], [b]) => (a < b ? -1 : 1))])
+      const shown = { ...fields, task: subjectOf(fields), status: statusOf(fields) }
+      return Object.fromEntries([['pid', pid], ...Object.entries(shown).sort(([a], [b]) => (a < b ? -1 : 1))])
     })
   }
 

@@ -173,7 +173,7 @@ export class FieldPlaces {
   }
 }
 
-/** Up to so many names are compared one by one, where they lie. */
+/** Up to this number of names are compared one by one, in place. */
 const FEW_CHILDREN = 8
 
 /** The name begins at a quote and ends before one. Few are written with escapes. */

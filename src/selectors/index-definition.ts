@@ -19,7 +19,7 @@ export interface IndexDefinition {
   readonly reducedField: string | undefined
 }
 
-/** The view of a design document that is an index; undefined where it is none, or cannot be one. */
+/** The definition in a view that is a selector index; undefined for any other view. */
 export function definitionOfView(view: Readonly<Record<string, unknown>>): IndexDefinition | undefined {
   const { map, options } = view
   if (!isObject(map) || !isObject(map.fields)) return undefined

@@ -84,7 +84,7 @@ function inverse(test: ReadyTest): ReadyTest {
   return (text, at) => !test(text, at)
 }
 
-/** Up to so many values are compared one by one. */
+/** Up to this number of values are compared one by one. */
 const FEW_VALUES = 4
 
 /** Of an array the elements count, and not the array itself. */

@@ -60,7 +60,7 @@ export function stringAt(text: Buffer, start: number): string {
   return JSON.parse(`"${inner}"`)
 }
 
-/** Whole numbers of up to so many digits are exact. */
+/** Whole numbers with up to this many digits are exact. */
 const EXACT_DIGITS = 15
 const MINUS = 0x2d
 const ZERO = 0x30

@@ -1,4 +1,4 @@
-/** The errors of stores, by class: callers decide what the client is told. */
+/** The errors of stores, by class: callers map them to replies. */
 import { basename } from 'node:path'
 
 export class StorageError extends Error {
@@ -39,7 +39,7 @@ export class CommitFailedError extends StorageError {
   override readonly name = 'CommitFailedError'
 }
 
-/** So many states are being read at once that the engine cannot hold another; there is room when some are let go. */
+/** Too many snapshots are open for another one; there is room when some are released. */
 export class TooManyReadersError extends StorageError {
   override readonly name = 'TooManyReadersError'
 }

@@ -20,7 +20,7 @@ export interface StorageEngine {
   create(name: string, rows?: readonly Put[]): Promise<Store>
   /** Throws `StoreMissingError`. The same object for the same store, as long as it is not dropped. */
   open(name: string): Promise<Store>
-  /** Throws `StoreMissingError`. Snapshots that are held go on reading; everything new on the store fails. */
+  /** Throws `StoreMissingError`. Snapshots that are held stay readable; everything else on the store fails. */
   drop(name: string): Promise<void>
   /** Calls back whenever a store turns out to be damaged, until the returned function is called. */
   onDamaged(listener: (name: string) => void): () => void
@@ -36,7 +36,7 @@ export interface Store {
   readonly name: string
   /** True once the store was dropped: it never comes back, a store created later under its name is another one. */
   readonly dropped: boolean
-  /** Whether it goes on using the buffers of values after they were committed; otherwise they may be used again. */
+  /** Whether it keeps the buffers of values after a commit; otherwise the caller may reuse them. */
   readonly keepsValues: boolean
   /** Undefined where this server is the only one that writes. */
   readonly sharing?: StoreSharing | undefined
@@ -48,7 +48,7 @@ export interface Store {
   commit(changes: Changes): Promise<CommitOutcome>
   /**
    * Puts these rows in the place of all there are; fastest when those that have the first byte of their keys in common
-   * come in the order of their keys. Readers see the old ones until all is done and on disk. Commits under way meanwhile are lost: who replaces is the only writer.
+   * come in the order of their keys. Readers see the old ones until all is done and on disk. Commits under way meanwhile are lost: the caller must be the only writer.
    * With a lease that is lost meanwhile it throws `LeaseLostError`, and the old rows stay.
    */
   replace(portions: AsyncIterable<readonly Put[] | PackedRows>, lease?: LeaseProof): Promise<void>
@@ -65,7 +65,7 @@ export interface StoreSharing {
   watch(listener: () => void): () => void
   /** A number that nobody else was given or will be. Numbers grow with time, and there are gaps. */
   nextNumber(): Promise<number>
-  /** Numbers below this one were given out so long ago that no other server is still working with them. */
+  /** Numbers below this one are so old that no other server is still using them. */
   settledBelow(): Promise<number>
 }
 
@@ -84,7 +84,7 @@ export interface Snapshot extends Disposable {
 }
 
 export interface SharedSnapshot extends Snapshot {
-  /** The same state for another reader; to be released for itself. Costs less than a state that is looked for anew. */
+  /** The same state for another reader, which must be released too. Costs less than a new snapshot. */
   share(): SharedSnapshot
 }
 
@@ -120,11 +120,11 @@ export interface Changes {
   readonly clears?: readonly KeyRange[]
   readonly deletes?: readonly Uint8Array[]
   readonly puts?: readonly Put[]
-  /** More rows to be put, for those who have very many of them. */
+  /** More rows to put, for callers that have very many. */
   readonly packed?: PackedRows | undefined
   /** The version of the state that the changes were made for; without it they apply to whatever is there. */
   readonly expected?: number
-  /** Rows that nothing refers to yet: whoever expects a version need not care, so it stays as it is. */
+  /** Rows that nothing refers to yet: they do not raise the version, since no other commit depends on them. */
   readonly unreferenced?: boolean
   /** Made only while this grant of a lease counts; else `LeaseLostError`. Engines without leases pass it over. */
   readonly lease?: LeaseProof | undefined

@@ -44,7 +44,7 @@ function decoded(part: string): Members {
     const value: unknown = JSON.parse(Buffer.from(part, 'base64url').toString())
     if (isObject(value)) return value
   } catch {
-    // Told below.
+    // Refused below.
   }
   throw badRequest('Malformed token')
 }
@@ -82,7 +82,7 @@ function isSigned(signed: string, signature: Buffer, { kind, digest, key }: Sign
   return verify(digest, Buffer.from(signed), { key: publicKey, dsaEncoding: 'ieee-p1363' }, signature)
 }
 
-/** In a setting the line breaks of a PEM text are written as `\n`. Undefined where it is none. */
+/** In a setting the line breaks of a PEM text are written as `\n`. Undefined where it is not a PEM text. */
 function publicKeyOf(text: string): KeyObject | undefined {
   try {
     return createPublicKey(text.replaceAll('\\n', '\n'))

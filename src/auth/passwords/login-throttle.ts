@@ -60,7 +60,7 @@ export class LoginThrottle {
   }
 }
 
-/** The delay after so many wrong passwords. */
+/** The delay after a number of wrong passwords. */
 export function delayOf(wrong: number, { freeTries, delayMs, longestMs }: ThrottleSettings): number {
   const costly = wrong - freeTries
   return costly <= 0 ? 0 : Math.min(longestMs, delayMs * 2 ** Math.min(costly - 1, 30))

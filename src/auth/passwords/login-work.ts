@@ -26,7 +26,7 @@ export class LoginWork {
     this.#settings = settings
   }
 
-  /** From now on a wrong password costs as much as this one, whoever it is for. */
+  /** From now on a wrong password costs as much as this one, for every name. */
   note(stored: PasswordHash): void {
     const { digest, iterations } = workOf(stored)
     // Stored hashes beyond this do not count: they would slow down the server with every wrong password.

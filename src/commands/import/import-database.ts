@@ -1,6 +1,6 @@
 /**
  * Imports one database: what is about the database itself, then its documents with history, conflicts and attachments, then its
- * design documents. What is there already is not sent again, so an import that was interrupted goes on where it was.
+ * design documents. What is there already is not sent again, so an interrupted import continues where it stopped.
  */
 import { createHash } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
@@ -81,7 +81,7 @@ export async function importDatabase(name: string, context: ImportContext): Prom
     count.written += docs_written
   }
   const localDocuments = context.withLocalDocuments ? await copyLocalDocuments(name, context) : 0
-  // Whoever writes to the source meanwhile makes it another one.
+  // The source may change meanwhile.
   const [now, reached] = await Promise.all([countsOf(name, source.client), countsOf(name, target.client)])
   return {
     name,

@@ -62,7 +62,7 @@ export async function passingChanges(
   return judged(view, shown, filter)
 }
 
-/** Documents that are judged together have about so many bytes. */
+/** The approximate size of documents that are filtered together. */
 const PORTION_BYTES = 256 * 1024
 
 /** One leaf that is to be judged. */

@@ -23,7 +23,7 @@ export interface ReadingPlace {
 /** Subscribers that are notified in one turn of the event loop. Where there are more, they are notified in rounds. */
 const NOTIFIED_PER_TURN = 64
 
-/** A pause is so many times as long as the round before it: notifying takes a fifth of the time, down to a limit. */
+/** The pause after a round, as a multiple of its duration: notifying takes a fifth of the time, down to a limit. */
 const PAUSE_FACTOR = 4
 const LONGEST_PAUSE_MS = 100
 

@@ -18,7 +18,7 @@ export interface ChangesWanted {
   readonly frame: LineFrame
 }
 
-/** Where to go on: behind this sequence, in one of the directions. */
+/** Where to continue: after this sequence, in one of the directions. */
 export interface ChangesPlace {
   readonly sequence: number
   readonly descending: boolean

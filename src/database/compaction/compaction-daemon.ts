@@ -68,7 +68,7 @@ export class CompactionDaemon {
     this.#wait()
   }
 
-  /** Looks at all databases now, or joins who does; resolves when all that were due are compacted. */
+  /** Checks all databases now, or joins the check that is running; resolves when all that were due are compacted. */
   check(): Promise<void> {
     this.#round ??= this.#checkAll()
       .catch((error: unknown) => {

@@ -20,7 +20,7 @@ export type CompactionProgress = (done: number, total: number) => void
 
 const DOCUMENTS_A_TURN = 200
 
-/** A turn ends with the document that reaches this: a commit holds so many operations and no more. */
+/** A turn ends with the document that reaches this limit, since a commit takes a limited number of operations. */
 const BODIES_A_TURN = 10_000
 
 /** The parts of a database that compaction works on. */

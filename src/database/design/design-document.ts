@@ -109,7 +109,7 @@ const LARGEST_BYTES = 256 * 1024
 
 /**
  * Starts what runs the functions of a design document that was just written, so that the first call need not wait for it.
- * Map and reduce functions are left to whoever builds the indexes.
+ * Map and reduce functions are compiled where indexes are built.
  */
 export function prepareFunctions(functions: Functions, { deleted, body }: DocumentEdit): void {
   // A very large one would take longer to parse than the start that it saves.

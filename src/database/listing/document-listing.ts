@@ -118,7 +118,7 @@ class DocumentListing {
     this.#wanted = wanted
   }
 
-  /** The next rows, at least one and no more than so many; undefined when there are none. */
+  /** The next rows, at least one and at most a limit; undefined when there are none. */
   async next(limit: number): Promise<ListedRows | undefined> {
     // Records and bodies must be of one state; a client that stalls later does not hold it.
     using _pin = this.#view.pin()

@@ -83,7 +83,7 @@ export async function* listWithContents(
 }
 
 const KEYS_A_BLOCK = 500
-/** A key that is no text takes as long as so many: it may be of any depth. */
+/** A key that is not a string takes as long as this many strings: it may be nested. */
 const KEYS_A_VALUE = 50
 
 function nextKeys(keys: readonly unknown[], first: number): readonly unknown[] {

@@ -69,7 +69,7 @@ export function stubPieces(document: OpenedDocument, options: RenderingOptions =
 const EMPTY_BODY = Buffer.from('{}')
 const PIECE_BYTES = 1024 * 1024
 
-/** The members of a stub, for who puts a text together. */
+/** The members of a stub as text. */
 export function stubMembersText(attachment: AttachmentRecord): string {
   return stubMembers(attachment, 'stub', false)
 }
@@ -86,7 +86,7 @@ export function wantedAttachments(document: OpenedDocument): AttachmentRecord[] 
   return document.attachments.filter((attachment) => isWanted(document, attachment))
 }
 
-/** The text with contents in Base64, and how long it is where that can be told beforehand. */
+/** The text with contents in Base64, and its length where that is known beforehand. */
 export interface InlineText {
   readonly length: number | undefined
   chunks(): AsyncGenerator<string | Buffer>

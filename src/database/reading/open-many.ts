@@ -58,7 +58,7 @@ export async function openMany(
   })
 }
 
-/** A document as a change told of it. */
+/** A document as its change describes it. */
 export interface OnlyDocument {
   readonly id: string
   readonly only: OnlyRevision
@@ -133,7 +133,7 @@ function choose(id: string, tree: RevisionTree, revisions: readonly RevisionId[]
   return { id, tree, nodes: [...nodes.values()], missing }
 }
 
-/** What a revision stands for, as far as it has a body. */
+/** The stored body of a revision, if it has one. */
 function readable(tree: RevisionTree, revision: RevisionId, latest: boolean): RevisionNode[] {
   if (latest) {
     const leaves = tree.leavesBelow(revision)

@@ -46,13 +46,13 @@ export class RetentionDaemon {
         if (SECTIONS.has(section)) this.#wait(0)
         else if (section === 'retention' && key === 'check_interval') this.#wait()
       }),
-      // Another database of the same name is none of theirs.
+      // The settings must not apply to another database of the same name.
       databases.onDeleted((name) => this.#removeSettings(name)),
     ]
     this.#wait()
   }
 
-  /** Looks at all databases that have settings, or joins who does. */
+  /** Checks all databases that have settings, or joins the check that is running. */
   check(): Promise<void> {
     this.#round ??= this.#checkAll().finally(() => {
       this.#round = undefined

@@ -97,7 +97,7 @@ export class JsonCursor {
   readonly text: Buffer
   protected readonly view: DataView
   position = 0
-  /** Where the text ends, or where it is taken to end: whoever bounds a read sets it. */
+  /** The end of the text, or of the part that a bounded read may use. */
   end: number
   /** Whether a scan is under way, whose text is kept; between scans the space is another reader's. */
   protected isKeeping = false

@@ -226,8 +226,7 @@ export class JsonScanner extends JsonCursor {
     return output.length
   }
 
-  /** The value of a member that is left out. Its duplicates are for whoever reads it to judge. */
-  /** It is no part of the term: what that may grow to does not count here. */
+  /** A value that is not part of the term, so the limit on the term does not apply. Duplicates inside it are checked by its reader. */
   #valueApart(): ValueApart {
     const { mostBytes } = term
     term.mostBytes = Number.POSITIVE_INFINITY

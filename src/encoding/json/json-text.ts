@@ -168,7 +168,7 @@ export class JsonReader {
   }
 
   /**
-   * The same with what `use` makes of its term. The bytes that it is given are those of the scanner: whoever keeps them
+   * The same with what `use` makes of its term. The bytes that it is given are those of the scanner: a caller that keeps them
    * asks for a copy. Throws `LongDocumentError` where the body gets longer than it may be.
    */
   documentWith<Term>(use: UseOfTerm<Term>, { largestBytes = Number.POSITIVE_INFINITY } = {}): ScannedDocument<Term> {

@@ -13,7 +13,7 @@ import type {
   SpreadElement,
 } from 'acorn'
 
-/** Parses a script; throws where it is none. */
+/** Parses a script; throws where it is not valid. */
 export type Parse = (script: string) => Program
 
 /** Whether all functions of an index, which share one realm, leave everything as it is. */

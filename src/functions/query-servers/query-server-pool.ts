@@ -27,7 +27,7 @@ export interface TakenServer {
   abandon(): void
 }
 
-/** Idle for so long, a process is not needed. */
+/** An idle process is ended after this time. */
 const IDLE_LIMIT_MS = 300_000
 
 export class QueryServerPool {

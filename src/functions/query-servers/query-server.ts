@@ -25,7 +25,7 @@ export interface ResetSettings {
 /** Reads what a command is to be answered with; throws where the reply is something else. */
 export type ReplyReading<T> = (reply: JsonReader) => T
 
-/** A process that was taught so many design documents makes way for one that forgot them. */
+/** A process that has loaded this many design documents is replaced by a new one. */
 const MOST_DESIGNS = 500
 
 /** The bytes that are sent before the first answer is awaited, so that the process never waits for input. */

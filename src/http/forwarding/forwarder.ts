@@ -28,7 +28,7 @@ const PAUSE_MS = 20
 /** How often a request that changes nothing is sent. Were it what ends the other node, it would end the next one too. */
 const SENT_LIMIT = 2
 
-/** So long after a connection broke it is known whether the other node is gone. */
+/** How long after a broken connection it is known whether the other node is gone. */
 const LOSS_NOTICED_MS = 100
 
 /** How a request ended that was sent. Broken off: without a reply, which the other node itself may have cut off. */
@@ -242,7 +242,7 @@ class Exchange {
     this.#finish(isLast ? 'relayed' : 'broken off')
   }
 
-  /** The listener closes. The other node hears that nothing more comes, and ends what it would send for ever. */
+  /** The listener closes. The other node sees the end of the connection, and ends replies that would never end. */
   #shutDown(): void {
     if (this.#hasBegunReply && this.#isBodySent) this.#connection.end()
   }

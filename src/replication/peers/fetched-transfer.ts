@@ -50,7 +50,7 @@ export class FetchedTransfer implements TransferredDocument {
     return undefined
   }
 
-  /** They follow, and are checked by whoever takes them. */
+  /** They follow, and are checked by the receiver. */
   checkContents(): void {}
 
   release(): void {}

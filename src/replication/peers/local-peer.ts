@@ -41,7 +41,7 @@ export async function openLocal(
   return { database: await reopen(), reopen }
 }
 
-/** Throws what the caller of a replication is told where that is not possible. */
+/** Throws the error for the caller of the replication where that is not possible. */
 async function openDatabase(
   { name, shown }: LocalAddress,
   user: UserContext,

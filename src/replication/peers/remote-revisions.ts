@@ -25,7 +25,7 @@ export interface RevisionsContext {
   readonly client: HttpClient
   readonly signal: AbortSignal
   readonly retries: RetryPolicy
-  /** What the caller of the replication is told. */
+  /** The error for the caller of the replication. */
   told(error: unknown): unknown
 }
 

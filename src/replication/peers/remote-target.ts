@@ -95,7 +95,7 @@ function ancestorsIn(value: unknown): readonly RevisionId[] {
 
 const NONE: readonly RevisionId[] = []
 
-/** A bulk request is sent when it has so many bytes or documents. */
+/** A bulk request is sent when it has this many bytes or documents. */
 const BULK_BYTES = 768 * 1024
 const BULK_DOCUMENTS = 1000
 
@@ -200,7 +200,7 @@ class RemoteWriter implements DocumentWriter {
     try {
       const request = this.#putRequest(document)
       if (document.isRepeatable) await this.#client.exchange(request, confirmed)
-      // Its contents can be read once: whoever has them made tries again.
+      // Its contents can be read only once: the caller creates them again and retries.
       else await confirmed(await this.#client.send(request))
       this.#listener.written(1)
     } catch (error) {

@@ -46,10 +46,10 @@ export interface BackOff {
 /** The jitter, as a fraction of the delay. */
 const JITTER = 0.25
 
-/** Beyond so many doublings every limit is reached. */
+/** Beyond this number of doublings every limit is reached. */
 const MOST_DOUBLINGS = 40
 
-/** The delay after so many failures in a row, the first of them being 1. */
+/** The delay after a number of failures in a row; 1 for the first. */
 export function backOffMs({ delayMs, limitMs }: BackOff, failures: number, random: () => number = Math.random): number {
   const doublings = Math.min(failures - 1, MOST_DOUBLINGS)
   return Math.floor(Math.min(limitMs, delayMs * 2 ** doublings) * (1 + JITTER * random()))

@@ -24,7 +24,7 @@ export class ServerLog {
   readonly #lines: LineLog
   readonly #operator: Log
   #store: LogStore = new LogMemory()
-  /** All lines are on stderr: the operator, who is there too, need not hear some of them twice. */
+  /** All lines are on stderr, where the operator's messages are too: they need not be written twice. */
   #isOnStderr = false
 
   /**
@@ -51,12 +51,12 @@ export class ServerLog {
     this.#folder = folder
     this.#operator = operator
     this.#lines = new LineLog('info', { write: (line) => this.#store.write(line) })
-    const told = (): Log => (this.#isOnStderr ? silentLog : operator)
+    const target = (): Log => (this.#isOnStderr ? silentLog : operator)
     this.log = joinedLog(this.#lines, {
-      debug: (message, details) => told().debug(message, details),
-      info: (message, details) => told().info(message, details),
-      warn: (message, details) => told().warn(message, details),
-      error: (message, details) => told().error(message, details),
+      debug: (message, details) => target().debug(message, details),
+      info: (message, details) => target().info(message, details),
+      warn: (message, details) => target().warn(message, details),
+      error: (message, details) => target().error(message, details),
     })
   }
 
@@ -130,12 +130,12 @@ export class ServerLog {
   }
 }
 
-/** Standard error, for who collects it: a container, a service manager. The last lines are kept in memory. */
+/** Standard error, for a container or a service manager that collects it. The last lines are kept in memory. */
 class StderrLines implements LogStore {
   readonly #kept = new LogMemory()
 
   constructor() {
-    // Nobody may be there to read it; the server goes on.
+    // The reader may be gone; the server continues.
     if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => {})
   }
 
@@ -170,11 +170,11 @@ export interface LogFileLimits {
 /** What a log file has to say of itself. */
 export interface LogFileNotices {
   onFailure(reason: string): void
-  /** The line that stands for others that were lost. */
+  /** The line in place of lost ones. */
   lossLine(lines: number): string
 }
 
-/** Lines wait so long for a disk that does not take them; then they are lost, and counted. */
+/** How long lines wait for a disk that does not take them; then they are lost, and counted. */
 const WAITING_LIMIT_CHARACTERS = 8 * 1024 * 1024
 
 const GATHERING_MS = 50
@@ -278,7 +278,7 @@ export class LogFile implements LogStore {
       if (this.#sizeBytes >= this.limits.fileBytes) await this.#rotate()
       this.#failed = false
     } catch (error) {
-      // Told once: a disk that is full stays so for many lines.
+      // Reported once: a full disk stays full for many lines.
       if (!this.#failed) this.#notices.onFailure(error instanceof Error ? error.message : String(error))
       this.#failed = true
     }

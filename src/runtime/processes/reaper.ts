@@ -39,7 +39,7 @@ for each in $entries; do
 done
 `
 
-/** Without anybody to watch over, the reaper is kept for so long. */
+/** How long the reaper is kept without processes to watch. */
 const IDLE_MS = 10_000
 
 /** It is started together with the process that it is for, which should come first. */
@@ -78,7 +78,7 @@ class Reaper {
     this.#idle = setTimeout(() => this.#end(), IDLE_MS).unref()
   }
 
-  /** In a group of its own: whoever signals ours does not reach it. It must hold no descriptors of databases. */
+  /** In its own process group, so that signals to the server's group do not reach it. It must hold no descriptors of databases. */
   #start(program: string, args: readonly string[]): void {
     const shell = spawn(program, [...args, '-c', SCRIPT], {
       stdio: ['pipe', 'ignore', 'ignore'],

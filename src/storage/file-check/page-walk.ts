@@ -56,7 +56,7 @@ export function rootProblem(file: number, fileBytes: number, meta: Meta): string
   return undefined
 }
 
-/** What is wrong with the first bad page; undefined where none is. Yields after each page, for who has more to do. */
+/** The fault of the first bad page; undefined where there is none. Yields after each page, so that the caller can do other work. */
 export function* walkPages(file: number, fileBytes: number, meta: Meta): Generator<void, string | undefined> {
   const extent = extentOf(file, fileBytes, meta)
   const bytes = Buffer.allocUnsafe(LMDB_PAGE_BYTES)

@@ -45,7 +45,7 @@ export function nameOfStem(stem: string): string | undefined {
   }
 }
 
-/** Undefined for files that are none of a store. */
+/** Undefined for files that do not belong to a store. */
 export function parseStoreFileName(fileName: string): StoreFile | undefined {
   const [, stem, generation] = FILE_NAME.exec(fileName) ?? []
   if (stem === undefined || generation === undefined) return undefined
@@ -58,7 +58,7 @@ export function isFileOf(path: string, name: string): boolean {
   return parseStoreFileName(basename(path))?.stem === stemOf(name)
 }
 
-/** The file that is still being written; it is none of the folder's stores before it is renamed. */
+/** A file that is still being written; it does not count as a store before it is renamed. */
 export function unfinishedPath(path: string): string {
   return `${path}.new`
 }

@@ -1,4 +1,4 @@
-/** The stores of a folder, found without changing anything in it: for who looks at a folder that is another process's. */
+/** The stores of a folder that another process may use, found without changing anything in it. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { asidePath, isDigest, nameOfStem, parseStoreFileName, type StoreFile, storePath } from './store-file.ts'

@@ -14,7 +14,7 @@ const LOCK_FILE = 'tenants'
 const RECORDS = '.tenants'
 const WAIT_MS = 30_000
 const STEP_MS = 20
-/** A process that lives on so long after its server does not know of that, or cannot end. */
+/** A process that outlives its server by this time has not noticed its end, or hangs. */
 const GRACE_MS = 1000
 
 /** Held until the process ends. */

@@ -14,7 +14,7 @@ export class FollowedEngine implements StorageEngine {
   readonly #idleStates: number
   #sortedNames: string[] | undefined
 
-  /** Of states that idle readers hold, this process may have so many of each store. */
+  /** How many snapshots of each store idle readers of this process may hold. */
   constructor(idleFiles: number, idleStates: number) {
     this.#idleStates = idleStates
     this.#open = new OpenFiles(idleFiles, { isShared: true, isReadOnly: true })
@@ -57,7 +57,7 @@ export class FollowedEngine implements StorageEngine {
     } else if (store.path !== path) void store.moveTo(path)
   }
 
-  /** The store is gone. Snapshots that are held go on reading. */
+  /** The store is gone. Snapshots that are held stay readable. */
   forget(name: string): void {
     const store = this.#stores.get(name)
     if (!store) return
@@ -103,7 +103,7 @@ export class FollowedEngine implements StorageEngine {
   }
 }
 
-/** A reader that reads nothing for so long has stalled. */
+/** A reader that reads nothing for this time has stalled. */
 const IDLE_MS = 5000
 
 function readOnly(name: string): StorageError {

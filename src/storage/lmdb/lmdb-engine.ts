@@ -307,7 +307,7 @@ export class LmdbEngine implements StorageEngine {
     )
   }
 
-  /** It could not be dropped. Who held it is told that it is gone, and finds it when they ask again. */
+  /** It could not be dropped. Its holders get an error that it is gone, and find it when they open it again. */
   async #takeBack(name: string, path: string): Promise<void> {
     if (this.#closed || this.#stores.has(name) || this.#creating.has(name)) return
     this.#stores.set(name, this.#store(name, path))

@@ -27,7 +27,7 @@ export class RenewableSnapshot implements Snapshot {
     this.#held = held
   }
 
-  /** How often it went on to a newer state. What was read before the last time may not be there any more. */
+  /** How often it moved to a newer state. What was read before may not exist any more. */
   get renewals(): number {
     return this.#renewals
   }
@@ -106,7 +106,7 @@ export class RenewableSnapshot implements Snapshot {
 }
 
 export interface HoldingLimits {
-  /** A reader that reads nothing for so long has stalled. */
+  /** A reader that reads nothing for this time has stalled. */
   readonly idleMs: number
   /** States that idle readers hold at once. Well below the reader slots of an engine: short reads need some too. */
   readonly idleStates: number
@@ -116,7 +116,7 @@ export interface HoldingLimits {
 
 const LIMITS: HoldingLimits = { idleMs: 5000, idleStates: 400, growthBytes: 64 * 1024 * 1024 }
 
-/** Looked after so often, while any are open. */
+/** How often open ones are checked. */
 const SWEEP_MS = 500
 
 /**

@@ -47,7 +47,7 @@ export async function buildIndex(request: UpdateRequest, options: BuildOptions):
     rows.portions(mergedRuns(runs, design), () => finished(begun, reached, rows)),
     options.lease,
   )
-  // A store in memory goes on with the very bytes that it was given.
+  // A store in memory keeps the bytes that it is given.
   if (!store.keepsValues) gathered.last?.release()
   await request.runs.clear()
   return finished(begun, reached, rows)
@@ -112,7 +112,7 @@ function batchesOf(request: UpdateRequest, view: DatabaseView, changes: number):
   return new MappedBatches(new BatchReader({ ...request, source: lending(source, view.snapshot), limits }))
 }
 
-/** A source of one state, which stays with who holds it. */
+/** A source of one state, which belongs to its holder. */
 function lending({ uuid }: IndexSource, snapshot: Snapshot): IndexSource {
   const lent: Snapshot = {
     version: () => snapshot.version(),
