@@ -27,7 +27,7 @@ function bytesOf(frames: readonly (readonly ['revision' | 'bytes' | 'local' | 'p
 }
 
 describe('frames', () => {
-  it('come back as they were written, however the stream is cut', async () => {
+  it('are read as they were written, however the stream is split', async () => {
     await fc.assert(
       fc.asyncProperty(stream, fc.array(fc.nat(2000), { maxLength: 8 }), async (written, cuts) => {
         const bytes = bytesOf(written)
@@ -41,7 +41,7 @@ describe('frames', () => {
     )
   })
 
-  it('tell of every byte that is not what was written', async () => {
+  it('reveal every changed byte', async () => {
     await fc.assert(
       fc.asyncProperty(stream, fc.nat(5000), fc.integer({ min: 1, max: 255 }), async (written, place, mask) => {
         const bytes = bytesOf(written)
@@ -51,7 +51,7 @@ describe('frames', () => {
     )
   })
 
-  it('tell where a stream was cut off', async () => {
+  it('reveal where a stream was cut off', async () => {
     const bytes = bytesOf([
       ['revision', Buffer.from('{"_id":"a"}')],
       ['bytes', Buffer.alloc(1000)],
@@ -65,7 +65,7 @@ describe('frames', () => {
     await expect(framesIn([])).rejects.toThrow('It is empty.')
   })
 
-  it('of another format are refused with a sentence', async () => {
+  it('of another format are refused with a message', async () => {
     await expect(framesIn([Buffer.from('settle backup 2\n')])).rejects.toThrow(
       "It says 'settle backup 2'; this release reads format 1.",
     )

@@ -70,7 +70,7 @@ describe('a channel', () => {
     expect(received[294]).toEqual({ i: 294, bytes: sent[294]!.bytes })
   })
 
-  it('takes frames apart however they are cut', async () => {
+  it('reads frames however they are split', async () => {
     const [near, far] = await socketPair()
     const pieces: Buffer[] = []
     const [otherNear, otherFar] = await socketPair()
@@ -84,7 +84,7 @@ describe('a channel', () => {
     expect(received).toEqual(['one', 'one'])
   })
 
-  it('answers calls, and tells why one failed', async () => {
+  it('answers calls, with the reason where one failed', async () => {
     const [near, far] = await socketPair()
     const caller = new Channel(near, SILENT)
     new Channel(far, {
@@ -145,7 +145,7 @@ describe('nodes of one machine', () => {
     expect(heard).toEqual(Array.from({ length: 51 }, (_, i) => i))
   })
 
-  it('announces until every secondary has taken the notice over', async () => {
+  it('waits until every secondary has acknowledged a notice', async () => {
     const path = await socketPath()
     const hub = await openHub({ path })
     expect(hub.announce('nobody is there')).toBeUndefined()
@@ -166,7 +166,7 @@ describe('nodes of one machine', () => {
     expect((await hub.gather('who')).sort()).toEqual(['a', 'b', 'c'])
   })
 
-  it('begins anew with the whole state after a gap', async () => {
+  it('gets the whole state again after a lost connection', async () => {
     const path = await socketPath()
     const first = await openHub({ path, welcome: () => 'first' })
     const heard: unknown[] = []
@@ -185,7 +185,7 @@ describe('nodes of one machine', () => {
     expect(membership.term).toBe(2)
   })
 
-  it('does not listen to a primary of an earlier term', async () => {
+  it('ignores a primary of an earlier term', async () => {
     const path = await socketPath()
     const current = await openHub({ path, term: 7 })
     const membership = joined({ path })
@@ -203,7 +203,7 @@ describe('nodes of one machine', () => {
     expect(membership.term).toBe(7)
   })
 
-  it('goes on without a node that is killed, and has one that hangs ended', async () => {
+  it('continues without a node that is killed, and ends one that hangs', async () => {
     const path = await socketPath()
     const left: object[] = []
     const stuck: object[] = []
@@ -242,7 +242,7 @@ describe('a node that hangs', () => {
     child.kill('SIGSTOP')
   }
 
-  it('is ended when it gives no sign of life', async () => {
+  it('is ended when it does not answer a heartbeat', async () => {
     const path = await socketPath()
     const stuck: object[] = []
     const heartbeat = { intervalMs: 20, timeoutMs: 1000 }
@@ -254,7 +254,7 @@ describe('a node that hangs', () => {
     expect(membership.isConnected).toBe(true)
   })
 
-  it('is ended when more is sent to it than is kept for it', async () => {
+  it('is ended when its queue of signals is full', async () => {
     const path = await socketPath()
     const stuck: object[] = []
     const hub = await openHub({ path, stuck: (member) => stuck.push(member) })

@@ -57,7 +57,7 @@ describe('settle backup', () => {
     expect(await send(target, 'GET', '_all_dbs')).toEqual(await send(source, 'GET', '_all_dbs'))
   })
 
-  it('says that a server is no Settle, instead of saving nothing', async () => {
+  it('reports that a server is not a Settle, instead of saving nothing', async () => {
     const server = createServer((request, reply) => {
       const isDatabase = request.url === '/a'
       const body = request.url === '/_all_dbs' ? ['a'] : isDatabase ? { db_name: 'a' } : { error: 'not_found' }
@@ -74,7 +74,7 @@ describe('settle backup', () => {
     }
   })
 
-  it('begins a new chain with --full also where an incremental one was interrupted', async () => {
+  it('begins a new chain with --full also after an interrupted incremental one', async () => {
     const source = await startService()
     await send(source, 'PUT', 'a')
     await send(source, 'PUT', 'a/one', {})
@@ -94,7 +94,7 @@ describe('settle backup', () => {
     expect((await readdir(join(to, 'databases'))).toSorted()).toEqual(['a.1', 'a.2'])
   })
 
-  it('ends with a sentence when nobody reads its output any more', async () => {
+  it('ends with a message when its output is closed', async () => {
     const source = await startService()
     await send(source, 'PUT', 'a')
     for (let i = 0; i < 4; i++) await send(source, 'PUT', `a/doc-${i}`, { text: 'x'.repeat(500_000) })
@@ -112,7 +112,7 @@ describe('settle backup', () => {
 })
 
 describe.each(['1.6', '3'] as const)('settle restore in dialect %s', (dialect) => {
-  it('brings back databases with odd names, partitions, and what belongs to the server', async () => {
+  it('restores databases with odd names, partitions, and system databases', async () => {
     const source = await startService({ dialect })
     const long = `l${'o/n-g+'.repeat(166)}`.slice(0, 1000)
     const names = ['a/b', 'a$()+-', long, 'parted', '_users', '_replicator']
@@ -177,7 +177,7 @@ async function cutAfter(target: Service, requests: number): Promise<{ readonly u
 }
 
 describe('settle restore', () => {
-  it('goes on after it ended between any two requests', async () => {
+  it('continues after it ended between any two requests', async () => {
     const source = await startService()
     await send(source, 'PUT', 'a')
     await send(source, 'PUT', 'a/doc', { text: 'x' })
@@ -210,7 +210,7 @@ describe('settle restore', () => {
 })
 
 describe('settle backup verify --restore', () => {
-  it('keeps apart what is called alike in the trial', async () => {
+  it('keeps databases apart whose names are alike in the temporary server', async () => {
     const source = await startService()
     await send(source, 'PUT', 'trial_users')
     await send(source, 'PUT', 'trial_users/doc', {})

@@ -74,7 +74,7 @@ async function fillDatabase(service: Service, name = 'sample%2Fone'): Promise<vo
 }
 
 describe('settle backup and settle restore', () => {
-  it('bring everything back, into a folder and out of it', async () => {
+  it('restore everything from a folder', async () => {
     const source = await startService()
     await fillDatabase(source)
     const to = join(await temporaryFolder(), 'backups')
@@ -94,7 +94,7 @@ describe('settle backup and settle restore', () => {
     expect((await fetch(`${target.url}sample%2Fone/_local/checkpoint`)).status).toBe(404)
   })
 
-  it('add what changed since, purges and deletions included, and keep nothing that says nothing new', async () => {
+  it('add what changed since, purges and deletions included, and keep no segment without changes', async () => {
     const source = await startService()
     await fillDatabase(source, 'a')
     const to = await temporaryFolder()
@@ -128,7 +128,7 @@ describe('settle backup and settle restore', () => {
     expect(listed.out.toString()).toMatch(/^a\tas of .*\t3 segments\t/m)
   })
 
-  it('prove a backup by restoring it into a server of its own', async () => {
+  it('prove a backup by restoring it into a temporary server', async () => {
     const source = await startService()
     await fillDatabase(source, 'a')
     await request(source, 'PUT', '_replicator/job', { source: 'a', target: 'b', create_target: true, continuous: true })
@@ -141,7 +141,7 @@ describe('settle backup and settle restore', () => {
     expect(await readdir(scratch)).toEqual([])
   })
 
-  it('begin anew where the database is another one of the same name, or purges are forgotten', async () => {
+  it('make a full backup where the database is another one of the same name, or purges are not recorded any more', async () => {
     const source = await startService()
     const to = await temporaryFolder()
     const backup = () => runSettle(['backup', '--to', to, '--url', source.url, '--db', 'a'])
@@ -167,7 +167,7 @@ describe('settle backup and settle restore', () => {
     expect(await contentsOf(target.url, 'a')).toEqual(await contentsOf(source.url, 'a'))
   })
 
-  it('go through pipes', async () => {
+  it('work with pipes', async () => {
     const source = await startService()
     await fillDatabase(source, 'a')
     await request(source, 'PUT', 'b')
@@ -208,7 +208,7 @@ describe('settle backup and settle restore', () => {
     expect((await json(target, 'GET', 'a')).doc_count).toBe(2)
   })
 
-  it('find damages', async () => {
+  it('find damage', async () => {
     const source = await startService()
     await fillDatabase(source, 'a')
     const to = await temporaryFolder()
@@ -268,7 +268,7 @@ describe('settle backup and settle restore', () => {
     expect(verified).toMatchObject({ code: 1, err: expect.stringMatching(/^settle backup: .* cannot be read/) })
   })
 
-  it('explain themselves', async () => {
+  it('have a --help', async () => {
     for (const command of ['backup', 'restore']) {
       const { code, out } = await runSettle([command, '--help'])
       expect([code, out.toString()]).toEqual([0, expect.stringMatching(new RegExp(`^Usage: settle ${command} `))])

@@ -344,7 +344,7 @@ async function expectRepaired(dir: string): Promise<void> {
 }
 
 describe('settle check', () => {
-  it('finds nothing wrong where nothing is', async () => {
+  it('finds no fault in a good folder', async () => {
     const { code, out, err } = await runSettle(['check', '--dir', original])
     expect([code, out.toString()]).toEqual([0, ''])
     expect(err).toMatch(/databases? checked: nothing is wrong/)
@@ -389,7 +389,7 @@ describe('settle check', () => {
     await engine.close()
   })
 
-  it.each(Object.entries(ofIndex))('finds %s, and has the index built anew', async (_, [plant, message]) => {
+  it.each(Object.entries(ofIndex))('finds %s, and has the index rebuilt', async (_, [plant, message]) => {
     const dir = await damaged(plant, 'view_indexes')
     const { code, out } = await runSettle(['check', '--dir', dir])
     expect([code, out.toString()]).toEqual([3, expect.stringMatching(message)])
@@ -410,7 +410,7 @@ describe('settle check', () => {
     await engine.close()
   })
 
-  it('leaves a folder that a server goes on with as if nothing had happened', async () => {
+  it('leaves a folder that a server continues with as if nothing had happened', async () => {
     const dir = await quickFolder()
     await cp(original, dir, { recursive: true })
     for (const [plant] of Object.values(derived)) await plantIn(dir, plant)
@@ -435,7 +435,7 @@ describe('settle check', () => {
     expect((await runSettle(['check', '--dir', dir, '--repair'])).code).toBe(3)
   })
 
-  it('finds every row that is missing, and every byte that is another one but those of texts', async () => {
+  it('finds every missing row, and every changed byte except inside texts', async () => {
     const dir = await quickFolder()
     await cp(original, dir, { recursive: true })
     const engine = await LmdbEngine.open({ folder: dir })
@@ -507,7 +507,7 @@ describe('settle check', () => {
     await send(url, 'PUT', 'sample/after', {})
   })
 
-  it('tells no faults of files that a running server compacts or deletes meanwhile', async () => {
+  it('reports no faults of files that a running server compacts or deletes meanwhile', async () => {
     const dir = await quickFolder()
     const service = await createService({ dir, port: 0 })
     onTestFinished(() => service.close())
@@ -531,7 +531,7 @@ describe('settle check', () => {
     await churning
   })
 
-  it('says what is wrong with its arguments', async () => {
+  it('reports wrong arguments', async () => {
     const empty = await quickFolder()
     expect(await runSettle(['check', '--dir', empty])).toMatchObject({
       code: 1,

@@ -47,7 +47,7 @@ async function frameEnds(bytes: Buffer): Promise<number[]> {
 }
 
 describe('a folder of backups', () => {
-  it('whose segment was cut between two frames is not restored in silence', async () => {
+  it('whose segment was cut between two frames is not restored silently', async () => {
     const { to, folder } = await chainOfTwo()
     const target = await startService()
     let number = 0
@@ -69,7 +69,7 @@ describe('a folder of backups', () => {
     }
   })
 
-  it('that lacks a segment is not restored in silence', async () => {
+  it('that lacks a segment is not restored silently', async () => {
     const { to, folder } = await chainOfTwo()
     const target = await startService()
     const manifest = JSON.parse(await readFile(join(folder, 'manifest.json'), 'utf8'))
@@ -133,7 +133,7 @@ async function streamOfTwo(): Promise<{ source: Service; stream: Buffer }> {
 }
 
 describe('a backup as a stream', () => {
-  it('is refused by verify when any byte of it is another one', async () => {
+  it('is refused by verify when any byte of it is changed', async () => {
     const { stream } = await streamOfTwo()
     const passed: number[] = []
     for (let at = 0; at < stream.length; at += 3) {
@@ -156,7 +156,7 @@ describe('a backup as a stream', () => {
     expect(passed).toEqual([])
   })
 
-  it('is not restored in silence when a byte of it is another one, or it ends early', async () => {
+  it('is not restored silently when a byte of it is changed, or it ends early', async () => {
     const { source, stream } = await streamOfTwo()
     const target = await startService()
     const ends = await frameEnds(stream)

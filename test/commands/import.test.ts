@@ -142,7 +142,7 @@ async function passedOn(
 }
 
 describe.each(['1.6', '3'] as const)('settle import from a server of dialect %s', (dialect) => {
-  it('brings everything: documents, users, settings, and says that it is the same', async () => {
+  it('imports everything: documents, users, settings, and reports that both sides are the same', async () => {
     const source = await server(dialect, { admins: { second: 'other' } })
     const target = await server('1.6')
     await fill(source, 'plain')
@@ -191,7 +191,7 @@ describe.each(['1.6', '3'] as const)('settle import from a server of dialect %s'
 })
 
 describe('settle import', () => {
-  it('brings what is new when it runs again, from where it was', async () => {
+  it('imports what is new when it runs again, from its last position', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     await send(source, 'PUT', '/db')
@@ -209,7 +209,7 @@ describe('settle import', () => {
     expect(fresh.report?.databases.find(({ name }) => name === 'db')?.revisionsWritten).toBe(0)
   })
 
-  it('lets nobody read on the way, and cuts no history', async () => {
+  it('applies access rules before the documents come, and cuts no history', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     await send(source, 'PUT', '/db')
@@ -231,7 +231,7 @@ describe('settle import', () => {
     expect(await contents(target, 'db')).toEqual(await contents(source, 'db'))
   })
 
-  it('takes no documents whose readers it cannot know', async () => {
+  it('imports no documents of a database whose _security cannot be read', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     await send(source, 'PUT', '/db')
@@ -242,7 +242,7 @@ describe('settle import', () => {
     expect(await get(target, '/db')).toMatchObject({ doc_count: 0 })
   })
 
-  it('takes over settings of a Settle under their own names', async () => {
+  it('imports the settings of a Settle under their own names', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     await send(source, 'PUT', '/_config/service_httpd_auth/timeout', '1234')
@@ -253,7 +253,7 @@ describe('settle import', () => {
     expect(report?.leftOut.map(({ what }) => what)).not.toContain('couchdb/max_document_size')
   })
 
-  it('goes on after it was killed', async () => {
+  it('continues after it was killed', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     const text = 'x'.repeat(4000)
@@ -276,7 +276,7 @@ describe('settle import', () => {
     expect(report?.databases.find(({ name }) => name === 'db')?.revisionsWritten).toBeLessThan(3000)
   })
 
-  it('says what was refused, and what differs', async () => {
+  it('reports what was refused, and what differs', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     await fill(source, 'db')
@@ -294,7 +294,7 @@ describe('settle import', () => {
     expect(database?.target.documents).toBe(database?.source.documents)
   })
 
-  it('leaves out what it is told to, and replications unless it is asked for them', async () => {
+  it('leaves out what flags exclude, and replications unless a flag includes them', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     for (const name of ['one', 'two', 'three']) await send(source, 'PUT', `/${name}`)
@@ -306,7 +306,7 @@ describe('settle import', () => {
     expect(report?.leftOut.map(({ what }) => what).toSorted()).toEqual(['_replicator', '_users'])
   })
 
-  it('ends with a sentence where it cannot begin', async () => {
+  it('ends with a message where it cannot begin', async () => {
     const source = await server('1.6')
     const target = await server('1.6')
     const import_ = (args: string[], environment: Record<string, string> = CREDENTIALS) =>

@@ -8,7 +8,7 @@ import { cuttingProxy } from './cutting-proxy.ts'
 import { runSettle } from './run-settle.ts'
 
 describe('a backup that is interrupted', () => {
-  it('goes on where it stopped, though the database changed meanwhile, and so does a restore', async () => {
+  it('continues where it stopped, though the database changed meanwhile, and so does a restore', async () => {
     const source = await startService()
     const put = async (path: string, body: unknown, method = 'PUT') => {
       const headers = { 'Content-Type': 'application/json' }

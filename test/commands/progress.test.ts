@@ -35,7 +35,7 @@ describe('the progress of a command', () => {
     expect(text().replace('\r\x1b[K', '')).toHaveLength(59)
   })
 
-  it('is a plain line now and then elsewhere', () => {
+  it('is a plain line from time to time elsewhere', () => {
     const { progress, wait, text } = shown(false)
     progress.begin('sample')
     wait(9000)
@@ -46,7 +46,7 @@ describe('the progress of a command', () => {
     expect(text()).toBe('sample: 50%, 1.0 MB\nsample: done\n')
   })
 
-  it('is silent when asked, but for what goes wrong', () => {
+  it('shows only errors with --quiet', () => {
     const { progress, wait, text } = shown(true, true)
     progress.begin('sample')
     wait(5000)
@@ -56,7 +56,7 @@ describe('the progress of a command', () => {
     expect(text()).toBe('wrong\n')
   })
 
-  it('counts for people', () => {
+  it('formats counts and sizes for people', () => {
     expect([sizeText(999), sizeText(1500), sizeText(2_500_000)]).toEqual(['999 bytes', '1.5 kB', '2.5 MB'])
     expect([countText(1, 'document'), countText(12_345, 'document')]).toEqual(['1 document', '12,345 documents'])
   })

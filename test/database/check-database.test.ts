@@ -49,7 +49,7 @@ const SHORT = 'document 100'
 const TWO_LEAVES = 'document 61'
 
 describe('the check of a database', () => {
-  it('finds nothing wrong with a database that is whole', async () => {
+  it('finds no fault in a good database', async () => {
     const { database, store } = await example()
     expect(await faultsOf(store)).toEqual([])
     database.compact()

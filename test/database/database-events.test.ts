@@ -50,7 +50,7 @@ describe('the events of databases', () => {
     expect(events).toEqual([created, updated, updated, { type: 'compacted', db: 'db' }])
   })
 
-  it('end for who does not want them any more', async () => {
+  it('end for a listener that unsubscribes', async () => {
     const { databases, events, stop } = await followed()
     stop()
     await databases.delete('db')

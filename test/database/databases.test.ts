@@ -56,7 +56,7 @@ describe('databases that are closed', () => {
 })
 
 describe.each(engines)('a database in %s', (_, openEngine) => {
-  it('has one identity and one writer, though it is deleted and asked for while it is made', async () => {
+  it('has one identity and one writer, even if it is deleted and opened while it is created', async () => {
     const engine = await openEngine()
     const databases = new Databases(engine, SURROUNDINGS)
     for (let round = 0; round < ROUNDS; round++) {

@@ -9,7 +9,7 @@ function fail(): never {
   throw new Error('A listener failed.')
 }
 
-it.each([1, 100])('is written once and answered, and the other listeners hear of it (%i of them)', async (count) => {
+it.each([1, 100])('is written once and answered, and the other listeners are notified (%i of them)', async (count) => {
   const logged: string[] = []
   const log = { ...silentLog, error: (message: string) => void logged.push(message) }
   const store = await new MemoryEngine().create('test')

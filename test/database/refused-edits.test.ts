@@ -3,7 +3,7 @@ import { expect, it } from 'vitest'
 import { conflict, missingStub } from '../../src/document/request-error.ts'
 import { memoryDatabase, put, remove, replicated, written } from './test-database.ts'
 
-it('an edit without its attachments conflicts also when what it conflicted with is gone', async () => {
+it('an edit without its attachments is a conflict even when the conflicting revision is gone', async () => {
   const { database } = await memoryDatabase()
   const refusal = conflict()
   const [live] = await written(database.write([put('a', {})]))

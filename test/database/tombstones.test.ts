@@ -34,7 +34,7 @@ function tombstone(id: string) {
 }
 
 describe('a stretch of tombstones', () => {
-  it('costs a few steps, wherever it lies and whatever is asked for', async () => {
+  it('costs a few steps, wherever it is and whatever is requested', async () => {
     const { database, engine } = await memoryDatabase()
     const id = (n: number) => `d${String(n).padStart(6, '0')}`
     const living = new Set([9_000, 9_001, 25_000].map(id))
@@ -73,7 +73,7 @@ describe('a stretch of tombstones', () => {
     }
   })
 
-  it('hides nothing: listings are those of the living, in any pattern', async () => {
+  it('hides nothing: listings have all live documents, in any pattern', async () => {
     // Long ones are cut in the store, and lie there in another order.
     const long = 'l'.repeat(1_970)
     const idOf = (n: number) => (n % 7 === 3 ? `${long}${'x'.repeat(n % 40)}${n}` : `${String(n).padStart(4, '0')}`)

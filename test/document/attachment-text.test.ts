@@ -28,7 +28,7 @@ describe('the text of an attachment', () => {
     }
   })
 
-  it('counts the last of members that come twice', () => {
+  it('uses the last of duplicate members', () => {
     const twice = (first: string, last: string) => Buffer.from(`{"data":${first},"a":1,"data":${last}}`)
     expect(attachmentMembers(twice('"QUJD"', `"${data}"`)).data).toEqual(content)
     expect(attachmentMembers(twice(`"${data}"`, '1'))).toEqual({ members: { data: 1, a: 1 }, data: undefined })

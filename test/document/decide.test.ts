@@ -69,7 +69,7 @@ describe('an interactive edit', () => {
     expect(winner).toMatchObject({ revision: '2-b', status: 'live' })
   })
 
-  it('cuts history at the revision limit and tells whose body goes', () => {
+  it('cuts history at the revision limit and returns the dropped bodies', () => {
     let tree = written(decide(undefined, update(undefined, 1), 2)).tree
     tree = written(decide(tree, update(tree.leaves()[0]!.revision, 2), 2)).tree
     const third = written(decide(tree, update(tree.leaves()[0]!.revision, 3), 2))
@@ -87,7 +87,7 @@ describe('re-creation', () => {
     expect(tree.leaves()).toHaveLength(1)
   })
 
-  it('goes on counting: create 1, delete 2, re-create 3, delete 4, re-create 5', () => {
+  it('continues counting: create 1, delete 2, re-create 3, delete 4, re-create 5', () => {
     let tree: RevisionTree | undefined
     const generations: number[] = []
     for (let body = 1; body <= 5; body++) {
@@ -123,7 +123,7 @@ describe('re-creation', () => {
 })
 
 describe('a branching edit', () => {
-  it('does as any other where there is no conflict', () => {
+  it('is like any other edit where there is no conflict', () => {
     const tree = replicated('1-a 2-b')
     expect(decide(tree, branching('2-b', 7), LIMIT)).toEqual(decide(tree, update('2-b', 7), LIMIT))
     expect(decide(undefined, branching(undefined, 7), LIMIT)).toEqual(decide(undefined, update(undefined, 7), LIMIT))
@@ -141,7 +141,7 @@ describe('a branching edit', () => {
     expect(revision).toMatch(/^1-/)
   })
 
-  it('remembers a parent that nobody knew', () => {
+  it('adds a parent that was unknown', () => {
     const { tree, revision } = written(decide(undefined, branching('4-q', 7), LIMIT))
     expect(tree.ancestry(revision).map((node) => node.status)).toEqual(['live', 'missing'])
   })
@@ -182,19 +182,19 @@ describe('a replicated edit', () => {
     expect(decide(replicated('1-a 2-b'), replica('2-b', 7), LIMIT)).toEqual({ outcome: 'known', revision: '2-b' })
   })
 
-  it('is known although it tells of ancestors beyond the revision limit', () => {
+  it('is known although it has ancestors beyond the revision limit', () => {
     const tree = written(decide(undefined, replica('1-a 2-b 3-c', 1), 2)).tree
     expect(decide(tree, replica('1-a 2-b 3-c', 7), 2)).toEqual({ outcome: 'known', revision: '3-c' })
   })
 
-  it('may bring nothing but history', () => {
+  it('may add only history', () => {
     const { tree, storesBody } = written(decide(replicated('1-a', '3-c'), replica('1-a 2-b 3-c', 7), LIMIT))
     expect(storesBody).toBe(false)
     expect(tree.leaves()).toHaveLength(1)
     expect(tree.bodies()).not.toContain(7)
   })
 
-  it('brings the body of a revision that was known without', () => {
+  it('adds the body of a revision that was known without one', () => {
     const { tree, storesBody } = written(decide(replicated('1-a 2-b'), replica('1-a', 7), LIMIT))
     expect(storesBody).toBe(true)
     expect(edges(tree)).toContain('undefined > 1-a live 7')

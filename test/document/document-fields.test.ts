@@ -14,7 +14,7 @@ describe('the fields of a document', () => {
     expect(document.body.toString()).toBe('{"a":1}')
   })
 
-  it('drop what is only told on reading', () => {
+  it('drop members that exist only in replies', () => {
     const text = '{"_revs_info":[],"_local_seq":1,"_conflicts":["1-a"],"_deleted_conflicts":{},"a":1}'
     expect(parse(text).body.toString()).toBe('{"a":1}')
   })
@@ -27,7 +27,7 @@ describe('the fields of a document', () => {
     expect(parse(`{${revisions},"_rev":"not looked at"}`)).toMatchObject({ history: path, revision: '3-c' })
   })
 
-  it('take no revisions for none', () => {
+  it('accept an empty _revisions', () => {
     expect(parse('{"_revisions":{"start":0,"ids":[]}}').revision).toBeUndefined()
     expect(parse('{"_rev":"1-a","_revisions":{"start":0,"ids":[]}}').revision).toBe('1-a')
   })
@@ -83,7 +83,7 @@ describe('what is refused', () => {
     expect(() => parse(text)).toThrow(expect.objectContaining({ kind: 'invalid', error: 'bad_request', reason }))
   })
 
-  it('is first of all what is not JSON', () => {
+  it('is invalid JSON before anything else', () => {
     expect(() => parse('[1,')).toThrow(JsonTextError)
     expect(() => parse('[]x')).toThrow(JsonTextError)
     expect(() => parse('{"_foo":1}x')).toThrow(JsonTextError)
@@ -112,7 +112,7 @@ describe('documents of a bulk request', () => {
     expect(ids).toEqual(['a', 'b'])
   })
 
-  it('bring their revision when they are replicated', () => {
+  it('have their revision when they are replicated', () => {
     expect(replicatedPath(parse('{"_rev":"1-a"}'))).toEqual({ start: 1, hashes: ['a'] })
     expect(() => replicatedPath(parse('{}'))).toThrow('the document needs `_rev` or `_revisions` specified')
     expect(() => replicatedPath(parse('{"_rev":"0-1"}'))).toThrow('Invalid rev format')

@@ -5,7 +5,7 @@ import { scanDocument } from '../../src/encoding/json/json-text.ts'
 import { FIRST_REVISIONS } from '../support/first-revisions.ts'
 
 describe('reading a revision', () => {
-  it('takes generation and hash apart at the first dash', () => {
+  it('splits generation and hash at the first dash', () => {
     const revision = parseRevision('12-a-b')
     expect(generationOf(revision)).toBe(12)
     expect(hashOf(revision)).toBe('a-b')
@@ -59,7 +59,7 @@ describe('a new revision', () => {
     expect(revisionOf(stew, revisionOf(stew))).toBe('2-2bff94179917f1dec7cd7f0209066fb8')
   })
 
-  it('takes a parent whose hash is other text by its text', () => {
+  it('hashes the text of a parent whose hash is not hexadecimal', () => {
     expect(revisionOf('{}', parseRevision('1-abc'))).not.toBe(revisionOf('{}', parseRevision('1-ABC')))
   })
 

@@ -54,7 +54,7 @@ function historyOf(tree: RevisionTree, revision: RevisionId, i: number): Revisio
 }
 
 describe('a tree that grew to many branches', () => {
-  it('knows the same as one that is made of them', () => {
+  it('is equal to one that is built from them at once', () => {
     fc.assert(
       fc.property(arbitraryGrowth, (growth) => {
         for (const tree of trees(growth)) {
@@ -102,7 +102,7 @@ describe('a tree that grew to many branches', () => {
     )
   })
 
-  it('takes a path that nothing of is known with no more than the limit of it', () => {
+  it('adds an unknown path only up to the limit', () => {
     const path = { start: 9, hashes: [1, 2, 3, 4].map(hexHash) }
     for (const tree of [undefined, graft(undefined, { start: 5, hashes: [hexHash(5)] }, 1)]) {
       expect(edges(graft(tree, path, 2, 2))).toEqual(edges(stem(graft(tree, path, 2), 2)))

@@ -5,7 +5,7 @@ import { CommandService } from '../support/test-service.ts'
 import { until } from '../support/until.ts'
 import { clientsOfNodes } from './node-clients.ts'
 
-it('tells a feed of what was committed while its node heard nothing', { timeout: 180_000 }, async () => {
+it('notifies a feed of what was committed while its node was cut off', { timeout: 180_000 }, async () => {
   const folder = await temporaryFolder()
   const service = new CommandService({ dir: folder, port: 0 }, 2)
   await service.listen()

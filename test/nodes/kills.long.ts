@@ -10,7 +10,7 @@ it('keeps every acknowledged write, and shows one history, while nodes are kille
   expect(outcome.problems).toEqual([])
 })
 
-it('kills a node that hangs when it must take something over, and goes on', async () => {
+it('kills a node that hangs when it must acknowledge a notice, and continues', async () => {
   const folder = await temporaryFolder()
   const service = new CommandService({ dir: folder, port: 0 }, 3)
   await service.listen()

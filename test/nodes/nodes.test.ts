@@ -54,7 +54,7 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('show at once that a database came or went, and end the feeds of one that went', async () => {
+  it('show at once that a database was created or deleted, and end the feeds of a deleted one', async () => {
     for (let round = 0; round < 3; round++) {
       const name = `short-lived-${round}`
       await nodes[round]!.request('PUT', `/${name}`)
@@ -66,7 +66,7 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('tell one database from the next one of its name', async () => {
+  it('distinguish a database from the next one of its name', async () => {
     for (let round = 0; round < 6; round++) {
       const writer = nodes[round % 3]!
       expect((await writer.request('PUT', '/again')).status).toBe(201)
@@ -105,7 +105,7 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     for (const node of nodes) expect(await sum(node)).toMatchObject([{ value: 400 }])
   })
 
-  it('put reductions of their users together', async () => {
+  it('combine reductions of user functions', async () => {
     const db = await database()
     for (let i = 0; i < 5; i++) await nodes[i % 3]!.request('PUT', `/${db}/${i}`, { body: { i } })
     const reduce = 'function (keys, values) { return Math.max.apply(null, values) }'
@@ -126,7 +126,7 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('go on to the files that compaction writes, and let go of those before', async () => {
+  it('switch to the files that compaction writes, and release the old ones', async () => {
     const db = await database()
     for (let i = 0; i < 20; i++) await nodes[i % 3]!.request('PUT', `/${db}/${i}`, { body: { text: 'x'.repeat(1000) } })
     for (const node of nodes) await node.request('GET', `/${db}/_all_docs?include_docs=true`)
@@ -186,7 +186,7 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('know at once who may do what', async () => {
+  it('apply changed rights at once', async () => {
     const db = await database()
     const basic = (name: string, password: string) => ({
       headers: { Authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` },
@@ -259,7 +259,7 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     }
   })
 
-  it('go on after a restart that any of them was asked for', async () => {
+  it('continue after a restart that any of them was asked for', async () => {
     const db = await database()
     await nodes[0]!.request('PUT', `/${db}/before`, { body: {} })
     const node = nodes.find(({ pid }) => pid !== Math.min(...nodes.map((each) => each.pid)))!

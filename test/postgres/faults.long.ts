@@ -29,7 +29,7 @@ async function stop(writers: readonly LedgerWriter[], running: readonly Promise<
 }
 
 describeOnPostgres('what was acknowledged, at length', () => {
-  it('outlasts twenty kills of three servers under load', async () => {
+  it('survives twenty kills of three servers under load', async () => {
     const engine = (await postgres()).address('kills')
     const servers = await Promise.all(Array.from({ length: 3 }, () => startProcess(engine, QUICK_LEASES)))
     const db = await emptyDatabase(servers[0]!.url)
@@ -54,7 +54,7 @@ describeOnPostgres('what was acknowledged, at length', () => {
     expect(wrongRefusals(everybody)).toEqual([])
   })
 
-  it('outlasts a failover to a streaming standby', async () => {
+  it('survives a failover to a streaming standby', async () => {
     const primary = await postgres()
     const proxy = await PostgresProxy.open(primary.socket)
     onTestFinished(() => proxy.close())
@@ -78,7 +78,7 @@ describeOnPostgres('what was acknowledged, at length', () => {
     expect(wrongRefusals(writers)).toEqual([])
   })
 
-  it('outlasts a server that is cut off again and again, while others take over its work', async () => {
+  it('survives a server that is cut off again and again, while others take over its work', async () => {
     const engine = await postgres()
     const proxy = await PostgresProxy.open(engine.socket)
     onTestFinished(() => proxy.close())

@@ -29,7 +29,7 @@ describeOnPostgres('what was acknowledged', () => {
     expect(wrongRefusals(writers)).toEqual([])
   })
 
-  it('outlasts kill -9 of a server, and another one goes on', async () => {
+  it('survives kill -9 of a server, and another one continues', async () => {
     const engine = (await sharedPostgres()).address()
     const first = await startProcess(engine)
     const second = await startService({ dir: await temporaryFolder(), engine })

@@ -53,7 +53,7 @@ describeOnPostgres('a commit whose connection is lost', () => {
     expect(await storedValueOf(store)).toBe('3')
   })
 
-  it('is stale where another server was faster', async () => {
+  it('is stale where another server committed first', async () => {
     const { proxy, address, direct } = await proxied()
     const store = await (await open(address)).create('a')
     const other = await (await open(direct)).open('a')
@@ -70,7 +70,7 @@ describeOnPostgres('a commit whose connection is lost', () => {
     expect(seen).toBe(mine.outcome === 'committed' && mine.version > others.version ? 'mine' : 'others')
   })
 
-  it('is a document that was written once', async () => {
+  it('leaves a document that was written once', async () => {
     const { proxy, address } = await proxied()
     const service = await startService({ dir: await temporaryFolder(), engine: address })
     const client = new Client(service.url)
@@ -88,7 +88,7 @@ describeOnPostgres('a commit whose connection is lost', () => {
     expect(proxy.cuts).toBe(3)
   })
 
-  it('gets 503 and Retry-After while the engine is away, and everything goes on by itself', async () => {
+  it('gets 503 and Retry-After while the engine cannot be reached, and everything continues by itself', async () => {
     const { proxy, address } = await proxied()
     const service = await startService({ dir: await temporaryFolder(), engine: address })
     const client = new Client(service.url)

@@ -81,7 +81,7 @@ describeOnPostgres('three servers on one engine', () => {
     for (const feed of feeds) await feed.receives('{"ok":true,"type":"deleted","db_name":"told"}\n')
   })
 
-  it('tell every feed of every write, whichever server it was made in', async () => {
+  it('notify every feed of every write, whichever server it was made in', async () => {
     const { clients } = await servers(3)
     const db = await clients[0]!.database()
     const feeds = clients.map((client) =>

@@ -36,7 +36,7 @@ describeOnPostgres('two servers on one engine', () => {
     }
   })
 
-  it('lose no update of one document that many write through both', async () => {
+  it('lose no update of one document that many clients write through both', async () => {
     const both = await sharedDatabase()
     await both[0].save('counter', { n: 0 })
     const increment = async (db: TestDatabase) => {
@@ -101,7 +101,7 @@ describeOnPostgres('two servers on one engine', () => {
     expect((await a.request('GET', '/_all_dbs')).json).toContain(db.name)
   })
 
-  it('obey validation functions that the other one was given', async () => {
+  it('apply validation functions that were written through the other one', async () => {
     const [a, b] = await sharedDatabase()
     await b.save('before', {})
     const validate_doc_update = 'function (doc) { if (!doc.ok) throw { forbidden: "not ok" } }'

@@ -32,7 +32,7 @@ function runnerOf(options: ScanOptions): ScanRunner {
 }
 
 describe('the scan of a large body', () => {
-  it('that fills the heap of its thread costs no other one', async () => {
+  it('that fills the heap of its thread does not affect others', async () => {
     const runner = runnerOf({ heapLimitMb: 24 })
     const innocent = `{"a":"${'x'.repeat(MEGABYTE)}"}`
     const texts = [innocent, manyMembers(600_000), innocent, innocent, innocent]
@@ -57,7 +57,7 @@ describe('the scan of a large body', () => {
     expect(await outcomeOf(runner, `{"a":${' '.repeat(4 * MEGABYTE)}1}`, scan)).toBe(7)
   })
 
-  it('takes its memory while it goes on, and keeps what its result needs', async () => {
+  it('takes memory while it runs, and keeps what its result needs', async () => {
     const budget = new MemoryBudget({ current: { limitBytes: 100 * MEGABYTE, waitMs: 1000 } })
     const text = Buffer.from(`{"a":"${'x'.repeat(MEGABYTE)}"}`)
     const bytes = text.length

@@ -46,7 +46,7 @@ describe('the hub of changes', () => {
     expect(told).toBeLessThanOrEqual(10 * 999)
   })
 
-  it('has at hand what was read in this round, for who stands at the same place and wants more than that', async () => {
+  it('shares what was read in this round with subscribers at the same position that need more than that', async () => {
     const hub = new ChangesHub()
     const found: (ChangeBlock | undefined)[] = []
     hub.subscribe(() => hub.shared(X, async () => BLOCK))
@@ -59,7 +59,7 @@ describe('the hub of changes', () => {
     await until(() => hub.atHand(X) === undefined)
   })
 
-  it('has nothing at hand that was not read to the end', async () => {
+  it('shares nothing that was not read to the end', async () => {
     const hub = new ChangesHub()
     let isFound: boolean | undefined
     hub.subscribe(() => hub.shared(X, async () => ({ ...BLOCK, isEnd: false })))
@@ -70,7 +70,7 @@ describe('the hub of changes', () => {
     expect(isFound).toBe(false)
   })
 
-  it('reads once what several want at the same time', async () => {
+  it('reads once what several subscribers need at the same time', async () => {
     const hub = new ChangesHub()
     let readings = 0
     const read = async () => {
@@ -84,7 +84,7 @@ describe('the hub of changes', () => {
     expect(readings).toBe(3)
   })
 
-  it('forgets a reading that failed', async () => {
+  it('forgets a failed read', async () => {
     const hub = new ChangesHub()
     const fail = () => Promise.reject<ChangeBlock>(new Error('no'))
     await expect(hub.shared(X, fail)).rejects.toThrow('no')

@@ -79,7 +79,7 @@ describe('a reader of changes', () => {
     await reading
   })
 
-  it('gives no more than were wanted, and stands behind the last of them', async () => {
+  it('returns no more than were requested, and is positioned after the last of them', async () => {
     const { database } = await memoryDatabase()
     await write(database, NAMES)
     const even: ChangeFilter = {

@@ -160,7 +160,7 @@ describe('the compaction daemon', () => {
     expect(database.compactions).toBe(3)
   })
 
-  it('knows garbage from room that many small documents take', async () => {
+  it('distinguishes garbage from space that many small documents take', async () => {
     const { daemon, databases } = start({ _default: '[{db_fragmentation, "70%"}, {min_garbage, "50%"}]' })
     const database = databases.add('a', { fileBytes: 1_000_000, dataBytes: 100_000 })
     await daemon.check()
@@ -177,7 +177,7 @@ describe('the compaction daemon', () => {
     expect(database.compactions).toBe(2)
   })
 
-  it('has a rule for all databases unless an operator takes it away', async () => {
+  it('has a rule for all databases unless an operator removes it', async () => {
     const defaults = await defaultSettings()
     expect(parseCompactionRule(defaults.get('compactions')?.get('_default') ?? '')).toEqual({
       fragmentationPercent: 70,
@@ -217,7 +217,7 @@ describe('the compaction daemon', () => {
     await round
   })
 
-  it('looks at every interval, and follows the configuration', async () => {
+  it('checks at every interval, and follows the configuration', async () => {
     vi.useFakeTimers()
     const { databases, settings } = start({})
     const database = databases.add('a', FRAGMENTED)
@@ -285,7 +285,7 @@ describe('the compaction daemon', () => {
     expect(index).toMatchObject({ compactions: 1, cancellations: 1 })
   })
 
-  it('ends with what it does when it is closed', async () => {
+  it('finishes its work when it is closed', async () => {
     vi.useFakeTimers()
     const { daemon, databases } = start(ALWAYS)
     const database = databases.add('a', FRAGMENTED)
@@ -301,7 +301,7 @@ describe('the compaction daemon', () => {
 })
 
 describe('a compaction that is given up', () => {
-  it('is over when that resolves, and may be begun again', async () => {
+  it('has ended when that resolves, and may be started again', async () => {
     const { database } = await memoryDatabase()
     let parent: string | undefined
     for (let i = 0; i < 5; i++) [parent] = await written(database.write([put('a', { i }, { parent })]))

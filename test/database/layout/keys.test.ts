@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { documentKey, idOfDocumentKey } from '../../../src/database/layout/keys.ts'
 
 describe('the key of a document', () => {
-  it('is its id as UTF-8 behind the byte of its kind', () => {
+  it('is the byte of its kind, then its id as UTF-8', () => {
     const ids = fc.oneof(fc.string({ maxLength: 100 }), fc.string({ unit: 'grapheme', maxLength: 100 }))
     fc.assert(
       fc.property(ids, (id) => {

@@ -113,7 +113,7 @@ describe('rows of a listing', () => {
 })
 
 describe('bodies of many documents', () => {
-  it('are found wherever they lie, in the order in which they are asked for', async () => {
+  it('are found wherever they are stored, in the order in which they are requested', async () => {
     const engine = new MemoryEngine()
     const store = await engine.create('bodies')
     const stored = Array.from({ length: 400 }, (_, number) => number).filter((number) => number % 7 !== 0)

@@ -40,7 +40,7 @@ describe('the time of a document', () => {
 })
 
 describe('documents that expire', () => {
-  it('are looked for without keeping writers waiting for long', async () => {
+  it('are searched for without delaying writers for long', async () => {
     const { database } = await memoryDatabase()
     const long = { until: 10, texts: Array.from({ length: 20_000 }, (_, i) => `text ${i}`) }
     for (let i = 0; i < 30; i++) await save(database, `doc-${i}`, long)

@@ -26,7 +26,7 @@ const pass = (database: Database, days: number) =>
 const deletedCount = async (database: Database) => (await database.information()).deletedCount
 
 describe('a retention of tombstones', () => {
-  it('purges what was deleted so long ago, counted from when it was set', async () => {
+  it('purges what was deleted longer ago than that, counted from when it was set', async () => {
     const { database } = await memoryDatabase()
     await save(database, 'kept')
     await remove(database, 'first')
@@ -44,7 +44,7 @@ describe('a retention of tombstones', () => {
     expect(await view.record('kept')).toBeDefined()
   })
 
-  it('leaves a document alone that lives again, and all leaves of one that is deleted go', async () => {
+  it('keeps a document that was re-created, and removes all leaves of a deleted one', async () => {
     const { database } = await memoryDatabase()
     await remove(database, 'again')
     for (const leaf of ['b', 'c']) {

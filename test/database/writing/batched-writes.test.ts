@@ -45,7 +45,7 @@ describe('writes that are accepted before they are done', () => {
     vi.useRealTimers()
   })
 
-  it('wait for others, and not for long', () => {
+  it('wait for others for a short time', () => {
     const { queue, writes } = batched()
     writes.add([put('a', {})])
     vi.advanceTimersByTime(300)

@@ -64,7 +64,7 @@ const refused = new RequestError('forbidden', 'forbidden', 'No.')
 const previousOf = ({ previous }: ValidatedWrite) => previous !== null && JSON.parse(previous)._rev
 
 describe('validated writes', () => {
-  it('ask nobody where there is no function', async () => {
+  it('call nothing where there is no function', async () => {
     const { noted, database } = await setUp()
     expect(inShort(await database.write([put('a', {}), local('_local/a', {})]))).toEqual(['written', 'written'])
     expect(noted.asked).toEqual([])
@@ -100,7 +100,7 @@ describe('validated writes', () => {
     expect(noted.asked.map(({ writes }) => writes.length)).toEqual([500, 500, 201])
   })
 
-  it('hold up nobody else while a function takes its time', async () => {
+  it('do not delay others while a function runs', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'v'))
     const gate = Promise.withResolvers<undefined>()
@@ -111,7 +111,7 @@ describe('validated writes', () => {
     expect(inShort(await slow)).toEqual(['written'])
   })
 
-  it('are asked about again when a function appears meanwhile', async () => {
+  it('are validated again when a function appears meanwhile', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'old'))
     noted.validateWith = async (writes, source) => {
@@ -122,7 +122,7 @@ describe('validated writes', () => {
     expect(noted.asked.map(({ source }) => source)).toEqual(['old', 'new'])
   })
 
-  it('are asked about again when the first function appears between the look and the commit', async () => {
+  it('are validated again when the first function appears between the check and the commit', async () => {
     const { noted, database, server } = await setUp()
     await database.write([put('warm', {})])
     noted.validateWith = async (writes) => writes.map(() => refused)
@@ -145,7 +145,7 @@ describe('validated writes', () => {
     expect(noted.asked).toHaveLength(1)
   })
 
-  it('are asked about again when what a replicated revision follows has come meanwhile', async () => {
+  it('are validated again when the parent of a replicated revision arrives meanwhile', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'v'))
     noted.validateWith = async (writes) => {
@@ -157,7 +157,7 @@ describe('validated writes', () => {
     expect(noted.asked.map(({ writes }) => writes.map(previousOf))).toEqual([[false], ['1-a']])
   })
 
-  it('are asked about once when only other documents changed meanwhile', async () => {
+  it('are validated once when only other documents changed meanwhile', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'v'))
     noted.validateWith = async (writes) => {
@@ -169,7 +169,7 @@ describe('validated writes', () => {
     expect(noted.asked).toHaveLength(1)
   })
 
-  it('are given up when the document never stands still', async () => {
+  it('are given up when the document keeps changing', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'v'))
     let generation = 0
@@ -183,7 +183,7 @@ describe('validated writes', () => {
     expect(noted.asked).toHaveLength(10)
   })
 
-  it('fail together where the function cannot run, and not at all where others are meant', async () => {
+  it('fail together where the function cannot run, and not at all where it does not apply', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'v'))
     noted.validateWith = async () => {
@@ -197,7 +197,7 @@ describe('validated writes', () => {
     await expect(database.write([put('a', {})])).rejects.toThrow('The server is being closed.')
   })
 
-  it('leave out a function whose rules were applied already', async () => {
+  it('skip a function whose rules are already applied', async () => {
     const { noted, server, save } = await setUp()
     await save(design('own', 'applied already'))
     await save(design('other', 'other'))
@@ -215,7 +215,7 @@ describe('validated writes', () => {
 describe('validations at the same time', () => {
   const writesOf = (noted: NotedFunctions) => noted.asked.map(({ writes }) => writes.length)
 
-  it('share calls: what comes while one is under way goes with the next', async () => {
+  it('share calls: what arrives while one is under way is part of the next', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'v'))
     await database.write([put('warm', {})])
@@ -241,7 +241,7 @@ describe('validations at the same time', () => {
     expect(outcomes.flatMap(inShort)).toEqual(outcomes.map((_, i) => (i % 2 === 1 ? 'forbidden' : 'written')))
   })
 
-  it('do not pay for one that brings the process down', async () => {
+  it('do not fail because of one that ends the process', async () => {
     const { noted, database, save } = await setUp()
     await save(design('v', 'v'))
     noted.validateWith = async (writes) => {

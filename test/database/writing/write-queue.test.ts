@@ -112,7 +112,7 @@ describe('the writer of a database', () => {
     expect(outcomes.flat().filter(({ outcome }) => outcome === 'written')).toHaveLength(1)
   })
 
-  it('does not put more into one commit than it should, unless one request brings it', async () => {
+  it('does not exceed the limits of a commit, except for a single request', async () => {
     const { database, store } = await watched()
     const request = (name: string, count: number) => Array.from({ length: count }, (_, i) => put(`${name} ${i}`, {}))
     await Promise.all([written(database.write(request('a', 1900))), written(database.write(request('b', 1900)))])
@@ -133,7 +133,7 @@ describe('the writer of a database', () => {
     expect(await database.information()).toMatchObject({ documentCount: 5001, updateSequence: 5001 })
   })
 
-  it('tells all writers of a commit that failed, and goes on', async () => {
+  it('reports a failed commit to all its writers, and continues', async () => {
     const { database, store } = await watched()
     const [revision] = await written(database.write([put('before', {})]))
     store.before = async () => {
@@ -152,7 +152,7 @@ describe('the writer of a database', () => {
     expect(await faultsOf(store)).toEqual([])
   })
 
-  it('writes nothing and wakes nobody where nothing is decided', async () => {
+  it('writes nothing and wakes no feed where no edit succeeds', async () => {
     const { database, store } = await watched()
     await written(database.write([put('a', {})]))
     const before = store.commits.length
@@ -168,7 +168,7 @@ describe('the writer of a database', () => {
     expect(await faultsOf(store)).toEqual([])
   })
 
-  it('parts a request that changes more rows than a commit takes', async () => {
+  it('splits a request that changes more rows than a commit takes', async () => {
     const { database, store } = await watched()
     const large = Array.from({ length: 4 }, (_, i) => withChunks(put(`large ${i}`, {}), 100_000))
     const [revisions, [innocent]] = await Promise.all([
@@ -181,7 +181,7 @@ describe('the writer of a database', () => {
     expect(store.commits.every((changes) => operationCount(changes) <= COMMIT_OPERATIONS_LIMIT)).toBe(true)
   })
 
-  it('refuses a document that does so alone, and no other of its batch', async () => {
+  it('refuses a single document that changes too many rows, and no other of its batch', async () => {
     const { database } = await watched()
     const [large, small] = await Promise.allSettled([
       database.write([withChunks(put('large', {}), COMMIT_OPERATIONS_LIMIT)]),
@@ -204,7 +204,7 @@ describe('the writer of a database', () => {
     expect(announced).toEqual([1])
   })
 
-  it('goes on after a failure of work that has the database to itself', async () => {
+  it('continues after a failure of exclusive work', async () => {
     const { database, store } = await watched()
     store.before = async () => {
       store.before = async () => undefined
@@ -217,7 +217,7 @@ describe('the writer of a database', () => {
     expect((await database.information()).revisionLimit).toBe(1000)
   })
 
-  it('decides again when another writer was faster', async () => {
+  it('decides again when another writer committed first', async () => {
     const { database, store } = await watched()
     const other = await Database.open(store, surroundings())
     store.before = async () => {
@@ -231,7 +231,7 @@ describe('the writer of a database', () => {
     expect(await faultsOf(store)).toEqual([])
   })
 
-  it('goes on from what another writer left, not from what it left itself', async () => {
+  it('continues from the state of another writer, not from its own last one', async () => {
     const { database, store } = await watched()
     const other = await Database.open(store, surroundings())
     for (let i = 0; i < 6; i++) await written((i % 3 === 0 ? other : database).write([put(`document-${i}`, {})]))
@@ -239,7 +239,7 @@ describe('the writer of a database', () => {
     expect(await faultsOf(store)).toEqual([])
   })
 
-  it('gives up when it is always too slow, and says so', async () => {
+  it('gives up when other writers always commit first, with an error', async () => {
     const { database, store } = await watched()
     store.before = async () => ({ outcome: 'stale', version: 0 })
     await expect(database.write([put('a', {})])).rejects.toThrow('Other servers kept committing first')
@@ -247,7 +247,7 @@ describe('the writer of a database', () => {
     await written(database.write([put('a', {})]))
   })
 
-  it('refuses what would take too much memory to wait, and takes it later', async () => {
+  it('refuses writes that exceed the memory of the queue, and accepts them later', async () => {
     const { database, store } = await watched()
     const gate = Promise.withResolvers<undefined>()
     store.before = () => gate.promise

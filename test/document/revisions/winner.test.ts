@@ -16,7 +16,7 @@ describe('the winner', () => {
     expect(winningRevision(leaf(`1-${'9'.repeat(32)}`, 1), leaf(`1-${'a'.repeat(32)}`, 2))).toBe(`1-${'a'.repeat(32)}`)
   })
 
-  it('compares hashes as the bytes they stand for', () => {
+  it('compares hashes by their bytes', () => {
     // 32 digits stand for 16 bytes of 0x30, which is the text '0', sixteen times.
     expect(winningRevision(leaf(`1-${'30'.repeat(16)}`, 1), leaf(`1-${'0'.repeat(17)}`, 2))).toBe(`1-${'0'.repeat(17)}`)
     expect(winningRevision(leaf(`1-${'7a'.repeat(16)}`, 1), leaf('1-y', 2))).toBe(`1-${'7a'.repeat(16)}`)

@@ -60,7 +60,7 @@ describe('a line of revisions', () => {
     )
   })
 
-  it('is none where a hash is other text', () => {
+  it('does not exist where a hash is not hexadecimal', () => {
     expect(RevisionLine.of(1, HashList.of(['other', hexHash(1)]), [1, 2])).toBeUndefined()
   })
 })

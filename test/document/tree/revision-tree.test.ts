@@ -75,7 +75,7 @@ describe('what a tree knows', () => {
     expect(tree.nearestBody(pathOf('3-c'))).toBeUndefined()
   })
 
-  it('tells missing revisions and the leaves they may descend from', () => {
+  it('lists missing revisions and the leaves they may descend from', () => {
     const missing = forest.missing(revisions('2-b', '4-d', '4-q', '2-y'))
     expect(missing).toEqual(['4-q', '2-y'])
     expect(forest.possibleAncestors(missing).sort()).toEqual(['1-x', '3-e'])
@@ -142,7 +142,7 @@ describe('growing', () => {
     expect(tree.ancestry(revisions('4-d')[0]!).map((node) => node.body)).toEqual([4, 3, 0, 1])
   })
 
-  it('keeps the history it knows when another is told', () => {
+  it('keeps the known history when a different one arrives', () => {
     const tree = grow([
       { path: pathOf('1-a 2-b'), body: 1 },
       { path: pathOf('1-z 2-b 3-c'), body: 2 },

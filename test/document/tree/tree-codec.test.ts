@@ -64,7 +64,7 @@ describe('the stored form of a tree', () => {
     expect(() => decodeTree(encodeTree(new RevisionTree([main!, { ...fork!, parent: 7 }])))).toThrow('damaged')
   })
 
-  it('never fails otherwise on bytes that are no tree', () => {
+  it('never fails in another way on bytes that are not a tree', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (noise) => {
         try {

@@ -78,7 +78,7 @@ describe('purging', () => {
     expectSound(rest!)
   })
 
-  it('leaves nothing when the last branch goes', () => {
+  it('leaves nothing when the last branch is purged', () => {
     const tree = grow([{ path: pathOf('1-a 2-b'), body: 1 }])
     expect(purge(tree, revisions('2-b', '2-b'))).toEqual({ tree: undefined, purged: ['2-b'] })
     expect(purge(tree, revisions('1-a'))).toEqual({ tree, purged: [] })

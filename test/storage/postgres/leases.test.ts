@@ -63,7 +63,7 @@ describeOnPostgres('a lease', () => {
     expect(next?.proof.fence).toBeGreaterThan(lease?.proof.fence ?? 0)
   })
 
-  it('passes on at once when its server ends', async () => {
+  it('passes to another server at once when its server ends', async () => {
     const { a, b } = await twoServers()
     const before = await taken(a)
     await a.close()
@@ -71,7 +71,7 @@ describeOnPostgres('a lease', () => {
     expect(await b.leases.take('work')).toBeDefined()
   })
 
-  it('is lost by a server that is cut off, and nothing that it writes under it lands', async () => {
+  it('is lost by a server that is cut off, and none of its writes under it is applied', async () => {
     const { proxy, a, b, stores } = await twoServers()
     const [mine, others] = stores
     const old = await taken(a)
@@ -114,7 +114,7 @@ describeOnPostgres('a lease', () => {
     }
   })
 
-  it.each(['after', 'before'] as const)('counts for a commit whose connection is lost %s its end', async (cut) => {
+  it.each(['after', 'before'] as const)('holds for a commit whose connection is lost %s its end', async (cut) => {
     const { proxy, a, stores } = await twoServers()
     const [mine, others] = stores
     const lease = await taken(a)

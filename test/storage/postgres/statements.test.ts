@@ -40,7 +40,7 @@ describeOnPostgres('the statements', () => {
     }
   })
 
-  it('take arrays in their binary form', async () => {
+  it('take arrays in binary form', async () => {
     const echo: Statement = {
       name: 'echo',
       text: 'SELECT n, b FROM unnest($1::bigint[], $2::bytea[]) AS pair (n, b)',
@@ -59,13 +59,13 @@ describeOnPostgres('the statements', () => {
 })
 
 describe('dialects', () => {
-  it('are told by what a server says of itself', () => {
+  it('are chosen by the version of the server', () => {
     expect(dialectOf('PostgreSQL 15.8 (Debian) on x86_64').name).toBe('postgresql')
     expect(dialectOf('PostgreSQL 11.2-YB-2.20.0.0-b0 on x86_64').name).toBe('yugabytedb')
     expect(dialectOf('CockroachDB CCL v24.1.0 (x86_64)').name).toBe('cockroachdb')
   })
 
-  it('tell what may be repeated from what is unknown', () => {
+  it('distinguish errors that may be retried from unknown outcomes', () => {
     expect(isRetryable('40001')).toBe(true)
     expect(isRetryable('23505')).toBe(false)
     expect(isUnavailable('57P01')).toBe(true)
@@ -82,7 +82,7 @@ describe('an address', () => {
     expect(schema).toBe('mine')
   })
 
-  it('is refused without being repeated', () => {
+  it('is refused with an error that does not contain it', () => {
     for (const wrong of ['mysql://a:s3cret@b/c', 'postgres s3cret', 'postgres://a:s3cret@b/c?schema=Robert";--']) {
       expect(() => parseAddress(wrong)).toThrow(/address|schema/)
       expect(() => parseAddress(wrong)).not.toThrow('s3cret')
