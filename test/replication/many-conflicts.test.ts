@@ -44,4 +44,26 @@ describe('documents with many conflicts', () => {
     expect(history[0]).toMatchObject({ missing_found: 150, docs_read: 150, docs_written: 150 })
     await expectSame(source, target)
   })
+
+  it('are pushed, pulled and copied where their revisions do not fit into memory together', async () => {
+    const source = await here().database()
+    const large = { ...text, text: 'x'.repeat(200_000) }
+    await conflicts(source, 'a', 20, large)
+    await conflicts(source, 'b', 20, { text: 'y'.repeat(200_000) })
+    // The winner is small, and says nothing of the others.
+    for (const id of ['a', 'b']) await source.replicate({ _id: id, _rev: `2-${'f'.repeat(32)}` })
+    await source.save('c', {})
+    const remote = await there().database()
+    const [copied, pulled] = [await here().database(), await here().database()]
+    for (const request of [
+      { source: source.name, target: copied.name },
+      { source: source.name, target: remote.url },
+      { source: remote.url, target: pulled.name },
+    ]) {
+      const { history } = await replicate(here(), request)
+      expect(history[0]).toMatchObject({ missing_found: 43, docs_read: 43, docs_written: 43 })
+    }
+    await expectSame(source, copied)
+    await expectSame(source, pulled)
+  })
 })

@@ -8,7 +8,7 @@ import { compareLeaves, pathOfAncestry, type RevisionNode } from '../../document
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import type { OnlyRevision } from '../changes/stored-changes.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { BodyMissingError, bodyPlacesWithin } from '../layout/read-many.ts'
+import { BodyMissingError, bodyPlaces, bodyPlacesWithin } from '../layout/read-many.ts'
 import { decodeBody } from '../layout/stored-body.ts'
 import type { OpenedDocument } from './document-text.ts'
 
@@ -22,6 +22,8 @@ export interface OpenedRevisions {
   readonly documents: readonly OpenedDocument[]
   /** Those of the asked revisions that are not there. */
   readonly missing: readonly RevisionId[]
+  /** Whether its revisions do not fit into memory together: none is opened, and they are to be read in portions. */
+  readonly isTooLarge: boolean
 }
 
 export interface OpenManyOptions {
@@ -33,6 +35,8 @@ export interface OpenManyOptions {
 
 /** Bodies that are held together: a portion ends with the document that reaches it. */
 const PORTION_BYTES = 1024 * 1024
+/** The same where documents have several revisions, whose sizes are not known before they are read. */
+const MEASURED_BYTES = 2 * PORTION_BYTES
 
 /** The first of the asked documents, as many as may be held together; one at least. */
 export async function openMany(
@@ -43,19 +47,29 @@ export async function openMany(
   const chosen = await chooseMany(view, asked, options)
   const numbers: number[] = []
   for (const { nodes } of chosen) for (const { body } of nodes) numbers.push(body)
-  const bodies = await view.bodies(numbers)
+  const isEstimated = chosen.some(({ nodes }) => nodes.length > 1)
+  const places = isEstimated
+    ? await bodyPlacesWithin(view.snapshot, numbers, MEASURED_BYTES)
+    : await bodyPlaces(view.snapshot, numbers)
+  const opened: OpenedRevisions[] = []
   let next = 0
-  return chosen.map(({ id, tree, nodes, missing }): OpenedRevisions => {
+  for (const { id, tree, nodes, missing } of chosen) {
+    if (next + nodes.length > places.length) {
+      if (opened.length === 0) opened.push({ id, documents: [], missing: [], isTooLarge: true })
+      break
+    }
     const documents = nodes.map((node): OpenedDocument => {
-      const { text, attachments } = bodies[next++]!
+      const { block, start, end } = places[next++]!
+      const { text, attachments } = decodeBody(block.subarray(start, end))
       const { revision } = node
       const deleted = node.status === 'deleted'
       const revisions = options.revisions && tree ? pathOfAncestry(tree.ancestry(revision)) : undefined
       const parts = { id, revision, body: text, deleted, revisions }
       return { revision, deleted, parts, attachments, knownGeneration: 0 }
     })
-    return { id, documents, missing }
-  })
+    opened.push({ id, documents, missing, isTooLarge: false })
+  }
+  return opened
 }
 
 /** A document as its change describes it. */

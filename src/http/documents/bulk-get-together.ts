@@ -10,10 +10,12 @@ import type { OpenedDocument } from '../../database/reading/document-text.ts'
 import { inlinePieces, inlineText, stubText } from '../../database/reading/document-text.ts'
 import { type Kept, openKept } from '../../database/reading/open-kept.ts'
 import { type AskedRevisions, type OpenedRevisions, openMany } from '../../database/reading/open-many.ts'
+import { openRevisionPortions } from '../../database/reading/revision-portions.ts'
 import { isLocalId, parseDocumentId, parseRevision } from '../../document/ids.ts'
 import { notFound, RequestError } from '../../document/request-error.ts'
 import { joinText, quoteText } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
+import { enclosed } from '../server/answer.ts'
 
 /** The parameters of a request. */
 export interface BulkReading {
@@ -76,8 +78,13 @@ export async function* textsTogether(
     let pieces: (string | Buffer)[] = []
     let bytes = 0
     try {
-      for (const { id, documents, missing } of opened) {
+      for (const { id, documents, missing, isTooLarge } of opened) {
         before += `${done++ === 0 ? '' : ','}{"id":${quoteText(id)},"docs":[`
+        if (isTooLarge) {
+          yield before
+          yield* textsInPortions(reading, asked[done - 1]!)
+          before = ''
+        }
         let separator = ''
         for (const document of documents) {
           pieces.push(`${before}${separator}{"ok":`)
@@ -107,6 +114,28 @@ export async function* textsTogether(
     }
   }
   yield `${before}]}\n`
+}
+
+/** The revisions of one document that do not fit into memory together. */
+async function* textsInPortions(
+  reading: BulkReading,
+  { id, revisions: wanted }: AskedRevisions,
+): AsyncGenerator<string | Buffer> {
+  const { database, revisions, latest, contents } = reading
+  using found = await openRevisionPortions(database, id, wanted, { revisions, latest, known: [], contents })
+  let separator = ''
+  for await (const portion of found.portions()) {
+    for (const each of portion) {
+      if (!each.found) {
+        yield `${separator}{"error":${JSON.stringify(failureOf({ id, rev: each.revision, error: notFound('missing') }))}}`
+      } else if (contents) {
+        yield `${separator}{"ok":`
+        yield* inlineText(each.document, database.attachments, reading).chunks()
+        yield '}'
+      } else yield enclosed(`${separator}{"ok":`, stubText(each.document, reading), '}')
+      separator = ','
+    }
+  }
 }
 
 /** Opens the first of the documents. Compaction does not remove their attachments until it is released. */

@@ -15,6 +15,7 @@ import { wantedAttachments } from '../../database/reading/document-text.ts'
 import { openRevisions } from '../../database/reading/open-document.ts'
 import { openKept } from '../../database/reading/open-kept.ts'
 import { type OnlyDocument, openMany, openOnly } from '../../database/reading/open-many.ts'
+import { openRevisionPortions } from '../../database/reading/revision-portions.ts'
 import type { UserContext } from '../../database/user-context.ts'
 import { parseRevision, type RevisionId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
@@ -128,6 +129,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
       let done = 0
       while (done < some.length) {
         const portion = await this.#read(() => openPortion(database, some.slice(done)))
+        if (portion.isTooLarge) yield* this.#inPortions(some[done]!)
         done += portion.documents
         const plain = portion.opened.filter(({ attachments }) => attachments.length === 0)
         yield plain.map((document) => new OpenedTransfer(document, database.attachments))
@@ -140,6 +142,21 @@ export class LocalSource extends LocalPeer implements SourcePeer {
 
   async *stream(wanted: WantedDocument): AsyncGenerator<OpenedTransfer> {
     for await (const some of this.read([wanted])) yield* some
+  }
+
+  /** The revisions of one document that do not fit into memory together. */
+  async *#inPortions(wanted: WantedDocument): AsyncGenerator<OpenedTransfer[]> {
+    const { database } = this
+    const revisions = wanted.revisions.map(parseRevision)
+    const options = { revisions: true, latest: true, known: NONE, contents: false }
+    using found = await this.#read(() => openRevisionPortions(database, wanted.id, revisions, options))
+    for await (const portion of found.portions()) {
+      for (const each of portion) {
+        if (!each.found) continue
+        if (each.document.attachments.length > 0) yield* this.#withContents(each.document, [wanted])
+        else yield [new OpenedTransfer(each.document, database.attachments)]
+      }
+    }
   }
 
   /** Attachments are protected from compaction until the document was written. */
@@ -250,6 +267,8 @@ interface Portion {
   readonly opened: readonly OpenedDocument[]
   /** How many of the wanted documents it is about. */
   readonly documents: number
+  /** Whether it is about one document whose revisions do not fit into memory together, and none is opened. */
+  readonly isTooLarge?: boolean
 }
 
 /** The first of the wanted documents, as many as may be held together. All of one state. */
@@ -260,7 +279,8 @@ async function openPortion(database: Database, wanted: readonly WantedDocument[]
   if (opened) return { opened, documents: opened.length }
   const asked = wanted.map(({ id, revisions }) => ({ id, revisions: revisions.map(parseRevision) }))
   const found = await openMany(view, asked, { latest: true, revisions: true })
-  return { opened: found.flatMap(({ documents }) => documents), documents: found.length }
+  const isTooLarge = found.some((each) => each.isTooLarge)
+  return { opened: found.flatMap(({ documents }) => documents), documents: found.length, isTooLarge }
 }
 
 /** The first of them, as far as they have one revision each. */
