@@ -1,6 +1,6 @@
 /**
  * The address of a PostgreSQL server, as `postgres://user:password@host:port/database?schema=settle`. All other parameters
- ** are those of the driver. It is never shown or logged with its password.
+ * are those of the driver. It is never shown or logged with its password.
  */
 import { StorageError } from '../storage-error.ts'
 
