@@ -7,19 +7,12 @@ import { unpacked, unpackedLength } from '../../database/reading/document-text.t
 import { openDocument, openRevision } from '../../database/reading/open-document.ts'
 import type { EditedAttachment, NewRevisionEdit } from '../../database/writing/edit.ts'
 import { checkedAttachmentName, type SentDocument } from '../../document/document-fields.ts'
-import { parseDocumentId, type RevisionId } from '../../document/ids.ts'
+import { parseDocumentId, parseRevision, type RevisionId } from '../../document/ids.ts'
 import { conflict, notFound, type RequestError } from '../../document/request-error.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { type ByteRange, byteRangesBody, newBoundary } from '../../multipart/multipart-writer.ts'
-import {
-  attachmentPathOf,
-  documentSegments,
-  isEscapedDesign,
-  namedParent,
-  redirectToDesign,
-  revisionToRead,
-} from '../documents/document-request.ts'
-import { keptAttachments, writeAnswer } from '../documents/document-writing.ts'
+import { redirectToDesign } from '../documents/document-reading.ts'
+import { keptAttachments, namedParent, writeAnswer } from '../documents/document-writing.ts'
 import { acceptedCodings } from '../negotiation/acceptance.ts'
 import { contentPolicy, NO_SNIFFING } from '../negotiation/browser-policy.ts'
 import { type Answer, type Headers, notModified, streamed } from '../server/answer.ts'
@@ -27,6 +20,7 @@ import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
+import { attachmentPathOf, documentSegments, isEscapedDesign } from '../server/route.ts'
 import { stageBody } from './attachment-upload.ts'
 
 export async function readAttachment(call: Call, context: HttpContext): Promise<Answer> {
@@ -284,4 +278,10 @@ function parseRange(spec: string, length: number): ByteRange {
     throw new HttpError(416, 'requested_range_not_satisfiable', 'Requested range not satisfiable')
   }
   return range
+}
+
+/** The revision of the query, or else of `If-Match`, where that names a revision and not the digest of a content. */
+function revisionToRead(call: Call): RevisionId | undefined {
+  const { matchedTag: tag } = call
+  return call.queryRevision('rev') ?? (tag !== undefined && /^\d+-/.test(tag) ? parseRevision(tag) : undefined)
 }

@@ -21,12 +21,12 @@ import {
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { bodyPieces, collect } from '../bodies/request-body.ts'
-import { documentIdOf, refuseLocalAttachment } from '../documents/document-request.ts'
 import type { Answer } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
+import { documentIdOf, refuseLocalAttachment } from '../server/route.ts'
 import { writeWithAttachments } from './attachment-resource.ts'
 
 export async function uploadForm(call: Call, context: HttpContext): Promise<Answer> {

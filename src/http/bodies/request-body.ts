@@ -2,6 +2,7 @@
 
 import { once } from 'node:events'
 import { createGunzip, type Gunzip } from 'node:zlib'
+import type { SentDocument } from '../../document/document-fields.ts'
 import { badRequest, invalidJson, RequestError, tooLarge } from '../../document/request-error.ts'
 import { JsonTextError } from '../../encoding/json/json-text.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
@@ -185,4 +186,13 @@ async function feed(gunzip: Gunzip, pieces: AsyncIterable<Buffer>, unpacking: Pr
 
 function isOfClient(error: unknown): boolean {
   return error instanceof RequestError || error instanceof BodyAbortedError || error instanceof BudgetExceededError
+}
+
+export function checkDocumentSize(document: SentDocument, context: HttpContext): void {
+  checkDocumentSizes([document], context)
+}
+
+export function checkDocumentSizes(documents: readonly SentDocument[], { settings }: HttpContext): void {
+  const { largestDocument } = settings.current
+  for (const { body } of documents) if (body.length > largestDocument) throw tooLarge()
 }

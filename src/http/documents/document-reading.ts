@@ -31,10 +31,10 @@ import {
   relatedLength,
 } from '../../multipart/multipart-writer.ts'
 import { acceptsMultipart } from '../negotiation/acceptance.ts'
-import { type Answer, enclosed, type Headers, notModified, streamed } from '../server/answer.ts'
+import { type Answer, enclosed, type Headers, notModified, redirect, streamed } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
-import { documentIdOf, isEscapedDesign, redirectToDesign, revisionParameter } from './document-request.ts'
+import { documentIdOf, ESCAPED_DESIGN, isEscapedDesign } from '../server/route.ts'
 
 export async function readDocument(call: Call): Promise<Answer> {
   const id = documentIdOf(call)
@@ -64,7 +64,7 @@ async function readOne(call: Call, database: Database, id: string, options: Read
 }
 
 function openOne(call: Call, view: DatabaseView, id: string, options: ReadOptions): Promise<OpenedDocument> {
-  const revision = revisionParameter(call)
+  const revision = call.queryRevision('rev')
   if (revision === undefined) return openDocument(view, id, options)
   return openRevision(view, id, revision, { ...options, latest: call.querySwitch('latest') })
 }
@@ -264,4 +264,10 @@ export function multipartSource(database: Database, document: OpenedDocument): M
       content: () => database.attachments.read(attachment),
     })),
   }
+}
+
+/** Redirects to the path as the client sees it, which virtual hosts map again. */
+export function redirectToDesign(call: Call): Answer {
+  const target = call.requestedUrl.replace(/^https?:\/\/[^/?]*/i, '').replace(ESCAPED_DESIGN, '_design/')
+  return redirect(301, call.origin + target)
 }

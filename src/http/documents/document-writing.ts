@@ -18,12 +18,12 @@ import { EMPTY_BODY_TERM } from '../../document/revisions/new-revision.ts'
 import { scanDocument } from '../../encoding/json/json-text.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { type ReceivedDocument, receiveRelated } from '../attachments/multipart-document.ts'
-import { isRelated, readingLimits, readJsonText, requireJsonType } from '../bodies/request-body.ts'
+import { checkDocumentSize, isRelated, readingLimits, readJsonText, requireJsonType } from '../bodies/request-body.ts'
 import { type Answer, json } from '../server/answer.ts'
 import { databaseOf } from '../server/authentication.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
-import { checkDocumentSize, documentIdOf, documentSegments, namedParent } from './document-request.ts'
+import { documentIdOf, documentSegments } from '../server/route.ts'
 
 export async function putDocument(call: Call, context: HttpContext): Promise<Answer> {
   const id = parseDocumentId(documentIdOf(call))
@@ -276,4 +276,20 @@ export async function writeOne(database: Database, edit: DocumentEdit): Promise<
   const [outcome] = await database.write([edit])
   if (outcome?.outcome !== 'written') throw outcome?.error ?? new Error('A write has no outcome.')
   return outcome.revision
+}
+
+/** The revision to be replaced: in the body, the query or `If-Match`, which must not disagree. */
+export function namedParent(call: Call, document: SentDocument | undefined): RevisionId | undefined {
+  const inBody = document?.revision
+  const inQuery = call.queryRevision('rev')
+  if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) {
+    throw badRequest('Document rev from request body and query string have different values')
+  }
+  const named = inBody ?? inQuery
+  const { matchedTag } = call
+  const inHeader = matchedTag === undefined ? undefined : parseRevision(matchedTag)
+  if (named !== undefined && inHeader !== undefined && named !== inHeader) {
+    throw badRequest('Document rev and etag have different values')
+  }
+  return named ?? inHeader
 }

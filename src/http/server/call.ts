@@ -11,6 +11,7 @@ import type { Authentication, HandlerName, Session } from '../../auth/identity/h
 import type { Dialect } from '../../config/dialect.ts'
 import type { Database } from '../../database/database.ts'
 import type { UserContext } from '../../database/user-context.ts'
+import { parseRevision, type RevisionId } from '../../document/ids.ts'
 import { queryParseError } from '../../document/request-error.ts'
 import type { MemoryLease } from '../../runtime/memory-budget.ts'
 import type { Reply } from '../../wire/reply.ts'
@@ -124,6 +125,12 @@ export class Call {
     return Math.min(Number(text), Number.MAX_SAFE_INTEGER)
   }
 
+  /** A revision. */
+  queryRevision(name: string): RevisionId | undefined {
+    const text = this.query(name)
+    return text === undefined ? undefined : parseRevision(text)
+  }
+
   /** Whether a switch is on: anything but `true`, in any case, is off. */
   querySwitch(name: string): boolean {
     return this.query(name)?.toLowerCase() === 'true'
@@ -159,6 +166,13 @@ export class Call {
   hasTag(tag: string): boolean {
     const known = this.header('if-none-match')
     return known?.split(/[,\s]+/).includes(tag) ?? false
+  }
+
+  /** The ETag in `If-Match`, without its quotes. */
+  get matchedTag(): string | undefined {
+    return this.header('if-match')
+      ?.trim()
+      .replace(/^"(.*)"$/s, '$1')
   }
 
   /** `name` or `name:port`, as the client knows the server. */

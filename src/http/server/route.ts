@@ -1,4 +1,6 @@
-/** The rows of the route table, and how a request finds its own. */
+/** The rows of the route table, how a request finds its own, and the document that a path names. */
+import { isDesignId, isLocalId } from '../../document/ids.ts'
+import { badRequest } from '../../document/request-error.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext, PrimaryContext } from './context.ts'
@@ -145,3 +147,41 @@ export function operationOf({ operations }: Route, method: string): Operation | 
  * design document is written: only the handler knows which document that is.
  */
 export type Who = 'anyone' | 'member' | 'writer' | 'database admin' | 'server admin'
+
+/** `/{db}/{docid}`, `/{db}/_design/{name}` or `/{db}/_local/{name}`. */
+export function documentIdOf(call: Call): string {
+  const { segments } = call
+  const id = segments.length === 2 ? call.segment(1) : segments.slice(1).join('/')
+  if (id === '_local' || id === '_local/') refuseLocalRoot()
+  return id
+}
+
+/** A document and an attachment of it: all segments after the document's id are the name. */
+export function attachmentPathOf(call: Call): { id: string; name: string } {
+  const isDesign = call.segment(1) === '_design'
+  const id = isDesign ? call.segments.slice(1, 3).join('/') : call.segment(1)
+  if (isLocalId(id)) refuseLocalAttachment()
+  return { id, name: call.segments.slice(isDesign ? 3 : 2).join('/') }
+}
+
+/** Whether the client escaped the slash in the id of a design document. */
+export function isEscapedDesign(call: Call): boolean {
+  return isDesignId(call.segment(1)) && ESCAPED_DESIGN.test(call.requestedUrl)
+}
+
+export const ESCAPED_DESIGN = /_design%2f/i
+
+/** The path segments of a document: the slash after `_design` and `_local` separates two of them. */
+export function documentSegments(id: string): string[] {
+  if (!isDesignId(id) && !isLocalId(id)) return [id]
+  const slash = id.indexOf('/')
+  return [id.slice(0, slash), id.slice(slash + 1)]
+}
+
+export function refuseLocalRoot(): never {
+  throw badRequest('Invalid _local document id.')
+}
+
+export function refuseLocalAttachment(): never {
+  throw badRequest('_local documents do not accept attachments.')
+}

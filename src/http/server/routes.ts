@@ -56,7 +56,6 @@ import { refuseReading, UPDATE_METHODS, updateDocument } from '../design-functio
 import { bulkDocuments } from '../documents/bulk-docs-resource.ts'
 import { bulkGet } from '../documents/bulk-get-resource.ts'
 import { readDocument } from '../documents/document-reading.ts'
-import { refuseLocalAttachment, refuseLocalRoot } from '../documents/document-request.ts'
 import { copyDocument, deleteDocument, postDocument, putDocument } from '../documents/document-writing.ts'
 import { getLocalDocuments, postLocalDocuments, postLocalDocumentsQueries } from '../documents/local-docs-resource.ts'
 import { missingRevisions, purge, revisionsDiff } from '../documents/revisions-resource.ts'
@@ -91,6 +90,8 @@ import {
   type Operation,
   type Route,
   RouteTable,
+  refuseLocalAttachment,
+  refuseLocalRoot,
   route,
   serverAdmin,
   writer,
