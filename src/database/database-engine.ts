@@ -70,11 +70,11 @@ export class DatabaseEngine {
   /** In microseconds since 1970. */
   readonly openedUs: number
   readonly ranks: RankTree
+  readonly store: Store
   readonly attachments: AttachmentStore
   readonly changes: ChangesHub
   readonly batched: BatchedWrites
   readonly compactor: Compactor
-  readonly #store: Store
   readonly #services: DatabaseServices
   readonly #designs: DesignCache
   readonly #validators: Validators
@@ -88,7 +88,8 @@ export class DatabaseEngine {
   /** As of the last commit; undefined until it is first read. */
   #latestState: DatabaseState | undefined
   #securityChanges = 0
-  readonly #invalidation: CacheInvalidation
+  /** Undefined where no other process uses the database. */
+  readonly #invalidation: CacheInvalidation | undefined
 
   /** Writes the rows of a new database into an empty store. */
   static async create(
@@ -122,7 +123,7 @@ export class DatabaseEngine {
     this.isPartitioned = isPartitioned
     // Where several servers open it, all must show the same time: a client that sees another one takes its last writes for lost.
     this.openedUs = store.sharing ? createdUs : services.clock.nowUs()
-    this.#store = store
+    this.store = store
     this.#services = services
     this.#held = new HeldStates(store)
     this.ranks = new RankTree({
@@ -139,19 +140,10 @@ export class DatabaseEngine {
     this.#queue = new WriteQueue(store, this.ranks, {
       onCommitted: (state, written) => this.#committed(state, written),
       onReference: (numbers) => this.attachments.refer(numbers),
-      onOthers: store.sharing && ((state) => this.#invalidation.saw(state)),
+      onOthers: store.sharing && ((state) => this.#invalidation?.saw(state)),
       metrics: services.writes,
     })
-    this.#invalidation = new CacheInvalidation({
-      store,
-      log: services.log,
-      closing: this.#closing.signal,
-      publish: services.onCommit,
-      readState: () => this.readState(),
-      onStale: (stale) => this.#invalidate(stale),
-      onChanges: (updateSequence) => this.#changed(updateSequence, [{ type: 'updated', db: name }]),
-      wake: () => this.changes.wake(),
-    })
+    this.#invalidation = store.sharing || services.onCommit ? this.#invalidationOf(store, services) : undefined
     this.batched = new BatchedWrites(services.log)
     const view = () => this.view()
     this.#designs = services.designs ?? new DesignCache()
@@ -173,19 +165,14 @@ export class DatabaseEngine {
     })
   }
 
-  /** Whether it was deleted. A database that is created later under the same name is another one. */
-  get isDeleted(): boolean {
-    return this.#store.dropped
-  }
-
   /** Another number after the server was started or restarted: its file may have been put back to an older state. */
   get epochUs(): number {
     return this.#services.epochUs?.() ?? this.openedUs
   }
 
-  /** The current state; must be released. */
-  view(reading?: ReadingAccess): DatabaseView {
-    return new DatabaseView(this.#store.snapshot(), reading)
+  /** The current state as the server itself sees it; must be released. */
+  view(): DatabaseView {
+    return new DatabaseView(this.store.snapshot())
   }
 
   /** The current state, for a reply that lasts as long as its client takes; must be released. */
@@ -201,18 +188,18 @@ export class DatabaseEngine {
 
   /** The design document as it is now, cached until some design document of the database is written. */
   currentDesign(id: string): DesignDocument | Promise<DesignDocument> {
-    const known = this.isDeleted ? undefined : this.#designs.known(this.uuid, id, this.#designsMark)
+    const known = this.store.dropped ? undefined : this.#designs.known(this.uuid, id, this.#designsMark)
     return known ?? this.#readDesign(id)
   }
 
   /** The state as of the last commit, once it was read or written. */
   get knownState(): DatabaseState | undefined {
-    return this.isDeleted || this.hasOtherWriters ? undefined : this.#latestState
+    return this.store.dropped || this.hasOtherWriters ? undefined : this.#latestState
   }
 
   /** Whether other nodes or servers write it too: this process learns of their commits later, or not at all. */
   get hasOtherWriters(): boolean {
-    return this.#services.isFollower === true || this.#store.sharing !== undefined
+    return this.#services.isFollower === true || this.store.sharing !== undefined
   }
 
   /** The newest state that was read or written here. Where others write too it may be an old one: for statistics. */
@@ -231,7 +218,7 @@ export class DatabaseEngine {
 
   async information(): Promise<DatabaseInformation> {
     using view = this.view()
-    const [state, { fileBytes }] = await Promise.all([view.state(), this.#store.sizes()])
+    const [state, { fileBytes }] = await Promise.all([view.state(), this.store.sizes()])
     return {
       ...state,
       name: this.name,
@@ -245,7 +232,7 @@ export class DatabaseEngine {
   /** Resolves, when they are on disk, to the outcomes of the edits in their order. Without a writer nothing is validated. */
   commit(edits: readonly DocumentEdit[], writer: Writer | undefined, options?: WriteOptions): Promise<EditOutcome[]> {
     const written = writer ? this.#validation.write(edits, writer) : this.#queue.write(edits, options)
-    return this.#services.onCommit ? this.#invalidation.published(written) : written
+    return this.#services.onCommit && this.#invalidation ? this.#invalidation.published(written) : written
   }
 
   /** Resolves when everything that was accepted so far is on disk. */
@@ -336,9 +323,22 @@ export class DatabaseEngine {
   /** Flushes accepted writes and stops compaction. The store is closed by its engine. */
   async close(): Promise<void> {
     this.#closing.abort(new Error('The database is being closed.'))
-    await this.#invalidation.close()
+    await this.#invalidation?.close()
     await this.flush()
     await this.compactor.idle()
+  }
+
+  #invalidationOf(store: Store, { log, onCommit: publish }: DatabaseServices): CacheInvalidation {
+    return new CacheInvalidation({
+      store,
+      log,
+      closing: this.#closing.signal,
+      publish,
+      readState: () => this.readState(),
+      onStale: (stale) => this.#invalidate(stale),
+      onChanges: (updateSequence) => this.#changed(updateSequence, [{ type: 'updated', db: this.name }]),
+      wake: () => this.changes.wake(),
+    })
   }
 
   async #readDesign(id: string): Promise<DesignDocument> {
@@ -367,7 +367,7 @@ export class DatabaseEngine {
   /** The commit is on disk: its writer is answered even if a listener fails. */
   #committed(state: DatabaseState, written: readonly string[] | undefined): void {
     this.#latestState = state
-    this.#invalidation.committed(state)
+    this.#invalidation?.committed(state)
     const stale = { hasDesigns: written?.some(isDesignId) ?? false, hasSecurity: false }
     this.#invalidate(stale)
     void this.#publish(stale)
@@ -376,7 +376,7 @@ export class DatabaseEngine {
 
   /** Notifies other nodes of the last commit. */
   #publish(stale: StaleCaches): Promise<void> | undefined {
-    return this.#invalidation.publish(this.#latestState?.updateSequence ?? 0, stale)
+    return this.#invalidation?.publish(this.#latestState?.updateSequence ?? 0, stale)
   }
 
   #guarded(call: () => void): void {

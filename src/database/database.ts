@@ -11,7 +11,7 @@ import type { DatabaseCommit } from './cache-invalidation.ts'
 import type { ChangesHub } from './changes/changes-hub.ts'
 import { DatabaseEngine, type DatabaseInformation, type DatabaseServices } from './database-engine.ts'
 import type { DatabaseOptions } from './database-identity.ts'
-import type { DatabaseView, LastingView } from './database-view.ts'
+import { DatabaseView, type LastingView } from './database-view.ts'
 import type { DesignDocument } from './design/design-document.ts'
 import type { DatabaseState } from './layout/keys.ts'
 import type { DocumentAccess, ReadingAccess, UserContext, WriteTarget } from './user-context.ts'
@@ -101,7 +101,7 @@ export class Database {
 
   /** The current state; must be released. */
   view(): DatabaseView {
-    return this.#engine.view(this.#access?.reading)
+    return new DatabaseView(this.#engine.store.snapshot(), this.#access?.reading)
   }
 
   /** The current state, for a reply that lasts as long as its client takes; must be released. */
@@ -210,7 +210,7 @@ export class Database {
 
   /** Whether it was deleted. A database that is created later under the same name is another one. */
   get isDeleted(): boolean {
-    return this.#engine.isDeleted
+    return this.#engine.store.dropped
   }
 
   /** Starts compaction in the background, unless it is running. */
