@@ -5,7 +5,14 @@ import type { RevisionTree } from '../document/tree/revision-tree.ts'
 import { decodeTree } from '../document/tree/tree-codec.ts'
 import type { RenewableSnapshot } from '../storage/snapshots/renewable-snapshot.ts'
 import type { Snapshot } from '../storage/store.ts'
-import { type DocumentRecord, decodeLocal, decodeRecord, type LocalDocument } from './layout/document-record.ts'
+import {
+  type DocumentRecord,
+  decodeLocal,
+  decodeRecord,
+  type LocalDocument,
+  type ReadRecord,
+  readRecords,
+} from './layout/document-record.ts'
 import {
   bodyKey,
   type DatabaseState,
@@ -17,7 +24,7 @@ import {
   STATE_KEY,
   treeKey,
 } from './layout/keys.ts'
-import { bodyPlaces, type ReadRecord, readRecords } from './layout/read-many.ts'
+import { bodyPlaces } from './layout/read-bodies.ts'
 import { decodeBody, type StoredBody } from './layout/stored-body.ts'
 import type { ReadingAccess } from './user-context.ts'
 

@@ -11,12 +11,13 @@ import {
   copyShort,
   NUMBER_BYTES,
   VarintReader,
-  writeDecimal,
   writeHexadecimal,
   writeVarint,
 } from '../../encoding/bytes/short-bytes.ts'
-import { quoteText } from '../../encoding/json/json-text-splice.ts'
+import { TimeSlice } from '../../runtime/clock.ts'
 import type { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
+import type { Snapshot } from '../../storage/store.ts'
+import { documentKey, treeKey } from './keys.ts'
 
 export interface DocumentRecord {
   /** Of its last change. */
@@ -35,17 +36,17 @@ export interface DocumentRecord {
   readonly tree: RevisionTree | undefined
 }
 
-const DELETED = 1
-const HEX_HASH = 2
+export const DELETED = 1
+export const HEX_HASH = 2
 const OLD_BODIES = 4
-const TREE_INSIDE = 8
-const TREE_APART = 16
+export const TREE_INSIDE = 8
+export const TREE_APART = 16
 const ATTACHMENTS = 32
 
 /** A larger tree has a row of its own. */
 const TREE_INSIDE_BYTES = 200
 
-const HEX_HASH_BYTES = 16
+export const HEX_HASH_BYTES = 16
 
 /** Adds the row of a record; returns the tree if it needs a row of its own. */
 export function addRecord(
@@ -168,86 +169,71 @@ function isSingle(tree: RevisionTree): boolean {
   return tree.branchCount === 1 && (tree.line ? tree.line.count === 1 : tree.branch(0).bodies.length === 1)
 }
 
-/** Reads what a listing needs from the records of a block, one after the other, without an object for each. */
-export class RecordReader {
-  deleted = false
-  /** The number of the winner's body, and its size. */
-  body = 0
-  bodyBytes = 0
-  /** Whether there is more than one revision. */
-  hasHistory = false
-  #block: Buffer = NOTHING
-  #at = 0
-  #generation = 0
-  #hashEnd = 0
-  #isHex = false
+/** A record together with its tree, whether the tree is part of the row or has its own. */
+export type WholeRecord = DocumentRecord & { readonly tree: RevisionTree; readonly isTreeApart?: boolean }
 
-  /** Reads the record at this offset of the block. */
-  read(block: Buffer, start: number): void {
-    const flags = block[start]!
-    this.#block = block
-    this.#at = start + 1
-    this.#passOverNumber()
-    this.deleted = (flags & DELETED) !== 0
-    this.hasHistory = (flags & (TREE_INSIDE | TREE_APART)) !== 0
-    this.body = this.#number()
-    this.bodyBytes = this.#number()
-    this.#generation = this.#number()
-    this.#isHex = (flags & HEX_HASH) !== 0
-    const hashBytes = this.#isHex ? HEX_HASH_BYTES : this.#number()
-    this.#hashEnd = this.#at + hashBytes
-  }
-
-  get winner(): RevisionId {
-    const hash = this.#block.toString(this.#isHex ? 'hex' : 'utf8', this.#at, this.#hashEnd)
-    return formatRevision(this.#generation, hash)
-  }
-
-  /** The most bytes that `writeRevision` may write. */
-  get mostRevisionBytes(): number {
-    return GENERATION_BYTES + MOST_ESCAPED_BYTES * (this.#hashEnd - this.#at)
-  }
-
-  /** Writes the winner as JSON text, with its quotes, and returns where it ends. */
-  writeRevision(target: Buffer, position: number): number {
-    if (!this.#isHex) return position + target.write(quoteText(this.winner), position)
-    let at = position
-    target[at++] = QUOTE
-    at = writeDecimal(target, at, this.#generation)
-    target[at++] = DASH
-    const block = this.#block
-    for (let hash = this.#at; hash < this.#hashEnd; hash++) {
-      const byte = block[hash]!
-      target[at++] = HEX_DIGITS[byte >> 4]!
-      target[at++] = HEX_DIGITS[byte & 0xf]!
-    }
-    target[at++] = QUOTE
-    return at
-  }
-
-  #number(): number {
-    let value = 0
-    for (let unit = 1; ; unit *= 0x80) {
-      const byte = this.#block[this.#at++]!
-      if (byte < 0x80) return value + byte * unit
-      value += (byte - 0x80) * unit
-    }
-  }
-
-  #passOverNumber(): void {
-    while (this.#block[this.#at++]! >= 0x80) {}
-  }
+export interface ReadRecord {
+  readonly id: string
+  readonly record: WholeRecord | undefined
 }
 
-const NOTHING = Buffer.alloc(0)
-const QUOTE = 0x22
-const DASH = 0x2d
-const HEX_DIGITS = Buffer.from('0123456789abcdef')
+export async function readRecords(snapshot: Snapshot, ids: readonly string[]): Promise<ReadRecord[]> {
+  const slice = new TimeSlice()
+  const read: ReadRecord[] = []
+  for (let first = 0; first < ids.length; first += RECORDS_A_PORTION) {
+    const some = ids.slice(first, first + RECORDS_A_PORTION)
+    const records = await wholeRecords(snapshot, some, some.map(documentKey))
+    for (const [i, id] of some.entries()) read.push({ id, record: records[i] })
+    if (slice.isOverNow) await slice.pause()
+  }
+  return read
+}
 
-/** Quotes, fifteen digits and a dash, and some more. */
-const GENERATION_BYTES = 20
-/** The longest escape of one byte in JSON. */
-const MOST_ESCAPED_BYTES = 6
+/** The same for callers that have the keys; records only. */
+export async function wholeRecords(
+  snapshot: Snapshot,
+  ids: readonly string[],
+  keys: readonly Buffer[],
+): Promise<(WholeRecord | undefined)[]> {
+  if (ids.length > RECORDS_A_PORTION) return recordsInPortions(snapshot, ids, keys)
+  const stored = await snapshot.getMany(keys)
+  const records = stored.map((bytes) => bytes && decodeRecord(bytes))
+  const apart = ids.filter((_, i) => records[i] && !records[i].tree)
+  const trees = apart.length === 0 ? [] : await snapshot.getMany(apart.map(treeKey))
+  let next = 0
+  return records.map((record, i) => {
+    if (!record) return undefined
+    if (record.tree) return wholeRecord(record, record.tree, false)
+    const tree = trees[next++]
+    if (!tree) throw new Error(`The revision tree of '${ids[i]}' is missing.`)
+    return wholeRecord(record, decodeTree(tree), true)
+  })
+}
+
+/** Records between two yields to the event loop. */
+const RECORDS_A_PORTION = 500
+
+async function recordsInPortions(
+  snapshot: Snapshot,
+  ids: readonly string[],
+  keys: readonly Buffer[],
+): Promise<(WholeRecord | undefined)[]> {
+  const slice = new TimeSlice()
+  const records: (WholeRecord | undefined)[] = []
+  for (let first = 0; first < ids.length; first += RECORDS_A_PORTION) {
+    const end = first + RECORDS_A_PORTION
+    for (const record of await wholeRecords(snapshot, ids.slice(first, end), keys.slice(first, end)))
+      records.push(record)
+    if (slice.isOverNow) await slice.pause()
+  }
+  return records
+}
+
+/** Member by member: a spread of an object with private fields takes several times as long. */
+function wholeRecord(record: DocumentRecord, tree: RevisionTree, isTreeApart: boolean): WholeRecord {
+  const { sequence, winner, deleted, body, bodyBytes, hasOldBodies, hasAttachments } = record
+  return { sequence, winner, deleted, body, bodyBytes, hasOldBodies, hasAttachments, tree, isTreeApart }
+}
 
 /** A document that is not replicated: its revisions are counted, and it is in no index and no feed. */
 export interface LocalDocument {

@@ -4,7 +4,7 @@
  */
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
-import type { RecordReader } from '../layout/document-record.ts'
+import type { RecordReader } from '../layout/record-reader.ts'
 
 export class ListedRows implements RowBytes {
   #bytes: Buffer

@@ -3,8 +3,8 @@ import { partitionIds } from '../../document/partition.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
 import type { KeyRange, Page } from '../../storage/store.ts'
 import type { Database } from '../database.ts'
-import { RecordReader } from '../layout/document-record.ts'
 import { documentKey } from '../layout/keys.ts'
+import { RecordReader } from '../layout/record-reader.ts'
 
 export interface PartitionNumbers {
   readonly documentCount: number

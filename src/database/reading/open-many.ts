@@ -8,7 +8,7 @@ import { compareLeaves, pathOfAncestry, type RevisionNode } from '../../document
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import type { OnlyRevision } from '../changes/stored-changes.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { BodyMissingError, bodyPlaces, bodyPlacesWithin } from '../layout/read-many.ts'
+import { BodyMissingError, bodyPlaces, bodyPlacesWithin } from '../layout/read-bodies.ts'
 import { decodeBody } from '../layout/stored-body.ts'
 import type { OpenedDocument } from './document-text.ts'
 

@@ -4,18 +4,14 @@
  */
 
 import { leavesBestFirst } from '../../document/revisions/winner.ts'
-import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { RankTree, RowChange } from '../../storage/rank-tree/rank-tree.ts'
 import { PackedRowsWriter } from '../../storage/rows/packed-rows.ts'
 import type { Put, Snapshot } from '../../storage/store.ts'
 import { addChange, type NewChange } from '../layout/change-row.ts'
-import { addRecord, type DocumentRecord } from '../layout/document-record.ts'
+import { addRecord, type WholeRecord } from '../layout/document-record.ts'
 import { bodyKey, changeKey, type DatabaseState, documentKey, treeKey } from '../layout/keys.ts'
 import { addBody, type StoredBody, sizeOfBody } from '../layout/stored-body.ts'
-
-/** A record together with its tree, whether the tree is part of the row or has its own. */
-export type WholeRecord = DocumentRecord & { readonly tree: RevisionTree; readonly isTreeApart?: boolean }
 
 /** How much is expected to change: memory for it is allocated at once. */
 export interface ExpectedChanges {

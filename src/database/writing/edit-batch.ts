@@ -18,11 +18,19 @@ import { TimeSlice } from '../../runtime/clock.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { operationCount } from '../../storage/rows/packed-rows.ts'
 import type { Changes, Snapshot } from '../../storage/store.ts'
-import { decodeLocal, encodeLocal, type LocalDocument, localCount, localRevision } from '../layout/document-record.ts'
+import {
+  decodeLocal,
+  encodeLocal,
+  type LocalDocument,
+  localCount,
+  localRevision,
+  type WholeRecord,
+  wholeRecords,
+} from '../layout/document-record.ts'
 import { type DatabaseState, documentKey, localKey } from '../layout/keys.ts'
-import { bodySizes, wholeRecords } from '../layout/read-many.ts'
+import { bodySizes } from '../layout/read-bodies.ts'
 import { NO_ATTACHMENTS, type StoredBody } from '../layout/stored-body.ts'
-import { DocumentChanges, type ExpectedChanges, type WholeRecord } from './document-changes.ts'
+import { DocumentChanges, type ExpectedChanges } from './document-changes.ts'
 import type { DocumentEdit, EditOutcome, LocalEdit, NewRevisionEdit } from './edit.ts'
 
 export interface BatchPlan {

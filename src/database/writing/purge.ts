@@ -9,9 +9,10 @@ import { droppedBodies, purge } from '../../document/tree/tree-pruning.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import type { Snapshot } from '../../storage/store.ts'
+import { readRecords, type WholeRecord } from '../layout/document-record.ts'
 import { type DatabaseState, purgeKey } from '../layout/keys.ts'
-import { bodySizes, readRecords } from '../layout/read-many.ts'
-import { DocumentChanges, type WholeRecord } from './document-changes.ts'
+import { bodySizes } from '../layout/read-bodies.ts'
+import { DocumentChanges } from './document-changes.ts'
 import type { ExclusivePlan } from './write-queue.ts'
 
 export type PurgeRequest = ReadonlyMap<string, readonly RevisionId[]>

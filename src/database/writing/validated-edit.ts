@@ -16,8 +16,8 @@ import { pathOfAncestry } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
 import { membersOf, quoteText, spliceObject } from '../../encoding/json/json-text-splice.ts'
 import type { DatabaseView } from '../database-view.ts'
+import type { WholeRecord } from '../layout/document-record.ts'
 import { stubMembersText, stubText } from '../reading/document-text.ts'
-import type { WholeRecord } from './document-changes.ts'
 import type { DocumentEdit, LocalEdit } from './edit.ts'
 
 export type EditInput =

@@ -1,8 +1,8 @@
 /** The sources of a selector query: rows of an index, or the records of documents, in ranges and in one direction. */
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
-import { RecordReader } from '../../database/layout/document-record.ts'
 import { DOCUMENT_PREFIX, documentKey } from '../../database/layout/keys.ts'
+import { RecordReader } from '../../database/layout/record-reader.ts'
 import { LiveDocuments } from '../../database/listing/listing-range.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { ORDERED_KEY_BYTES, rangeAfter } from '../../storage/rows/stored-key.ts'

@@ -4,9 +4,9 @@
  */
 
 import type { LastingView } from '../../database/database-view.ts'
-import { RecordReader } from '../../database/layout/document-record.ts'
 import { DOCUMENT_PREFIX } from '../../database/layout/keys.ts'
-import { type BodyPlace, bodyPlaces } from '../../database/layout/read-many.ts'
+import { type BodyPlace, bodyPlaces } from '../../database/layout/read-bodies.ts'
+import { RecordReader } from '../../database/layout/record-reader.ts'
 import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
 import { stubText } from '../../database/reading/document-text.ts'
 import { conflicts } from '../../document/revisions/winner.ts'

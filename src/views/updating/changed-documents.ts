@@ -5,7 +5,7 @@
 import type { DatabaseView } from '../../database/database-view.ts'
 import { type ChangePlaces, changePlaces } from '../../database/layout/change-row.ts'
 import { afterPrefix, CHANGE_PREFIX, changeKey, sequenceOfChangeKey } from '../../database/layout/keys.ts'
-import { type BodyPlace, bodyPlacesWithin } from '../../database/layout/read-many.ts'
+import { type BodyPlace, bodyPlacesWithin } from '../../database/layout/read-bodies.ts'
 import { decodeBody, plainTextAt } from '../../database/layout/stored-body.ts'
 import { stubText } from '../../database/reading/document-text.ts'
 import type { RevisionId } from '../../document/ids.ts'

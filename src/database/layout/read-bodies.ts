@@ -1,78 +1,10 @@
 /**
- * Reads many rows at once. Records come with their revision trees, in at most two round trips. Bodies that were written one
- * after the other are read in one scan, scattered ones with one `getMany`.
+ * Reads many bodies at once. Those that were written one after the other are read in one scan, scattered ones with one
+ * `getMany`.
  */
-import type { RevisionTree } from '../../document/tree/revision-tree.ts'
-import { decodeTree } from '../../document/tree/tree-codec.ts'
-import { TimeSlice } from '../../runtime/clock.ts'
 import type { KeyRange, Page, Snapshot } from '../../storage/store.ts'
-import type { WholeRecord } from '../writing/document-changes.ts'
-import { type DocumentRecord, decodeRecord } from './document-record.ts'
-import { bodyKey, documentKey, numberOfBodyKey, treeKey } from './keys.ts'
+import { bodyKey, numberOfBodyKey } from './keys.ts'
 import { decodeBody, sizeOfBody } from './stored-body.ts'
-
-export interface ReadRecord {
-  readonly id: string
-  readonly record: WholeRecord | undefined
-}
-
-export async function readRecords(snapshot: Snapshot, ids: readonly string[]): Promise<ReadRecord[]> {
-  const slice = new TimeSlice()
-  const read: ReadRecord[] = []
-  for (let first = 0; first < ids.length; first += RECORDS_A_PORTION) {
-    const some = ids.slice(first, first + RECORDS_A_PORTION)
-    const records = await wholeRecords(snapshot, some, some.map(documentKey))
-    for (const [i, id] of some.entries()) read.push({ id, record: records[i] })
-    if (slice.isOverNow) await slice.pause()
-  }
-  return read
-}
-
-/** The same for callers that have the keys; records only. */
-export async function wholeRecords(
-  snapshot: Snapshot,
-  ids: readonly string[],
-  keys: readonly Buffer[],
-): Promise<(WholeRecord | undefined)[]> {
-  if (ids.length > RECORDS_A_PORTION) return recordsInPortions(snapshot, ids, keys)
-  const stored = await snapshot.getMany(keys)
-  const records = stored.map((bytes) => bytes && decodeRecord(bytes))
-  const apart = ids.filter((_, i) => records[i] && !records[i].tree)
-  const trees = apart.length === 0 ? [] : await snapshot.getMany(apart.map(treeKey))
-  let next = 0
-  return records.map((record, i) => {
-    if (!record) return undefined
-    if (record.tree) return wholeRecord(record, record.tree, false)
-    const tree = trees[next++]
-    if (!tree) throw new Error(`The revision tree of '${ids[i]}' is missing.`)
-    return wholeRecord(record, decodeTree(tree), true)
-  })
-}
-
-/** Records between two yields to the event loop. */
-const RECORDS_A_PORTION = 500
-
-async function recordsInPortions(
-  snapshot: Snapshot,
-  ids: readonly string[],
-  keys: readonly Buffer[],
-): Promise<(WholeRecord | undefined)[]> {
-  const slice = new TimeSlice()
-  const records: (WholeRecord | undefined)[] = []
-  for (let first = 0; first < ids.length; first += RECORDS_A_PORTION) {
-    const end = first + RECORDS_A_PORTION
-    for (const record of await wholeRecords(snapshot, ids.slice(first, end), keys.slice(first, end)))
-      records.push(record)
-    if (slice.isOverNow) await slice.pause()
-  }
-  return records
-}
-
-/** Member by member: a spread of an object with private fields takes several times as long. */
-function wholeRecord(record: DocumentRecord, tree: RevisionTree, isTreeApart: boolean): WholeRecord {
-  const { sequence, winner, deleted, body, bodyBytes, hasOldBodies, hasAttachments } = record
-  return { sequence, winner, deleted, body, bodyBytes, hasOldBodies, hasAttachments, tree, isTreeApart }
-}
 
 /** The sizes of bodies. */
 export async function bodySizes(snapshot: Snapshot, bodies: readonly number[]): Promise<number[]> {
