@@ -7,22 +7,16 @@ import { isDesignId } from '../../document/ids.ts'
 import { checkPartitionedId } from '../../document/partition.ts'
 import { conflict, RequestError } from '../../document/request-error.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
-import type { Functions, ValidatedWrite } from '../../functions/functions.ts'
-import type { Snapshot } from '../../storage/store.ts'
+import type { DesignProgram, Functions, ValidatedWrite } from '../../functions/functions.ts'
+import type { Page } from '../../storage/store.ts'
 import type { DatabaseView } from '../database-view.ts'
-import { prepareFunctions } from '../design/design-document.ts'
+import { type DesignCache, prepareFunctions } from '../design/design-document.ts'
 import { summarizeRecord } from '../layout/document-record.ts'
-import { type DatabaseState, documentKey } from '../layout/keys.ts'
+import { documentKey, idOfDocumentKey } from '../layout/keys.ts'
 import type { UserContext } from '../user-context.ts'
 import { type DocumentEdit, type EditOutcome, refuseTogether, writeInPortions } from './edit.ts'
 import { type BodyEdit, editInputs, needsValidation } from './validated-edit.ts'
-import {
-  type KnownValidators,
-  SharedValidation,
-  type Validator,
-  type Validators,
-  type Verdict,
-} from './validation-functions.ts'
+import { portionsOf, SharedValidation, type Verdict, Verdicts } from './validation-calls.ts'
 import type { WriteOptions, WriteQueue } from './write-queue.ts'
 
 export interface ValidationParts {
@@ -85,7 +79,7 @@ export class Validation {
     const known = validators.known ?? (await validators.current())
     const wanted = known.validators.filter(({ source }) => source !== enforced)
     if (wanted.length === 0 || !edits.some(needsValidation)) return queue.writeIf(edits, known.isCurrent, options)
-    const verdicts = new Verdicts(known)
+    const verdicts = new Verdicts(known.isCurrent)
     const chosen = edits.filter(needsValidation)
     for (const portion of portionsOf(chosen)) await this.#judge(portion, wanted, user, verdicts)
     const errors = edits.map((edit) => verdicts.errors.get(edit))
@@ -144,62 +138,100 @@ export class Validation {
   }
 }
 
-/** The verdicts on the edits of one request, and the input that they are for. */
-class Verdicts {
-  readonly errors = new Map<DocumentEdit, RequestError>()
-  readonly #known: KnownValidators
-  /** Of documents whose edits may find another parent by the time they are written. */
-  readonly #sequences = new Map<string, number>()
-  #updateSequence: number | undefined
-
-  constructor(known: KnownValidators) {
-    this.#known = known
-  }
-
-  saw(edits: readonly BodyEdit[], sequences: ReadonlyMap<string, number>, { updateSequence }: DatabaseState): void {
-    this.#updateSequence ??= updateSequence
-    for (const { id, kind } of edits) {
-      // An interactive edit follows the parent that it names, or is a conflict.
-      if (kind !== 'interactive') this.#sequences.set(id, sequences.get(id) ?? 0)
-    }
-  }
-
-  async stillHold(snapshot: Snapshot, { updateSequence }: DatabaseState): Promise<boolean> {
-    if (!this.#known.isCurrent()) return false
-    if (updateSequence === this.#updateSequence || this.#sequences.size === 0) return true
-    const stored = await snapshot.getMany([...this.#sequences.keys()].map(documentKey))
-    return [...this.#sequences.values()].every((sequence, i) => {
-      const bytes = stored[i]
-      return sequence === (bytes ? summarizeRecord(bytes).sequence : 0)
-    })
-  }
-}
-
 /** How often an edit is validated because its document changed meanwhile. */
 const TRIES = 10
-
-/** Limits on one portion of edits to validate. */
-const PORTION_EDITS = 500
-const PORTION_BYTES = 1024 * 1024
-
-function* portionsOf(edits: readonly BodyEdit[]): Generator<BodyEdit[]> {
-  let portion: BodyEdit[] = []
-  let bytes = 0
-  for (const edit of edits) {
-    portion.push(edit)
-    bytes += edit.body.length
-    if (portion.length < PORTION_EDITS && bytes < PORTION_BYTES) continue
-    yield portion
-    portion = []
-    bytes = 0
-  }
-  if (portion.length > 0) yield portion
-}
 
 function nextOf(outcomes: Iterator<EditOutcome>): EditOutcome {
   const { value, done } = outcomes.next()
   if (done) throw new Error('A write has no outcome.')
   return value
+}
+
+export interface Validator {
+  readonly program: DesignProgram
+  /** The member `validate_doc_update` of the design document, of any type. */
+  readonly source: unknown
+}
+
+/** The validation functions at one point in time. */
+export interface KnownValidators {
+  /** In descending order of their design documents' ids: the first refusal is the reply. */
+  readonly validators: readonly Validator[]
+  /** Whether no design document was written since then. */
+  readonly isCurrent: () => boolean
+}
+
+/** Read with the first write, and again after a design document was written. */
+export class Validators {
+  readonly #uuid: string
+  readonly #designs: DesignCache
+  readonly #view: () => DatabaseView
+  #known: KnownValidators | undefined
+  #reading: Promise<KnownValidators> | undefined
+  /** Counts the times that design documents were written. */
+  #generation = 0
+
+  constructor(uuid: string, designs: DesignCache, view: () => DatabaseView) {
+    this.#uuid = uuid
+    this.#designs = designs
+    this.#view = view
+  }
+
+  /** Undefined until they are first read. */
+  get known(): KnownValidators | undefined {
+    return this.#known
+  }
+
+  async current(): Promise<KnownValidators> {
+    if (this.#known) return this.#known
+    this.#reading ??= this.#read()
+    return this.#reading
+  }
+
+  /** To be called after each commit of design documents, before its writer is answered. */
+  designsWritten(): void {
+    this.#generation++
+    this.#known = undefined
+    this.#reading = undefined
+  }
+
+  async #read(): Promise<KnownValidators> {
+    const generation = this.#generation
+    const isCurrent = () => generation === this.#generation
+    try {
+      const known = { validators: await this.#list(), isCurrent }
+      if (isCurrent()) this.#known = known
+      return known
+    } finally {
+      if (isCurrent()) this.#reading = undefined
+    }
+  }
+
+  async #list(): Promise<Validator[]> {
+    using view = this.#view()
+    const found: Validator[] = []
+    for (const id of await liveDesigns(view)) {
+      const { program, members } = await this.#designs.open(view, this.#uuid, id)
+      const source = members.validate_doc_update ?? null
+      if (source !== null) found.push({ program, source })
+    }
+    return found.reverse()
+  }
+}
+
+const ALL_DESIGNS = { from: documentKey('_design/'), to: documentKey('_design0') }
+
+/** The ids of the design documents that are not deleted, in order. */
+async function liveDesigns({ snapshot }: DatabaseView): Promise<string[]> {
+  const ids: string[] = []
+  for (let rest: Page['next'] = ALL_DESIGNS; rest; ) {
+    const page: Page = await snapshot.page(rest)
+    for (let row = 0; row < page.length; row++) {
+      if (!summarizeRecord(page.value(row)).deleted) ids.push(idOfDocumentKey(page.key(row)))
+    }
+    rest = page.next
+  }
+  return ids
 }
 
 /** Why an edit cannot be written to a database that is partitioned, or is not. */

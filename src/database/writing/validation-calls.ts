@@ -1,102 +1,15 @@
 /**
- * The validation functions of a database and the calls to them. They are read with the first write, and again after a
- * design document was written. Requests that write at the same time share calls: what arrives while a call is under way goes
- * out with the next one.
+ * The calls to validation functions and their verdicts. Requests that write at the same time share calls: what arrives while
+ * a call is under way goes out with the next one.
  */
 
 import { RequestError } from '../../document/request-error.ts'
 import type { DesignProgram, Functions, ValidatedWrite } from '../../functions/functions.ts'
-import type { Page } from '../../storage/store.ts'
-import type { DatabaseView } from '../database-view.ts'
-import type { DesignCache } from '../design/design-document.ts'
+import type { Snapshot } from '../../storage/store.ts'
 import { summarizeRecord } from '../layout/document-record.ts'
-import { documentKey, idOfDocumentKey } from '../layout/keys.ts'
-
-export interface Validator {
-  readonly program: DesignProgram
-  /** The member `validate_doc_update` of the design document, of any type. */
-  readonly source: unknown
-}
-
-/** The validation functions at one point in time. */
-export interface KnownValidators {
-  /** In descending order of their design documents' ids: the first refusal is the reply. */
-  readonly validators: readonly Validator[]
-  /** Whether no design document was written since then. */
-  readonly isCurrent: () => boolean
-}
-
-export class Validators {
-  readonly #uuid: string
-  readonly #designs: DesignCache
-  readonly #view: () => DatabaseView
-  #known: KnownValidators | undefined
-  #reading: Promise<KnownValidators> | undefined
-  /** Counts the times that design documents were written. */
-  #generation = 0
-
-  constructor(uuid: string, designs: DesignCache, view: () => DatabaseView) {
-    this.#uuid = uuid
-    this.#designs = designs
-    this.#view = view
-  }
-
-  /** Undefined until they are first read. */
-  get known(): KnownValidators | undefined {
-    return this.#known
-  }
-
-  async current(): Promise<KnownValidators> {
-    if (this.#known) return this.#known
-    this.#reading ??= this.#read()
-    return this.#reading
-  }
-
-  /** To be called after each commit of design documents, before its writer is answered. */
-  designsWritten(): void {
-    this.#generation++
-    this.#known = undefined
-    this.#reading = undefined
-  }
-
-  async #read(): Promise<KnownValidators> {
-    const generation = this.#generation
-    const isCurrent = () => generation === this.#generation
-    try {
-      const known = { validators: await this.#list(), isCurrent }
-      if (isCurrent()) this.#known = known
-      return known
-    } finally {
-      if (isCurrent()) this.#reading = undefined
-    }
-  }
-
-  async #list(): Promise<Validator[]> {
-    using view = this.#view()
-    const found: Validator[] = []
-    for (const id of await liveDesigns(view)) {
-      const { program, members } = await this.#designs.open(view, this.#uuid, id)
-      const source = members.validate_doc_update ?? null
-      if (source !== null) found.push({ program, source })
-    }
-    return found.reverse()
-  }
-}
-
-const ALL_DESIGNS = { from: documentKey('_design/'), to: documentKey('_design0') }
-
-/** The ids of the design documents that are not deleted, in order. */
-async function liveDesigns({ snapshot }: DatabaseView): Promise<string[]> {
-  const ids: string[] = []
-  for (let rest: Page['next'] = ALL_DESIGNS; rest; ) {
-    const page: Page = await snapshot.page(rest)
-    for (let row = 0; row < page.length; row++) {
-      if (!summarizeRecord(page.value(row)).deleted) ids.push(idOfDocumentKey(page.key(row)))
-    }
-    rest = page.next
-  }
-  return ids
-}
+import { type DatabaseState, documentKey } from '../layout/keys.ts'
+import type { DocumentEdit } from './edit.ts'
+import type { BodyEdit } from './validated-edit.ts'
 
 export type Verdict = RequestError | undefined
 
@@ -211,4 +124,54 @@ function endedProcess(error: unknown): boolean {
 
 function asRequestError(error: Error): RequestError {
   return error instanceof RequestError ? error : new RequestError('failed', error.name, error.message)
+}
+
+/** The verdicts on the edits of one request, and the input that they are for. */
+export class Verdicts {
+  readonly errors = new Map<DocumentEdit, RequestError>()
+  readonly #isCurrent: () => boolean
+  /** Of documents whose edits may find another parent by the time they are written. */
+  readonly #sequences = new Map<string, number>()
+  #updateSequence: number | undefined
+
+  /** `isCurrent` tells whether the functions that judged are still those of the database. */
+  constructor(isCurrent: () => boolean) {
+    this.#isCurrent = isCurrent
+  }
+
+  saw(edits: readonly BodyEdit[], sequences: ReadonlyMap<string, number>, { updateSequence }: DatabaseState): void {
+    this.#updateSequence ??= updateSequence
+    for (const { id, kind } of edits) {
+      // An interactive edit follows the parent that it names, or is a conflict.
+      if (kind !== 'interactive') this.#sequences.set(id, sequences.get(id) ?? 0)
+    }
+  }
+
+  async stillHold(snapshot: Snapshot, { updateSequence }: DatabaseState): Promise<boolean> {
+    if (!this.#isCurrent()) return false
+    if (updateSequence === this.#updateSequence || this.#sequences.size === 0) return true
+    const stored = await snapshot.getMany([...this.#sequences.keys()].map(documentKey))
+    return [...this.#sequences.values()].every((sequence, i) => {
+      const bytes = stored[i]
+      return sequence === (bytes ? summarizeRecord(bytes).sequence : 0)
+    })
+  }
+}
+
+/** Limits on one portion of edits to validate. */
+const PORTION_EDITS = 500
+const PORTION_BYTES = 1024 * 1024
+
+export function* portionsOf(edits: readonly BodyEdit[]): Generator<BodyEdit[]> {
+  let portion: BodyEdit[] = []
+  let bytes = 0
+  for (const edit of edits) {
+    portion.push(edit)
+    bytes += edit.body.length
+    if (portion.length < PORTION_EDITS && bytes < PORTION_BYTES) continue
+    yield portion
+    portion = []
+    bytes = 0
+  }
+  if (portion.length > 0) yield portion
 }
