@@ -5,12 +5,11 @@
 import assert from 'node:assert/strict'
 import { stat } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { judge } from '../commits/commit-queue.ts'
-import { StoreWrites } from '../commits/store-writes.ts'
+import { judge, StoreWrites } from '../commits/store-writes.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedRange, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
-import { StorageError, TooManyReadersError } from '../storage-error.ts'
+import { StorageError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -85,7 +84,7 @@ export class LmdbStore implements Store {
   }
 
   snapshot(): SharedSnapshot {
-    this.#writes.assertThere()
+    if (this.dropped) throw new StoreGoneError(this.name)
     return LmdbSnapshot.open(this.#files.open, this.#path)
   }
 

@@ -5,7 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import { judge } from '../commits/commit-queue.ts'
+import { judge } from '../commits/store-writes.ts'
 import type { LeaseProof } from '../leases/work-leases.ts'
 import { storedKey, storedRange } from '../rows/stored-key.ts'
 import { EngineUnavailableError, StoreGoneError } from '../storage-error.ts'
