@@ -2,22 +2,24 @@
  * Matches large documents with selectors in a thread: a selector may take a tenth of a second on one of nine megabytes, and
  * cannot be interrupted.
  */
-import type { Condition } from '../selectors/condition.ts'
 import { parseSelector } from '../selectors/parse-selector.ts'
 import { conditionMatcher } from '../selectors/selector-matcher.ts'
-import type { MatchResult } from './scan-message.ts'
-import { scanned } from './scan-runner.ts'
+import type { MatchResult, Selection } from './scan-message.ts'
+import { matched } from './scan-runner.ts'
 
-/** A test whether documents match a selector. Throws the client's error where the selector is not valid. */
-export function documentTest(selector: unknown): (text: Buffer) => boolean | Promise<boolean> {
+/**
+ * A test whether documents match a selector. Throws the client's error where the selector is not valid. When the client is gone, large
+ * documents are matched no more.
+ */
+export function documentTest(selector: unknown, client?: MatchClient): (text: Buffer) => boolean | Promise<boolean> {
   const condition = parseSelector(selector)
   const matcher = conditionMatcher(condition)
-  const inThread = async (text: Buffer) => {
-    const { isMatch } = await matchInThread({ condition, fields: undefined, members: new Map() }, text)
-    return isMatch
-  }
+  const large = new LargeMatcher({ condition, fields: undefined }, client)
+  const inThread = async (text: Buffer) => (await large.match(NO_MEMBERS, text)).isMatch
   return (text) => (isLargeToMatch(text.length) ? inThread(text) : matcher.matches(text))
 }
+
+const NO_MEMBERS: ReadonlyMap<string, Buffer> = new Map()
 
 /** Most selectors match a text of this size in the time that it takes to copy it and wait for a thread. */
 const LARGE_BYTES = 256 * 1024
@@ -26,18 +28,28 @@ export function isLargeToMatch(bytes: number): boolean {
   return bytes > LARGE_BYTES
 }
 
-export interface LargeMatch {
-  readonly condition: Condition
-  /** The fields to return of a document that matches; undefined for all. */
-  readonly fields: readonly string[] | undefined
-  /** Members of the document that are not in its text. */
-  readonly members: ReadonlyMap<string, Buffer>
+/** Who wants the results. */
+export interface MatchClient {
+  /** Aborted when nobody does any more. */
+  readonly signal: AbortSignal
 }
 
-/** The thread gets a copy of the text. */
-export async function matchInThread(match: LargeMatch, text: Uint8Array): Promise<MatchResult> {
-  const copy = Buffer.allocUnsafeSlow(text.length)
-  copy.set(text)
-  for await (const result of scanned({ kind: 'match', ...match }, copy)) if (result.kind === 'match') return result
-  throw new Error('A scan ended without its result.')
+let lastQuery = 0
+
+/** Matches the large documents of one query. */
+export class LargeMatcher {
+  readonly #query = ++lastQuery
+  readonly #selection: Selection
+  readonly #client: MatchClient | undefined
+
+  constructor(selection: Selection, client?: MatchClient) {
+    this.#selection = selection
+    this.#client = client
+  }
+
+  /** The members are those that are not in the text. Nothing of the text is copied before a thread is free. */
+  match(members: ReadonlyMap<string, Buffer>, text: Uint8Array): Promise<MatchResult> {
+    const scan = { kind: 'match', query: this.#query, selection: this.#selection, members } as const
+    return matched(scan, text, this.#client?.signal)
+  }
 }

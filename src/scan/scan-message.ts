@@ -22,11 +22,18 @@ export type Scan =
 /** Whether a document matches, and which of its fields to return if so. */
 export interface MatchScan {
   readonly kind: 'match'
-  readonly condition: Condition
-  /** Undefined for all. */
-  readonly fields: readonly string[] | undefined
+  /** Each query has a number of its own. */
+  readonly query: number
+  /** Left out where the thread has it from the document before: it may take long to copy and to compile. */
+  readonly selection?: Selection
   /** Members of the document that are not in its text. */
   readonly members: ReadonlyMap<string, Uint8Array>
+}
+
+export interface Selection {
+  readonly condition: Condition
+  /** The fields to return of a document that matches; undefined for all. */
+  readonly fields: readonly string[] | undefined
 }
 
 export type FromScanThread =

@@ -4,19 +4,21 @@
  * too long, the thread ends and the request is refused.
  */
 import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
+import { Worker, type WorkerOptions } from 'node:worker_threads'
 import { tooLarge } from '../document/request-error.ts'
 import { freeBytes } from '../encoding/bytes/byte-sink.ts'
 import type { MemoryLease } from '../runtime/memory-budget.ts'
 import {
   type FromScanThread,
+  type MatchResult,
+  type MatchScan,
   ownBytes,
   parseError,
   type Scan,
   type ScanResult,
   type ToScanThread,
 } from './scan-message.ts'
-import { MOST_THREADS, ScanSlots } from './scan-slots.ts'
+import { MOST_THREADS, type ScanSlot, ScanSlots } from './scan-slots.ts'
 
 export interface ScanOptions {
   /** Of the heap of a thread. */
@@ -25,7 +27,10 @@ export interface ScanOptions {
   readonly limitMs?: number
   readonly limitMsAMegabyte?: number
   readonly threads?: number
+  readonly startWorker?: (options: WorkerOptions) => Worker
 }
+
+const THREAD_FILE = new URL(`./scan-thread${extname(import.meta.url)}`, import.meta.url)
 
 /** An idle thread is ended after this time. To start one takes a tenth of a second of processor time. */
 const IDLE_MS = 60_000
@@ -42,7 +47,10 @@ const LIMIT_MS_A_MEGABYTE = 1000
 const MEGABYTE = 1024 * 1024
 
 /** The memory of a scan beside its text, in multiples of it: a body, its term and copies of both, or one copy. */
-const COPIES = { document: 3, bulk: 1, value: 1, match: 1 } as const
+const COPIES = { document: 3, bulk: 1, value: 1 } as const
+
+/** The scan of a body. */
+type BodyScan = Exclude<Scan, MatchScan>
 
 export class ScanRunner {
   readonly #options: ScanOptions
@@ -56,10 +64,10 @@ export class ScanRunner {
   }
 
   /**
-   * The results of a scan. The caller must not use the text any more. The lease is that of the text, and grows while there are
-   * several copies of it.
+   * The results of the scan of a body. The caller must not use the text any more. The lease is that of the text, and grows while
+   * there are several copies of it.
    */
-  async *scan(scan: Scan, text: Buffer, memory?: MemoryLease): AsyncGenerator<ScanResult, void, void> {
+  async *scan(scan: BodyScan, text: Buffer, memory?: MemoryLease): AsyncGenerator<ScanResult, void, void> {
     const textBytes = text.length
     const copyBytes = COPIES[scan.kind] * textBytes
     // Before a thread is taken: a scan that holds a thread must not wait for memory of scans that wait for a thread.
@@ -67,17 +75,45 @@ export class ScanRunner {
       freeBytes(text)
       throw error
     })
-    const slot = await this.#slots.take(textBytes)
-    const thread = this.#idle.pop() ?? new ScanThread(this.#options, (ended) => this.#forget(ended))
+    const slot = await this.#slots.take({ bytes: textBytes })
     try {
-      yield* thread.scan(scan, text)
+      yield* this.#inThread(slot, textBytes + copyBytes, (thread) => thread.scan(scan, text))
     } finally {
       // The result is at most as large as the text was, apart from the term of a document.
       memory?.reduce(scan.kind === 'document' ? copyBytes - textBytes : copyBytes)
-      if (thread.isUsable) {
-        this.#idle.push(thread)
-        thread.startIdleTimer(copyBytes > MUCH_BYTES ? IDLE_AFTER_MUCH_MS : IDLE_MS)
+    }
+  }
+
+  /** Matches a stored document. It is copied when there is a thread for it: many queries may wait. */
+  async match(scan: MatchScan, text: Uint8Array, signal?: AbortSignal): Promise<MatchResult> {
+    const slot = await this.#slots.take({ bytes: text.length, isMatched: true, signal })
+    const results = this.#inThread(slot, 2 * text.length, (thread) => {
+      const copy = Buffer.allocUnsafeSlow(text.length)
+      copy.set(text)
+      return thread.scan(scan, copy)
+    })
+    for await (const result of results) if (result.kind === 'match') return result
+    throw new Error('A scan ended without its result.')
+  }
+
+  /** The slot is released in every case. */
+  async *#inThread(
+    slot: ScanSlot,
+    usedBytes: number,
+    scan: (thread: ScanThread) => AsyncGenerator<ScanResult, void, void>,
+  ): AsyncGenerator<ScanResult, void, void> {
+    try {
+      // The system may refuse to start one.
+      const thread = this.#idle.pop() ?? new ScanThread(this.#options, (ended) => this.#forget(ended))
+      try {
+        yield* scan(thread)
+      } finally {
+        if (thread.isUsable) {
+          this.#idle.push(thread)
+          thread.startIdleTimer(usedBytes > MUCH_BYTES ? IDLE_AFTER_MUCH_MS : IDLE_MS)
+        }
       }
+    } finally {
       slot.release()
     }
   }
@@ -91,8 +127,13 @@ export class ScanRunner {
 const runner = new ScanRunner()
 
 /** See `ScanRunner.scan`. */
-export function scanned(scan: Scan, text: Buffer, memory?: MemoryLease): AsyncGenerator<ScanResult, void, void> {
+export function scanned(scan: BodyScan, text: Buffer, memory?: MemoryLease): AsyncGenerator<ScanResult, void, void> {
   return runner.scan(scan, text, memory)
+}
+
+/** See `ScanRunner.match`. */
+export function matched(scan: MatchScan, text: Uint8Array, signal?: AbortSignal): Promise<MatchResult> {
+  return runner.match(scan, text, signal)
 }
 
 interface Request {
@@ -108,6 +149,8 @@ class ScanThread {
   #job = 0
   #request: Request | undefined
   #idle: NodeJS.Timeout | undefined
+  /** The query that it matched a document for last. */
+  #query: number | undefined
   /** Why the thread ended; undefined while it runs. */
   #end: Error | undefined
 
@@ -115,11 +158,8 @@ class ScanThread {
   constructor(options: ScanOptions, onEnding: (thread: ScanThread) => void) {
     this.#options = options
     this.#onEnding = onEnding
-    const file = new URL(`./scan-thread${extname(import.meta.url)}`, import.meta.url)
-    this.#worker = new Worker(file, {
-      name: 'scan',
-      resourceLimits: { maxOldGenerationSizeMb: options.heapLimitMb ?? HEAP_LIMIT_MB },
-    })
+    const { startWorker = (given) => new Worker(THREAD_FILE, given), heapLimitMb = HEAP_LIMIT_MB } = options
+    this.#worker = startWorker({ name: 'scan', resourceLimits: { maxOldGenerationSizeMb: heapLimitMb } })
     this.#worker.unref()
     this.#worker.on('message', (message: FromScanThread) => this.#receive(message))
     this.#worker.on('error', (error) => this.#fail(isOutOfMemory(error) ? tooLarge() : error))
@@ -137,11 +177,19 @@ class ScanThread {
     const { limitMs: ofAny = LIMIT_MS, limitMsAMegabyte = LIMIT_MS_A_MEGABYTE } = this.#options
     const limitMs = ofAny + (bytes.length / MEGABYTE) * limitMsAMegabyte
     try {
-      yield await this.#ask({ type: 'begin', job, scan, text: bytes }, limitMs, [bytes.buffer])
+      yield await this.#ask({ type: 'begin', job, scan: this.#shortened(scan), text: bytes }, limitMs, [bytes.buffer])
       for (;;) yield await this.#ask({ type: 'next', job }, limitMs)
     } finally {
       if (!this.#end) this.#worker.postMessage({ type: 'end', job } satisfies ToScanThread)
     }
+  }
+
+  /** Without what the thread has from the document before. */
+  #shortened(scan: Scan): Scan {
+    if (scan.kind !== 'match') return scan
+    const isKnown = scan.query === this.#query
+    this.#query = scan.query
+    return isKnown ? { kind: 'match', query: scan.query, members: scan.members } : scan
   }
 
   startIdleTimer(idleMs: number): void {

@@ -1,11 +1,13 @@
+import { Worker, type WorkerOptions } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
 import { RequestError } from '../../src/document/request-error.ts'
 import { MemoryBudget } from '../../src/runtime/memory-budget.ts'
-import type { Scan } from '../../src/scan/scan-message.ts'
+import type { MatchScan, Scan } from '../../src/scan/scan-message.ts'
 import { type ScanOptions, ScanRunner } from '../../src/scan/scan-runner.ts'
+import { parseSelector } from '../../src/selectors/parse-selector.ts'
 
 const MEGABYTE = 1024 * 1024
-const DOCUMENT: Scan = { kind: 'document', id: undefined, largestDocument: undefined }
+const DOCUMENT: Exclude<Scan, MatchScan> = { kind: 'document', id: undefined, largestDocument: undefined }
 
 /** What the text of a document came to: the length of its body, or the kind of its refusal. */
 async function outcomeOf(runner: ScanRunner, text: string, scan = DOCUMENT): Promise<number | string> {
@@ -49,7 +51,7 @@ describe('the scan of a large body', () => {
 
   it('is refused when its body is too long, but not for its attachments or for white space', async () => {
     const runner = runnerOf({})
-    const scan: Scan = { ...DOCUMENT, largestDocument: MEGABYTE }
+    const scan = { ...DOCUMENT, largestDocument: MEGABYTE }
     const long = 'x'.repeat(4 * MEGABYTE)
     expect(await outcomeOf(runner, `{"a":"${long}"}`, scan)).toBe('too large')
     expect(await outcomeOf(runner, `{"a":"${'x'.repeat(MEGABYTE)}"}`, scan)).toBe('too large')
@@ -70,5 +72,54 @@ describe('the scan of a large body', () => {
     expect(budget.heldBytes).toBe(2 * bytes)
     lease.release()
     expect(budget.heldBytes).toBe(0)
+  })
+
+  it('fails alone where the system starts no thread for it', async () => {
+    let refusals = 3
+    const startWorker = (options: WorkerOptions) => {
+      if (refusals-- > 0) throw new Error('No thread.')
+      return new Worker(new URL('../../src/scan/scan-thread.ts', import.meta.url), options)
+    }
+    const runner = runnerOf({ startWorker })
+    for (let i = 0; i < 3; i++) await expect(outcomeOf(runner, '{"a":1}')).rejects.toThrow('No thread.')
+    expect(await outcomeOf(runner, '{"a":1}')).toBe(7)
+  })
+})
+
+describe('the match of a large document', () => {
+  const NO_MEMBERS = new Map<string, Buffer>()
+  const scanOf = (query: number, selector: object, fields?: readonly string[]): MatchScan => {
+    return { kind: 'match', query, selection: { condition: parseSelector(selector), fields }, members: NO_MEMBERS }
+  }
+
+  it('is right for each of several queries that take turns in one thread', async () => {
+    const runner = runnerOf({ threads: 2 })
+    const [first, second] = [scanOf(1, { n: { $gt: 1 } }), scanOf(2, { n: 1 }, ['n'])]
+    for (const n of [1, 2, 1]) {
+      const text = Buffer.from(`{"n":${n},"filler":"x"}`)
+      expect(await runner.match(first, text)).toMatchObject({ isMatch: n > 1 })
+      expect(await runner.match(first, text)).toMatchObject({ isMatch: n > 1 })
+      const { isMatch, projected } = await runner.match(second, text)
+      expect([isMatch, projected && Buffer.from(projected).toString()]).toEqual(
+        n === 1 ? [true, '{"n":1}'] : [false, undefined],
+      )
+      expect(text.toString()).toBe(`{"n":${n},"filler":"x"}`)
+    }
+  })
+
+  it('is refused where the selector takes too long, and the next query has the thread', async () => {
+    const runner = runnerOf({ threads: 2 })
+    const text = Buffer.from(`{"a":"${'a'.repeat(MEGABYTE)}"}`)
+    for (let i = 0; i < 3; i++) {
+      await expect(runner.match(scanOf(1, { a: { $regex: '(?=a*b)a' } }), text)).rejects.toThrow('too long')
+      expect(await runner.match(scanOf(2, { a: { $type: 'string' } }), text)).toMatchObject({ isMatch: true })
+    }
+  })
+
+  it('is not begun for a client that is gone', async () => {
+    const runner = runnerOf({ startWorker: () => expect.unreachable() })
+    await expect(
+      runner.match(scanOf(1, { n: 1 }), Buffer.from('{}'), AbortSignal.abort(new Error('gone'))),
+    ).rejects.toThrow('gone')
   })
 })

@@ -14,7 +14,7 @@ import type { Run } from '../../runtime/fair-semaphore.ts'
 import { documentTest } from '../../scan/large-match.ts'
 import { type FieldProjection, fieldProjection } from '../../selectors/field-projection.ts'
 import { functionRequest } from '../design-functions/function-request.ts'
-import { type Call, clientSignal } from '../server/call.ts'
+import { type Call, CallClient, clientSignal } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import type { ChangesParameters } from './changes-query.ts'
 
@@ -91,7 +91,7 @@ function selectorFilter({ call, body }: FilterRequest): SelectorFilter {
   if (call.method !== 'POST') throw badRequest('Selector must be specified in POST payload')
   const { selector } = bodyObject(body ?? '')
   if (!isObject(selector)) throw badRequest('Selector error: expected a JSON object')
-  return { by: 'text', passes: documentTest(selector) }
+  return { by: 'text', passes: documentTest(selector, new CallClient(call)) }
 }
 
 /** The fields of documents that are shown, where the body of a filter by selector names some. */

@@ -190,7 +190,7 @@ export class LocalSource extends LocalPeer implements SourcePeer {
   async #filter(filter: ReplicationFilter): Promise<ChangeFilter> {
     if (filter.kind === 'documents') return documentIdFilter(filter.ids)
     if (filter.kind === 'function') return this.#functionFilter(filter)
-    return { by: 'text', passes: documentTest(filter.selector) }
+    return { by: 'text', passes: documentTest(filter.selector, { signal: this.#signal }) }
   }
 
   async #functionFilter(filter: FunctionFilter): Promise<DocumentFilter> {

@@ -4,6 +4,7 @@
  */
 import type { Database } from '../../database/database.ts'
 import type { LastingView } from '../../database/database-view.ts'
+import { notFound } from '../../document/request-error.ts'
 import { conditionMatcher } from '../../selectors/selector-matcher.ts'
 import type { Client, OpenIndex, OpenView } from '../reading/open-index.ts'
 import type { Views } from '../views.ts'
@@ -26,6 +27,7 @@ const LEAST_ROWS = 8
 const MOST_ROWS = 512
 
 export class FindQuery implements Disposable {
+  readonly #database: Database
   readonly #plan: FindPlan
   readonly #client: Client | undefined
   readonly #source: FindSource
@@ -58,6 +60,7 @@ export class FindQuery implements Disposable {
     client: Client | undefined,
     opened?: { readonly index: OpenIndex; readonly view: OpenView },
   ) {
+    this.#database = database
     this.#plan = plan
     this.#client = client
     this.#index = opened?.index
@@ -69,12 +72,8 @@ export class FindQuery implements Disposable {
     }
     // Opened after the index, so that documents are not older than its rows.
     this.#view = database.lastingView()
-    this.#documents = new FoundDocuments(this.#view, {
-      condition,
-      matcher: conditionMatcher(condition),
-      fields,
-      conflicts,
-    })
+    const wanted = { condition, matcher: conditionMatcher(condition), fields, conflicts }
+    this.#documents = new FoundDocuments(this.#view, wanted, { client })
     this.#source = opened
       ? new IndexSource(opened.view, plan, this.#documents)
       : new DocumentSource(database, this.#view, plan, this.#documents)
@@ -114,8 +113,7 @@ export class FindQuery implements Disposable {
       // A stalled client holds no snapshot: pages may be read from newer ones.
       this.#index?.letStatePass()
       if (2 * matches < texts.rows) rowsAMatch *= 2
-      // Rare matches take long to find: the search ends when the client is gone.
-      if (ranges.length > 0 && this.#results < limit) this.#client?.signal.throwIfAborted()
+      if (ranges.length > 0 && this.#results < limit) this.#checkWanted()
     }
   }
 
@@ -165,6 +163,12 @@ export class FindQuery implements Disposable {
     return this.#plan.request.freshness === 'updated'
   }
 
+  /** Rare matches take long to find: the search ends when the client is gone, or the database. */
+  #checkWanted(): void {
+    this.#client?.signal.throwIfAborted()
+    if (this.#database.isDeleted) throw notFound('no_db_file')
+  }
+
   #rowsIn({ from, to }: FindRange): Promise<number> {
     const { ranks, snapshot } = this.#source
     return ranks.countBetween(snapshot, from, to)
@@ -177,7 +181,7 @@ export class FindQuery implements Disposable {
       const { texts } = read.page
       for (let row = 0; row < texts.rows; row++) if (texts.isFound(row)) matches++
       rest = read.rest
-      if (rest) this.#client?.signal.throwIfAborted()
+      if (rest) this.#checkWanted()
     }
     return matches
   }

@@ -13,10 +13,11 @@ import { conflicts } from '../../document/revisions/winner.ts'
 import { copyBytes } from '../../encoding/bytes/short-bytes.ts'
 import { quoteBytes } from '../../encoding/json/json-text-splice.ts'
 import { TimeSlice } from '../../runtime/clock.ts'
-import { isLargeToMatch, matchInThread } from '../../scan/large-match.ts'
+import { isLargeToMatch, LargeMatcher } from '../../scan/large-match.ts'
 import type { Condition } from '../../selectors/condition.ts'
 import type { FieldProjection } from '../../selectors/field-projection.ts'
 import type { SelectorMatcher } from '../../selectors/selector-matcher.ts'
+import type { Client } from '../reading/open-index.ts'
 import { FoundTexts } from './found-texts.ts'
 
 export interface WantedDocuments {
@@ -43,6 +44,15 @@ export function idOf({ keyBlock, keyAt, keyEnd }: DocumentPlace): Buffer {
   return Buffer.from(keyBlock.subarray(keyAt + DOCUMENT_PREFIX.length, keyEnd))
 }
 
+export interface ReadingLimits {
+  /** The client, whose query ends when it is gone. */
+  readonly client?: Client | undefined
+  /** How long documents of one call may take: the snapshot is held meanwhile. */
+  readonly longestMs?: number
+}
+
+const LONGEST_MS = 500
+
 /** Documents are read together up to the one that reaches this. */
 const PORTION_BYTES = 256 * 1024
 /** The bytes of matches that are held before they are passed on. */
@@ -51,6 +61,9 @@ const MOST_TEXT_BYTES = 1024 * 1024
 export class FoundDocuments {
   readonly #view: LastingView
   readonly #wanted: WantedDocuments
+  readonly #client: Client | undefined
+  readonly #longestMs: number
+  readonly #large: LargeMatcher
   readonly #record = new RecordReader()
   readonly #needsId: boolean
   readonly #needsRevision: boolean
@@ -59,17 +72,20 @@ export class FoundDocuments {
   /** The number of examined documents. */
   examined = 0
 
-  constructor(view: LastingView, wanted: WantedDocuments) {
+  constructor(view: LastingView, wanted: WantedDocuments, { client, longestMs = LONGEST_MS }: ReadingLimits = {}) {
     this.#view = view
     this.#wanted = wanted
+    this.#client = client
+    this.#longestMs = longestMs
+    this.#large = new LargeMatcher({ condition: wanted.condition, fields: wanted.fields?.names }, client)
     const members = [...wanted.matcher.members, ...(wanted.fields?.members ?? [])]
     this.#needsId = members.includes('_id')
     this.#needsRevision = members.includes('_rev')
   }
 
   /**
-   * Of documents with these keys: the text of each that is there and matches. Fewer rows if those so far are large: the
-   * caller requests the others afterwards.
+   * Of documents with these keys: the text of each that is there and matches. Fewer rows, but at least one, if those so far are
+   * large or took long: the caller requests the others afterwards.
    */
   async ofKeys(keys: readonly Buffer[]): Promise<FoundTexts> {
     using _pin = this.#view.pin()
@@ -87,6 +103,7 @@ export class FoundDocuments {
   async ofRecords(places: readonly (DocumentPlace | undefined)[]): Promise<FoundTexts> {
     const texts = new FoundTexts()
     const slice = new TimeSlice()
+    const endMs = performance.now() + this.#longestMs
     while (texts.rows < places.length && texts.bytes < MOST_TEXT_BYTES) {
       const { end, bodies } = this.#portion(places, texts.rows)
       const stored = await bodyPlaces(this.#view.snapshot, bodies)
@@ -104,7 +121,10 @@ export class FoundDocuments {
         if (textAt === undefined) addIfFound(texts, await this.#judgedWhole(place, body))
         else if (isLargeToMatch(body.end - textAt)) await this.#judgeLarge(place, body, textAt, texts)
         else this.#judgePlain(place, body, textAt, texts)
-        if (slice.isOverNow) await slice.pause()
+        if (!slice.isOverNow) continue
+        await slice.pause()
+        this.#client?.signal.throwIfAborted()
+        if (performance.now() >= endMs) return texts
       }
     }
     return texts
@@ -154,8 +174,7 @@ export class FoundDocuments {
   }
 
   async #matchLarge(members: ReadonlyMap<string, Buffer>, text: Buffer) {
-    const { condition, fields } = this.#wanted
-    const { isMatch, projected } = await matchInThread({ condition, fields: fields?.names, members }, text)
+    const { isMatch, projected } = await this.#large.match(members, text)
     return { isMatch, projected: projected && Buffer.from(projected.buffer) }
   }
 

@@ -95,6 +95,55 @@ describe('a document that is matched in a thread', () => {
   })
 })
 
+describe('a query of many large documents', () => {
+  const filler = 'x'.repeat(300_000)
+  const query = { selector: { n: { $gte: 0 }, filler: { $regex: 'x$' } }, fields: ['n'], limit: 100 }
+
+  async function withLarge(count: number): Promise<TestDatabase> {
+    const db = await client().database()
+    for (let n = 0; n < count; n++) await db.request('PUT', `/d${String(n).padStart(2, '0')}`, { body: { n, filler } })
+    return db
+  }
+
+  it('goes on over updates and a compaction, and finds each document once', async () => {
+    const db = await withLarge(12)
+    const reads = Array.from({ length: 6 }, () => db.post('_find', query))
+    await db.request('POST', '/_compact', { headers: { 'Content-Type': 'application/json' } })
+    for (let n = 12; n < 18; n++) await db.request('PUT', `/d${n}`, { body: { n, filler } })
+    for (const reply of await Promise.all(reads)) {
+      expect(reply.status).toBe(200)
+      const found = reply.as<{ docs: { n: number }[] }>().docs.map(({ n }) => n)
+      expect(found.slice(0, 12)).toEqual(Array.from({ length: 12 }, (_, n) => n))
+      expect(new Set(found).size).toBe(found.length)
+    }
+  })
+
+  it('ends when its database is deleted, and others have the threads', async () => {
+    const db = await withLarge(12)
+    const other = await withLarge(1)
+    const reads = Array.from({ length: 12 }, () => db.post('_find', query))
+    expect((await db.request('DELETE', '')).status).toBe(200)
+    for (const { status } of await Promise.all(reads)) expect([200, 404]).toContain(status)
+    expect((await other.post('_find', query)).json).toMatchObject({ docs: [{ n: 0 }] })
+  })
+
+  it('is matched no more when its client is gone, and others have the threads', async () => {
+    const db = await withLarge(12)
+    const gone = Array.from({ length: 20 }, () =>
+      fetch(`${db.url}/_find`, {
+        method: 'POST',
+        headers: { 'Content-Type': 'application/json' },
+        body: JSON.stringify(query),
+        signal: AbortSignal.timeout(20),
+      }).catch(() => undefined),
+    )
+    await Promise.all(gone)
+    expect((await db.request('PUT', '/large', { body: { filler } })).status).toBe(201)
+    const reply = await db.post('_find', query)
+    expect(reply.as<{ docs: unknown[] }>().docs).toHaveLength(12)
+  })
+})
+
 describe('an index', () => {
   it('is not put into a design document whose functions are JavaScript', async () => {
     const db = await client().database()
