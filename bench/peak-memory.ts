@@ -1,6 +1,5 @@
 /** The most memory that a process has held while it is watched, and that its children have beside it. Linux only. */
-import { readFileSync } from 'node:fs'
-import { memoryUse } from './process-use.ts'
+import { childrenOf, memoryUse } from './process-use.ts'
 
 const SAMPLE_MS = 50
 
@@ -55,9 +54,4 @@ function ownBytesOf(pid: number): number {
   } catch {
     return 0
   }
-}
-
-function childrenOf(pid: number): number[] {
-  const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
-  return text.split(' ').filter(Boolean).map(Number)
 }

@@ -13,7 +13,8 @@ export interface MemoryUse {
 
 export function memoryUse(pid: number): MemoryUse {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const kilobytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1])
+  // One that is ending has no memory any more.
+  const kilobytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+) kB`, 'm').exec(status)?.[1] ?? 0)
   return { residentBytes: kilobytes('VmRSS') * 1024, ownBytes: kilobytes('RssAnon') * 1024 }
 }
 

@@ -238,7 +238,7 @@ export const workloads: readonly Workload[] = [
   },
   {
     name: 'replicate',
-    title: 'replicate 20,000 documents of 300 B between two databases',
+    title: `replicate ${REPLICATED.toLocaleString('en')} documents of 300 B between two databases`,
     unit: 'documents',
     aim: 15,
     prepare: (database) => database.fill(REPLICATED, SMALL_BYTES),

@@ -5,7 +5,7 @@
 import { rm } from 'node:fs/promises'
 import { enableCompileCache } from 'node:module'
 import { commandFlags, fail } from './command-flags.ts'
-import { keepTickObject, optimizeEarly } from './runtime/engine-tuning.ts'
+import { boundHeapGrowth, keepTickObject, optimizeEarly } from './runtime/engine-tuning.ts'
 import type { LineLog } from './runtime/log/log.ts'
 import { startReaperAhead } from './runtime/processes/reaper.ts'
 import type { SecondaryService } from './secondary-service.ts'
@@ -91,6 +91,7 @@ function stopWhenAsked(link: SupervisorLink | undefined, log: LineLog, close: ()
 
 keepTickObject()
 optimizeEarly()
+boundHeapGrowth()
 enableCompileCache()
 // It was created for this process alone.
 delete process.env.NODE_COMPILE_CACHE

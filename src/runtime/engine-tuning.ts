@@ -1,4 +1,4 @@
-/** Settings of V8 for a server: both make requests faster that come one at a time. */
+/** Settings of V8 for a server: two make requests faster that come one at a time, one bounds its memory. */
 import { executionAsyncResource } from 'node:async_hooks'
 import { setFlagsFromString } from 'node:v8'
 
@@ -15,6 +15,17 @@ const MEASURED_RELEASE = 'v24.'
  */
 export function optimizeEarly(): void {
   if (process.version.startsWith(MEASURED_RELEASE)) setFlagsFromString(`--invocation-count-for-turbofan=${CALLS}`)
+}
+
+/** In percent of what is alive after a collection. */
+const HEAP_GROWTH = 100
+
+/**
+ * Bounds the garbage of the old generation by what is alive: by default a heap of 25 MB grows to 100 MB before it is collected,
+ * and V8 keeps the pages that it had then. To be called before the work begins.
+ */
+export function boundHeapGrowth(): void {
+  if (process.version.startsWith(MEASURED_RELEASE)) setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH}`)
 }
 
 const kept: object[] = []

@@ -38,6 +38,8 @@ export interface Store {
   readonly dropped: boolean
   /** Whether it keeps the buffers of values after a commit; otherwise the caller may reuse them. */
   readonly keepsValues: boolean
+  /** Whether values that are read have memory of their own, which whoever read them may free. */
+  readonly givesCopies: boolean
   /** Undefined where this server is the only one that writes. */
   readonly sharing?: StoreSharing | undefined
   /** Bounds for states that slow readers hold, where the engine has few of them. */

@@ -134,7 +134,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     this.#refuse(refusal)
   }
 
-  write(bytes: string | Buffer, written?: () => void): boolean {
+  write(bytes: string | Buffer, written?: (error?: Error | null) => void): boolean {
     return this.#socket.write(bytes, 'latin1', written)
   }
 

@@ -3,6 +3,7 @@
  * unknown size is sent chunked, or ends with the connection for HTTP/1.0 clients.
  */
 import { STATUS_CODES } from 'node:http'
+import { freeBytes } from '../encoding/bytes/byte-sink.ts'
 import { isHeaderName, isHeaderValue, type Refusal } from './request.ts'
 
 /** The connection, as its reply uses it. */
@@ -10,8 +11,11 @@ export interface ReplySink {
   readonly isOpen: boolean
   /** Whether another request can follow on the connection. */
   readonly canKeepAlive: boolean
-  /** A string is latin1. False when the socket's buffer is full: see `drained`. */
-  write(bytes: string | Buffer, written?: () => void): boolean
+  /**
+   * A string is latin1. False when the socket's buffer is full: see `drained`. `written` is called when the bytes are with the
+   * system and the buffer is not used any more, or with an error.
+   */
+  write(bytes: string | Buffer, written?: (error?: Error | null) => void): boolean
   /** What is written until `uncork` is sent together. */
   cork(): void
   uncork(): void
@@ -123,19 +127,19 @@ export class Reply {
   write(piece: string | Buffer): boolean {
     if (this.#state !== 'begun' || this.isGone) return true
     if (this.#framing === 'no body' || piece.length === 0) return true
-    const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece
-    if (this.#framing === 'size') {
-      this.#remainingBytes -= bytes.length
-      if (this.#remainingBytes < 0) throw new Error('A reply is longer than its Content-Length.')
+    return this.#write(typeof piece === 'string' ? Buffer.from(piece) : piece)
+  }
+
+  /** The same. The memory of the piece is freed as soon as it is sent: nobody else may use it. */
+  writeOwned(piece: Buffer): boolean {
+    if (this.#state !== 'begun' || this.isGone || this.#framing === 'no body' || piece.length === 0) {
+      freeBytes(piece)
+      return true
     }
-    if (bytes.length <= ONE_WRITE_BYTES) return this.#writeSmall(bytes)
-    this.#sink.cork()
-    const before = this.#takeHead() + (this.isChunked ? chunkBegin(bytes.length) : '')
-    if (before !== '') this.#sink.write(before)
-    const isTaken = this.#sink.write(bytes)
-    if (this.isChunked) this.#sink.write('\r\n')
-    this.#sink.uncork()
-    return isTaken
+    // After an error the socket may still hold it: it is left to garbage collection then.
+    return this.#write(piece, (error) => {
+      if (!error) freeBytes(piece)
+    })
   }
 
   /** A piece that is framed as a chunk already, for chunked replies. */
@@ -239,11 +243,29 @@ export class Reply {
     return head
   }
 
-  #writeSmall(bytes: Buffer): boolean {
+  #write(bytes: Buffer, written?: (error?: Error | null) => void): boolean {
+    if (this.#framing === 'size') {
+      this.#remainingBytes -= bytes.length
+      if (this.#remainingBytes < 0) throw new Error('A reply is longer than its Content-Length.')
+    }
+    if (bytes.length <= ONE_WRITE_BYTES) return this.#writeSmall(bytes, written)
+    this.#sink.cork()
+    const before = this.#takeHead() + (this.isChunked ? chunkBegin(bytes.length) : '')
+    if (before !== '') this.#sink.write(before)
+    const isTaken = this.#sink.write(bytes, written)
+    if (this.isChunked) this.#sink.write('\r\n')
+    this.#sink.uncork()
+    return isTaken
+  }
+
+  #writeSmall(bytes: Buffer, written?: (error?: Error | null) => void): boolean {
     const head = this.#takeHead()
-    if (head === '' && !this.isChunked) return this.#sink.write(bytes)
+    if (head === '' && !this.isChunked) return this.#sink.write(bytes, written)
     const text = bytes.toString('latin1')
-    return this.#sink.write(head + (this.isChunked ? `${chunkBegin(bytes.length)}${text}\r\n` : text))
+    const isTaken = this.#sink.write(head + (this.isChunked ? `${chunkBegin(bytes.length)}${text}\r\n` : text))
+    // It is copied.
+    written?.()
+    return isTaken
   }
 
   #end(last: string): void {

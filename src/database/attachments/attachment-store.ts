@@ -61,6 +61,11 @@ export class AttachmentStore {
     this.#heldStates = isFollower ? new Map() : undefined
   }
 
+  /** Whether the bytes that are read have memory of their own, which whoever read them may free. */
+  get givesCopies(): boolean {
+    return this.#store.givesCopies
+  }
+
   /** Stages a copy of another database's attachment from its stored bytes. Its digests and sizes are kept. */
   async stageCopy(source: AsyncIterable<Buffer>, original: AttachmentContent): Promise<StagedAttachment> {
     const staged = await this.stage(source)

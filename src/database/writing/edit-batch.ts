@@ -42,6 +42,8 @@ export interface BatchPlan {
   readonly written?: readonly string[]
   /** The numbers of attachments that new revisions refer to. */
   readonly attachments: readonly number[]
+  /** What is stored of their contents. */
+  readonly contents?: readonly Uint8Array[]
 }
 
 export async function planBatch(
@@ -68,6 +70,7 @@ export async function planBatch(
     state: batch.state,
     outcomes,
     attachments: batch.attachments,
+    contents: batch.contents,
     ...(written.length > 0 && { written }),
   }
 }
@@ -109,6 +112,8 @@ class EditBatch {
   readonly #changes: DocumentChanges
   /** The numbers of attachments that new revisions refer to. */
   readonly attachments: number[] = []
+  /** What is stored of their contents. */
+  readonly contents: Uint8Array[] = []
   #request = 0
 
   constructor(
@@ -219,7 +224,10 @@ class EditBatch {
   #storeBody(number: number, body: StoredBody, { attachments = [] }: BodyEdit): void {
     this.#changes.putBody(number, body)
     for (const attachment of attachments) {
-      for (const put of attachment.puts) this.#changes.puts.push(put)
+      for (const put of attachment.puts) {
+        this.#changes.puts.push(put)
+        this.contents.push(put[1])
+      }
       this.attachments.push(attachment.number)
     }
     this.state.nextBody = number + 1

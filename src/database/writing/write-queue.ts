@@ -7,6 +7,7 @@ import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isDesignId } from '../../document/ids.ts'
 import { RequestError } from '../../document/request-error.ts'
+import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import { Metrics } from '../../runtime/metrics.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
@@ -26,6 +27,8 @@ export interface ExclusivePlan<T> {
   readonly written?: readonly string[]
   /** The numbers of attachments that new revisions refer to. */
   readonly attachments?: readonly number[]
+  /** Contents of attachments among the changes. Nobody else uses them: their memory is freed when they are on disk. */
+  readonly contents?: readonly Uint8Array[]
 }
 
 /** Called before a commit with the numbers of attachments that its revisions refer to. */
@@ -239,7 +242,7 @@ export class WriteQueue {
       const version = await snapshot.version()
       const before = this.#last?.version === version ? this.#last.state : await readState(snapshot)
       if (this.#last?.version !== version) this.#onOthers?.(before)
-      const { changes, state: planned, result, written, attachments } = await plan(snapshot, before)
+      const { changes, state: planned, result, written, attachments, contents = [] } = await plan(snapshot, before)
       const state = written?.some(isDesignId) ? { ...planned, designsAt: planned.updateSequence } : planned
       const operations = operationCount(changes)
       if (operations === 0 && state === before) return result
@@ -258,6 +261,7 @@ export class WriteQueue {
       })
       if (changes.packed && !this.#store.keepsValues) freeRows(changes.packed)
       if (committed.outcome === 'committed') {
+        if (!this.#store.keepsValues) for (const content of contents) freeBytes(content)
         this.#last = { version: committed.version, state }
         this.#metrics.committed(written?.length ?? 0, beganMs, flushBeganMs)
         this.#onCommitted(state, written)

@@ -79,6 +79,8 @@ export class JsonScanner extends JsonCursor {
   hasDuplicates = false
   /** Whether long values apart may be parts of the text itself. */
   isLent = false
+  /** Where values apart are copied to; unless set, each has a memory of its own. */
+  arena: ByteArena | undefined
 
   /** The next value, whatever it is. */
   value(): void {
@@ -251,7 +253,7 @@ export class JsonScanner extends JsonCursor {
     this.#value(2)
     this.hasDuplicates = hadDuplicates
     const lent = this.isLent ? output.runTo(this.position, start) : undefined
-    return lent && lent.length > SHORT_VALUE_BYTES ? lent : output.copyTo(this.position, start)
+    return lent && lent.length > SHORT_VALUE_BYTES ? lent : output.copyTo(this.position, start, this.arena)
   }
 
   #string(): void {

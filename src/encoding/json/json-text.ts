@@ -61,7 +61,7 @@ export class LongDocumentError extends Error {
 }
 
 export interface JsonReaderOptions {
-  /** Where the bodies of documents are copied to; unless given, each has a memory of its own. */
+  /** Where the bodies of documents, and values that are read apart, are copied to; unless given, each has a memory of its own. */
   readonly arena?: ByteArena | undefined
   /** Whether the text stays until all that was read is used: long values that are read apart are parts of it then. */
   readonly isLent?: boolean
@@ -75,6 +75,7 @@ export class JsonReader {
     if (!isUtf8(text)) throw new JsonTextError('The text is not UTF-8', 0)
     this.#scanner = new JsonScanner(text)
     this.#scanner.isLent = isLent
+    this.#scanner.arena = arena
     this.#arena = arena
   }
 

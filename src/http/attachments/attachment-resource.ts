@@ -1,6 +1,7 @@
 /** Attachments by their own addresses: read, in parts too, written and deleted. */
 
 import { checkedContentType, DEFAULT_CONTENT_TYPE } from '../../database/attachments/attachment-edits.ts'
+import type { AttachmentStore } from '../../database/attachments/attachment-store.ts'
 import type { Database } from '../../database/database.ts'
 import { type AttachmentRecord, camePacked } from '../../database/layout/stored-body.ts'
 import { unpacked, unpackedLength } from '../../database/reading/document-text.ts'
@@ -192,14 +193,14 @@ function attachmentAnswer(
       // The digest is that of the content as it was sent, like the tag, and not of these bytes.
       'Content-MD5': attachment.md5,
     }
-    return streamed(store.read(attachment), { headers })
+    return streamed(store.read(attachment), { headers, ownsChunks: store.givesCopies })
   }
   const headers = {
     ...common,
     'Accept-Ranges': length === undefined ? 'none' : 'bytes',
     ...unpackedHeaders(attachment),
   }
-  return streamed(unpacked(store, attachment), { headers })
+  return streamed(unpacked(store, attachment), { headers, ownsChunks: ownsPieces(store, attachment) })
 }
 
 /**
@@ -219,6 +220,7 @@ function rangesAnswer(
   common: { ETag: string; 'Content-Type': string },
 ): Answer {
   const content = (range: ByteRange) => rangeOf(database, attachment, range)
+  const ownsChunks = ownsPieces(database.attachments, attachment)
   const [first, ...more] = ranges
   if (first && more.length === 0) {
     const headers = {
@@ -227,14 +229,20 @@ function rangesAnswer(
       'Content-Range': `bytes ${first.first}-${first.last}/${length}`,
       'Content-Length': String(first.last - first.first + 1),
     }
-    return streamed(content(first), { status: 206, headers })
+    return streamed(content(first), { status: 206, headers, ownsChunks })
   }
   const boundary = newBoundary()
   const source = { contentType: attachment.contentType, length, content }
   return streamed(byteRangesBody(source, ranges, boundary), {
     status: 206,
+    ownsChunks,
     headers: { ...common, 'Accept-Ranges': 'bytes', 'Content-Type': `multipart/byteranges; boundary="${boundary}"` },
   })
+}
+
+/** Whether the pieces of the content are read for this reply alone. Those that were decompressed are left to zlib. */
+function ownsPieces(store: AttachmentStore, { encoding }: AttachmentRecord): boolean {
+  return !encoding && store.givesCopies
 }
 
 /** A range of the content. In compressed content everything before it must be decompressed too. */

@@ -37,7 +37,8 @@ export async function bulkGet(call: Call, context: HttpContext): Promise<Answer>
   }
   if (!reading.isMultipart) {
     const asked = askedTogether(reading, docs)
-    return streamed(asked ? textsTogether(reading, asked) : resultTexts(reading, docs))
+    // Each of its buffers is made for it.
+    return asked ? streamed(textsTogether(reading, asked), { ownsChunks: true }) : streamed(resultTexts(reading, docs))
   }
   const boundary = newBoundary()
   const type =

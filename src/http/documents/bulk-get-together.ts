@@ -13,6 +13,7 @@ import { type AskedRevisions, type OpenedRevisions, openMany } from '../../datab
 import { openRevisionPortions } from '../../database/reading/revision-portions.ts'
 import { isLocalId, parseDocumentId, parseRevision } from '../../document/ids.ts'
 import { notFound, RequestError } from '../../document/request-error.ts'
+import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import { joinText, quoteText } from '../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../encoding/json/json-value.ts'
 import { enclosed } from '../server/answer.ts'
@@ -196,6 +197,8 @@ class SmallContents {
   async #base64({ name }: AttachmentRecord): Promise<string> {
     const next = await this.#contents.next()
     if (next.done) throw new Error(`The content of attachment ${name} was not read.`)
-    return next.value.toString('base64')
+    const text = next.value.toString('base64')
+    if (this.#reading.database.attachments.givesCopies) freeBytes(next.value)
+    return text
   }
 }

@@ -29,6 +29,8 @@ export interface StreamedAnswer {
   readonly status: number
   readonly headers: Headers
   readonly chunks: AsyncIterable<string | Buffer>
+  /** Whether nobody else uses the buffers of the chunks: their memory is freed as soon as they are sent. */
+  readonly ownsChunks?: boolean
   readonly isFile?: boolean
   /** The head is sent at once, though the body may not begin for a long time. */
   readonly isFlushed?: boolean
@@ -48,6 +50,7 @@ interface AnswerOptions {
 }
 
 interface StreamOptions extends AnswerOptions {
+  readonly ownsChunks?: boolean
   readonly isFlushed?: boolean
   readonly feed?: Feed
   readonly repeatedHeaders?: StreamedAnswer['repeatedHeaders']
@@ -67,9 +70,17 @@ export function jsonText(text: string | Buffer, { status = 200, headers = {} }: 
 /** A streamed reply. */
 export function streamed(
   chunks: AsyncIterable<string | Buffer>,
-  { status = 200, headers = {}, isFlushed = false, feed, repeatedHeaders, release = () => {} }: StreamOptions = {},
+  {
+    status = 200,
+    headers = {},
+    ownsChunks = false,
+    isFlushed = false,
+    feed,
+    repeatedHeaders,
+    release = () => {},
+  }: StreamOptions = {},
 ): StreamedAnswer {
-  return { kind: 'streamed', status, headers, chunks, isFlushed, feed, repeatedHeaders, release }
+  return { kind: 'streamed', status, headers, chunks, ownsChunks, isFlushed, feed, repeatedHeaders, release }
 }
 
 export function notModified(tag: string): Answer {
@@ -156,11 +167,13 @@ async function stream(call: Call, answer: StreamedAnswer): Promise<void> {
     return
   }
   if (answer.isFlushed) return sendFeed(reply, answer.chunks, answer.feed)
+  const { ownsChunks = false } = answer
   const slice = new TimeSlice()
   for await (const chunk of answer.chunks) {
     // Leaving the loop ends the producer of the chunks.
     if (reply.isGone) return
-    if (!reply.write(chunk)) await reply.drained()
+    const isTaken = ownsChunks && typeof chunk !== 'string' ? reply.writeOwned(chunk) : reply.write(chunk)
+    if (!isTaken) await reply.drained()
     // Chunks that are ready come without a turn of the event loop, however many there are.
     else if (slice.isOverNow) await slice.pause()
   }

@@ -45,6 +45,8 @@ export class HttpReply {
     for await (const piece of this.pieces()) {
       if (all.length + piece.length > limitBytes) throw new ReplyTooLargeError(limitBytes)
       all.add(piece)
+      // It is copied, and nobody else has it.
+      freeBytes(piece)
     }
     return all.take()
   }

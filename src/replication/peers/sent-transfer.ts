@@ -4,6 +4,7 @@ import { entryOf } from '../../database/attachments/attachment-edits.ts'
 import { attachmentMembers } from '../../document/attachment-text.ts'
 import { type AttachmentField, replicatedPath, type SentDocument } from '../../document/document-fields.ts'
 import { RequestError } from '../../document/request-error.ts'
+import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import { decodeBase64 } from '../../encoding/json/base64-text.ts'
 import { documentIn } from '../../scan/json-body.ts'
 import { DamagedContentError, TransientError } from '../client/retries.ts'
@@ -76,8 +77,12 @@ export class SentTransfer implements TransferredDocument {
     for (const { name, text } of this.#document.attachments) {
       const { members, data } = attachmentMembers(text)
       const content = data ?? (typeof members.data === 'string' ? decodeBase64(members.data) : undefined)
-      if (!content || typeof members.digest !== 'string') continue
-      if (!isAsAnnounced(members.digest, hash('md5', content, 'base64'))) throw new DamagedContentError(name)
+      if (!content) continue
+      const { digest } = members
+      const isDamaged = typeof digest === 'string' && !isAsAnnounced(digest, hash('md5', content, 'base64'))
+      // It was decoded for this alone.
+      freeBytes(content)
+      if (isDamaged) throw new DamagedContentError(name)
     }
   }
 

@@ -46,6 +46,7 @@ export interface StoreFiles {
 export class LmdbStore implements Store {
   readonly name: string
   readonly keepsValues = false
+  readonly givesCopies = true
   readonly #files: StoreFiles
   readonly #writes: StoreWrites
   #path: string

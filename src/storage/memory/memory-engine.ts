@@ -88,6 +88,7 @@ interface State {
 class MemoryStore implements Store {
   readonly name: string
   readonly keepsValues = true
+  readonly givesCopies = false
   dropped = false
   readonly #turn: Turn
   #state: State = { version: 0, rows: RowList.empty, bytes: 0 }

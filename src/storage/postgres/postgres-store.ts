@@ -46,6 +46,8 @@ export class PostgresStore implements Store, SnapshotSource {
   readonly id: number
   readonly name: string
   readonly keepsValues = false
+  /** Two who ask for a value at the same time may get the same buffer. */
+  readonly givesCopies = false
   readonly sharing: StoreSharing
   // Each state takes a connection, and there are few of them.
   readonly holding = { idleMs: 1000, idleStates: 2 }

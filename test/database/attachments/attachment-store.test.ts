@@ -1,9 +1,12 @@
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { CHUNK_BYTES } from '../../../src/database/attachments/chunk-writer.ts'
+import { Database } from '../../../src/database/database.ts'
 import { ATTACHMENT_PREFIX, afterPrefix } from '../../../src/database/layout/keys.ts'
+import { LmdbEngine } from '../../../src/storage/lmdb/lmdb-engine.ts'
 import { CommitFailedError } from '../../../src/storage/storage-error.ts'
 import type { Store } from '../../../src/storage/store.ts'
-import { memoryDatabase, put, written } from '../test-database.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { memoryDatabase, put, surroundings, written } from '../test-database.ts'
 
 /** So many chunks do not fit into the memory of one upload. */
 const MANY = 40
@@ -32,6 +35,37 @@ describe('the bytes of attachments', () => {
     const freed = await database.attachments.stage(fed(), { freesPieces: true })
     expect(pieces.map(({ length }) => length)).toEqual([0, 0])
     expect(freed.content.md5).toBe(kept.content.md5)
+  })
+
+  it('are freed when their document is on disk, and not when it is refused', async () => {
+    const engine = await LmdbEngine.open({ folder: await temporaryFolder() })
+    onTestFinished(() => engine.close())
+    const database = await Database.create(await engine.create('test'), surroundings())
+    const edit = async () => {
+      const bytes = Buffer.allocUnsafeSlow(50_000).fill('a')
+      const { content: stored, puts } = await database.attachments.stageWhole(bytes)
+      const attachment = { ...stored, name: 'a', contentType: 'application/octet-stream', revpos: undefined, puts }
+      return { bytes, stored, edit: { ...put('document', {}), attachments: [attachment] } }
+    }
+    const first = await edit()
+    const second = await edit()
+    await written(database.write([first.edit]))
+    expect(first.bytes.length).toBe(0)
+    expect((await database.write([second.edit]))[0]?.outcome).toBe('refused')
+    expect(second.bytes.equals(Buffer.alloc(50_000, 'a'))).toBe(true)
+    const pieces = await Array.fromAsync(database.attachments.read(first.stored))
+    expect(Buffer.concat(pieces).equals(second.bytes)).toBe(true)
+  })
+
+  it('stay where the store goes on using the buffers that it was given', async () => {
+    const { database } = await memoryDatabase()
+    const whole = await database.attachments.stageWhole(Buffer.alloc(50_000, 'a'))
+    const { content: stored, puts } = whole
+    const attachment = { ...stored, name: 'a', contentType: 'application/octet-stream', revpos: undefined, puts }
+    await written(database.write([{ ...put('document', {}), attachments: [attachment] }]))
+    expect(database.attachments.givesCopies).toBe(false)
+    const pieces = await Array.fromAsync(database.attachments.read(stored))
+    expect(Buffer.concat(pieces).equals(Buffer.alloc(50_000, 'a'))).toBe(true)
   })
 
   it('of an upload that breaks off are removed without compaction', async () => {

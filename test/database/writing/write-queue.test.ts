@@ -33,6 +33,10 @@ class WatchedStore implements Store {
     return this.#store.keepsValues
   }
 
+  get givesCopies() {
+    return this.#store.givesCopies
+  }
+
   get dropped() {
     return this.#store.dropped
   }
