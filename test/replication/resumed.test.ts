@@ -43,6 +43,35 @@ describe('a replication of a document', () => {
     again.close()
   })
 
+  it('is triggered in one of two documents after a restart too', async () => {
+    const dir = await temporaryFolder()
+    const settings = { replicator: { startup_jitter: '0', retry_delay_ms: '50', retry_delay_limit_ms: '50' } }
+    const first = await createService({ port: 0, dir, settings })
+    const client = new Client(await first.listen())
+    await prepare(client)
+    const body = { source: 'source', target: 'target', continuous: true }
+    await client.request('PUT', '/_replicator/second', { body })
+    await until(async () => (await read(client, '/_replicator/second'))._replication_id !== undefined, 20_000)
+    // It fails and begins again, so that its document was written after the other one.
+    await client.request('DELETE', '/target')
+    await until(async () => (await read(client, '/_replicator/job'))._replication_state === 'error', 20_000)
+    await client.request('PUT', '/target')
+    await until(async () => (await read(client, '/_replicator/job'))._replication_state === 'triggered', 20_000)
+    client.close()
+    await first.close()
+    const second = await createService({ port: 0, dir, settings })
+    onTestFinished(() => second.close())
+    const again = new Client(await second.listen())
+    const states = async () => {
+      const both = [await read(again, '/_replicator/job'), await read(again, '/_replicator/second')]
+      return both.map(({ _replication_state = 'none' }) => _replication_state).sort()
+    }
+    await until(async () => (await states()).join() === 'none,triggered', 20_000)
+    const { jobs } = (await read(again, '/_scheduler/jobs')) as { jobs: Document[] }
+    expect(jobs).toHaveLength(1)
+    again.close()
+  })
+
   it('goes on after a restart that was asked for over HTTP', async () => {
     const dir = await temporaryFolder()
     const service = await createService({ port: 0, dir, settings: { replicator: { startup_jitter: '0' } } })

@@ -55,6 +55,8 @@ export class DocumentJob {
   readonly place: DocumentPlace
   readonly #surroundings: DocumentJobSurroundings
   #document: ReplicationDocument
+  /** Revisions that were replaced from here, and may still come out of the feed. */
+  readonly #replaced = new Set<string>()
   #status: DocumentStatus = { state: 'initializing' }
   /** When the server read it in this form. */
   startedMs: number
@@ -91,6 +93,9 @@ export class DocumentJob {
   /** The document has changed, or the server's own write has arrived in the feed. */
   update(document: ReplicationDocument): Promise<void> {
     return this.#inTurn(async () => {
+      // The feed may have read it before it was replaced from here: to go back to it would run the replication again.
+      if (this.#replaced.has(document.revision)) return
+      this.#replaced.clear()
       if (document.revision === this.#document.revision) return
       const before = this.#document
       this.#document = document
@@ -158,7 +163,8 @@ export class DocumentJob {
     const reason = `The replication ${subject.id} was triggered by ${by} before.`
     this.#set({ state: 'duplicate', reason, replicationId: subject.id })
     this.#surroundings.log.warn('Two documents define the same replication.', { document: this.place.id, reason })
-    await this.#write({ _replication_id: baseId })
+    // It may be the other document that ran before the server was restarted.
+    await this.#write({ _replication_id: baseId, _replication_state: null, _replication_state_reason: null })
   }
 
   #schedule({ subject, baseId, attempt }: PreparedReplication, delayMs: number): void {
@@ -215,7 +221,9 @@ export class DocumentJob {
     try {
       const written = await this.#surroundings.write(this.#document, state)
       // If it was changed in the meantime, the feed delivers the new form.
-      if (written) this.#document = written
+      if (!written || written.revision === this.#document.revision) return
+      this.#replaced.add(this.#document.revision)
+      this.#document = written
     } catch (error) {
       const { log } = this.#surroundings
       log.error('The state of a replication was not written.', { document: this.place.id, error: String(error) })

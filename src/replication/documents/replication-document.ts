@@ -20,7 +20,7 @@ export interface ReplicationDocument {
 /** What the server writes into a document. A member that is null is removed, one that is left out stays. */
 export interface StateMembers {
   readonly _replication_id?: string | null
-  readonly _replication_state?: ReplicationState
+  readonly _replication_state?: ReplicationState | null
   readonly _replication_state_reason?: string | null
   readonly _replication_stats?: object | null
 }
@@ -63,7 +63,8 @@ export function withState(document: ReplicationDocument, state: StateMembers, no
   const given: [string, unknown][] = Object.entries(state)
   const changed = given.filter(([name, value]) => JSON.stringify(before[name] ?? null) !== JSON.stringify(value))
   if (changed.length === 0) return undefined
-  if (changed.some(([name]) => name === '_replication_state')) changed.push([STATE_TIME, stateTime(nowMs)])
+  const changedState = changed.find(([name]) => name === '_replication_state')
+  if (changedState) changed.push([STATE_TIME, changedState[1] === null ? null : stateTime(nowMs)])
   const names = new Set(changed.map(([name]) => name))
   const kept = memberTexts(document.body, (name) => !names.has(name))
   const written = changed.filter(([, value]) => value !== null)
