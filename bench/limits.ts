@@ -118,7 +118,12 @@ function bareProgram(name: string, args: readonly string[], share?: number): Lim
   const start = async (): Promise<RunningLimit> => {
     const child = new NodeProcess({ args, messages: true })
     return {
-      run: async (durationMs) => ({ unitsPerSecond: Number(member(await child.ask({ durationMs }), 'perSecond')) }),
+      run: async (durationMs) => {
+        const answer = await child.ask({ durationMs })
+        const latencies = member(answer, 'latenciesMs')
+        const latenciesMs = Array.isArray(latencies) ? latencies.map(Number) : []
+        return { unitsPerSecond: Number(member(answer, 'perSecond')), latenciesMs }
+      },
       stop: () => child.stop(),
     }
   }

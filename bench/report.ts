@@ -91,15 +91,19 @@ function printLimits(results: readonly WorkloadResult[]): void {
 }
 
 function printLatencies(results: readonly WorkloadResult[]): void {
-  const rows = results.flatMap(({ workload, servers }) =>
-    servers
-      .filter(({ latenciesMs }) => latenciesMs.length > 0)
-      .map(({ name, latenciesMs }) => [
-        `${workload.name}: ${name}`,
-        ...[0.5, 0.99].map((share) => percentile(latenciesMs, share).toFixed(2)),
-        String(latenciesMs.length),
-      ]),
-  )
+  // How long a unit of a limit takes tells something where one is asked for after the other.
+  const isAsked = ({ servers }: WorkloadResult) => servers.some(({ latenciesMs }) => latenciesMs.length > 0)
+  const rows = results
+    .filter(isAsked)
+    .flatMap(({ workload, servers, limits }) =>
+      [...servers, ...limits]
+        .filter(({ latenciesMs }) => latenciesMs.length > 0)
+        .map(({ name, latenciesMs }) => [
+          `${workload.name}: ${name}`,
+          ...[0.5, 0.99].map((share) => percentile(latenciesMs, share).toFixed(2)),
+          String(latenciesMs.length),
+        ]),
+    )
   if (rows.length === 0) return
   console.log()
   printTable(['milliseconds', 'p50', 'p99', 'of'], rows)

@@ -225,6 +225,8 @@ export const workloads: readonly Workload[] = [
     name: 'wake-up',
     title: 'a change to a client that waits for it (longpoll)',
     unit: 'changes told',
+    // Nobody hears of a change before it is on disk.
+    limits: [bareLmdb({ batch: 1, sizeBytes: SMALL_BYTES })],
     prepare: nothing,
     run: async (database) => wakeUps(database),
   },

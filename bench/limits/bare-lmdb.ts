@@ -1,6 +1,7 @@
 /**
  * The limit of a bulk insert: `lmdb` with the durability of this server's files, one put a document, in batches. A
- * message with a duration starts a round; the answer has its rate. Only the time of the commits counts.
+ * message with a duration starts a round; the answer has its rate, and how long each commit
+ * took. Only the time of the commits counts.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,16 +27,19 @@ process.on('message', async (message) => {
   const durationMs = Number(member(message, 'durationMs'))
   let busyMs = 0
   let puts = 0
+  const latenciesMs: number[] = []
   while (busyMs < durationMs) {
     const rows = nextRows()
     const start = performance.now()
     await database.batch(() => {
       for (const [key, value] of rows) database.put(key, value)
     })
-    busyMs += performance.now() - start
+    const elapsedMs = performance.now() - start
+    busyMs += elapsedMs
+    latenciesMs.push(elapsedMs)
     puts += rows.length
   }
-  process.send?.({ perSecond: puts / (busyMs / 1000) })
+  process.send?.({ perSecond: puts / (busyMs / 1000), latenciesMs })
 })
 // The benchmark has ended, in order or not.
 process.on('disconnect', () => {
