@@ -245,19 +245,11 @@ export class DatabaseEngine {
   }
 
   setRevisionLimit(revisionLimit: number): Promise<void> {
-    return this.#queue.exclusive(async (_, state) => ({
-      changes: {},
-      state: { ...state, revisionLimit, updateSequence: state.updateSequence + 1 },
-      result: undefined,
-    }))
+    return this.#setLimit({ revisionLimit })
   }
 
   setPurgeLimit(purgeLimit: number): Promise<void> {
-    return this.#queue.exclusive(async (_, state) => ({
-      changes: {},
-      state: { ...state, purgeLimit, updateSequence: state.updateSequence + 1 },
-      result: undefined,
-    }))
+    return this.#setLimit({ purgeLimit })
   }
 
   async setSecurity(text: Buffer): Promise<void> {
@@ -298,7 +290,7 @@ export class DatabaseEngine {
     return this.#queue.exclusive(work, lease)
   }
 
-  /** Changes members of the state without a new sequence. */
+  /** Commits a change of the state alone. */
   async changeState(change: (state: DatabaseState) => DatabaseState, lease?: LeaseProof): Promise<void> {
     await this.#queue.exclusive(async (_, state) => ({ changes: {}, state: change(state), result: undefined }), lease)
   }
@@ -325,6 +317,10 @@ export class DatabaseEngine {
     await this.#invalidation?.close()
     await this.flush()
     await this.compactor.idle()
+  }
+
+  #setLimit(limit: Partial<Pick<DatabaseState, 'revisionLimit' | 'purgeLimit'>>): Promise<void> {
+    return this.changeState((state) => ({ ...state, ...limit, updateSequence: state.updateSequence + 1 }))
   }
 
   #invalidationOf(store: Store, { log, onCommit: publish }: DatabaseServices): CacheInvalidation {

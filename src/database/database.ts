@@ -181,7 +181,7 @@ export class Database {
     return this.#engine.exclusive(work, this.#lease)
   }
 
-  /** Changes members of the state without a new sequence. */
+  /** Commits a change of the state alone. */
   changeState(change: (state: DatabaseState) => DatabaseState): Promise<void> {
     return this.#engine.changeState(change, this.#lease)
   }
