@@ -111,7 +111,7 @@ export class FindQuery implements Disposable {
         yield texts.between(first, last)
       }
       // A stalled client holds no snapshot: pages may be read from newer ones.
-      this.#index?.letStatePass()
+      this.#index?.releaseEarly()
       if (2 * matches < texts.rows) rowsAMatch *= 2
       if (ranges.length > 0 && this.#results < limit) this.#checkWanted()
     }

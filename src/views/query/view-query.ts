@@ -128,7 +128,7 @@ class ViewQuery extends RowQuery {
     const head = { total_rows: total, offset, ...this.#sequence() }
     if (all) index.release()
     // The rest is pages of rows, which may be read from newer snapshots: a stalled client holds none.
-    else index.letStatePass()
+    else index.releaseEarly()
     if (plan.includeDocs) return { head, blocks: () => this.#withDocuments(blocks()) }
     return { head, all, blocks }
   }

@@ -11,7 +11,7 @@ export interface OpenIndex extends Disposable {
   /** Undefined where the design document has no such view. */
   view(name: string): OpenView | undefined
   /** From now on later reads may be from newer snapshots: for rows that a client reads slowly. */
-  letStatePass(): void
+  releaseEarly(): void
   release(): void
 }
 

@@ -58,7 +58,7 @@ export class PublishedIndex implements OpenIndex {
   }
 
   /** Only from here on is the snapshot renewed: most queries end before. */
-  letStatePass(): void {
+  releaseEarly(): void {
     const state = this.#state
     if (!state) return
     this.#snapshot.pass((snapshot) => new SameIndexSnapshot(this.#holder.keep(snapshot), state.uuid, state.salt))
