@@ -3,9 +3,19 @@
  * process: the library formats its error message into a buffer that is too short. So the file is grown before the commit,
  * with zeros that we write ourselves. A full disk, a quota or a limit on the size of files is an error here.
  */
-import { closeSync, fstatSync, openSync, readFileSync, statfsSync, writeSync } from 'node:fs'
-import { open } from 'node:fs/promises'
+import {
+  closeSync,
+  constants,
+  fdatasync,
+  fstatSync,
+  openSync,
+  readFileSync,
+  statfsSync,
+  writeSync,
+  writev,
+} from 'node:fs'
 import { basename, dirname } from 'node:path'
+import { promisify } from 'node:util'
 import { LMDB_PAGE_BYTES, PAGE_HEADER_BYTES } from '../file-check/page-layout.ts'
 import { CommitFailedError } from '../storage-error.ts'
 
@@ -29,12 +39,24 @@ const COUNTED_SHARE = 2
 const COPY_ON_WRITE: ReadonlySet<number> = new Set([0x9123683e, 0x2fc12fc1, 0xca451a4e])
 
 const ZEROS = Buffer.alloc(256 * 1024)
+/** Blocks of zeros in one call of the system. Each call waits for a turn of the event loop; a longer one costs more than two. */
+const ZEROS_A_WRITE = 4
+
+/** The file is there: one that was removed meanwhile must not come back. */
+const APPEND = constants.O_WRONLY | constants.O_APPEND
+
+const writeAside = promisify(writev)
+const flushAside = promisify(fdatasync)
 
 export class FileRoom {
   readonly #path: string
   /** How long the file is at least: it never gets shorter. Undefined until the first commit. */
   #fileBytes: number | undefined
   #isCopyOnWrite = false
+  /** The rows of the last commit, where it had to reserve less than it may take. */
+  #largeRowBytes: number | undefined
+  /** Never rejects. */
+  #preparing: Promise<void> | undefined
 
   constructor(path: string) {
     this.#path = path
@@ -43,15 +65,45 @@ export class FileRoom {
   /** Makes room for a commit after the last page in use. Throws `CommitFailedError` where there is none. */
   require(estimate: WriteEstimate): void | Promise<void> {
     const { endBytes, rowBytes, mostBytes } = estimate
-    const needed = endBytes + Math.min(mostBytes, rowBytes + reserveBytes(endBytes))
-    const fileBytes = this.#checked(estimate, needed < endBytes + mostBytes)
+    const reserve = reserveBytes(endBytes)
+    const isPartly = rowBytes + reserve < mostBytes
+    this.#largeRowBytes = isPartly ? rowBytes : undefined
+    const fileBytes = this.#checked(estimate, isPartly)
+    // Checked again when the room is made: its bytes are taken from the disk, and not yet part of the file.
+    if (fileBytes === undefined) return this.#preparing?.then(() => this.require(estimate))
+    const full = endBytes + Math.min(mostBytes, rowBytes + reserve)
+    // The other half of the reserve is made after the commit.
+    const needed = isPartly ? full - reserve / 2 : full
     if (needed <= fileBytes) return
-    const wanted = needed + stepBytes(endBytes)
+    if (this.#preparing) return this.#preparing.then(() => this.require(estimate))
+    const wanted = full + stepBytes(endBytes)
     return needed - fileBytes > SYNC_BYTES ? this.#growAside(needed, wanted) : this.#growNow(needed, wanted)
   }
 
-  /** The length of the file, if the commit fits. */
-  #checked({ endBytes, mostBytes }: WriteEstimate, isPartly: boolean): number {
+  /**
+   * After a large commit: makes the room that another one of its size will ask for, so that no commit waits for it. The
+   * zeros are flushed too; the next commit flushes its own pages only.
+   */
+  prepare(lastPageEnd: () => number): void {
+    if (this.#largeRowBytes === undefined || this.#fileBytes === undefined || this.#preparing) return
+    const endBytes = lastPageEnd()
+    const full = endBytes + this.#largeRowBytes + reserveBytes(endBytes)
+    if (full <= this.#fileBytes) return
+    this.#preparing = this.#growAside(full, full + stepBytes(endBytes), { flush: true })
+      // The next commit grows the file itself, and fails if that does.
+      .catch(() => {})
+      .finally(() => {
+        this.#preparing = undefined
+      })
+  }
+
+  /** Resolves when nothing is written to the file from here. */
+  async settled(): Promise<void> {
+    await this.#preparing
+  }
+
+  /** The length of the file, if the commit fits; undefined where that is not known while room is being made. */
+  #checked({ endBytes, mostBytes }: WriteEstimate, isPartly: boolean): number | undefined {
     try {
       const isFirst = this.#fileBytes === undefined
       this.#fileBytes ??= this.#look()
@@ -61,6 +113,7 @@ export class FileRoom {
         checkDisk(this.#path, this.#isCopyOnWrite ? mostBytes : endBytes + mostBytes - this.#fileBytes)
       return this.#fileBytes
     } catch (error) {
+      if (this.#preparing) return undefined
       throw this.#refusal(error)
     }
   }
@@ -78,7 +131,7 @@ export class FileRoom {
   /** Only ever appends, wherever the end is by then: another process may have grown the file. */
   #growNow(needed: number, wanted: number): void {
     try {
-      const file = openSync(this.#path, 'a')
+      const file = openSync(this.#path, APPEND)
       let end = fstatSync(file).size
       try {
         while (end < wanted) end += writeSync(file, ZEROS, 0, Math.min(ZEROS.length, wanted - end))
@@ -93,14 +146,17 @@ export class FileRoom {
     }
   }
 
-  async #growAside(needed: number, wanted: number): Promise<void> {
+  async #growAside(needed: number, wanted: number, { flush = false } = {}): Promise<void> {
     try {
-      await using file = await open(this.#path, 'a')
-      let end = (await file.stat()).size
+      const file = openSync(this.#path, APPEND)
+      let end = fstatSync(file).size
       try {
-        while (end < wanted) end += (await file.write(ZEROS, 0, Math.min(ZEROS.length, wanted - end))).bytesWritten
+        while (end < wanted) end += (await writeAside(file, zeros(wanted - end))).bytesWritten
+        if (flush) await flushAside(file)
       } catch (error) {
         if (end < needed) throw error
+      } finally {
+        closeSync(file)
       }
       this.#fileBytes = end
     } catch (error) {
@@ -112,6 +168,12 @@ export class FileRoom {
     const reason = error instanceof Error ? error.message : String(error)
     return new CommitFailedError(`The disk is full: ${basename(this.#path)} cannot grow: ${reason}`, { cause: error })
   }
+}
+
+function zeros(bytes: number): Buffer[] {
+  const whole = Math.floor(bytes / ZEROS.length)
+  if (whole >= ZEROS_A_WRITE) return new Array<Buffer>(ZEROS_A_WRITE).fill(ZEROS)
+  return [...new Array<Buffer>(whole).fill(ZEROS), ZEROS.subarray(0, bytes % ZEROS.length)]
 }
 
 function checkLimit(bytes: number): void {

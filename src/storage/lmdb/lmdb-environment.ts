@@ -68,6 +68,7 @@ export class LmdbEnvironment {
   readonly #errors: LmdbErrors
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
   readonly #room: FileRoom
+  readonly #isFlushed: boolean
   #hasWritten = false
   /** The transaction under way, or the last one. */
   #writing: Promise<void> | undefined
@@ -78,6 +79,7 @@ export class LmdbEnvironment {
     this.#use = options.use ?? libraryUse()
     this.#errors = new LmdbErrors(path, options.reports)
     this.#room = new FileRoom(path)
+    this.#isFlushed = options.flush !== false
     const keys = new KeyWriter()
     const rows = new RowCollector()
     this.#database = this.#guarded(() => this.#open(options, keys, rows))
@@ -129,6 +131,7 @@ export class LmdbEnvironment {
     } finally {
       instructions.release()
     }
+    if (this.#isFlushed) this.#room.prepare(() => this.endBytes())
   }
 
   async #writeAsPromised(write: (target: WriteTarget) => void): Promise<void> {
@@ -147,6 +150,7 @@ export class LmdbEnvironment {
       // The library takes the state that was read last for the newest one.
       this.#database.resetReadTxn()
     }
+    if (this.#isFlushed) this.#room.prepare(() => this.endBytes())
   }
 
   /** What a commit may add to the file. */
@@ -205,6 +209,7 @@ export class LmdbEnvironment {
 
   async close(): Promise<void> {
     await this.#writing?.catch(() => {})
+    await this.#room.settled()
     if (this.#hasWritten) this.#freePageList()
     await this.#database.close()
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.

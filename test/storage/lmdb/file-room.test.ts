@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
@@ -41,4 +43,28 @@ it('a commit never adds more to the file than was estimated', async () => {
     ),
     { numRuns: 40 },
   )
+})
+
+/** Touches so many pages that not all of them are reserved. */
+function manySmallRows(target: WriteTarget): void {
+  for (let row = 0; row < 3000; row++) target.put(randomBytes(20), randomBytes(300))
+}
+
+it('after a large commit there is room for another one, made when nobody waits for it', async () => {
+  const path = join(await temporaryFolder(), 'large.mdb')
+  const environment = new LmdbEnvironment(path, { create: true })
+  for (let commit = 0; commit < 3; commit++) await environment.write(manySmallRows)
+  const { endBytes, rowBytes } = environment.estimate(manySmallRows)
+  await environment.close()
+  expect((await stat(path)).size).toBeGreaterThanOrEqual(endBytes + rowBytes)
+})
+
+it('a file that was removed does not come back when it should grow', async () => {
+  const path = join(await temporaryFolder(), 'removed.mdb')
+  const environment = new LmdbEnvironment(path, { create: true })
+  for (let commit = 0; commit < 2; commit++) await environment.write(manySmallRows)
+  await rm(path)
+  for (let commit = 0; commit < 4; commit++) await environment.write(manySmallRows).catch(() => {})
+  await environment.close()
+  expect(existsSync(path)).toBe(false)
 })
