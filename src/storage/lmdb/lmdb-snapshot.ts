@@ -43,9 +43,14 @@ export interface SnapshotFile {
   readonly reader: LmdbReader
 }
 
-/** Values read in one turn of the event loop. */
-const VALUES_A_TURN = 256
+/**
+ * Values are read in one turn of the event loop for so long, or until they have so many bytes. A turn that is given away
+ * too early costs a writer much: others work in it while the disk is idle.
+ */
+const TURN_MS = 5
 const BYTES_A_TURN = 1024 * 1024
+/** Values between two looks at the clock. */
+const VALUES_A_LOOK = 64
 
 /** Rows of pages, and their bytes, after which the next page waits for a turn of the event loop. */
 const PAGED_ROWS_A_TURN = 128
@@ -101,10 +106,13 @@ export class LmdbSnapshot implements SharedSnapshot {
   async getMany(keys: readonly Uint8Array[]): Promise<(Buffer | undefined)[]> {
     const values = new Array<Buffer | undefined>(keys.length)
     let bytes = 0
+    let begunMs = performance.now()
     for (let i = 0; i < keys.length; i++) {
-      if (i > 0 && (i % VALUES_A_TURN === 0 || bytes > BYTES_A_TURN)) {
+      const isOver = i > 0 && i % VALUES_A_LOOK === 0 && performance.now() - begunMs >= TURN_MS
+      if (isOver || bytes > BYTES_A_TURN) {
         await nextTurn()
         bytes = 0
+        begunMs = performance.now()
       }
       const value = this.#get(keys[i]!)
       values[i] = value
