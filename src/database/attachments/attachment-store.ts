@@ -22,6 +22,8 @@ export interface StagingOptions {
   readonly encoding?: 'gzip' | undefined
   /** The size after decompression, where the sender says it. */
   readonly length?: number | undefined
+  /** How many bytes come, where that is known. */
+  readonly sentBytes?: number | undefined
   /** How large it may be; undefined where it may have any size. */
   readonly limit?: ContentLimit | undefined
   /** Whether the pieces belong to the store: their memory is freed as soon as they are stored. */
@@ -82,12 +84,12 @@ export class AttachmentStore {
     const { freesPieces = false } = options
     const number = await this.#nextNumber()
     const release = this.use(number)
-    const chunks = new ChunkWriter(this.#store, number)
+    const isPacked = options.packLevel !== undefined
+    const chunks = new ChunkWriter(this.#store, number, isPacked ? undefined : options.sentBytes)
     try {
       const limited = options.limit ? limitedContent(source, options.limit) : source
       const checked = options.encoding ? new CheckedGzip(limited, options.limit) : undefined
       const sent = new MeasuredSource(checked ?? limited)
-      const isPacked = options.packLevel !== undefined
       const stored = isPacked ? new MeasuredSource(gzipped(sent, options.packLevel)) : sent
       for await (const piece of stored) {
         const committing = chunks.add(piece)

@@ -1,12 +1,15 @@
 /**
  * Cuts a stream of bytes into the chunks of an attachment. Full chunks are committed some megabytes at a time; one commit is
- * under way while the next one fills. No revision refers to them yet.
+ * under way while the next chunks fill. No revision refers to them yet. The last megabytes are left to the commit of the
+ * document: each commit is two flushes.
  */
 import type { Put, Store } from '../../storage/store.ts'
 import { attachmentKey } from '../layout/keys.ts'
 
-/** Chunks of one commit. Each commit is a flush; each chunk takes memory. A smaller rest is committed with the document. */
+/** Chunks of one commit. Each commit is two flushes; each chunk takes memory. */
 const COMMIT_CHUNKS = 16
+/** Chunks that wait for the commit under way, or for that of the document. Beyond it the stream waits. */
+const WAITING_CHUNKS = 24
 const SMALLEST_BUFFER_BYTES = 16 * 1024
 
 /** Buffers of chunks that are on disk, to be used again: new memory costs more than the copy. */
@@ -16,16 +19,22 @@ const FREE_BUFFERS_LIMIT = 2 * COMMIT_CHUNKS
 export class ChunkWriter {
   readonly #store: Store
   readonly #number: number
+  /** How many bytes come; undefined where that is not known. */
+  readonly #expectedBytes: number | undefined
   /** The chunk that is being filled. */
   #chunk: Buffer | undefined
   #filledBytes = 0
   #chunks = 0
   #puts: Put[] = []
+  /** The commit under way. */
   #committing: Promise<void> | undefined
+  #failure: { readonly error: unknown } | undefined
   #hasCommitted = false
-  constructor(store: Store, number: number) {
+
+  constructor(store: Store, number: number, expectedBytes?: number) {
     this.#store = store
     this.#number = number
+    this.#expectedBytes = expectedBytes
   }
 
   /** Whether chunks were committed, or may have been. */
@@ -42,14 +51,15 @@ export class ChunkWriter {
       at += copied
       if (this.#filledBytes < CHUNK_BYTES) continue
       this.#put(chunk)
-      if (this.#puts.length >= COMMIT_CHUNKS) return this.#commitAndAdd(piece.subarray(at))
+      this.#commitSome()
+      if (this.#puts.length >= WAITING_CHUNKS) return this.#waitAndAdd(piece.subarray(at))
     }
     return undefined
   }
 
   /** The chunks that are not on disk. */
   async finish(): Promise<readonly Put[]> {
-    await this.#committing
+    await this.#committed()
     const last = this.#chunk?.subarray(0, this.#filledBytes)
     if (last !== undefined) this.#put(last)
     else if (this.#chunks === 0) this.#put(Buffer.alloc(0))
@@ -58,26 +68,46 @@ export class ChunkWriter {
 
   /** Resolves when nothing is being committed any more. */
   async stop(): Promise<void> {
-    await this.#committing?.catch(() => {})
+    await this.#committing
   }
 
-  async #commitAndAdd(rest: Buffer): Promise<void> {
-    await this.#committing
-    const puts = this.#puts
-    this.#puts = []
-    this.#committing = this.#commit(puts)
-    // The next call waits for it and gets its error.
-    this.#committing.catch(() => {})
+  async #waitAndAdd(rest: Buffer): Promise<void> {
+    await this.#committed()
+    this.#commitSome()
     await this.add(rest)
   }
 
-  async #commit(puts: readonly Put[]): Promise<void> {
+  async #committed(): Promise<void> {
+    await this.#committing
+    if (this.#failure) throw this.#failure.error
+  }
+
+  /** Begins a commit of what waits, if that is enough for one and none is under way. */
+  #commitSome(): void {
+    if (this.#committing || this.#failure || this.#puts.length < COMMIT_CHUNKS || this.#isNearlyDone()) return
+    const puts = this.#puts
+    this.#puts = []
     this.#hasCommitted = true
-    await this.#store.commit({ puts, unreferenced: true })
-    if (this.#store.keepsValues) return
-    for (const [, value] of puts) {
-      if (freeBuffers.length >= FREE_BUFFERS_LIMIT) return
-      freeBuffers.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength))
+    this.#committing = this.#commit(puts)
+  }
+
+  /** Whether all that is left fits into the commit of the document. */
+  #isNearlyDone(): boolean {
+    if (this.#expectedBytes === undefined || this.#puts.length > WAITING_CHUNKS) return false
+    const committedChunks = this.#chunks - this.#puts.length
+    const leftBytes = this.#expectedBytes - committedChunks * CHUNK_BYTES
+    return leftBytes <= WAITING_CHUNKS * CHUNK_BYTES
+  }
+
+  /** Never rejects: whoever waits for it hears of its failure. */
+  async #commit(puts: readonly Put[]): Promise<void> {
+    try {
+      await this.#store.commit({ puts, unreferenced: true })
+      if (!this.#store.keepsValues) keepBuffers(puts)
+    } catch (error) {
+      this.#failure = { error }
+    } finally {
+      this.#committing = undefined
     }
   }
 
@@ -98,6 +128,13 @@ export class ChunkWriter {
       before?.copy(this.#chunk)
     }
     return this.#chunk
+  }
+}
+
+function keepBuffers(puts: readonly Put[]): void {
+  for (const [, value] of puts) {
+    if (freeBuffers.length >= FREE_BUFFERS_LIMIT) return
+    freeBuffers.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength))
   }
 }
 

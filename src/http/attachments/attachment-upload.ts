@@ -4,7 +4,7 @@ import { attachmentPolicy } from '../../database/attachments/attachment-edits.ts
 import type { StagedAttachment } from '../../database/attachments/attachment-store.ts'
 import { checkContentSize } from '../../database/attachments/content-check.ts'
 import type { Database } from '../../database/database.ts'
-import { bodyPieces } from '../bodies/request-body.ts'
+import { bodyPieces, sentLength } from '../bodies/request-body.ts'
 import type { Call } from '../server/call.ts'
 import type { HttpContext } from '../server/context.ts'
 import { HttpError } from '../server/errors.ts'
@@ -26,6 +26,7 @@ export async function stageBody(
     packLevel,
     encoding,
     limit,
+    sentBytes: sentLength(call),
     freesPieces: true,
   })
   try {

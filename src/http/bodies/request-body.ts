@@ -79,7 +79,7 @@ export async function readBytes(call: Call, largest: number): Promise<Buffer> {
 }
 
 /** The most memory of a body that is streamed to the store: chunks that are being filled, and chunks that are being written. */
-const STREAM_BYTES = 9 * 1024 * 1024
+const STREAM_BYTES = 11 * 1024 * 1024
 
 /** The body as it arrives. */
 export function bodyPieces(call: Call): AsyncGenerator<Buffer> {
@@ -114,7 +114,7 @@ function checkLength(call: Call, limit: number): void {
 }
 
 /** Undefined where the body is chunked. */
-function sentLength(call: Call): number | undefined {
+export function sentLength(call: Call): number | undefined {
   const length = call.header('content-length')
   return length === undefined ? undefined : Number(length)
 }

@@ -68,6 +68,26 @@ describe('the bytes of attachments', () => {
     expect(Buffer.concat(pieces).equals(Buffer.alloc(50_000, 'a'))).toBe(true)
   })
 
+  it('of known length take few commits: their last megabytes belong to that of the document', async () => {
+    const { database, store } = await memoryDatabase()
+    const commit = vi.spyOn(store, 'commit')
+    const sentBytes = MANY * CHUNK_BYTES
+    const { puts } = await database.attachments.stage(content(MANY), { sentBytes })
+    expect(commit).toHaveBeenCalledTimes(1)
+    expect(puts).toHaveLength(MANY - (await storedChunks(store)))
+    commit.mockClear()
+    const small = await database.attachments.stage(content(MANY / 2), { sentBytes: sentBytes / 2 })
+    expect(commit).not.toHaveBeenCalled()
+    expect(small.puts).toHaveLength(MANY / 2)
+  })
+
+  it('are committed on the way also where more come than were announced', async () => {
+    const { database, store } = await memoryDatabase()
+    const { puts } = await database.attachments.stage(content(3 * MANY), { sentBytes: 1 })
+    expect(puts.length).toBeLessThan(MANY)
+    expect(puts.length + (await storedChunks(store))).toBe(3 * MANY)
+  })
+
   it('of an upload that breaks off are removed without compaction', async () => {
     const { database, store } = await memoryDatabase()
     let storedBefore = 0
