@@ -4,6 +4,7 @@
  * at once, and at the next start takes its place among the stored changes.
  */
 
+import { ADMINS, AdminHashes, type AdminPasswords } from './admin-hashes.ts'
 import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './ini-text.ts'
 import { checkSettingName, problemWith, SettingError } from './setting-rules.ts'
 import type { OperatorFile, OperatorFiles, SettingStore } from './setting-sources.ts'
@@ -19,7 +20,7 @@ export interface ConfigurationSources {
   readonly onUnsaved?: (error: unknown) => void
 }
 
-/** Something that depends on settings, as they are now. */
+/** A value that is derived from settings, up to date. */
 export interface Derived<T> {
   readonly current: T
 }
@@ -27,18 +28,18 @@ export interface Derived<T> {
 export interface SettingChange {
   readonly section: string
   readonly key: string
-  /** What counts from now on; undefined when the setting is gone. */
+  /** The new value; undefined when the setting is removed. */
   readonly value: string | undefined
 }
 
 export interface ChangeOptions {
-  /** False for a change that the next start does not know. */
+  /** False for a change that a restart forgets. */
   readonly persist?: boolean
-  /** True for the password of an administrator that is one whatever it looks like; otherwise a hash is kept as it is. */
+  /** True for a plain password of an administrator, even if it looks like a hash; otherwise a hash is kept as it is. */
   readonly isPlainPassword?: boolean
 }
 
-/** Called after a change; the change is answered when all have taken it over. Must not throw. */
+/** Called after a change; the change is answered when all listeners have applied it. Must not throw. */
 export type ChangeListener = (change: SettingChange) => void | Promise<void>
 
 export interface GuardedChange extends SettingChange {
@@ -54,6 +55,7 @@ export type SettingLayer = 'default' | 'file' | 'stored' | 'environment' | 'flag
 
 export class Configuration {
   readonly #sources: ConfigurationSources
+  readonly #adminHashes: AdminHashes | undefined
   readonly #listeners = new Set<ChangeListener>()
   readonly #guards = new Set<ChangeGuard>()
   #files: SettingMap = new Map()
@@ -65,7 +67,7 @@ export class Configuration {
   /** What this process changed and did not store. */
   #passing: SettingMap = new Map()
   #effective: EffectiveSettings = new Map()
-  /** Weak: a restart reads the configuration again and derives its values anew. */
+  /** Weak: after a restart the values are derived again, and the old ones must not stay. */
   #derived: WeakRef<DerivedValue<unknown>>[] = []
   #turn: Promise<unknown> = Promise.resolve()
 
@@ -80,12 +82,14 @@ export class Configuration {
     this.#sources = sources
     this.#environment = sources.environment ?? new Map()
     this.#flags = sources.flags ?? new Map()
+    this.#adminHashes = sources.adminPasswords && new AdminHashes(sources.adminPasswords, this)
   }
 
   /** Reads all files again and drops what was not stored. Listeners are not called; nothing changes if it throws. */
   async reload(): Promise<void> {
     await this.#inTurn(async () => {
-      const { files, stored, adminPasswords } = this.#sources
+      const { files, stored } = this.#sources
+      const hashes = this.#adminHashes
       const operatorFiles = (await files?.load()) ?? []
       const layers = {
         files: mergedLayer(operatorFiles.map((file) => file.settings)),
@@ -97,11 +101,11 @@ export class Configuration {
       this.#stored = layers.stored
       this.#passing = layers.passing
       this.#setEffective(this.#merged(layers))
-      if (!adminPasswords) return
-      await this.#hashAdminsOf(operatorFiles, adminPasswords)
-      this.#environment = await this.#withHashedAdmins(this.#environment, adminPasswords)
-      this.#flags = await this.#withHashedAdmins(this.#flags, adminPasswords)
-      const hashed = await this.#withHashedAdmins(this.#stored, adminPasswords)
+      if (!hashes) return
+      await this.#hashAdminsOf(operatorFiles, hashes)
+      this.#environment = await hashes.protectAll(this.#environment)
+      this.#flags = await hashes.protectAll(this.#flags)
+      const hashed = await hashes.protectAll(this.#stored)
       if (hashed !== this.#stored) await this.#saved(() => stored.save(hashed))
       this.#stored = hashed
       this.#setEffective(this.#merged())
@@ -114,8 +118,7 @@ export class Configuration {
    */
   refresh(): Promise<void> {
     return this.#inTurn(async () => {
-      const { files, adminPasswords } = this.#sources
-      const operatorFiles = (await files?.load()) ?? []
+      const operatorFiles = (await this.#sources.files?.load()) ?? []
       const layer = mergedLayer(operatorFiles.map((file) => file.settings))
       const before = this.#effective
       const after = this.#merged({ files: layer })
@@ -125,7 +128,7 @@ export class Configuration {
       }
       this.#files = layer
       this.#setEffective(after)
-      if (adminPasswords) await this.#hashAdminsOf(operatorFiles, adminPasswords)
+      if (this.#adminHashes) await this.#hashAdminsOf(operatorFiles, this.#adminHashes)
       this.#setEffective(this.#merged())
       for (const change of differences(before, this.#effective)) {
         for (const listener of this.#listeners) await listener(change)
@@ -249,19 +252,19 @@ export class Configuration {
     })
   }
 
-  /** Calls back after each change; returns how to stop that. */
+  /** Calls back after each change; returns how to unsubscribe. */
   onChange(listener: ChangeListener): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
   }
 
-  /** Calls back before each change, which may then still be refused; returns how to stop that. */
+  /** Calls back before each change, which may then still be refused; returns how to unsubscribe. */
   beforeChange(guard: ChangeGuard): () => void {
     this.#guards.add(guard)
     return () => this.#guards.delete(guard)
   }
 
-  /** What `read` makes of the settings, made anew with every change: whoever needs it for each request reads a field. */
+  /** The result of `read`, computed again with every change: requests read a field instead of the settings. */
   derive<T>(read: () => T): Derived<T> {
     const derived = new DerivedValue(read)
     this.#derived.push(new WeakRef(derived))
@@ -313,45 +316,17 @@ export class Configuration {
   }
 
   async #protected(value: string, { isPlainPassword = false }: ChangeOptions): Promise<string> {
-    const { adminPasswords } = this.#sources
-    if (!adminPasswords) return value
-    if (isPlainPassword) return this.#hashed(value, adminPasswords)
-    checkAdminPassword(adminPasswords, value)
-    return adminPasswords.isHash(value) ? value : this.#hashed(value, adminPasswords)
-  }
-
-  #hashed(plain: string, passwords: AdminPasswords): Promise<string> {
-    const iterations = this.integer('service_httpd_auth', 'iterations')
-    if (this.get('httpd', 'dialect') === '3')
-      return passwords.hash(plain, { scheme: 'pbkdf2', digest: 'sha256', iterations })
-    const scheme = this.get('service_httpd_auth', 'admin_password_scheme') === 'pbkdf2' ? 'pbkdf2' : 'simple'
-    return passwords.hash(plain, { scheme, iterations })
-  }
-
-  async #hashedAdmins(settings: SettingMap, passwords: AdminPasswords): Promise<[name: string, hash: string][]> {
-    const hashes: [string, string][] = []
-    for (const [name, value] of settings.get(ADMINS) ?? []) {
-      if (value !== null && !passwords.isHash(value)) hashes.push([name, await this.#hashed(value, passwords)])
-    }
-    return hashes
+    return this.#adminHashes?.protect(value, isPlainPassword) ?? value
   }
 
   /** Replaces the plain passwords in the operator's files, each in its line. */
-  async #hashAdminsOf(files: readonly OperatorFile[], passwords: AdminPasswords): Promise<void> {
+  async #hashAdminsOf(files: readonly OperatorFile[], hashes: AdminHashes): Promise<void> {
     for (const { path, settings } of files) {
-      for (const [name, hash] of await this.#hashedAdmins(settings, passwords)) {
+      for (const [name, hash] of await hashes.hashesFor(settings)) {
         await this.#saved(async () => this.#sources.files?.replace(path, ADMINS, name, hash))
         this.#files = withSetting(this.#files, ADMINS, name, hash)
       }
     }
-  }
-
-  async #withHashedAdmins(settings: SettingMap, passwords: AdminPasswords): Promise<SettingMap> {
-    let result = settings
-    for (const [name, hash] of await this.#hashedAdmins(settings, passwords)) {
-      result = withSetting(result, ADMINS, name, hash)
-    }
-    return result
   }
 
   /** A full disk does not keep the server from starting: the hashes count all the same, until the process ends. */
@@ -372,7 +347,7 @@ export class Configuration {
   }
 }
 
-/** Several files as one layer: what a later one takes back stays taken back, for the layers below. */
+/** Several files as one layer: a removal in a later file also removes the setting from the layers below. */
 function mergedLayer(files: readonly SettingMap[]): SettingMap {
   let merged: SettingMap = new Map()
   for (const [section, keys] of files.flatMap((file) => [...file])) {
@@ -415,22 +390,5 @@ function checkAll(settings: EffectiveSettings): void {
       const problem = problemWith(section, key, value)
       if (problem !== undefined) throw new SettingError(problem)
     }
-  }
-}
-
-/** How passwords are hashed is the business of authentication; it is handed in. */
-export interface AdminPasswords {
-  isHash(value: string): boolean
-  /** Begins like a hash, whole or not. */
-  looksLikeHash(value: string): boolean
-  hash(plain: string, how: { scheme: 'simple' | 'pbkdf2'; digest?: 'sha256'; iterations: number }): Promise<string>
-}
-
-export const ADMINS = 'admins'
-
-/** A value that looks like a hash but is not valid is refused. */
-export function checkAdminPassword(passwords: AdminPasswords, value: string): void {
-  if (passwords.looksLikeHash(value) && !passwords.isHash(value)) {
-    throw new SettingError('A password cannot begin like a hash.')
   }
 }
