@@ -5,8 +5,8 @@
  */
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { unlessReadOnly } from './file-failures.ts'
 import { flush, isDigest, nameOfStem, stemOf } from './store-file.ts'
-import { unlessReadOnly } from './unless-read-only.ts'
 
 const ENDING = '.name'
 const UNFINISHED_ENDING = '.name.new'

@@ -10,8 +10,8 @@ import { packedRows } from '../rows/packed-rows.ts'
 import { CUT_KEY_BYTES } from '../rows/stored-key.ts'
 import { SortedFile } from '../sorted-file/sorted-file.ts'
 import type { PackedRows, Put } from '../store.ts'
+import { writeFailure } from './file-failures.ts'
 import { lockPath, publish, unfinishedPath } from './store-file.ts'
-import { writeFailure } from './write-failure.ts'
 
 export class ReplacementFile implements AsyncDisposable {
   readonly #path: string

@@ -6,8 +6,8 @@
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { inspectFile } from '../file-check/inspect-file.ts'
+import { unlessReadOnly } from '../files/file-failures.ts'
 import { lockPath, parseStoreFileName, type StoreFile, storePath } from '../files/store-file.ts'
-import { unlessReadOnly } from '../files/unless-read-only.ts'
 
 /** Files that are on their way out, until their last reader is done. */
 export const TRASH = '.trash'

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { FileLedger } from '../file-check/file-ledger.ts'
+import { writeFailure } from '../files/file-failures.ts'
 import { LongNames } from '../files/long-names.ts'
 import {
   checkStoreName,
@@ -19,7 +20,6 @@ import {
   storePath,
   unfinishedPath,
 } from '../files/store-file.ts'
-import { writeFailure } from '../files/write-failure.ts'
 import type { RefusedFile, StoreFollowers, StorePlace } from '../leases/store-followers.ts'
 import { type StoreLease, StoreLeases } from '../leases/store-leases.ts'
 import { FileDamagedError, StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
