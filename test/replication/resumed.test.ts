@@ -51,12 +51,12 @@ describe('a replication of a document', () => {
     await prepare(client)
     const body = { source: 'source', target: 'target', continuous: true }
     await client.request('PUT', '/_replicator/second', { body })
-    await until(async () => (await read(client, '/_replicator/second'))._replication_id !== undefined, 20_000)
+    await until(async () => (await read(client, '/_replicator/second'))._replication_id !== undefined, 60_000)
     // It fails and begins again, so that its document was written after the other one.
     await client.request('DELETE', '/target')
-    await until(async () => (await read(client, '/_replicator/job'))._replication_state === 'error', 20_000)
+    await until(async () => (await read(client, '/_replicator/job'))._replication_state === 'error', 60_000)
     await client.request('PUT', '/target')
-    await until(async () => (await read(client, '/_replicator/job'))._replication_state === 'triggered', 20_000)
+    await until(async () => (await read(client, '/_replicator/job'))._replication_state === 'triggered', 60_000)
     client.close()
     await first.close()
     const second = await createService({ port: 0, dir, settings })
@@ -66,7 +66,7 @@ describe('a replication of a document', () => {
       const both = [await read(again, '/_replicator/job'), await read(again, '/_replicator/second')]
       return both.map(({ _replication_state = 'none' }) => _replication_state).sort()
     }
-    await until(async () => (await states()).join() === 'none,triggered', 20_000)
+    await until(async () => (await states()).join() === 'none,triggered', 60_000)
     const { jobs } = (await read(again, '/_scheduler/jobs')) as { jobs: Document[] }
     expect(jobs).toHaveLength(1)
     again.close()
