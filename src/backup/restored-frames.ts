@@ -130,7 +130,7 @@ class RevisionWriter {
     const { content, contentType, revpos } = referenceIn(name, text)
     const staged = this.#contents.get(content)
     if (!staged) throw badRequest(`The content of the attachment '${name}' of '${id}' does not come before it.`)
-    return { ...staged.content, name, contentType, revpos, puts: staged.puts }
+    return { ...staged.content, name, contentType, revpos, puts: staged.puts, sharesPuts: true }
   }
 
   async #add(edit: DocumentEdit): Promise<void> {

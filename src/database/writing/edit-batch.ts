@@ -226,7 +226,7 @@ class EditBatch {
     for (const attachment of attachments) {
       for (const put of attachment.puts) {
         this.#changes.puts.push(put)
-        this.contents.push(put[1])
+        if (!attachment.sharesPuts) this.contents.push(put[1])
       }
       this.attachments.push(attachment.number)
     }
@@ -265,7 +265,7 @@ type BodyEdit = Exclude<DocumentEdit, LocalEdit>
 
 function bodyOf({ body, attachments = [] }: BodyEdit, revision: RevisionId): StoredBody {
   if (attachments.length === 0) return { text: body, attachments: NO_ATTACHMENTS }
-  const records = attachments.map(({ puts: _, revpos, ...attachment }) => ({
+  const records = attachments.map(({ puts: _, sharesPuts: __, revpos, ...attachment }) => ({
     ...attachment,
     revpos: revpos ?? generationOf(revision),
   }))

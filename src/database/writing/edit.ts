@@ -54,6 +54,8 @@ export interface EditedAttachment extends Omit<AttachmentRecord, 'revpos'> {
   readonly revpos: number | undefined
   /** Chunks that are committed with the revision. */
   readonly puts: readonly Put[]
+  /** Whether other edits have the same chunks: their memory is not freed with the first commit. */
+  readonly sharesPuts?: boolean
 }
 
 export type EditOutcome =
