@@ -12,7 +12,7 @@ export class StoreWrites {
   readonly #queue: CommitQueue
   readonly #dropping = new AbortController()
   /** Aborts when the store is dropped. */
-  readonly dropped = this.#dropping.signal
+  readonly dropped: AbortSignal = this.#dropping.signal
   /** A replacement or a compaction of the whole store. */
   #rewriting: Promise<void> | undefined
 
