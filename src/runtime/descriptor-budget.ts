@@ -10,18 +10,18 @@ export interface DescriptorBudget {
   readonly idleFiles: number
 }
 
-/** Of a file of LMDB. */
-const PER_FILE = 3
+/** Of a database and of an index, each a file of LMDB. */
+const PER_PAIR = 3 + 4
 /** Pipes of processes, the log, channels, and connections that are refused. */
 const GENERAL_RESERVE = 192
 
 /** The wishes come from settings; where the limit is low, half of it is for connections. */
 export function descriptorBudget(limit: number, wishes: DescriptorBudget): DescriptorBudget {
-  const reserve = Math.min(Math.floor(limit / 2), GENERAL_RESERVE + 2 * PER_FILE * wishes.idleFiles)
+  const reserve = Math.min(Math.floor(limit / 2), GENERAL_RESERVE + PER_PAIR * wishes.idleFiles)
   const forFiles = reserve - Math.min(GENERAL_RESERVE, Math.floor(reserve / 2))
   return {
     connections: Math.min(wishes.connections, Math.max(1, limit - reserve)),
-    idleFiles: Math.min(wishes.idleFiles, Math.max(1, Math.floor(forFiles / PER_FILE / 2))),
+    idleFiles: Math.min(wishes.idleFiles, Math.max(1, Math.floor(forFiles / PER_PAIR))),
   }
 }
 

@@ -93,7 +93,7 @@ class CommitQueue {
   readonly #waiting: Waiting[] = []
   #running = false
   #group: Promise<void> | undefined
-  #pause: Promise<void> | undefined
+  readonly #pauses = new Set<Promise<void>>()
 
   constructor(write: WriteGroup) {
     this.#write = write
@@ -109,10 +109,10 @@ class CommitQueue {
   /** Resolves when no group is being written and none will be before the returned function is called. */
   async pause(): Promise<() => void> {
     const { promise, resolve } = Promise.withResolvers<void>()
-    this.#pause = promise
+    this.#pauses.add(promise)
     await this.#group
     return () => {
-      this.#pause = undefined
+      this.#pauses.delete(promise)
       resolve()
     }
   }
@@ -129,8 +129,9 @@ class CommitQueue {
     // that gathered its changes before: whatever else comes is not for the same state.
     if (this.#waiting[0]?.changes.expected === undefined) await nextTurn()
     while (this.#waiting.length > 0) {
-      if (this.#pause) {
-        await this.#pause
+      const [pause] = this.#pauses
+      if (pause) {
+        await pause
         continue
       }
       this.#group = this.#writeGroup(this.#nextGroup())

@@ -28,6 +28,10 @@ export class BorrowedStores {
     this.#open = new OpenFiles(0, { isShared: true, isReadOnly })
   }
 
+  isOpen(path: string): boolean {
+    return this.#open.isOpen(path)
+  }
+
   /** Open until it is disposed of, which resolves when the file is closed. Throws `FileDamagedError`. */
   open(name: string, path: string, lender?: Lender): BorrowedStore {
     let held: LmdbEnvironment = this.#open.acquire(path)

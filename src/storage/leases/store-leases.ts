@@ -9,6 +9,10 @@ export interface LeasedStore {
   readonly path: string
   /** From now on it is the file at this path. */
   moveTo(path: string): Promise<void>
+  /** Keeps the file open here, whichever it is by then, until the returned function is called. */
+  keepOpen(): () => void
+  /** Resolves when no commit is being written and none will be before the returned function is called. */
+  pauseCommits(): Promise<() => void>
 }
 
 export interface LeaseHost {
@@ -40,6 +44,11 @@ export class StoreLease {
     return this.#ended.promise
   }
 
+  /** The holder opens the file: no commit is written from here until the returned function is called. */
+  pauseCommits(): Promise<() => void> {
+    return this.#book.pauseCommits()
+  }
+
   /** The path to which the holder may rewrite the store. */
   nextPath(): string {
     return this.#book.nextPath()
@@ -68,6 +77,7 @@ export class StoreLease {
 
 /** The leases of one store. */
 interface LeaseBook {
+  pauseCommits(): Promise<() => void>
   nextPath(): string
   moveTo(path: string): Promise<void>
   end(lease: StoreLease): Promise<void>
@@ -77,11 +87,13 @@ interface LeaseBook {
 export class StoreLeases {
   readonly #store: LeasedStore
   readonly #host: LeaseHost
-  readonly #leases = new Set<StoreLease>()
+  /** With what lets go of the file here: it is never opened here while the holder writes to it. */
+  readonly #leases = new Map<StoreLease, () => void>()
   readonly #revoking = new AbortController()
   /** Paths that were given out and that the store has not moved to. */
   readonly #unfinished = new Set<string>()
   readonly #book: LeaseBook = {
+    pauseCommits: () => this.#store.pauseCommits(),
     nextPath: () => this.#nextPath(),
     moveTo: (path) => this.#moveTo(path),
     end: (lease) => this.#end(lease),
@@ -95,7 +107,7 @@ export class StoreLeases {
 
   lend(): StoreLease {
     const lease = new StoreLease(this.#store.path, this.#revoking.signal, this.#book)
-    this.#leases.add(lease)
+    this.#leases.set(lease, this.#store.keepOpen())
     return lease
   }
 
@@ -105,7 +117,7 @@ export class StoreLeases {
 
   /** Resolves when the leases that there are now are released. */
   async returned(): Promise<void> {
-    await Promise.all([...this.#leases].map(({ ended }) => ended))
+    await Promise.all([...this.#leases.keys()].map(({ ended }) => ended))
   }
 
   /** Asks all holders to end; resolves when they did. */
@@ -128,7 +140,8 @@ export class StoreLeases {
 
   /** Rewrites of one store share their process: what they left is theirs until the last of them is over. */
   async #end(lease: StoreLease): Promise<void> {
-    if (!this.#leases.has(lease)) return
+    const letGo = this.#leases.get(lease)
+    if (!letGo) return
     if (this.#leases.size === 1) {
       const left = [...this.#unfinished]
       this.#unfinished.clear()
@@ -136,5 +149,6 @@ export class StoreLeases {
       await Promise.allSettled(left.map((path) => this.#host.removeUnfinished(path)))
     }
     this.#leases.delete(lease)
+    letGo()
   }
 }

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inspectFile, inspectPages } from '../file-check/inspect-file.ts'
 import { packedRows } from '../rows/packed-rows.ts'
-import { CUT_KEY_BYTES, storedRange } from '../rows/stored-key.ts'
+import { CUT_KEY_BYTES, storedRange, versionBytes } from '../rows/stored-key.ts'
 import { SortedFile } from '../sorted-file/sorted-file.ts'
 import type { Put } from '../store.ts'
 import { FEATURES, type LibraryFeature, type LibraryUse, useWithout } from './library-use.ts'
@@ -178,10 +178,23 @@ async function tryWrites(folder: string): Promise<void> {
   const rows = sampleRows()
   const removed = rows.filter((_, i) => i % 5 === 0)
   await write(path, useOnly('native_writes'), rows, removed)
-  expectSame(
-    await reading(path, PROMISED, rowsIn),
-    rows.filter((row) => !removed.includes(row)),
-  )
+  const left = rows.filter((row) => !removed.includes(row))
+  expectSame(await reading(path, PROMISED, rowsIn), left)
+  await tryCondition(path, left)
+}
+
+async function tryCondition(path: string, rows: readonly Put[]): Promise<void> {
+  const environment = new LmdbEnvironment(path, { use: useOnly('native_writes'), flush: false })
+  const row: Put = [Buffer.from('condition'), versionBytes(1)]
+  const attempt = (value: Buffer | undefined) =>
+    environment.write((target) => target.put(...row), { key: row[0], value })
+  try {
+    const outcomes = [await attempt(versionBytes(2)), await attempt(undefined), await attempt(undefined)]
+    if (outcomes.join() !== 'false,true,false') throw new Error('A condition of a write is not respected.')
+  } finally {
+    await environment.close()
+  }
+  expectSame(await reading(path, PROMISED, rowsIn), [...rows, row])
 }
 
 /** The file of the sample rows, written by what the library promises. */

@@ -16,8 +16,9 @@ import { type LibraryUse, libraryUse } from './library-use.ts'
 import { commitFailure, type FileReports, LmdbErrors } from './lmdb-errors.ts'
 import { RowCollector } from './lmdb-pages.ts'
 import { KeyWriter, LmdbReader } from './lmdb-snapshot.ts'
+import { NewestTransaction } from './newest-transaction.ts'
 import { PromisedWrites } from './promised-writes.ts'
-import { WriteInstructions, type WriteTarget } from './write-instructions.ts'
+import { type WriteCondition, WriteInstructions, type WriteTarget } from './write-instructions.ts'
 
 declare module 'lmdb' {
   /** Every database that was ever opened, by the name of its file without the ending; another release may not have it. */
@@ -68,6 +69,7 @@ export class LmdbEnvironment {
   readonly #database: RootDatabase<Uint8Array, Uint8Array>
   readonly #room: FileRoom
   readonly #isFlushed: boolean
+  readonly #newest: NewestTransaction
   #hasWritten = false
   /** The transaction under way, or the last one. */
   #writing: Promise<void> | undefined
@@ -84,6 +86,9 @@ export class LmdbEnvironment {
     this.#database = this.#guarded(() => this.#open(options, keys, rows))
     const isShared = options.isShared ?? false
     this.reader = new LmdbReader(this.#database, { use: this.#use, isShared, errors: this.#errors, keys, rows })
+    this.#newest = new NewestTransaction(lockPath(path), () => this.#newestNumber())
+    // Others may have committed while it was opened.
+    if (isShared) this.#restoreOnOpening()
   }
 
   #open(
@@ -115,25 +120,34 @@ export class LmdbEnvironment {
     })
   }
 
-  /** Everything that `write` puts and removes becomes one durable transaction, or nothing of it. Throws `CommitFailedError`. */
-  async write(write: (target: WriteTarget) => void): Promise<void> {
-    if (!this.#use.native_writes) return this.#writeAsPromised(write)
-    const instructions = new WriteInstructions(this.#database.db.dbi)
+  /**
+   * Everything that `write` puts and removes becomes one durable transaction, or nothing of it. Throws `CommitFailedError`.
+   * With a condition nothing is written, and false returned, where the row is another in the state that is written upon.
+   */
+  async write(write: (target: WriteTarget) => void, condition?: WriteCondition): Promise<boolean> {
+    if (!this.#use.native_writes) return this.#writeAsPromised(write, condition)
+    const instructions = new WriteInstructions(this.#database.db.dbi, condition)
     try {
       write(instructions)
       const growing = this.#room.require(this.#estimate(instructions))
       if (growing) await growing
       this.#hasWritten = true
+      const before = this.#newestNumber()
       const writing = this.#carryOut(instructions.finish())
       this.#writing = writing
       await writing
+      // A number put back by two is that of the right meta page, but the commit is then none of the newest number.
+      if (condition && (instructions.isRefused || this.#newestNumber() <= before)) return false
     } finally {
       instructions.release()
     }
     if (this.#isFlushed) this.#room.prepare(() => this.endBytes())
+    return true
   }
 
-  async #writeAsPromised(write: (target: WriteTarget) => void): Promise<void> {
+  /** The condition is only looked at before: what the library promises has none. */
+  async #writeAsPromised(write: (target: WriteTarget) => void, condition?: WriteCondition): Promise<boolean> {
+    if (condition && !this.#holds(condition)) return false
     const writes = new PromisedWrites()
     write(writes)
     const growing = this.#room.require(this.#estimate(writes))
@@ -150,6 +164,33 @@ export class LmdbEnvironment {
       this.#database.resetReadTxn()
     }
     if (this.#isFlushed) this.#room.prepare(() => this.endBytes())
+    return true
+  }
+
+  #holds({ key, value }: WriteCondition): boolean {
+    const found = this.reader.read((transaction) => this.reader.get(transaction, key))
+    return found === undefined || value === undefined ? found === value : found.equals(value)
+  }
+
+  /** Of the transaction that the meta pages name. */
+  #newestNumber(): number {
+    return numberIn(this.#database.env.info(), 'lastTxnId')
+  }
+
+  /** Where the lock file cannot be opened or written, the writer restores it with its next commit. */
+  #restoreOnOpening(): void {
+    try {
+      this.restoreNewest()
+    } catch {
+      // A folder that can only be read, or no descriptor left.
+    }
+  }
+
+  /** Has everybody begin with the newest state, where another process that opened the file has put it back. */
+  restoreNewest(): boolean {
+    const wasOlder = this.#newest.restore()
+    if (wasOlder) this.#database.resetReadTxn()
+    return wasOlder
   }
 
   /** What a commit may add to the file. */
@@ -211,6 +252,7 @@ export class LmdbEnvironment {
     await this.#room.settled()
     if (this.#hasWritten) this.#freePageList()
     await this.#database.close()
+    this.#newest.close()
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.
     const name = basename(this.path, extname(this.path))
     if (lmdb.allDbs?.get(name) === this.#database) lmdb.allDbs.delete(name)

@@ -9,7 +9,7 @@ import { judge, StoreWrites } from '../commits/store-writes.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedRange, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
-import { StorageError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
+import { CommitFailedError, StorageError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -27,6 +27,9 @@ import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { LmdbSnapshot } from './lmdb-snapshot.ts'
 import type { OpenFiles } from './open-files.ts'
 import { putPacked } from './write-instructions.ts'
+
+/** Of a commit, while other processes open the file. */
+const MOST_TRIES = 100
 
 /** What the engine does for its stores: where files lie is its business. */
 export interface StoreFiles {
@@ -50,8 +53,10 @@ export class LmdbStore implements Store {
   readonly #files: StoreFiles
   readonly #writes: StoreWrites
   #path: string
-  /** As of the last commit from here; unknown before it, and after one that failed. */
+  /** As of the last commit from here; unknown before it. */
   #version: number | undefined
+  /** Those that keep the file open. Nothing to release where it could not be opened. */
+  readonly #keepers = new Set<{ environment: LmdbEnvironment | undefined }>()
   #onWritten: ((storedKeys: readonly Uint8Array[]) => void) | undefined
 
   constructor(name: string, path: string, files: StoreFiles) {
@@ -80,8 +85,39 @@ export class LmdbStore implements Store {
     const old = this.#path
     this.#path = path
     this.#version = undefined
+    this.#reopenForKeepers()
     await this.#files.moved?.(path)
     await this.#files.discard(old)
+  }
+
+  keepOpen(): () => void {
+    const keeper = { environment: this.#openIfPossible() }
+    this.#keepers.add(keeper)
+    return () => {
+      this.#keepers.delete(keeper)
+      if (keeper.environment) this.#files.open.release(keeper.environment)
+    }
+  }
+
+  pauseCommits(): Promise<() => void> {
+    return this.#writes.pauseCommits()
+  }
+
+  #reopenForKeepers(): void {
+    for (const keeper of this.#keepers) {
+      const old = keeper.environment
+      keeper.environment = this.#openIfPossible()
+      if (old) this.#files.open.release(old)
+    }
+  }
+
+  /** Who needs the file is told why it cannot be opened. */
+  #openIfPossible(): LmdbEnvironment | undefined {
+    try {
+      return this.#files.open.acquire(this.#path)
+    } catch {
+      return undefined
+    }
   }
 
   snapshot(): SharedSnapshot {
@@ -120,20 +156,29 @@ export class LmdbStore implements Store {
 
   async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
     return this.#use(async (environment) => {
-      const { outcomes, accepted, version } = judge(group, this.#versionOnDisk(environment))
-      if (accepted.length > 0) {
-        this.#version = undefined
-        const cleared = await writeChanges(environment, accepted, version)
-        this.#version = version
-        this.#onWritten?.(touchedKeys(accepted, cleared))
+      for (let tries = 0; tries < MOST_TRIES; tries++) {
+        const before = this.#versionOnDisk(environment)
+        const { outcomes, accepted, version } = judge(group, before)
+        if (accepted.length === 0) return outcomes
+        const cleared = await writeChanges(environment, accepted, { before, version })
+        if (cleared) {
+          this.#version = version
+          this.#onWritten?.(touchedKeys(accepted, cleared))
+          return outcomes
+        }
+        environment.restoreNewest()
       }
-      return outcomes
+      throw new CommitFailedError(`The file of the store ${this.name} is opened by others again and again.`)
     })
   }
 
   /** What is on disk decides, not what was written last from here: another process may have written since. */
   #versionOnDisk(environment: LmdbEnvironment): number {
     try {
+      const version = readVersion(environment)
+      if (version >= (this.#version ?? 0)) return version
+      // A process that opened the file has put back its newest state.
+      environment.restoreNewest()
       return readVersion(environment)
     } catch (error) {
       // Readers may hold every slot. Writes continue, since only one process at a time writes to a file.
@@ -157,6 +202,7 @@ export class LmdbStore implements Store {
       await next.publish()
       this.#path = path
       this.#version = undefined
+      this.#reopenForKeepers()
     }
     await this.#files.moved?.(path)
     await this.#files.discard(old)
@@ -175,6 +221,7 @@ export class LmdbStore implements Store {
           pauseWrites: () => this.#writes.pauseCommits(),
           switchTo: async (path) => {
             this.#path = path
+            this.#reopenForKeepers()
             await this.#files.moved?.(path)
           },
         })
@@ -195,17 +242,18 @@ export class LmdbStore implements Store {
   }
 }
 
-/** One transaction for all; returns the stored keys that were cleared. */
+/** One transaction for all; returns the stored keys that were cleared. Undefined where the state on disk is another one. */
 async function writeChanges(
   environment: LmdbEnvironment,
   accepted: readonly Changes[],
-  version: number,
-): Promise<Uint8Array[]> {
+  { before, version }: { readonly before: number; readonly version: number },
+): Promise<Uint8Array[] | undefined> {
   // Only a commit that stands alone has clears, so the state on disk is the one that they apply to.
   const clears = accepted.flatMap(({ clears = [] }) => clears)
   const cleared = clears.length > 0 ? await storedKeysIn(environment, clears) : []
   assert(cleared.length <= COMMIT_OPERATIONS_LIMIT, 'A commit clears too many rows.')
-  await environment.write((target) => {
+  const condition = { key: VERSION_KEY, value: before > 0 ? versionBytes(before) : undefined }
+  const isWritten = await environment.write((target) => {
     for (const key of cleared) target.remove(key)
     for (const { deletes = [], puts = [], packed } of accepted) {
       for (const key of deletes) target.remove(storedKey(key))
@@ -213,8 +261,8 @@ async function writeChanges(
       if (packed) putPacked(target, packed)
     }
     target.put(VERSION_KEY, versionBytes(version))
-  })
-  return cleared
+  }, condition)
+  return isWritten ? cleared : undefined
 }
 
 /** The stored keys of all rows that came, changed or went. */

@@ -18,6 +18,15 @@ const REMOVE = 13
 /** The address of the next instruction follows, as a double. */
 const CONTINUE_AT = 3
 const END = 0
+/**
+ * What follows up to the end of the block is carried out if the value of the key begins with these eight bytes, compared as
+ * doubles; or, if allowed, if there is no such key.
+ */
+const IF_VALUE = 0x104
+const OR_MISSING = 0x1000
+const BLOCK_END = 2
+/** The library sets it in the flags of an instruction. */
+const FAILED = 0x4000000
 
 const KEY_AT = 12
 const AFTER_KEY_BYTES = 16
@@ -44,6 +53,13 @@ interface Block {
 
 const freeBlocks: Block[] = []
 
+/** A row in the state that is written upon. */
+export interface WriteCondition {
+  readonly key: Uint8Array
+  /** Eight bytes; undefined where the row must not be there. */
+  readonly value: Buffer | undefined
+}
+
 export class WriteInstructions implements WriteTarget {
   readonly counter = new WriteCounter()
   readonly #database: number
@@ -58,11 +74,18 @@ export class WriteInstructions implements WriteTarget {
   #sourceAddress = 0
   /** What must stay in memory until the transaction is over. */
   readonly #sources: Uint8Array[] = []
+  readonly #isConditional: boolean
 
   /** For the database of this number in its file. */
-  constructor(database: number) {
+  constructor(database: number, condition?: WriteCondition) {
     this.#database = database
     this.#block = this.#addBlock()
+    this.#isConditional = condition !== undefined && this.#writeCondition(condition)
+  }
+
+  /** Whether nothing was written since the condition did not hold; when the transaction is over, and before `release`. */
+  get isRefused(): boolean {
+    return this.#isConditional && ((this.#blocks[0]?.words[FIRST_AT >> 2] ?? 0) & FAILED) !== 0
   }
 
   put(storedKey: Uint8Array, storedValue: Uint8Array): void {
@@ -88,6 +111,10 @@ export class WriteInstructions implements WriteTarget {
 
   /** Where the first instruction is, when the last one was added. */
   finish(): number {
+    if (this.#isConditional) {
+      this.#block.words[this.#at >> 2] = BLOCK_END
+      this.#at += 8
+    }
     this.#block.words[this.#at >> 2] = END
     return this.#blocks[0]!.address + FIRST_AT
   }
@@ -115,6 +142,16 @@ export class WriteInstructions implements WriteTarget {
     const next = (to + AFTER_KEY_BYTES) & ~7
     while (to < next) bytes[to++] = 0
     return next
+  }
+
+  /** False for the few values that are no number as doubles, which nothing is equal to. */
+  #writeCondition({ key, value }: WriteCondition): boolean {
+    const compared = value?.readDoubleLE() ?? 0
+    if (Number.isNaN(compared)) return false
+    const at = this.#writeKey(value ? IF_VALUE : IF_VALUE | OR_MISSING, key, 0, key.length)
+    this.#block.doubles[at >> 3] = compared
+    this.#at = at + ADDRESS_BYTES
+    return true
   }
 
   #writeValue(at: number, address: number, size: number): void {

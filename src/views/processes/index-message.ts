@@ -32,6 +32,8 @@ export type ToProcess =
   | { readonly type: 'settings'; readonly settings: ProcessSettings }
   /** Functions of this language may be called soon. */
   | { readonly type: 'prepare'; readonly language: string }
+  /** The answer to `opening`. */
+  | { readonly type: 'open'; readonly request: number }
   /** The answer to `next path`. */
   | { readonly type: 'path'; readonly request: number; readonly path: string }
   /** The answer to `moved`. */
@@ -56,6 +58,12 @@ export interface StoreFileOf {
 export type FromProcess =
   /** The process has begun the job: if it ends now, the job may be the cause. */
   | { readonly type: 'started'; readonly job: number }
+  /**
+   * The process is about to open the database of the job. To open a file while another process commits to it can make
+   * LMDB forget the commit. So the server writes none from its answer until the file is open.
+   */
+  | { readonly type: 'opening'; readonly job: number; readonly request: number }
+  | { readonly type: 'opened'; readonly job: number }
   | { readonly type: 'updated'; readonly job: number; readonly progress: UpdateProgress }
   | { readonly type: 'compacted'; readonly job: number; readonly share: number }
   /** Requests a path for the next generation of this index. */

@@ -111,7 +111,7 @@ export class IndexWork {
     try {
       const used = this.#use(job)
       await using _index = { [Symbol.asyncDispose]: () => this.#release(job.index.name, used) }
-      await using database = this.#databases.open(job.database.name, job.database.path)
+      await using database = await this.#openDatabase(number, job)
       // Files that other jobs kept open can be closed.
       for (const each of this.#lingering) if (each.index === job.index.name) each.end()
       used.active++
@@ -124,6 +124,16 @@ export class IndexWork {
       await this.#linger(job.index.name, signal)
     } catch (error) {
       this.#fail(number, error, signal)
+    }
+  }
+
+  async #openDatabase(number: number, { database: { name, path } }: IndexJob): Promise<BorrowedStore> {
+    if (this.#databases.isOpen(path)) return this.#databases.open(name, path)
+    await this.#ask((request) => ({ type: 'opening', job: number, request }))
+    try {
+      return this.#databases.open(name, path)
+    } finally {
+      this.#send({ type: 'opened', job: number })
     }
   }
 

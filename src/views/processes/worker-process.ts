@@ -53,12 +53,17 @@ interface RunningJob extends JobListener {
   /** Removes the abort listener. */
   readonly forget: () => void
   hasStarted: boolean
+  /** Lets the database be written again, which it is not while the process opens it. */
+  resume: (() => void) | undefined
   /** Whether only its files are kept open. */
   isDone: boolean
 }
 
 /** A process with jobs that is silent for this long is pinged, and killed if it does not answer. */
 const SILENCE_MS = 30_000
+
+/** A process that takes so long to open a file is killed: writers wait for it. */
+const OPENING_MS = 5000
 
 const LAST_WORDS = 2000
 
@@ -178,7 +183,8 @@ export class WorkerProcess {
     for (const reason of reasons) reason.addEventListener('abort', abort)
     clearTimeout(this.#idle)
     const index = job.index.name
-    this.#jobs.set(number, { ...listener, index, leases, resolve, reject, forget, hasStarted: false, isDone: false })
+    const state = { hasStarted: false, isDone: false, resume: undefined }
+    this.#jobs.set(number, { ...listener, index, leases, resolve, reject, forget, ...state })
     this.#watchOver()
     this.send({ type: 'start', job: number, ...job })
     return promise
@@ -241,6 +247,8 @@ export class WorkerProcess {
   #receive(message: FromProcess): void {
     this.#silentMs = 0
     if (message.type === 'started') this.#started(message.job)
+    else if (message.type === 'opening') void this.#letOpen(message.job, message.request)
+    else if (message.type === 'opened') this.#jobs.get(message.job)?.resume?.()
     else if (message.type === 'log') this.#log[message.level](message.message, message.details)
     else if (message.type === 'updated') this.#jobs.get(message.job)?.onProgress?.(message.progress)
     else if (message.type === 'compacted') this.#jobs.get(message.job)?.onShare?.(message.share)
@@ -248,6 +256,21 @@ export class WorkerProcess {
     else if (message.type === 'moved') void this.#move(message.index, message.path, message.request)
     else if (message.type === 'done') this.#done(message.job, message.error && decodeError(message.error))
     else if (message.type === 'closed') this.#closed(message.job)
+  }
+
+  async #letOpen(number: number, request: number): Promise<void> {
+    const job = this.#jobs.get(number)
+    if (!job) return
+    const resume = await job.leases.database.pauseCommits()
+    const impatience = setTimeout(() => this.#kill('It does not open a file.'), OPENING_MS)
+    job.resume = () => {
+      clearTimeout(impatience)
+      resume()
+      job.resume = undefined
+    }
+    // It may have ended meanwhile.
+    if (this.#jobs.get(number) === job) this.send({ type: 'open', request })
+    else job.resume()
   }
 
   #handOut(index: string, request: number): void {
@@ -289,6 +312,7 @@ export class WorkerProcess {
     if (!job) return
     this.#jobs.delete(number)
     job.forget()
+    job.resume?.()
     for (const lease of Object.values(job.leases)) void lease.release()
     if (this.#jobs.size === 0) this.#startIdleTimer()
   }
@@ -314,8 +338,9 @@ export class WorkerProcess {
       this.#log.error('An index process ended.', { pid, how, indexes, words: this.#lastWords })
     }
     this.#jobs.clear()
-    for (const { leases, reject, forget, hasStarted } of jobs) {
+    for (const { leases, reject, forget, resume, hasStarted } of jobs) {
       forget()
+      resume?.()
       // Only then is the job repeated: the files of the dead process are closed.
       Promise.all(Object.values(leases).map((lease) => lease.abandon())).then(
         () => reject(new ProcessEndedError(how, hasStarted)),
