@@ -23,6 +23,12 @@ export function exitCodeOf(error: unknown, outcome: keyof typeof EXIT_CODES): nu
   return error instanceof CommandError ? error.exitCode : EXIT_CODES[outcome]
 }
 
+/** An error of the system while something is written below the path, such as a full disk. Errors of commands stay as they are. */
+export function writeError(path: string, error: unknown): unknown {
+  if (!(error instanceof Error) || !('syscall' in error)) return error
+  return new CommandError(`${path} cannot be written: ${error.message}`, 'incomplete')
+}
+
 /** The most serious of several outcomes. */
 export function worst(codes: readonly number[]): number {
   return Math.max(0, ...codes)

@@ -16,10 +16,16 @@ export class ServerError extends CommandError {
   readonly error: string
 
   constructor(status: number, error: string, reason: string, what: string) {
-    super(`${what}: the server answers ${status} ${error}. ${reason}${advice(status)}`)
+    const outcome = isTemporary(status, error) ? 'incomplete' : 'failed'
+    super(`${what}: the server answers ${status} ${error}. ${reason}${advice(status)}`, outcome)
     this.status = status
     this.error = error
   }
+}
+
+/** A server that is overloaded, or whose disk is full: the same command may succeed later. */
+function isTemporary(status: number, error: string): boolean {
+  return status === 503 || error === 'commit_failed'
 }
 
 function advice(status: number): string {

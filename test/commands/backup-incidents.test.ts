@@ -57,6 +57,22 @@ describe('settle backup', () => {
     expect(await send(target, 'GET', '_all_dbs')).toEqual(await send(source, 'GET', '_all_dbs'))
   })
 
+  it.each([
+    [503, 'service_unavailable', 2],
+    [500, 'commit_failed', 2],
+    [500, 'file_corrupted', 1],
+  ])('of a server that answers %d %s ends with %d', async (status, error, expected) => {
+    const server = createServer((_, reply) => {
+      reply.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify({ error, reason: 'So.' }))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const address = server.address()
+    const url = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}/`
+    const { code, err } = await runSettle(['backup', '--to', await temporaryFolder(), '--url', url])
+    expect([code, err]).toEqual([expected, expect.stringContaining(`${status} ${error}. So.`)])
+  })
+
   it('reports that a server is not a Settle, instead of saving nothing', async () => {
     const server = createServer((request, reply) => {
       const isDatabase = request.url === '/a'
@@ -206,6 +222,23 @@ describe('settle restore', () => {
       expect(await contentsOf(target.url, 'a')).toEqual(await contentsOf(source.url, 'a'))
       expect(await send(target, 'POST', '_session', { name: 'ann', password: 'hers' })).toMatchObject({ ok: true })
     }
+  })
+})
+
+describe('settle restore of revisions that the server refuses', () => {
+  it('reports them again when it is run again', async () => {
+    const source = await startService()
+    await send(source, 'PUT', 'a')
+    for (const id of ['p:1', 'plain']) await send(source, 'PUT', `a/${id}`, {})
+    const to = await temporaryFolder()
+    await runSettle(['backup', '--to', to, '--url', source.url, '--db', 'a'])
+    const target = await startService()
+    await send(target, 'PUT', 'a?partitioned=true')
+    for (let run = 0; run < 2; run++) {
+      const { code, err } = await runSettle(['restore', '--from', to, '--url', target.url, '--db', 'a', '--merge'])
+      expect([run, code, err]).toEqual([run, 1, expect.stringMatching(/plain 1-\w+ is refused: illegal_docid/)])
+    }
+    expect(await send(target, 'GET', 'a')).toMatchObject({ doc_count: 1 })
   })
 })
 

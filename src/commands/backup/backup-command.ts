@@ -1,8 +1,9 @@
 /** `settle backup`: backs up the databases of a running server into a folder, or to standard output. */
+import { basename } from 'node:path'
 import type { Writable } from 'node:stream'
 import { parseArgs } from 'node:util'
 import { isObject } from '../../encoding/json/json-value.ts'
-import { CommandError, exitCodeOf, messageOf, worst } from '../command-error.ts'
+import { CommandError, exitCodeOf, messageOf, worst, writeError } from '../command-error.ts'
 import { SERVER_FLAGS, SERVER_USAGE, serverAddress } from '../credentials.ts'
 import { countText, Progress, sizeText } from '../progress.ts'
 import { ServerClient, ServerError } from '../server-client.ts'
@@ -138,6 +139,8 @@ class FolderBackup {
           `${countText(saved.length, 'database')} backed up to ${path}, ${sizeText(this.#savedBytes)} added.`,
         )
       return code
+    } catch (error) {
+      throw writeError(path, error)
     } finally {
       folder.close()
     }
@@ -150,8 +153,9 @@ class FolderBackup {
       if (!isThere) onGone()
       return 0
     } catch (error) {
-      this.#progress.warn(`${name}: ${messageOf(error)}`)
-      return exitCodeOf(error, 'incomplete')
+      const failure = writeError(folder.path, error)
+      this.#progress.warn(`${name}: ${messageOf(failure)}`)
+      return exitCodeOf(failure, 'incomplete')
     }
   }
 
@@ -224,12 +228,11 @@ async function listBackups(path: string, output: Writable): Promise<number> {
   if (about) output.write(`The last complete run finished at ${about.finished}, of Settle ${about.version}.\n`)
   for (const chain of await folder.chains()) {
     const { database, restorable, segments } = chain
-    if (!database) continue
     const bytes = segments.reduce((sum, each) => sum + each.bytes, 0)
     const last = restorable.at(-1)
     const state = last ? `as of ${last.made}` : 'not complete yet'
     output.write(
-      `${database.name}\t${state}\t${countText(segments.length, 'segment')}\t${sizeText(bytes)}\t${chain.path}\n`,
+      `${database?.name ?? basename(chain.path)}\t${state}\t${countText(segments.length, 'segment')}\t${sizeText(bytes)}\t${chain.path}\n`,
     )
   }
   return 0

@@ -40,7 +40,7 @@ async function folderFaults(path: string, progress: Progress): Promise<string[]>
       bytes += segment.bytes
       faults.push(...found.map((fault) => `${place}: ${fault}`))
     }
-    if (chain.segments.length > 0 && chain.restorable.length === 0) {
+    if (chain.restorable.length === 0) {
       progress.line(`${basename(chain.path)}: not complete yet; run the backup again.`)
     }
   }

@@ -58,7 +58,8 @@ export async function restoreSection(
     const outcome = isObject(answer) ? answer : {}
     revisions += Number(outcome.revisions ?? 0)
     if (Array.isArray(outcome.refused)) refused.push(...outcome.refused.map(refusalText))
-    await plan.onPosition(section.position)
+    // A later run must send what was refused again, and report it again.
+    if (refused.length === 0) await plan.onPosition(section.position)
   }
   return { revisions, refused, purged: section.purged, check }
 }

@@ -19,8 +19,8 @@ export async function readBackup(call: Call, context: HttpContext): Promise<Answ
   const database = await context.databases.get(call.segment(0))
   const view = database.view()
   try {
+    checkIdentity(call, database, start)
     const head = await headOf(database, view, start, context.version)
-    checkIdentity(call, database, head)
     const state = await view.state()
     if (start.since > 0 && !(await remembersPurges(view, state, start.purgeSince))) throw needsWhole('purges')
     // A backup from the start needs no purges: purged revisions are not in it.
@@ -80,7 +80,7 @@ async function headOf(
 }
 
 /** Sequences of another database of the same name mean nothing. */
-function checkIdentity(call: Call, database: Database, { since }: DatabaseHead): void {
+function checkIdentity(call: Call, database: Database, { since }: BackupStart): void {
   const uuid = call.query('uuid')
   if (since > 0 && uuid === undefined) throw badRequest('`uuid` is required with a sequence.')
   if (uuid !== undefined && uuid !== database.uuid) throw needsWhole('database')
