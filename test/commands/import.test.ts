@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { ImportReport } from '../../src/commands/import/import-report.ts'
+import { isObject } from '../../src/encoding/json/json-value.ts'
 import { Client } from '../support/client.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -292,6 +293,24 @@ describe('settle import', () => {
     expect(out.toString()).toContain('plain-3')
     // One is missing, and one is there that the source does not have.
     expect(database?.target.documents).toBe(database?.source.documents)
+  })
+
+  it('tries what was refused again each time, until it is accepted', async () => {
+    const source = await server('1.6')
+    const target = await server('1.6')
+    for (const each of [source, target]) await send(each, 'PUT', '/db')
+    await send(source, 'PUT', '/db/wanted', { n: 1 })
+    const text = 'function(doc) { if (doc._id === "wanted") throw({forbidden: "not now"}) }'
+    const validator = await send(target, 'PUT', '/db/_design/mine', { validate_doc_update: text })
+    const again = async () => (await run(source, target, '--only', 'db')).report?.databases[0]
+    // The number of documents is the same on both sides.
+    for (let time = 0; time < 2; time++) {
+      expect(await again()).toMatchObject({ refused: [{ id: 'wanted', reason: 'forbidden: not now' }] })
+    }
+    const revision = isObject(validator) ? validator.rev : undefined
+    await send(target, 'DELETE', `/db/_design/mine?rev=${revision}`)
+    expect(await again()).toMatchObject({ refusedCount: 0, revisionsWritten: 1 })
+    expect(await again()).toMatchObject({ refusedCount: 0, revisionsWritten: 0 })
   })
 
   it('leaves out what flags exclude, and replications unless a flag includes them', async () => {

@@ -100,7 +100,13 @@ interface Replicated {
 }
 
 async function replicate(name: string, part: ImportPart, { expected, onRefused }: Replicated, context: ImportContext) {
-  const { source, target, agents, signal, isFresh, onProgress } = context
+  const { source, target, agents, signal, onProgress } = context
+  const url = `${source.address.url}${databasePath(name)}`
+  const base = `import-${createHash('sha256')
+    .update(JSON.stringify([url, part]))
+    .digest('hex')
+    .slice(0, 32)}`
+  const isFresh = context.isFresh || hadRefusals(await target.client.find(`${databasePath(name)}/_local/${base}`))
   const request = parseReplicationRequest(
     {
       source: endpointOf(source.address, name),
@@ -119,10 +125,6 @@ async function replicate(name: string, part: ImportPart, { expected, onRefused }
   }
   const services = { agents, tls: TLS }
   const excluded = name.startsWith('_') ? OWN_DESIGNS : new Set<string>()
-  const base = `import-${createHash('sha256')
-    .update(JSON.stringify([from.url, part]))
-    .digest('hex')
-    .slice(0, 32)}`
   const replication = new Replication({ base, extension: '', full: base }, request, {
     clock: systemClock,
     log: { ...silentLog, warn: (_message, details) => onRefused(refusalIn(details)) },
@@ -142,6 +144,12 @@ async function replicate(name: string, part: ImportPart, { expected, onRefused }
     onProgress(share, `${docs_written} ${part} written`)
   }
   return (await replication.run(signal)).progress
+}
+
+/** Whether the last import refused revisions: they lie before its checkpoint, and are tried and reported again. */
+function hadRefusals(log: unknown): boolean {
+  const [last]: unknown[] = isObject(log) && Array.isArray(log.history) ? log.history : []
+  return isObject(last) && Number(last.doc_write_failures) > 0
 }
 
 function endpointOf({ url, user, password }: ServerAddress, name: string): unknown {
