@@ -139,6 +139,7 @@ export class DatabaseEngine {
     this.#queue = new WriteQueue(store, this.ranks, {
       onCommitted: (state, written) => this.#committed(state, written),
       onReference: (numbers) => this.attachments.refer(numbers),
+      checkReferences: store.sharing && ((...referred) => this.attachments.assertStored(...referred)),
       onOthers: store.sharing && ((state) => this.#invalidation?.saw(state)),
       metrics: services.writes,
     })

@@ -6,6 +6,7 @@
  */
 import { createHash, hash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { missingStub } from '../../document/request-error.ts'
 import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../../storage/store.ts'
@@ -255,8 +256,11 @@ export class AttachmentStore {
    * Removes all bytes that no revision refers to. `findReferenced` reads one snapshot of the database. What was used since
    * it began is kept, since a revision may refer to it by now.
    */
-  async removeUnreferenced(findReferenced: () => Promise<ReadonlySet<number>>, lease?: LeaseProof): Promise<void> {
-    const last = await this.#removableNumber()
+  async removeUnreferenced(
+    findReferenced: () => Promise<{ has(number: number): boolean }>,
+    lease?: LeaseProof,
+  ): Promise<void> {
+    const last = await this.lastNumber()
     const spared = new Set(this.#inUse.keys())
     this.#spared = spared
     try {
@@ -272,8 +276,7 @@ export class AttachmentStore {
   async #remove(number: number, lease?: LeaseProof): Promise<void> {
     this.#condemned.add(number)
     try {
-      const clears = [{ from: attachmentKey(number, 0), to: attachmentKey(number + 1, 0) }]
-      await this.#store.commit({ clears, unreferenced: true, lease })
+      await this.#store.commit({ clears: [attachmentRange(number)], unreferenced: true, lease })
     } finally {
       this.#condemned.delete(number)
     }
@@ -293,10 +296,37 @@ export class AttachmentStore {
     }
   }
 
-  /** Higher numbers may belong to uploads of other servers that no revision refers to yet. */
-  async #removableNumber(): Promise<number> {
-    const { sharing } = this.#store
-    return sharing ? Math.min(await this.lastNumber(), (await sharing.settledBelow()) - 1) : this.lastNumber()
+  /** Where other servers write too: the stored numbers, some at a time, without those that uploads may still be using. */
+  async *removableNumbers(): AsyncGenerator<number[]> {
+    const settled = (await this.#store.sharing?.settledBelow()) ?? 0
+    let numbers: number[] = []
+    for await (const number of this.#numbers(Math.min(await this.lastNumber(), settled - 1))) {
+      numbers.push(number)
+      if (numbers.length < REMOVED_TOGETHER) continue
+      yield numbers
+      numbers = []
+    }
+    if (numbers.length > 0) yield numbers
+  }
+
+  /** Whether this server is reading or writing the bytes. */
+  isUsed(number: number): boolean {
+    return this.#inUse.has(number)
+  }
+
+  /**
+   * For the writer, where other servers compact: throws where the bytes of one of the numbers are neither in the store nor
+   * among the rows to be committed.
+   */
+  async assertStored(snapshot: Snapshot, numbers: readonly number[], puts: readonly Put[]): Promise<void> {
+    const missing = new Set(numbers)
+    for (const [key] of puts) {
+      if (key[0] === ATTACHMENT_PREFIX[0]) missing.delete(numberOfAttachmentKey(Buffer.from(key)))
+    }
+    for (const number of missing) {
+      const page = await snapshot.page(attachmentRange(number), { rows: 1, keysOnly: true })
+      if (page.length === 0) throw missingStub('An attachment was removed while the document was being written.')
+    }
   }
 
   /** The highest number assigned so far. */
@@ -332,6 +362,14 @@ export class AttachmentStore {
 }
 
 const NOTHING_KEPT = () => {}
+
+/** Attachments that one commit removes where other servers write too. */
+const REMOVED_TOGETHER = 200
+
+/** All chunks of an attachment. */
+export function attachmentRange(number: number): KeyRange {
+  return { from: attachmentKey(number, 0), to: attachmentKey(number + 1, 0) }
+}
 
 /** In pieces, each of which is hashed and compressed, so that the event loop is not blocked for long. */
 async function* piecesOf(bytes: Buffer): AsyncGenerator<Buffer> {

@@ -6,13 +6,13 @@
 import { droppedBodies, stem, withLeafBodiesOnly } from '../../document/tree/tree-pruning.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
-import type { KeyRange, Page, Snapshot, Store } from '../../storage/store.ts'
-import type { AttachmentStore } from '../attachments/attachment-store.ts'
-import { DatabaseView } from '../database-view.ts'
-import { readRecords, recordHasAttachments, recordHasHistory } from '../layout/document-record.ts'
+import type { KeyRange, Snapshot, Store } from '../../storage/store.ts'
+import { type AttachmentStore, attachmentRange } from '../attachments/attachment-store.ts'
+import { readRecords, recordHasHistory } from '../layout/document-record.ts'
 import { afterPrefix, type DatabaseState, DOCUMENT_PREFIX, idOfDocumentKey, PURGES, purgeKey } from '../layout/keys.ts'
 import { DocumentChanges } from '../writing/document-changes.ts'
 import type { ExclusivePlan, WriteQueue } from '../writing/write-queue.ts'
+import { AttachmentReferences } from './attachment-references.ts'
 
 /** Told how much of the work is done, in documents, and how many there were at the start. */
 export type CompactionProgress = (done: number, total: number) => void
@@ -41,9 +41,10 @@ export interface CompactionRun {
 
 /** The first part of the work counts as half of it: progress is for people. */
 export async function compactDatabase(
-  { store, queue, ranks, attachments }: CompactedDatabase,
+  database: CompactedDatabase,
   { total, signal, onProgress, lease }: CompactionRun,
 ): Promise<void> {
+  const { store, queue, ranks } = database
   let looked = 0
   for await (const ids of untrimmed(store, (rows) => {
     looked += rows
@@ -56,7 +57,7 @@ export async function compactDatabase(
     }
   }
   while (await queue.exclusive(planForgetting, lease)) signal.throwIfAborted()
-  await attachments.removeUnreferenced(() => referencedAttachments(store), lease)
+  await removeAttachments(database, lease)
   await store.compact({
     signal,
     onProgress: (done) => onProgress(Math.floor((total * (1 + done)) / 2), total),
@@ -92,24 +93,20 @@ async function planForgetting(snapshot: Snapshot, state: DatabaseState): Promise
   return { changes: { deletes }, state, result: page.next !== undefined }
 }
 
-/** The numbers of all attachments that any revision has, in one state of the database. */
-async function referencedAttachments(store: Store): Promise<Set<number>> {
-  const referenced = new Set<number>()
-  using view = new DatabaseView(store.snapshot())
-  let rest: KeyRange | undefined = { from: DOCUMENT_PREFIX, to: afterPrefix(DOCUMENT_PREFIX) }
-  while (rest) {
-    const page: Page = await view.snapshot.page(rest)
-    const ids: string[] = []
-    for (let row = 0; row < page.length; row++) {
-      if (recordHasAttachments(page.value(row))) ids.push(idOfDocumentKey(page.key(row)))
+/** Removes the bytes of attachments that no revision refers to. */
+async function removeAttachments(database: CompactedDatabase, lease: LeaseProof | undefined): Promise<void> {
+  const { store, queue, attachments } = database
+  if (!store.sharing) return attachments.removeUnreferenced(() => AttachmentReferences.of(store), lease)
+  // Revisions of other servers may refer to them by now: each commit that removes some reads what changed before it.
+  const references = await AttachmentReferences.of(store)
+  for await (const numbers of attachments.removableNumbers()) {
+    const plan = async (snapshot: Snapshot, state: DatabaseState): Promise<ExclusivePlan<void>> => {
+      await references.readChanges(snapshot, state)
+      const unreferenced = numbers.filter((number) => !references.has(number) && !attachments.isUsed(number))
+      return { changes: { clears: unreferenced.map(attachmentRange) }, state, result: undefined }
     }
-    const bodies = (await view.records(ids)).flatMap(({ record }) => record?.tree.bodies() ?? [])
-    for (const { attachments } of await view.bodies(bodies)) {
-      for (const { number } of attachments) referenced.add(number)
-    }
-    rest = page.next
+    await queue.exclusive(plan, lease)
   }
-  return referenced
 }
 
 /** Trims the first of the documents; resolves to how many it got through. */

@@ -13,7 +13,7 @@ import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { RankTree } from '../../storage/rank-tree/rank-tree.ts'
 import { freeRows, operationCount } from '../../storage/rows/packed-rows.ts'
 import { LeaseLostError, StorageError, ValueTooLargeError } from '../../storage/storage-error.ts'
-import { type Changes, COMMIT_OPERATIONS_LIMIT, type Snapshot, type Store } from '../../storage/store.ts'
+import { type Changes, COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { type DatabaseState, decodeState, encodeState, INITIAL_STATE, STATE_KEY } from '../layout/keys.ts'
 import { type DocumentEdit, type EditOutcome, TooManyOperationsError, writeInPortions } from './edit.ts'
 import { planBatch } from './edit-batch.ts'
@@ -33,6 +33,8 @@ export interface ExclusivePlan<T> {
 
 /** Called before a commit with the numbers of attachments that its revisions refer to. */
 export type ReferenceListener = (attachments: readonly number[]) => void
+
+export type ReferenceCheck = (snapshot: Snapshot, attachments: readonly number[], puts: readonly Put[]) => Promise<void>
 
 /** Called after a commit, with the ids of the documents if it wrote any. */
 export type CommitListener = (state: DatabaseState, written: readonly string[] | undefined) => void
@@ -86,6 +88,8 @@ const LONGEST_PAUSE_MS = 30
 export interface WriteQueueOptions {
   readonly onCommitted: CommitListener
   readonly onReference?: ReferenceListener
+  /** Where other servers may have removed attachments: throws where one that a revision refers to is missing. */
+  readonly checkReferences?: ReferenceCheck | undefined
   /** Given where other servers write too. */
   readonly onOthers?: OthersListener | undefined
   /** Shared by all databases. */
@@ -98,6 +102,7 @@ export class WriteQueue {
   readonly #metrics: WriteMetrics
   readonly #onCommitted: CommitListener
   readonly #onReference: ReferenceListener
+  readonly #checkReferences: ReferenceCheck | undefined
   readonly #onOthers: OthersListener | undefined
   readonly #waiting: (WaitingEdits | WaitingExclusive)[] = []
   #waitingBytes = 0
@@ -111,6 +116,7 @@ export class WriteQueue {
     this.#ranks = ranks
     this.#onCommitted = onCommitted
     this.#onReference = onReference
+    this.#checkReferences = options.checkReferences
     this.#onOthers = onOthers
     this.#metrics = metrics ?? new WriteMetrics()
   }
@@ -248,6 +254,8 @@ export class WriteQueue {
       if (operations === 0 && state === before) return result
       // One operation is left for the state of the database.
       if (operations >= COMMIT_OPERATIONS_LIMIT) throw new TooManyOperationsError()
+      if (attachments && attachments.length > 0)
+        await this.#checkReferences?.(snapshot, attachments, changes.puts ?? [])
       snapshot.release()
       // Before the commit, not after it: a commit that fails may still be on disk.
       if (attachments && attachments.length > 0) this.#onReference(attachments)
