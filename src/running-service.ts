@@ -13,6 +13,7 @@ import { unsharedSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { atPorts, type ListenerPlans, Listeners, probe } from './http/listeners/listeners.ts'
 import { hostsWithoutOriginCheck } from './http/negotiation/browser-policy.ts'
+import { ReplyCounts } from './http/server/reply-counts.ts'
 import { type DescriptorBudget, descriptorBudget, descriptorLimit } from './runtime/descriptor-budget.ts'
 import { silentLog } from './runtime/log/log.ts'
 import { ServerLog } from './runtime/log/server-log.ts'
@@ -107,9 +108,11 @@ export class RunningService implements Service {
     this.#statistics = new Statistics(statisticsSettings(configuration))
     this.#statistics.gauge('service', 'open_databases', () => openDatabases(this.#parts))
     this.#statistics.gauge('service', 'open_os_files', () => this.#parts?.data.openFiles() ?? 0)
+    const replies = new ReplyCounts(this.#metrics)
     this.#listeners = new Listeners(log.log, options.supervisor?.sockets ?? unsharedSockets, {
       limits: () => connectionLimits(configuration),
       slots: this.#slots,
+      onRefused: (status) => replies.add(status),
     })
     this.#metrics.gauge('settle_connections', 'connections of clients that are open', () => this.#listeners.connections)
     this.#metrics.total('couchdb_couch_log_requests_total', 'messages in the log by level', () =>

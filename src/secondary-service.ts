@@ -16,6 +16,7 @@ import type { ListeningSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { Listeners } from './http/listeners/listeners.ts'
 import { createSecondaryApp } from './http/server/app.ts'
+import { ReplyCounts } from './http/server/reply-counts.ts'
 import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
 import { type NodeState, type Notice, REQUESTS_SOCKET, type SettingEntry } from './nodes/node-message.ts'
 import { RemoteRunner, remoteFunctions } from './nodes/remote-work.ts'
@@ -104,9 +105,11 @@ class RunningSecondary implements SecondaryService {
     const parts = this.#parts
     if (!parts) throw new Error('The node has no state yet.')
     const { configuration, serverLog } = parts
+    const replies = new ReplyCounts(this.#metrics)
     this.#listeners = new Listeners(serverLog.log, this.#options.sockets, {
       limits: () => connectionLimits(configuration),
       slots: this.#node.slots,
+      onRefused: (status) => replies.add(status),
     })
     await this.#listeners.open(this.#plans(configuration), parts.handler)
   }

@@ -26,6 +26,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   readonly #socket: Socket
   readonly #handler: RequestHandler
   readonly #refusalLines: string
+  readonly #onRefused: (refusal: Refusal) => void
   /** `lingering`: the last reply is sent, and what still comes in is dropped. */
   #state: 'open' | 'lingering' | 'closed' = 'open'
   #isClosing = false
@@ -50,10 +51,16 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   #lastActivityMs = performance.now()
 
   /** `refusalLines` are the header lines of every refusal; replies have those of their handler. */
-  constructor(socket: Socket, handler: RequestHandler, refusalLines = '') {
+  constructor(
+    socket: Socket,
+    handler: RequestHandler,
+    refusalLines = '',
+    onRefused: (refusal: Refusal) => void = () => {},
+  ) {
     this.#socket = socket
     this.#handler = handler
     this.#refusalLines = refusalLines
+    this.#onRefused = onRefused
     this.remoteAddress = socket.remoteAddress
     socket.on('data', (bytes) => this.#receive(bytes))
     socket.on('end', () => this.#onEnd())
@@ -274,6 +281,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     if (isBegun) this.#socket.destroy()
     else {
       this.#socket.write(refusalReply(refusal, this.#refusalLines), 'latin1')
+      this.#onRefused(refusal)
       this.#linger()
     }
   }

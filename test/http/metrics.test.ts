@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { describe, expect, it } from 'vitest'
 import { Client } from '../support/client.ts'
 import { scrape } from '../support/prometheus.ts'
@@ -26,6 +28,31 @@ describe('GET /_node/_local/_prometheus', () => {
     expect(after.value('settle_requests_in_progress')).toBe(1)
     expect(after.value('settle_connections')).toBeGreaterThan(0)
     expect(grown('couchdb_couch_log_requests_total', { level: 'info' })).toBeGreaterThanOrEqual(4)
+  })
+
+  it('counts replies of every status, and what is refused before it is a request', async () => {
+    const client = await server()
+    await client.request('PUT', '/db')
+    await client.request('PUT', '/db/doc', { body: {} })
+    await client.request('PUT', '/_config/httpd/max_http_request_size', { body: '"1000"' })
+    const before = await scrape(client)
+    const counted = (code: string) =>
+      [...before.samples].some(({ name, labels }) => name === 'settle_replies_total' && labels.code === code)
+    expect(['503', '413', '415'].map(counted)).toEqual([true, false, false])
+    expect((await client.request('POST', '/db', { body: { text: 'x'.repeat(2000) } })).status).toBe(413)
+    const headers = { 'content-type': 'text/plain' }
+    expect((await client.request('POST', '/db/_purge', { headers, body: '{}' })).status).toBe(415)
+    for (const text of [
+      'GET / HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n',
+      'BREW / HTTP/1.1\r\nHost: x\r\n\r\n',
+    ]) {
+      const socket = connect(Number(client.url.port), client.url.hostname)
+      socket.end(text)
+      await once(socket.resume(), 'close')
+    }
+    const after = await scrape(client)
+    const value = (code: string) => after.value('settle_replies_total', { code })
+    expect(['413', '415', '400', '405'].map(value)).toEqual([1, 1, 1, 1])
   })
 
   it('has buckets of every histogram that grow up to its count', async () => {

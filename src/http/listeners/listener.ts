@@ -27,6 +27,8 @@ export interface ListenerContext {
   readonly log: Log
   /** Read each time they are used: they may change. */
   readonly limits: () => ConnectionLimits
+  /** A reply was sent that no handler made: to what cannot be parsed, comes too slowly, or exceeds the connections. */
+  readonly onRefused: (status: number) => void
 }
 
 interface Clients {
@@ -56,7 +58,10 @@ export class Listener {
     const connections = new Set<Connection>()
     const sockets = new Set<Socket>()
     const connected = (socket: Socket): Connection => {
-      const connection = new Connection(socket, handler, SERVER_LINE)
+      const connection = new Connection(socket, handler, SERVER_LINE, ({ status, message }) => {
+        context.onRefused(status)
+        log.debug('A connection was refused.', { peer: socket.remoteAddress, status, reason: message })
+      })
       connections.add(connection)
       socket.once('close', () => connections.delete(connection))
       return connection

@@ -28,6 +28,8 @@ export interface ListenersOptions {
   readonly limits?: () => ConnectionLimits
   /** Those of this process alone unless given. */
   readonly slots?: ConnectionSlots
+  /** Called with the status of a reply that no handler made. */
+  readonly onRefused?: (status: number) => void
 }
 
 /** Requests that take longer to finish are cut off when their listener closes. */
@@ -37,6 +39,7 @@ export class Listeners {
   readonly #log: Log
   readonly #sockets: ListeningSockets
   readonly #limits: () => ConnectionLimits
+  readonly #onRefused: (status: number) => void
   readonly #open: OpenConnections
   readonly #closing = new Set<Promise<void>>()
   #wasOpen = false
@@ -46,6 +49,7 @@ export class Listeners {
   constructor(log: Log, sockets: ListeningSockets, options: ListenersOptions = {}) {
     this.#log = log
     this.#limits = options.limits ?? (() => DEFAULT_LIMITS)
+    this.#onRefused = options.onRefused ?? (() => {})
     this.#open = new OpenConnections(options.slots)
     this.#sockets = sockets
   }
@@ -147,7 +151,14 @@ export class Listeners {
   }
 
   #context(handler: RequestHandler): ListenerContext {
-    return { handler, sockets: this.#sockets, open: this.#open, log: this.#log, limits: this.#limits }
+    return {
+      handler,
+      sockets: this.#sockets,
+      open: this.#open,
+      log: this.#log,
+      limits: this.#limits,
+      onRefused: this.#onRefused,
+    }
   }
 
   /** Its socket is kept where the next one listens on the same address. */

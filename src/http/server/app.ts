@@ -70,7 +70,7 @@ async function handle(request: Request, reply: Reply, context: AppContext): Prom
   try {
     const given = forBrowsers(call, context, await answer(call, context))
     status = given.status
-    if (given.isFile !== true) counts.reply(status)
+    counts.reply(status, { isFile: given.isFile === true })
     logAnswer(call, context, given)
     if (given.kind === 'whole') sendWhole(call, given)
     else await sendStreamed(call, given)
@@ -106,10 +106,12 @@ async function forwarded(call: Call, context: AppContext, forwarding: Forwarding
   if (failure && !call.reply.isGone) {
     context.counts.begin(call.request.method)
     const given = forBrowsers(call, context, errorAnswer(inDialect(failure, call.dialect)))
-    context.counts.reply(given.status)
+    context.counts.reply(given.status, { isFile: false })
     logAnswer(call, context, given)
     if (given.kind === 'whole') sendWhole(call, given)
-    logRequest(call, context, { status: given.status, tookMs: performance.now() - begunMs })
+    const tookMs = performance.now() - begunMs
+    context.counts.end(call.request.method, tookMs)
+    logRequest(call, context, { status: given.status, tookMs })
   }
   return true
 }

@@ -11,6 +11,7 @@ import type { Request } from '../../wire/request.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
+import { ReplyCounts } from './reply-counts.ts'
 import type { Counted } from './route.ts'
 
 /** Before the reply is sent. */
@@ -156,6 +157,7 @@ export class RequestStatistics {
   readonly #time: Counter
   readonly #methods: CounterMap<string>
   readonly #statuses: CounterMap<number>
+  readonly #replies: ReplyCounts
   readonly #counted: CounterMap<Counted>
   readonly #durations: Readonly<Record<string, DurationHistogram>>
   readonly #otherDurations: DurationHistogram
@@ -173,6 +175,7 @@ export class RequestStatistics {
     this.#time = statistics.counter('service', 'request_time')
     this.#methods = new CounterMap((method) => statistics.counter('httpd_request_methods', method))
     this.#statuses = new CounterMap((status) => statistics.counter('httpd_status_codes', String(status)))
+    this.#replies = new ReplyCounts(metrics)
     this.#counted = new CounterMap((name) =>
       statistics.counter(name.startsWith('database_') ? 'service' : 'httpd', name),
     )
@@ -187,8 +190,10 @@ export class RequestStatistics {
     for (const name of names) this.#counted.get(name).add(1)
   }
 
-  reply(status: number): void {
-    this.#statuses.get(status).add(1)
+  /** `_stats` does not count files. */
+  reply(status: number, { isFile }: { readonly isFile: boolean }): void {
+    this.#replies.add(status)
+    if (!isFile) this.#statuses.get(status).add(1)
   }
 
   end(method: string, tookMs: number): void {
