@@ -3,7 +3,7 @@ import type { SentDocument } from '../document/document-fields.ts'
 import type { DocumentId, RevisionId, RevisionPath } from '../document/ids.ts'
 import { type ErrorKind, RequestError } from '../document/request-error.ts'
 import { type BodyTerm, HashedBody } from '../document/revisions/new-revision.ts'
-import { JsonTextError } from '../encoding/json/json-text-cursor.ts'
+import { JsonTextError } from '../encoding/json/json-text.ts'
 import type { Condition } from '../selectors/condition.ts'
 import type { BulkSwitches } from './bulk-reading.ts'
 

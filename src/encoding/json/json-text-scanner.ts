@@ -1,80 +1,35 @@
 /**
- * One pass over the bytes of a JSON text. Checks them strictly, drops white space, brings escapes to their shortest form,
- * and writes the Erlang term of the value beside its text. Digits of numbers stay as they were sent.
+ * One pass over the values of a JSON text, objects and arrays included: drops white space, and writes the Erlang term of the
+ * value beside its text. Some members of an object may be read apart; a name that comes twice is noticed.
  */
 import type { ByteArena } from '../bytes/byte-arena.ts'
-import { TermWriter } from '../bytes/erlang-term.ts'
+import { FRONT_BYTES, output, term } from './json-text-output.ts'
 import {
   BACKSLASH,
+  bytesOf,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COLON,
   isDigit,
-  JsonCursor,
   JsonTextError,
-  LETTER_E,
-  LETTER_U,
+  JsonTokens,
   MINUS,
   OPEN_BRACE,
   OPEN_BRACKET,
-  output,
-  PLUS,
-  POINT,
   QUOTE,
-  SLASH,
   UNDERSCORE,
-  ZERO,
-} from './json-text-cursor.ts'
-import { NameStack } from './json-text-names.ts'
+} from './json-text-tokens.ts'
 
-/** Bounded, so that nothing sent can exhaust the stack or hold the processor. */
+/** Bounded, so that nothing sent can exhaust the stack. */
 export const MAX_DEPTH = 1000
-export const MAX_INTEGER_DIGITS = 10_000
 
 /** A value apart that is shorter is copied: to keep the whole text for it would cost more. */
 const SHORT_VALUE_BYTES = 4096
 
-/** What the last scan made, beside `output`. One set serves all scanners, for a scan is never interrupted. */
-const FRONT_BYTES = 64
-const term = new TermWriter(64 * 1024, FRONT_BYTES)
-const names = new NameStack()
-
-/** The term of the last scan, where it lies until the next one. */
-export const lastTerm = {
-  get sizeBytes(): number {
-    return term.length - FRONT_BYTES
-  },
-
-  /** The term between the first bytes of one buffer, 64 at most, and all of another; where it lies until the next scan. */
-  between(before: Uint8Array, beforeBytes: number, after: Uint8Array): Uint8Array {
-    const start = FRONT_BYTES - beforeBytes
-    const end = term.length
-    term.append(after, 0, after.length)
-    term.length = end
-    const { bytes } = term
-    for (let i = 0; i < beforeBytes; i++) bytes[start + i] = before[i]!
-    return bytes.subarray(start, end + after.length)
-  },
-
-  copy(): Buffer {
-    return term.copy(FRONT_BYTES)
-  },
-}
-
-/** What `scan` makes of texts while no term may grow beyond this: see `SinkFullError`. */
-export function withLargestTerm<T>(mostBytes: number, scan: () => T): T {
-  term.mostBytes = mostBytes
-  try {
-    return scan()
-  } finally {
-    term.mostBytes = Number.POSITIVE_INFINITY
-  }
-}
-
 /** The string that it is, or the minified text of a value of another kind. */
 export type ValueApart = string | Buffer
 
-export class JsonScanner extends JsonCursor {
+export class JsonScanner extends JsonTokens {
   /** Whether some object of the last scan has a member twice; both are then in its text and its term. */
   hasDuplicates = false
   /** Whether long values apart may be parts of the text itself. */
@@ -93,7 +48,7 @@ export class JsonScanner extends JsonCursor {
   string(): string {
     this.#begin()
     if (this.next() !== QUOTE) throw this.unexpected()
-    this.#string()
+    this.scanString()
     this.isKeeping = false
     return term.bytes.toString('utf8', FRONT_BYTES + BINARY_HEADER_BYTES, term.length)
   }
@@ -158,11 +113,11 @@ export class JsonScanner extends JsonCursor {
 
   #value(depth: number): void {
     const byte = this.next()
-    if (byte === QUOTE) this.#string()
-    else if (byte === MINUS || isDigit(byte)) this.#number()
+    if (byte === QUOTE) this.scanString()
+    else if (byte === MINUS || isDigit(byte)) this.scanNumber()
     else if (byte === OPEN_BRACE) this.#object(depth)
     else if (byte === OPEN_BRACKET) this.#array(depth)
-    else this.#literal(byte)
+    else this.scanLiteral(byte)
   }
 
   #object(depth: number): void {
@@ -210,7 +165,7 @@ export class JsonScanner extends JsonCursor {
     if (first !== QUOTE) throw this.unexpected()
     term.tuple(2)
     const start = term.length + BINARY_HEADER_BYTES
-    this.#string()
+    this.scanString()
     return start
   }
 
@@ -242,7 +197,7 @@ export class JsonScanner extends JsonCursor {
 
   #stringApart(): string {
     const start = term.length + BINARY_HEADER_BYTES
-    this.#string()
+    this.scanString()
     return term.bytes.toString('utf8', start, term.length)
   }
 
@@ -255,196 +210,10 @@ export class JsonScanner extends JsonCursor {
     const lent = this.isLent ? output.runTo(this.position, start) : undefined
     return lent && lent.length > SHORT_VALUE_BYTES ? lent : output.copyTo(this.position, start, this.arena)
   }
-
-  #string(): void {
-    const binary = term.openBinary()
-    this.position = term.appendPlain(this.text, this.view, this.position + 1, this.end)
-    if (this.byteAt(this.position) !== QUOTE) this.#restOfString()
-    term.closeBinary(binary)
-    this.position++
-  }
-
-  #restOfString(): void {
-    let byte = this.byteAt(this.position)
-    while (byte !== QUOTE) {
-      if (byte !== BACKSLASH) throw this.unexpected()
-      this.#escape()
-      this.position = term.appendPlain(this.text, this.view, this.position, this.end)
-      byte = this.byteAt(this.position)
-    }
-  }
-
-  #escape(): void {
-    const letter = this.byteAt(this.position + 1)
-    if (letter === LETTER_U) {
-      this.#unicodeEscape()
-      return
-    }
-    const character = ESCAPED.get(letter)
-    if (character === undefined) throw this.unexpected(this.position + 1)
-    term.character(character)
-    if (letter === SLASH) {
-      output.keepTo(this.position)
-      output.skipTo(this.position + 1)
-    }
-    this.position += 2
-  }
-
-  #unicodeEscape(): void {
-    const start = this.position
-    let codePoint = this.#hexadecimal(start + 2)
-    this.position = start + 6
-    if ((codePoint & 0xf800) === 0xd800) codePoint = this.#surrogate(codePoint)
-
-    output.keepTo(start)
-    output.skipTo(this.position)
-    const termStart = term.length
-    term.character(codePoint)
-    const shortest = SHORTEST_ESCAPES[codePoint]
-    if (shortest === undefined) output.put(term.bytes, termStart, term.length)
-    else output.put(shortest, 0, shortest.length)
-  }
-
-  /** A pair is one character; a half alone has no UTF-8, so the replacement character stands for it. */
-  #surrogate(half: number): number {
-    const at = this.position
-    if (half >= 0xdc00 || this.byteAt(at) !== BACKSLASH || this.byteAt(at + 1) !== LETTER_U) return 0xfffd
-    const low = this.#hexadecimal(at + 2)
-    if ((low & 0xfc00) !== 0xdc00) return 0xfffd
-    this.position = at + 6
-    return 0x10000 + ((half & 0x3ff) << 10) + (low & 0x3ff)
-  }
-
-  #hexadecimal(start: number): number {
-    let value = 0
-    for (let at = start; at < start + 4; at++) {
-      const byte = this.byteAt(at)
-      const letter = byte | 0x20
-      if (isDigit(byte)) value = value * 16 + byte - ZERO
-      else if (letter >= 0x61 && letter <= 0x66) value = value * 16 + letter - 0x57
-      else throw this.unexpected(at)
-    }
-    return value
-  }
-
-  #number(): void {
-    const start = this.position
-    const negative = this.text[start] === MINUS
-    const digitsStart = negative ? start + 1 : start
-    let at = digitsStart
-    let byte = this.byteAt(at)
-    let magnitude = 0
-    for (; isDigit(byte); byte = this.byteAt(++at)) magnitude = magnitude * 10 + byte - ZERO
-    const digits = at - digitsStart
-    if (digits === 0) throw this.unexpected(at)
-    if (digits > 1 && this.text[digitsStart] === ZERO) throw this.unexpected(digitsStart + 1)
-    this.position = at
-
-    if (byte === POINT || (byte | 0x20) === LETTER_E) this.#float(start, magnitude, digits)
-    else if (digits > EXACT_DIGITS) this.#longInteger(start, digits)
-    else if (negative) this.#negativeInteger(start, magnitude)
-    else term.integer(magnitude)
-  }
-
-  #negativeInteger(start: number, magnitude: number): void {
-    if (magnitude === 0) {
-      output.keepTo(start)
-      output.skipTo(start + 1)
-    }
-    term.integer(0 - magnitude)
-  }
-
-  #longInteger(start: number, digits: number): void {
-    if (digits > MAX_INTEGER_DIGITS)
-      throw new JsonTextError(`An integer of more than ${MAX_INTEGER_DIGITS} digits`, start)
-    term.bigInteger(BigInt(this.text.toString('latin1', start, this.position)))
-  }
-
-  /** From the point or the exponent on, after the integer part of that magnitude and number of digits. */
-  #float(start: number, integerPart: number, integerDigits: number): void {
-    let magnitude = integerPart
-    let digits = integerDigits
-    let at = this.position
-    let byte = this.byteAt(at)
-    if (byte === POINT) {
-      byte = this.byteAt(++at)
-      if (!isDigit(byte)) throw this.unexpected(at)
-      for (; isDigit(byte); byte = this.byteAt(++at)) {
-        magnitude = magnitude * 10 + byte - ZERO
-        digits++
-      }
-    }
-    const hasExponent = (byte | 0x20) === LETTER_E
-    if (hasExponent) at = this.#endOfExponent(at + 1)
-    this.position = at
-
-    if (hasExponent || digits > EXACT_DIGITS) {
-      this.#longFloat(start)
-      return
-    }
-    // Both operands are exact, so their quotient is the double nearest to the text.
-    const value = magnitude / POWERS_OF_TEN[digits - integerDigits]!
-    term.float(this.text[start] === MINUS ? -value : value)
-  }
-
-  #longFloat(start: number): void {
-    const value = Number(this.text.toString('latin1', start, this.position))
-    if (!Number.isFinite(value)) throw new JsonTextError('A number beyond the range of doubles', start)
-    term.float(value)
-  }
-
-  #endOfExponent(start: number): number {
-    let at = start
-    const sign = this.byteAt(at)
-    if (sign === PLUS || sign === MINUS) at++
-    if (!isDigit(this.byteAt(at))) throw this.unexpected(at)
-    while (isDigit(this.byteAt(at))) at++
-    return at
-  }
-
-  #literal(first: number): void {
-    if (first === TRUE[0]) {
-      this.#word(TRUE)
-      term.boolean(true)
-    } else if (first === FALSE[0]) {
-      this.#word(FALSE)
-      term.boolean(false)
-    } else {
-      this.#word(NULL)
-      term.null()
-    }
-  }
-
-  #word(word: readonly number[]): void {
-    for (let index = 0; index < word.length; index++) {
-      if (this.byteAt(this.position + index) !== word[index]) throw this.unexpected(this.position + index)
-    }
-    this.position += word.length
-  }
 }
 
-const TRUE = bytesOf('true')
-const FALSE = bytesOf('false')
-const NULL = bytesOf('null')
-
-/** Decimal digits that a double always holds exactly. */
-const EXACT_DIGITS = 15
-const POWERS_OF_TEN = Array.from({ length: EXACT_DIGITS + 1 }, (_, exponent) => 10 ** exponent)
-
+/** Before the bytes of a string in a term. */
 const BINARY_HEADER_BYTES = 5
-
-/** The letter after a backslash, and the character both stand for. */
-const ESCAPED = new Map(
-  Object.entries({ '"': '"', '\\': '\\', '/': '/', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' }).map(
-    ([letter, character]) => [letter.charCodeAt(0), character.charCodeAt(0)],
-  ),
-)
-
-/** The only characters that stay escaped, by code point. */
-const SHORTEST_ESCAPES = Array.from({ length: 0x80 }, (_, codePoint) => {
-  const quoted = JSON.stringify(String.fromCharCode(codePoint)).slice(1, -1)
-  return quoted.length > 1 ? Buffer.from(quoted) : undefined
-})
 
 /** Decoding a name costs more than comparing it with the few that nearly every document has. */
 const USUAL_NAMES = ['_id', '_rev', '_deleted', '_revisions', '_attachments'].map((name) => ({
@@ -468,6 +237,90 @@ function usualName(start: number): string | undefined {
   return undefined
 }
 
-function bytesOf(word: string): readonly number[] {
-  return [...Buffer.from(word)]
+/**
+ * The member names of the objects a scan is inside of, to notice a name that comes twice. A short object is a list of
+ * signatures, compared one by one; a long one is a set, so that no text takes quadratic time.
+ */
+class NameStack {
+  #entries = new Int32Array(ENTRY * 1024)
+  #top = 0
+  readonly #sets = new Map<number, Set<string>>()
+
+  reset(): void {
+    this.#top = 0
+    if (this.#sets.size > 0) this.#sets.clear()
+  }
+
+  /** Enters an object; `add` and `close` are given what this returns. */
+  open(): number {
+    return this.#top
+  }
+
+  close(object: number): void {
+    this.#top = object
+    if (this.#sets.size > 0) this.#sets.delete(object)
+  }
+
+  /** Notes a name, which must stay where it is in `bytes` until `close`. Tells whether the object had it already. */
+  add(object: number, bytes: Buffer, start: number, end: number): boolean {
+    const top = this.#top
+    if (top - object >= LISTED_NAMES * ENTRY) return this.#addToSet(object, bytes, start, end)
+
+    const signature = signatureOf(bytes, start, end)
+    const entries = this.#entries
+    for (let entry = object; entry < top; entry += ENTRY) {
+      if (entries[entry] === signature && sameBytes(bytes, entries[entry + 1]!, entries[entry + 2]!, start, end))
+        return true
+    }
+    this.#push(signature, start, end)
+    return false
+  }
+
+  #push(signature: number, start: number, end: number): void {
+    const top = this.#top
+    if (top + ENTRY > this.#entries.length) {
+      const entries = new Int32Array(2 * this.#entries.length)
+      entries.set(this.#entries)
+      this.#entries = entries
+    }
+    this.#entries[top] = signature
+    this.#entries[top + 1] = start
+    this.#entries[top + 2] = end
+    this.#top = top + ENTRY
+  }
+
+  #addToSet(object: number, bytes: Buffer, start: number, end: number): boolean {
+    let set = this.#sets.get(object)
+    if (set === undefined) {
+      set = new Set()
+      for (let entry = object; entry < this.#top; entry += ENTRY) {
+        set.add(bytes.toString('latin1', this.#entries[entry + 1]!, this.#entries[entry + 2]!))
+      }
+      this.#sets.set(object, set)
+    }
+    const size = set.size
+    return set.add(bytes.toString('latin1', start, end)).size === size
+  }
 }
+
+/** Signature, start, end. */
+const ENTRY = 3
+const LISTED_NAMES = 64
+
+/** Cheap, and different for most names that differ: equal signatures are settled by the bytes. */
+function signatureOf(bytes: Buffer, start: number, end: number): number {
+  const length = end - start
+  if (length === 0) return 0
+  return (length << 24) ^ (bytes[start]! << 16) ^ (bytes[start + (length >> 1)]! << 8) ^ bytes[end - 1]!
+}
+
+function sameBytes(bytes: Buffer, start: number, end: number, otherStart: number, otherEnd: number): boolean {
+  if (end - start !== otherEnd - otherStart) return false
+  for (let at = start, other = otherStart; at < end; at++, other++) {
+    if (bytes[at] !== bytes[other]) return false
+  }
+  return true
+}
+
+/** One serves all scans, for a scan is never interrupted. */
+const names = new NameStack()

@@ -6,6 +6,9 @@
 import { isUtf8 } from 'node:buffer'
 import type { ByteArena } from '../bytes/byte-arena.ts'
 import { SinkFullError } from '../bytes/byte-sink.ts'
+import { keepLastOfDuplicates } from './duplicate-members.ts'
+import { lastTerm, withLargestTerm } from './json-text-output.ts'
+import { JsonScanner } from './json-text-scanner.ts'
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -14,12 +17,10 @@ import {
   OPEN_BRACE,
   OPEN_BRACKET,
   QUOTE,
-} from './json-text-cursor.ts'
-import { keepLastOfDuplicates } from './json-text-names.ts'
-import { JsonScanner, lastTerm, withLargestTerm } from './json-text-scanner.ts'
+} from './json-text-tokens.ts'
 
-export { JsonTextError } from './json-text-cursor.ts'
-export { MAX_DEPTH, MAX_INTEGER_DIGITS } from './json-text-scanner.ts'
+export { MAX_DEPTH } from './json-text-scanner.ts'
+export { JsonTextError, MAX_INTEGER_DIGITS } from './json-text-tokens.ts'
 
 /** A document as it was sent, taken apart. The buffers are the holder's own. */
 export interface ScannedDocument<Term = Buffer> {
