@@ -4,20 +4,17 @@
  */
 import { isDesignId } from '../document/ids.ts'
 import { notFound } from '../document/request-error.ts'
-import type { Functions } from '../functions/functions.ts'
-import type { Clock } from '../runtime/clock.ts'
-import type { Log } from '../runtime/log/log.ts'
-import type { TaskRegistry } from '../runtime/tasks.ts'
-import type { LeaseProof, WorkLeases } from '../storage/leases/work-leases.ts'
+import type { LeaseProof } from '../storage/leases/work-leases.ts'
 import { RankTree } from '../storage/rank-tree/rank-tree.ts'
 import { HeldStates } from '../storage/snapshots/renewable-snapshot.ts'
 import { FileDamagedError } from '../storage/storage-error.ts'
 import type { Store } from '../storage/store.ts'
 import { AttachmentStore } from './attachments/attachment-store.ts'
-import { CacheInvalidation, type DatabaseCommit, type PublishCommit, type StaleCaches } from './cache-invalidation.ts'
+import { CacheInvalidation, type DatabaseCommit, type StaleCaches } from './cache-invalidation.ts'
 import { ChangesHub } from './changes/changes-hub.ts'
 import { Compactor } from './compaction/compactor.ts'
 import { type DatabaseIdentity, type DatabaseOptions, decodeIdentity, firstRows } from './database-identity.ts'
+import type { DatabaseEvent, DatabaseServices } from './database-services.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design/design-document.ts'
 import { weightOfRecord } from './layout/document-record.ts'
@@ -27,32 +24,7 @@ import { BatchedWrites } from './writing/batched-writes.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
 import { type Purged, type PurgeRequest, planPurge } from './writing/purge.ts'
 import { Validation, Validators, type Writer } from './writing/validation.ts'
-import type { WriteMetrics } from './writing/write-queue.ts'
 import { type ExclusiveWork, type WriteOptions, WriteQueue } from './writing/write-queue.ts'
-
-/** What databases use of the server. */
-export interface DatabaseServices {
-  readonly clock: Clock
-  readonly log: Log
-  readonly tasks: TaskRegistry
-  /** Called after updates and compactions. */
-  readonly onEvent?: DatabaseEventListener
-  /** Runs the validation functions of users' writes. */
-  readonly functions?: Functions
-  /** Shared by all databases. */
-  readonly designs?: DesignCache
-  readonly writes?: WriteMetrics
-  /** Where other servers use the databases too. */
-  readonly leases?: WorkLeases | undefined
-  /** When the server opened its databases, the same in all of its nodes; of each database when it is opened unless given. */
-  readonly epochUs?: () => number
-  /** Whether another node writes the databases: caches of their state are invalidated by its notices, or read again. */
-  readonly isFollower?: boolean
-  /** Where another node writes: a reader waits for changes of the database, so its commits must be subscribed to. */
-  readonly onFollowed?: (database: string) => void
-  /** Publishes a commit to other nodes. Its writer is answered when the promise resolves, where there is one. */
-  readonly onCommit?: PublishCommit
-}
 
 export interface DatabaseInformation extends DatabaseState {
   readonly name: string
@@ -387,15 +359,6 @@ export class DatabaseEngine {
     this.#services.log.error('A listener of a database failed.', { database: this.name, error: String(error) })
   }
 }
-
-/** What happens to databases as a whole, for those who follow all of them. */
-export type DatabaseEvent =
-  | { readonly type: 'created' | 'updated' | 'deleted' | 'compacted'; readonly db: string }
-  /** Comes after the `updated` of the same commit. */
-  | { readonly type: 'ddoc_updated'; readonly db: string; readonly id: string }
-
-/** Called at once, in the order in which things happen; must not throw. */
-export type DatabaseEventListener = (event: DatabaseEvent) => void
 
 /** A commit of these documents. */
 function updateEvents(db: string, ids: readonly string[]): DatabaseEvent[] {

@@ -5,7 +5,7 @@
  * be, if the reader had not seen it before a restart, or before it was dropped.
  */
 import { randomBytes } from 'node:crypto'
-import type { DatabaseEvent } from './database-engine.ts'
+import type { DatabaseEvent } from './database-services.ts'
 import type { Databases } from './databases.ts'
 
 export type HistoryEventType = 'created' | 'updated' | 'deleted'

@@ -7,8 +7,8 @@ import { StoreExistsError, StoreMissingError } from '../storage/storage-error.ts
 import type { StorageEngine } from '../storage/store.ts'
 import type { DatabaseCommit } from './cache-invalidation.ts'
 import { Database } from './database.ts'
-import type { DatabaseEvent, DatabaseEventListener, DatabaseServices } from './database-engine.ts'
 import { type DatabaseOptions, firstRows } from './database-identity.ts'
+import type { DatabaseEvent, DatabaseEventListener, DatabaseServices } from './database-services.ts'
 import { DesignCache } from './design/design-document.ts'
 import type { DocumentAccess, UserContext } from './user-context.ts'
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { DatabaseEvent } from '../../src/database/database-engine.ts'
+import type { DatabaseEvent } from '../../src/database/database-services.ts'
 import { Databases } from '../../src/database/databases.ts'
 import { MemoryEngine } from '../../src/storage/memory/memory-engine.ts'
 import { put, surroundings } from './test-database.ts'

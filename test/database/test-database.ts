@@ -1,6 +1,6 @@
 /** Databases for tests of this folder: on either engine, with edits that are easily written down. */
 import { Database } from '../../src/database/database.ts'
-import type { DatabaseServices } from '../../src/database/database-engine.ts'
+import type { DatabaseServices } from '../../src/database/database-services.ts'
 import type { EditOutcome, LocalEdit, NewRevisionEdit, ReplicatedEdit } from '../../src/database/writing/edit.ts'
 import { parseRevision, type RevisionId, type RevisionPath } from '../../src/document/ids.ts'
 import { EMPTY_BODY_TERM } from '../../src/document/revisions/new-revision.ts'
