@@ -8,28 +8,31 @@ const long = process.env.SETTLE_LONG === '1'
 
 /** Black-box tests run on disk, as servers do. These, which go through all of the memory engine, run in memory too. */
 const inMemoryToo = [
-  'all-docs',
-  'attachments',
-  'attachment-stubs',
-  'bulk-docs',
-  'bulk-get',
-  'changes',
-  'documents',
-  'document-reads',
-  'local-documents',
-  'multipart-documents',
-  'revs-diff-purge',
-  'view-documents',
-  'view-ranges',
-  'view-reduce',
+  'rows/all-docs',
+  'attachments/attachments',
+  'attachments/attachment-stubs',
+  'documents/bulk-docs',
+  'documents/bulk-get',
+  'changes/changes',
+  'documents/documents',
+  'documents/document-reads',
+  'documents/local-documents',
+  'attachments/multipart-documents',
+  'revisions/revs-diff-purge',
+  'views/view-documents',
+  'views/view-ranges',
+  'views/view-reduce',
 ].map((name) => `test/http/${name}.test.ts`)
 
 /** These go through all of the PostgreSQL engine; `SETTLE_TEST_STORE=postgres npm run test:long` runs all of them on it. */
-const onPostgresToo = ['bulk-docs', 'documents', 'local-documents', 'view-ranges'].map(
-  (name) => `test/http/${name}.test.ts`,
-)
+const onPostgresToo = [
+  'documents/bulk-docs',
+  'documents/documents',
+  'documents/local-documents',
+  'views/view-ranges',
+].map((name) => `test/http/${name}.test.ts`)
 /** About files: how they grow while readers stall. */
-const onFilesOnly = 'test/http/stalled-readers.test.ts'
+const onFilesOnly = 'test/http/rows/stalled-readers.test.ts'
 const onPostgres = { SETTLE_TEST_STORE: 'postgres' }
 const isAllOnPostgres = process.env.SETTLE_TEST_STORE === 'postgres'
 const postgres = findPostgres()
@@ -47,34 +50,39 @@ const inBothDialects = [
 ].map((name) => `test/clients/${name}.test.ts`)
 
 /** Black-box tests that always run with every request at a secondary too; with the long tests nearly all of them do. */
-const behindSecondary = ['documents', 'attachments', 'changes', 'security-object', 'sessions', 'view-documents'].map(
-  (name) => `test/http/${name}.test.ts`,
-)
+const behindSecondary = [
+  'documents/documents',
+  'attachments/attachments',
+  'changes/changes',
+  'auth/security-object',
+  'auth/sessions',
+  'views/view-documents',
+].map((name) => `test/http/${name}.test.ts`)
 /** These start no server, or one in a process of their own, which is one node. */
 const onOneNodeOnly = [
   'changes/feed',
   'changes/feed.output',
-  'changes-model',
+  'changes/changes-model',
   'design-functions/function-response',
   'design-functions/list-resource',
   'design-functions/rewrite-resource',
-  'large-listing',
-  'large-upload',
-  'linear-headers',
-  'many-databases',
-  'many-listeners',
-  'scanned-memory',
+  'load/large-listing',
+  'load/large-upload',
+  'standstill/linear-headers',
+  'load/many-databases',
+  'load/many-listeners',
+  'bodies/scanned-memory',
   'server/routes',
-  'small-pieces',
-  'standstill',
-  'standstill-connections',
+  'bodies/small-pieces',
+  'standstill/standstill',
+  'standstill/standstill-connections',
 ].map((name) => `test/http/${name}.test.ts`)
 
 const blackBox = 'test/http/**/*.test.ts'
 const inBrowser = 'test/browser/**/*.test.ts'
 
 /** Replaces a module, and so needs a process of its own. */
-const withMocks = 'test/http/login-work.test.ts'
+const withMocks = 'test/http/auth/login-work.test.ts'
 
 /** Tests of parts that leave nothing behind in their process, but for those that replace timers or clocks, or measure theirs. */
 const sharing = {

@@ -1,6 +1,6 @@
 /**
  * RFC 9112, section by section: what decides where a message begins and ends, for requests and for replies, and the known
- * ways to smuggle a request past a server in front. `test/http/framing.test.ts` has the malformed headers and chunks.
+ * ways to smuggle a request past a server in front. `test/http/connections/framing.test.ts` has the malformed headers and chunks.
  */
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
