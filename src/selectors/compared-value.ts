@@ -103,9 +103,17 @@ export class ComparedValue {
   }
 }
 
-function isPlain(value: string): boolean {
+/** Whether a string has only printable ASCII characters that need no escape: no other one of these collates equal. */
+export function isPlain(value: string): boolean {
   for (let i = 0; i < value.length; i++) if (!isPlainByte(value.charCodeAt(i))) return false
   return true
+}
+
+/** The same of the string that begins here. */
+export function isPlainAt(text: Buffer, start: number): boolean {
+  let at = start + 1
+  while (isPlainByte(text[at]!)) at++
+  return text[at] === QUOTE
 }
 
 function isPlainByte(byte: number): boolean {

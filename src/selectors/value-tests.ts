@@ -3,7 +3,7 @@
 import { collationKey } from '../encoding/collation/collation-key.ts'
 import { endOfValue } from '../encoding/collation/plain-key-writer.ts'
 import type { JsonValue } from '../encoding/json/json-value.ts'
-import { ComparedValue, type Order, sortKeyAt } from './compared-value.ts'
+import { ComparedValue, isPlain, isPlainAt, type Order, sortKeyAt } from './compared-value.ts'
 import type { Condition, ValueTest } from './condition.ts'
 import { spend, WORK_A_COLLATED_BYTE, WORK_A_DIGIT } from './match-work.ts'
 import { linearPattern } from './pattern/linear-pattern.ts'
@@ -103,8 +103,48 @@ function oneOf(values: readonly JsonValue[], order: Order): ReadyTest {
     const compared = values.map((value) => new ComparedValue(value, order))
     return (text, at) => compared.some((value) => value.equals(text, at))
   }
-  const keys = new Set(values.map((value) => collationKey(value).toString('latin1')))
-  return (text, at) => keys.has(keyText(text, at))
+  return amongMany(values)
+}
+
+/**
+ * Numbers and plain strings are looked up as they are. Sort keys are made only when a document has a value that needs them:
+ * those of a long list take long.
+ */
+function amongMany(values: readonly JsonValue[]): ReadyTest {
+  const numbers = new Set<number>()
+  const plain = new Set<string>()
+  const odd: string[] = []
+  const texts: string[] = []
+  const rest: JsonValue[] = []
+  for (const value of values) {
+    if (typeof value === 'number') numbers.add(value)
+    else if (typeof value === 'string') texts.push(value)
+    else rest.push(value)
+  }
+  for (const text of texts) {
+    if (isPlain(text)) plain.add(text)
+    else odd.push(text)
+  }
+  const oddTexts = amongKeys(odd)
+  const anyTexts = amongKeys(texts)
+  const others = amongKeys(rest)
+  return (text, at) => {
+    const type = typeAt(text, at)
+    if (type === 'number') return numbers.has(numberAt(text, at))
+    if (type !== 'string') return others(text, at)
+    if (!isPlainAt(text, at)) return anyTexts(text, at)
+    return plain.has(stringAt(text, at)) || oddTexts(text, at)
+  }
+}
+
+/** Compares sort keys, which are made when the first value is tested. */
+function amongKeys(values: readonly JsonValue[]): ReadyTest {
+  if (values.length === 0) return () => false
+  let keys: ReadonlySet<string> | undefined
+  return (text, at) => {
+    keys ??= new Set(values.map((value) => collationKey(value).toString('latin1')))
+    return keys.has(keyText(text, at))
+  }
 }
 
 function keyText(text: Buffer, at: number): string {
@@ -146,6 +186,7 @@ function holdingAll(values: readonly JsonValue[]): ReadyTest {
   return (text, at) => {
     if (typeAt(text, at) !== 'array') return false
     spend((endOfValue(text, at) - at) * WORK_A_COLLATED_BYTE)
+    if (lengthUpTo(text, at, wanted.size) < wanted.size) return whole !== undefined && canonical(text, at) === whole
     const left = new Set(wanted)
     const hasAll = someElement(text, at, (element) => {
       if (types.has(typeAt(text, element))) left.delete(canonical(text, element))

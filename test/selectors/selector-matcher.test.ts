@@ -49,6 +49,23 @@ describe('a selector', () => {
     )
   })
 
+  it('finds a value in a long list as it does in a short one', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', 'A', 'ä', '\u0301', '\u0000', '"', '-'), maxLength: 3 })
+    const value = fc.oneof(
+      text,
+      fc.constantFrom<Json>(0, -0, 1, 1.5, 1e21, 2 ** 53, true, false, null, [], [1], {}, { a: 1 }),
+    )
+    fc.assert(
+      fc.property(fc.array(value, { minLength: 5, maxLength: 30 }), value, (list, searched) => {
+        const document = { a: searched }
+        const isMatch = list.some((each) => matches({ a: { $in: [each] } }, document))
+        expect(matches({ a: { $in: list } }, document)).toBe(isMatch)
+        expect(matches({ a: { $nin: list } }, document)).toBe(!isMatch)
+      }),
+      { numRuns: 3000 },
+    )
+  })
+
   it('has a normal form', () => {
     expect(conditionJson(parseSelector({ a: 1, b: { c: { $gt: 2, $lt: 5 } } }))).toEqual({
       $and: [{ a: { $eq: 1 } }, { $and: [{ 'b.c': { $gt: 2 } }, { 'b.c': { $lt: 5 } }] }],
@@ -74,6 +91,11 @@ describe('a selector', () => {
     [{ a: { $not: { $regex: 'x' } } }, {}, false],
     [{ a: { $in: [[1]] } }, { a: [1] }, false],
     [{ a: { $in: [1] } }, { a: [2, 1] }, true],
+    [{ a: { $all: [1, 1, 2] } }, { a: [2, 1] }, true],
+    [{ a: { $all: [1, 2] } }, { a: [1, 1, 1] }, false],
+    [{ a: { $all: [1, 2, 3] } }, { a: [1, 2] }, false],
+    [{ a: { $all: [[1, 2]] } }, { a: [1, 2] }, true],
+    [{ a: { $all: [[]] } }, { a: [] }, true],
     [{ a: { $all: [[1, 2]] } }, { a: [1, 2] }, true],
     [{ a: { $all: [] } }, { a: [] }, false],
     [{ a: { $mod: [2, 0] } }, { a: 4.5 }, false],

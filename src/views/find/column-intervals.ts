@@ -26,7 +26,7 @@ export function columnIntervals(test: ValueTest): Intervals {
     case '$gt':
       return comparedIntervals(test.operator, test.argument, bytesOf(test.argument))
     case '$in':
-      return union([pointsOf(test.argument.filter(isNoArray), bytesOf), [MAYBE_ARRAY]])
+      return union([valuesOf(test.argument.filter(isNoArray)), [MAYBE_ARRAY]])
     case '$exists':
       return test.argument ? [EVERYTHING] : []
     case '$type':
@@ -52,8 +52,23 @@ export function columnIntervals(test: ValueTest): Intervals {
 /** The column `_id`: selectors compare it by its bytes, which is another order. Equal bytes are equal in both. */
 export function idColumnIntervals(test: ValueTest): Intervals {
   if (test.operator === '$eq') return inexact(comparedIntervals('$eq', test.argument, bytesOf(test.argument)))
-  if (test.operator === '$in') return inexact(pointsOf(test.argument, bytesOf))
+  if (test.operator === '$in') return inexact(valuesOf(test.argument))
   return [ANYTHING]
+}
+
+/** More than are used as ranges: other conditions may leave few of them. The sort keys of a very long list would take too long. */
+const MOST_POINTS = 5000
+
+/** The values themselves; of a very long list all values of their types. */
+function valuesOf(values: readonly JsonValue[]): Intervals {
+  if (values.length <= MOST_POINTS) return pointsOf(values, bytesOf)
+  const types = new Set(values.map(typeOf))
+  return union([...types].map((type) => inexact(TYPES.get(type))))
+}
+
+function typeOf(value: JsonValue): string {
+  if (value === null) return 'null'
+  return Array.isArray(value) ? 'array' : typeof value
 }
 
 function bytesOf(value: JsonValue): ValueBytes {

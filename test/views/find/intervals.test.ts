@@ -59,4 +59,13 @@ describe('the intervals of a condition', () => {
     const selector = { a: { $in: values }, b: { $in: values } }
     expect(indexRanges(parseSelector(selector), ['a', 'b'], undefined).length).toBeLessThanOrEqual(1000)
   })
+
+  it('are those of types where a list is very long, and hold all of its values', () => {
+    const values = Array.from({ length: 20_000 }, (_, i) => (i % 2 === 0 ? i : `text ${i}`))
+    const intervals = columnIntervals({ operator: '$in', argument: values })
+    expect(intervals.length).toBeLessThanOrEqual(3)
+    for (const value of values.slice(0, 200)) expect(holds(intervals, value)).toMatchObject({ isExact: false })
+    expect(holds(intervals, null)).toBeUndefined()
+    expect(holds(intervals, {})).toBeUndefined()
+  })
 })
