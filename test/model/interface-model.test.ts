@@ -24,6 +24,9 @@ describe('clients at the same time', () => {
       'a change that the feed tells with a wrong sequence',
       () => ({ change: (change) => ({ ...change, seq: change.seq >> 1 }) }),
     ],
+    ['a wrong count', () => ({ count: (count) => count + 1 })],
+    // Rights that were given are those of before.
+    ['a security object that is forgotten', () => ({ security: () => 0 })],
   ]
   it.each(plants)(
     'find %s',

@@ -26,9 +26,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 4,
     arbitrary: fc.record({
-      do: fc.constantFrom('view', 'find', 'all_docs', 'changes', 'compact', 'secure', 'security'),
+      do: fc.constantFrom('view', 'find', 'all_docs', 'changes', 'compact'),
     }),
   },
+  { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('secure', 'security') }) },
 )
 
 export interface ModelSize {
@@ -67,7 +68,7 @@ async function runPlans(db: TestDatabase, plans: readonly (readonly Step[])[], t
     for (const each of IDS) await last.readLeaves(each)
     const states = new Map(IDS.map((each) => [each, stateOf(each, notes)]))
     checkSecurity(notes)
-    await compareReadings(db, states, notes)
+    await compareReadings(db, states, notes, tampering)
     await compareFeed(db, feed, states, notes, tampering)
   } finally {
     feed.leave()
@@ -92,7 +93,12 @@ function checkSecurity({ security }: Notes): void {
   expect(linearize(operations, 0, String), JSON.stringify(security)).toBeDefined()
 }
 
-async function compareReadings(db: TestDatabase, states: ReadonlyMap<string, Leaves>, notes: Notes): Promise<void> {
+async function compareReadings(
+  db: TestDatabase,
+  states: ReadonlyMap<string, Leaves>,
+  notes: Notes,
+  tampering: Tampering,
+): Promise<void> {
   const visible = [...states].flatMap(([document, leaves]) => {
     const rev = visibleRevision(leaves)
     return rev === undefined ? [] : [{ id: document, rev, content: notes.contents.get(rev)! }]
@@ -111,7 +117,8 @@ async function compareReadings(db: TestDatabase, states: ReadonlyMap<string, Lea
     view.filter(({ id: each }) => IDS.includes(each)).map(({ id: each, key, value }) => [each, key, value]),
   ).toEqual(byNumber.map(({ id: each, rev, content }) => [each, content.n, rev]))
   const reduced = (await db.get(`${VIEW}?reduce=true`)).as<{ rows: { value: number }[] }>().rows
-  expect(reduced[0]?.value ?? 0).toBe(visible.length)
+  const count = reduced[0]?.value ?? 0
+  expect(tampering.count?.(count) ?? count).toBe(visible.length)
 
   const found = (await db.post('_find', { selector: { n: { $gt: 0 } }, sort: ['n'] })).as<{
     docs: { _id: string; n: number }[]

@@ -19,6 +19,10 @@ export interface Tampering {
   /** Of an edit that was refused: a revision as if it had been taken. */
   readonly refused?: (id: string) => string | undefined
   readonly change?: (change: Change) => Change | undefined
+  /** Of the number of rows that a view counts. */
+  readonly count?: (count: number) => number
+  /** Of the number in a security object that was read. */
+  readonly security?: (read: number) => number
 }
 
 /** What is known of a revision that was written. */
@@ -232,7 +236,8 @@ export class ModelClient {
       if (reply.status !== 200) throw new Error(reply.text)
       this.#notes.security.push({ client: this.#client, startedAt, endedAt: performance.now(), wrote })
     } else {
-      const read = (await this.#db.get('_security')).as<{ n?: number }>().n ?? 0
+      const seen = (await this.#db.get('_security')).as<{ n?: number }>().n ?? 0
+      const read = this.#tampering.security?.(seen) ?? seen
       this.#notes.security.push({ client: this.#client, startedAt, endedAt: performance.now(), read })
     }
   }

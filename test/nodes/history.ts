@@ -14,6 +14,8 @@ export interface HistoryOptions {
   readonly writers?: number
   readonly readers?: number
   readonly feeds?: number
+  /** How long a feed may take to hear of the last edits. */
+  readonly patienceMs?: number
 }
 
 interface Answer {
@@ -201,7 +203,7 @@ class FeedReader {
 
   /** Resolves when it has heard of the revision. */
   async reach(id: string, rev: string): Promise<void> {
-    const deadline = Date.now() + 30_000
+    const deadline = Date.now() + (this.#options.patienceMs ?? 30_000)
     while (this.#last.get(id) !== rev) {
       if (Date.now() > deadline) {
         this.#problems.push(`A feed has not heard of ${id} ${rev}; it knows ${this.#last.get(id)}.`)
