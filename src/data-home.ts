@@ -33,6 +33,8 @@ export interface OpenData {
   readonly indexEngine: StorageEngine
   /** Where other processes can read them. */
   readonly followed?: { readonly databases: FollowedStores; readonly indexes: FollowedStores }
+  /** Where other servers use the databases: resolves when they have processed the commits to a database so far. */
+  confirm?(database: string): Promise<void>
   indexRunner(options: RunnerOptions): IndexRunner
   /** Of databases and indexes; those of the server's own databases do not count. */
   openFiles(): number
@@ -140,6 +142,7 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
     return {
       engine,
       indexEngine,
+      confirm: (database) => engine.confirm(database),
       // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>
         new LocalRunner(

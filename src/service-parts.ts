@@ -6,6 +6,7 @@ import { statfs } from 'node:fs/promises'
 import { Auth } from './auth/auth.ts'
 import type { Configuration } from './config/configuration.ts'
 import type { DataFolders, DataHome, OpenData } from './data-home.ts'
+import { isAwaited } from './database/cache-invalidation.ts'
 import { CompactionDaemon } from './database/compaction/compaction-daemon.ts'
 import { DatabaseHistory } from './database/database-history.ts'
 import { Databases } from './database/databases.ts'
@@ -97,6 +98,10 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     writes,
     leases: data.engine.leases,
     ...(node && { onCommit: (commit) => node.onCommit(commit), epochUs: () => node.epochUs }),
+    ...(data.confirm && {
+      onCommit: (commit) =>
+        isAwaited(commit, auth.settings.usersDatabase) ? data.confirm?.(commit.database) : undefined,
+    }),
   })
   const history = new DatabaseHistory(databases, () => configuration.integer('httpd', 'max_db_updates'))
   const runner = data.indexRunner({

@@ -1,6 +1,6 @@
 /**
- * Cache invalidation among the nodes and servers that have one database open. A commit made here is published to the other
- * nodes before its writer is answered. A commit made elsewhere invalidates the caches of this process and wakes the readers
+ * Cache invalidation among the nodes and servers that have one database open. A commit made here that makes caches stale is
+ * published to the others before its writer is answered. A commit made elsewhere invalidates the caches of this process and wakes the readers
  * that wait for changes. Other servers send signals without data: the state has the sequences at which design documents and
  * the security object were last written, so nothing else is read.
  */
@@ -20,6 +20,11 @@ export interface StaleCaches {
 export interface DatabaseCommit extends StaleCaches {
   readonly database: string
   readonly updateSequence: number
+}
+
+/** Whether other nodes must know of a commit before its writer is answered, so that none of them goes by what it has cached. */
+export function isAwaited({ database, hasDesigns, hasSecurity }: DatabaseCommit, usersDatabase: string): boolean {
+  return hasDesigns || hasSecurity || database === usersDatabase
 }
 
 /** Resolves when the other nodes have invalidated their caches; undefined where there are none. */
@@ -96,9 +101,11 @@ export class CacheInvalidation {
     await this.#reading
   }
 
-  #readSoon(): void {
+  /** Resolves when the caches match all commits so far. */
+  #readSoon(): Promise<void> {
     this.#isDue = true
     this.#reading ??= this.#readWhileDue()
+    return this.#reading
   }
 
   async #readWhileDue(): Promise<void> {

@@ -7,7 +7,7 @@ import type { Auth } from '../auth/auth.ts'
 import { ALONE, type Cluster } from '../cluster/cluster.ts'
 import { PrimaryHub } from '../cluster/primary-hub.ts'
 import type { Configuration } from '../config/configuration.ts'
-import type { DatabaseCommit } from '../database/cache-invalidation.ts'
+import { type DatabaseCommit, isAwaited } from '../database/cache-invalidation.ts'
 import type { Databases } from '../database/databases.ts'
 import { notFound } from '../document/request-error.ts'
 import type { Functions } from '../functions/functions.ts'
@@ -114,7 +114,7 @@ export class PrimaryNode {
   /** For the databases: notifies the secondaries of a commit. */
   onCommit(commit: DatabaseCommit): Promise<void> | undefined {
     if (this.#cluster.size === 0) return undefined
-    if (commit.hasDesigns || commit.hasSecurity || commit.database === this.#parts?.auth.settings.usersDatabase) {
+    if (this.#parts && isAwaited(commit, this.#parts.auth.settings.usersDatabase)) {
       return this.#announce({ kind: 'changed', commit })
     }
     if (!this.#isWatched(commit.database)) return undefined

@@ -63,8 +63,13 @@ export interface Store {
 
 /** What a store offers that several servers write to at the same time. */
 export interface StoreSharing {
-  /** Calls back when a commit of another server was noticed; returns how to stop that. */
-  watch(listener: () => void): () => void
+  /**
+   * Calls back when a commit of another server was noticed; returns how to stop that. The promise of a listener resolves when
+   * it has processed the commit: see `confirm`.
+   */
+  watch(listener: () => void | Promise<void>): () => void
+  /** Resolves when the listeners of all other servers have processed the commits so far. */
+  confirm(): Promise<void>
   /** A number that nobody else was given or will be. Numbers grow with time, and there are gaps. */
   nextNumber(): Promise<number>
   /** Numbers below this one are so old that no other server is still using them. */

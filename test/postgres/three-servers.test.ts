@@ -99,6 +99,39 @@ describeOnPostgres('three servers on one engine', () => {
     }
   })
 
+  it('go by rights, users and functions that another one was given, from its reply on', async () => {
+    const { clients } = await servers(3, { admins: { root: 'secret' } })
+    const as = (name: string) => ({ Authorization: `Basic ${Buffer.from(`${name}:secret`).toString('base64')}` })
+    const users = async (reader: string, expected: number, path: string) => {
+      const replies = await Promise.all(clients.map((client) => client.request('GET', path, { headers: as(reader) })))
+      expect(replies.map(({ status }) => status)).toEqual(Array(3).fill(expected))
+    }
+    const root = as('root')
+    expect((await clients[0]!.request('PUT', '/db', { headers: root })).status).toBe(201)
+    // Each server has cached that nobody else may read it.
+    await clients[0]!.request('PUT', '/db/_security', { headers: root, body: { members: { names: ['nobody'] } } })
+    for (let round = 0; round < 10; round++) {
+      const name = `user-${round}`
+      const writer = clients[round % 3]!
+      await users(name, 401, '/_session')
+      const user = { name, type: 'user', roles: [], password: 'secret' }
+      const path = `/_users/org.couchdb.user:${name}`
+      expect((await writer.request('PUT', path, { headers: root, body: user })).status).toBe(201)
+      await users(name, 200, '/_session')
+      await users(name, 401, '/db')
+      const security = { members: { names: [name] } }
+      expect((await writer.request('PUT', '/db/_security', { headers: root, body: security })).status).toBe(200)
+      await users(name, 200, '/db')
+      const design = { _id: '_design/d', shows: { s: `function () { return '${name}' }` } }
+      const rev = (await writer.request('GET', '/db/_design/d', { headers: root })).headers.etag?.slice(1, -1)
+      const body = rev === undefined ? design : { ...design, _rev: rev }
+      expect((await writer.request('PUT', '/db/_design/d', { headers: root, body })).status).toBe(201)
+      for (const client of clients) {
+        expect((await client.request('GET', '/db/_design/d/_show/s', { headers: root })).text).toBe(name)
+      }
+    }
+  })
+
   it('build an index once', async () => {
     const { clients } = await servers(3, { service: { engine_lease: '3000' } })
     const db = await clients[0]!.database()

@@ -1,6 +1,7 @@
 /**
  * The server of black-box tests: in the process of the test; or, where `SETTLE_TEST_NODES` says how many, as the `settle`
- * command with several nodes; or, where it says `secondary`, so that every request comes to a secondary.
+ * command with several nodes; or, where it says `secondary`, so that every request comes to a secondary. On PostgreSQL the
+ * nodes are servers behind a load balancer.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,6 +10,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
 import { ServiceBehindSecondary } from './secondary-pool.ts'
+import { ServersOnPostgres } from './servers-on-postgres.ts'
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts')
 
@@ -22,6 +24,7 @@ export const TEST_NODES = isBehindSecondary ? 2 : Number(process.env.SETTLE_TEST
 const SUPPORTED = new Set(['dir', 'port', 'bind', 'dialect', 'settings'])
 
 export async function createTestService(options: ServiceOptions): Promise<Service> {
+  if (TEST_NODES > 1 && options.engine !== undefined) return new ServersOnPostgres(options, TEST_NODES)
   const isSupported = Object.keys(options).every((name) => SUPPORTED.has(name))
   if (TEST_NODES < 2 || !isSupported) return createService(options)
   return isBehindSecondary ? new ServiceBehindSecondary(options) : new CommandService(options, TEST_NODES)

@@ -127,6 +127,11 @@ export class PostgresEngine implements StorageEngine {
     if (gone.length === 0) throw new StoreMissingError(name)
   }
 
+  /** Resolves when all other servers have processed the commits to a store so far. */
+  async confirm(name: string): Promise<void> {
+    await this.#stores.get(name)?.sharing.confirm()
+  }
+
   onChangedElsewhere(listener: CatalogListener): () => void {
     this.#catalogListeners.add(listener)
     return () => this.#catalogListeners.delete(listener)

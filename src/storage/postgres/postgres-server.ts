@@ -75,6 +75,8 @@ export class PostgresServer {
       try {
         const tables = await prepare(address, options.dialect)
         const server = new PostgresServer(address, tables, options)
+        // Other servers wait for the confirmations of those that have heartbeats.
+        await server.signals.ready
         await server.#seen()
         return server
       } catch (error) {
@@ -110,6 +112,7 @@ export class PostgresServer {
       dialect,
       sender: this.#id.toString('hex'),
       run: (statement, parameters) => this.run(statement, parameters),
+      others: () => this.#others(),
       catalogChanged: () => {
         for (const listener of this.#catalogs) listener()
       },
@@ -161,10 +164,11 @@ export class PostgresServer {
   async close(): Promise<void> {
     clearInterval(this.#beating)
     await this.garbage.close()
-    await this.signals.close()
     await this.leases.close()
     await this.#beat
+    // Nobody waits for the confirmations of this server from now on.
     await this.run(STATEMENTS.unseen, [this.#id]).catch(() => {})
+    await this.signals.close()
     await Promise.all([this.#reads.close(), this.writes.close(), this.#pulse.close()])
   }
 
@@ -187,6 +191,11 @@ export class PostgresServer {
     } finally {
       clearTimeout(stalled)
     }
+  }
+
+  async #others(): Promise<string[]> {
+    const rows = await this.run(STATEMENTS.others, [this.#id, this.leases.durationMs])
+    return rows.map(([id]) => id ?? '')
   }
 
   async #seen(): Promise<{ seconds: number; isAlone: boolean }> {

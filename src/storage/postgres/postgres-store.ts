@@ -69,6 +69,7 @@ export class PostgresStore implements Store, SnapshotSource {
     this.#writer = new CommitWriter(this, server.writes, place.version)
     this.sharing = {
       watch: (listener) => server.signals.watch(this.id, place.version ?? 0, listener),
+      confirm: () => server.signals.confirm(this.id),
       nextNumber: () => server.nextNumber(),
       settledBelow: () => server.settledBelow(),
     }

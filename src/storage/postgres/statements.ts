@@ -208,6 +208,11 @@ export const STATEMENTS = {
        EXISTS (SELECT 1 FROM servers WHERE id <> $1 AND seen >= now() - ($2::bigint || ' seconds')::interval)
      FROM own`,
   ),
+  /** $1 this server, $2 the milliseconds without a heartbeat after which a server does not count. */
+  others: statement(
+    'others',
+    "SELECT encode(id, 'hex') FROM servers WHERE id <> $1 AND seen > now() - ($2::bigint || ' milliseconds')::interval",
+  ),
   beat: statement(
     'beat',
     'INSERT INTO servers (id, seen) VALUES ($1, now()) ON CONFLICT (id) DO UPDATE SET seen = now()',

@@ -1,0 +1,110 @@
+/**
+ * Black-box tests on several servers that share a PostgreSQL: each has a folder of its own, and a load balancer before them
+ * gives every connection to the next one.
+ */
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { join } from 'node:path'
+import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import { parentFolder } from './parent-folder.ts'
+
+export class ServersOnPostgres implements Service {
+  readonly secondaries = undefined
+  readonly #options: ServiceOptions
+  readonly #count: number
+  readonly #folders: string[] = []
+  readonly #servers: Service[] = []
+  readonly #balancers: Balancer[] = []
+
+  constructor(options: ServiceOptions, count: number) {
+    this.#options = options
+    this.#count = count
+  }
+
+  get url(): string {
+    const [url] = this.urls
+    if (url === undefined) throw new Error('The service does not listen yet.')
+    return url
+  }
+
+  get urls(): readonly string[] {
+    return this.#balancers.map(({ url }) => url)
+  }
+
+  async listen(): Promise<string> {
+    for (let number = 0; number < this.#count; number++) {
+      const server = await createService({ ...this.#options, dir: await this.#folder(number), port: 0 })
+      this.#servers.push(server)
+      await server.listen()
+    }
+    const { port = 0 } = this.#options
+    for (const place of this.#servers[0]?.urls.keys() ?? []) {
+      const balancer = new Balancer(() => this.#servers.map((server) => server.urls[place] ?? ''))
+      this.#balancers.push(balancer)
+      await balancer.listen(place === 0 ? port : 0)
+    }
+    return this.url
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#servers.map((server) => server.close()))
+    for (const balancer of this.#balancers) balancer.close()
+    for (const folder of this.#folders) await rm(folder, { recursive: true, force: true })
+  }
+
+  /** The first one has the folder that the test knows. */
+  async #folder(number: number): Promise<string> {
+    const { dir } = this.#options
+    if (number === 0 && dir !== undefined) return dir
+    const folder = await mkdtemp(join(await parentFolder(), 'settle-test-'))
+    this.#folders.push(folder)
+    return folder
+  }
+}
+
+/** Passes bytes, ends and resets of connections, each to the next server. */
+class Balancer {
+  readonly #targets: () => readonly string[]
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #turn = 0
+
+  constructor(targets: () => readonly string[]) {
+    this.#targets = targets
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#pass(client))
+  }
+
+  get url(): string {
+    const { protocol } = new URL(this.#targets()[0] ?? '')
+    return `${protocol}//127.0.0.1:${(this.#server.address() as AddressInfo).port}/`
+  }
+
+  async listen(port: number): Promise<void> {
+    this.#server.listen(port, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  close(): void {
+    this.#server.close()
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  #pass(client: Socket): void {
+    const targets = this.#targets()
+    const { hostname, port } = new URL(targets[this.#turn++ % targets.length] ?? '')
+    const server = connect({ host: hostname, port: Number(port), allowHalfOpen: true, noDelay: true })
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      this.#sockets.add(from)
+      from.on('error', () => to.resetAndDestroy())
+      from.on('close', () => {
+        this.#sockets.delete(from)
+        to.destroySoon()
+      })
+      from.pipe(to)
+    }
+  }
+}
