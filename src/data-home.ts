@@ -5,6 +5,7 @@
 import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
+import { SharedSettings } from './config/shared-settings.ts'
 import type { Functions } from './functions/functions.ts'
 import { PROBE_FILE } from './http/admin/health.ts'
 import type { FollowedStores } from './nodes/primary-node.ts'
@@ -33,6 +34,8 @@ export interface OpenData {
   readonly indexEngine: StorageEngine
   /** Where other processes can read them. */
   readonly followed?: { readonly databases: FollowedStores; readonly indexes: FollowedStores }
+  /** Where other servers use the databases: what all of them go by. */
+  readonly settings?: SharedSettings
   /** Where other servers use the databases: resolves when they have processed the commits to a database so far. */
   confirm?(database: string): Promise<void>
   indexRunner(options: RunnerOptions): IndexRunner
@@ -133,7 +136,7 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
   const runs = join(home, RUNS)
   await rm(runs, { recursive: true, force: true })
   // The driver is loaded only where it is needed.
-  const { PostgresEngine } = await import('./storage/postgres/postgres-engine.ts')
+  const { openNamedStore, PostgresEngine } = await import('./storage/postgres/postgres-engine.ts')
   const { PostgresServer } = await import('./storage/postgres/postgres-server.ts')
   const server = await PostgresServer.open(options)
   try {
@@ -142,6 +145,7 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
     return {
       engine,
       indexEngine,
+      settings: new SharedSettings(await openNamedStore(server, 'settings')),
       confirm: (database) => engine.confirm(database),
       // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>

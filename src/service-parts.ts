@@ -80,6 +80,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     usedGenerations,
     engine,
   })
+  const stopSharing = await shareSettings(configuration, data)
   const node = surroundings.nodes && data.followed ? new PrimaryNode(surroundings.nodes) : undefined
   const tasks = new TaskRegistry(systemClock, metrics)
   const languages = new QueryServers({ configuration, log })
@@ -231,9 +232,18 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
       // Queued writes are still validated.
       await databases.close()
       await functions.close()
+      stopSharing()
       await data.close()
     },
   }
+}
+
+/** Where other servers use the same databases they share settings too, and a uuid: clients take them for one server. */
+async function shareSettings(configuration: Configuration, data: OpenData): Promise<() => void> {
+  if (!data.settings) return () => {}
+  const stop = await configuration.share(data.settings)
+  await configuration.ensure('service', 'uuid', configuration.text('service', 'uuid'))
+  return stop
 }
 
 /** Undefined where databases are files of the folder. */

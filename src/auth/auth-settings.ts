@@ -9,7 +9,7 @@ export interface SettingSource {
   readonly state: object
   get(section: string, key: string): string | undefined
   section(section: string): ReadonlyMap<string, string>
-  set(section: string, key: string, value: string): Promise<unknown>
+  ensure(section: string, key: string, value: string): Promise<string>
   /** Read anew with every change. */
   derive<T>(read: () => T): Derived<T>
   onChange(listener: (change: ChangedSetting) => void | Promise<void>): () => void
@@ -79,8 +79,9 @@ export class AuthSettings {
     return this.#source.get(REPLICATOR_SECTION, 'db') || '_replicator'
   }
 
-  async setSecret(secret: string): Promise<void> {
-    await this.#source.set(AUTH_SECTION, 'secret', secret)
+  /** Sets the secret where there is none; resolves to the one that counts. */
+  ensureSecret(secret: string): Promise<string> {
+    return this.#source.ensure(AUTH_SECTION, 'secret', secret)
   }
 
   get redirect(): string | undefined {

@@ -141,9 +141,7 @@ export class Auth {
     return this.#newSecret
   }
 
-  async #createSecret(): Promise<string> {
-    const secret = randomUuid()
-    await this.settings.setSecret(secret)
-    return secret
+  #createSecret(): Promise<string> {
+    return this.settings.ensureSecret(randomUuid())
   }
 }

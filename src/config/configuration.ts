@@ -1,13 +1,16 @@
 /**
  * The one place that settings are read from and changed in. Layers on top of each other: shipped defaults, the operator's
  * files, stored changes, the environment, the flags of this start. What is changed at run time counts above all of them
- * at once, and at the next start takes its place among the stored changes.
+ * at once, and at the next start takes its place among the stored changes. Servers on one engine share those changes: then
+ * most of them are stored there.
  */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { ADMINS, AdminHashes, type AdminPasswords } from './admin-hashes.ts'
 import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './ini-text.ts'
 import { checkSettingName, problemWith, SettingError } from './setting-rules.ts'
 import type { OperatorFile, OperatorFiles, SettingStore } from './setting-sources.ts'
+import { isShared, type SharedSettings, type SharedValue } from './shared-settings.ts'
 
 export interface ConfigurationSources {
   readonly defaults: SettingMap
@@ -53,6 +56,11 @@ export type ChangeGuard = (change: GuardedChange) => void | Promise<void>
 /** Where a value comes from, by the names that operators know. */
 export type SettingLayer = 'default' | 'file' | 'stored' | 'environment' | 'flag' | 'unsaved'
 
+const NONE: SettingMap = new Map()
+
+/** After which shared settings that could not be read are read again. */
+const RETRY_MS = 500
+
 export class Configuration {
   readonly #sources: ConfigurationSources
   readonly #adminHashes: AdminHashes | undefined
@@ -60,9 +68,15 @@ export class Configuration {
   readonly #guards = new Set<ChangeGuard>()
   #files: SettingMap = new Map()
   #stored: SettingMap = new Map()
+  /** What any of the servers on one engine changed, as of the last time that it was read. */
+  #shared: SettingMap | undefined
+  #sharedStore: SharedSettings | undefined
+  /** Whether another server has changed settings that were not read yet. */
+  #isSharedDue = false
+  #sharedReading: Promise<void> | undefined
   #environment: SettingMap
   #flags: SettingMap
-  /** What this process changed and stored: it was asked for later than the flags. */
+  /** What was changed and stored while this process runs, here or in another server: it was asked for later than the flags. */
   #changed: SettingMap = new Map()
   /** What this process changed and did not store. */
   #passing: SettingMap = new Map()
@@ -130,10 +144,30 @@ export class Configuration {
       this.#setEffective(after)
       if (this.#adminHashes) await this.#hashAdminsOf(operatorFiles, this.#adminHashes)
       this.#setEffective(this.#merged())
-      for (const change of differences(before, this.#effective)) {
-        for (const listener of this.#listeners) await listener(change)
-      }
+      await this.#notify(before)
     })
+  }
+
+  /** From now on changes are shared with other servers. Listeners are called. Returns how to end it. */
+  async share(store: SharedSettings): Promise<() => void> {
+    const isFirst = this.#shared === undefined
+    const unwatch = store.watch(() => this.#followShared(store))
+    this.#sharedStore = store
+    await this.#inTurn(async () => {
+      if (!isFirst) return this.#readShared(store)
+      const before = this.#effective
+      this.#shared = usable(await store.load())
+      // What was changed here before counts for less than what the servers share.
+      for (const [section, key] of changedEntries(NONE, this.#shared)) {
+        this.#changed = withoutSetting(this.#changed, section, key)
+      }
+      this.#setEffective(this.#merged())
+      await this.#notify(before)
+    })
+    return () => {
+      unwatch()
+      this.#sharedStore = undefined
+    }
   }
 
   /** Another object after each change: what was made of the settings under one state stays right under it. */
@@ -183,6 +217,7 @@ export class Configuration {
       ['stored', this.#changed],
       ['flag', this.#flags],
       ['environment', this.#environment],
+      ['stored', this.#shared ?? NONE],
       ['stored', this.#stored],
       ['file', this.#files],
     ]
@@ -231,7 +266,7 @@ export class Configuration {
 
   /** Resolves to the previous value, when the new one is on disk and all listeners have applied it. */
   set(section: string, key: string, value: string, options: ChangeOptions = {}): Promise<string | undefined> {
-    return this.#inTurn(async () => {
+    return this.#confirmed(async () => {
       const name = canonicalSection(section)
       checkSettingName(name, key)
       const problem = problemWith(name, key, value)
@@ -242,9 +277,22 @@ export class Configuration {
     })
   }
 
+  /** Sets what has no value, in any of the servers that share settings. Resolves to the value that counts. */
+  async ensure(section: string, key: string, value: string): Promise<string> {
+    const name = canonicalSection(section)
+    await this.#confirmed(async () => {
+      const store = isShared(name, key) ? this.#sharedStore : undefined
+      if (store) {
+        await store.ensure(name, key, value)
+        await this.#readShared(store)
+      } else if (this.get(name, key) === undefined) await this.#change(name, key, value, {})
+    })
+    return this.get(name, key) ?? value
+  }
+
   /** Removes a setting, whichever layer it comes from. Resolves to the value that it had. */
   delete(section: string, key: string, options: ChangeOptions = {}): Promise<string | undefined> {
-    return this.#inTurn(async () => {
+    return this.#confirmed(async () => {
       const name = canonicalSection(section)
       if (this.get(name, key) === undefined) return undefined
       for (const guard of this.#guards) await guard({ section: name, key, value: this.#shipped(name, key) })
@@ -285,9 +333,7 @@ export class Configuration {
   ): Promise<string | undefined> {
     const before = this.get(section, key)
     if (persist) {
-      const stored = this.#storedWith(section, key, value)
-      await this.#sources.stored.save(stored)
-      this.#stored = stored
+      await this.#store(section, key, value)
       this.#changed = withSetting(this.#changed, section, key, value)
       this.#passing = withoutSetting(this.#passing, section, key)
     } else {
@@ -300,15 +346,69 @@ export class Configuration {
   }
 
   /** A removal is only written down where there is something to remove. */
-  #storedWith(section: string, key: string, value: string | null): SettingMap {
-    const isElsewhere = [this.#sources.defaults, this.#files].some((layer) => layer.get(section)?.has(key))
-    if (value === null && !isElsewhere) return withoutSetting(this.#stored, section, key)
-    return withSetting(this.#stored, section, key, value)
+  async #store(section: string, key: string, value: string | null): Promise<void> {
+    const isElsewhere = (layers: readonly SettingMap[]) => layers.some((layer) => layer.get(section)?.has(key))
+    const { defaults, stored } = this.#sources
+    const store = isShared(section, key) ? this.#sharedStore : undefined
+    if (store) {
+      const layers = [defaults, this.#files, this.#stored, this.#environment, this.#flags]
+      const entry = value === null && !isElsewhere(layers) ? undefined : value
+      await store.change(section, key, entry)
+      this.#shared = withEntry(this.#shared ?? NONE, section, key, entry)
+      return
+    }
+    const entry = value === null && !isElsewhere([defaults, this.#files]) ? undefined : value
+    const settings = withEntry(this.#stored, section, key, entry)
+    await stored.save(settings)
+    this.#stored = settings
+  }
+
+  /** Resolves when what other servers have changed so far counts here. While the engine cannot be reached it tries again. */
+  #followShared(store: SharedSettings): Promise<void> {
+    this.#isSharedDue = true
+    this.#sharedReading ??= this.#readSharedWhileDue(store)
+    return this.#sharedReading
+  }
+
+  async #readSharedWhileDue(store: SharedSettings): Promise<void> {
+    while (this.#isSharedDue && this.#sharedStore === store) {
+      this.#isSharedDue = false
+      try {
+        await this.#inTurn(() => this.#readShared(store))
+      } catch {
+        this.#isSharedDue = true
+        await pause(RETRY_MS, undefined, { ref: false })
+      }
+    }
+    // At once: a later signal starts a new loop.
+    this.#sharedReading = undefined
+  }
+
+  /** Applies what other servers have changed. */
+  async #readShared(store: SharedSettings): Promise<void> {
+    const after = usable(await store.load())
+    const before = this.#effective
+    for (const [section, key] of changedEntries(this.#shared ?? NONE, after)) {
+      // An entry that is gone is a removal, whichever layer the setting comes from here.
+      const value = after.get(section)?.get(key) ?? null
+      this.#changed = withSetting(this.#changed, section, key, value)
+      this.#passing = withoutSetting(this.#passing, section, key)
+    }
+    this.#shared = after
+    this.#setEffective(this.#merged())
+    await this.#notify(before)
+  }
+
+  async #notify(before: EffectiveSettings): Promise<void> {
+    for (const change of differences(before, this.#effective)) {
+      for (const listener of this.#listeners) await listener(change)
+    }
   }
 
   #merged({ files = this.#files, stored = this.#stored, passing = this.#passing } = {}) {
     const { defaults } = this.#sources
-    return mergedSettings([defaults, files, stored, this.#environment, this.#flags, this.#changed, passing])
+    const atStart = [defaults, files, stored, this.#shared ?? NONE, this.#environment, this.#flags]
+    return mergedSettings([...atStart, this.#changed, passing])
   }
 
   #shipped(section: string, key: string): string | undefined {
@@ -337,6 +437,14 @@ export class Configuration {
       if (!this.#sources.onUnsaved) throw error
       this.#sources.onUnsaved(error)
     }
+  }
+
+  /** A change in turn. Then the other servers apply it: not in turn, since they may wait for this one with a change of theirs. */
+  async #confirmed<T>(change: () => Promise<T>): Promise<T> {
+    const before = this.#shared
+    const result = await this.#inTurn(change)
+    if (this.#shared !== before) await this.#sharedStore?.confirm()
+    return result
   }
 
   /** One change after the other, whether the previous one failed or not. */
@@ -368,6 +476,29 @@ class DerivedValue<T> implements Derived<T> {
   refresh(): void {
     this.current = this.#read()
   }
+}
+
+function withEntry(settings: SettingMap, section: string, key: string, value: SharedValue): SettingMap {
+  return value === undefined ? withoutSetting(settings, section, key) : withSetting(settings, section, key, value)
+}
+
+/** Without what this release cannot work with: a server of another release may have set it. */
+function usable(settings: SettingMap): SettingMap {
+  let result = settings
+  for (const [section, keys] of settings) {
+    for (const [key, value] of keys) {
+      if (value !== null && problemWith(section, key, value) !== undefined)
+        result = withoutSetting(result, section, key)
+    }
+  }
+  return result
+}
+
+function changedEntries(before: SettingMap, after: SettingMap): [section: string, key: string][] {
+  const names = [before, after].flatMap((settings) =>
+    [...settings].flatMap(([section, keys]) => [...keys.keys()].map((key): [string, string] => [section, key])),
+  )
+  return names.filter(([section, key]) => before.get(section)?.get(key) !== after.get(section)?.get(key))
 }
 
 type EffectiveSettings = ReadonlyMap<string, ReadonlyMap<string, string>>

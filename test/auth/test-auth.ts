@@ -34,6 +34,12 @@ export class TestSettings implements SettingSource {
     return this.#sections.get(section) ?? new Map()
   }
 
+  async ensure(section: string, key: string, value: string): Promise<string> {
+    const there = this.get(section, key)
+    if (there === undefined) await this.set(section, key, value)
+    return there ?? value
+  }
+
   async set(section: string, key: string, value: string): Promise<void> {
     this.#sections.set(section, new Map(this.section(section)).set(key, value))
     await this.#tell({ section, key })

@@ -9,6 +9,8 @@ import { until } from '../support/until.ts'
 
 interface Started {
   readonly clients: Client[]
+  /** Starts another one. */
+  start(): Promise<Client>
   /** Ends one of them as an operator would. */
   stop(server: number): Promise<void>
 }
@@ -16,16 +18,16 @@ interface Started {
 /** Servers on one engine, each with a folder of its own. */
 async function servers(count: number, settings: Record<string, Record<string, string>> = {}): Promise<Started> {
   const engine = (await sharedPostgres()).address()
-  const started = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const service = await startService({ dir: await temporaryFolder(), engine, settings })
-      const client = new Client(service.url)
-      onTestFinished(() => client.close())
-      return { service, client }
-    }),
-  )
+  const start = async () => {
+    const service = await startService({ dir: await temporaryFolder(), engine, settings })
+    const client = new Client(service.url)
+    onTestFinished(() => client.close())
+    return { service, client }
+  }
+  const started = await Promise.all(Array.from({ length: count }, start))
   return {
     clients: started.map(({ client }) => client),
+    start: async () => (await start()).client,
     stop: async (server) => started[server]?.service.close(),
   }
 }
@@ -130,6 +132,64 @@ describeOnPostgres('three servers on one engine', () => {
         expect((await client.request('GET', '/db/_design/d/_show/s', { headers: root })).text).toBe(name)
       }
     }
+  })
+
+  it('share settings that any of them was given, from its reply on', async () => {
+    const { clients, start, stop } = await servers(3, { log: { level: 'error' } })
+    const change = (client: Client, path: string, value: string) =>
+      client.request('PUT', `/_config/${path}`, { body: JSON.stringify(value) })
+    const shown = async (path: string) => {
+      const replies = await Promise.all(clients.map((client) => client.request('GET', `/_config/${path}`)))
+      return replies.map(({ status, json }) => (status === 200 ? json : status))
+    }
+    const identities = await Promise.all(clients.map((client) => client.request('GET', '/')))
+    expect(new Set(identities.map((reply) => reply.as<{ uuid: string }>().uuid)).size).toBe(1)
+    for (let round = 0; round < 9; round++) {
+      const value = String(1000 + round)
+      expect((await change(clients[round % 3]!, 'httpd/max_request_items', value)).status).toBe(200)
+      expect(await shown('httpd/max_request_items')).toEqual(Array(3).fill(value))
+    }
+    // A flag of each start counts for less than what was asked for later, wherever that was.
+    await change(clients[1]!, 'log/level', 'info')
+    expect(await shown('log/level')).toEqual(Array(3).fill('info'))
+    await clients[2]!.request('DELETE', '/_config/log/level')
+    expect(await shown('log/level')).toEqual(Array(3).fill(404))
+    // Several at once, of one setting too.
+    const several = clients.flatMap((client, i) => [
+      change(client, `some/key-${i}`, String(i)),
+      change(client, 'some/same', String(i)),
+    ])
+    for (const { status } of await Promise.all(several)) expect(status).toBe(200)
+    for (let i = 0; i < 3; i++) expect(await shown(`some/key-${i}`)).toEqual(Array(3).fill(String(i)))
+    expect(new Set(await shown('some/same')).size).toBe(1)
+    await clients[0]!.request('DELETE', '/_config/some/same')
+    expect(await shown('some/same')).toEqual(Array(3).fill(404))
+    // Ports and files are of one machine.
+    await change(clients[0]!, 'log/file', 'other.log')
+    expect((await shown('log/file')).slice(1)).not.toContain('other.log')
+    // An administrator has one hash, and a session of one server is a session of the others.
+    expect((await change(clients[0]!, 'admins/root', 'secret')).status).toBe(200)
+    const login = await clients[1]!.request('POST', '/_session', { body: { name: 'root', password: 'secret' } })
+    const cookie = login.headers['set-cookie']?.[0]?.split(';')[0]
+    for (const client of clients) {
+      const session = await client.request('GET', '/_session', { headers: { Cookie: cookie } })
+      expect(session.json).toMatchObject({ userCtx: { name: 'root', roles: ['_admin'] } })
+    }
+    // They are in no folder: a server that is started later has them, and so has everybody after all have ended.
+    await stop(0)
+    await stop(1)
+    await stop(2)
+    const later = await start()
+    const headers = { Cookie: cookie }
+    expect((await later.request('GET', '/_config/httpd/max_request_items', { headers })).json).toBe('1008')
+    expect((await later.request('GET', '/_config/some', { headers })).json).toEqual({
+      'key-0': '0',
+      'key-1': '1',
+      'key-2': '2',
+    })
+    expect((await later.request('GET', '/')).as<{ uuid: string }>().uuid).toBe(
+      identities[0]!.as<{ uuid: string }>().uuid,
+    )
   })
 
   it('build an index once', async () => {

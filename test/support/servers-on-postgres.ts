@@ -6,8 +6,11 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { hashAdminPassword, isAdminHash } from '../../src/auth/passwords/passwords.ts'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
 import { parentFolder } from './parent-folder.ts'
+
+type Settings = NonNullable<ServiceOptions['settings']>
 
 export class ServersOnPostgres implements Service {
   readonly secondaries = undefined
@@ -33,8 +36,9 @@ export class ServersOnPostgres implements Service {
   }
 
   async listen(): Promise<string> {
+    const settings = await withHashedAdmins(this.#options.settings)
     for (let number = 0; number < this.#count; number++) {
-      const server = await createService({ ...this.#options, dir: await this.#folder(number), port: 0 })
+      const server = await createService({ ...this.#options, settings, dir: await this.#folder(number), port: 0 })
       this.#servers.push(server)
       await server.listen()
     }
@@ -61,6 +65,15 @@ export class ServersOnPostgres implements Service {
     this.#folders.push(folder)
     return folder
   }
+}
+
+/** As an operator of several servers would: an administrator has sessions in all of them where the hash is the same. */
+async function withHashedAdmins(settings: ServiceOptions['settings'] = {}): Promise<Settings> {
+  const hash = (password: string) =>
+    isAdminHash(password) ? password : hashAdminPassword(password, { scheme: 'pbkdf2', iterations: 10 })
+  const admins = Object.entries(settings.admins ?? {})
+  const hashed = await Promise.all(admins.map(async ([name, password]) => [name, await hash(password)] as const))
+  return { ...settings, admins: Object.fromEntries(hashed) }
 }
 
 /** Passes bytes, ends and resets of connections, each to the next server. */

@@ -2,6 +2,7 @@
  * Stores in a PostgreSQL server. Any number of servers may use the same one. The names of stores are kept in PostgreSQL; the
  * names known here are only a cache.
  */
+import assert from 'node:assert/strict'
 import { checkStoreName } from '../files/store-file.ts'
 import type { WorkLeases } from '../leases/work-leases.ts'
 import { checkChanges } from '../rows/packed-rows.ts'
@@ -13,6 +14,16 @@ import { type PostgresOptions, PostgresServer } from './postgres-server.ts'
 import { PostgresStore, type StorePlace } from './postgres-store.ts'
 import { STATEMENTS } from './statements.ts'
 import { byteaArray, bytesOf } from './wire-values.ts'
+
+/** A store of the servers themselves, in no list of any engine. It is never dropped. */
+export async function openNamedStore(server: PostgresServer, name: string): Promise<Store> {
+  const key = [name, Buffer.from(name)]
+  await server.run(STATEMENTS.create, [...key, 0, byteaArray([]), byteaArray([])])
+  const [row = []] = await server.run(STATEMENTS.find, key)
+  const [id, space, version] = row.map(Number)
+  assert(id !== undefined && space !== undefined && version !== undefined)
+  return new PostgresStore({ id, name, space, version }, server, () => {})
+}
 
 export class PostgresEngine implements StorageEngine {
   readonly #server: PostgresServer

@@ -1,0 +1,97 @@
+/**
+ * Settings that several servers share. They are rows of a store that all of them use, one for each setting that was changed at
+ * run time. What names a place of one machine is not shared: ports, folders, files.
+ */
+import { createHash } from 'node:crypto'
+import type { Store } from '../storage/store.ts'
+import { type SettingMap, withSetting } from './ini-text.ts'
+
+/** A value; null for a default that was removed; undefined for no entry. */
+export type SharedValue = string | null | undefined
+
+const OWN_SECTIONS = new Set(['ssl', 'lmdb'])
+const OWN_SETTINGS = new Set([
+  'daemons/httpsd',
+  'httpd/bind_address',
+  'httpd/port',
+  'log/file',
+  'service/database_dir',
+  'service/engine',
+  'service/nodes',
+  'service/uri_file',
+  'service/view_index_dir',
+])
+
+/** Whether servers on one engine share a setting. */
+export function isShared(section: string, key: string): boolean {
+  return !OWN_SECTIONS.has(section) && !OWN_SETTINGS.has(`${section}/${key}`)
+}
+
+export class SharedSettings {
+  readonly #store: Store
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  async load(): Promise<SettingMap> {
+    using snapshot = this.#store.snapshot()
+    let settings: SettingMap = new Map()
+    let page = await snapshot.page({})
+    for (;;) {
+      for (let row = 0; row < page.length; row++) {
+        const [section, key, value] = decoded(page.value(row))
+        settings = withSetting(settings, section, key, value)
+      }
+      if (!page.next) return settings
+      page = await snapshot.page(page.next)
+    }
+  }
+
+  /** Resolves when the change is on disk. */
+  async change(section: string, key: string, value: SharedValue): Promise<void> {
+    const name = nameOf(section, key)
+    await this.#store.commit(
+      value === undefined ? { deletes: [name] } : { puts: [[name, encoded(section, key, value)]] },
+    )
+  }
+
+  /** Adds a setting unless another server has; resolves to the value that is there then. */
+  async ensure(section: string, key: string, value: string): Promise<string> {
+    const name = nameOf(section, key)
+    for (;;) {
+      using snapshot = this.#store.snapshot()
+      const [expected, stored] = await Promise.all([snapshot.version(), snapshot.get(name)])
+      const [, , there] = stored ? decoded(stored) : []
+      if (typeof there === 'string') return there
+      const { outcome } = await this.#store.commit({ puts: [[name, encoded(section, key, value)]], expected })
+      if (outcome === 'committed') return value
+    }
+  }
+
+  /** Calls back when another server has made changes, which then waits for it; returns how to stop that. */
+  watch(listener: () => Promise<void>): () => void {
+    return this.#store.sharing?.watch(listener) ?? (() => {})
+  }
+
+  /** Resolves when the other servers have applied the changes so far. */
+  async confirm(): Promise<void> {
+    await this.#store.sharing?.confirm()
+  }
+}
+
+/** Of a fixed length: names of settings have none. */
+function nameOf(section: string, key: string): Buffer {
+  return createHash('sha256')
+    .update(JSON.stringify([section, key]))
+    .digest()
+}
+
+function encoded(section: string, key: string, value: string | null): Buffer {
+  return Buffer.from(JSON.stringify([section, key, value]))
+}
+
+function decoded(row: Buffer): [section: string, key: string, value: string | null] {
+  const [section, key, value]: unknown[] = JSON.parse(row.toString())
+  return [String(section), String(key), typeof value === 'string' ? value : null]
+}
