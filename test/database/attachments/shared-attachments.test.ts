@@ -23,6 +23,7 @@ function shared(store: Store, numbers: { last: number }, hooks: Hooks = {}): Sto
     givesCopies: store.givesCopies,
     sharing: {
       watch: () => () => {},
+      confirm: async () => {},
       nextNumber: async () => ++numbers.last,
       settledBelow: async () => Number.MAX_SAFE_INTEGER,
     },
