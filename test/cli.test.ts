@@ -95,11 +95,11 @@ describe('the settle command', () => {
     [['--set', 'nonsense'], 'nonsense is not a setting'],
     [['--set', 'uuids/algorithm=mine', '--in-memory'], 'uuids/algorithm must be one of'],
     [['--bind', '192.0.2.1', '--in-memory', '--port', '0'], '192.0.2.1 is not an address of this machine'],
-  ])('says in one line what is wrong with %j', async (args, message) => {
+  ])('reports the error of %j in one line', async (args, message) => {
     expect(await failure(...args)).toContain(message)
   })
 
-  it('tells its version and its flags', async () => {
+  it('prints its version and its flags', async () => {
     expect((await settle('--version').ended).out).toMatch(/^\d+\.\d+\.\d+\n$/)
     expect((await settle('--help').ended).out).toContain('--in-memory')
   })

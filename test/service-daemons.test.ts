@@ -70,7 +70,7 @@ async function call({ url }: Service, method: string, path: string, body?: unkno
   return response.json()
 }
 
-/** A service that hears what goes into its log. */
+/** A service whose log lines the test receives. */
 async function loggingService(options: ServiceOptions): Promise<{ service: Service; logged: string[] }> {
   const logged: string[] = []
   const at = (level: string) => (message: string) => void logged.push(`${level}: ${message}`)
@@ -166,7 +166,7 @@ describe('a program of os_daemons', () => {
   it.each([
     ['a section', `['register', 'test']`],
     ['a setting', `['register', 'test', 'a']`],
-  ])('begins anew when %s changes that it registered for', async (_, request) => {
+  ])('is restarted when %s changes that it registered for', async (_, request) => {
     const program = await Program.write(`
       say(${request})
       say(['get', 'test', 'a'])

@@ -10,7 +10,7 @@ export interface SettingSource {
   get(section: string, key: string): string | undefined
   section(section: string): ReadonlyMap<string, string>
   ensure(section: string, key: string, value: string): Promise<string>
-  /** Read anew with every change. */
+  /** Read again with every change. */
   derive<T>(read: () => T): Derived<T>
   onChange(listener: (change: ChangedSetting) => void | Promise<void>): () => void
 }

@@ -102,7 +102,7 @@ export class FairSemaphore {
   }
 }
 
-/** A queue that serves its owners in turn: an owner with many waiting items does not hold up one with a single item. */
+/** A queue that serves its owners in turn: an owner with many waiting items does not delay one with a single item. */
 export class FairQueue<Item> {
   /** Only owners that have something waiting, the next one first. */
   readonly #waiting = new Map<string, Item[]>()

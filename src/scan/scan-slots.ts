@@ -1,7 +1,7 @@
 /**
  * How many texts are scanned at the same time. A thread works on one text at a time, so one that fills its heap affects no
  * other. Large bodies, and documents that are matched for queries, leave one thread to small bodies. Bodies and documents take
- * turns, so that many queries do not hold up those who write.
+ * turns, so that many queries do not block writers.
  */
 import { availableParallelism } from 'node:os'
 

@@ -1,5 +1,5 @@
 /**
- * Bounds what one document may cost to be matched, so that no selector holds up the thread: operators that pass over long
+ * Bounds what one document may cost to be matched, so that no selector blocks the thread: operators that pass over long
  * values pay for it, a nanosecond or so a unit. One operator on the largest document is always affordable.
  */
 import { selectorError } from './selector-error.ts'

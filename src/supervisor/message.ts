@@ -42,7 +42,7 @@ export interface WantedSecondaries {
   readonly folder: string
 }
 
-/** Both ends are of the same release, so the kind is enough to tell the type. */
+/** Both ends are of the same release, so the kind determines the type. */
 export function isServerMessage(message: unknown): message is ServerMessage {
   return typeof message === 'object' && message !== null && 'kind' in message
 }

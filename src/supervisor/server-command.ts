@@ -35,7 +35,7 @@ function serverScript(nodeOptions: readonly string[]): string {
  * Enough threads for many stores that flush at once. Large blocks of memory taken from the system one by one, so that
  * they go back to it when a store is closed: the smallest of the lists that LMDB has for an open file takes 512 KiB. And
  * two pools for small ones, since one for each thread keeps what each has freed. A pool keeps some megabytes at its end:
- * the buffers of a large body would be asked of the system anew with each request. The operator's own settings are kept.
+ * the buffers of a large body would be allocated from the system again with each request. The operator's own settings are kept.
  */
 function serverEnvironment(): NodeJS.ProcessEnv {
   const cache = getCompileCacheDir()

@@ -51,7 +51,7 @@ export class ViewIndex {
   #running: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
   /** Whether it is worked on for those alone who wait for it: no design document has it. */
   #isDetached = false
-  /** What a run that begins now has to do, as far as the last reader could tell. */
+  /** What a run that begins now has to do, as far as the last reader knew. */
   #changesToCome = 0
   #compacting: { readonly done: Promise<void>; readonly cancelling: AbortController } | undefined
   /** The sizes right after the last compaction, if there was one. */

@@ -293,7 +293,7 @@ export class Views {
     await this.#drop(name)
   }
 
-  /** `forget` tells whether it is still the one that is known by its name: another cleanup may have removed it. */
+  /** `forget` returns whether it is still the one that is known by its name: another cleanup may have removed it. */
   async #removeIdle(index: ViewIndex, forget: () => boolean): Promise<void> {
     await index.idle()
     // A design document may have got it again meanwhile.

@@ -31,7 +31,7 @@ describe('the Basic scheme', () => {
     [`Bearer ${Buffer.from('a:b').toString('base64')}`],
     [`Basic ${Buffer.from('no colon').toString('base64')}`],
     [`Basic ${Buffer.from('_:_').toString('base64')}`],
-  ])('gives nothing for %s', (authorization) => {
+  ])('returns nothing for %s', (authorization) => {
     expect(basicCredentials(authorization)).toBeUndefined()
   })
 })
@@ -87,11 +87,11 @@ describe('a user that a proxy vouches for', () => {
       ['the token of another secret', { 'x-auth-service-token': token('ann', 'other') }],
       ['a part of the token', { 'x-auth-service-token': token('ann', 's3cret').slice(0, 39) }],
       ['the token in capitals', { 'x-auth-service-token': token('ann', 's3cret').toUpperCase() }],
-    ])('is not taken with %s', (_, headers) => {
+    ])('is not accepted with %s', (_, headers) => {
       expect(seen({ ...named, ...headers }, auth)).toBeUndefined()
     })
 
-    it('is not taken while there is no secret', () => {
+    it('is not accepted while there is no secret', () => {
       const headers = { ...named, 'x-auth-service-token': token('ann', '') }
       expect(seen(headers, { proxy_use_secret: 'true' })).toBeUndefined()
       expect(seen(headers, { proxy_use_secret: 'true', secret: '' })).toBeUndefined()

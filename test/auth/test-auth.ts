@@ -122,7 +122,7 @@ export function basic(name: string, password: string): { authorization: string }
   return { authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}` }
 }
 
-/** The document of a user, as somebody who registers writes it. */
+/** The document of a user, as written at registration. */
 export function newUser(name: string, password: string, members: object = {}) {
   return put(`org.service.user:${name}`, { name, password, roles: [], type: 'user', ...members })
 }

@@ -1,4 +1,4 @@
-/** A page of another origin that uses the server as whoever is logged in, as browser applications do it. */
+/** A page of another origin that uses the server as the logged-in user, as browser applications do. */
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { describe, expect, it, onTestFinished } from 'vitest'

@@ -72,7 +72,7 @@ describe('couchbackup', () => {
     )
   })
 
-  it('goes on with a back-up that was broken off', async () => {
+  it('resumes a backup that was aborted', async () => {
     const { url, ask, rows } = await start()
     await ask('PUT', 'plain')
     const docs = Array.from({ length: DOCUMENTS }, (_, n) => ({ _id: `doc-${n}`, n }))

@@ -62,7 +62,7 @@ describe('nano', () => {
     expect(await db.get('d1')).toMatchObject({ n: 1, name: 'another' })
   })
 
-  it('is told what a validation function refuses', async () => {
+  it('gets the error of a validation function', async () => {
     const db = await things()
     await expect(db.insert({ name: 'x' }, 'a')).rejects.toMatchObject({
       statusCode: 403,
@@ -78,7 +78,7 @@ describe('nano', () => {
 })
 
 describe('PouchDB', () => {
-  it('is told what a validation function refuses', async () => {
+  it('gets the error of a validation function', async () => {
     const remote = new PouchDB(`${await url()}/things`)
     await remote.put({ _id: '_design/app', ...DESIGN })
     await expect(remote.put({ _id: 'a', name: 'x' })).rejects.toMatchObject({ status: 403, name: 'forbidden' })

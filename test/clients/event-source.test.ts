@@ -1,4 +1,4 @@
-/** The feeds as `EventSource` hears them. */
+/** The feeds as `EventSource` receives them. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { until } from '../support/until.ts'
 
 type Told = { kind: 'open' } | { kind: 'message'; data: string; lastEventId: string }
 
-/** All that the client told so far. */
+/** All that the client reported so far. */
 function listen(url: string): Told[] {
   const told: Told[] = []
   const child = fork(join(import.meta.dirname, 'event-source.ts'), [url], {
@@ -30,7 +30,7 @@ function messages(told: readonly Told[]): { data: unknown; lastEventId: string }
 }
 
 describe('EventSource', () => {
-  it('hears each change once, heartbeats or not, and goes on where it was after the feed ended', async () => {
+  it('receives each change once, heartbeats or not, and resumes where it was after the feed ended', async () => {
     const db = await new Client((await startService()).url).database()
     await db.save('a', {})
     // The feed ends of silence, again and again: the client comes back by itself.
@@ -50,7 +50,7 @@ describe('EventSource', () => {
     }
   })
 
-  it('hears what happens to databases', async () => {
+  it('receives events of databases', async () => {
     const client = new Client((await startService()).url)
     const told = listen(`${client.url}_db_updates?feed=eventsource`)
     await until(async () => told.length > 0)

@@ -1,4 +1,4 @@
-/** A client of its own process, since Node has `EventSource` only where it is asked for: tells what it hears. */
+/** A client of its own process, since Node has `EventSource` only behind a flag: reports the events that it receives. */
 const [, , url = ''] = process.argv
 const source = new EventSource(url)
 source.onopen = () => process.send?.({ kind: 'open' })

@@ -39,7 +39,7 @@ async function remote(): Promise<Pouch> {
   return db
 }
 
-/** What a live feed has told so far. */
+/** What a live feed has sent so far. */
 function follow(db: Pouch, options: object): { heard: Heard[]; ids(): string[]; end(): Promise<unknown> } {
   const heard: Heard[] = []
   const feed = db.changes({ live: true, ...options }).on('change', (change) => heard.push(change))

@@ -127,7 +127,7 @@ describe('PouchDB in live sync', () => {
   })
 
   // Behind a secondary no node has the port that the server is given.
-  it.skipIf(isBehindSecondary).each(DIALECTS)('goes on when the server was away, in dialect %s', async (dialect) => {
+  it.skipIf(isBehindSecondary).each(DIALECTS)('resumes when the server was away, in dialect %s', async (dialect) => {
     const dir = await temporaryFolder()
     const server = await startService({ dir, dialect })
     const port = Number(new URL(server.url).port)

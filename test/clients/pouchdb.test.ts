@@ -108,7 +108,7 @@ describe('PouchDB, on a database of the server,', () => {
     })
   })
 
-  it('is told of a stub that has nothing behind it', async () => {
+  it('gets an error for a stub without content', async () => {
     const db = await remote()
     const _attachments = { a: { stub: true, digest: 'md5-AAAAAAAAAAAAAAAAAAAAAA==', content_type: 'a/b', revpos: 1 } }
     await expect(db.put({ _id: 'doc', _attachments })).rejects.toMatchObject({ status: 412 })

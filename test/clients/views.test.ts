@@ -67,7 +67,7 @@ describe('nano', () => {
     expect((await db.view('people', 'cities', { reduce: false, key: 'Bern' })).rows).toHaveLength(1)
   })
 
-  it('reads a view as a stream, and is told of one that is not there', async () => {
+  it('reads a view as a stream, and gets an error for a missing one', async () => {
     const db = await people()
     let text = ''
     for await (const chunk of db.viewAsStream('people', 'byName', { limit: 2 })) text += chunk

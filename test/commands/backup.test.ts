@@ -255,7 +255,7 @@ describe('settle backup and settle restore', () => {
     [['backup', '--nonsense'], /Try settle backup --help/],
     [['restore', '--from', '/nowhere/at/all'], /cannot be read/],
     [['backup', 'verify'], /Name one folder/],
-  ])('say what is wrong with %j', async (args, message) => {
+  ])('report the error of %j', async (args, message) => {
     const { code, err } = await runSettle(args)
     expect([code, err]).toEqual([1, expect.stringMatching(message)])
     expect(err.trim().split('\n')).toHaveLength(1)

@@ -427,7 +427,7 @@ describe('settle check', () => {
     expect(await runSettle(['check', '--dir', dir])).toMatchObject({ code: 0 })
   })
 
-  it.each(Object.entries(lost))('finds %s, and says that it cannot be repaired', async (_, [plant, message]) => {
+  it.each(Object.entries(lost))('finds %s, and reports that it cannot be repaired', async (_, [plant, message]) => {
     const dir = await damaged(plant)
     const { code, out } = await runSettle(['check', '--dir', dir])
     expect([code, out.toString()]).toEqual([3, expect.stringMatching(message)])

@@ -1,4 +1,4 @@
-/** A server of somebody else as the source: pouchdb-server, whose sequences, errors and limits are not ours. */
+/** Another implementation as the source: pouchdb-server, whose sequences, errors and limits are not ours. */
 import { expect, it, onTestFinished } from 'vitest'
 import { startPouchdbServer } from '../../bench/servers.ts'
 import { Client } from '../support/client.ts'

@@ -15,7 +15,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 const configuration = (defaults: string, sources: Partial<ConfigurationSources> = {}): Promise<Configuration> =>
   Configuration.load({ defaults: parseIni(defaults), stored: new SettingMemory(), ...sources })
 
-/** Hashes that can be told at a glance. */
+/** Hashes that can be recognized at a glance. */
 const adminPasswords = {
   isHash: (value: string) => /^-hashed-[a-z]+$/.test(value),
   looksLikeHash: (value: string) => value.startsWith('-hashed-'),
@@ -129,7 +129,7 @@ describe('a configuration', () => {
     expect(each.sections()).toEqual(['service', 'service_httpd_auth'])
   })
 
-  it('refuses a number that is none, and a setting that is not there', async () => {
+  it('refuses an invalid number, and a missing setting', async () => {
     const each = await configuration('[a]\nx = many')
     expect(() => each.integer('a', 'x')).toThrow('a/x is not an integer: many')
     expect(() => each.text('a', 'y')).toThrow('a/y has no value')
@@ -159,7 +159,7 @@ describe('a configuration', () => {
     expect(each.sections()).toEqual([])
   })
 
-  it.each(['a=b', '[a', ';a', 'a\nb', ' a', ''])('refuses the key %j, which no file would give back', async (key) => {
+  it.each(['a=b', '[a', ';a', 'a\nb', ' a', ''])('refuses the key %j, which no file can hold', async (key) => {
     const each = await configuration('')
     await expect(each.set('a', key, '1')).rejects.toThrow('A key is')
   })

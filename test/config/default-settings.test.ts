@@ -117,7 +117,7 @@ const PRESENT: Record<string, string[]> = {
 const shipped = Configuration.load({ defaults: await defaultSettings(), stored: new SettingMemory() })
 
 describe('the shipped settings', () => {
-  it.each(Object.entries(EXPECTED))('have the values of %s that everybody expects', async (section, settings) => {
+  it.each(Object.entries(EXPECTED))('have the default values of %s', async (section, settings) => {
     expect(Object.fromEntries((await shipped).section(section))).toMatchObject(settings)
   })
 

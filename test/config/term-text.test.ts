@@ -18,7 +18,7 @@ describe('a term', () => {
     expect(term && plain(term)).toEqual(value)
   })
 
-  it.each(['', '[', '[a', '{a,}', '[a b]', '"', '[a]]', '*', '['.repeat(100_000)])('%.20s is none', (text) => {
+  it.each(['', '[', '[a', '{a,}', '[a b]', '"', '[a]]', '*', '['.repeat(100_000)])('%.20s is malformed', (text) => {
     expect(parseTerm(text)).toBeUndefined()
   })
 

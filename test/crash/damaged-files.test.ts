@@ -101,7 +101,7 @@ async function expectRefused(client: Client, method: string, path: string, body?
   expect({ status, told }, path).toEqual({ status: 500, told: { error: 'file_corrupted', reason } })
 }
 
-describe('the server goes on', () => {
+describe('the server continues', () => {
   it('with databases that are damaged in every way, names them, and lets them be deleted', async () => {
     const damages = FATAL.map(([, how], i) => [new RegExp(`^fatal${i}\\.\\d+\\.mdb$`), how] as const)
     const complaints = await withDamaged(damages, async (client) => {
@@ -121,7 +121,7 @@ describe('the server goes on', () => {
     for (const [i] of FATAL.entries()) expect(complaints).toMatch(new RegExp(`cannot be used\\. file=".*fatal${i}\\.`))
   }, 60_000)
 
-  it('with indexes that are damaged in every way, and builds them anew', async () => {
+  it('with indexes that are damaged in every way, and rebuilds them', async () => {
     const damages = FATAL.map(([, how], i) => [new RegExp(`index${i}%2F.*\\.mdb$`), how] as const)
     const complaints = await withDamaged(damages, async (client) => {
       for (const [i] of FATAL.entries()) {
@@ -167,7 +167,7 @@ describe('the server goes on', () => {
     expect(told).toEqual({ status: 500, body: { error: 'file_corrupted', reason } })
   }, 120_000)
 
-  it('after a fall over pages in the middle of an index, which is built anew', async () => {
+  it('after a crash on pages in the middle of an index, which is rebuilt', async () => {
     const told = await askUntilAnswered(/index0%2F.*\.mdb$/, 'index0/_design/v/_view/n')
     expect(told).toMatchObject({ status: 200, body: { total_rows: DOCUMENTS + 1, rows: { length: DOCUMENTS + 1 } } })
   }, 120_000)

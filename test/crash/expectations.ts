@@ -23,7 +23,7 @@ export function commitsOfLife(life: number): number {
   return 1 + (life % 3)
 }
 
-/** The writer of a short-lived store in one of its lives: rows of an earlier life are told apart by it. */
+/** The writer of a short-lived store in one of its lives: it distinguishes rows of an earlier life. */
 export function writerOfLife(name: string, life: number): string {
   return `${name}-life-${life}`
 }

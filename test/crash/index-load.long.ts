@@ -3,7 +3,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { IndexLoad } from './index-load.ts'
 import { Random } from './random.ts'
 
-/** Of each test; the hour of the whole file unless somebody wants less. */
+/** Of each test; the hour of the whole file unless less is set. */
 const DURATION_MS = Number(process.env.SETTLE_LOAD_MINUTES ?? 15) * 60_000
 
 describe.each([

@@ -3,7 +3,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 import { IndexLoad, type LoadOptions } from './index-load.ts'
 import { Random } from './random.ts'
 
-/** At least; each goes on until it has done enough, however long that takes. */
+/** At least; each continues until it has done enough, however long that takes. */
 const DURATION_MS = 1000
 const KILL_EVERY_MS = 100
 

@@ -1,4 +1,4 @@
-/** Random choices that can be made again: a failing test tells its seed, and SETTLE_SEED sets it. */
+/** Random choices that can be repeated: a failing test reports its seed, and SETTLE_SEED sets it. */
 import { randomInt } from 'node:crypto'
 
 export class Random {

@@ -35,7 +35,7 @@ export function stateAfter(writer: string, n: number): Map<string, Buffer> {
   return new Map(puts.map(([key, value]) => [Buffer.from(key).toString(), Buffer.from(value)]))
 }
 
-/** How many commits of the writer the rows tell of. */
+/** How many commits of the writer the rows show. */
 export function commitsIn(writer: string, rows: ReadonlyMap<string, Buffer>): number {
   return Number(rows.get(headKey(writer).toString()) ?? 0)
 }

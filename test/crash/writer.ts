@@ -98,7 +98,7 @@ async function commitAndTell(store: Store, writer: string, n: number, broken: Wr
   if (broken !== 'early') acknowledge({ kind: 'committed', name, writer, n, version })
 }
 
-/** The same as the nth commit, but that the store is written anew. Rows out of order are written in another way. */
+/** The same as the nth commit, but that the store is rewritten. Rows out of order are written in another way. */
 async function replaceAndTell(store: Store, writer: string, n: number, order: 'sorted' | 'unsorted'): Promise<void> {
   const rows = [...stateAfter(writer, n)].map(([key, value]) => [Buffer.from(key), value] as const)
   rows.sort(([a], [b]) => Buffer.compare(a, b))

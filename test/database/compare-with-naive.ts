@@ -196,7 +196,7 @@ class Pair {
   }
 }
 
-/** Newest first. Even numbers go on from half of them, so that there are forks. */
+/** Newest first. Even numbers extend half of them, so that there are forks. */
 function madeUpHistory(number: number): string[] {
   const hashes = [`${number}`.padStart(2, '0').repeat(16)]
   for (let ancestor = number; ancestor > 1; ) {

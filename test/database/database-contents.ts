@@ -1,6 +1,6 @@
 /**
  * Everything that the store of a database holds, row by row, in plain maps. Reads what is there without trusting any of
- * it: a row that cannot be understood is a fault, told in a sentence.
+ * it: a row that cannot be decoded is a fault, reported in a sentence.
  */
 import { type ChangeRow, decodeChange } from '../../src/database/layout/change-row.ts'
 import {

@@ -1,4 +1,4 @@
-/** A write that is on disk is a write, whatever those do who are told of it. */
+/** A write that is on disk is acknowledged, whatever its listeners do. */
 import { expect, it } from 'vitest'
 import { Database } from '../../src/database/database.ts'
 import { silentLog } from '../../src/runtime/log/log.ts'

@@ -1,4 +1,4 @@
-/** Edits whose attachments could not be found are refused if they would be stored, and nobody minds if they are not. */
+/** Edits whose attachments could not be found are refused if they would be stored, and ignored otherwise. */
 import { expect, it } from 'vitest'
 import { conflict, missingStub } from '../../src/document/request-error.ts'
 import { memoryDatabase, put, remove, replicated, written } from './test-database.ts'

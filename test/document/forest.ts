@@ -57,7 +57,7 @@ export function grow(histories: readonly Sent[], from?: RevisionTree): RevisionT
   return tree
 }
 
-/** A hash that tells which revision it is, and whose order is not that of the numbers. */
+/** A hash that identifies its revision, and whose order is not that of the numbers. */
 export function hexHash(number: number): string {
   return `${(number * 7919) % 16 ** 4}`.padStart(8, '0').repeat(4)
 }

@@ -65,7 +65,7 @@ describe('while the clock jumps', () => {
     },
   )
 
-  it('a session ends after its time, and one of the far future is none', async () => {
+  it('a session expires, and one from the far future is invalid', async () => {
     const client = await server({ admins: { ann: 'secret' }, service_httpd_auth: { secret: 'x', timeout: '600' } })
     const login = async () => {
       const reply = await client.request('POST', '/_session', { body: { name: 'ann', password: 'secret' } })

@@ -1,6 +1,6 @@
 /**
  * What the system refuses to a running server: room on the disk, descriptors, a folder. It says so with a status of its
- * own, goes on with everything else, and is as before when the cause is gone.
+ * own, continues with everything else, and recovers when the cause is gone.
  */
 import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'

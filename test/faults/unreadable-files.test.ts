@@ -1,6 +1,6 @@
 /**
- * A disk that does not give back what it has: reads of one file fail with EIO, or its mapped pages are gone. That file is told
- * by name, the others go on, and the file is used again when it can be read.
+ * A disk that does not give back what it has: reads of one file fail with EIO, or its mapped pages are gone. That file is named
+ * in the log, the others continue, and the file is used again when it can be read.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'

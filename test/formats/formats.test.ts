@@ -49,7 +49,7 @@ describe('a data folder', () => {
     expect(await readFile(join(dir, 'format'), 'utf8')).toContain(String(FORMAT_VERSION + 1))
   })
 
-  it('of an older format is brought up to date step by step, and goes on after an interruption', async () => {
+  it('of an older format is upgraded step by step, and resumes after an interruption', async () => {
     const dir = await temporaryFolder()
     await writeFile(join(dir, 'format'), 'settle data folder, format 2\n')
     const done: number[] = []

@@ -154,7 +154,7 @@ it('takes no more of a reply than the client reads', async () => {
   await until(() => isOver)
 })
 
-it('tells the other node when the client is gone within its upload', async () => {
+it('notifies the other node when the client disconnects within its upload', async () => {
   const begun = Promise.withResolvers<void>()
   const outcome = Promise.withResolvers<unknown>()
   const pair = await forwardingTo(async (request) => {
@@ -173,7 +173,7 @@ it('tells the other node when the client is gone within its upload', async () =>
   expect(await outcome.promise).toBeInstanceOf(BodyAbortedError)
 })
 
-it('tells the other node that a client has ended its side, so that an endless reply ends', async () => {
+it('notifies the other node that a client has half-closed, so that an endless reply ends', async () => {
   let isOver = false
   const pair = await forwardingTo((_, reply) => {
     reply.onClose(() => (isOver = true))

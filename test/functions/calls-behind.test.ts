@@ -177,7 +177,7 @@ describe('a batch behind another', () => {
     expect(await second).toEqual([1])
   })
 
-  it('may be given up, and the first one goes on', async () => {
+  it('may be cancelled, and the first one continues', async () => {
     const functions = await oneProcess(30_000)
     const controller = new AbortController()
     // Longer than what a call that is given up is granted.

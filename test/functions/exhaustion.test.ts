@@ -1,4 +1,4 @@
-/** Functions that take all they can get: each gets its error, and others go on unharmed meanwhile. */
+/** Functions that take all they can get: each gets its error, and others continue unharmed. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Functions } from '../../src/functions/functions.ts'
@@ -121,7 +121,7 @@ describe('log', () => {
     expect(await shown(functions, source)).toEqual({ body: 'done' })
   })
 
-  it('does not go on for ever', async () => {
+  it('does not run for ever', async () => {
     functions.lines.length = 0
     await expect(shown(functions, 'function() { while (true) log("x".repeat(1000)) }')).rejects.toMatchObject({
       kind: 'failed',

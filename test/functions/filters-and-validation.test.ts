@@ -116,12 +116,12 @@ describe('validation', () => {
     expect(await validate(`function() { throw ${thrown} }`, write({}))).toMatchObject([{ kind, error, reasonValue }])
   })
 
-  it('tells what went wrong in a module', async () => {
+  it('reports the error of a module', async () => {
     const verdicts = await validate('function() { require("none") }', write({}))
     expect(verdicts).toMatchObject([{ kind: 'failed', error: 'invalid_require_path' }])
   })
 
-  it('fails where the function does not compile, and passes all where there is none', async () => {
+  it('fails when the function does not compile, and passes all when there is none', async () => {
     await expect(validate('function(', write({}))).rejects.toMatchObject({ kind: 'failed', error: 'compilation_error' })
     expect(await validate(undefined, write({}), write({}))).toEqual([undefined, undefined])
     expect(await validate(null, write({}))).toEqual([undefined])

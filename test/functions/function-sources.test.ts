@@ -27,7 +27,7 @@ describe('a source is', () => {
   })
 })
 
-describe('what is no function', () => {
+describe('what is not a function', () => {
   const compile = (source: string) => functions.map(mapsOf(source), [Buffer.from('{}')], run)
 
   it.each([
@@ -35,7 +35,7 @@ describe('what is no function', () => {
     ['an object', '{"a": 1}'],
     ['text', '"function(doc) {}"'],
     ['statements without a function', 'var a = 1; a'],
-  ])('is told apart: %s', async (_, source) => {
+  ])('is distinguished: %s', async (_, source) => {
     await expect(compile(source)).rejects.toMatchObject({
       kind: 'failed',
       error: 'compilation_error',
@@ -58,7 +58,7 @@ describe('what is no function', () => {
     })
   })
 
-  it('is told again at each call', async () => {
+  it('is reported again at each call', async () => {
     const program = mapsOf('function(')
     for (let time = 0; time < 3; time++) {
       await expect(functions.map(program, [], run)).rejects.toMatchObject({ error: 'compilation_error' })
@@ -68,7 +68,7 @@ describe('what is no function', () => {
     }
   })
 
-  it('is told of reduce functions, and nothing at all is none', async () => {
+  it('is reported for reduce functions, and an empty source is not a function', async () => {
     const reduce = (source: string) => functions.rereduce({ language: 'javascript', source }, [['1']], run)
     await expect(reduce('function(')).rejects.toMatchObject({ error: 'compilation_error' })
     await expect(reduce('')).rejects.toMatchObject({

@@ -48,7 +48,7 @@ it('gets null for ever at the end', async () => {
   expect(await run.end()).toMatchObject({ chunks: ['nullnullnull'], ended: true })
 })
 
-it('begins the reply anew until something is sent', async () => {
+it('restarts the reply until something is sent', async () => {
   const source = `function() {
     start({ code: 1 }); getRow(); start({ code: 2 }); getRow(); start({ code: 3 }); send("x"); start({ code: 4 });
     getRow(); start({ code: 5 }); send("y")

@@ -23,7 +23,7 @@ describe('require', () => {
     expect(await shownWith({ a: 'exports = { x: 1 }' }, 'return toJSON(require("a"))')).toBe('{}')
   })
 
-  it('tells a module who it is', async () => {
+  it('passes a module its own id', async () => {
     const source = 'exports.me = [module.id, module.current.length, typeof module.parent, typeof require]'
     const told = await shownWith({ lib: { a: source } }, 'return toJSON(require("lib/./a").me)')
     expect(told).toBe(JSON.stringify(['lib/a', source.length, 'object', 'function']))

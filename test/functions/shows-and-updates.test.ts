@@ -78,7 +78,7 @@ describe('a show', () => {
     })
   })
 
-  it('that throws tells where in its own code, and nothing of what is around it', async () => {
+  it('that throws reports the position in its own code, and nothing about the sandbox', async () => {
     const reason = await shown(functions, 'function() {\n  nosuch()\n}').catch((error: Error) => error.message)
     expect(reason).toMatch(/ReferenceError: nosuch is not defined\n {4}at .*<anonymous>:2:3\)?$/)
   })
@@ -118,7 +118,7 @@ describe('a show', () => {
     }
   })
 
-  it('that does not compile tells so, also for a document that is not there', async () => {
+  it('that does not compile reports it, also for a missing document', async () => {
     await expect(shown(functions, 'function(', { document: null, request: { id: 'x' } })).rejects.toMatchObject({
       error: 'compilation_error',
     })

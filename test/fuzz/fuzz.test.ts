@@ -1,4 +1,4 @@
-/** Random requests to every resource: none of them hurts the server. And planted bugs are found; more of them in `plants.long.ts`. */
+/** Random requests to every resource: none of them harms the server. And planted bugs are found; more of them in `plants.long.ts`. */
 import { describe, it } from 'vitest'
 import { expectNothingFound } from './expect-nothing-found.ts'
 import { fuzz } from './fuzzer.ts'

@@ -1,5 +1,5 @@
 /**
- * Requests thrown together at random: a resource of the route table, a method, what belongs to it and what does not, as bytes,
+ * Random requests: a resource of the route table, a method, what belongs to it and what does not, as bytes,
  * and the manner in which they are sent. The same seed gives the same ones.
  */
 import { METHODS } from 'node:http'

@@ -63,7 +63,7 @@ function readChunks(text: string, from: number): { body: string | undefined; end
   }
 }
 
-/** Whether there is one whole reply and nothing else, as far as its length tells. */
+/** Whether there is one whole reply and nothing else, judged by its length. */
 export function isWholeReply(received: string): boolean {
   const headEnd = received.indexOf('\r\n\r\n')
   if (headEnd < 0) return false

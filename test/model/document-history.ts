@@ -69,7 +69,7 @@ function applied(leaves: Leaves, act: Act): Leaves | undefined {
   }
 }
 
-/** The leaf that an edit goes on from; undefined where it is the first revision. */
+/** The leaf that an edit extends; undefined where it is the first revision. */
 function extendedLeaf(leaves: Leaves, parent: string | undefined, deleted: boolean): string | undefined | 'conflict' {
   if (parent !== undefined) return leaves.has(parent) ? parent : 'conflict'
   if (leaves.size === 0) return undefined

@@ -37,7 +37,7 @@ describe('clients at the same time', () => {
   )
 })
 
-/** Each reading tells what the one before it saw. */
+/** Each reading returns what the one before it saw. */
 function staleReadings(): Tampering {
   const before = new Map<string, string | undefined>()
   return {

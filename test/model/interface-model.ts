@@ -1,7 +1,7 @@
 /**
  * Several clients write and read the same few documents in every way that the interface has, while a feed follows. What
- * each of them saw of a document must fit into one order; then every way to read must tell the same; and the feed must have
- * told everything once.
+ * each of them saw of a document must fit into one order; then every way to read must return the same; and the feed must have
+ * sent everything once.
  */
 import fc from 'fast-check'
 import { expect } from 'vitest'
@@ -137,7 +137,7 @@ async function compareReadings(
   expect([doc_count, doc_del_count]).toEqual([visible.length + designDocuments, known - visible.length])
 }
 
-/** The feed told each change once, in order, and of each document the last one. */
+/** The feed sent each change once, in order, and of each document the last one. */
 async function compareFeed(
   db: TestDatabase,
   feed: FeedClient,

@@ -211,7 +211,7 @@ describe('the headers of a part', () => {
     expect(await headersOf('Content-TYPE:  text/plain \t\r\nx:y:z')).toEqual({ 'content-type': 'text/plain', x: 'y:z' })
   })
 
-  it('may go on in the next line', async () => {
+  it('may continue in the next line', async () => {
     expect(await headersOf('A: b;\r\n  c=d;\r\n\te\r\nF: g')).toEqual({ a: 'b; c=d; e', f: 'g' })
   })
 
@@ -279,7 +279,7 @@ describe('a body that cannot be read', () => {
     await expect(partsOf(endless, 'B')).rejects.toThrow('longer than 16384 bytes')
   })
 
-  it('passes on what is wrong with its source', async () => {
+  it('passes on the error of its source', async () => {
     const source = (async function* () {
       yield Buffer.from('--B\r\n\r\nabc')
       throw new Error('The client went away.')
@@ -342,7 +342,7 @@ describe('the source', () => {
     expect(isOver).toBe(true)
   })
 
-  it('is let go when the reader stops early', async () => {
+  it('is released when the reader stops early', async () => {
     let isReleased = false
     const source = (async function* () {
       try {

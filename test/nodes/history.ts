@@ -186,7 +186,7 @@ function nameOf(index: number): string {
   return `document-${index}`
 }
 
-/** Follows the changes of a database over any number of connections, and misses nothing nor hears anything twice. */
+/** Follows the changes of a database over any number of connections, and misses nothing nor receives anything twice. */
 class FeedReader {
   readonly #options: HistoryOptions
   readonly #problems: string[]

@@ -1,4 +1,4 @@
-/** Clients of single nodes: which node a connection belongs to, the log tells, where each node writes its process id. */
+/** Clients of single nodes: the log shows which node a connection belongs to, since each node writes its process id. */
 import { readFile } from 'node:fs/promises'
 import { Agent, request as httpRequest } from 'node:http'
 import { join } from 'node:path'

@@ -96,7 +96,7 @@ export async function grows(writers: readonly LedgerWriter[], by: number): Promi
   await until(() => total(writers) >= before + by)
 }
 
-/** What no writer may ever be told, and refusals that do not say when to come back. */
+/** Replies that no writer may ever get, and refusals without Retry-After. */
 export function wrongRefusals(writers: readonly LedgerWriter[]): string[] {
   const problems: string[] = []
   for (const { refusals, withoutRetryAfter } of writers) {

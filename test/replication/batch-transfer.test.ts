@@ -1,4 +1,4 @@
-/** What a batch keeps from compaction is let go of, whatever becomes of it. */
+/** What a batch keeps from compaction is released, whatever becomes of it. */
 import { expect, it } from 'vitest'
 import type { DocumentWriter, SourcePeer, TargetPeer } from '../../src/replication/peers/peer.ts'
 import type { TransferredDocument } from '../../src/replication/peers/transferred-document.ts'

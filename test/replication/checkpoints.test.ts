@@ -54,7 +54,7 @@ it.each(['0', '1700000000'])('are written over each other where the start time i
   expect(source.stored?.members).toEqual(target.stored?.members)
 })
 
-it('are not written over the log of a database that was created anew', async () => {
+it('are not written over the log of a database that was created again', async () => {
   const [source, target] = [new LogPeer(), new LogPeer()]
   const first = session('a', source, target, '0')
   await first.record(5, 0)

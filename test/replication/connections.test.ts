@@ -93,7 +93,7 @@ describe('credentials', () => {
     expect((await target.get('doc')).status).toBe(200)
   })
 
-  it('that are wrong are told', async () => {
+  it('that are wrong are reported', async () => {
     await guarded('refused')
     const target = await here().database()
     const reply = await post(here(), { source: `http://root:wrong@${there().host}/refused`, target: target.name })
@@ -214,7 +214,7 @@ describe('on the way', () => {
     }
   })
 
-  it('redirects in circles, and to what is no server, end the replication', async () => {
+  it('redirect loops, and redirects to what is not a server, end the replication', async () => {
     const target = await here().database()
     for (const location of ['/db/', 'file:///etc/passwd', 'javascript:1', 'http://', '//[']) {
       const peer = await ScriptedPeer.start(() => status(302, {}, { location }))
@@ -323,7 +323,7 @@ describe('a target that fails all the time', () => {
 })
 
 describe('servers that can less', () => {
-  it('have revisions fetched one by one where there is no _bulk_get', async () => {
+  it('have revisions fetched one by one when there is no _bulk_get', async () => {
     const source = await filled()
     const target = await here().database()
     const front = await FrontServer.start(open().url, ({ url = '' }, response) => {

@@ -71,7 +71,7 @@ describe.each(['local', 'remote'])('a %s target', (side) => {
     expect((await get('b')).status).toBe(200)
   })
 
-  it.each(['HELLO', 'hell', 'hello!'])('gets a content anew that came damaged inside of JSON: %s', async (damaged) => {
+  it.each(['HELLO', 'hell', 'hello!'])('fetches a content again that was damaged within JSON: %s', async (damaged) => {
     const peer = await ScriptedPeer.start((request) => inlineSource(request, damaged, 'hello'))
     const { name, get } = await target(side)
     const { history } = await replicate(here(), { source: peer.url, target: name, retries_per_request: 1 })

@@ -39,7 +39,7 @@ function revision(generation: number): RevisionId {
   return parseRevision(`${generation}-${'a'.repeat(32)}`)
 }
 
-/** A database of one document, whose replication does nothing and ends when it is told to. */
+/** A database of one document, whose replication does nothing and ends on request. */
 class TestDocument {
   readonly revisions: ReplicationDocument[] = [
     { id: 'job', revision: revision(1), body: Buffer.from('{"source":"a","target":"b"}'), attachments: [] },

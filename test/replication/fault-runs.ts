@@ -78,7 +78,7 @@ function addressOf(url: string, here: string, proxy: string | undefined, there: 
   return url.startsWith(there) && here !== there ? url : name
 }
 
-/** Asks until the replication succeeds, as somebody would who is told that it failed. */
+/** Repeats the replication until it succeeds, as a user would after a failure. */
 async function replicated(here: string, request: object, hint: string): Promise<readonly Entry[]> {
   let text = ''
   for (let attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
@@ -93,7 +93,7 @@ async function replicated(here: string, request: object, hint: string): Promise<
   throw new Error(`It did not succeed in ${MOST_ATTEMPTS} attempts (${hint}): ${text}`)
 }
 
-/** Newest first. A session begins with what an earlier one had recorded, or anew where no earlier one is known. */
+/** Newest first. A session begins with what an earlier one had recorded, or from the start when no earlier one is known. */
 function expectContinued(history: readonly Entry[], hint: string): void {
   for (const [i, { start_last_seq, doc_write_failures }] of history.entries()) {
     const recorded = history.slice(i + 1).map(({ recorded_seq }) => recorded_seq)

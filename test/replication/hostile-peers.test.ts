@@ -182,7 +182,7 @@ describe('a source', () => {
     ['__proto__', REV],
     ['_design/', REV],
   ]
-  it.each(unstorable)('with a document that no database can hold goes on: %s %s', async (id, rev) => {
+  it.each(unstorable)('with a document that no database can hold continues: %s %s', async (id, rev) => {
     const peer = await ScriptedPeer.start(({ path, body }) => {
       if (path === '_changes') return { results: [change(1, id, rev), change(2, 'fine', REV)], last_seq: 2 }
       if (path !== '_bulk_get') return undefined
@@ -208,7 +208,7 @@ describe('a source', () => {
 
 describe('a peer that never answers', () => {
   const places = ['_session', '', '_local/', '_changes', '_bulk_get', 'a']
-  it.each(places)('does not hold up who cancels the replication: /db/%s', async (place) => {
+  it.each(places)('does not block the cancellation of the replication: /db/%s', async (place) => {
     const peer = await ScriptedPeer.start(({ path }) => {
       const isMeant = place === '_local/' ? path.startsWith(place) : path.replace(/^\//, '') === place
       if (isMeant) return () => {}
@@ -263,7 +263,7 @@ describe('a target', () => {
     expect(reply.status, reply.text).toBe(500)
   })
 
-  it('may name ancestors that are none', async () => {
+  it('may name ancestors that do not exist', async () => {
     const source = await here().database()
     await source.put('a/x', 'text', { 'Content-Type': 'text/plain' })
     const peer = await ScriptedPeer.start(({ path, body }) => {

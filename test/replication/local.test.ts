@@ -48,7 +48,7 @@ describe('a one-shot replication', () => {
     await expectSame(source, target)
   })
 
-  it('goes on where the last one ended, and says when there is nothing new', async () => {
+  it('resumes where the last one ended, and reports when there is nothing new', async () => {
     const [source, target] = await pair()
     await source.save('a', {})
     const first = await replicate(server(), { source: source.name, target: target.name })
@@ -290,7 +290,7 @@ describe('a continuous replication', () => {
     expect((await post(server(), { ...body, cancel: true })).status).toBe(404)
   })
 
-  it('goes on beside a one-shot replication of the same databases, which writes the same log', async () => {
+  it('continues beside a one-shot replication of the same databases, which writes the same log', async () => {
     const [source, target] = await pair()
     const body = { source: source.name, target: target.name }
     const continuous = { ...body, continuous: true, checkpoint_interval: 1 }
@@ -322,7 +322,7 @@ describe('a continuous replication', () => {
 })
 
 describe('what cannot be replicated', () => {
-  it('is told with its status', async () => {
+  it('is reported with its status', async () => {
     const [source, target] = await pair()
     expectRefusal(
       await post(server(), { source: 'missing', target: target.name }),

@@ -28,7 +28,7 @@ describe('the common ancestry of two logs', () => {
     expect(commonAncestry(same, same)).toEqual({ start: 20, history: same.history })
   })
 
-  it('is none where one log is missing', () => {
+  it('does not exist when one log is missing', () => {
     expect(commonAncestry(log(entry('a', 10)), undefined)).toEqual({ start: 0, history: [] })
     expect(commonAncestry(undefined, log(entry('a', 10)))).toEqual({ start: 0, history: [] })
   })
@@ -45,7 +45,7 @@ describe('the common ancestry of two logs', () => {
     expect(commonAncestry(source, target).start).toBe(20)
   })
 
-  it('is none where no session is known to both', () => {
+  it('does not exist when no session is known to both', () => {
     expect(commonAncestry(log(entry('a', 10)), log(entry('b', 10)))).toEqual({ start: 0, history: [] })
   })
 
@@ -102,7 +102,7 @@ describe('how far everything is done', () => {
     )
   })
 
-  it('is told in percent where sequences are numbers', () => {
+  it('is reported in percent when sequences are numbers', () => {
     expect([progressOf(5, 10), progressOf(10, 10), progressOf(0, 0), progressOf(12, 10)]).toEqual([50, 100, 100, 100])
     expect(progressOf('5-x', '10-y')).toBeNull()
   })

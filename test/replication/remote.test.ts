@@ -131,7 +131,7 @@ describe('a peer that is not there', () => {
     ])
   })
 
-  it('is told with its address where the filter would have to be read from it', async () => {
+  it('is reported with its URL when the filter would have to be read from it', async () => {
     const { name } = await here().database()
     const body = { source: 'http://127.0.0.1:1/x', target: name, filter: 'd/f', retries_per_request: 0 }
     const reply = await post(here(), body)
@@ -141,7 +141,7 @@ describe('a peer that is not there', () => {
     )
   })
 
-  it('is told with its address, the password hidden', async () => {
+  it('is reported with its URL, the password hidden', async () => {
     const target = await here().database()
     const { host } = there()
     const missing = await post(here(), { source: `http://${host}/nothing`, target: target.name })

@@ -145,7 +145,7 @@ describe('a document of the replicator database', () => {
     expect((await server.target.get('after')).status).toBe(404)
   })
 
-  it('is in the state of an error while its database is missing, and goes on when it is there', async () => {
+  it('is in the error state while its database is missing, and continues when it exists', async () => {
     const server = await Replicating.start()
     await server.save('job', { source: 'missing' })
     expect(await server.reaches('job', 'error')).toMatchObject({
@@ -162,7 +162,7 @@ describe('a document of the replicator database', () => {
     expect(document).not.toHaveProperty('_replication_state_reason')
   })
 
-  it('waits for another server that cannot be reached, and tells no password', async () => {
+  it('waits for another server that cannot be reached, and discloses no password', async () => {
     const server = await Replicating.start()
     const other = await startService()
     await fetch(`${other.url}things`, { method: 'PUT' })
@@ -193,7 +193,7 @@ describe('a document of the replicator database', () => {
     await server.reaches('job', 'completed')
   })
 
-  it('says what is wrong with it, and is not tried again', async () => {
+  it('reports its error, and is not tried again', async () => {
     const server = await Replicating.start()
     await server.save('job', { filter: 'no-such-form' })
     const document = await server.reaches('job', 'error')
@@ -202,7 +202,7 @@ describe('a document of the replicator database', () => {
     expect(await server.scheduled('job')).toMatchObject({ state: 'failed', id: null })
   })
 
-  it('is the second one of its replication: it is told so, and runs when the first is gone', async () => {
+  it('that is a duplicate is reported as such, and runs when the first is deleted', async () => {
     const server = await Replicating.start()
     await server.save('first', { continuous: true })
     const first = await server.reaches('first', 'triggered')

@@ -1,4 +1,4 @@
-/** Replications of documents go on after the server was stopped or killed, from where they were. */
+/** Replications of documents resume where they were after the server was stopped or killed. */
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createService } from '../../src/service.ts'
 import { ServerProcess } from '../crash/server-process.ts'
@@ -24,7 +24,7 @@ function arrives(client: Client, id: string): Promise<void> {
 }
 
 describe('a replication of a document', () => {
-  it('goes on after a restart, behind its last checkpoint', async () => {
+  it('resumes after a restart, from its last checkpoint', async () => {
     const dir = await temporaryFolder()
     const settings = { replicator: { startup_jitter: '0' } }
     const first = await createService({ port: 0, dir, settings })
@@ -72,7 +72,7 @@ describe('a replication of a document', () => {
     again.close()
   })
 
-  it('goes on after a restart that was asked for over HTTP', async () => {
+  it('resumes after a restart that was requested over HTTP', async () => {
     const dir = await temporaryFolder()
     const service = await createService({ port: 0, dir, settings: { replicator: { startup_jitter: '0' } } })
     onTestFinished(() => service.close())
@@ -92,7 +92,7 @@ describe('a replication of a document', () => {
     client.close()
   })
 
-  it('goes on after kill -9, wherever it was', async () => {
+  it('resumes after kill -9, wherever it was', async () => {
     const folder = await temporaryFolder()
     let server = new ServerProcess(folder)
     onTestFinished(() => server.kill())

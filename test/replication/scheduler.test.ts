@@ -192,7 +192,7 @@ describe('the scheduler', () => {
     await scheduler.close()
   })
 
-  it('serves users in turn: who has many jobs does not hold up who has one', async () => {
+  it('serves users in turn: a user with many jobs does not delay one with a single job', async () => {
     const { scheduler } = schedulerWith({ maxJobs: 1 })
     const many = Array.from({ length: 5 }, (_, i) => new TestJob(`many-${i}`, { isContinuous: false, user: 'mia' }))
     const one = new TestJob('one', { isContinuous: false, user: 'ann' })
@@ -263,7 +263,7 @@ describe('the scheduler', () => {
     expect(scheduler.job('1')).toBeUndefined()
   })
 
-  it('tells of each run that it has started, when it has', async () => {
+  it('reports each run when it has started', async () => {
     const { scheduler } = schedulerWith()
     const test = new TestJob('1')
     scheduler.add(test.job)
@@ -287,7 +287,7 @@ describe('the scheduler', () => {
     expect(test.told).toEqual(['removed'])
   })
 
-  it('stops what is too much when the bound is lowered, and goes on when it is raised', async () => {
+  it('stops excess jobs when the limit is lowered, and continues them when it is raised', async () => {
     const { scheduler, use } = schedulerWith({ maxJobs: 3 })
     const jobs = ['1', '2', '3'].map((id) => new TestJob(id))
     for (const { job } of jobs) scheduler.add(job)

@@ -105,7 +105,7 @@ export function change(seq: unknown, id: string, ...revisions: string[]): object
   return { seq, id, changes: revisions.map((rev) => ({ rev })) }
 }
 
-/** A revision that tests need not tell from others. */
+/** A revision that tests need not distinguish from others. */
 export function revision(generation: number, digit = 'a'): string {
   return `${generation}-${digit.repeat(32)}`
 }

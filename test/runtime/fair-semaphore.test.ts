@@ -1,4 +1,4 @@
-/** Slots for work: never more than there are, handed on in turn, and released by whoever needs none any more. */
+/** Slots for work: never more than there are, handed on in turn, and released when no longer needed. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { FairQueue, FairSemaphore } from '../../src/runtime/fair-semaphore.ts'
@@ -26,7 +26,7 @@ describe('a fair queue', () => {
     )
   })
 
-  it('lets go of what is removed', () => {
+  it('drops what is removed', () => {
     const queue = new FairQueue<string>()
     queue.push('a', 'one')
     queue.push('a', 'two')

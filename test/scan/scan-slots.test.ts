@@ -46,7 +46,7 @@ it('has documents of queries and bodies take turns, and leaves a slot to small b
   expect(served.indexOf('large')).toBeLessThan(2)
 })
 
-it('is not taken for a query whose client is gone', async () => {
+it('is not acquired for a query whose client disconnected', async () => {
   const slots = new ScanSlots(2)
   const aborting = new AbortController()
   const slot = await slots.take({ bytes: 1000, isMatched: true, signal: aborting.signal })

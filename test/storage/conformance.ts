@@ -57,7 +57,7 @@ export function describeEngine(
         expect(await stores.list()).toEqual([])
       })
 
-      it('tell whether anything is stored in them', async () => {
+      it('report whether they are empty', async () => {
         const store = await (await engine()).create('a')
         expect(await store.isEmpty()).toBe(true)
         await store.commit({ puts: [row('k', 'v')] })
@@ -277,7 +277,7 @@ export function describeEngine(
     })
 
     describe('snapshots', () => {
-      it('stay as they were while commits go on', async () => {
+      it('stay the same during commits', async () => {
         const a = await store()
         await a.commit({ puts: [row('a', '1'), row('b', '1')] })
         using snapshot = a.snapshot()
@@ -325,7 +325,7 @@ export function describeEngine(
         expect((await snapshot.get(bytes('k')))?.toString()).toBe('value')
       })
 
-      it('end a page at its limits and tell where to go on', async () => {
+      it('end a page at its limits and return where to continue', async () => {
         const a = await store()
         const puts = Array.from({ length: 1000 }, (_, i) => row(`k${String(i).padStart(4, '0')}`, 'v'.repeat(100)))
         await a.commit({ puts })
@@ -344,7 +344,7 @@ export function describeEngine(
         }
       })
 
-      it('go on where each left off, however many scans take turns', async () => {
+      it('continue where each left off, however many scans take turns', async () => {
         const a = await store()
         const puts = Array.from({ length: 300 }, (_, i) => row(`k${String(i).padStart(4, '0')}`, 'v'))
         await a.commit({ puts })
@@ -424,7 +424,7 @@ export function describeEngine(
       )
     })
 
-    it('lets everybody else go on during a long scan', async () => {
+    it('does not block others during a long scan', async () => {
       const a = await store()
       const value = Buffer.alloc(40, 'v')
       for (let first = 0; first < scanRows; first += 20_000) {

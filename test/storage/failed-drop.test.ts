@@ -41,7 +41,7 @@ describe('a store that is dropped', () => {
     await expect.poll(() => filesIn(folder)).toEqual([])
   })
 
-  it('is there until the disk lets go of it', async () => {
+  it('exists until the disk releases it', async () => {
     const { folder, engine, store, trash } = await open()
     await rm(trash, { recursive: true })
     await writeFile(trash, '')
@@ -60,7 +60,7 @@ describe('a store that is dropped', () => {
   })
 })
 
-describe('a file before a compaction that the disk did not let go of', () => {
+describe('a file from before a compaction that could not be removed', () => {
   it.each([
     { holder: 'nobody', isLent: false },
     { holder: 'another process', isLent: true },

@@ -109,7 +109,7 @@ async function* portions(): AsyncGenerator<Put[]> {
 
 describe('a file that is damaged', () => {
   for (const [how, make] of Object.entries(FATAL_DAMAGES)) {
-    it(`is refused and named when it is ${how}; other stores go on`, async () => {
+    it(`is refused and named when it is ${how}; other stores continue`, async () => {
       const { copied, path } = copy()
       damage(path, make)
       const damaged: string[] = []
@@ -158,7 +158,7 @@ describe('a file that is damaged', () => {
     expect(() => walk(path)).toThrow(FileDamagedError)
   })
 
-  it('is told where a page in its middle is zeroed, whenever that is read', async () => {
+  it('is reported when a page in its middle is zeroed, whenever that is read', async () => {
     const { copied, path } = copy()
     damage(path, (whole) => {
       const roots = new Set([88, 136, 8192 + 88, 8192 + 136].map((at) => whole.readUInt32LE(at)))

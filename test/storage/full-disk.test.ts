@@ -12,7 +12,7 @@ const DISK = 'mount -t tmpfs -o size=16m none "$2" && exec "$0" "$1" "$2" disk'
 
 const canMount = spawnSync('unshare', [...OWN_NAMESPACE, 'mount', '-t', 'tmpfs', 'none', '/mnt']).status === 0
 
-it('refuses commits, creations and compactions where files may not grow, goes on reading, and writes again when they may', async () => {
+it('refuses commits, creations and compactions while files cannot grow, continues to read, and writes again when they can', async () => {
   await runs(process.execPath, [program, await temporaryFolder(), 'limit'])
 })
 

@@ -224,7 +224,7 @@ const fanOut = fc.constantFrom(2, 4, 16)
 describe.each(['memory', 'LMDB'] as const)('a rank tree in the %s engine', (name) => {
   const timeout = 300_000
 
-  it('counts like a sorted array, and has the nodes of one built anew', { timeout }, async () => {
+  it('counts like a sorted array, and has the same nodes as a rebuilt tree', { timeout }, async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(batch(anyKey), { minLength: 1, maxLength: 12 }),

@@ -110,7 +110,7 @@ describe('a tree of rows', () => {
     expect(await tree.select(snapshot, 300)).toBeUndefined()
   })
 
-  it('tells which nodes are wrong and how many are too many', async () => {
+  it('reports which nodes are wrong and how many are superfluous', async () => {
     const store = await filledStore(2000)
     const tree = newTree()
     using whole = store.snapshot()

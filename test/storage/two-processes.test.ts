@@ -104,7 +104,7 @@ describe('an LMDB file that two processes have open', () => {
 })
 
 describe('an LMDB file that is gone', () => {
-  it.each([{}, { isReadOnly: true }])('is not made by who opens it: %o', async (options) => {
+  it.each([{}, { isReadOnly: true }])('is not created by opening it: %o', async (options) => {
     const path = join(await temporaryFolder(), 'gone.mdb')
     expect(() => new LmdbEnvironment(path, options)).toThrow(FileDamagedError)
     expect(existsSync(path)).toBe(false)

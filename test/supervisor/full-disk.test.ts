@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts'
 
 const DESIGN = { views: { v: { map: 'function (doc) { emit(doc.a) }' } } }
 
-/** No file may grow, so nothing can be written; reading goes on. */
+/** No file may grow, so nothing can be written; reads continue. */
 const FULL = { prelude: 'ulimit -f 0' }
 
 it.skipIf(process.platform === 'win32').each([

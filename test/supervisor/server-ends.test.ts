@@ -57,7 +57,7 @@ it('waits longer the more often a server falls, and forgets old falls', () => {
   expect(delay.nextMs(100_000)).toBe(0)
 })
 
-it('keeps what the next server needs, and lets go of the rest', async () => {
+it('keeps what the next server needs, and drops the rest', async () => {
   const held = new Set<string>()
   const resources = new KeptResources(async (folder) => {
     held.add(folder)

@@ -1,4 +1,4 @@
-/** A client of a reply that goes on: what came so far can be looked at, and waited for. */
+/** A client of a reply that does not end: what came so far can be read, and waited for. */
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { expect, onTestFinished } from 'vitest'
 import type { Client, RequestOptions } from './client.ts'

@@ -1,4 +1,4 @@
-/** Progress of a long test on stderr: how many runs are done, and how long they took. One that hangs is then told from one that is slow. */
+/** Progress of a long test on stderr: how many runs are done, and how long they took. It distinguishes one that hangs from one that is slow. */
 export class LongProgress {
   readonly #name: string
   readonly #total: number

@@ -1,4 +1,4 @@
-/** A server in a process of its own that tells how much memory it holds. */
+/** A server in a process of its own that reports how much memory it holds. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'

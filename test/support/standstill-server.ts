@@ -1,4 +1,4 @@
-/** A server in a process of its own that tells for how long it stood still: see `standstill-process.ts`. */
+/** A server in a process of its own that reports how long its event loop was blocked: see `standstill-process.ts`. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'

@@ -20,7 +20,7 @@ export const isBehindSecondary = process.env.SETTLE_TEST_NODES === 'secondary'
 /** How many nodes the servers of tests have. */
 export const TEST_NODES = isBehindSecondary ? 2 : Number(process.env.SETTLE_TEST_NODES ?? 1)
 
-/** What a service of another process can be told. */
+/** The messages to a service of another process. */
 const SUPPORTED = new Set(['dir', 'port', 'bind', 'dialect', 'settings'])
 
 export async function createTestService(options: ServiceOptions): Promise<Service> {

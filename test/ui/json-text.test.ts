@@ -56,7 +56,7 @@ describe('JSON as text', () => {
     expect(kinds.map(({ kind, text }) => `${kind} ${text}`)).toEqual(['key "k"', 'string "s"', 'number 1', 'word true'])
   })
 
-  it('says what is wrong with what is no JSON', () => {
+  it('reports errors of text that is not JSON', () => {
     expect(jsonError('{"a":1}')).toBeUndefined()
     expect(jsonError('{"a":}')).toMatch(/JSON/)
   })

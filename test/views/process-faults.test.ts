@@ -149,7 +149,7 @@ async function processOf(server: ServerProcess): Promise<number> {
   return server.childrenCalled('settle-index')[0] ?? 0
 }
 
-/** A process that nobody has asked after is not. */
+/** A process that was never waited for is not. */
 function isAlive(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) [ZX]/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))

@@ -90,7 +90,7 @@ describe('a body', () => {
     ['0\r\na: \x01\r\n\r\n'],
     [`0\r\n${`a: ${'b'.repeat(900)}\r\n`.repeat(20)}\r\n`],
     [`0\r\n${'a'.repeat(2000)}`],
-  ])('%j is none', (text) => {
+  ])('%j is malformed', (text) => {
     const decoder = bodyDecoder('chunked')
     expect(() => {
       decoded(decoder, cut(text, []))

@@ -67,7 +67,7 @@ describe('requests of one connection', () => {
   })
 })
 
-describe('what is no request', () => {
+describe('what is not a request', () => {
   it.each([
     ['nonsense\r\n\r\n', 400],
     ['GET / HTTP/1.1\nHost: x\n\n', 400],
@@ -129,20 +129,23 @@ describe('a body', () => {
     connection.end()
   })
 
-  it.each([1_000, 256 * 1024 + 1])('of %i bytes that all came and nobody read is no hindrance', async (size) => {
-    const { open, arrived } = await wireServer(async ({ url, body }, reply) => {
-      if (url === '/unread') await expect.poll(() => body.isComplete).toBe(true)
-      reply.send(200, '', url)
-    })
-    const connection = await open()
-    const head = `PUT /unread HTTP/1.1\r\n${HEAD}Content-Length: ${size}\r\n\r\n`
-    connection.write(head)
-    await arrived(head.length)
-    connection.write(Buffer.alloc(size))
-    await connection.receives('/unread')
-    connection.write(`GET /next HTTP/1.1\r\n${LAST}`)
-    expect(bodies(await connection.closed())).toEqual(['/unread', '/next'])
-  })
+  it.each([1_000, 256 * 1024 + 1])(
+    'of %i bytes that was received and not read does not block the next request',
+    async (size) => {
+      const { open, arrived } = await wireServer(async ({ url, body }, reply) => {
+        if (url === '/unread') await expect.poll(() => body.isComplete).toBe(true)
+        reply.send(200, '', url)
+      })
+      const connection = await open()
+      const head = `PUT /unread HTTP/1.1\r\n${HEAD}Content-Length: ${size}\r\n\r\n`
+      connection.write(head)
+      await arrived(head.length)
+      connection.write(Buffer.alloc(size))
+      await connection.receives('/unread')
+      connection.write(`GET /next HTTP/1.1\r\n${LAST}`)
+      expect(bodies(await connection.closed())).toEqual(['/unread', '/next'])
+    },
+  )
 
   it('is not taken in faster than it is read', async () => {
     const { promise, resolve: readOn } = Promise.withResolvers<void>()
@@ -165,7 +168,7 @@ describe('a body', () => {
     expect(bodies(await connection.closed())).toEqual([String(all)])
   })
 
-  it('breaks off when its client goes', async () => {
+  it('is aborted when its client disconnects', async () => {
     const { promise: failed, resolve: fail } = Promise.withResolvers<unknown>()
     const { open, arrived } = await wireServer(async ({ body }) => {
       try {
@@ -260,7 +263,7 @@ describe('a reply', () => {
     expect(await connection.closed()).toMatch(/Content-Length: 3\r\n[\s\S]*\r\n\r\n$/)
   })
 
-  it('tells when it is sent, and when nobody is there any more', async () => {
+  it('reports when it is sent, and when its client is gone', async () => {
     const told: string[] = []
     const { open } = await wireServer(({ url }, reply) => {
       reply.onClose(() => told.push(url))

@@ -8,7 +8,7 @@ const LAST_REQUEST = 'GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
 const PIECES = 24
 const PIECE_BYTES = 256 * 1024
 
-/** Each is memory of its own, and tells its number. */
+/** Each is memory of its own, and contains its number. */
 function pieceOf(number: number, bytes = PIECE_BYTES): Buffer {
   return Buffer.allocUnsafeSlow(bytes).fill(String.fromCharCode(65 + (number % 26)))
 }

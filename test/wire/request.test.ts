@@ -19,7 +19,7 @@ function statusOf(text: string): number {
 }
 
 describe('the head of a request', () => {
-  it('tells what is asked for, and with which headers', () => {
+  it('returns method, target and headers', () => {
     const {
       method,
       target,
@@ -70,7 +70,7 @@ describe('the head of a request', () => {
     expect(head(`GET / HTTP/${version}`, HOST, ...lines).keepsAlive).toBe(keepsAlive)
   })
 
-  it('tells a body in chunks', () => {
+  it('recognizes a chunked body', () => {
     expect(head('POST / HTTP/1.1', HOST, 'Transfer-Encoding: Chunked').framing).toBe('chunked')
     for (const encoding of ['gzip, chunked', 'identity', 'xchunked', 'gzip ; a=b', 'chunkedx, chunked']) {
       expect(head('POST / HTTP/1.1', HOST, `Transfer-Encoding: ${encoding}`).framing).toBe('unknown')

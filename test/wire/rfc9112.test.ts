@@ -8,7 +8,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { RawConnection } from '../support/client.ts'
 import { wireServer } from './wire-server.ts'
 
-/** A server that reads the body, or not, and tells what it was asked for. */
+/** A server that reads the body, or not, and returns the requests that it got. */
 async function server({ readsBody = true } = {}) {
   const seen: string[] = []
   const wire = await wireServer(async ({ method, url, body }, reply) => {
@@ -133,13 +133,13 @@ describe('6.1 to 6.3: a body of a request', () => {
     }
   })
 
-  it('is none without a length and chunks: what follows is a request', async () => {
+  it('is empty without a length or chunks: what follows is a request', async () => {
     const { seen, exchange } = await server()
     await exchange(`POST /a HTTP/1.1\r\nHost: x\r\n\r\n${HIDDEN}`)
     expect(seen).toEqual(['POST /a', 'GET /hidden'])
   })
 
-  it('that does not end is no body', async () => {
+  it('that does not end is not a body', async () => {
     const { seen, exchange } = await server()
     await exchange('PUT /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc')
     await exchange('PUT /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n')
@@ -173,7 +173,7 @@ describe('6.1 to 6.3: a body of a request', () => {
     expect(statuses.length).toBeLessThanOrEqual(1)
   })
 
-  it('that a client holds back until it is asked for is no request when it comes after a refusal', async () => {
+  it('that a client sends after a refused Expect is not taken as a request', async () => {
     const { seen, exchange } = await server({ readsBody: false })
     const head = `PUT /a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: ${HIDDEN.length}\r\n\r\n`
     await exchange('', [head, HIDDEN])

@@ -99,7 +99,7 @@ export class ChunkWriter {
     return leftBytes <= WAITING_CHUNKS * CHUNK_BYTES
   }
 
-  /** Never rejects: whoever waits for it hears of its failure. */
+  /** Never rejects: its failure is passed to the callers that wait for it. */
   async #commit(puts: readonly Put[]): Promise<void> {
     try {
       await this.#store.commit({ puts, unreferenced: true })

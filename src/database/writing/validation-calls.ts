@@ -134,7 +134,7 @@ export class Verdicts {
   readonly #sequences = new Map<string, number>()
   #updateSequence: number | undefined
 
-  /** `isCurrent` tells whether the functions that judged are still those of the database. */
+  /** `isCurrent` returns whether the functions that judged are still those of the database. */
   constructor(isCurrent: () => boolean) {
     this.#isCurrent = isCurrent
   }

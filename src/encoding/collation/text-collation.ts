@@ -3,7 +3,7 @@
  *
  * A key is the primary weights, then the accents (secondary), then case and variants (tertiary) of the whole text. Most
  * letters have the common weight there, so these levels hold only the exceptions, each with the number of common weights
- * before it. The byte that ends a level tells what follows:
+ * before it. The byte that ends a level determines what follows:
  *
  *     primaries 00                                 neither accents nor capitals
  *     primaries 01 tertiaries 00                   no accents

@@ -261,7 +261,7 @@ class NameStack {
     if (this.#sets.size > 0) this.#sets.delete(object)
   }
 
-  /** Notes a name, which must stay where it is in `bytes` until `close`. Tells whether the object had it already. */
+  /** Notes a name, which must stay where it is in `bytes` until `close`. Returns whether the object had it already. */
   add(object: number, bytes: Buffer, start: number, end: number): boolean {
     const top = this.#top
     if (top - object >= LISTED_NAMES * ENTRY) return this.#addToSet(object, bytes, start, end)

@@ -227,7 +227,7 @@ function scanWithin(largestBytes: number, scanner: JsonScanner, scan: () => void
   if (scanner.textBytes > largestBytes) throw new LongDocumentError()
 }
 
-/** In the order in which they came first. There are few with a meaning: of very many the first tell enough. */
+/** In the order in which they came first. There are few with a meaning: of very many the first are enough. */
 class SpecialMembers {
   readonly list: SpecialMember[] = []
 

@@ -23,7 +23,7 @@ export type EndCause = 'time' | 'memory' | 'protocol' | 'closed' | 'itself' | 'k
 
 export class ProcessEnd extends Error {
   override readonly cause: EndCause
-  /** As a shell tells it. */
+  /** As a shell reports it. */
   readonly status: number
 
   constructor(cause: EndCause, status: number) {

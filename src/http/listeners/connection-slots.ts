@@ -138,7 +138,7 @@ export class BorrowedSlots implements ConnectionSlots {
       this.#borrowing ??= this.#borrow()
       const granted = await this.#borrowing
       if (granted === 0) return false
-      // Without the other node nothing is answered. The connection waits for the next one, which is told of it.
+      // Without the other node nothing is answered. The connection waits for the next one, which is notified of it.
       if (granted === undefined && this.#used >= this.#held) this.#held++
     }
     return true

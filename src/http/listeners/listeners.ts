@@ -71,7 +71,7 @@ export class Listeners {
 
   /** Throws when the plain address cannot be bound. If only the TLS address fails, the server logs it and continues. */
   async open(plans: ListenerPlans, handler: RequestHandler): Promise<void> {
-    // After a restart other nodes may not have let go of the address before yet.
+    // After a restart other nodes may not have released the previous address yet.
     this.#plain = await (this.#wasOpen ? openSoon : Listener.open)(plans.plain, this.#context(handler))
     this.#wasOpen = true
     this.#secure = await this.#openSecure(plans.secure, handler)

@@ -127,7 +127,7 @@ export class DocumentJobs implements FollowedDocuments {
 
   #update(job: DocumentJob, document: ReplicationDocument): void {
     job.update(document).then(() => {
-      // Not before its last revision came by: an older one would begin it anew.
+      // Not before its last revision came by: an older one would restart it.
       if (job.isOver && this.#jobs.get(document.id) === job) this.#jobs.delete(document.id)
     })
   }

@@ -92,7 +92,7 @@ export function sessionOf(entry: JsonValue | undefined): string | undefined {
   return knownEntry(entry)?.session_id
 }
 
-/** One run of a replication, as its history entry tells it. */
+/** One run of a replication, as in its history entry. */
 export interface Session {
   readonly id: string
   readonly startTime: string

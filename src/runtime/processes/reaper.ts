@@ -48,7 +48,7 @@ const NICENESS = 5
 const launcherFile = join(import.meta.dirname, `closing-launcher${extname(import.meta.filename)}`)
 
 class Reaper {
-  /** By process id: the line that tells the shell of it. */
+  /** By process id: the line that announces it to the shell. */
   readonly #entries = new Map<number, string>()
   #shell: ChildProcess | undefined
   /** Whether it stays when there is nobody to watch over. */

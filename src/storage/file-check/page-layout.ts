@@ -1,7 +1,7 @@
 /**
  * The layout of pages in an LMDB file, and the two meta pages at its beginning: what the file is, where the roots of its
  * trees are, and which transaction wrote it. Numbers have 64 bits, the lowest byte first. Code that reads or writes pages
- * without the library relies on this form, and the meta pages tell whether a file has it.
+ * without the library relies on this form, and the meta pages show whether a file has it.
  */
 
 /** The same on every platform: the library's default follows the memory pages of the machine. */

@@ -87,7 +87,7 @@ interface LeaseBook {
 export class StoreLeases {
   readonly #store: LeasedStore
   readonly #host: LeaseHost
-  /** With what lets go of the file here: it is never opened here while the holder writes to it. */
+  /** With a function that releases the file here: it is never opened here while the holder writes to it. */
   readonly #leases = new Map<StoreLease, () => void>()
   readonly #revoking = new AbortController()
   /** Paths that were given out and that the store has not moved to. */

@@ -18,7 +18,7 @@ export interface WorkLease {
 }
 
 export interface WorkLeases {
-  /** How long a server that is not heard of keeps its leases. */
+  /** How long a server that does not renew its leases keeps them. */
   readonly durationMs: number
   /** Undefined while anybody holds it, this server included. */
   take(name: string): Promise<WorkLease | undefined>

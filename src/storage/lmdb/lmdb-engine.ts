@@ -201,7 +201,7 @@ export class LmdbEngine implements StorageEngine {
     return this.#leasesOf(store).lend()
   }
 
-  /** From now on these are told of every store that comes, gets another file or goes, before that counts here. */
+  /** From now on these are notified of every store that is created, gets another file or is dropped, before it takes effect here. */
   followedBy(followers: StoreFollowers): void {
     this.#followers = followers
   }

@@ -111,7 +111,7 @@ export class LmdbStore implements Store {
     }
   }
 
-  /** Who needs the file is told why it cannot be opened. */
+  /** Callers that need the file get the reason why it cannot be opened. */
   #openIfPossible(): LmdbEnvironment | undefined {
     try {
       return this.#files.open.acquire(this.#path)

@@ -2,11 +2,11 @@
  * Finds what a list of row changes touches on every level of a tree, and reads what must be read for it.
  *
  * A span is an interval of a level that changes fall into, or several of them where a boundary between them goes. Most
- * spans of a tree of counts need only their node: its weight moves by what the changes add. A span is cut anew, out of
+ * spans of a tree of counts need only their node: its weight moves by what the changes add. A span is split again, out of
  * the items it is made of, when a boundary comes or goes in it, and always where reductions are kept.
  *
  * A few changes are looked up on all levels at once: one round trip where the hints are right, two where not, and one
- * more for spans to be cut anew, which one change in 64 needs. Many changes go from the top level down, since they meet
+ * more for spans to be split again, which one change in 64 needs. Many changes go from the top level down, since they meet
  * in few nodes up there, and where the hints do not know them, all nodes of an interval are read with one page.
  */
 import assert from 'node:assert/strict'
@@ -42,7 +42,7 @@ export class TouchedSpans {
   readonly #reducing: boolean
   readonly #levels: Span[][] = []
 
-  /** The spans of each level from 1 on, in the order of their keys; those to be cut anew with what they are made of. */
+  /** The spans of each level from 1 on, in the order of their keys; those to be split again with what they are made of. */
   static async find(
     reader: TreeReader,
     layout: TreeLayout,

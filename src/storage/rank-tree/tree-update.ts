@@ -101,7 +101,7 @@ const NO_GROUPS: readonly Group[] = []
 function changedSpan(layout: TreeLayout, level: number, { span, changes }: SpanChanges): ChangedSpan {
   const { start, node, run } = span
   if (!span.isCutAnew) return { groups: NO_GROUPS, before: NO_GROUPS, moved: node && move(node, changes) }
-  assert(run, 'A span that is cut anew was not read.')
+  assert(run, 'A span that is split again was not read.')
   const items = merge(run.items, changes)
   const levelGoes = run.end === undefined && start.length === 0 && items.every(({ key }) => key.length === 0)
   return {

@@ -131,7 +131,7 @@ function isKnown(pages: Buffer, at: number): boolean {
 }
 
 /**
- * Both pages tell of the same tree: whichever is believed, it is whole. The second one counts, since it names the later
+ * Both pages describe the same tree: whichever is believed, it is whole. The second one counts, since it names the later
  * transaction. That must be the very first: from the third on the library takes it for granted that pages became free.
  */
 function completeBeginning(pages: Buffer, facts: FileFacts): void {

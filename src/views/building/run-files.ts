@@ -1,5 +1,5 @@
 /**
- * Sorted runs as files of one folder. The name of a file tells the sequences it covers; a file gets it when it is complete and
+ * Sorted runs as files of one folder. The name of a file gives the sequences it covers; a file gets it when it is complete and
  * on disk.
  *
  *   of each row: length of its key, length of its value, key, value

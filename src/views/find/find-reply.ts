@@ -8,7 +8,7 @@ import type { NamedIndex } from './index-choice.ts'
 export interface ReplySettings {
   /** The number of examined documents for each result that causes a warning; 0 for never. */
   readonly warningThreshold: number
-  /** The time at which the request came in, as `performance.now` tells it. */
+  /** The time at which the request came in, from `performance.now`. */
   readonly begunMs: number
   /** How many documents match, where that is asked for. */
   readonly count: number | undefined

@@ -73,7 +73,7 @@ function estimate(registers: Buffer): number {
   }
   const bias = 0.7213 / (1 + 1.079 / REGISTER_COUNT)
   const raw = (bias * REGISTER_COUNT * REGISTER_COUNT) / inverse
-  // While registers are empty, how many they are tells more.
+  // While registers are empty, their number is the better estimate.
   const isFew = raw <= 2.5 * REGISTER_COUNT && empty > 0
   return Math.round(isFew ? REGISTER_COUNT * Math.log(REGISTER_COUNT / empty) : raw)
 }

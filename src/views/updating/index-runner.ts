@@ -15,7 +15,7 @@ export interface IndexRunner {
   update(index: IndexPlace, signal: AbortSignal, onProgress: (progress: UpdateProgress) => void): Promise<void>
   /** An index of this design may be wanted soon: what takes long to begin may begin now. */
   prepare(design: ViewDesign): void
-  /** Writes the store of the index anew, without its garbage; `onProgress` hears the share that is done. */
+  /** Rewrites the store of the index, without its garbage; `onProgress` is called with the share that is done. */
   compact(index: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void>
   /** Settings of user functions are others now. */
   settingsChanged(): void

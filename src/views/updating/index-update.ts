@@ -22,7 +22,7 @@ const BATCH_BYTES = 8 * 1024 * 1024
 /** Purged documents whose rows go in one commit. */
 const PURGED_A_COMMIT = 1000
 
-/** So many may take a while: who watches hears at once how many there are. */
+/** So many may take a while: observers are notified at once how many there are. */
 const CHANGES_WORTH_TELLING = 100
 
 /** Changes that are worth a lease, where several servers could bring the index up to date. */
@@ -141,7 +141,7 @@ class IndexUpdate {
     return state && state.updateSequence <= database.updateSequence && isNear(state, database) ? state : undefined
   }
 
-  /** One commit further; undefined when that is not possible and the index must be built anew. */
+  /** One commit further; undefined when that is not possible and the index must be rebuilt. */
   async #advance(state: IndexState): Promise<IndexState | undefined> {
     const batch = await this.#reader.next(state.updateSequence)
     if (!isNear(state, batch)) return undefined
@@ -235,7 +235,7 @@ class IndexUpdate {
   ): Promise<IndexState> {
     const { store, design } = this.#request
     using snapshot = store.snapshot()
-    // The rows are made for this very state of the index. The version alone would not tell that another server changed it
+    // The rows are made for this very state of the index. The version alone would not show that another server changed it
     // before the snapshot was taken.
     if (store.sharing && !(await isStored(snapshot, isFirst ? undefined : state))) throw new OutrunError()
     const index = { trees: this.#treesOf(state), isPartitioned: design.isPartitioned, lease: this.#lease }
@@ -266,7 +266,7 @@ async function isBlank(store: Store): Promise<boolean> {
   return (await snapshot.page({}, { rows: 1, keysOnly: true })).length === 0
 }
 
-/** Of a purge that the index has not followed yet it can be told which rows go; of several it is built anew. */
+/** After one purge that the index has not followed, it is known which rows to remove; after several it is rebuilt. */
 function isNear(state: IndexState, { purgeSequence }: { readonly purgeSequence: number }): boolean {
   const purges = purgeSequence - state.purgeSequence
   return purges === 0 || purges === 1

@@ -252,7 +252,7 @@ describe('looking up users', () => {
 })
 
 describe('the cookie', () => {
-  it('stands for the user, with the roles of now', async () => {
+  it('authenticates the user, with its current roles', async () => {
     const test = await withBob()
     const cookie = await cookieOf(test, 'bob', 'pass')
     expect(await who(test, cookie)).toEqual(['bob', ['staff'], 'cookie'])
@@ -270,7 +270,7 @@ describe('the cookie', () => {
     for (const cookie of cookies) expect(await who(test, cookie)).toEqual(['bob', ['staff'], 'cookie'])
   })
 
-  it('is no more when its time is over, and is due to be renewed before', async () => {
+  it('expires, and is due to be renewed before', async () => {
     const test = await withBob()
     const cookie = await cookieOf(test, 'bob', 'pass')
     const session = async (): Promise<Authentication['session']> =>
@@ -289,7 +289,7 @@ describe('the cookie', () => {
     ['a new password', async (test: TestAuth) => changePassword(test)],
     ['a new secret', async (test: TestAuth) => test.settings.set('service_httpd_auth', 'secret', 'other')],
     ['the end of the user', async (test: TestAuth) => test.databases.delete('_users')],
-  ])('is no more after %s', async (_, change) => {
+  ])('is invalid after %s', async (_, change) => {
     const test = await withBob()
     const cookie = await cookieOf(test, 'bob', 'pass')
     await change(test)

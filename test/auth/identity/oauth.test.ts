@@ -115,7 +115,7 @@ describe('a signed request', () => {
     },
   )
 
-  it.each(['a', ' ', ',', '"', '=', 'a="', ' ,', '\t='])('takes no long look at 60 KB of %j', (text) => {
+  it.each(['a', ' ', ',', '"', '=', 'a="', ' ,', '\t='])('parses 60 KB of %j in linear time', (text) => {
     const authorization = `OAuth ${text.repeat(60_000 / text.length)}`
     const long = request({ authorization, host: text.repeat(1_000) }, { url: `/?${text.repeat(8_000)}` })
     expect(threadMs(() => signedRequest(long, FORWARDED))).toBeLessThan(1_000)

@@ -48,7 +48,7 @@ describe('a connection whose client is known', () => {
     expect(await name(basic('bob', 'secret'))).toBe('bob')
   })
 
-  it('is no longer known when its user has another password', async () => {
+  it('is invalid when its user has another password', async () => {
     const { name, users, cookie } = await connect()
     const database = await users(ADMIN)
     using view = database.view()
@@ -59,7 +59,7 @@ describe('a connection whose client is known', () => {
     expect(await name(basic('bob', 'other'))).toBe('bob')
   })
 
-  it('is no longer known by its cookie when the time of that is over, or the secret is another', async () => {
+  it('is invalid when its cookie has expired, or the secret has changed', async () => {
     const { name, clock, settings, cookie } = await connect()
     clock.seconds += 599
     expect(await name(cookie)).toBe('bob')

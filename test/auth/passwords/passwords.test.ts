@@ -55,7 +55,7 @@ describe("an administrator's password", () => {
     '-hashed-0123456789012345678901234567890123456789,salt',
     '-pbkdf2-0123456789012345678901234567890123456789,salt,10',
     `-pbkdf2:sha256-${'ab'.repeat(32)},salt,600000`,
-  ])('is a hash when it is whole: %s', (text) => {
+  ])('is a hash when it is complete: %s', (text) => {
     expect([isAdminHash(text), looksLikeAdminHash(text)]).toEqual([true, true])
   })
 
@@ -76,7 +76,7 @@ describe("an administrator's password", () => {
     '-pbkdf2-01,salt,10',
     '-pbkdf2-012345678901234567890123456789012345678,salt,10',
     `-pbkdf2:md5-${'ab'.repeat(20)},salt,10`,
-  ])('is none when it is not: %s', async (text) => {
+  ])('is not a hash when it is incomplete: %s', async (text) => {
     expect([isAdminHash(text), looksLikeAdminHash(text)]).toEqual([false, true])
     expect(await verifiesAdmin('', text)).toBe(false)
   })
@@ -145,7 +145,7 @@ describe("a user's password", () => {
     [{ password_sha: '', salt: 's' }],
     [{ password_sha: null, salt: 's' }],
     [{ password_sha: 'ab'.repeat(20) }],
-  ])('is none that anybody could log in with: %j', (document) => {
+  ])('cannot be used to log in: %j', (document) => {
     expect(userPasswordHash(document)).toBeUndefined()
   })
 })

@@ -99,7 +99,7 @@ describe('the header of a cookie', () => {
     [`a=b; AuthSession=${token}; c=d`],
     [`a=b;AuthSession=${token}`],
     [`XAuthSession=no; AuthSession=${token}`],
-  ])('is looked through for the session: %s', (header) => {
+  ])('is searched for the session: %s', (header) => {
     expect(tokenOf(header)?.name).toBe('bob')
   })
 

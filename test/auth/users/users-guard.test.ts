@@ -36,7 +36,7 @@ async function startUsers(auth: Record<string, string> = {}): Promise<Users> {
   return { ...test, revision, stored }
 }
 
-/** What somebody reads, as text, or why not. */
+/** What a user reads, as text, or why not. */
 async function reading(test: TestAuth, asked: UserContext, id: string): Promise<unknown> {
   using view = (await test.users(asked)).view()
   try {
@@ -126,7 +126,7 @@ describe('a password', () => {
     expect(JSON.stringify(await test.stored('org.service.user:tom'))).not.toContain('PLAIN')
   })
 
-  it.each([[5], [true], [['x']], [{ a: 1 }], [false], [0]])('must be a text, and not %j', async (password) => {
+  it.each([[5], [true], [['x']], [{ a: 1 }], [false], [0]])('must be a string, and not %j', async (password) => {
     const test = await startUsers()
     const edit = put('org.service.user:ann', { name: 'ann', roles: [], type: 'user', password })
     expect(await writing(test, NOBODY, edit)).toBe('invalid: Password value must be a string.')

@@ -16,7 +16,7 @@ export interface Actor {
   check(client: Client, depth: CheckDepth): Promise<string[]>
 }
 
-/** `brief`: only what the actor needs to know to go on, and whatever that shows. */
+/** `brief`: only what the actor needs to know to continue, and whatever that shows. */
 export type CheckDepth = 'whole' | 'brief'
 
 async function must(reply: Promise<Reply>, ...statuses: number[]): Promise<Reply> {
@@ -28,7 +28,7 @@ async function must(reply: Promise<Reply>, ...statuses: number[]): Promise<Reply
 /** Not the end of the server: a problem. */
 export class UnexpectedReply extends Error {}
 
-/** Large contents that can be told apart. */
+/** Large contents that can be distinguished. */
 export class AttachmentActor implements Actor {
   readonly #path: string
   readonly #random: Random
@@ -111,7 +111,7 @@ export class SettingsActor implements Actor {
   }
 }
 
-/** A database that is deleted and made anew, with one document that says which one it is. */
+/** A database that is deleted and created again, with one document that says which one it is. */
 export class RecreatingActor implements Actor {
   readonly #name: string
   /** `none`: there is no database; `empty`: it has no document. */

@@ -57,7 +57,7 @@ describe('the bytes of attachments', () => {
     expect(Buffer.concat(pieces).equals(second.bytes)).toBe(true)
   })
 
-  it('stay where the store goes on using the buffers that it was given', async () => {
+  it('are kept when the store continues to use the buffers that it was given', async () => {
     const { database } = await memoryDatabase()
     const whole = await database.attachments.stageWhole(Buffer.alloc(50_000, 'a'))
     const { content: stored, puts } = whole
@@ -88,7 +88,7 @@ describe('the bytes of attachments', () => {
     expect(puts.length + (await storedChunks(store))).toBe(3 * MANY)
   })
 
-  it('of an upload that breaks off are removed without compaction', async () => {
+  it('of an aborted upload are removed without compaction', async () => {
     const { database, store } = await memoryDatabase()
     let storedBefore = 0
     const broken = content(MANY, async () => {

@@ -7,7 +7,7 @@ import { memoryDatabase, put, remove, replicated, written } from '../test-databa
 
 const hash = (letter: string) => letter.repeat(32)
 
-/** Documents with everything that a change can tell of. */
+/** Documents with everything that a change can contain. */
 async function filled(): Promise<Database> {
   const { database } = await memoryDatabase()
   const [updated, deleted = ''] = await written(database.write(['updated', 'deleted'].map((id) => put(id, { id }))))

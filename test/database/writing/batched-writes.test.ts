@@ -5,7 +5,7 @@ import { parseRevision } from '../../../src/document/ids.ts'
 import { conflict } from '../../../src/document/request-error.ts'
 import { memoryDatabase, put } from '../test-database.ts'
 
-/** Stands in for the writer: notes what it is asked for, and answers as told. */
+/** Stands in for the writer: records its calls, and answers as configured. */
 class NotedQueue {
   readonly asked: (readonly DocumentEdit[])[] = []
   answer: () => Promise<EditOutcome[]> = async () => [{ outcome: 'written', revision: parseRevision('1-a') }]

@@ -66,7 +66,7 @@ describe('tuples', () => {
     )
   })
 
-  it.each([-1, 1.5, Number.NaN, 2 ** 53])('refuse %d, which is no unsigned integer', (value) => {
+  it.each([-1, 1.5, Number.NaN, 2 ** 53])('refuse %d, which is not an unsigned integer', (value) => {
     expect(() => encodeTuple([value])).toThrow(RangeError)
   })
 

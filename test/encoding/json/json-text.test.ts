@@ -32,7 +32,7 @@ describe('a scanned document', () => {
     )
   })
 
-  it('finds what does not stand for itself at any place of a long text', () => {
+  it('finds escapes at any position of a long text', () => {
     const plain = 'é'.repeat(30).concat('plain text, '.repeat(12))
     for (let at = 0; at <= plain.length; at++) {
       const text = (special: string) => `{"a":"${plain.slice(0, at)}${special}${plain.slice(at)}"}`
@@ -175,7 +175,7 @@ describe('strictness', () => {
     expect(() => body(`{"a":${'1'.repeat(MAX_INTEGER_DIGITS + 1)}}`)).toThrow('digits')
   })
 
-  it('tells where the text is wrong', () => {
+  it('reports the offset of an error', () => {
     expect(() => scanDocument(Buffer.from('{"a":x}'))).toThrow('Unexpected byte 0x78 at byte 5')
     expect(() => scanDocument(Buffer.from('{"a":'))).toThrow('ends too early at byte 5')
   })
@@ -235,7 +235,7 @@ describe('a reader', () => {
     expect(walk).toThrow(JsonTextError)
   })
 
-  it('tells kinds apart by the first byte', () => {
+  it('distinguishes kinds by the first byte', () => {
     const texts = ['{}', '[]', '""', '-1', '0', 'true', 'false', 'null']
     const kinds = texts.map((text) => new JsonReader(Buffer.from(` ${text}`)).kind())
     expect(kinds).toEqual(['object', 'array', 'string', 'number', 'number', 'boolean', 'boolean', 'null'])

@@ -126,7 +126,7 @@ describe('map', () => {
     expect(rowsOf(await functions.map(program(source), documents({}), RUN))).toEqual(['0.0 null=null'])
   })
 
-  it('tells the process the settings that count now', async () => {
+  it('sends the process the current settings', async () => {
     const { functions, settings } = start()
     const source = program('function (doc) { emit([settings.reduce_limit, settings.timeout]) }')
     expect(rowsOf(await functions.map(source, documents({}), RUN))).toEqual(['0.0 [true,10000]=null'])
@@ -492,7 +492,7 @@ describe('the processes', () => {
     expect(failed).toEqual([3, 13, 23, 33])
   })
 
-  it('begin anew after a restart, when what they do is done', async () => {
+  it('are restarted, after their calls are done', async () => {
     const { functions, settings } = start()
     settings.processLimit = 1
     const lists = design({ lists: { pid: 'function () { send(process.pid); getRow(); return process.pid }' } })

@@ -40,7 +40,7 @@ describe('the query servers of the configuration', () => {
   it.each([
     ['query_server_config', 'reduce_limit', 'false'],
     ['query_servers', 'other', 'x'],
-  ])('begin anew when %s changes', async (section, key, value) => {
+  ])('are restarted when %s changes', async (section, key, value) => {
     const { configuration, servers } = await start()
     const before = await pidOf(servers.find('node'))
     expect(await pidOf(servers.find('node'))).toBe(before)

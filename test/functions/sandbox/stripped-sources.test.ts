@@ -24,7 +24,7 @@ it('are stripped once for all processes', async () => {
   expect(new StrippedSources(folder).strip(SOURCE)).toBe(STRIPPED.replace('1', '2'))
 })
 
-it.each(['', '{}', '[1,[2],["a",3]]', '[["a"'])('are stripped anew where the file holds %j', async (text) => {
+it.each(['', '{}', '[1,[2],["a",3]]', '[["a"'])('are stripped again when the file holds %j', async (text) => {
   const folder = await temporaryFolder()
   const first = new StrippedSources(folder)
   first.strip(SOURCE)

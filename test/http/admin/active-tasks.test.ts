@@ -4,7 +4,7 @@ import { startService } from '../../support/service.ts'
 import { until } from '../../support/until.ts'
 
 describe('GET /_active_tasks', () => {
-  it('lists what is going on while it goes on', async () => {
+  it('lists tasks while they run', async () => {
     const client = new Client((await startService()).url)
     const list = async () => (await client.request('GET', '/_active_tasks')).as<Record<string, unknown>[]>()
     expect(await list()).toEqual([])
@@ -30,7 +30,7 @@ describe('GET /_active_tasks', () => {
     await until(async () => (await list()).length === 0, 15_000)
   })
 
-  it('tells of a small run what it has to do, and names a temporary view by its signature', async () => {
+  it('reports the total of a short task, and names a temporary view by its signature', async () => {
     const client = new Client((await startService()).url)
     const list = async () => (await client.request('GET', '/_active_tasks')).as<Record<string, unknown>[]>()
     const db = await client.database()
@@ -61,7 +61,7 @@ describe('GET /_active_tasks', () => {
     }
   })
 
-  it('has only GET', async () => {
+  it('allows GET only', async () => {
     const client = new Client((await startService()).url)
     expect((await client.request('POST', '/_active_tasks')).headers.allow).toBe('GET,HEAD')
   })

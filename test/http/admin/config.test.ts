@@ -20,7 +20,7 @@ const remove = (client: Client, path: string, headers: Record<string, string> = 
 const told = ({ status, text }: Reply) => [status, text]
 
 describe('GET /_config', () => {
-  it('has all sections, all values as texts, comments not among them', async () => {
+  it('returns all sections, with all values as strings and without comments', async () => {
     const client = await server()
     const reply = await get(client)
     expect(reply.status).toBe(200)
@@ -34,7 +34,7 @@ describe('GET /_config', () => {
     }
   })
 
-  it('says where each value comes from', async () => {
+  it('returns the origin of each value', async () => {
     const client = await server({ log: { level: 'error' } })
     await put(client, '/uuids/max_count', '500')
     await put(client, '/uuids/algorithm', 'random', { 'X-Service-Persist': 'false' })
@@ -47,7 +47,7 @@ describe('GET /_config', () => {
     expect((await get(client, '?layers=true')).json).toMatchObject({ uuids: { algorithm: 'unsaved' } })
   })
 
-  it('has one section, or one value', async () => {
+  it('returns one section, or one value', async () => {
     const client = await server()
     expect((await get(client, '/uuids')).json).toEqual({ algorithm: 'sequential', max_count: '1000' })
     expect(told(await get(client, '/nosuch'))).toEqual([200, '{}\n'])
@@ -57,7 +57,7 @@ describe('GET /_config', () => {
     expectRefusal(await get(client, '/uuids/constructor'), 404, 'not_found', 'unknown_config_value')
   })
 
-  it('knows sections by the names of the family', async () => {
+  it('accepts the section names of CouchDB', async () => {
     const client = await server()
     expect((await get(client, '/couchdb/max_dbs_open')).json).toBe('500')
     await put(client, '/couch_httpd_auth/timeout', '60')
@@ -67,7 +67,7 @@ describe('GET /_config', () => {
 })
 
 describe('PUT and DELETE /_config', () => {
-  it('answer with the value before', async () => {
+  it('return the previous value', async () => {
     const client = await server()
     expect(told(await put(client, '/test/k', 'one'))).toEqual([200, '""\n'])
     expect(told(await put(client, '/test/k', 'two'))).toEqual([200, '"one"\n'])
@@ -77,7 +77,7 @@ describe('PUT and DELETE /_config', () => {
     expect(Object.keys((await get(client)).as<object>())).not.toContain('test')
   })
 
-  it('take names that are escaped', async () => {
+  it('accept escaped names', async () => {
     const client = await server()
     await put(client, '/vhosts/example.org%2Fa', '/db')
     await put(client, '/a%20b/c%20d%25', 'x')
@@ -85,7 +85,7 @@ describe('PUT and DELETE /_config', () => {
     expect((await get(client, '/a%20b')).json).toEqual({ 'c d%': 'x' })
   })
 
-  it('refuse what is no text', async () => {
+  it('refuse values that are not strings', async () => {
     const client = await server()
     for (const value of [5, true, null, [], {}]) {
       expectRefusal(await put(client, '/test/k', value), 400, 'bad_request', 'value must be a JSON string')
@@ -130,7 +130,7 @@ describe('PUT and DELETE /_config', () => {
     ['/stats/rate', '0'],
     ['/couchdb/max_document_size', 'much'],
     ['/log/file', '/tmp/.profile'],
-  ])('refuse %s = %s, which would stop something', async (path, value) => {
+  ])('refuse %s = %s, which would break a feature', async (path, value) => {
     const client = await server()
     const before = (await get(client)).text
     const reply = await put(client, path, value)
@@ -138,7 +138,7 @@ describe('PUT and DELETE /_config', () => {
     expect((await get(client)).text).toBe(before)
   })
 
-  it('refuse a port that somebody else has', async () => {
+  it('refuse a port that is in use', async () => {
     const [client, other] = await Promise.all([server(), server()])
     const reply = await put(client, '/httpd/port', other.url.port)
     expect([reply.status, reply.as<{ reason: string }>().reason]).toEqual([
@@ -148,7 +148,7 @@ describe('PUT and DELETE /_config', () => {
     expect((await get(client, '/httpd/port')).json).toBe('0')
   })
 
-  it('are on disk when they are answered', async () => {
+  it('are on disk before the reply', async () => {
     const dir = await temporaryFolder()
     const service = await startService({ dir })
     const client = new Client(service.url)
@@ -179,7 +179,7 @@ describe('PUT and DELETE /_config', () => {
 })
 
 describe('the whitelist', () => {
-  it('leaves only what it names to be changed', async () => {
+  it('allows changes only of the settings that it names', async () => {
     const client = await server({
       httpd: { config_whitelist: '[{httpd,config_whitelist}, {test, "a"}, junk, {<<"couchdb">>,"*"}]' },
     })
@@ -194,7 +194,7 @@ describe('the whitelist', () => {
     expect((await get(client, '/httpd/port')).status).toBe(200)
   })
 
-  it('that cannot be read leaves only itself', async () => {
+  it('that is malformed allows changes only of itself', async () => {
     const client = await server({ httpd: { config_whitelist: 'nonsense {' } })
     expect((await put(client, '/test/a', 'x')).status).toBe(400)
     expect((await remove(client, '/httpd/config_whitelist')).status).toBe(200)
@@ -217,7 +217,7 @@ describe('an administrator', () => {
     expect(log).not.toContain(authorized.headers.Authorization)
   })
 
-  it('may be given as a hash, but not as what only begins like one', async () => {
+  it('may be given as a hash, but not as a text with only the prefix of one', async () => {
     const hash = `-hashed-${'a'.repeat(40)},${'b'.repeat(32)}`
     const [first, second, third] = await Promise.all([server(), server(), server()])
     expect((await put(first, '/admins/ann?raw=true', hash)).status).toBe(200)
@@ -226,7 +226,7 @@ describe('an administrator', () => {
     expectRefusal(reply, 400, 'bad_request', 'A password cannot begin like a hash.')
   })
 
-  it('is a password whatever it looks like with raw=false', async () => {
+  it('is hashed even if it looks like a hash, with raw=false', async () => {
     for (const password of [`-hashed-${'a'.repeat(40)},${'b'.repeat(32)}`, '-hashed-x']) {
       const client = await server()
       expect((await put(client, '/admins/ann?raw=false', password)).status).toBe(200)
@@ -237,7 +237,7 @@ describe('an administrator', () => {
     }
   })
 
-  it('refuses other words for raw', async () => {
+  it('refuses other values of raw', async () => {
     const client = await server()
     const reply = await put(client, '/admins/ann?raw=maybe', 'x')
     expect(told(reply)).toEqual([400, `{"error":"Bad value for 'raw' option: maybe"}\n`])
@@ -246,7 +246,7 @@ describe('an administrator', () => {
 })
 
 describe('a change', () => {
-  it('of the algorithm counts for the next id', async () => {
+  it('of the algorithm applies to the next id', async () => {
     const client = await server()
     await put(client, '/uuids/algorithm', 'utc_id')
     await put(client, '/uuids/utc_id_suffix', '-here')
@@ -289,7 +289,7 @@ describe('a change', () => {
     await until(async () => (await fetch(`http://127.0.0.1:${port}/`)).ok)
   })
 
-  it('that takes a handler away takes the resource away', async () => {
+  it('that removes a handler removes its resource', async () => {
     const client = await server()
     await remove(client, '/httpd_global_handlers/_uuids')
     const reply = await client.request('GET', '/_uuids')
@@ -301,7 +301,7 @@ describe('a change', () => {
     expect((await db.get('_all_docs')).status).toBe(404)
   })
 
-  it('of a limit that was taken away brings its default back', async () => {
+  it('that removes a limit restores its default', async () => {
     const client = await server()
     const db = await client.database()
     await remove(client, '/couchdb/max_document_size')
@@ -313,7 +313,7 @@ describe('a change', () => {
 describe('POST /_node/_local/_config/_reload', () => {
   const post = (client: Client) => client.request('POST', '/_node/_local/_config/_reload', { body: {} })
 
-  it('reads the files of the operator again', async () => {
+  it('reads the configuration files again', async () => {
     const dir = await temporaryFolder()
     const file = join(dir, 'local.ini')
     const client = new Client((await startService({ dir })).url)

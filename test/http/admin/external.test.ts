@@ -39,7 +39,7 @@ async function start(answer: string, more: Record<string, Record<string, string>
 }
 
 describe('a program of external', () => {
-  it('is given the request, and its answer is the reply', async () => {
+  it('receives the request, and its answer is the reply', async () => {
     const client = await start(`(request) => ({ code: 203, headers: { 'X-Own': 'yes' }, json: request })`)
     const reply = await client.request('PUT', '/db/_test/a%2Fb?key=[1]&x=y', {
       body: 'hello',
@@ -76,7 +76,7 @@ describe('a program of external', () => {
     expect([...bytes.body]).toEqual([0, 1, 2])
   })
 
-  it('is named by the path where its handler names none', async () => {
+  it('is named by the path when its handler names none', async () => {
     const client = await start(`({ path }) => ({ json: path })`)
     expect((await client.request('GET', '/db/_external/test/x')).json).toEqual(['db', '_external', 'test', 'x'])
     const none = await client.request('GET', '/db/_external')
@@ -96,7 +96,7 @@ describe('a program of external', () => {
     expect((await client.request('GET', '/db/_test', { headers })).json).toMatchObject({ name: 'root' })
   })
 
-  it('stays the same from request to request, and answers them in their order', async () => {
+  it('keeps running between requests, and answers them in order', async () => {
     const client = await start(`({ query }) => ({ json: [process.pid, query.n] })`)
     const replies = await Promise.all([1, 2, 3].map((n) => client.request('GET', `/db/_test?n=${n}`)))
     const answers = replies.map((reply) => reply.as<[number, string]>())
@@ -113,14 +113,14 @@ describe('a program of external', () => {
       'Invalid data from external server: garbage',
     ],
     ['answers with a list', `say('[1]')`, 'external_response_error', 'Invalid data from external server: [1]'],
-  ])('that %s fails the request, and is there for the next', async (_, misdeed, error, reason) => {
+  ])('that %s fails the request, and is started again for the next', async (_, misdeed, error, reason) => {
     const client = await start(`({ query }) => { if (query.bad) ${misdeed}; else return { json: process.pid } }`)
     const before = (await client.request('GET', '/db/_test')).text
     expectRefusal(await client.request('GET', '/db/_test?bad=1'), 500, error, reason)
     expect((await client.request('GET', '/db/_test')).text).not.toBe(before)
   })
 
-  it('may not say what no response has', async () => {
+  it('may not answer with unknown members', async () => {
     const client = await start(`() => ({ status: 200 })`)
     const reply = await client.request('GET', '/db/_test')
     expect([reply.status, reply.json]).toEqual([
@@ -129,7 +129,7 @@ describe('a program of external', () => {
     ])
   })
 
-  it('that does not answer in time is ended', async () => {
+  it('is killed when it does not answer in time', async () => {
     const client = await start(`({ query }) => query.silent ? undefined : { json: process.pid }`)
     const before = (await client.request('GET', '/db/_test')).text
     await client.request('PUT', '/_config/service/os_process_timeout', { body: '"100"' })
@@ -139,7 +139,7 @@ describe('a program of external', () => {
     expect((await client.request('GET', '/db/_test')).text).not.toBe(before)
   })
 
-  it('is never one that was set over HTTP', async () => {
+  it('is never one that was configured over HTTP', async () => {
     const client = await start(`() => ({ body: 'given' })`)
     const command = await program(`() => ({ body: 'chosen' })`)
     await client.request('PUT', '/_config/external/test', { body: JSON.stringify(command) })
@@ -162,7 +162,7 @@ interface Asked {
   readonly body: string
 }
 
-/** Another server: it tells what it was asked, or does what the path says. */
+/** Another server: it returns the request that it got, or does what the path says. */
 async function otherServer(): Promise<string> {
   const server = createServer(async (request, response) => {
     const body = await text(request).catch(() => undefined)
@@ -194,8 +194,8 @@ async function startProxy(url: string): Promise<Client> {
   return client
 }
 
-describe('a path that leads to another server', () => {
-  it('hands everything on, and the reply back', async () => {
+describe('a path that is proxied to another server', () => {
+  it('forwards the request and the reply', async () => {
     const client = await startProxy(`${await otherServer()}/app/`)
     const options = { body: 'x'.repeat(300_000), headers: { 'X-Mine': 'yes', 'Content-Type': 'text/plain' } }
     const reply = await client.request('PUT', '/_there/a%2Fb/c?d=e%20f', options)
@@ -212,7 +212,7 @@ describe('a path that leads to another server', () => {
     expect((await client.request('HEAD', '/_there/x')).status).toBe(207)
   })
 
-  it('makes places there places here', async () => {
+  it('rewrites Location headers', async () => {
     const client = await startProxy(`${await otherServer()}/app`)
     const reply = await client.request('GET', '/_there/moved')
     expect([reply.status, reply.headers.location]).toEqual([302, `http://${client.host}/_there/there`])
@@ -225,12 +225,12 @@ describe('a path that leads to another server', () => {
     '/_there/%2E./x',
     '/_there/a%2f..%2fx',
     '/_there/..\\x',
-  ])('does not lead upwards: %s', async (path) => {
+  ])('does not resolve dot segments: %s', async (path) => {
     const client = await startProxy(`${await otherServer()}/app`)
     expectRefusal(await client.request('GET', path), 400, 'bad_request', 'A path must not lead upwards.')
   })
 
-  it('tells when nobody is there, or breaks off where the other server does', async () => {
+  it('reports that the server is unreachable, or aborts where the other server does', async () => {
     const nowhere = await startProxy('http://127.0.0.1:1/')
     expect((await nowhere.request('GET', '/_there')).json).toMatchObject({ error: 'bad_gateway' })
     const client = await startProxy(await otherServer())
@@ -238,7 +238,7 @@ describe('a path that leads to another server', () => {
     expect((await client.request('GET', '/_there')).status).toBe(207)
   })
 
-  it('is given up with its client, and goes on for others', async () => {
+  it('is aborted with its client, and continues for others', async () => {
     const client = await startProxy(await otherServer())
     const head = ['PUT /_there/x HTTP/1.1', `Host: ${client.host}`, 'Content-Length: 1000000']
     for (let i = 0; i < 5; i++) {
@@ -249,7 +249,7 @@ describe('a path that leads to another server', () => {
     expect((await client.request('GET', '/_there')).status).toBe(207)
   })
 
-  it('ends when it is a circle', async () => {
+  it('ends when it is a loop', async () => {
     const first = await startProxy('http://127.0.0.1:1/')
     const value = `{service_httpd_proxy, handle_proxy_req, <<"${first.url}_round">>}`
     await first.request('PUT', '/_config/httpd_global_handlers/_round', { body: JSON.stringify(value) })

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { until } from '../../support/until.ts'
 
 describe('GET /_up', () => {
-  it('says so while an operator has the server in maintenance', async () => {
+  it('reports maintenance mode', async () => {
     const client = new Client((await startService({})).url)
     const mode = (value: string) =>
       client.request('PUT', '/_config/couchdb/maintenance_mode', { body: JSON.stringify(value) })
@@ -26,7 +26,7 @@ describe('GET /_up', () => {
     expect((await client.request('GET', '/_up')).status).toBe(200)
   })
 
-  it('is 503 while nothing can be written, and 200 again when that is over', async () => {
+  it('is 503 while nothing can be written, and 200 afterwards', async () => {
     const dir = await temporaryFolder()
     const client = new Client((await startService({ dir })).url)
     expect((await client.request('GET', '/_up')).status).toBe(200)
@@ -42,7 +42,7 @@ describe('GET /_up', () => {
     await until(async () => (await client.request('GET', '/_up')).status === 200)
   })
 
-  it('is open to everybody, in memory too', async () => {
+  it('is public, in memory too', async () => {
     const settings = { admins: { ann: 'secret' }, service_httpd_auth: { require_valid_user: 'false' } }
     const client = new Client((await startService({ inMemory: true, settings })).url)
     expect((await client.request('GET', '/_up')).status).toBe(200)

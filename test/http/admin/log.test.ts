@@ -14,7 +14,7 @@ const tail = (client: Client, query = '') => client.request('GET', `/_log${query
 const say = (client: Client, body: unknown) => client.request('POST', '/_log', { body })
 
 describe('GET /_log', () => {
-  it.each([true, false])('has the last bytes, counted from the end (in memory: %s)', async (inMemory) => {
+  it.each([true, false])('returns the last bytes, with an offset from the end (in memory: %s)', async (inMemory) => {
     const client = new Client((await startService({ inMemory })).url)
     await say(client, { level: 'error', message: `<${'x'.repeat(2000)}>` })
     const reply = await tail(client, '?bytes=300&offset=20')
@@ -30,7 +30,7 @@ describe('GET /_log', () => {
     expect((await tail(client, '?bytes=0')).text).toBe('')
   })
 
-  it('refuses more than the limit, and numbers that are none', async () => {
+  it('refuses counts above the limit and invalid numbers', async () => {
     const client = await server()
     expectRefusal(await tail(client, '?bytes=1000001'), 400, 'bad_request', "'bytes' cannot exceed 1000000")
     expect((await tail(client, '?bytes=x')).status).toBe(400)
@@ -79,7 +79,7 @@ describe('the log', () => {
     expect(text).toMatch(/127\.0\.0\.1 - - POST \/x\/y 404\n/)
   })
 
-  it('names the client behind a proxy of this machine', async () => {
+  it('names the client behind a proxy on this machine', async () => {
     const client = await server()
     const headers = (value: string) => ({ headers: { 'X-Forwarded-For': value } })
     await client.request('GET', '/_up?a', headers('203.0.113.1, 203.0.113.7'))
@@ -104,7 +104,7 @@ describe('the log', () => {
     expect(text).toContain('x-seen="this"')
   })
 
-  it('follows its level, and logs bodies of refusals at the lowest', async () => {
+  it('follows its level, and logs bodies of error replies at the lowest', async () => {
     const client = await server()
     const level = (value: string) => client.request('PUT', '/_config/log/level', { body: JSON.stringify(value) })
     await level('debug')

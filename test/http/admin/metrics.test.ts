@@ -55,7 +55,7 @@ describe('GET /_node/_local/_prometheus', () => {
     expect(['413', '415', '400', '405'].map(value)).toEqual([1, 1, 1, 1])
   })
 
-  it('has buckets of every histogram that grow up to its count', async () => {
+  it('has cumulative buckets for every histogram', async () => {
     const client = await server()
     await client.request('PUT', '/db')
     await client.request('PUT', '/db/a', { body: {} })
@@ -118,7 +118,7 @@ describe('GET /_node/_local/_prometheus', () => {
     await until(async () => (await feeds('continuous')) === 0)
   })
 
-  it('tells how far indexes are behind, and what runs functions', async () => {
+  it('reports how far indexes are behind, and the processes of functions', async () => {
     const client = await server()
     await client.request('PUT', '/db')
     await client.request('PUT', '/db/_design/d', {
@@ -164,7 +164,7 @@ describe('GET /_node/_local/_prometheus', () => {
     expect(value('settle_disk_free_bytes')).toBeGreaterThan(0)
   })
 
-  it('goes on after a restart', async () => {
+  it('continues after a restart', async () => {
     const client = await server()
     await client.request('PUT', '/db')
     const restart = await client.request('POST', '/_restart', { headers: { 'Content-Type': 'application/json' } })

@@ -26,7 +26,7 @@ async function restart(service: Service, database: string): Promise<Client> {
 }
 
 describe('POST /_restart', () => {
-  it.each([true, false])('opens everything again where it was (in memory: %s)', async (inMemory) => {
+  it.each([true, false])('opens everything again as it was (in memory: %s)', async (inMemory) => {
     const service = await startService({ inMemory })
     const { url } = service
     const client = new Client(url)
@@ -47,7 +47,7 @@ describe('POST /_restart', () => {
     expect((await db.get('doc')).status).toBe(200)
   })
 
-  it('reads the files of the operator again, and goes on with what it had when they are wrong', async () => {
+  it('reads the configuration files again, and keeps the old values when they are invalid', async () => {
     const dir = await temporaryFolder()
     const service = await startService({ dir })
     const db = await new Client(service.url).database()
@@ -61,7 +61,7 @@ describe('POST /_restart', () => {
   })
 
   // Several nodes have a supervisor, which keeps the socket: nobody is refused meanwhile.
-  it.skipIf(TEST_NODES > 1)('lets requests under way finish', async () => {
+  it.skipIf(TEST_NODES > 1)('waits for requests that are under way', async () => {
     const service = await startService()
     const client = new Client(service.url)
     const db = await client.database()
@@ -129,7 +129,7 @@ describe('POST /_restart', () => {
     expect((await client.request('GET', `/${db.name}`)).status).toBe(404)
   })
 
-  it('happens once more when it is asked for while another one ends', async () => {
+  it('runs once more when it is requested while another one ends', async () => {
     const dir = await temporaryFolder()
     const { url } = await startService({ dir })
     const ask = async () => (await fetch(`${url}_restart`, { method: 'POST', ...JSON_TYPE })).status
@@ -146,14 +146,14 @@ describe('POST /_restart', () => {
     }
   })
 
-  it('wants a POST of JSON', async () => {
+  it('requires a POST of JSON', async () => {
     const client = new Client((await startService()).url)
     const refused = await client.request('POST', '/_restart')
     expectRefusal(refused, 415, 'bad_content_type', 'Content-Type must be application/json')
     expectRefusal(await client.request('GET', '/_restart'), 405, 'method_not_allowed', 'Only POST allowed')
   })
 
-  it('does not stop a close that comes at the same time', async () => {
+  it('does not stop a close at the same time', async () => {
     const service = await startService()
     await new Client(service.url).request('POST', '/_restart', JSON_TYPE)
     await service.close()

@@ -23,7 +23,7 @@ async function current(client: Client, section: string, name: string): Promise<n
 const isOnPostgres = process.env.SETTLE_TEST_STORE === 'postgres'
 
 describe('GET /_stats', () => {
-  it('has every statistic, each a number from the start', async () => {
+  it('returns every statistic, each a number from the start', async () => {
     const all = (await (await server()).request('GET', '/_stats')).as<All>()
     expect(Object.fromEntries(Object.entries(all).map(([name, keys]) => [name, Object.keys(keys).sort()]))).toEqual({
       service: [
@@ -45,7 +45,7 @@ describe('GET /_stats', () => {
     }
   })
 
-  it('has one of them, under the name that the client knows its section by', async () => {
+  it("returns one statistic, under CouchDB's name of its section", async () => {
     const client = await server()
     const one = async (path: string) => (await client.request('GET', `/_stats/${path}`)).as<All>()
     expect(await one('service/open_databases')).toMatchObject({ service: { open_databases: { current: 0 } } })
@@ -101,7 +101,7 @@ describe('GET /_stats', () => {
     expect(await current(client, 'httpd_status_codes', status)).toBe(before + (status === '200' ? 2 : 1))
   })
 
-  it('counts reads and writes of documents, one a call', async () => {
+  it('counts reads and writes of documents, one for each call', async () => {
     const client = await server()
     const db = await client.database()
     await db.save('a', {})
@@ -120,7 +120,7 @@ describe('GET /_stats', () => {
     expect(await current(client, 'service', 'open_databases')).toBe(0)
   })
 
-  it.skipIf(isOnPostgres)('counts files that are open', async () => {
+  it.skipIf(isOnPostgres)('counts open files', async () => {
     const client = new Client((await startService()).url)
     await (await client.database()).save('a', {})
     expect(await current(client, 'service', 'open_os_files')).toBe(1)
@@ -153,7 +153,7 @@ describe('GET /_stats', () => {
       .toBeGreaterThan(0)
   })
 
-  it('looks at a window of time', async () => {
+  it('covers a time window', async () => {
     const client = await server()
     await client.request('GET', '/_up')
     const range = async (seconds: string) => (await client.request('GET', `/_stats?flush=true&range=${seconds}`)).json

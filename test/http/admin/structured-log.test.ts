@@ -31,7 +31,7 @@ async function linesOf(client: Client, id: string | undefined, least = 1): Promi
 }
 
 describe('a log in JSON', () => {
-  it('has one object for each request: what was asked, by whom, what was answered and how long it took', async () => {
+  it('has one object for each request: the request, its user, the reply and its duration', async () => {
     const client = await jsonServer()
     const reply = await client.request('GET', '/nosuch?a="b"&password=c2VjcmV0')
     expect(await linesOf(client, idOf(reply))).toEqual([
@@ -51,7 +51,7 @@ describe('a log in JSON', () => {
     ])
   })
 
-  it('names the user, and who is behind a proxy', async () => {
+  it('names the user, and the client behind a proxy', async () => {
     const client = await jsonServer({ admins: { ann: 'secret' } })
     const headers = { Authorization: `Basic ${btoa('ann:secret')}`, 'X-Forwarded-For': '203.0.113.7' }
     const reply = await client.request('GET', '/_session', { headers })
@@ -95,7 +95,7 @@ describe('a log in JSON', () => {
 })
 
 describe('the id of a request', () => {
-  it('is in the reply, another one each time, under the name of the dialect', async () => {
+  it('is in the reply, unique, under the header name of the dialect', async () => {
     const client = new Client((await startService({})).url)
     const ids = await Promise.all(
       ['/', '/nosuch', '/_changes', '/_utils/'].map(async (path) => idOf(await client.request('GET', path))),
@@ -108,7 +108,7 @@ describe('the id of a request', () => {
     expect(headers['x-service-request-id']).toBeUndefined()
   })
 
-  it('is what a proxy sends, where a setting says so and it is well-formed', async () => {
+  it('is taken from a proxy, when a setting allows it and it is well-formed', async () => {
     const own = new Client((await startService({})).url)
     const trusting = new Client((await startService({ settings: { httpd: { accept_request_id: 'true' } } })).url)
     const ask = async (client: Client, headers: Record<string, string>) =>

@@ -25,8 +25,8 @@ const client = serverOfFile({ interfaceDir: folder })
 const get = (path: string, headers: Record<string, string> = {}) => client().request('GET', path, { headers })
 const file = '/_utils/assets/main.js'
 
-describe('what a browser finds', () => {
-  it.each(['/_utils', '/_utils/assets'])('%s leads to the same with a slash', async (path) => {
+describe('the administration interface', () => {
+  it.each(['/_utils', '/_utils/assets'])('%s redirects to the same with a slash', async (path) => {
     const reply = await get(path)
     expect([reply.status, reply.headers.location]).toEqual([301, `http://${client().host}${path}/`])
   })
@@ -39,7 +39,7 @@ describe('what a browser finds', () => {
     expect([again.status, again.text]).toEqual([304, ''])
   })
 
-  it('runs no script and loads nothing but its own', async () => {
+  it('runs and loads nothing but its own files', async () => {
     const { headers } = await get('/_utils/')
     const policy = headers['content-security-policy']
     expect(policy).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self';/)
@@ -56,12 +56,12 @@ describe('what a browser finds', () => {
     '/_utils/assets/',
     '/_utils/assets%2fmain.js',
     '/_utils/assets/main.js.br',
-  ])('%s is not there', async (path) => {
+  ])('%s answers 404', async (path) => {
     const reply = await get(path)
     expect([reply.status, reply.headers['content-type'], reply.text]).toEqual([404, 'text/plain', 'Not found.'])
   })
 
-  it('goes out as small as the client takes it, each form with a tag of its own', async () => {
+  it('is compressed as the client accepts, each form with an ETag of its own', async () => {
     const forms = [
       ['br, gzip', 'br', (body: Buffer) => brotliDecompressSync(body)],
       ['gzip;q=0.5, br;q=0', 'gzip', (body: Buffer) => gunzipSync(body)],
@@ -84,7 +84,7 @@ describe('what a browser finds', () => {
     expect((await get(file, { 'If-None-Match': '"other"' })).status).toBe(200)
   })
 
-  it('goes out in parts', async () => {
+  it('is sent in ranges', async () => {
     const part = await get(file, { Range: 'bytes=7-11', 'Accept-Encoding': 'br' })
     expect([part.status, part.text]).toEqual([206, 'const'])
     expect(part.headers['content-range']).toBe(`bytes 7-11/${SCRIPT.length}`)
@@ -98,7 +98,7 @@ describe('what a browser finds', () => {
     }
   })
 
-  it('HEAD tells of a file without sending it', async () => {
+  it('answers HEAD without the file', async () => {
     const reply = await client().request('HEAD', file)
     expect([reply.status, reply.text, reply.headers['content-length']]).toEqual([200, '', String(SCRIPT.length)])
   })
@@ -110,7 +110,7 @@ describe('what a browser finds', () => {
     expect(reply.body.readUInt32LE(0)).toBe(0x00010000)
   })
 
-  it('files are not counted among the replies', async () => {
+  it('does not count its files among the replies', async () => {
     const found = async () => (await get('/_stats/httpd_status_codes/404?flush=true')).text
     const before = await found()
     await get('/_utils/nosuch')

@@ -8,7 +8,7 @@ describe('ids of the server', () => {
     ['sequential', /^[0-9a-f]{32}$/],
     ['utc_random', /^06[0-9a-f]{30}$/],
     ['utc_id', /^06[0-9a-f]{12}me$/],
-  ])('are %s where that is set, for documents too', async (algorithm, form) => {
+  ])('are %s as configured, for documents too', async (algorithm, form) => {
     const settings = { uuids: { algorithm, utc_id_suffix: 'me' } }
     const client = new Client((await startService({ settings })).url)
     const { uuids } = (await client.request('GET', '/_uuids?count=500')).as<{ uuids: string[] }>()

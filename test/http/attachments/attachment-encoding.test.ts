@@ -12,7 +12,7 @@ const TEXT = 'It is a truth universally acknowledged. '.repeat(50)
 const TEXT_TYPE = { 'Content-Type': 'text/plain' }
 
 describe('text', () => {
-  it('is stored compressed, and says so when it is asked', async () => {
+  it('is stored compressed, and reports its encoding when requested', async () => {
     const db = await client().database()
     await attach(db, 'doc/a.txt', TEXT, 'text/plain')
     const [entry] = Object.values(await entries(db, 'doc?att_encoding_info=true'))
@@ -71,7 +71,7 @@ describe('text', () => {
     expect(b?.encoding).toBeUndefined()
   })
 
-  it('comes inline as what it says', async () => {
+  it('is inlined uncompressed', async () => {
     const db = await client().database()
     await attach(db, 'doc/a', TEXT, 'text/plain')
     const { a } = await entries(db, 'doc?attachments=true')
@@ -240,7 +240,7 @@ describe('content that comes compressed', () => {
     })
   })
 
-  it('is unpacked for those who do not take it', async () => {
+  it('is decompressed for clients that do not accept it', async () => {
     const db = await client().database()
     await db.put('doc/a', PACKED, { ...TEXT_TYPE, 'Content-Encoding': 'gzip' })
     const reply = await db.get('doc/a')
@@ -272,7 +272,7 @@ describe('Content-MD5', () => {
   it.each([
     ['as it is', OCTETS],
     ['compressed', 'text/plain'],
-  ])('guards content that is stored %s', async (_, type) => {
+  ])('is verified for content that is stored %s', async (_, type) => {
     const db = await client().database()
     const good = await db.put('doc/a', TEXT, { 'Content-Type': type, 'Content-MD5': md5(TEXT) })
     expect(good.status, good.text).toBe(201)
@@ -297,7 +297,7 @@ describe('Content-MD5', () => {
     expect((await db.put('doc/a', packed, { ...headers, 'Content-MD5': md5(packed) })).status).toBe(201)
   })
 
-  it('guards a large body too', async () => {
+  it('is verified for a large body too', async () => {
     const db = await client().database()
     const content = randomBytes(3_000_000)
     const headers = { 'Content-Type': OCTETS, 'Content-MD5': md5('other') }
@@ -323,7 +323,7 @@ describe('Content-MD5', () => {
     )
   }
 
-  it.each(['Content-MD5', 'content-md5', 'X-Odd, Content-Md5'])('may come after the body: %s', async (announced) => {
+  it.each(['Content-MD5', 'content-md5', 'X-Odd, Content-Md5'])('may be a trailer: %s', async (announced) => {
     const db = await client().database()
     const wrong = await upload(db, announced, [`Content-MD5: ${md5('other')}`])
     expect(wrong).toMatch(/^HTTP\/1\.1 400 /)
@@ -333,7 +333,7 @@ describe('Content-MD5', () => {
     expect((await db.get('doc/a')).text).toBe('hello world')
   })
 
-  it('may be announced and not come', async () => {
+  it('may be announced as a trailer and missing', async () => {
     const db = await client().database()
     expect(await upload(db, 'Content-MD5', [])).toMatch(/^HTTP\/1\.1 201 /)
     expect((await db.get('doc/a')).text).toBe('hello world')

@@ -133,7 +133,7 @@ describe('a request that cannot be done', () => {
   })
 })
 
-describe('a body that does not come whole', () => {
+describe('an incomplete body', () => {
   it('leaves nothing behind', async () => {
     const db = await filled()
     const before = await everything(db)
@@ -154,7 +154,7 @@ describe('a body that does not come whole', () => {
     expect(await attach(db, 'new/a', 'after all')).toMatch(/^1-/)
   })
 
-  it('is refused when its chunks are none', async () => {
+  it('is refused when its chunks are malformed', async () => {
     const db = await filled()
     const before = await everything(db)
     const lines = [`PUT /${db.name}/new/a HTTP/1.1`, 'Host: x', `Content-Type: ${OCTETS}`, 'Transfer-Encoding: chunked']
@@ -183,8 +183,8 @@ describe('content that is not what it says', () => {
   )
 })
 
-describe('a generation that is none', () => {
-  it.each(['x', -1, 1.5, null, 1e300])('%j is refused or does not count', async (revpos) => {
+describe('an invalid revpos', () => {
+  it.each(['x', -1, 1.5, null, 1e300])('%j is refused or ignored', async (revpos) => {
     const db = await filled()
     const document = { _rev: '2-a', _attachments: { a: { ...inline('x'), revpos } } }
     const written = await db.put('new?new_edits=false', document)
@@ -198,7 +198,7 @@ describe('a generation that is none', () => {
 })
 
 describe('any multipart body', () => {
-  it('gets an answer and does no harm', async () => {
+  it('gets a reply and does no harm', async () => {
     const db = await filled()
     const piece = fc.constantFrom(
       '--abc123',

@@ -19,7 +19,7 @@ describe.each([
   ['stored as it is', OCTETS],
   ['stored compressed', 'text/plain'],
 ])('an attachment %s', (_, type) => {
-  it('says that ranges can be had', async () => {
+  it('announces ranges', async () => {
     const db = await digits(type)
     expect((await db.get('doc/a')).headers['accept-ranges']).toBe('bytes')
     expect((await db.head('doc/a')).headers['accept-ranges']).toBe('bytes')
@@ -38,7 +38,7 @@ describe.each([
     ['bytes=-10', 0, 9],
     ['bytes=-100', 0, 9],
     ['bytes=3-99999999999999999999', 3, 9],
-  ])('gives one range for %s', async (range, first, last) => {
+  ])('returns one range for %s', async (range, first, last) => {
     const db = await digits(type)
     const reply = await db.get('doc/a', { Range: range })
     expect([reply.status, reply.text]).toEqual([206, DIGITS.slice(first, last + 1)])
@@ -79,7 +79,7 @@ describe.each([
     'bytes=0-0,1-1,2-2,3-3,4-4,5-5,6-6,7-7,8-8,9-9',
     'bytes=0x1-2',
     'bytes=1.5-3',
-  ])('gives the whole for %s', async (range) => {
+  ])('returns the whole content for %s', async (range) => {
     const db = await digits(type)
     const reply = await db.get('doc/a', { Range: range })
     expect([reply.status, reply.text]).toEqual([200, DIGITS])
@@ -87,7 +87,7 @@ describe.each([
     expect(reply.headers['content-length']).toBe('10')
   })
 
-  it('gives several ranges as they were asked for', async () => {
+  it('returns several ranges in the requested order', async () => {
     const db = await digits(type)
     const reply = await db.get('doc/a', { Range: 'bytes=8-,0-2,1-1,-2' })
     expect(reply.status).toBe(206)
@@ -102,7 +102,7 @@ describe.each([
     expect(reply.text).toBe(`--${boundary}${parts.join('')}--`)
   })
 
-  it('gives up to nine ranges', async () => {
+  it('returns up to nine ranges', async () => {
     const db = await digits(type)
     const ranges = Array.from({ length: 9 }, (_, n) => `${n}-${n}`)
     const reply = await db.get('doc/a', { Range: `bytes=${ranges.join(',')}` })
@@ -111,7 +111,7 @@ describe.each([
     expect(partsOfReply(reply, boundary).map(({ body }) => body.toString())).toEqual([...DIGITS.slice(0, 9)])
   })
 
-  it('takes blanks in the list', async () => {
+  it('accepts blanks in the list', async () => {
     const db = await digits(type)
     const reply = await db.get('doc/a', { Range: 'bytes=0-1, 4-5' })
     expect(reply.status).toBe(206)
@@ -119,26 +119,26 @@ describe.each([
     expect(partsOfReply(reply, boundary).map(({ body }) => body.toString())).toEqual(['01', '45'])
   })
 
-  it('has a head for a range', async () => {
+  it('answers HEAD for a range', async () => {
     const db = await digits(type)
     const reply = await db.head('doc/a', { Range: 'bytes=2-5' })
     expect([reply.status, reply.body.length]).toEqual([206, 0])
     expect(reply.headers).toMatchObject({ 'content-range': 'bytes 2-5/10', 'content-length': '4' })
   })
 
-  it('is not sent to a client that has it', async () => {
+  it('answers 304 to a client that has it', async () => {
     const db = await digits(type)
     const reply = await db.get('doc/a', { Range: 'bytes=2-5', 'If-None-Match': `"${md5(DIGITS)}"` })
     expect([reply.status, reply.body.length]).toEqual([304, 0])
   })
 
-  it('takes no notice of If-Range', async () => {
+  it('ignores If-Range', async () => {
     const db = await digits(type)
     const reply = await db.get('doc/a', { Range: 'bytes=2-5', 'If-Range': '"another"' })
     expect([reply.status, reply.text]).toEqual([206, '2345'])
   })
 
-  it('gives ranges of the revision that is named', async () => {
+  it('returns ranges of the named revision', async () => {
     const db = await client().database()
     const first = await attach(db, 'doc/a', 'abcdefgh', type)
     await attach(db, `doc/a?rev=${first}`, DIGITS, type)
@@ -155,7 +155,7 @@ describe.each([
     expect((await db.get('doc/a', { Range: 'bytes=0-' })).status).toBe(200)
   })
 
-  it('gives any range of a large content', async () => {
+  it('returns any range of a large content', async () => {
     const db = await client().database()
     const content = randomBytes(1_000_003)
     await attach(db, 'doc/a', content, type)

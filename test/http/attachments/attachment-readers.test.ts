@@ -10,7 +10,7 @@ import { SlowReader } from '../../support/slow-reader.ts'
 
 const client = serverOfFile()
 
-/** One chunk and several; the largest is more than a connection holds that nobody reads from. */
+/** One chunk and several; the largest is more than a connection buffers while its client does not read. */
 const SIZES = [40_000, 261_000, 900_000, 12_000_000]
 
 function digestOf(bytes: Buffer): string {
@@ -106,7 +106,7 @@ async function writeInBulk(db: TestDatabase): Promise<void> {
 }
 
 describe('contents of attachments', () => {
-  it('are those that were stored, for every reader beside every other', async () => {
+  it('are those that were stored, for all concurrent readers', async () => {
     const db = await client().database()
     const contents = await stored(db)
     await Promise.all([

@@ -253,7 +253,7 @@ describe('a document with attachments', () => {
     )
   })
 
-  it('survives the way to another server, in every form in which it can be handed over', async () => {
+  it('survives replication to another server, in every form', async () => {
     await fc.assert(
       fc.asyncProperty(revision, revision, async (first, second) => {
         const db = await client().database()

@@ -45,7 +45,7 @@ async function expectUntouched(db: TestDatabase): Promise<void> {
   expect([listing.status, listing.as<{ rows: unknown[] }>().rows]).toEqual([200, []])
 }
 
-describe('content that says that it is gzip and is not', () => {
+describe('content that is declared as gzip and is not', () => {
   it.each(BAD)('is refused when it is the body: %s', async (_, content) => {
     const db = await client().database()
     const headers = { 'Content-Type': 'text/plain', 'Content-Encoding': 'gzip' }
@@ -88,7 +88,7 @@ describe('content that says that it is gzip and is not', () => {
   })
 })
 
-describe('the digest of what came packed', () => {
+describe('the digest of compressed content', () => {
   async function sent(): Promise<TestDatabase> {
     const db = await client().database()
     const entry = packedEntry(PACKED, { length: TEXT.length, digest: digestOf(PACKED) })
@@ -98,7 +98,7 @@ describe('the digest of what came packed', () => {
     return db
   }
 
-  it.each(['peer', 'own'])('is that of the bytes that came, wherever it is shown: %s', async (id) => {
+  it.each(['peer', 'own'])('is that of the received bytes, wherever it is shown: %s', async (id) => {
     const db = await sent()
     expect((await entries(db, id)).a?.digest).toBe(digestOf(PACKED))
     expect((await entries(db, `${id}?attachments=true`)).a?.digest).toBe(digestOf(PACKED))
@@ -108,7 +108,7 @@ describe('the digest of what came packed', () => {
     expect(JSON.parse(json?.body.toString() ?? '')._attachments.a.digest).toBe(digestOf(part?.body ?? ''))
   })
 
-  it.each(['peer', 'own'])('stands in no head of a body that it does not fit: %s', async (id) => {
+  it.each(['peer', 'own'])('is in no head of a body that it does not match: %s', async (id) => {
     const db = await sent()
     for (const method of ['GET', 'HEAD']) {
       const packed = await db.request(method, `${id}/a`, { headers: { 'Accept-Encoding': 'gzip' } })
@@ -119,7 +119,7 @@ describe('the digest of what came packed', () => {
     }
   })
 
-  it('fits the body or what it unpacks to, of all attachments in every form', async () => {
+  it('matches the body or its decompressed form, for all attachments in every form', async () => {
     const db = await sent()
     await attach(db, 'plain/a', TEXT)
     await attach(db, 'text/a', TEXT, 'text/plain')
@@ -134,7 +134,7 @@ describe('the digest of what came packed', () => {
     }
   })
 
-  it.each(['peer', 'own'])('does not keep ranges from being of what it unpacks to: %s', async (id) => {
+  it.each(['peer', 'own'])('does not prevent ranges of the decompressed content: %s', async (id) => {
     const db = await sent()
     const reply = await db.get(`${id}/a`, { Range: 'bytes=2-5' })
     expect([reply.status, reply.text]).toEqual([206, TEXT.slice(2, 6)])
@@ -291,7 +291,7 @@ describe('service/max_attachment_size', () => {
     }
   })
 
-  it('is infinity at first, and may be changed', async () => {
+  it('is infinity by default, and may be changed', async () => {
     const { url } = await startService()
     const server = new Client(url)
     onTestFinished(() => server.close())

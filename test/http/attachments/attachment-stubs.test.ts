@@ -54,7 +54,7 @@ describe('a stub', () => {
     expect(await db.save('other', { _rev: second, n: 3, _attachments: whole })).toBe(third)
   })
 
-  it('counts for nothing but its name and generation', async () => {
+  it('depends on nothing but its name and revpos', async () => {
     const db = await client().database()
     const first = await db.save('doc', { _attachments: { a: inline('one', 'image/png') } })
     const odd = { stub: true, content_type: 'text/html', digest: digestOf('other'), length: 99, revpos: 1 }
@@ -87,7 +87,7 @@ describe('a stub', () => {
     expect((await db.put('doc', stub(1))).status).toBe(201)
   })
 
-  it('is refused with all that came with it', async () => {
+  it('is refused with the whole request', async () => {
     const db = await client().database()
     const rev = await db.save('doc', { _attachments: { a: inline('one') } })
     const before = await db.state()
@@ -227,7 +227,7 @@ describe('a copy', () => {
     expect((await db.get('_design/d/a')).text).toBe('one')
   })
 
-  it('needs its source no longer', async () => {
+  it('does not depend on its source any more', async () => {
     const { db, second } = await source()
     await db.copy('source', 'target')
     await db.copy('target', 'third')
@@ -268,7 +268,7 @@ describe('attachments after a compaction', () => {
     expect((await db.get(`doc/keep?rev=${fourth}`)).body.equals(content)).toBe(true)
   })
 
-  it('no longer take up room when nothing needs them', async () => {
+  it('take no space when nothing refers to them', async () => {
     const db = await client().database()
     const first = await attach(db, 'doc/a', randomBytes(2_000_000))
     await db.compact()

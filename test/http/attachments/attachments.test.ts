@@ -21,7 +21,7 @@ function follow({ headers: { location = '' } }: Reply): Promise<Reply> {
 }
 
 describe('PUT of an attachment', () => {
-  it('makes the document when there is none', async () => {
+  it('creates the document when there is none', async () => {
     const db = await client().database()
     const reply = await db.put('doc/h.bin', 'hello', OCTET_TYPE)
     expect(reply.status).toBe(201)
@@ -81,7 +81,7 @@ describe('PUT of an attachment', () => {
     expect((await db.get(`doc/a?rev=${third}`)).text).toBe('new content')
   })
 
-  it('puts what is new before what was there', async () => {
+  it('lists the new one before the old ones', async () => {
     const db = await client().database()
     const first = await attach(db, 'doc/h.bin', 'hello')
     const second = await attach(db, `doc/w.bin?rev=${first}`, 'world')
@@ -106,7 +106,7 @@ describe('PUT of an attachment', () => {
     expect((await db.get('unknown')).status).toBe(404)
   })
 
-  it('lets one of two win that come at once', async () => {
+  it('lets one of two concurrent writes win', async () => {
     const db = await client().database()
     const rev = await db.save('doc', {})
     const uploads = await Promise.all(
@@ -118,7 +118,7 @@ describe('PUT of an attachment', () => {
     expect((await db.get(`doc/a${winner}`)).text).toBe(`content ${winner}`)
   })
 
-  it('makes a deleted document again, or goes on from its tombstone', async () => {
+  it('creates a deleted document again, or extends its tombstone', async () => {
     const db = await client().database()
     const { tombstone } = await db.saveAndRemove('doc', { a: 1 })
     const third = await attach(db, 'doc/a', 'x')
@@ -131,7 +131,7 @@ describe('PUT of an attachment', () => {
     expect(tombstone.slice(0, 2)).toBe('2-')
   })
 
-  it('takes a missing Content-Type for octets, and any other as it is', async () => {
+  it('defaults to application/octet-stream, and keeps any other type', async () => {
     const db = await client().database()
     const first = (await db.put('doc/none', 'x', { 'Content-Type': undefined })).rev
     expect((await db.get('doc/none')).headers['content-type']).toBe(OCTETS)
@@ -141,7 +141,7 @@ describe('PUT of an attachment', () => {
     expect((await entries(db, 'doc')).odd?.content_type).toBe(type)
   })
 
-  it('takes no body for an empty one', async () => {
+  it('takes a missing body as an empty one', async () => {
     const db = await client().database()
     const reply = await db.request('PUT', 'doc/empty', { headers: { 'Content-Length': '0' } })
     expect(reply.status, reply.text).toBe(201)
@@ -158,7 +158,7 @@ describe('PUT of an attachment', () => {
     expect((await db.get('doc/a')).body.equals(content)).toBe(true)
   })
 
-  it('tells a client that asks to go on', async () => {
+  it('sends 100 Continue to a client that expects it', async () => {
     const db = await client().database()
     const connection = await client().open()
     connection.write(
@@ -232,7 +232,7 @@ describe('PUT of an attachment', () => {
 })
 
 describe('GET of an attachment', () => {
-  it('gives the content and what is known of it', async () => {
+  it('returns the content and its headers', async () => {
     const db = await client().database()
     await attach(db, 'doc/h.bin', 'hello')
     const reply = await db.get('doc/h.bin')
@@ -273,7 +273,7 @@ describe('GET of an attachment', () => {
     }
   })
 
-  it('gives that of the revision in If-Match; a digest there says nothing', async () => {
+  it('returns that of the revision in If-Match; a digest there is ignored', async () => {
     const db = await client().database()
     const first = await attach(db, 'doc/a', 'one')
     const second = await attach(db, `doc/a?rev=${first}`, 'two')
@@ -286,7 +286,7 @@ describe('GET of an attachment', () => {
     }
   })
 
-  it('gives that of a revision, and says what is not there', async () => {
+  it('returns that of a revision, and reports what is missing', async () => {
     const db = await client().database()
     const first = await attach(db, 'doc/a', 'one')
     const second = await attach(db, `doc/a?rev=${first}`, 'two')
@@ -305,7 +305,7 @@ describe('GET of an attachment', () => {
     expectRefusal(await client().request('GET', '/no-such-database/doc/a'), 404, 'not_found', 'no_db_file')
   })
 
-  it('still gives it after the server started anew', async () => {
+  it('returns it after a restart', async () => {
     const dir = await temporaryFolder()
     const content = randomBytes(500_000)
     const before = await startService({ dir })
@@ -409,7 +409,7 @@ describe('the name of an attachment', () => {
     expect((await db.get('doc')).status).toBe(404)
   })
 
-  it('keeps apart what a path would join', async () => {
+  it('distinguishes names that a path would join', async () => {
     const db = await client().database()
     const first = await attach(db, 'a%2Fb/c', 'of a/b')
     await attach(db, 'a/b%2Fc', 'of a')
@@ -420,7 +420,7 @@ describe('the name of an attachment', () => {
 })
 
 describe('attachments of special documents', () => {
-  it('hang on design documents', async () => {
+  it('may be on design documents', async () => {
     const db = await client().database()
     const reply = await db.put('_design/x/lib/a.js', 'content', OCTET_TYPE)
     expect([reply.status, reply.json]).toMatchObject([201, { id: '_design/x' }])
@@ -435,7 +435,7 @@ describe('attachments of special documents', () => {
     expectRefusal(await db.get('_design/x/lib/a.js'), 404, 'not_found', MISSING)
   })
 
-  it('do not hang on local documents', async () => {
+  it('are refused on local documents', async () => {
     const db = await client().database()
     await db.save('_local/x', { n: 1 })
     const reason = '_local documents do not accept attachments.'
@@ -454,7 +454,7 @@ describe('attachments of special documents', () => {
 })
 
 describe('other methods', () => {
-  it.each(['POST', 'COPY', 'PATCH'])('such as %s do not go', async (method) => {
+  it.each(['POST', 'COPY', 'PATCH'])('such as %s are refused', async (method) => {
     const db = await client().database()
     await attach(db, 'doc/a', 'x')
     const reply = await db.request(method, 'doc/a')

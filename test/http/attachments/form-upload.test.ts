@@ -139,7 +139,7 @@ describe('a form', () => {
     else expect([reply.status, reply.as<{ error: string }>().error], reply.text).toEqual([400, 'bad_request'])
   })
 
-  it('is refused when it is cut off or no form', async () => {
+  it('is refused when it is truncated or not a form', async () => {
     const db = await client().database()
     const headers = { 'Content-Type': 'multipart/form-data; boundary=b', Referer: `${db.url}/` }
     const whole = multipart('b', [field('_doc', '{}'), file('a', 'one')])

@@ -15,7 +15,7 @@ import { expectRefusal, serverOfFile } from '../../support/client.ts'
 const client = serverOfFile()
 
 describe('a document that is written with its attachments', () => {
-  it('has the revision that the family gives it', async () => {
+  it('has the same revision as in CouchDB', async () => {
     const db = await client().database()
     const h = inline('hello')
     const w = inline('world')
@@ -25,7 +25,7 @@ describe('a document that is written with its attachments', () => {
     )
   })
 
-  it('shows what hangs on it, and gives it', async () => {
+  it('lists its attachments, and returns them', async () => {
     const db = await client().database()
     const png = randomBytes(100)
     const rev = await db.save('doc', { n: 1, _attachments: { a: inline('one'), 'b/c': inline(png, 'image/png') } })
@@ -53,13 +53,13 @@ describe('a document that is written with its attachments', () => {
     expect(text).toMatch(/"z":1,"_attachments":\{/)
   })
 
-  it('takes octets for the type where none is given', async () => {
+  it('defaults to application/octet-stream', async () => {
     const db = await client().database()
     await db.save('doc', { _attachments: { a: { data: base64('x') } } })
     expect((await entries(db, 'doc')).a?.content_type).toBe(OCTETS)
   })
 
-  it('takes no notice of what the client says of the content', async () => {
+  it('ignores what the client declares about the content', async () => {
     const db = await client().database()
     const claims = { ...inline('content'), revpos: 9, digest: 'md5-AAAAAAAAAAAAAAAAAAAAAA==', length: 1000 }
     await db.save('doc', { _attachments: { a: claims } })
@@ -323,7 +323,7 @@ describe('replicated revisions', () => {
     expect((await db.get('doc/recent?rev=3-c')).text).toBe('two')
   })
 
-  it('have them at 0 when they do not say', async () => {
+  it('have revpos 0 when they declare none', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'doc', _rev: '2-a', _attachments: { x: inline('one') } })
     expect((await entries(db, 'doc')).x?.revpos).toBe(0)

@@ -3,7 +3,7 @@ import { Client, type TestDatabase } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
 import { SlowReader, wholeBody } from '../../support/slow-reader.ts'
 
-/** Much more than a connection holds that nobody reads from. */
+/** Much more than a connection buffers while its client does not read. */
 const CONTENT_BYTES = 12 * 1024 * 1024
 
 const contentOf = (name: string) => Buffer.alloc(CONTENT_BYTES, `${name} `)
@@ -58,7 +58,7 @@ function jsonOf(reply: string): unknown {
   )
 }
 
-describe('contents that a slow client has not got to yet', () => {
+describe('contents that a slow client has not reached yet', () => {
   it.each(['a?attachments=true', 'a?open_revs=all&attachments=true'])(
     'of %s stay until they are sent, though the document has lost them',
     async (path) => {
@@ -84,7 +84,7 @@ describe('contents that a slow client has not got to yet', () => {
     if (rows[1]!.doc._attachments) expectContents(rows[1]!.doc, ['x'])
   })
 
-  it('take no room any more when they were sent', async () => {
+  it('take no space once they are sent', async () => {
     const database = await databaseWithContents(['a'], ['x'])
     const slow = reader(database, 'a?attachments=true')
     await slow.take(1)

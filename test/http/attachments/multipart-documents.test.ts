@@ -77,7 +77,7 @@ describe('a document that is read as multipart/related', () => {
     'Multipart/Related',
     'application/json;q=0.5, multipart/related',
     'multipart/related;q=0.1, */*',
-  ])('is so when Accept is %s', async (accept) => {
+  ])('is sent when Accept is %s', async (accept) => {
     const db = await client().database()
     await attach(db, 'doc/a', 'one')
     const reply = await db.get('doc?attachments=true', { Accept: accept })
@@ -481,7 +481,7 @@ describe('revisions that are read as multipart/mixed', () => {
     expect(nested?.body.toString()).toBe(withContent(innerBoundary(reply.text)))
   })
 
-  it('are none of a document that is unknown', async () => {
+  it('are empty for an unknown document', async () => {
     const db = await client().database()
     const all = await db.get('doc?open_revs=all', ACCEPT_MIXED)
     const outer = boundaryOfReply(all.headers['content-type'] ?? '', 'multipart/mixed')

@@ -8,7 +8,7 @@ const BINARY = { 'Content-Type': 'application/octet-stream' }
 const SIZES = [100_000, 700_000, 5_000_000, 7_500_000]
 const ROUNDS = 2
 
-it('keeps the bytes of uploads apart that share memory one after the other and at the same time', async () => {
+it('keeps the bytes of uploads apart that share buffers, one after the other and concurrently', async () => {
   const { url } = await startService()
   const client = new Client(url)
   onTestFinished(() => client.close())

@@ -1,4 +1,4 @@
-/** What somebody sends who wants to be another, or to be where it should not. */
+/** Attempts to act as another user, or to reach what is not allowed. */
 import fc from 'fast-check'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { expectRefusal, type Reply, rawRequest, serverOfFile } from '../../support/client.ts'
@@ -38,14 +38,14 @@ function made(name: string, time: string, mac: Buffer): string {
 }
 
 describe('a session cookie', () => {
-  it('that is cut short anywhere lets nobody in', async () => {
+  it('that is truncated anywhere is refused', async () => {
     expect(await nameWith(token)).toBe('mia')
     for (let length = 1; length < token.length; length++) {
       expect([null, 400], String(length)).toContain(await nameWith(token.slice(0, length)))
     }
   })
 
-  it('with any one byte changed lets nobody in', async () => {
+  it('with any one byte changed is refused', async () => {
     const bytes = Buffer.from(token, 'base64url')
     for (let at = 0; at < bytes.length; at++) {
       const changed = Buffer.from(bytes)
@@ -54,7 +54,7 @@ describe('a session cookie', () => {
     }
   })
 
-  it('for another name, another time, or with a signature of another kind lets nobody in', async () => {
+  it('for another name, another time, or with another kind of signature is refused', async () => {
     const { name, time, mac } = parts()
     expect(await nameWith(made(name, time, mac))).toBe('mia')
     const later = (Number.parseInt(time, 16) + 1000).toString(16).toUpperCase()
@@ -73,7 +73,7 @@ describe('a session cookie', () => {
     for (const each of forged) expect([null, 400], each).toContain(await nameWith(each))
   })
 
-  it('of any bytes lets nobody in, and does no harm', async () => {
+  it('of random bytes is refused, and does no harm', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 80 }), async (bytes) => {
         expect([null, 400]).toContain(await nameWith(Buffer.from(bytes).toString('base64url')))
@@ -83,10 +83,10 @@ describe('a session cookie', () => {
   })
 })
 
-describe('a question about revisions', () => {
+describe('a request for revisions', () => {
   const MIA = 'org.service.user:mia'
 
-  it('does not tell of users who may not be read', async () => {
+  it('does not disclose users that the sender may not read', async () => {
     const { _rev: rev } = (await client().request('GET', `/_users/${MIA}`, { headers: ADMIN })).as<{ _rev: string }>()
     const body = { [MIA]: [rev, '9-x'], 'org.service.user:noone': [rev, '9-x'] }
     const ask = (headers: Record<string, string>) =>
@@ -136,7 +136,7 @@ describe('a name', () => {
     }
   })
 
-  it('that is not plain logs in like others', async () => {
+  it('with unusual characters logs in like others', async () => {
     const login = await client().request('POST', '/_session', { body: { name: 'mïa 💧', password: 'pass' } })
     expect(login.json).toEqual({ ok: true, name: 'mïa 💧', roles: [] })
     const [cookie = ''] = login.headers['set-cookie'] ?? []
@@ -159,7 +159,7 @@ describe('a path', () => {
     '/%252e%252e%252f_users',
     '/..;/_config',
     '/_replicator%2Fx',
-  ])('%s leads to no database of the server', async (path) => {
+  ])('%s reaches no database of the server', async (path) => {
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const reply = await client().request(method, path, { headers: ADMIN })
       expect(reply.json, method).toMatchObject({ error: 'illegal_database_name' })
@@ -187,17 +187,17 @@ describe('a head', () => {
     ['one header of a megabyte', [`X-Long: ${'x'.repeat(1024 * 1024)}`]],
     ['a cookie of a megabyte', [`Cookie: AuthSession=${'x'.repeat(1024 * 1024)}`]],
     ['two thousand headers', Array.from({ length: 2000 }, (_, i) => `X-${i}: 1`)],
-  ])('with %s is refused, and the server goes on', async (_, lines) => {
+  ])('with %s is refused, and the server continues', async (_, lines) => {
     expect(await send(...lines)).toMatch(/^HTTP\/1\.1 4\d\d /)
     expect((await client().request('GET', '/')).status).toBe(200)
   })
 
-  it('with two cookies of the same name is of one user at most', async () => {
+  it('with two cookies of the same name authenticates one user at most', async () => {
     const reply = await send(`Cookie: AuthSession=${token}; AuthSession=${made('root', 'FFFFFFF', Buffer.alloc(20))}`)
     expect(reply).not.toContain('"name":"root"')
   })
 
-  it('that names another user in the headers of a proxy is not believed unless asked for', async () => {
+  it('that names another user in proxy headers is ignored unless enabled', async () => {
     const headers = {
       'X-Auth-CouchDB-UserName': 'root',
       'X-Auth-CouchDB-Roles': '_admin',

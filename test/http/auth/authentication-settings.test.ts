@@ -53,7 +53,7 @@ class Server {
 const cookieOf = (reply: Reply) => reply.headers['set-cookie']?.[0] ?? ''
 
 describe('a setting of authentication', () => {
-  it('password_scheme, pbkdf2_prf and iterations are those of new users', async () => {
+  it('password_scheme, pbkdf2_prf and iterations apply to new users', async () => {
     const server = await Server.start()
     const key = (digits: number) => expect.stringMatching(new RegExp(`^[0-9a-f]{${digits}}$`))
     const pbkdf2 = { password_scheme: 'pbkdf2', iterations: 10 }
@@ -74,7 +74,7 @@ describe('a setting of authentication', () => {
     for (const name of ['ann', 'bob', 'cai', 'dan', 'eli']) expect((await server.login(name)).status).toBe(200)
   })
 
-  it('admin_password_scheme is that of new administrators', async () => {
+  it('admin_password_scheme applies to new administrators', async () => {
     const server = await Server.start()
     await server.set('eve', 'secret', 'admins')
     await server.set('admin_password_scheme', 'pbkdf2')
@@ -87,7 +87,7 @@ describe('a setting of authentication', () => {
     for (const name of ['eve', 'kim']) expect((await server.as(`${name}:secret`, 'GET', '/_config')).status).toBe(200)
   })
 
-  it('min_iterations and max_iterations are those of hashes that still count', async () => {
+  it('min_iterations and max_iterations bound the accepted hashes', async () => {
     const server = await Server.start()
     await server.register('ann')
     await server.set('min_iterations', '11')
@@ -99,7 +99,7 @@ describe('a setting of authentication', () => {
     expectRefusal(high, 403, 'forbidden', 'Iteration count is too high for this server')
   })
 
-  it('same_site, allow_persistent_cookies and timeout are of the cookie', async () => {
+  it('same_site, allow_persistent_cookies and timeout apply to the cookie', async () => {
     const server = await Server.start()
     await server.register('ann')
     const persistent = (seconds: number) =>
@@ -122,7 +122,7 @@ describe('a setting of authentication', () => {
     expect((await server.with({ Cookie })).json).toMatchObject({ userCtx: { name: null } })
   })
 
-  it('login_free_tries and the delays hold up who guesses, and nobody else', async () => {
+  it('login_free_tries and the delays slow down guessing, and nothing else', async () => {
     const server = await Server.start({ [SECTION]: { login_free_tries: '1', login_delay_ms: '300' } })
     await server.register('ann')
     const timed = async (name: string, password: string) => {
@@ -137,7 +137,7 @@ describe('a setting of authentication', () => {
     expect((await timed('ann', 'pass')).status).toBe(200)
   })
 
-  it('public_fields and users_db_public open what they name', async () => {
+  it('public_fields and users_db_public make fields public', async () => {
     const server = await Server.start()
     await server.register('ann')
     const path = '/_users/org.service.user:ann'
@@ -150,7 +150,7 @@ describe('a setting of authentication', () => {
     expect(list.json).toMatchObject({ rows: [{ doc: null }, { doc: { name: 'ann', type: 'user' } }] })
   })
 
-  it('x_auth_ names and proxy_use_secret are of the proxy', async () => {
+  it('x_auth_ names and proxy_use_secret apply to the proxy handler', async () => {
     const server = await Server.start({ httpd: { authentication_handlers: 'proxy, default' } })
     const nameOf = async (headers: Record<string, string>) =>
       (await server.with(headers)).as<{ userCtx: { name: string | null } }>().userCtx.name
@@ -162,7 +162,7 @@ describe('a setting of authentication', () => {
     expect(await nameOf({ 'X-Me': 'ann' })).toBeNull()
   })
 
-  it('authentication_handlers that let nobody in are refused', async () => {
+  it('authentication_handlers without any usable handler is refused', async () => {
     const server = await Server.start()
     for (const list of ['', '{service_httpd_auth, other_handler}', 'cookie, other', '{', 'ldap']) {
       const reply = await server.asAdmin('PUT', '/_config/httpd/authentication_handlers', JSON.stringify(list))
@@ -175,7 +175,7 @@ describe('a setting of authentication', () => {
     })
   })
 
-  it('authentication_handlers that is taken away means the usual ones', async () => {
+  it('authentication_handlers has its default when it is deleted', async () => {
     const server = await Server.start()
     expect((await server.asAdmin('DELETE', '/_config/httpd/authentication_handlers')).status).toBe(200)
     expect((await server.asAdmin('GET', '/_session')).json).toMatchObject({
@@ -183,7 +183,7 @@ describe('a setting of authentication', () => {
     })
   })
 
-  it('WWW-Authenticate and authentication_redirect are of refusals', async () => {
+  it('WWW-Authenticate and authentication_redirect apply to 401 replies', async () => {
     const server = await Server.start()
     await server.set('WWW-Authenticate', 'Basic realm="mine"', 'httpd')
     expect((await server.with({}, '/_config')).headers['www-authenticate']).toBe('Basic realm="mine"')
@@ -194,7 +194,7 @@ describe('a setting of authentication', () => {
   })
 
   // Each node has a cache of its own, and counts what it looks up there.
-  it.skipIf(TEST_NODES > 1)('auth_cache_size is how many users are kept', async () => {
+  it.skipIf(TEST_NODES > 1)('auth_cache_size is the number of cached users', async () => {
     const server = await Server.start()
     await server.register('ann')
     await server.set('auth_cache_size', '0')

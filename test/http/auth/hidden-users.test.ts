@@ -28,7 +28,7 @@ async function startUsers(settings: Record<string, string> = {}) {
 }
 
 describe('a user that the sender may not see', () => {
-  it.each([undefined, EVE])('cannot be told from one who is not there by DELETE, sent with %s', async (sender) => {
+  it.each([undefined, EVE])('cannot be distinguished from a missing one by DELETE, sent with %s', async (sender) => {
     const { send, rev } = await startUsers()
     for (const name of ['bob', 'nobody']) {
       for (const query of ['', `?rev=${rev}`, '?rev=1-abc']) {
@@ -41,7 +41,7 @@ describe('a user that the sender may not see', () => {
     expect((await send('GET', 'org.service.user:bob', ADMIN)).status).toBe(200)
   })
 
-  it('is there once some of its fields are public, and still not to be deleted', async () => {
+  it('exists once some of its fields are public, and still cannot be deleted', async () => {
     const { send, rev } = await startUsers({ public_fields: 'name' })
     const reply = await send('DELETE', `org.service.user:bob?rev=${rev}`)
     expectRefusal(reply, 403, 'forbidden', 'Only admins may delete other user docs.')

@@ -52,7 +52,7 @@ async function cost(name: string, way: 'basic' | 'form'): Promise<{ steps: numbe
   return { steps: derived.steps, ...Object.fromEntries(derived.iterations) }
 }
 
-it('costs a wrong password the same work, whoever it is for', async () => {
+it('costs the same work for a wrong password, whether the user exists or not', async () => {
   const old = { password_scheme: 'pbkdf2', iterations: 10, derived_key: slowKey(10, 20, 'sha1'), salt: SALT }
   await save('old', old)
   await save('simple', {
@@ -81,7 +81,7 @@ it('costs a wrong password the same work, whoever it is for', async () => {
   }
 })
 
-it('costs many who ask the same at a time the same, too', async () => {
+it('costs the same for concurrent requests', async () => {
   const steps: number[] = []
   for (const name of ['old', 'nobody']) {
     derived.steps = 0

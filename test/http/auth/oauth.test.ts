@@ -70,7 +70,7 @@ describe('a signed request', () => {
     ['in its head', {}],
     ['in its query', { inQuery: true }],
     ['in plain text', { signatureMethod: 'PLAINTEXT' }],
-  ])('comes from the user of its token, %s', async (_, signing) => {
+  ])('is authenticated as the user of its token, %s', async (_, signing) => {
     const reply = await signed('GET', '/_session?x=a%20b', signing)
     expect(reply.json).toMatchObject({ userCtx: { name: 'root', roles: ['_admin'] }, info: { authenticated: 'oauth' } })
     expect((await signed('GET', '/_config/log/level', signing)).status).toBe(200)
@@ -97,7 +97,7 @@ describe('a signed request', () => {
     expect([reply.status, reply.json]).toEqual([400, expect.objectContaining({ error })])
   })
 
-  it('is too old outside of the window, where there is one', async () => {
+  it('expires after the configured window', async () => {
     const old = { parameters: { oauth_timestamp: String(Math.floor(Date.now() / 1000) - 1000) } }
     const nameOf = async (reply: Promise<Reply>) =>
       (await reply).as<{ userCtx: { name: string | null } }>().userCtx.name
@@ -113,7 +113,7 @@ describe('a signed request', () => {
     await set('DELETE')
   })
 
-  it('may be signed with credentials that the user keeps in its document', async () => {
+  it('may be signed with credentials of the user document', async () => {
     const admin = { Authorization: `Basic ${btoa('root:top')}` }
     const oauth = { consumer_keys: { app: 'app secret' }, tokens: { 'of-root': 'token&secret' } }
     const user = { name: 'ann', password: 'x', roles: ['r'], type: 'user', oauth }
@@ -132,7 +132,7 @@ describe('a signed request', () => {
   })
 })
 
-describe('the addresses of OAuth', () => {
+describe('the OAuth endpoints', () => {
   const REQUEST = 'oauth_token=requestkey&oauth_token_secret=requestsecret'
   const ACCESS = 'oauth_token=accesskey&oauth_token_secret=accesssecret'
 
@@ -144,7 +144,7 @@ describe('the addresses of OAuth', () => {
     ['POST', 'authorize', REQUEST],
     ['GET', 'access_token', ACCESS],
     ['HEAD', 'access_token', ''],
-  ])('%s /_oauth/%s gives tokens to who signed', async (method, name, body) => {
+  ])('%s /_oauth/%s issues tokens to a signed request', async (method, name, body) => {
     for (const signing of [{}, { inQuery: true }, { server: bare }]) {
       const reply = await signed(method, `/_oauth/${name}`, signing)
       expect([reply.status, reply.text]).toEqual([200, body])
@@ -161,7 +161,7 @@ describe('the addresses of OAuth', () => {
     expect(reply.headers.allow).toBe(allow)
   })
 
-  it.each(['', '/', '/other', '/request_token/x'])('/_oauth%s is not there', async (rest) => {
+  it.each(['', '/', '/other', '/request_token/x'])('/_oauth%s answers 404', async (rest) => {
     expectRefusal(await client().request('GET', `/_oauth${rest}`), 404, 'not_found', 'missing')
   })
 

@@ -4,7 +4,7 @@ import { type RequestOptions, serverOfFile } from '../../support/client.ts'
 const client = serverOfFile()
 const BASIC = { Authorization: `Basic ${Buffer.from('ann:secret').toString('base64')}` }
 
-/** Ann, who is nobody special, signed in with a cookie. */
+/** Ann, a plain user, signed in with a cookie. */
 async function signedIn(): Promise<{ Cookie: string }> {
   const ann = { name: 'ann', password: 'secret', roles: [], type: 'user' }
   const created = await client().request('PUT', '/_users/org.couchdb.user:ann', { body: ann })
@@ -45,7 +45,7 @@ describe('while there is no administrator', () => {
     }
   })
 
-  it('and no longer when there is one', async () => {
+  it('ends with the first administrator', async () => {
     const headers = await signedIn()
     expect((await client().request('PUT', '/_config/admins/root', { body: '"top"' })).status).toBe(200)
     expect((await client().request('GET', '/_config', { headers })).status).toBe(401)

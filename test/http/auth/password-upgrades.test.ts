@@ -1,4 +1,4 @@
-/** Hashes of users' passwords that are weaker than new ones: they are verified, and made anew at the next login. */
+/** Hashes of users' passwords that are weaker than new ones: they are verified, and upgraded at the next login. */
 import { createHash, pbkdf2Sync } from 'node:crypto'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client } from '../../support/client.ts'
@@ -81,7 +81,7 @@ describe('a weak hash', () => {
     ['of the simple scheme', SIMPLE],
     ['of SHA-1', SHA1],
     ['of fewer iterations', FEWER],
-  ])('%s is made anew at a login, once', async (_, members) => {
+  ])('%s is upgraded at a login, once', async (_, members) => {
     const users = await Users.start()
     await users.save('ann', { ...members, mine: 1 })
     expect(await users.basic('ann', 'wrong')).toBe(401)
@@ -100,7 +100,7 @@ describe('a weak hash', () => {
     expect(await users.read('ann')).toEqual(after)
   })
 
-  it('is made anew once, however many connections a client has', async () => {
+  it('is upgraded once, however many connections a client has', async () => {
     const users = await Users.start()
     await users.save('ann', SHA1)
     const statuses = await Promise.all(Array.from({ length: 20 }, () => users.basic('ann')))
@@ -108,7 +108,7 @@ describe('a weak hash', () => {
     expect((await users.read('ann'))._rev).toMatch(/^2-/)
   })
 
-  it('is made the same by servers that replicate their users, so that nobody is locked out by a conflict', async () => {
+  it('is upgraded to the same hash by servers that replicate their users, so no conflict locks a user out', async () => {
     const servers = [await Users.start(), await Users.start()] as const
     const weak = { ...SHA1, salt: LONG_SALT, derived_key: key(50, 20, 'sha1', LONG_SALT) }
     for (const server of servers) await server.save('ann', weak)
@@ -118,7 +118,7 @@ describe('a weak hash', () => {
     expect(other).toEqual(one)
   })
 
-  it('gives way without an end to the sessions of its user', async () => {
+  it('is upgraded without ending the sessions of its user', async () => {
     const users = await Users.start()
     await users.save('ann', { password: 'pass' })
     const cookie = await users.login('ann')
@@ -131,14 +131,14 @@ describe('a weak hash', () => {
   it.each([
     ['of more iterations', MORE],
     ['of another digest than SHA-1', SHA512],
-  ])('%s is none, and stays', async (_, members) => {
+  ])('%s is not upgraded', async (_, members) => {
     const users = await Users.start()
     await users.save('ann', members)
     expect(await users.session('ann')).toBe('ann')
     expect(await users.read('ann')).toMatchObject({ ...members, _rev: expect.stringMatching(/^1-/) })
   })
 
-  it('does not come back over a new password that is set meanwhile', async () => {
+  it('does not overwrite a password that is set meanwhile', async () => {
     const users = await Users.start({ iterations: '20000' })
     for (let round = 0; round < 5; round++) {
       const name = `user${round}`
@@ -153,7 +153,7 @@ describe('a weak hash', () => {
     }
   })
 
-  it('stays where new ones are simple', async () => {
+  it('is kept when new hashes use the simple scheme', async () => {
     const users = await Users.start({ password_scheme: 'simple' })
     await users.save('ann', SIMPLE)
     expect(await users.session('ann')).toBe('ann')
@@ -161,8 +161,8 @@ describe('a weak hash', () => {
   })
 })
 
-describe('passwords that wait', () => {
-  it('are bounded: more are told to come again', async () => {
+describe('queued password checks', () => {
+  it('are bounded: further requests get 503', async () => {
     const users = await Users.start({ iterations: '100000', max_waiting_logins: '2' })
     const statuses = await Promise.all(Array.from({ length: 30 }, (_, i) => users.basic(`nobody${i}`)))
     expect(new Set(statuses)).toEqual(new Set([401, 503]))

@@ -40,7 +40,7 @@ beforeAll(async () => {
 })
 
 describe('the replicator database', () => {
-  it('is there from the start with its design document, and comes back when it is deleted', async () => {
+  it('is created at the start with its design document, and again after it is deleted', async () => {
     const design = '/_replicator/_design/_replicator'
     expect((await as('root', 'GET', design)).json).toMatchObject({ validate_doc_update: REPLICATOR_VALIDATION })
     const { rev } = await save('root', 'gone', { source: 'a', target: 'b' })
@@ -52,7 +52,7 @@ describe('the replicator database', () => {
     await as('root', 'PUT', '/_replicator/_security', security)
   })
 
-  it('may be another one while the server runs', async () => {
+  it('can be changed while the server runs', async () => {
     expect((await as('root', 'PUT', '/_config/replicator/db', '"jobs"')).status).toBe(200)
     expectRefusal(
       await as('root', 'PUT', '/jobs/x', { target: 'b' }),
@@ -63,7 +63,7 @@ describe('the replicator database', () => {
     expect((await as('root', 'PUT', '/_config/replicator/db', '"_replicator"')).status).toBe(200)
   })
 
-  it('is never that of the users', async () => {
+  it('is never the users database', async () => {
     const { url } = await startService({ settings: { admins: { root: 'top' } } })
     const headers = { Authorization: `Basic ${btoa('root:top')}` }
     const put = async (path: string, body: unknown) => {
@@ -96,7 +96,7 @@ describe('the replicator database', () => {
     expect(await read('root', id)).toMatchObject(state)
   })
 
-  it('lets administrators only list it and use its design documents', async () => {
+  it('allows only administrators to list it and to use its design documents', async () => {
     const list = 'Only admins can access _all_docs of system databases.'
     const action = 'Only admins can access design document actions for system databases.'
     for (const name of ['mia', undefined]) {
@@ -112,13 +112,13 @@ describe('the replicator database', () => {
 })
 
 describe('the owner of a replication document', () => {
-  it('is who wrote it', async () => {
+  it('is its writer', async () => {
     const id = newId()
     await save('mia', id, JOB)
     expect(await read('mia', id)).toMatchObject({ ...JOB, owner: 'mia' })
   })
 
-  it('alone may change it, and administrators, who do not become its owner', async () => {
+  it('may change it, and so may administrators, who do not become its owner', async () => {
     const id = newId()
     const { rev } = await save('mia', id, JOB)
     const foreign = "Can't update replication documents from other users."
@@ -132,13 +132,13 @@ describe('the owner of a replication document', () => {
     expect(await read('root', id)).toMatchObject({ owner: 'mia' })
   })
 
-  it('is the administrator where nobody was', async () => {
+  it('is the administrator when there was none', async () => {
     const id = newId()
     await save('root', id, { ...JOB, owner: null })
     expect(await read('root', id)).toMatchObject({ owner: 'root' })
   })
 
-  it('belongs to nobody if its writer is anonymous', async () => {
+  it('is empty if the writer is anonymous', async () => {
     const id = newId()
     const anonymous = { source: 'http://me:secret@there/a', target: 'b', user_ctx: { name: null, roles: [] } }
     const { rev } = await save(undefined, id, anonymous)
@@ -147,7 +147,7 @@ describe('the owner of a replication document', () => {
     expect((await save(undefined, id, { ...anonymous, _rev: rev })).status).toBe(403)
   })
 
-  it('cannot be passed by with revisions of another server', async () => {
+  it('cannot be bypassed with replicated revisions', async () => {
     const id = newId()
     await save('mia', id, JOB)
     const docs = [{ ...JOB, _id: id, _rev: '2-abc', owner: 'eve', user_ctx: { name: 'eve', roles: [] } }]
@@ -205,7 +205,7 @@ describe('credentials of a replication document', () => {
   })
 })
 
-describe('passwords in the address of a replication', () => {
+describe('passwords in the URL of a replication', () => {
   it.each([
     ['http://mia:se@cret@there/a', 'http://there/a', 'http://mia:*****@there/a'],
     ['http://mia@home:secret@there/a', 'http://there/a', 'http://mia@home:*****@there/a'],
@@ -213,7 +213,7 @@ describe('passwords in the address of a replication', () => {
     ['http:/mia:secret@there/a', 'http:/there/a', 'http:/mia:*****@there/a'],
     [' http://mia:secret@there/a', ' http://there/a', ' http://mia:*****@there/a'],
     ['http://there:5984/a', 'http://there:5984/a', 'http://there:5984/a'],
-  ])('are hidden wherever they end: %s', async (source, forOthers, forAdmins) => {
+  ])('are hidden in every form: %s', async (source, forOthers, forAdmins) => {
     const id = newId()
     await save('mia', id, { source, target: 'b', user_ctx: MIAS })
     expect(await read('eve', id)).toMatchObject({ source: forOthers })
@@ -236,7 +236,7 @@ describe('passwords in the address of a replication', () => {
 })
 
 describe('a replication document that is deleted', () => {
-  it('is deleted by an administrator or by whose it is', async () => {
+  it('is deleted by an administrator or by its owner', async () => {
     const reason = 'Replication documents can only be deleted by admins or by the users who created them.'
     for (const name of ['mia', 'root', 'dora']) {
       const id = newId()
@@ -301,7 +301,7 @@ describe('a replication document', () => {
     expect(verdictOf(document, name, null)).toBe(reason)
   })
 
-  it('is left alone while the replication runs', async () => {
+  it('cannot be changed while the replication runs', async () => {
     const id = newId()
     const before = { ...JOB, _replication_state: 'triggered' }
     const { rev } = await save('mia', id, before)

@@ -24,7 +24,7 @@ const SERVER = 'You are not a server admin.'
 const DATABASE = 'You are not a db or server admin.'
 const MEMBER = 'You are not authorized to access this db.'
 
-/** What somebody is told who asks for this; undefined when it is not about rights. */
+/** The refusal of this request; undefined when it is not about rights. */
 function refusalFor(who: Who, person: Person, hasMembers: boolean): string | undefined {
   if (who === 'anyone' || person === 'server admin') return undefined
   if (who === 'server admin') return SERVER
@@ -106,7 +106,7 @@ describe('rights', () => {
   })
 
   describe('while there is no administrator', () => {
-    it.each(cells.filter(({ name }) => !SPARED.has(name)))('$name is for everybody', async ({ path, method }) => {
+    it.each(cells.filter(({ name }) => !SPARED.has(name)))('$name is public', async ({ path, method }) => {
       // `none` is not there: nothing is created or deleted that others need.
       const database = path === '/{db}' ? 'none' : 'closed'
       const reply = await client.request(method, target(path, database), optionsFor(undefined))
@@ -166,7 +166,7 @@ describe('rights', () => {
       },
     )
 
-    it.each(PEOPLE)('design documents of a bulk request are decided one by one for a %s', async (person) => {
+    it.each(PEOPLE)('design documents of a bulk request are authorized one by one for a %s', async (person) => {
       const documents = [{ _id: `_design/of-${person}` }, { _id: `of-${person}` }]
       const body = { docs: documents }
       const reply = await client.request('POST', '/public/_bulk_docs', { ...optionsFor(person), body })

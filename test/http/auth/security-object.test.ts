@@ -10,7 +10,7 @@ describe('/{db}/_security', () => {
     expect([reply.status, reply.text]).toEqual([200, '{}\n'])
   })
 
-  it('gives back what was put, further members too', async () => {
+  it('returns what was put, further members too', async () => {
     const db = await client().database()
     const object = {
       admins: { names: ['ann'], roles: [] },
@@ -46,7 +46,7 @@ describe('/{db}/_security', () => {
   it.each([
     ['{"admins":{"names":"ann","roles":[]}}', 'names must be a JSON list of strings'],
     ['{"members":{"names":[],"roles":[5]}}', 'roles must be a JSON list of strings'],
-  ])('says of %s what is wrong', async (body, reason) => {
+  ])('reports the error of %s', async (body, reason) => {
     const db = await client().database()
     expectRefusal(await db.put('_security', body), 400, 'bad_request', reason)
   })

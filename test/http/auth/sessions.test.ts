@@ -50,7 +50,7 @@ describe('POST /_session', () => {
     ],
     ['JSON', {}, { name: 'bob', password: 'päss wörd' }],
     ['JSON of newer clients', {}, { username: 'bob', password: 'päss wörd' }],
-  ])('gives a cookie for %s', async (_, headers, body) => {
+  ])('sets a cookie for %s', async (_, headers, body) => {
     const { ask } = await start()
     const reply = await ask('POST', '/_session', { headers, body })
     expect([reply.status, reply.text]).toEqual([200, '{"ok":true,"name":"bob","roles":["staff"]}\n'])
@@ -67,7 +67,7 @@ describe('POST /_session', () => {
     })
   })
 
-  it('gives one to administrators, by their name', async () => {
+  it('creates a session for administrators, by their name', async () => {
     const started = await start()
     expect((await login(started, '/_session', 'root', 'top')).json).toEqual({
       ok: true,
@@ -82,7 +82,7 @@ describe('POST /_session', () => {
     ['nothing', FORM, ''],
     ['another type', { 'Content-Type': 'text/plain' }, 'name=bob&password=p%C3%A4ss+w%C3%B6rd'],
     ['an empty object', {}, '{}'],
-  ])('refuses %s, takes the cookie away and gives no advice', async (_, headers, body) => {
+  ])('refuses %s, clears the cookie and gives no hint', async (_, headers, body) => {
     const { ask } = await start({ httpd: { 'WWW-Authenticate': 'Basic realm="x"' } })
     const reply = await ask('POST', '/_session', { headers: { Accept: 'text/html', ...headers }, body })
     expect([reply.status, reply.json]).toEqual([401, { error: 'unauthorized', reason: WRONG }])
@@ -113,7 +113,7 @@ describe('POST /_session', () => {
     )
   })
 
-  it('leads on to a page of this server', async () => {
+  it('redirects to a page of this server', async () => {
     const started = await start()
     const reply = await login(started, '/_session?next=/_utils/x%3Fa%3Db')
     expect([reply.status, reply.headers.location]).toEqual([302, `http://${started.client.host}/_utils/x?a=b`])
@@ -136,7 +136,7 @@ describe('POST /_session', () => {
     '/x%0d%0aSet-Cookie:a=b',
     '/%09/evil.example',
     '/x%00',
-  ])('leads nowhere else: next=%s', async (page) => {
+  ])('redirects nowhere else: next=%s', async (page) => {
     const started = await start()
     for (const name of ['next', 'fail']) {
       const reply = await login(started, `/_session?${name}=${page}`)
@@ -148,7 +148,7 @@ describe('POST /_session', () => {
 })
 
 describe('GET /_session', () => {
-  it('says who somebody is, and how that is known', async () => {
+  it('returns the user, and how it was authenticated', async () => {
     const { ask, admin } = await start()
     const info = { authentication_db: '_users', authentication_handlers: ['oauth', 'cookie', 'default'] }
     expect((await ask('GET', '/_session')).json).toEqual({ ok: true, userCtx: { name: null, roles: [] }, info })
@@ -160,13 +160,13 @@ describe('GET /_session', () => {
     expect((await ask('HEAD', '/_session')).status).toBe(200)
   })
 
-  it('asks for a login where that is wanted', async () => {
+  it('asks for a login when basic=true', async () => {
     const { ask, admin } = await start()
     expectRefusal(await ask('GET', '/_session?basic=true'), 401, 'unauthorized', 'Please login.')
     expect((await ask('GET', '/_session?basic=true', { headers: admin })).status).toBe(200)
   })
 
-  it('gives a fresh cookie to a session, and to nobody else', async () => {
+  it('renews the cookie of a session, and sets none without one', async () => {
     const started = await start()
     const Cookie = cookieOf(await login(started)).split(';')[0]
     expect(cookieOf(await started.ask('GET', '/_session', { headers: { Cookie } }))).toMatch(/^AuthSession=[\w-]+;/)
@@ -176,7 +176,7 @@ describe('GET /_session', () => {
 })
 
 describe('DELETE /_session', () => {
-  it('takes the cookie away', async () => {
+  it('clears the cookie', async () => {
     const started = await start()
     const Cookie = cookieOf(await login(started)).split(';')[0]
     const reply = await started.ask('DELETE', '/_session', { headers: { Cookie } })
@@ -185,7 +185,7 @@ describe('DELETE /_session', () => {
     expect([next.status, next.headers.location]).toEqual([302, `http://${started.client.host}/x`])
   })
 
-  it('takes away a cookie that is worth nothing, also where everybody must log in', async () => {
+  it('clears an invalid cookie, also when require_valid_user is set', async () => {
     const past = `AuthSession=${Buffer.from('bob:5B000000:01234567890123456789').toString('base64url')}`
     for (const settings of [{}, { service_httpd_auth: { require_valid_user: 'true' } }]) {
       const started = await start(settings)
@@ -198,7 +198,7 @@ describe('DELETE /_session', () => {
     }
   })
 
-  it('is refused to nobody, and granted while everybody is an administrator', async () => {
+  it('is never refused, and allowed in open mode', async () => {
     const started = await start()
     expect((await started.ask('DELETE', '/_session')).status).toBe(401)
     const client = new Client((await startService()).url)
@@ -208,7 +208,7 @@ describe('DELETE /_session', () => {
 })
 
 describe('a cookie', () => {
-  it('that is malformed is refused everywhere, one that is forged is passed over', async () => {
+  it('that is malformed is refused everywhere, one that is forged is ignored', async () => {
     const started = await start()
     for (const [method, path] of [
       ['GET', '/'],
@@ -223,7 +223,7 @@ describe('a cookie', () => {
     expect(reply.as<{ userCtx: unknown }>().userCtx).toEqual({ name: null, roles: [] })
   })
 
-  it('is renewed on every reply, errors too, when a tenth of its life is over', async () => {
+  it('is renewed on every reply, errors too, after a tenth of its lifetime', async () => {
     const started = await start({ service_httpd_auth: { timeout: '20' } })
     const Cookie = cookieOf(await login(started)).split(';')[0]
     const renewed = async (path: string) => cookieOf(await started.ask('GET', path, { headers: { Cookie } }))
@@ -262,7 +262,7 @@ describe('a refused request', () => {
       401,
       { 'www-authenticate': 'Basic realm="r"' },
     ],
-  ])('goes out %s', async (_, settings, headers, status, expected) => {
+  ])('is sent %s', async (_, settings, headers, status, expected) => {
     const { ask } = await start(settings)
     const reply = await ask('GET', '/_config', { headers })
     expect(reply.status).toBe(status)
@@ -271,7 +271,7 @@ describe('a refused request', () => {
     expect(reply.json).toEqual({ error: 'unauthorized', reason: 'You are not a server admin.' })
   })
 
-  it('leads people to the page where they log in', async () => {
+  it('redirects browsers to the login page', async () => {
     const { ask, client } = await start()
     const reply = await ask('GET', '/_config?x=y', { headers: { Accept: 'text/html' } })
     const query = 'return=%2F_config&reason=You%20are%20not%20a%20server%20admin.'
@@ -279,7 +279,7 @@ describe('a refused request', () => {
     expect(reply.json).toEqual({ error: 'unauthorized', reason: 'You are not a server admin.' })
   })
 
-  it('asks for Basic where everybody must log in, and logins pass', async () => {
+  it('asks for Basic when require_valid_user is set, and login requests pass', async () => {
     const settings = { service_httpd_auth: { require_valid_user: 'true' } }
     const started = await start(settings)
     const reply = await started.ask('GET', '/')
@@ -288,7 +288,7 @@ describe('a refused request', () => {
     expect((await login(started)).status).toBe(200)
   })
 
-  it('does not become two by what it asks for', async () => {
+  it('cannot be split by its own headers', async () => {
     const { client } = await start()
     const port = Number(client.url.port)
     const received = await new Promise<string>((resolve) => {
@@ -332,7 +332,7 @@ describe('the users database', () => {
     expect(bulk.text).not.toContain('derived_key')
   })
 
-  it('keeps its overviews for administrators', async () => {
+  it('keeps its listings for administrators', async () => {
     const { ask, admin } = await start()
     for (const [method, body] of [
       ['GET', undefined],
@@ -355,7 +355,7 @@ describe('the users database', () => {
     expect((await ask('GET', '/_users')).status).toBe(200)
   })
 
-  it('comes back when it is deleted', async () => {
+  it('is created again after it is deleted', async () => {
     const { ask, admin } = await start()
     expect((await ask('DELETE', '/_users', { headers: admin })).status).toBe(200)
     expect((await ask('GET', '/_users')).json).toMatchObject({ db_name: '_users', doc_count: 1 })

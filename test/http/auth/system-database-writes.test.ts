@@ -1,4 +1,4 @@
-/** All ways to write to the databases of the server, by everybody there is; and what is told before a body is read. */
+/** All ways to write to the system databases, by every kind of user; and what is refused before a body is read. */
 import { gzipSync } from 'node:zlib'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { type Reply, rawRequest, serverOfFile } from '../../support/client.ts'
@@ -103,7 +103,7 @@ describe('_users', () => {
     expect(statuses).toEqual(expected)
   })
 
-  it('lets a user have attachments of its own, and nobody else', async () => {
+  it("allows attachments only on the user's own document", async () => {
     const { _rev } = (await send('owner', 'GET', `/_users/${ID}`)).as<{ _rev: string }>()
     const put = (person: Person) => send(person, 'PUT', `/_users/${ID}/f?rev=${_rev}`, 'x', BINARY)
     expect([await status(put('nobody')), await status(put('other')), await status(put('owner'))]).toEqual([
@@ -111,7 +111,7 @@ describe('_users', () => {
     ])
   })
 
-  it('lets nobody copy a user to a local document', async () => {
+  it('refuses to copy a user to a local document', async () => {
     const copy = (person: Person) =>
       send(person, 'COPY', `/_users/${ID}`, undefined, { Destination: `_local/${fresh()}` })
     const statuses: number[] = []
@@ -119,7 +119,7 @@ describe('_users', () => {
     expect(statuses).toEqual([404, 404, 401, 201])
   })
 
-  it('lets nobody delete a local document', async () => {
+  it('refuses to delete a local document', async () => {
     const { rev } = await send('admin', 'PUT', '/_users/_local/kept', {})
     for (const person of ['nobody', 'other', 'owner'] as const) {
       expect(await status(send(person, 'DELETE', `/_users/_local/kept?rev=${rev}`))).toBe(401)
@@ -157,7 +157,7 @@ describe('_replicator', () => {
   })
 })
 
-describe('who may not write learns it before the body is read', () => {
+describe('a user without the right to write is refused before the body is read', () => {
   it.each([
     ['PUT /_users/x/f', 403],
     ['PUT /_users/_local/x', 401],
@@ -183,7 +183,7 @@ describe('who may not write learns it before the body is read', () => {
   })
 })
 
-describe('what anybody may send to _users', () => {
+describe('the size of what users may send to _users', () => {
   const large = 'x'.repeat(70_000)
 
   it.each([
@@ -192,7 +192,7 @@ describe('what anybody may send to _users', () => {
     ['POST', '/_users/_bulk_docs', { docs: [user('largest', { large })] }],
     ['POST', '/_users/_revs_diff', { large: Array(10_000).fill('1-abc') }],
     ['POST', '/_users/_bulk_get', { docs: [{ id: large }] }],
-  ])('by %s %s is small', async (method, path, body) => {
+  ])('by %s %s is limited', async (method, path, body) => {
     for (const headers of [{}, { 'Transfer-Encoding': 'chunked' }]) {
       expect(await status(send('nobody', method, path, body, headers))).toBe(413)
     }
@@ -203,13 +203,13 @@ describe('what anybody may send to _users', () => {
     ['PUT', '/_users/org.couchdb.user:packed', JSON.stringify(user('packed', { large }))],
     ['PUT', '/_users/org.couchdb.user:packed', ' '.repeat(60_000_000)],
     ['POST', '/_users/_bulk_docs', `{"docs":[${'{},'.repeat(5_000_000)}{}]}`],
-  ])('by %s %s is small when it is unpacked', async (method, path, body) => {
+  ])('by %s %s is limited by its decompressed size', async (method, path, body) => {
     const packed = gzipSync(body)
     expect(packed.length).toBeLessThan(65_536)
     expect(await status(send('nobody', method, path, packed, { 'Content-Encoding': 'gzip' }))).toBe(413)
   })
 
-  it('is small for users with attachments too, and as large as the setting says', async () => {
+  it('is limited for attachments too, by the setting', async () => {
     const { _rev } = (await send('other', 'GET', '/_users/org.couchdb.user:eve')).as<{ _rev: string }>()
     const path = `/_users/org.couchdb.user:eve/f?rev=${_rev}`
     expect(await status(send('other', 'PUT', path, large, BINARY))).toBe(413)

@@ -51,7 +51,7 @@ async function startServer(jwt: Record<string, string> = {}, handlers = 'jwt, de
 }
 
 describe('a token', () => {
-  it('stands for its subject, with the roles that it says', async () => {
+  it('authenticates its subject, with the roles that it names', async () => {
     const send = await startServer()
     const reply = await send(token({ sub: 'ann', '_service.roles': ['a', 'b', 1] }))
     expect(reply.json).toMatchObject({
@@ -74,7 +74,7 @@ describe('a token', () => {
     expect((await send(token({ sub: 'ann' }, { alg, kid: 'mine' }))).status).toBe(400)
   })
 
-  it('may have its roles under another name', async () => {
+  it('may have its roles in another claim', async () => {
     const send = await startServer({ roles_claim_name: 'groups' })
     const reply = await send(token({ sub: 'ann', groups: ['a'], '_service.roles': ['b'] }))
     expect(reply.json).toMatchObject({ userCtx: { roles: ['a'] } })
@@ -85,7 +85,7 @@ describe('a token', () => {
     [{ nbf: NOW + 1000 }, 401],
     [{ exp: NOW + 1000, nbf: NOW - 1 }, 200],
     [{ exp: 'soon' }, 400],
-  ])('counts while it says so: %j', async (claims, status) => {
+  ])('is valid within its time claims: %j', async (claims, status) => {
     const send = await startServer()
     expect((await send(token({ sub: 'ann', ...claims }))).status).toBe(status)
   })
@@ -95,12 +95,12 @@ describe('a token', () => {
     [{ exp: NOW + 1000, iss: 'https://other.example' }, 400],
     [{ exp: NOW + 1000 }, 400],
     [{ iss: 'https://mine.example' }, 400],
-  ])('must say what the operator asks for: %j', async (claims, status) => {
+  ])('must have the required claims: %j', async (claims, status) => {
     const send = await startServer({ required_claims: 'exp, {iss, "https://mine.example"}' })
     expect((await send(token({ sub: 'ann', ...claims }))).status).toBe(status)
   })
 
-  it('is refused where its algorithm is not among those that count', async () => {
+  it('is refused when its algorithm is not allowed', async () => {
     const send = await startServer({ algorithms: 'RS256, ES256' })
     expect((await send(token({ sub: 'ann' }))).status).toBe(400)
     expect((await send(token({ sub: 'ann' }, { alg: 'RS256', kid: 'mine' }, byRsa))).status).toBe(200)
@@ -127,7 +127,7 @@ describe('a token', () => {
     expect([reply.status, reply.json]).toMatchObject([400, { error: 'bad_request' }])
   })
 
-  it('says nothing where the operator does not list the handler', async () => {
+  it('is ignored when the handler is not configured', async () => {
     const send = await startServer({}, 'cookie, default')
     expect((await send(token({ sub: 'ann' }))).json).toMatchObject({ userCtx: { name: null } })
     expect((await send('junk')).status).toBe(200)

@@ -31,7 +31,7 @@ describe('bodies of many requests', () => {
     ['with their length', large, {}],
     ['in chunks', large, { 'Transfer-Encoding': 'chunked' }],
     ['packed', gzipSync(large), { 'Content-Encoding': 'gzip' }],
-  ])('that come together %s are taken or refused for now, and leave room', async (_, body, headers) => {
+  ])('that arrive together %s are accepted or answered 503, and release their memory', async (_, body, headers) => {
     const database = await client().database()
     const replies = await Promise.all(
       Array.from({ length: 8 }, (_, i) => database.request('PUT', `large-${i}`, { body, headers })),
@@ -41,7 +41,7 @@ describe('bodies of many requests', () => {
     expect((await database.request('PUT', 'another', { body, headers })).status).toBe(201)
   })
 
-  it('that are not finished let small ones pass, and make way for the next large one', async () => {
+  it('that are incomplete let small ones pass, and are cut off for the next large one', async () => {
     const database = await client().database()
     const held = [await unfinished(database, 'a'), await unfinished(database, 'b')]
     expect((await database.put('small', {})).status).toBe(201)
@@ -53,7 +53,7 @@ describe('bodies of many requests', () => {
     expect(await left?.closed()).toMatch(/^HTTP\/1.1 201 /)
   })
 
-  it('that go to the store as they come count too', async () => {
+  it('that are streamed to the store count too', async () => {
     const database = await client().database()
     const held: RawConnection[] = []
     for (const id of ['a', 'b', 'c', 'd', 'e']) held.push(await unfinished(database, `${id}/f`))
@@ -63,7 +63,7 @@ describe('bodies of many requests', () => {
     for (const connection of held) connection.end()
   })
 
-  it('that are announced and do not come take no room', async () => {
+  it('that are announced and not sent take no memory', async () => {
     const database = await client().database()
     const silent: RawConnection[] = []
     for (const id of ['a/f', 'b/f', 'c/f']) {

@@ -56,7 +56,7 @@ describe('a name longer than any header', () => {
   })
 })
 
-describe('JSON nested beyond all sense', () => {
+describe('JSON that is nested too deep', () => {
   const nested = `${'['.repeat(100_000)}${']'.repeat(100_000)}`
   const objects = `${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}`
 
@@ -86,13 +86,13 @@ describe('JSON nested beyond all sense', () => {
   })
 })
 
-describe('very many of something', () => {
+describe('very many items', () => {
   it.each([
     ['members', `{${Array.from({ length: 50_000 }, (_, i) => `"k${i}":${i}`).join()}}`],
     ['members of one name', `{${'"k":0,'.repeat(50_000)}"k":1}`],
     ['members that look like numbers', `{${Array.from({ length: 50_000 }, (_, i) => `"${i}":1`).join()}}`],
     ['elements', `{"a":[${'0,'.repeat(200_000)}0]}`],
-  ])('%s make a document like others', async (_, body) => {
+  ])('%s create a document like others', async (_, body) => {
     const database = await client().database()
     await database.save('a', body)
     const { _id, _rev, ...members } = (await database.get('a')).as<Record<string, unknown>>()

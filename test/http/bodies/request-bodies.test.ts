@@ -6,7 +6,7 @@ import { startService } from '../../support/service.ts'
 const client = serverOfFile()
 
 describe('the body of a request', () => {
-  it('may be packed', async () => {
+  it('may be compressed', async () => {
     const db = await client().database()
     const packed = gzipSync(JSON.stringify({ text: 'x'.repeat(10_000) }))
     const put = await db.put('doc', packed, { 'Content-Encoding': 'gzip' })
@@ -21,7 +21,7 @@ describe('the body of a request', () => {
     expect((await db.put('plain', {}, { 'Content-Encoding': 'identity' })).status).toBe(201)
   })
 
-  it('may be packed with gzip where one logs in', async () => {
+  it('may be compressed with gzip at login', async () => {
     const { url } = await startService({ settings: { admins: { root: 'top' } } })
     const login = (body: Buffer) =>
       fetch(`${url}_session`, {
@@ -34,14 +34,14 @@ describe('the body of a request', () => {
     expect((await login(gzipSync(`{"name":"${'x'.repeat(1_000_000)}"}`))).status).toBe(413)
   })
 
-  it.each(['deflate', 'br', 'gzip, gzip', 'nosuch'])('may not be packed with %s', async (encoding) => {
+  it.each(['deflate', 'br', 'gzip, gzip', 'nosuch'])('may not be compressed with %s', async (encoding) => {
     const db = await client().database()
     const reply = await db.put('doc', {}, { 'Content-Encoding': encoding })
     expectRefusal(reply, 415, 'bad_content_type', `${encoding} is not a supported content encoding.`)
     expect((await db.get('doc')).status).toBe(404)
   })
 
-  it('is refused when its packing is broken', async () => {
+  it('is refused when its compression is broken', async () => {
     const db = await client().database()
     const packed = gzipSync(JSON.stringify({ text: 'x'.repeat(1_000) }))
     for (const bytes of [Buffer.from('{}'), packed.subarray(0, -6), Buffer.alloc(0)]) {
@@ -51,7 +51,7 @@ describe('the body of a request', () => {
     expect((await db.get('doc')).status).toBe(404)
   })
 
-  it('is refused in a transfer encoding that nobody knows', async () => {
+  it('is refused in an unknown transfer encoding', async () => {
     const db = await client().database()
     const lines = [`PUT /${db.name}/doc HTTP/1.1`, 'Host: x', 'Transfer-Encoding: gzip', 'Accept: application/json']
     const received = await client().exchange(rawRequest(lines, '{}'))
@@ -59,7 +59,7 @@ describe('the body of a request', () => {
     expect((await db.get('doc')).status).toBe(404)
   })
 
-  it('may come in chunks', async () => {
+  it('may be chunked', async () => {
     const db = await client().database()
     const reply = await db.put('doc', { a: 1 }, { 'Transfer-Encoding': 'chunked' })
     expect([reply.status, reply.rev]).toEqual([201, '1-23202479633c2b380f79507a776743d5'])
@@ -128,7 +128,7 @@ describe('the body of a request', () => {
     expect((await db.info()).update_seq).toBe(0)
   })
 
-  it('may be nested, but not without end', async () => {
+  it('may be nested, up to a limit', async () => {
     const db = await client().database()
     const nested = (depth: number) => `{"a":${'['.repeat(depth)}${']'.repeat(depth)}}`
     expect((await db.put('some', nested(100))).status).toBe(201)
@@ -140,7 +140,7 @@ describe('the body of a request', () => {
   })
 })
 
-describe('the type of a request', () => {
+describe('the Content-Type of a request', () => {
   it.each(['', '_bulk_docs', '_purge', '_ensure_full_commit', '_compact'])(
     'is JSON for POST /{db}/%s',
     async (path) => {
@@ -163,7 +163,7 @@ describe('the type of a request', () => {
     ['POST', '_all_docs', '{}'],
     ['PUT', '_revs_limit', '7'],
     ['PUT', '_security', '{}'],
-  ])('is anything for %s %s', async (method, path, body) => {
+  ])('may be anything for %s %s', async (method, path, body) => {
     for (const type of [undefined, 'text/plain', 'application/octet-stream']) {
       const db = await client().database()
       const reply = await db.request(method, path, { body, headers: { 'Content-Type': type } })
@@ -172,7 +172,7 @@ describe('the type of a request', () => {
   })
 })
 
-describe('a type that is none', () => {
+describe('an invalid Content-Type', () => {
   it.each([';', '/', 'x', 'application', 'application/', 'a b/c', '"'])(
     '%s is no JSON, where that is asked for',
     async (type) => {
@@ -198,7 +198,7 @@ describe('Expect: 100-continue', () => {
       `Expect: ${word}`,
     ])
 
-  it.each(['100-continue', '100-Continue'])('%s is answered before the body comes', async (word) => {
+  it.each(['100-continue', '100-Continue'])('%s is answered before the body is sent', async (word) => {
     const db = await client().database()
     const connection = await client().open()
     connection.write(head(db, 'PUT /DB/doc HTTP/1.1', word))
@@ -208,7 +208,7 @@ describe('Expect: 100-continue', () => {
     connection.end()
   })
 
-  it('is not when the request is refused before its body is read', async () => {
+  it('is not answered when the request is refused before its body is read', async () => {
     const db = await client().database()
     for (const [request, status, type] of [
       ['POST /DB HTTP/1.1', '415', 'text/plain'],
@@ -225,7 +225,7 @@ describe('Expect: 100-continue', () => {
   })
 })
 
-describe('a body that nobody reads', () => {
+describe('a body that is not read', () => {
   it.each([
     ['POST /nosuch HTTP/1.1', '404'],
     ['PUT /UPPER HTTP/1.1', '400'],
@@ -247,7 +247,7 @@ describe('a body that nobody reads', () => {
     expect((await db.get()).status).toBe(200)
   })
 
-  it('does not keep the reply from the client when it is large', async () => {
+  it('does not block the reply when it is large', async () => {
     const reply = await client().request('PUT', '/nosuch/doc', { body: 'x'.repeat(100_000) })
     expect(reply.status).toBe(404)
   })

@@ -23,7 +23,7 @@ async function clientsCounted(server: Client): Promise<number> {
 }
 
 describe('feed=longpoll', () => {
-  it('ends at once with what is there', async () => {
+  it('returns at once when there are changes', async () => {
     const db = await client().databaseWith('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=1')
     expect(await feed.ended()).toBe(`{"results":[\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
@@ -52,7 +52,7 @@ describe('feed=longpoll', () => {
     expect(await feed.ended()).toContain('"last_seq":2,"pending":1}')
   })
 
-  it('ends without rows when the time is over, and says how far it looked', async () => {
+  it('ends without rows at the timeout, with its last sequence', async () => {
     const db = await client().databaseWith('a', 'b')
     const feed = await follow(db, 'feed=longpoll&since=now&timeout=20')
     expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":2,"pending":0}\n\n')
@@ -64,7 +64,7 @@ describe('feed=longpoll', () => {
     expect(await feed.ended()).toBe('{"results":[\n\n],\n"last_seq":1,"pending":0}\n\n')
   })
 
-  it('puts heartbeats between, and never ends of silence with them', async () => {
+  it('sends heartbeats, and has no timeout with them', async () => {
     const db = await client().database()
     const feed = await follow(db, 'feed=longpoll&heartbeat=15&timeout=1')
     await feed.receives('{"results":[\n\n\n\n')
@@ -72,7 +72,7 @@ describe('feed=longpoll', () => {
     expect(JSON.parse(await feed.ended())).toMatchObject({ results: [{ id: 'a' }], last_seq: 1 })
   })
 
-  it('waits behind a sequence that is not there yet', async () => {
+  it('waits after a sequence that does not exist yet', async () => {
     const db = await client().database()
     const feed = await follow(db, 'feed=longpoll&since=1&heartbeat=10000')
     await feed.receives('{"results":[\n')
@@ -81,7 +81,7 @@ describe('feed=longpoll', () => {
     await feed.hears('b')
   })
 
-  it('begins at the end when it is to go backwards', async () => {
+  it('begins at the end when descending', async () => {
     const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=longpoll&descending=true')
     await feed.receives('{"results":[\n')
@@ -92,7 +92,7 @@ describe('feed=longpoll', () => {
 })
 
 describe('feed=continuous', () => {
-  it('has a row a line, ended by CRLF, and continues', async () => {
+  it('has one row for each line, ended by CRLF, and continues', async () => {
     const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=continuous')
     await feed.receives(`${row(1, 'a')}\r\n`)
@@ -106,14 +106,14 @@ describe('feed=continuous', () => {
     await (await follow(db, 'feed=live')).receives(`${row(1, 'a')}\r\n`)
   })
 
-  it('sends its head before there is anything to say', async () => {
+  it('sends its head before the first change', async () => {
     const db = await client().database()
     const feed = await follow(db, 'feed=continuous', { Accept: 'application/json' })
     expect([feed.status, feed.headers['content-type'], feed.text]).toEqual([200, 'application/json', ''])
     expect(feed.headers.etag).toBeUndefined()
   })
 
-  it('ends with its last sequence when the time is over', async () => {
+  it('ends with its last sequence at the timeout', async () => {
     const db = await client().databaseWith('a')
     const feed = await follow(db, 'feed=continuous&timeout=20')
     expect(await feed.ended()).toBe(`${row(1, 'a')}\r\n{"last_seq":1,"pending":0}\r\n\n`)
@@ -136,14 +136,14 @@ describe('feed=continuous', () => {
     await feed.receives(`\n${row(1, 'a')}\r\n\n`)
   })
 
-  it('sends heartbeats though updates that do not pass come all the time', async () => {
+  it('sends heartbeats while filtered updates arrive all the time', async () => {
     const db = await client().database()
     const feed = await follow(db, 'feed=continuous&heartbeat=40&filter=_design')
     for (let i = 0; feed.text === ''; i++) await db.save(`doc-${i}`, {})
     expect(feed.text).toMatch(/^\n+$/)
   })
 
-  it('takes no longer time than the operator allows', async () => {
+  it('limits the timeout to the configured maximum', async () => {
     const { url } = await startService({ settings: { httpd: { changes_timeout: '30' } } })
     const db = await new Client(url).database()
     for (const query of ['', '&timeout=60000']) {
@@ -177,7 +177,7 @@ describe('feed=continuous', () => {
     await feed.receives(/"data":"Y29udGVudA=="\}\}\}\}\r\n$/)
   })
 
-  it('gives each change once and none twice to many who came at different times', async () => {
+  it('sends each change exactly once to clients that joined at different times', async () => {
     const db = await client().database()
     const feeds: FeedClient[] = []
     for (let i = 0; i < 30; i++) {
@@ -221,7 +221,7 @@ describe('feed=eventsource', () => {
     expect(feed.headers).toMatchObject({ 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
   })
 
-  it('continues where the client was', async () => {
+  it('resumes where the client was', async () => {
     const db = await client().databaseWith('a', 'b', 'c')
     await (await follow(db, 'feed=eventsource&since=0', { 'Last-Event-ID': '2' })).hears('c')
   })
@@ -245,7 +245,7 @@ describe('a feed ends regularly', () => {
     expect(await feed.ended()).toBe(expected)
   })
 
-  it('when the server stops, within a moment', async () => {
+  it('when the server stops, at once', async () => {
     const service = await startService()
     const db = await new Client(service.url).database()
     const feeds = await Promise.all(
@@ -294,7 +294,7 @@ describe('a feed ends regularly', () => {
 })
 
 describe('clients on feeds', () => {
-  it('are counted as long as they are there', async () => {
+  it('are counted while they are connected', async () => {
     const server = new Client((await startService()).url)
     const db = await server.database()
     const feeds = [await follow(db, 'feed=continuous'), await follow(db, 'feed=longpoll')]
@@ -318,7 +318,7 @@ describe('clients on feeds', () => {
     await until(async () => (await clientsCounted(server)) === 0)
   })
 
-  it('that leave are forgotten at once, without an update', async () => {
+  it('that disconnect are removed at once, without an update', async () => {
     const server = new Client((await startService()).url)
     const db = await server.database()
     const feed = await follow(db, 'feed=continuous&heartbeat=60000')
@@ -326,7 +326,7 @@ describe('clients on feeds', () => {
     await until(async () => (await clientsCounted(server)) === 0)
   })
 
-  it('that take nothing are waited for: what they have not taken is not kept for them', async () => {
+  it('that do not read are waited for, and nothing is buffered for them', async () => {
     const server = await MeasuredServer.start()
     const db = await server.client.database()
     const query = 'feed=continuous&include_docs=true&heartbeat=10000'

@@ -42,14 +42,14 @@ function lastSequence(reply: Reply): number {
 }
 
 describe('filter=_doc_ids', () => {
-  it('lets the documents pass that are named in the query', async () => {
+  it('passes the documents that are named in the query', async () => {
     const db = await numbered(5)
     const reply = await db.get('_changes?filter=_doc_ids&doc_ids=["4","2","none","2"]')
     expect(ids(reply)).toEqual(['2', '4'])
     expect(lastSequence(reply)).toBe(6)
   })
 
-  it('lets the documents pass that are named in the body', async () => {
+  it('passes the documents that are named in the body', async () => {
     const db = await numbered(5)
     expect(ids(await db.post('_changes?filter=_doc_ids&since=3', { doc_ids: ['2', '4'] }))).toEqual(['4'])
   })
@@ -64,7 +64,7 @@ describe('filter=_doc_ids', () => {
     expect(ids(few)).toEqual(doc_ids.filter((id) => Number(id) + 1 > 200))
   })
 
-  it('knows deletions, limits and directions', async () => {
+  it('honours deletions, limits and descending', async () => {
     const db = await numbered(5)
     await db.remove('3', (await db.get('3')).as<{ _rev: string }>()._rev)
     const of = (query: string) => db.get(`_changes?filter=_doc_ids&doc_ids=["1","3","5"]&${query}`)
@@ -83,13 +83,13 @@ describe('filter=_doc_ids', () => {
     ['GET', '&doc_ids="a"', undefined],
     ['POST', '', {}],
     ['POST', '', { doc_ids: 'a' }],
-  ])('wants a list (%s %s)', async (method, query, body) => {
+  ])('requires a list (%s %s)', async (method, query, body) => {
     const db = await client().database()
     const reply = await db.request(method, `_changes?filter=_doc_ids${query}`, { body })
     expectRefusal(reply, 400, 'bad_request', '`doc_ids` filter parameter is not a list.')
   })
 
-  it('wants JSON', async () => {
+  it('requires JSON', async () => {
     const db = await client().database()
     expectRefusal(await db.get('_changes?filter=_doc_ids&doc_ids=a'), 400, 'bad_request', 'invalid_json')
     expectRefusal(await db.post('_changes?filter=_doc_ids', '{'), 400, 'bad_request', 'invalid_json')
@@ -106,7 +106,7 @@ describe('filter=_doc_ids', () => {
     expectRefusal(await db.post('_changes?filter=_doc_ids', ''), 400, 'bad_request', reason)
   })
 
-  it('waits for the documents, and looks at nothing twice', async () => {
+  it('waits for the documents, and reads nothing twice', async () => {
     const db = await numbered(3)
     const path = `/${db.name}/_changes?filter=_doc_ids&feed=continuous&heartbeat=10000`
     const feed = await FeedClient.open(client(), path, { body: { doc_ids: ['2', 'x', 'y'] } })
@@ -117,7 +117,7 @@ describe('filter=_doc_ids', () => {
 })
 
 describe('filter=_design', () => {
-  it('lets design documents pass, and looks no further', async () => {
+  it('passes design documents, and reads nothing else', async () => {
     const db = await numbered(3)
     await db.saveAndRemove('_design/gone', {})
     await db.save('design/x', {})
@@ -127,38 +127,38 @@ describe('filter=_design', () => {
 })
 
 describe('a filter function', () => {
-  it('is asked about each change', async () => {
+  it('is called for each change', async () => {
     const db = await numbered(300)
     const reply = await db.get('_changes?filter=d/even')
     expect(ids(reply)).toEqual(Array.from({ length: 150 }, (_, i) => `${2 * i + 2}`))
     expect(lastSequence(reply)).toBe(301)
   })
 
-  it('lets last_seq go over what does not pass', async () => {
+  it('advances last_seq over filtered changes', async () => {
     const db = await numbered(3)
     expect(lastSequence(await db.get('_changes?filter=d/even'))).toBe(4)
     const limited = await db.get('_changes?filter=d/even&limit=1')
     expect([ids(limited), lastSequence(limited)]).toEqual([['2'], 3])
   })
 
-  it('is told the request', async () => {
+  it('receives the request', async () => {
     const db = await numbered(5)
     expect(ids(await db.get('_changes?filter=d/asked&n=3'))).toEqual(['3'])
     expect(ids(await db.get('_changes?filter=d/named&limit=1'))).toHaveLength(1)
   })
 
-  it('passes by anything that counts as true', async () => {
+  it('passes a change by any truthy result', async () => {
     const db = await numbered(2)
     expect(ids(await db.get('_changes?filter=d/truthy'))).toEqual(['_design/d', '1', '2'])
   })
 
-  it('is asked about deletions', async () => {
+  it('is called for deletions', async () => {
     const db = await numbered(1)
     await db.saveAndRemove('gone', {})
     expect(ids(await db.get('_changes?filter=d/deletions'))).toEqual(['gone'])
   })
 
-  it('is told the history, the conflicts and the attachments', async () => {
+  it('receives the history, the conflicts and the attachments', async () => {
     const db = await numbered(1)
     const rev = await db.save('old', {})
     await db.save('old', { _rev: rev })
@@ -169,7 +169,7 @@ describe('a filter function', () => {
     expect(ids(await db.get('_changes?filter=d/attached'))).toEqual(['attached'])
   })
 
-  it('is asked about each leaf where all are shown', async () => {
+  it('is called for each leaf with style=all_docs', async () => {
     const db = await numbered(0)
     await db.replicate(
       { _id: 'doc', _rev: '1-a', keep: true },
@@ -188,7 +188,7 @@ describe('a filter function', () => {
     expect(ids(await db.get('_changes?filter=d/a%252Fb'))).toEqual(['_design/d', '1'])
   })
 
-  it('goes on with the functions that it began with', async () => {
+  it('continues with the functions that it began with', async () => {
     const db = await numbered(2)
     const feed = await FeedClient.open(client(), `/${db.name}/_changes?filter=d/even&feed=continuous&heartbeat=10000`)
     await feed.hears('2')
@@ -206,7 +206,7 @@ describe('a filter function', () => {
     expect(JSON.parse(await feed.ended())).toMatchObject({ results: [{ id: '2' }], last_seq: 3 })
   })
 
-  it('is told as an error while nothing was sent, and breaks the reply off later', async () => {
+  it('that fails is answered as an error before the head is sent, and aborts the reply later', async () => {
     const db = await numbered(200)
     const early = await db.get('_changes?filter=d/throwing')
     expect(early.status, early.text).toBe(500)
@@ -218,8 +218,8 @@ describe('a filter function', () => {
   })
 })
 
-describe('a filter function that takes its time', () => {
-  it('is given up when the client leaves', async () => {
+describe('a slow filter function', () => {
+  it('is cancelled when the client disconnects', async () => {
     const slow = 'function(doc) { for (var until = Date.now() + 60000; Date.now() < until; ) {} }'
     const db = await numbered(0, { filters: { slow, fast: 'function() { return true }' } })
     const feed = await FeedClient.open(client(), `/${db.name}/_changes?filter=d/slow&feed=continuous&since=now`)
@@ -230,12 +230,12 @@ describe('a filter function that takes its time', () => {
 })
 
 describe('filter=_view', () => {
-  it('lets documents pass for which the view has rows', async () => {
+  it('passes documents for which the view emits rows', async () => {
     const db = await numbered(5)
     expect(ids(await db.get('_changes?filter=_view&view=d/small'))).toEqual(['1', '2'])
   })
 
-  it('does not pass over what goes wrong', async () => {
+  it('reports errors', async () => {
     const db = await numbered(1)
     expect((await db.get('_changes?filter=_view&view=d/broken')).status).toBe(500)
   })
@@ -256,7 +256,7 @@ describe('filter=_view', () => {
   })
 })
 
-describe('a filter that is not there', () => {
+describe('a missing filter', () => {
   it.each([
     ['even', 400, 'bad_request', 'filter parameter must be of the form `designname/filtername`'],
     ['a/b/c', 400, 'bad_request', 'filter parameter must be of the form `designname/filtername`'],
@@ -275,7 +275,7 @@ describe('a filter that is not there', () => {
     }
   })
 
-  it('is none when it is empty', async () => {
+  it('is ignored when it is empty', async () => {
     const db = await numbered(1, null)
     expect(ids(await db.get('_changes?filter='))).toEqual(['1'])
   })

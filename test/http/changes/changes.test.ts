@@ -20,7 +20,7 @@ function glance(reply: Reply): string {
 }
 
 describe('the reply of _changes', () => {
-  it('is framed a row a line', async () => {
+  it('is framed with one row for each line', async () => {
     const db = await client().databaseWith('a', 'b')
     const reply = await db.get('_changes')
     expect(reply.text).toBe(`{"results":[\n${row(1, 'a')},\n${row(2, 'b')}\n],\n"last_seq":2,"pending":0}\n\n`)
@@ -31,7 +31,7 @@ describe('the reply of _changes', () => {
     expect((await db.get('_changes')).text).toBe('{"results":[\n\n],\n"last_seq":0,"pending":0}\n\n')
   })
 
-  it('says whether anything is pending, and never less than there is', async () => {
+  it('reports pending changes, and never too few', async () => {
     const db = await client().databaseWith('a', 'b', 'c')
     await db.save('a', { _rev: EMPTY })
     const pending = async (query: string) => (await db.get(`_changes?${query}`)).as<{ pending: number }>().pending
@@ -90,7 +90,7 @@ describe('the reply of _changes', () => {
     expect((await db.get('_changes')).as<ChangesReply>().results.map(({ id }) => id)).toEqual(ids)
   })
 
-  it('is whole when it is long', async () => {
+  it('is complete when it is long', async () => {
     const db = await client().database()
     const docs = Array.from({ length: 5_000 }, (_, i) => ({ _id: `doc-${i}` }))
     await db.post('_bulk_docs', { docs })
@@ -152,7 +152,7 @@ describe('since', () => {
     expect(glance(await db.get(`_changes?${query}`))).toBe(expected)
   })
 
-  it('that is of another server leaves a line in the log', async () => {
+  it('of another server is logged', async () => {
     const lines: unknown[] = []
     const log = { ...silentLog, info: (message: string, details?: object) => lines.push({ message, ...details }) }
     const other = new Client((await startService({ log })).url)
@@ -165,7 +165,7 @@ describe('since', () => {
     ])
   })
 
-  it('is overruled by the header of a client that comes back', async () => {
+  it('is overridden by Last-Event-ID', async () => {
     const db = await client().databaseWith('a', 'b', 'c')
     expect(glance(await db.get('_changes?since=0', { 'Last-Event-ID': '2' }))).toBe('3:c → 3')
     expect(glance(await db.get('_changes?since=1', { 'Last-Event-ID': '' }))).toBe('2:b 3:c → 3')
@@ -218,7 +218,7 @@ describe('include_docs', () => {
     expect((await db.get('_changes')).text).not.toContain('"doc"')
   })
 
-  it('stands last in a row, as the document is stored', async () => {
+  it('is last in a row, as the document is stored', async () => {
     const db = await client().database()
     const rev = await db.save('a', '{"2":1.50,"1":12345678901234567890}')
     expect((await db.get('_changes?include_docs=true')).text).toContain(
@@ -226,7 +226,7 @@ describe('include_docs', () => {
     )
   })
 
-  it('tells conflicts where they are wanted and there are any', async () => {
+  it('includes conflicts when they are requested and exist', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'a', _rev: '1-a' }, { _id: 'a', _rev: '1-b' }, { _id: 'a', _rev: '1-c', _deleted: true })
     await db.save('b', {})
@@ -259,7 +259,7 @@ describe('include_docs', () => {
     expect(await attachments('attachments=true&att_encoding_info=true')).toMatchObject({ encoding: 'gzip' })
   })
 
-  it('gives contents of any size, each in its row', async () => {
+  it('includes contents of any size, each in its row', async () => {
     const db = await client().database()
     const data = Buffer.alloc(1_000_000, 'abc').toString('base64')
     for (const id of ['a', 'b', 'c']) {
@@ -270,7 +270,7 @@ describe('include_docs', () => {
     expect(results[2]?.doc).toMatchObject({ _attachments: { x: { data } } })
   })
 
-  it('gives large documents one after the other', async () => {
+  it('sends large documents one after the other', async () => {
     const db = await client().database()
     const text = 'x'.repeat(100_000)
     await db.post('_bulk_docs', { docs: Array.from({ length: 40 }, (_, i) => ({ _id: `${i}`, text })) })
@@ -280,7 +280,7 @@ describe('include_docs', () => {
   })
 })
 
-describe('parameters that cannot be meant', () => {
+describe('invalid parameters', () => {
   it.each([
     ['feed=x', 'Supported `feed` types: normal, continuous, live, longpoll, eventsource'],
     ['feed=', 'Supported `feed` types: normal, continuous, live, longpoll, eventsource'],
@@ -307,7 +307,7 @@ describe('parameters that cannot be meant', () => {
     expectRefusal(reply, 400, 'bad_request', 'Invalid value for Last-Event-ID')
   })
 
-  it('others are passed over', async () => {
+  it('unknown parameters are ignored', async () => {
     const db = await client().databaseWith('a')
     const query = 'x=y&update_seq=true&seq_interval=5&include_docs=maybe&heartbeat=false&r=1'
     expect(glance(await db.get(`_changes?${query}`))).toBe('1:a → 1')
@@ -321,7 +321,7 @@ describe('POST _changes', () => {
     expect((await db.post('_changes', '')).text).toBe((await db.get('_changes')).text)
   })
 
-  it('wants its body to be said to be JSON', async () => {
+  it('requires Content-Type application/json', async () => {
     const db = await client().database()
     for (const type of [undefined, 'text/plain']) {
       const reply = await db.request('POST', '_changes', { body: '{}', headers: { 'Content-Type': type } })

@@ -1,4 +1,4 @@
-/** So many clients on the feed of one database that they are told in rounds: each gets what it would get alone. */
+/** So many clients on the feed of one database that they are notified in rounds: each gets what it would get alone. */
 import { describe, expect, it } from 'vitest'
 import { serverOfFile, type TestDatabase } from '../../support/client.ts'
 import { FeedClient } from '../../support/feed.ts'
@@ -16,7 +16,7 @@ async function crowd(db: TestDatabase, query: string): Promise<FeedClient[]> {
   return Promise.all(Array.from({ length: CROWD }, () => follow(db, query)))
 }
 
-describe('a crowd on the feed of one database', () => {
+describe('many clients on the feed of one database', () => {
   it('gets every change once and in order, whatever each of them asked for', async () => {
     const db = await client().database()
     const plain = await crowd(db, 'feed=continuous')
@@ -40,7 +40,7 @@ describe('a crowd on the feed of one database', () => {
     expect(next.changes[0]?.id).toBe(names[0])
   })
 
-  it('is not held up by one that takes nothing, which gets all of it when it takes it', async () => {
+  it('is not blocked by a client that does not read, which gets everything when it does', async () => {
     const db = await client().database()
     const query = 'feed=continuous&include_docs=true'
     const [other, slow] = [await follow(db, query), await follow(db, query)]

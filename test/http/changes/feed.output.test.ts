@@ -47,7 +47,7 @@ async function bodyOf(client: Socket): Promise<string> {
 }
 
 describe('the output of a feed', () => {
-  it('sends in order what comes beside the texts', async () => {
+  it('sends other output in order with the texts', async () => {
     const { client, feed, end } = await openFeed('1.1')
     expect(feed.push(Buffer.from('beside\n'))).toBe(true)
     end()
@@ -97,7 +97,7 @@ describe('the output of a feed', () => {
     expect(held).toBe(0)
   })
 
-  it('has no chunks for a client that does not know them', async () => {
+  it('is not chunked for HTTP/1.0 clients', async () => {
     const { client, feed, end } = await openFeed('1.0')
     expect(feed.push(Buffer.from('beside\n'))).toBe(true)
     end()

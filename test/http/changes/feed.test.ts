@@ -5,7 +5,7 @@ import { Reply } from '../../../src/wire/reply.ts'
 
 const HEARTBEAT = { afterMs: 5, sendsHeartbeat: true }
 
-/** One that nobody hears. */
+/** One without subscribers. */
 function reply(): Reply {
   const sink = {
     isOpen: true,
@@ -27,7 +27,7 @@ function newFeed(): Feed {
 }
 
 describe('a feed that waits', () => {
-  it('is woken by an update, once for all that came since', async () => {
+  it('is woken by an update, once for all since the last', async () => {
     const each = newFeed()
     each.notify()
     each.notify()
@@ -79,7 +79,7 @@ describe('a feed that waits', () => {
     expect(awaited).toBe('update')
   })
 
-  it('ends though its client takes nothing', async () => {
+  it('ends even if its client does not read', async () => {
     const each = newFeed()
     const waiting = each.wait(() => new Promise<void>(() => {}))
     each.notify()

@@ -23,7 +23,7 @@ describe('filter=_selector', () => {
     expect(results(byId).map(({ id }) => id)).toEqual(['d10'])
   })
 
-  it('judges tombstones and design documents too', async () => {
+  it('matches tombstones and design documents too', async () => {
     const db = await client().database()
     await db.saveAndRemove('gone', {})
     await db.save('_design/d', { views: {} })

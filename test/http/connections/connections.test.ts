@@ -10,7 +10,7 @@ describe('connections', () => {
   it.each([
     ['max_connections', '2'],
     ['server_options', '[{backlog, 5}, {max, 2}]'],
-  ])('are as many as httpd/%s says, and no more', async (key, value) => {
+  ])('are limited by httpd/%s', async (key, value) => {
     const { url } = await server({ httpd: { [key]: value } })
     const first = await RawConnection.open(url)
     const second = await RawConnection.open(url)
@@ -54,7 +54,7 @@ describe('connections', () => {
     ['a write', ['PUT /db/doc HTTP/1.1', 'Host: x', 'Content-Length: 2'], '{}', '201'],
     ['a listing', ['GET /db/_all_docs?include_docs=true HTTP/1.1', 'Host: x'], '', '200'],
     ['a show', ['GET /db/_design/d/_show/s HTTP/1.1', 'Host: x'], '', '200'],
-  ])('that end their side after the request get their answer: %s', async (_, head, body, status) => {
+  ])('that half-close after the request get their reply: %s', async (_, head, body, status) => {
     const client = await server()
     await client.request('PUT', '/db')
     await client.request('PUT', '/db/_design/d', { body: { shows: { s: 'function () { return "shown" }' } } })
@@ -65,7 +65,7 @@ describe('connections', () => {
     expect(await connection.closed()).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
   })
 
-  it('that end their side after several requests get all answers, and then are closed', async () => {
+  it('that half-close after several requests get all replies, and then are closed', async () => {
     const client = await server()
     await client.request('PUT', '/db')
     const connection = await RawConnection.open(client.url)
@@ -79,7 +79,7 @@ describe('connections', () => {
   it.each([
     ['head', 'GET /db/b HTTP/1.1\r\nHost:'],
     ['body', 'PUT /db/b HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{'],
-  ])('that end their side within the %s of a later request are closed after the answers', async (_, part) => {
+  ])('that half-close within the %s of a later request are closed after the replies', async (_, part) => {
     const client = await server()
     await client.request('PUT', '/db')
     const connection = await RawConnection.open(client.url)
@@ -91,7 +91,7 @@ describe('connections', () => {
     expect((await client.request('GET', '/db/b')).status).toBe(404)
   })
 
-  it('that end their side are closed where the answer would take for ever', async () => {
+  it('that half-close are closed when the reply would not end', async () => {
     const client = await server()
     await client.request('PUT', '/db')
     const connection = await RawConnection.open(client.url)
@@ -101,7 +101,7 @@ describe('connections', () => {
     await connection.closed()
   })
 
-  it('that send more headers than anybody needs are refused and closed', async () => {
+  it('that send too many headers are refused and closed', async () => {
     const headers = Array.from({ length: 1001 }, (_, i) => `X-${i}: y`)
     const received = await (await server()).exchange(rawRequest(['GET / HTTP/1.1', 'Host: x', ...headers]))
     expect(received).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/)

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { Client } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
 
-describe('what a proxy tells', () => {
-  it('is taken from the headers that the operator names', async () => {
+describe('the headers of a proxy', () => {
+  it('are those that the configuration names', async () => {
     const settings = { httpd: { x_forwarded_host: 'X-Host', x_forwarded_ssl: 'X-Ssl', x_forwarded_proto: 'X-Proto' } }
     const client = new Client((await startService({ settings })).url)
     const location = async (name: string, headers: Record<string, string>) =>
@@ -13,7 +13,7 @@ describe('what a proxy tells', () => {
     expect(await location('c', { 'X-Forwarded-Host': 'outer', 'X-Forwarded-Ssl': 'on' })).toBe('http://inner/c')
   })
 
-  it('is not needed where a client names no host', async () => {
+  it('are not needed when a client names no host', async () => {
     const client = new Client((await startService()).url)
     const received = await client.exchange('PUT /a HTTP/1.0\r\nContent-Length: 0\r\n\r\n')
     expect(received).toContain(`Location: http://127.0.0.1:${client.url.port}/a`)

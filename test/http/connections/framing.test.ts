@@ -13,7 +13,7 @@ const CHUNKED = 'Transfer-Encoding: chunked\r\n'
 /** Where it is taken for a request of its own, it deletes the database. */
 const HIDDEN = `DELETE /DB HTTP/1.1\r\n${HOST}\r\n`
 
-describe('a request whose end two servers could see in two places', () => {
+describe('a request with ambiguous framing', () => {
   it.each([
     ['a length and chunks', `${HOST}Content-Length: 5\r\n${CHUNKED}`, `0\r\n\r\n${HIDDEN}`],
     ['chunks and a length', `${HOST}${CHUNKED}Content-Length: 5\r\n`, `0\r\n\r\n${HIDDEN}`],
@@ -60,7 +60,7 @@ describe('a request whose end two servers could see in two places', () => {
   })
 })
 
-describe('a transfer encoding that is not understood', () => {
+describe('an unknown transfer encoding', () => {
   it.each(['gzip', 'identity', 'xchunked', 'gzip, chunked', 'x;a=b'])('%s: nothing is done', async (encoding) => {
     const { name } = await client().database()
     for (const line of [`DELETE /${name}`, `PUT /new-${name}`, `GET /${name}`]) {
@@ -139,13 +139,13 @@ describe('a request target', () => {
     expect(await isThere(name)).toBe(true)
   })
 
-  it.each(['/DB', '//DB/', 'http://y/DB', 'HTTPS://y:8080/DB?a=b'])('%s is understood', async (target) => {
+  it.each(['/DB', '//DB/', 'http://y/DB', 'HTTPS://y:8080/DB?a=b'])('%s is accepted', async (target) => {
     const { name } = await client().database()
     const lines = `GET ${target.replace('DB', name)} HTTP/1.1\r\n${HOST}Connection: close\r\n\r\n`
     expect(await client().exchange(lines)).toMatch(/^HTTP\/1\.1 200 /)
   })
 
-  it('that names a host prevails over the header', async () => {
+  it('that names a host overrides the Host header', async () => {
     const lines = 'PUT http://other:99/of-other HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n'
     expect(await client().exchange(lines)).toContain('Location: http://other:99/of-other\r\n')
   })
@@ -171,7 +171,7 @@ describe('a head that is too long', () => {
     expect(head).toContain('\r\nContent-Type: text/plain;charset=utf-8')
   })
 
-  it('and never was one gets no more than that', async () => {
+  it('and is not HTTP gets nothing more', async () => {
     expect(await client().exchange(LONG)).toMatch(/^HTTP\/1\.1 400 /)
   })
 })

@@ -50,7 +50,7 @@ describe('a limit', () => {
     expect(await db.info()).toMatchObject({ doc_count: 2, update_seq: 2 })
   })
 
-  it('holds for what a packed body unpacks to', async () => {
+  it('holds for the decompressed size of a body', async () => {
     const db = await limited({ httpd: { max_http_request_size: '10000' } })
     const bomb = gzipSync(JSON.stringify({ text: 'x'.repeat(5_000_000) }))
     expect(bomb.length).toBeLessThan(10_000)
@@ -58,7 +58,7 @@ describe('a limit', () => {
     expect((await db.info()).update_seq).toBe(0)
   })
 
-  it('is told before the body is sent, to a client that waits', async () => {
+  it('is reported before the body is sent, to a client that waits for 100 Continue', async () => {
     const db = await limited({ httpd: { max_http_request_size: '1000' } })
     const connection = await db.client.open()
     const lines = [`PUT /${db.name}/doc HTTP/1.1`, 'Host: x', 'Content-Length: 5000000', 'Expect: 100-continue']

@@ -5,7 +5,7 @@ const client = serverOfFile()
 
 const ROUNDS = 100
 
-it('does requests that are sent ahead in their order, so that each sees what those before it did', async () => {
+it('processes pipelined requests in order, so that each sees the writes before it', async () => {
   const { name } = await client().database()
   const requests = Array.from({ length: ROUNDS }, (_, i) => [
     rawRequest([`PUT /${name}/${i} HTTP/1.1`, 'Host: x', 'Content-Length: 2'], '{}'),
@@ -23,7 +23,7 @@ it('does requests that are sent ahead in their order, so that each sees what tho
   expect(counts).toEqual(Array.from({ length: ROUNDS }, (_, i) => i + 1))
 })
 
-it('does nothing of what was sent behind a request that ended the connection', async () => {
+it('ignores what was sent after a request that closed the connection', async () => {
   const { name } = await client().database()
   const connection = await client().open()
   connection.write(
@@ -37,7 +37,7 @@ it('does nothing of what was sent behind a request that ended the connection', a
   expect((await client().request('GET', `/${name}/b`)).status).toBe(404)
 })
 
-it('forgets what a client sent ahead that has gone', async () => {
+it('drops the pipelined requests of a client that disconnected', async () => {
   const { name } = await client().database()
   const connection = await client().open()
   const put = (id: number) => rawRequest([`PUT /${name}/${id} HTTP/1.1`, 'Host: x', 'Content-Length: 2'], '{}')
@@ -48,7 +48,7 @@ it('forgets what a client sent ahead that has gone', async () => {
   expect((await client().request('PUT', `/${name}/after`, { body: {} })).status).toBe(201)
 })
 
-it('answers what came before it, and then refuses what is no request', async () => {
+it('answers the requests before it, and then refuses what is not a request', async () => {
   const { name } = await client().database()
   const connection = await client().open()
   const put = rawRequest([`PUT /${name}/a HTTP/1.1`, 'Host: x', 'Content-Length: 2'], '{}')

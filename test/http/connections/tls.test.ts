@@ -33,7 +33,7 @@ describe.skipIf(isBehindSecondary)('TLS', () => {
     expect(location).toBe(`${secure}_utils/`)
   })
 
-  it('begins and ends while the server runs, and never takes the plain address with it', async () => {
+  it('is switched on and off while the server runs, without affecting the plain address', async () => {
     const dir = await temporaryFolder()
     const files = await certificate(dir)
     const service = await startService({ dir })

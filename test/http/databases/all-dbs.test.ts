@@ -3,7 +3,7 @@ import { Client } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
 
 describe('GET /_all_dbs', () => {
-  it('has the names in byte order, or the other way round, from one to another', async () => {
+  it('returns the names in byte order or reverse, in a range', async () => {
     const client = new Client((await startService()).url)
     for (const name of ['b', 'a', 'a%2Fb', 'c', 'a-b']) await client.request('PUT', `/${name}`)
     const names = async (query = '') => (await client.request('GET', `/_all_dbs${query}`)).json

@@ -26,7 +26,7 @@ describe('the counters of a database', () => {
     expect(await db.info()).toMatchObject({ doc_count: 0, doc_del_count: 1 })
   })
 
-  it('do not know local documents', async () => {
+  it('ignore local documents', async () => {
     const db = await client().database()
     await db.save('_local/x', {})
     await db.save('_local/x', { _rev: '0-1' })

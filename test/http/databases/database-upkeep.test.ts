@@ -42,7 +42,7 @@ describe('_revs_limit', () => {
 })
 
 describe('_ensure_full_commit', () => {
-  it('tells since when the database is open', async () => {
+  it('returns the start time of the database', async () => {
     const db = await client().database()
     await db.save('doc', {})
     const { instance_start_time } = await db.info()
@@ -50,7 +50,7 @@ describe('_ensure_full_commit', () => {
     expect([reply.status, reply.text]).toEqual([201, `{"ok":true,"instance_start_time":"${instance_start_time}"}\n`])
   })
 
-  it('takes a sequence that is reached', async () => {
+  it('accepts a sequence that is reached', async () => {
     const db = await client().database()
     await db.save('doc', {})
     for (const seq of [0, 1]) expect((await db.post(`_ensure_full_commit?seq=${seq}`, '')).status).toBe(201)

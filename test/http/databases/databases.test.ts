@@ -25,7 +25,7 @@ function illegalName(name: string): string {
 }
 
 describe('PUT /{db}', () => {
-  it('makes a database and tells where it is', async () => {
+  it('creates a database and returns its Location', async () => {
     const reply = await client().request('PUT', '/made')
     expect([reply.status, reply.text]).toEqual([201, '{"ok":true}\n'])
     expect(reply.headers.location).toBe(`http://${client().host}/made`)
@@ -34,7 +34,7 @@ describe('PUT /{db}', () => {
     expect((await client().request('GET', '/made')).status).toBe(200)
   })
 
-  it('refuses the name of one that is there', async () => {
+  it('refuses the name of an existing one', async () => {
     const db = await client().database()
     await db.save('kept', {})
     const reply = await db.request('PUT')
@@ -42,7 +42,7 @@ describe('PUT /{db}', () => {
     expect((await db.info()).doc_count).toBe(1)
   })
 
-  it.each([['a'], ['a0'], ['abc_$()+-'], ['with-all_of-them'], ['z9(x)']])('takes the name %s', async (name) => {
+  it.each([['a'], ['a0'], ['abc_$()+-'], ['with-all_of-them'], ['z9(x)']])('accepts the name %s', async (name) => {
     const reply = await client().request('PUT', `/${name}`)
     expect(reply.status).toBe(201)
     expect((await client().request('GET', `/${name}`)).json).toMatchObject({ db_name: name })
@@ -56,7 +56,7 @@ describe('PUT /{db}', () => {
     ['doll%24ar', 'doll$ar', 'doll%24ar'],
     ['par(en)', 'par(en)', 'par%28en%29'],
     ['%65scaped', 'escaped', 'escaped'],
-  ])('takes /%s for the database %s and names it %s in Location', async (path, name, location) => {
+  ])('maps /%s to the database %s and returns %s in Location', async (path, name, location) => {
     const reply = await client().request('PUT', `/${path}`)
     expect(reply.status).toBe(201)
     expect(reply.headers.location).toBe(`http://${client().host}/${location}`)
@@ -64,7 +64,7 @@ describe('PUT /{db}', () => {
     expect((await client().request('GET', '/_all_dbs')).json).toContain(name)
   })
 
-  it('makes one database of a name with a slash, beside the one named like its first part', async () => {
+  it('creates a database with a slash in its name, beside the one named like its first part', async () => {
     await client().request('PUT', '/upper')
     await client().request('PUT', '/upper%2Flower')
     expect((await client().request('PUT', '/upper%2Flower/doc', { body: {} })).status).toBe(201)
@@ -104,13 +104,13 @@ describe('PUT /{db}', () => {
     expect((await client().request('PUT', '/with-parameters?q=8&n=3&partitioned=false')).status).toBe(201)
   })
 
-  it('means the same with empty segments in the path', async () => {
+  it('ignores empty segments of the path', async () => {
     expect((await client().request('PUT', '/trailing/')).status).toBe(201)
     expect((await client().request('PUT', '//trailing//')).status).toBe(412)
   })
 })
 
-describe.each(['GET', 'HEAD', 'DELETE', 'POST'])('%s of a name that no database can have', (method) => {
+describe.each(['GET', 'HEAD', 'DELETE', 'POST'])('%s of an invalid name', (method) => {
   it.each(['_nosuch', 'UPPER', '_nosuch/doc', 'a%20b'])('/%s is refused', async (path) => {
     const options = method === 'POST' ? { body: {} } : {}
     const reply = await client().request(method, `/${path}`, options)
@@ -121,7 +121,7 @@ describe.each(['GET', 'HEAD', 'DELETE', 'POST'])('%s of a name that no database 
 })
 
 describe('GET /{db}', () => {
-  it('has the members of the interface in their order', async () => {
+  it('has the documented members, in their order', async () => {
     const db = await client().database()
     const reply = await db.get()
     expect(reply.status).toBe(200)
@@ -143,14 +143,14 @@ describe('GET /{db}', () => {
     expect(reply.headers['cache-control']).toBe('must-revalidate')
   })
 
-  it('tells microseconds since the epoch as the time of opening', async () => {
+  it('returns its start time in microseconds since the epoch', async () => {
     const before = Date.now() * 1000 - 1_000_000
     const opened = Number((await (await client().database()).info()).instance_start_time)
     expect(opened).toBeGreaterThan(before)
     expect(opened).toBeLessThan(Date.now() * 1000 + 1_000_000)
   })
 
-  it.each(['GET', 'HEAD', 'POST'])('of one that is not there answers 404 to %s', async (method) => {
+  it.each(['GET', 'HEAD', 'POST'])('of a missing database answers 404 to %s', async (method) => {
     const reply = await client().request(method, '/absent', method === 'POST' ? { body: {} } : {})
     if (method === 'HEAD') expect([reply.status, reply.text]).toEqual([404, ''])
     else expectRefusal(reply, 404, 'not_found', 'no_db_file')
@@ -167,12 +167,12 @@ describe('GET /{db}', () => {
     ['GET', '_design/x'],
     ['GET', '_revs_limit'],
     ['GET', '_security'],
-  ])('of one that is not there answers 404 to %s of its %s', async (method, path) => {
+  ])('of a missing database answers 404 to %s of its %s', async (method, path) => {
     const options = method === 'PUT' || method === 'POST' ? { body: {} } : {}
     expectRefusal(await client().request(method, `/absent/${path}`, options), 404, 'not_found', 'no_db_file')
   })
 
-  it('means the same with empty segments in the path', async () => {
+  it('ignores empty segments of the path', async () => {
     const db = await client().database()
     for (const path of [`/${db.name}/`, `//${db.name}`, `//${db.name}//`]) {
       expect((await client().request('GET', path)).json).toMatchObject({ db_name: db.name })
@@ -205,7 +205,7 @@ describe('DELETE /{db}', () => {
     expectRefusal(await db.get('doc'), 404, 'not_found', 'missing')
   })
 
-  it('is a new instance when it is made again', async () => {
+  it('is a new instance when it is created again', async () => {
     const db = await client().database()
     const before = (await db.info()).instance_start_time
     await db.request('DELETE')
@@ -213,11 +213,11 @@ describe('DELETE /{db}', () => {
     expect((await db.info()).instance_start_time).not.toBe(before)
   })
 
-  it('of one that is not there answers 404', async () => {
+  it('of a missing one answers 404', async () => {
     expectRefusal(await client().request('DELETE', '/absent'), 404, 'not_found', 'missing')
   })
 
-  it('refuses a revision: it was a document that was meant', async () => {
+  it('refuses a revision: a document was meant', async () => {
     const db = await client().database()
     const reason = 'You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?'
     expectRefusal(await db.request('DELETE', '?rev=1-abc'), 400, 'bad_request', reason)
@@ -228,7 +228,7 @@ describe('DELETE /{db}', () => {
 })
 
 describe('on disk', () => {
-  it('a database is as it was after a restart, and opened anew', async () => {
+  it('a database is unchanged after a restart, with a new start time', async () => {
     const dir = await temporaryFolder()
     const first = await startService({ dir })
     const before = new TestDatabase(new Client(first.url), 'kept%2Fhere')

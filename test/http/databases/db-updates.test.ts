@@ -28,7 +28,7 @@ describe('GET /_db_updates', () => {
     }
   })
 
-  it('sends events of databases, a line each, and none from before', async () => {
+  it('sends events of databases, one for each line, and none from before', async () => {
     const client = await server()
     await client.request('PUT', '/before')
     const feed = await follow(client, '?feed=continuous')
@@ -66,7 +66,7 @@ describe('GET /_db_updates', () => {
     expect(feed.text).toBe(expected.join('\n'))
   })
 
-  it('ends without an event when the time is over', async () => {
+  it('ends without an event at the timeout', async () => {
     const client = await server()
     expect(await (await follow(client, '?timeout=0')).ended()).toBe('\n')
     const begun = performance.now()
@@ -78,7 +78,7 @@ describe('GET /_db_updates', () => {
     }
   })
 
-  it('sends a newline at each timeout and goes on, unless heartbeats are off', async () => {
+  it('sends a newline at each timeout and continues, unless heartbeats are off', async () => {
     const client = await server()
     const feeds = await Promise.all(
       ['continuous', 'eventsource'].map((kind) => follow(client, `?feed=${kind}&timeout=1`)),
@@ -105,7 +105,7 @@ describe('GET /_db_updates', () => {
     expect(await Promise.all(feeds.map((feed) => feed.ended()))).toEqual(['\n', '\n', '\n'])
   })
 
-  it('refuses what cannot be meant', async () => {
+  it('refuses invalid parameters', async () => {
     const client = await server()
     const kinds = 'Supported `feed` types: normal, longpoll, continuous, eventsource'
     expectRefusal(await client.request('GET', '/_db_updates?feed=x'), 400, 'bad_request', kinds)
@@ -150,7 +150,7 @@ function shown({ results }: Updates): string[] {
 }
 
 describe('the history of databases', () => {
-  it('has the last event of each type, in order, and goes on behind any of them', async () => {
+  it('has the last event of each type, in order, and resumes after any of them', async () => {
     const client = await server()
     await client.request('PUT', '/a')
     await client.request('PUT', '/b')
@@ -173,7 +173,7 @@ describe('the history of databases', () => {
     expect(shown(await past(client, `&since=${all.last_seq}`))).toEqual(['updated a'])
   })
 
-  it('is empty where there is no database, and can be gone on from all the same', async () => {
+  it('is empty when there is no database, and can still be resumed', async () => {
     const client = await server()
     const none = await past(client)
     expect(none.results).toEqual([])
@@ -199,7 +199,7 @@ describe('the history of databases', () => {
     expect(shown(await past(client))).toEqual(['created b', 'updated b'])
   })
 
-  it('is bounded: who comes from before what is kept gets all databases', async () => {
+  it('is bounded: a client from before its beginning gets all databases', async () => {
     const client = new Client((await startService({ settings: { httpd: { max_db_updates: '10' } } })).url)
     const names = Array.from({ length: 12 }, (_, i) => `db${String(i).padStart(2, '0')}`)
     await client.request('PUT', `/${names[0]}`)
@@ -214,7 +214,7 @@ describe('the history of databases', () => {
     expect(shown(await past(client, `&since=${all.last_seq}`))).toEqual([])
   })
 
-  it('is where feeds that wait may begin', async () => {
+  it('is a valid start for waiting feeds', async () => {
     const client = await server()
     await client.request('PUT', '/a')
     await client.request('PUT', '/b')
@@ -230,7 +230,7 @@ describe('the history of databases', () => {
     expect(names.filter((name) => !name.startsWith('_'))).toEqual(['a', 'b', 'c', ''])
   })
 
-  it('can be gone through by polls that give one event each, after a restart too', async () => {
+  it('can be read by polls of one event each, after a restart too', async () => {
     const dir = await temporaryFolder()
     const first = await startService({ dir })
     const before = new Client(first.url)
@@ -260,7 +260,7 @@ describe('the history of databases', () => {
     expect(rest.last_seq).toBe(all.last_seq)
   })
 
-  it('lists anew where events were dropped while the databases were listed', async () => {
+  it('lists the databases again when events were dropped during the listing', async () => {
     const dir = await temporaryFolder()
     const settings = { httpd: { max_db_updates: '2' } }
     const first = await startService({ dir })
@@ -274,7 +274,7 @@ describe('the history of databases', () => {
     expect(created.map(({ db_name }) => db_name).sort()).toEqual(['a', 'b', 'c', 'd', 'e', 'm', 'z'])
   })
 
-  it('is what dialect 3 shows without being asked', async () => {
+  it('is the default of dialect 3', async () => {
     const client = new Client((await startService({ dialect: '3' })).url)
     await client.request('PUT', '/a')
     const all = (await client.request('GET', '/_db_updates')).as<Updates>()

@@ -9,7 +9,7 @@ import { temporaryFolder } from '../../support/temporary-folder.ts'
 const DESIGN = { views: { n: { map: 'function (doc) { emit(doc.n) }', reduce: '_count' } } }
 const VIEW = '/db/_design/test/_view/n'
 
-it('answers 500 to a DELETE that fails, and serves the database on', async () => {
+it('answers 500 to a DELETE that fails, and continues to serve the database', async () => {
   const dir = await temporaryFolder()
   const service = await startService({ dir, inMemory: false })
   const client = new Client(service.url)

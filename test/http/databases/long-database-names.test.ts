@@ -36,7 +36,7 @@ async function files(folder: string): Promise<string[]> {
 }
 
 describe('a database with a name of up to 1,000 characters', () => {
-  it.each(NAMES)('is made, listed, written, read and deleted: %#', async (name) => {
+  it.each(NAMES)('is created, listed, written, read and deleted: %#', async (name) => {
     const db = database(client(), name)
     const made = await db.request('PUT')
     expect([made.status, made.text]).toEqual([201, '{"ok":true}\n'])
@@ -58,7 +58,7 @@ describe('a database with a name of up to 1,000 characters', () => {
     expect(await db.info()).toMatchObject({ doc_count: 0 })
   })
 
-  it('is there after a restart with its indexes, and gone with them when it was deleted', async () => {
+  it('exists after a restart with its indexes, and is removed with them', async () => {
     const dir = await temporaryFolder()
     const first = await createService({ port: 0, dir })
     const before = new Client(await first.listen())

@@ -24,7 +24,7 @@ describe('a partitioned database', () => {
     expect((await client().request('GET', '/')).as<{ features: string[] }>().features).toContain('partitioned')
   })
 
-  it('is made by true alone, and never of the system', async () => {
+  it('is created by partitioned=true only, and never for system databases', async () => {
     const bad = await client().request('PUT', '/other?partitioned=yes')
     expectRefusal(bad, 400, 'bad_request', 'Invalid `partitioned` parameter')
     expect((await client().request('PUT', '/plain?partitioned=false')).status).toBe(201)
@@ -39,7 +39,7 @@ describe('a partitioned database', () => {
     [':x', 'illegal_partition', 'Partition must not be empty'],
     ['a:', 'bad_request', 'Document id must not be empty'],
     ['a:_x', 'bad_request', 'Only reserved document ids may start with underscore.'],
-  ])('has no document with the id %s, whichever way it comes', async (id, error, reason) => {
+  ])('refuses a document with the id %s, at every endpoint', async (id, error, reason) => {
     const db = await partitioned()
     const rev = await db.save('a:source', {})
     const path = encodeURIComponent(id)
@@ -71,7 +71,7 @@ describe('a partitioned database', () => {
     expect((await db.info()).doc_count).toBe(3)
   })
 
-  it('refuses an upload to such an id before its body comes', async () => {
+  it('refuses an upload to an id without a partition before its body is read', async () => {
     const db = await partitioned()
     const connection = await client().open()
     const head = `PUT /${db.name}/none/file HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n`
@@ -80,7 +80,7 @@ describe('a partitioned database', () => {
     connection.end()
   })
 
-  it('lets no document take the id that the server would give it', async () => {
+  it('refuses documents without an id', async () => {
     const db = await partitioned()
     expectRefusal(await db.post('', {}), 400, 'bad_request', FORM)
     const three = new Client((await startService({ dialect: '3' })).url)
@@ -88,7 +88,7 @@ describe('a partitioned database', () => {
     expectRefusal(await other.post('', {}), 400, 'illegal_docid', FORM)
   })
 
-  it('has design and local documents as others have', async () => {
+  it('has design and local documents like other databases', async () => {
     const db = await partitioned()
     await db.save('_design/d', {})
     await db.save('_local/x', {})
@@ -96,7 +96,7 @@ describe('a partitioned database', () => {
     expect((await db.get('a:b:c')).status).toBe(200)
   })
 
-  it('gets what another one sends by replication, and nothing that has no partition', async () => {
+  it('receives replicated documents, except those without a partition', async () => {
     const db = await partitioned()
     const source = await client().database()
     for (const id of ['a:1', 'none', 'b:2']) await source.save(id, {})
@@ -107,7 +107,7 @@ describe('a partitioned database', () => {
     expect((await db.info()).doc_count).toBe(2)
   })
 
-  it('stays so over compaction and restart', async () => {
+  it('stays partitioned across compaction and restart', async () => {
     const dir = await temporaryFolder()
     const first = await startService({ dir })
     const before = await partitioned(new Client(first.url))
@@ -125,7 +125,7 @@ describe('a partitioned database', () => {
 })
 
 describe('GET /{db}/_partition/{name}', () => {
-  it('has the numbers of one partition', async () => {
+  it('returns the counts of one partition', async () => {
     const db = await partitioned()
     await db.save('a:1', { text: 'x'.repeat(100) })
     const rev = await db.save('a:2', {})
@@ -144,7 +144,7 @@ describe('GET /{db}/_partition/{name}', () => {
     expect((await db.get('_partition/none')).json).toMatchObject({ doc_count: 0, doc_del_count: 0 })
   })
 
-  it('tells what is wrong', async () => {
+  it('reports errors', async () => {
     const db = await partitioned()
     const plain = await client().database()
     const notOne = 'database is not partitioned'
@@ -334,7 +334,7 @@ describe('a view of a partition', () => {
     expect((await db.get('_partition/a/_design/v/_info')).json).toMatchObject({ name: 'v' })
   })
 
-  it('may be asked several queries at once, and for documents', async () => {
+  it('accepts several queries at once, and include_docs', async () => {
     const { whole, parts } = await sideBySide()
     const queries = { queries: [{ key: 1, reduce: false }, { group: true }] }
     const got = await whole.post('_partition/a/_design/v/_view/n/queries', queries)
@@ -343,7 +343,7 @@ describe('a view of a partition', () => {
     expect(withDocuments.json).toMatchObject({ rows: [{ id: 'ab:0', doc: { _id: 'ab:0', n: 0 } }] })
   })
 
-  it('gives no more rows than the operator allows', async () => {
+  it('returns at most the configured number of rows', async () => {
     const settings = { query_server_config: { partition_query_limit: '2' } }
     const other = new Client((await startService({ settings })).url)
     const db = await partitioned(other)
@@ -358,7 +358,7 @@ describe('a view of a partition', () => {
 })
 
 describe('_all_docs of a partition', () => {
-  it('lists as if there were no other documents', async () => {
+  it('lists only its own documents', async () => {
     const { whole, parts } = await sideBySide()
     for (const [name, part] of parts) {
       await part.request('DELETE', `_design/v?rev=${(await part.get('_design/v')).as<{ _rev: string }>()._rev}`)
@@ -374,7 +374,7 @@ describe('_all_docs of a partition', () => {
     }
   })
 
-  it('is that of one partition, whatever the body says', async () => {
+  it('is limited to the partition, whatever the body says', async () => {
     const { whole } = await sideBySide()
     const conflicting = { error: 'bad_request', reason: 'Conflicting values for `partition`' }
     for (const path of ['_all_docs', '_design/v/_view/n']) {
@@ -493,8 +493,8 @@ describe('selectors within a partition', () => {
   })
 })
 
-describe('what a partition costs', () => {
-  it('follows its own rows, not those of the database', async () => {
+describe('the cost of a partition query', () => {
+  it('depends on its own rows, not on those of the database', async () => {
     const db = await partitioned()
     const docs = Array.from({ length: 3000 }, (_, i) => ({ _id: `big:${i}`, n: i }))
     await db.post('_bulk_docs', { docs: [...docs, { _id: 'small:1', n: 1 }] })

@@ -30,7 +30,7 @@ describe('the member of _expiry', () => {
 })
 
 describe('_tombstones', () => {
-  it('is off at first, and takes seconds or null', async () => {
+  it('is off by default, and accepts seconds or null', async () => {
     const client = await server()
     const set = (body: unknown) => client.request('PUT', '/db/_tombstones', { body: JSON.stringify(body) })
     expect(await get(client, '/db/_tombstones')).toEqual({
@@ -71,7 +71,7 @@ describe('_tombstones', () => {
     expect(await get(client, '/db/3')).toEqual({ error: 'not_found', reason: 'missing' })
   })
 
-  it('says which replication holds tombstones back', async () => {
+  it('reports which replication retains tombstones', async () => {
     const client = await server()
     await client.request('PUT', '/db/a', { body: {} })
     await client.request('PUT', '/db/_local/phone', { body: { last_seq: 1, replicator: 'pouchdb' } })
@@ -95,7 +95,7 @@ describe('_tombstones', () => {
 })
 
 describe('_expiry', () => {
-  it('is off at first, and deletes documents when their time is over', async () => {
+  it('is off by default, and deletes documents when they expire', async () => {
     const client = await server()
     const soon = Date.now() / 1000 - 1
     await client.request('PUT', '/db/past', { body: { until: soon } })

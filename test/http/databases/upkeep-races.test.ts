@@ -96,7 +96,7 @@ it('everything at once leaves a database whose numbers match, without any failur
   expect([total_rows, rows.length]).toEqual([doc_count, doc_count])
 })
 
-it('a database that is dropped and made again meanwhile is there, or is not', async () => {
+it('a database that is dropped and created again meanwhile exists or does not', async () => {
   const database = await newDatabase()
   const { compact: _, ...work } = WORK
   let isOver = false

@@ -1,4 +1,4 @@
-/** Whatever a function answers with, the client gets one reply that is whole, and the server goes on. */
+/** Whatever a function answers with, the client gets one complete reply, and the server continues. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { serverOfFile } from '../../support/client.ts'

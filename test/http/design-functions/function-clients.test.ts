@@ -10,7 +10,7 @@ describe('a client that leaves', () => {
     ['a show', 'GET', '_show/loop/a'],
     ['a list', 'GET', '_list/loop/_all_docs'],
     ['an update', 'POST', '_update/loop/a'],
-  ])('ends the work on %s, without a complaint', async (_, method, path) => {
+  ])('cancels %s, without an error in the log', async (_, method, path) => {
     const complaints: string[] = []
     const log = {
       debug() {},

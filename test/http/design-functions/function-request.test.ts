@@ -61,7 +61,7 @@ describe('the request object', () => {
     expect(new Set(uuids).size).toBe(2)
   })
 
-  it('has the query as texts, three parameters as what they stand for', async () => {
+  it('has the query as strings, three parameters as parsed values', async () => {
     const db = await database()
     const query = 'a=1&a=2&b&keys=[1]&key={"x":[1]}&startkey="s"&endkey=null&__proto__=p&%C3%BC=%26'
     const { query: told } = (await db.get(`${PATH}?${query}`)).as<{ query: object }>()
@@ -92,7 +92,7 @@ describe('the request object', () => {
     expect(reply.text).not.toContain('forged')
   })
 
-  it('has a method that a POST stands for', async () => {
+  it('has the method of X-HTTP-Method-Override', async () => {
     const db = await database()
     const reply = await db.post(PATH, 'x', { 'X-HTTP-Method-Override': 'PUT' })
     expect(reply.as<Told>().method).toBe('PUT')
@@ -122,7 +122,7 @@ describe('the request object', () => {
     expect(reply.as<Told>().cookie).toEqual({ a: '1', b: 'two', d: 'x=y' })
   })
 
-  it('has who asks through a proxy of ours', async () => {
+  it('has the client behind a trusted proxy', async () => {
     const db = await database()
     expect((await db.get(PATH, { 'X-Forwarded-For': '192.0.2.7' })).json).toMatchObject({ peer: '192.0.2.7' })
   })

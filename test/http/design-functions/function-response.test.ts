@@ -47,7 +47,7 @@ describe('the response of a function', () => {
     )
   })
 
-  it('is refused where its headers are more than a client takes', () => {
+  it('is refused when its headers are too large', () => {
     const headers = Object.fromEntries(Array.from({ length: 10_000 }, (_, i) => [`X-${i}`, 'value']))
     expect(() => responseAnswer({ headers })).toThrow('headers are too long')
   })
@@ -67,7 +67,7 @@ describe('the response of a function', () => {
     ])
   })
 
-  it('gives way to fixed headers in any case, and wins over usual ones', () => {
+  it('is overridden by fixed headers, and overrides default ones', () => {
     const { headers } = responseAnswer(
       { headers: { etag: 'mine', 'x-usual': 'mine' } },
       { fixed: { ETag: '"1"' }, usual: { 'X-Usual': 'theirs', 'X-Other': 'theirs' } },
@@ -76,7 +76,7 @@ describe('the response of a function', () => {
     expect(Object.keys(headers).map((name) => name.toLowerCase())).toHaveLength(5)
   })
 
-  it('never makes a header that is two, whatever it says', () => {
+  it('never splits a header, whatever it contains', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary' }), fc.string({ unit: 'binary' }), (name, value) => {
         try {

@@ -68,7 +68,7 @@ describe('functions of system databases', () => {
 })
 
 describe('an update function', () => {
-  it('writes as its caller, who may not write design documents', async () => {
+  it('writes with the rights of its caller', async () => {
     const path = '/app/_design/app/_update/it/_design/other'
     expectRefusal(await request('POST', path, as('ann')), 401, 'unauthorized', 'You are not a db or server admin.')
     expect((await request('POST', path, ADMIN)).status).toBe(201)
@@ -76,7 +76,7 @@ describe('an update function', () => {
 })
 
 describe('calls of functions', () => {
-  it('are counted as what they do to the database', async () => {
+  it('are counted as the reads and writes that they do', async () => {
     const before = await count()
     await request('GET', '/app/_design/app/_show/it', ADMIN)
     await request('GET', '/app/_design/app/_list/it/it', ADMIN)

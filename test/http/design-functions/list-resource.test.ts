@@ -57,7 +57,7 @@ async function textOf(answer: Answer): Promise<string> {
 }
 
 describe('the reply of a list function', () => {
-  it('is made of what it gives, in order', async () => {
+  it('consists of what the function sends, in order', async () => {
     const run = new NotedRun({ chunks: ['a', 'b'] }, { chunks: ['c'] }, { chunks: [] }, { chunks: ['d'], ended: true })
     const { answer, released } = answerOf(run, blocks(['1', '2'], ['3']))
     expect(await textOf(await answer)).toBe('abcd')
@@ -65,7 +65,7 @@ describe('the reply of a list function', () => {
     expect(released).toEqual(['rows'])
   })
 
-  it('is read no faster than it is taken', async () => {
+  it('is read no faster than the client drains it', async () => {
     const read: number[] = []
     async function* rows() {
       for (let i = 0; i < 100; i++) {
@@ -99,7 +99,7 @@ describe('the reply of a list function', () => {
     expect(run.asked).toEqual(['rows ', 'rows 1', 'rows ', 'abandon'])
   })
 
-  it('reads no row for a function that wants none', async () => {
+  it('reads no row for a function that requests none', async () => {
     let isRead = false
     async function* rows() {
       isRead = true
@@ -110,7 +110,7 @@ describe('the reply of a list function', () => {
     expect([run.asked, isRead]).toEqual([['abandon'], false])
   })
 
-  it('begins with what was said last before the first text', async () => {
+  it('begins with the last head before the first text', async () => {
     const run = new NotedRun(
       { response: { code: 201 } },
       { response: { code: 202 }, chunks: ['a'] },
@@ -131,7 +131,7 @@ describe('the reply of a list function', () => {
     expect([late.status, await textOf(late)]).toEqual([200, `a${told}`])
   })
 
-  it('breaks off where the server itself fails, and everything is let go of', async () => {
+  it('aborts when the server fails, and releases everything', async () => {
     const failure = new Error('The disk is gone.')
     const early = new NotedRun({}, failure)
     const { answer, released } = answerOf(early, blocks(['1']))

@@ -12,8 +12,8 @@ const LONG = `function () {
   while (getRow()) send(text);
 }`
 
-describe('lists that their clients do not take', () => {
-  it('leave room for other functions, and go when their clients do', async () => {
+describe('lists whose clients do not read', () => {
+  it('leave slots for other functions, and end with their clients', async () => {
     const db = await client().database()
     await db.save('_design/app', {
       lists: { long: LONG, short: "function () { return 'short' }" },
@@ -42,7 +42,7 @@ describe('lists that their clients do not take', () => {
 })
 
 describe('lists that wait for their index', () => {
-  it('leave room for other lists', async () => {
+  it('leave slots for other lists', async () => {
     const db = await client().database()
     await db.save('a', {})
     await db.save('_design/app', { lists: { short: "function () { return 'short' }" } })

@@ -46,7 +46,7 @@ describe('a list function', () => {
     ['sums?reduce=false&limit=1', { total_rows: 10, offset: 0 }],
     ['none', { total_rows: 0, offset: 0 }],
     ['_all_docs?limit=1', { total_rows: 11, offset: 0 }],
-  ])('is told of %s: %j', async (path, head) => {
+  ])('receives %s: %j', async (path, head) => {
     const db = await databaseWith({ head: ANSWER('return JSON.stringify(head)') })
     expect((await db.get(`_design/app/_list/head/${path}`)).json).toEqual(head)
   })
@@ -72,7 +72,7 @@ describe('a list function', () => {
     expect(await lines('_all_docs?keys=["nosuch"]')).toEqual([{ key: 'nosuch', error: 'not_found' }])
   })
 
-  it('gets null at the end, and for ever after', async () => {
+  it('gets null at the end, and ever after', async () => {
     const source = 'var n = 0; while (getRow()) n++; return [n, getRow(), getRow()].join()'
     const db = await databaseWith({ count: ANSWER(source) })
     expect((await db.get('_design/app/_list/count/all')).text).toBe('10,,')
@@ -182,7 +182,7 @@ describe('the head of a list', () => {
     expect([reply.headers['x-first'], reply.headers['x-second']]).toEqual([undefined, '2'])
   })
 
-  it('goes out even if there is no text at all', async () => {
+  it('is sent even if there is no text', async () => {
     const db = await databaseWith({ quiet: ANSWER("start({ code: 404, headers: { 'X-Own': '1' } })") })
     const reply = await db.get('_design/app/_list/quiet/all')
     expect([reply.status, reply.headers['x-own'], reply.text]).toEqual([404, '1', ''])
@@ -195,13 +195,13 @@ describe('the head of a list', () => {
     expect(headers.vary).toBe('Accept')
   })
 
-  it('is refused where it would be two', async () => {
+  it('is refused when it would be split', async () => {
     const db = await databaseWith({ split: ANSWER("start({ headers: { 'X-A': 'a\\r\\nX-B: b' } }); send('x')") })
     const reply = await db.get('_design/app/_list/split/all')
     expect([reply.status, reply.as<{ error: string }>().error]).toEqual([500, 'external_response_error'])
   })
 
-  it('has a tag that the client may have', async () => {
+  it('has an ETag for conditional requests', async () => {
     const db = await databaseWith({ rows: EACH_ROW })
     const path = '_design/app/_list/rows/all'
     const { etag } = (await db.get(path)).headers
@@ -236,7 +236,7 @@ describe('the formats of a list', () => {
     expect(named.text).toBe('<ul><li>0</ul>')
   })
 
-  it('are refused where there is none that fits', async () => {
+  it('are refused when none is acceptable', async () => {
     const db = await databaseWith({ both: PROVIDING })
     const reply = await db.get('_design/app/_list/both/all', { Accept: 'image/png' })
     expect([reply.status, reply.as<{ error: string }>().error]).toEqual([406, 'not_acceptable'])
@@ -270,13 +270,13 @@ describe('a list function that fails', () => {
     ])
   })
 
-  it('after text went out: tells at the end of it', async () => {
+  it('after text was sent: appends the error to it', async () => {
     const db = await databaseWith({ late: ANSWER("getRow(); send('text'); getRow(); throw ['error', 'odd', 'Why?']") })
     const reply = await db.get('_design/app/_list/late/all')
     expect([reply.status, reply.text]).toEqual([200, 'text\n{"code":500,"error":"odd","reason":"Why?"}\n'])
   })
 
-  it('may say what is sent instead', async () => {
+  it('may replace what is sent', async () => {
     const db = await databaseWith({
       late: ANSWER("getRow(); send('a'); getRow(); throw ['error', 'x', { body: 'bye' }]"),
     })

@@ -124,7 +124,7 @@ describe('functions of another language', () => {
     expect((await db.get('_design/d/_view/x')).json).toMatchObject({ total_rows: 5 })
   })
 
-  it('end with the setting, and come back with it', async () => {
+  it('stop with the setting, and start with it', async () => {
     const db = await numbers()
     const show = () => db.get('_design/d/_show/n/doc-1?end=')
     expect((await show()).status).toBe(200)

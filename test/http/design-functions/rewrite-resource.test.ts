@@ -33,7 +33,7 @@ describe('a rewrite rule', () => {
     [{ from: '/', to: 'index.html' }, '', 'index.html'],
     [{ from: '/a', to: '/b' }, '/a', 'b'],
     [{ to: 'x/*' }, '/a/b', 'x/a/b'],
-  ])('%j leads %s to %s', (rule, target, expected) => {
+  ])('%j rewrites %s to %s', (rule, target, expected) => {
     expect(served(rule, target)).toBe(expected)
   })
 
@@ -45,7 +45,7 @@ describe('a rewrite rule', () => {
     [{ from: ':a', to: 'x' }, '/'],
     [{ from: '', to: 'x' }, '/a'],
     [{ from: 'A', to: 'x' }, '/a'],
-  ])('%j is not for %s', (rule, target) => {
+  ])('%j does not match %s', (rule, target) => {
     expect(served(rule, target)).toBeUndefined()
   })
 
@@ -107,7 +107,7 @@ describe('a rewrite rule', () => {
     ['bool', 'false', 'false'],
     ['bool', 'yes', '"yes"'],
     [undefined, '7', '"7"'],
-  ])('with the format %s puts %s into a query as %s', (format, text, expected) => {
+  ])('with the format %s inserts %s into a query as %s', (format, text, expected) => {
     const rule = { from: ':v', to: 'x', query: { key: ':v' }, formats: format === undefined ? {} : { v: format } }
     expect(served(rule, `/${text}`)).toBe(`x?v=${text}&key=${encodeURIComponent(expected)}`)
   })
@@ -124,7 +124,7 @@ describe('a rewrite rule', () => {
     expect(served({ from: 'a', to: 'x', method: '*' }, '/a', 'COPY')).toBe('x')
   })
 
-  it('leads upwards itself; what comes with the request does not', () => {
+  it('may use dot segments; the request may not', () => {
     expect(served({ from: 'a', to: './b/../c' }, '/a')).toBe('c')
     expect(served({ from: 'a/*', to: 'b/*' }, '/a/../../../_config')).toBe('b/%2E%2E/%2E%2E/%2E%2E/_config')
     expect(served({ from: ':v', to: '../../:v' }, '/..')).toBe('/db/%2E%2E?v=..')

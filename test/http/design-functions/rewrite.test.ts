@@ -117,7 +117,7 @@ describe('a rewritten request', () => {
     expect(reply.status).toBe(304)
   })
 
-  it('takes names with slashes and strange characters through', async () => {
+  it('keeps names with slashes and unusual characters', async () => {
     const db = await databaseWith([{ from: 'docs/:id', to: '../../:id' }])
     for (const id of ['a/b', 'ü b', '50%', 'a+b', '?#&=']) {
       const escaped = encodeURIComponent(id)
@@ -150,7 +150,7 @@ describe('a rewrite that fails', () => {
     expectRefusal(await db.get(`_design/app/_rewrite/${path}`), status, error, reason)
   })
 
-  it('for want of a design document', async () => {
+  it('without a design document', async () => {
     const db = await client().database()
     expectRefusal(await db.get('_design/nosuch/_rewrite/x'), 404, 'not_found', 'missing')
   })
@@ -166,7 +166,7 @@ describe('a rewrite that fails', () => {
     expectRefusal(reply, 414, 'too_long', 'the request entity is too long')
   })
 
-  it('cannot be led out of the database by a request, encoded or not', async () => {
+  it('cannot leave the database by the path of a request, encoded or not', async () => {
     const db = await databaseWith([{ from: 'files/*', to: '*' }])
     for (const up of ['..', '%2e%2e', '.%2E']) {
       const reply = await db.get(`_design/app/_rewrite/files/${up}/${up}/${up}/_all_dbs`)
@@ -186,7 +186,7 @@ describe('insecure rewrites', () => {
 })
 
 describe('who sends a rewritten request', () => {
-  it('stays who it is, and may do what it may', async () => {
+  it('keeps the user and its rights', async () => {
     const db = await databaseWith([
       { from: 'who', to: '_show/request' },
       { from: 'docs/*', to: '../../*' },

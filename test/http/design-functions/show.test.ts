@@ -27,7 +27,7 @@ describe('a show function', () => {
     })
   })
 
-  it('is told of conflicts and attachments', async () => {
+  it('receives conflicts and attachments', async () => {
     const db = await databaseWith({ doc: GIVING('{ json: doc }') })
     await db.replicate({ _id: 'a', _rev: '1-a' }, { _id: 'a', _rev: '1-b' })
     expect((await db.get('_design/app/_show/doc/a')).json).toMatchObject({ _rev: '1-b', _conflicts: ['1-a'] })
@@ -37,7 +37,7 @@ describe('a show function', () => {
     })
   })
 
-  it('is called with null where there is no document, and knows which one was meant', async () => {
+  it('is called with null when there is no document, and receives its id', async () => {
     const db = await databaseWith({ both: GIVING('{ json: [doc, req.id] }') })
     await db.saveAndRemove('gone', {})
     expect((await db.get('_design/app/_show/both')).json).toEqual([null, null])
@@ -95,7 +95,7 @@ describe('a show function', () => {
     expectRefusal(await db.get('_design/app/_show/it'), 500, 'render_error', 'undefined response from show function')
   })
 
-  it('may set headers, but not those of the server, and never one that is two', async () => {
+  it('may set headers, but not those of the server, and cannot split one', async () => {
     const db = await databaseWith({
       own: GIVING("{ body: 'x', headers: { 'X-Own': 'é', etag: 'mine', vary: 'mine', 'Content-Length': '999' } }"),
       split: GIVING("{ body: 'x', headers: { 'X-Own': 'a\\r\\n\\r\\nHTTP/1.1 200 OK' } }"),
@@ -142,8 +142,8 @@ describe('a show function', () => {
   })
 })
 
-describe('the tag of a show', () => {
-  it('lets the function rest while the client has its result', async () => {
+describe('the ETag of a show', () => {
+  it('saves the call while the client has the result', async () => {
     const db = await databaseWith({ it: GIVING("'text ' + req.uuid") })
     await db.save('a', {})
     const { etag } = (await db.get('_design/app/_show/it/a')).headers
@@ -180,7 +180,7 @@ describe('a show that fails', () => {
     expectRefusal(await db.get(path), status, error, reason)
   })
 
-  it('says so of a design document without any, or with a deleted one', async () => {
+  it('reports a design document without shows, or a deleted one', async () => {
     const db = await client().database()
     const rev = await db.save('_design/app', {})
     const reason = 'missing shows function it on design doc _design/app'
@@ -203,7 +203,7 @@ describe('a show that fails', () => {
     expectRefusal(await db.get('_design/app/_show/it'), status, error, reason)
   })
 
-  it('by an error of its own tells which', async () => {
+  it('by an error of the function reports it', async () => {
     const db = await databaseWith({ it: 'function (doc) { return doc.n }', wrong: 'function (doc) {', no: "'text'" })
     const thrown = await db.get('_design/app/_show/it')
     expect([thrown.status, thrown.as<{ error: string }>().error]).toEqual([500, 'render_error'])
@@ -214,19 +214,19 @@ describe('a show that fails', () => {
     }
   })
 
-  it('for a document that is not there says that', async () => {
+  it('for a missing document reports that', async () => {
     const db = await databaseWith({ it: 'function (doc) { return doc.n }' })
     expectRefusal(await db.get('_design/app/_show/it/nosuch'), 404, 'not_found', 'document not found')
   })
 
-  it('in a language that nothing speaks', async () => {
+  it('in an unknown language', async () => {
     const db = await databaseWith({ it: 'x' }, { language: 'klingon' })
     expectRefusal(await db.get('_design/app/_show/it'), 500, 'unknown_query_language', 'klingon')
   })
 })
 
 describe('functions of design documents', () => {
-  it('are not there when their handler is taken out of the configuration', async () => {
+  it('answer 404 when their handler is removed from the configuration', async () => {
     const db = await databaseWith({ it: GIVING("'x'") })
     const path = '/_config/httpd_design_handlers/_show'
     const value = (await client().request('GET', path)).text

@@ -1,4 +1,4 @@
-/** Functions that go wrong, over HTTP: each request gets its error, and all others go on. */
+/** Functions that go wrong, over HTTP: each request gets its error, and all others continue. */
 import { expect, it } from 'vitest'
 import { Client } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
@@ -63,7 +63,7 @@ it('each gets its error, and others are served meanwhile', async () => {
   ])
 })
 
-it('a change of the time limit counts at once', async () => {
+it('a change of the time limit applies at once', async () => {
   const client = await server()
   await client.request('PUT', '/_config/service/os_process_timeout', { body: '200' })
   const start = performance.now()
@@ -73,7 +73,7 @@ it('a change of the time limit counts at once', async () => {
   expect(performance.now() - start).toBeGreaterThan(200)
 })
 
-it('a newcomer is served while other databases fill the processes with endless loops', async () => {
+it('a new database is served while others fill the processes with endless loops', async () => {
   const settings = { service: { os_process_timeout: '60000' }, query_server_config: { os_process_limit: '6' } }
   const client = new Client((await startService({ settings })).url)
   const names = ['hog-0', 'hog-1', 'hog-2', 'peace']

@@ -28,7 +28,7 @@ describe('an update function', () => {
     expect(stored.json).toEqual({ _id: id, _rev: reply.headers['x-service-update-newrev'], n: 1, body: 'text' })
   })
 
-  it('makes the one that the path names, or a new revision of it', async () => {
+  it('creates the document that the path names, or a new revision of it', async () => {
     const db = await databaseWith({ count: COUNTING })
     for (const n of [1, 2, 3]) {
       const reply = await db.put('_design/app/_update/count/a/b', '')
@@ -77,7 +77,7 @@ describe('an update function', () => {
     expect((await db.get('other')).status).toBe(200)
   })
 
-  it('keeps attachments when it gives the document back', async () => {
+  it('keeps attachments when it returns the document', async () => {
     const db = await databaseWith({ touch: "function (doc) { doc.touched = true; return [doc, ''] }" })
     await db.put('a/att', 'hello', { 'Content-Type': 'text/plain' })
     expect((await db.put('_design/app/_update/touch/a', '')).status).toBe(201)
@@ -113,7 +113,7 @@ describe('an update function', () => {
     },
   )
 
-  it('decides on the status and headers, and may not lose those of the server', async () => {
+  it('sets status and headers, and cannot remove those of the server', async () => {
     const db = await databaseWith({
       own: GIVING("[{ _id: 'a' }, { code: 202, headers: { 'X-Own': '1' }, body: 'x' }]"),
       same: GIVING("[{ _id: 'b' }, { headers: { 'x-service-id': 'mine' } }]"),
@@ -160,7 +160,7 @@ describe('an update that fails', () => {
     ["[{ _id: 'a' }]", 500, 'render_error', 'undefined response from update function'],
     ["[{ _id: 'a' }, 7]", 500, 'render_error', 'undefined response from update function'],
     ["'text'", 500, 'render_error', 'undefined response from update function'],
-  ])('by giving %s writes nothing', async (given, status, error, reason) => {
+  ])('by returning %s writes nothing', async (given, status, error, reason) => {
     const db = await databaseWith({ it: GIVING(given) })
     const before = await db.state()
     expectRefusal(await db.post('_design/app/_update/it', ''), status, error, reason)

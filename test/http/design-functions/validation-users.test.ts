@@ -23,8 +23,8 @@ async function put(path: string, body: unknown, headers: Record<string, string> 
   return client().request('PUT', path, { body, headers })
 }
 
-describe('whoever writes', () => {
-  it('is who the function is told of, with name and roles', async () => {
+describe('the writer', () => {
+  it('is passed to the function, with name and roles', async () => {
     await put('/known', undefined)
     const source = 'function (newDoc, oldDoc, userCtx) { throw { forbidden: userCtx } }'
     await put('/known/_design/v', { validate_doc_update: source })
@@ -38,7 +38,7 @@ describe('whoever writes', () => {
     }
   })
 
-  it('is bound by it, administrators too', async () => {
+  it('is validated, administrators too', async () => {
     await put('/owned', undefined)
     const source = `function (newDoc, oldDoc, userCtx) {
       if (newDoc.owner !== userCtx.name) throw { unauthorized: 'Not yours.' };
@@ -68,8 +68,8 @@ describe('whoever writes', () => {
   })
 })
 
-describe('a function that does not come back', () => {
-  it('fails its own write, and holds up no other', async () => {
+describe('a function that does not return', () => {
+  it('fails its own write, and blocks no other', async () => {
     await put('/slow', undefined)
     const source = 'function (newDoc) { if (newDoc.loop) for (;;) {} }'
     await put('/slow/_design/v', { validate_doc_update: source })

@@ -4,7 +4,7 @@ import { until } from '../../support/until.ts'
 
 const client = serverOfFile()
 
-/** Refuses what says so, and tells in its refusal all that it was called with. */
+/** Refuses documents that ask for it, and returns its arguments in the refusal. */
 const TELLING = `function (newDoc, oldDoc, userCtx, secObj) {
   if (newDoc.tell) throw { forbidden: { newDoc: newDoc, oldDoc: oldDoc, userCtx: userCtx, secObj: secObj } };
 }`
@@ -36,7 +36,7 @@ function expectForbidden(reply: Reply): void {
 }
 
 describe('a validation function', () => {
-  it('lets pass what it does not refuse, whatever it returns', async () => {
+  it('allows what it does not refuse, whatever it returns', async () => {
     const db = await databaseWith('function () { return false }')
     await db.save('a', { x: 1 })
   })
@@ -96,7 +96,7 @@ describe('a validation function', () => {
     ])
   })
 
-  it('refuses an all-or-nothing request as a whole, and tells which documents are why', async () => {
+  it('refuses an all-or-nothing request as a whole, and names the refused documents', async () => {
     const db = await databaseWith(NO_BAD_ONES)
     const rev = await db.save('old', {})
     const docs = [{ _id: 'a' }, { _id: 'b', bad: 1 }, { _id: 'old', _rev: rev, bad: 1 }]
@@ -129,7 +129,7 @@ describe('a validation function', () => {
     expect((await db.get('b')).status).toBe(404)
   })
 
-  it('does not run again for a revision that is there', async () => {
+  it('does not run again for a known revision', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'a', _rev: '1-a', bad: 1 })
     await db.save('_design/v', { validate_doc_update: NO_BAD_ONES })
@@ -145,7 +145,7 @@ describe('a validation function', () => {
     expect((await db.get('b')).status).toBe(200)
   })
 
-  it('has no say about design documents and local ones', async () => {
+  it('does not apply to design documents and local documents', async () => {
     const db = await databaseWith("function () { throw { forbidden: 'Nothing at all.' } }")
     await db.save('_design/other', { bad: 1 })
     await db.save('_local/x', { bad: 1 })
@@ -153,7 +153,7 @@ describe('a validation function', () => {
     expectRefusal(await db.put('x', {}), 403, 'forbidden', 'Nothing at all.')
   })
 
-  it('is not asked about a conflict', async () => {
+  it('is not called for a conflict', async () => {
     const db = await databaseWith(NO_BAD_ONES)
     const first = await db.save('a', {})
     const second = await db.save('a', { _rev: first })
@@ -164,7 +164,7 @@ describe('a validation function', () => {
     expectConflict(await db.put('a', { _rev: second, bad: 1 }))
   })
 
-  it('begins to apply when it is saved, and not before', async () => {
+  it('applies once it is saved, and not before', async () => {
     const db = await client().database()
     await db.save('a', { bad: 1 })
     await db.save('_design/v', { validate_doc_update: NO_BAD_ONES })
@@ -181,7 +181,7 @@ describe('a validation function', () => {
       (db: TestDatabase, rev: string) => db.put('_design/v0', { _rev: rev, validate_doc_update: null }),
     ],
     ['purged', async (db: TestDatabase, rev: string) => db.post('_purge', { '_design/v0': [rev] })],
-  ])('ceases to apply when its design document is %s', async (_, end) => {
+  ])('no longer applies when its design document is %s', async (_, end) => {
     const db = await databaseWith(NO_BAD_ONES)
     expectForbidden(await db.put('a', { bad: 1 }))
     const { _rev: rev } = (await db.get('_design/v0')).as<{ _rev: string }>()
@@ -189,7 +189,7 @@ describe('a validation function', () => {
     await db.save('a', { bad: 1 })
   })
 
-  it('is followed when it changes', async () => {
+  it('applies in its new form once it changes', async () => {
     const db = await databaseWith(NO_BAD_ONES)
     const { _rev } = (await db.get('_design/v0')).as<{ _rev: string }>()
     const other = "function (newDoc) { if (!newDoc.bad) throw { forbidden: 'Only bad ones.' } }"
@@ -198,7 +198,7 @@ describe('a validation function', () => {
     expectRefusal(await db.put('b', {}), 403, 'forbidden', 'Only bad ones.')
   })
 
-  it('must pass beside all others, and the first that refuses is told', async () => {
+  it('must pass like all others, and the first refusal is reported', async () => {
     const db = await databaseWith(NO_BAD_ONES, "function (newDoc) { if (newDoc.worse) throw { forbidden: 'Worse.' } }")
     expectForbidden(await db.put('a', { bad: 1 }))
     expectRefusal(await db.put('a', { worse: 1 }), 403, 'forbidden', 'Worse.')
@@ -221,7 +221,7 @@ describe('a validation function', () => {
   })
 })
 
-describe('what a validation function is told', () => {
+describe('the arguments of a validation function', () => {
   it('of a new document', async () => {
     const db = await databaseWith(TELLING)
     const { newDoc, oldDoc, userCtx, secObj } = told(await db.put('a', { tell: 1, n: { deep: [1] } }))
@@ -316,14 +316,14 @@ describe('what a validation function throws', () => {
     expect((await db.get('a')).status).toBe(404)
   })
 
-  it('an object with more than one member is no refusal, and yet nothing is written', async () => {
+  it('an object with more than one member is an error, and nothing is written', async () => {
     const db = await databaseWith("function () { throw { forbidden: 'x', more: 1 } }")
     const reply = await db.put('a', {})
     expect([reply.status, reply.as<{ error: string }>().error]).toEqual([500, 'unknown_error'])
     expect((await db.get('a')).status).toBe(404)
   })
 
-  it('a function that does not compile stops all writes but those that cure it', async () => {
+  it('a function that does not compile stops all writes except those that fix it', async () => {
     const db = await databaseWith('function (newDoc) { return')
     const reply = await db.put('a', {})
     expect([reply.status, reply.as<{ error: string }>().error]).toEqual([500, 'compilation_error'])
@@ -334,7 +334,7 @@ describe('what a validation function throws', () => {
     await db.save('a', {})
   })
 
-  it('one in a language that nothing speaks stops writes too', async () => {
+  it('one in an unknown language stops writes too', async () => {
     const db = await client().database()
     await db.save('_design/v', { language: 'klingon', validate_doc_update: 'x' })
     expectRefusal(await db.put('a', {}), 500, 'unknown_query_language', 'klingon')
@@ -342,7 +342,7 @@ describe('what a validation function throws', () => {
 })
 
 describe('a validation function among many writers', () => {
-  it('has seen every write that began after it was saved', async () => {
+  it('validates every write that began after it was saved', async () => {
     const db = await client().database()
     await db.save('_design/v', { validate_doc_update: 'function () {}' })
     const { _rev } = (await db.get('_design/v')).as<{ _rev: string }>()

@@ -11,7 +11,7 @@ describe('batch=ok', () => {
     return (await db.get(path)).json
   }
 
-  it('answers 202 without a revision, and the write comes of itself', async () => {
+  it('answers 202 without a revision, and writes in the background', async () => {
     const db = await client().database()
     const reply = await db.put('doc?batch=ok', { a: 1 })
     expect([reply.status, reply.text]).toEqual([202, '{"ok":true,"id":"doc"}\n'])
@@ -20,7 +20,7 @@ describe('batch=ok', () => {
     expect(await becomes(db, 'doc', 200)).toEqual({ _id: 'doc', _rev: '1-23202479633c2b380f79507a776743d5', a: 1 })
   })
 
-  it('is there for POST, with an id and without', async () => {
+  it('works for POST, with an id and without', async () => {
     const db = await client().database()
     const named = await db.post('?batch=ok', { _id: 'named' })
     expect([named.status, named.text]).toEqual([202, '{"ok":true,"id":"named"}\n'])
@@ -32,7 +32,7 @@ describe('batch=ok', () => {
     await becomes(db, id, 200)
   })
 
-  it('is there for DELETE and COPY', async () => {
+  it('works for DELETE and COPY', async () => {
     const db = await client().database()
     const rev = await db.save('doc', { a: 1 })
     const copy = await db.copy('doc?batch=ok', 'copy')
@@ -53,7 +53,7 @@ describe('batch=ok', () => {
     expect((await db.get('doc')).json).toEqual({ _id: 'doc', _rev: rev, n: 1 })
   })
 
-  it('still refuses what can be seen to be wrong', async () => {
+  it('refuses invalid documents at once', async () => {
     const db = await client().database()
     await db.save('doc', {})
     expectRefusal(await db.put('doc?batch=ok', '{'), 400, 'bad_request', 'invalid_json')
@@ -84,7 +84,7 @@ describe('batch=ok', () => {
     after.client.close()
   })
 
-  it('does not bring back a database that is deleted', async () => {
+  it('does not recreate a database that is deleted', async () => {
     const db = await client().database()
     await db.put('doc?batch=ok', {})
     await db.request('DELETE')
@@ -95,7 +95,7 @@ describe('batch=ok', () => {
     expect((await db.info()).doc_count).toBe(1)
   })
 
-  it('is nothing special with another value', async () => {
+  it('is ignored with another value', async () => {
     const db = await client().database()
     expect((await db.put('doc?batch=no', {})).status).toBe(201)
   })

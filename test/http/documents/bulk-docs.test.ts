@@ -14,7 +14,7 @@ interface Entry {
 }
 
 describe('POST _bulk_docs', () => {
-  it('answers one entry a document, in their order', async () => {
+  it('answers one entry for each document, in their order', async () => {
     const db = await client().database()
     const reply = await db.post('_bulk_docs', { docs: [{ _id: 'c' }, { _id: 'a', a: 1 }, { _id: 'b' }] })
     expect(reply.status).toBe(201)
@@ -33,7 +33,7 @@ describe('POST _bulk_docs', () => {
     expect((await db.info()).update_seq).toBe(0)
   })
 
-  it('gives ids to documents that have none', async () => {
+  it('generates ids for documents that have none', async () => {
     const db = await client().database()
     const entries = (await db.post('_bulk_docs', { docs: [{ n: 1 }, { n: 2 }] })).as<Entry[]>()
     for (const [index, { id }] of entries.entries()) {
@@ -63,7 +63,7 @@ describe('POST _bulk_docs', () => {
     expect(await db.info()).toMatchObject({ doc_count: 1, doc_del_count: 2 })
   })
 
-  it('writes the good ones where some are in conflict', async () => {
+  it('writes the others when some are in conflict', async () => {
     const db = await client().database()
     await db.save('there', { n: 1 })
     const reply = await db.post('_bulk_docs', {
@@ -121,7 +121,7 @@ describe('POST _bulk_docs', () => {
     expect((await db.info()).update_seq).toBe(2)
   })
 
-  it('makes deleted documents again', async () => {
+  it('recreates deleted documents', async () => {
     const db = await client().database()
     await db.saveAndRemove('doc', {})
     expect((await db.post('_bulk_docs', { docs: [{ _id: 'doc' }] })).json).toEqual([
@@ -143,14 +143,14 @@ describe('POST _bulk_docs', () => {
     expect((await db.get('doc')).text).toBe(`{"_id":"doc","_rev":"${_rev}","10":1,"2":1.10,"a":12345678901234567890}\n`)
   })
 
-  it('takes ids that no path could hold', async () => {
+  it('accepts ids that no path could hold', async () => {
     const db = await client().database()
     const _id = `long/${'é'.repeat(20_000)}`
     await db.post('_bulk_docs', { docs: [{ _id }] })
     expect((await db.post('_all_docs', { keys: [_id] })).json).toMatchObject({ rows: [{ id: _id }] })
   })
 
-  it('takes many documents at once', async () => {
+  it('accepts many documents at once', async () => {
     const db = await client().database()
     const docs = Array.from({ length: 5_000 }, (_, n) => ({ _id: `doc-${n}`, n }))
     const entries = (await db.post('_bulk_docs', { docs })).as<Entry[]>()
@@ -231,7 +231,7 @@ describe('_bulk_docs refuses', () => {
 })
 
 describe('new_edits:false', () => {
-  it('stores revisions as they are, with one entry a document', async () => {
+  it('stores revisions as they are', async () => {
     const db = await client().database()
     const reply = await db.post('_bulk_docs', {
       new_edits: false,
@@ -251,7 +251,7 @@ describe('new_edits:false', () => {
     expectRefusal(await db.get('c'), 404, 'not_found', 'deleted')
   })
 
-  it('makes branches instead of conflicts', async () => {
+  it('creates branches instead of conflicts', async () => {
     const db = await client().database()
     await db.save('doc', {})
     const [low, high] = [`1-${'a'.repeat(32)}`, `1-${'b'.repeat(32)}`]
@@ -266,7 +266,7 @@ describe('new_edits:false', () => {
     expect((await db.get('doc?conflicts=true')).json).toEqual({ _id: 'doc', _rev: high, _conflicts: [low, EMPTY] })
   })
 
-  it('succeeds with what is known', async () => {
+  it('succeeds for known revisions', async () => {
     const db = await client().database()
     await db.save('doc', {})
     const reply = await db.post('_bulk_docs', { new_edits: false, docs: [{ _id: 'doc', _rev: EMPTY, n: 1 }] })
@@ -282,7 +282,7 @@ describe('new_edits:false', () => {
     expect((await db.info()).update_seq).toBe(1)
   })
 
-  it('does not care for all_or_nothing', async () => {
+  it('ignores all_or_nothing', async () => {
     const db = await client().database()
     const docs = [{ _id: 'doc', _rev: '1-aa' }]
     expect((await db.post('_bulk_docs', { new_edits: false, all_or_nothing: true, docs })).status).toBe(201)
@@ -297,7 +297,7 @@ describe('new_edits:false', () => {
     expect((await db.info()).update_seq).toBe(0)
   })
 
-  it('refuses a history that is none', async () => {
+  it('refuses an invalid history', async () => {
     const db = await client().database()
     const bulk = (_revisions: unknown) =>
       db.post('_bulk_docs', {

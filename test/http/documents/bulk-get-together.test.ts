@@ -68,7 +68,7 @@ const QUERIES = [
   'revs=true&latest=true&attachments=true&att_encoding_info=true',
 ]
 
-it('gives the same in one reply and in many', async () => {
+it('returns the same in one reply and in many', async () => {
   const db = await client().database()
   const asked = await filled(db)
   const entries = [...asked, ...asked.toReversed()]

@@ -38,7 +38,7 @@ function mixedParts(reply: Reply) {
 }
 
 describe('_bulk_get as JSON', () => {
-  it('gives what was asked for, in that order', async () => {
+  it('returns the requested revisions, in their order', async () => {
     const db = await client().database()
     const a = await db.save('a', { n: 1 })
     const b = await db.save('b', { n: 2 })
@@ -67,7 +67,7 @@ describe('_bulk_get as JSON', () => {
     },
   )
 
-  it('gives all leaves of a document whose revision is not named', async () => {
+  it('returns all leaves of a document whose revision is not named', async () => {
     const db = await client().database()
     await db.replicate(
       { _id: 'doc', _rev: '1-a' },
@@ -79,7 +79,7 @@ describe('_bulk_get as JSON', () => {
     expect(result?.docs.find(({ ok }) => ok?._rev === '1-c')?.ok?._deleted).toBe(true)
   })
 
-  it('gives older revisions, and those that replaced them where that is asked for', async () => {
+  it('returns older revisions, and the latest ones when requested', async () => {
     const db = await client().database()
     const first = await db.save('doc', { n: 1 })
     const second = await db.save('doc', { _rev: first, n: 2 })
@@ -90,7 +90,7 @@ describe('_bulk_get as JSON', () => {
     expect(result?.docs[0]?.ok?._revisions).toEqual({ start: 2, ids: [second.slice(2), first.slice(2)] })
   })
 
-  it('says for each entry what is wrong with it', async () => {
+  it('reports the error of each entry', async () => {
     const db = await client().database()
     const rev = await db.save('doc', {})
     const docs = [
@@ -120,21 +120,21 @@ describe('_bulk_get as JSON', () => {
     expect(answered[6]).toEqual({ id: 'doc', docs: [{ ok: { _id: 'doc', _rev: rev } }] })
   })
 
-  it('refuses names that no document can have, each for itself', async () => {
+  it('refuses invalid ids, each in its own entry', async () => {
     const db = await client().database()
     const answered = await results(db, [{ id: '' }, { id: 5 }, { id: '_odd' }])
     expect(answered).toHaveLength(3)
     for (const { docs } of answered) expect(docs[0]?.error?.reason).toEqual(expect.any(String))
   })
 
-  it('gives deleted revisions', async () => {
+  it('returns deleted revisions', async () => {
     const db = await client().database()
     const { tombstone } = await db.saveAndRemove('doc', { n: 1 })
     const [result] = await results(db, [{ id: 'doc', rev: tombstone }])
     expect(result?.docs[0]?.ok).toEqual({ _id: 'doc', _rev: tombstone, _deleted: true })
   })
 
-  it('shows attachments, with their contents where they are asked for', async () => {
+  it('lists attachments, with their contents when requested', async () => {
     const db = await client().database()
     const first = await db.save('doc', { _attachments: { a: inline('text', 'text/plain') } })
     const second = await attach(db, `doc/b?rev=${first}`, 'two')
@@ -154,7 +154,7 @@ describe('_bulk_get as JSON', () => {
     expect((await read({}, '?att_encoding_info=true'))?.a).toMatchObject({ encoding: 'gzip' })
   })
 
-  it('gives contents of many documents, whatever their size is and however they are stored', async () => {
+  it('returns contents of many documents, of any size and encoding', async () => {
     const db = await client().database()
     const stored: [id: string, ...contents: [name: string, type: string, bytes: Buffer][]][] = [
       ['none'],
@@ -191,7 +191,7 @@ describe('_bulk_get as JSON', () => {
     expect(got).toEqual(stored)
   })
 
-  it('gives what clients that pull ask for', async () => {
+  it('returns what replicators ask for', async () => {
     const db = await client().database()
     const ids = Array.from({ length: 200 }, (_, n) => `doc ${n}`)
     const written = await db.post('_bulk_docs', { docs: ids.map((_id, n) => ({ _id, n })) })
@@ -263,7 +263,7 @@ describe('_bulk_get as multipart', () => {
     ).toEqual(['1-a', '1-b'])
   })
 
-  it('has the contents that the client does not have yet', async () => {
+  it('has only the contents that the client does not have yet', async () => {
     const db = await client().database()
     const first = await attach(db, 'doc/a', 'one')
     const second = await attach(db, `doc/b?rev=${first}`, 'two')
@@ -279,7 +279,7 @@ describe('_bulk_get as multipart', () => {
     expect(none?.headers['content-type']).toBe('application/json')
   })
 
-  it('says for each entry what is wrong with it', async () => {
+  it('reports the error of each entry', async () => {
     const { db } = await filled()
     const docs = [{ id: 'plain', rev: 'x' }, { id: 'unknown' }, { rev: EMPTY }]
     const parts = mixedParts(await db.post('_bulk_get', { docs }))
@@ -291,7 +291,7 @@ describe('_bulk_get as multipart', () => {
     ])
   })
 
-  it('is nothing at all when nothing is asked for', async () => {
+  it('is empty when nothing is requested', async () => {
     const db = await client().database()
     const reply = await db.post('_bulk_get', { docs: [] })
     expect([reply.status, reply.body.length]).toEqual([200, 0])
@@ -315,13 +315,13 @@ describe('a request that _bulk_get refuses', () => {
     expectRefusal(reply, 400, 'bad_request', `"${key}" query parameter is not acceptable`)
   })
 
-  it('does not say that it is JSON', async () => {
+  it('does not have the Content-Type of JSON', async () => {
     const db = await client().database()
     const reply = await db.post('_bulk_get', '{"docs":[]}', { 'Content-Type': 'text/plain' })
     expectRefusal(reply, 415, 'bad_content_type', 'Content-Type must be application/json')
   })
 
-  it('is no POST', async () => {
+  it('is not a POST', async () => {
     const db = await client().database()
     const reply = await db.get('_bulk_get')
     expect([reply.status, reply.headers.allow]).toEqual([405, 'POST'])

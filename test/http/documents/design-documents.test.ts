@@ -17,7 +17,7 @@ describe('a design document', () => {
     }
   })
 
-  it('redirects before it looks', async () => {
+  it('redirects before it reads the document', async () => {
     const db = await client().database()
     expect((await db.get('_design%2Fnosuch')).headers.location).toBe(`${db.url}/_design/nosuch`)
     expect((await db.get('_design%2Fx/att%2Fname')).headers.location).toBe(`${db.url}/_design/x/att%2Fname`)

@@ -62,7 +62,7 @@ const { object } = fc.letrec<{ value: Text; object: Text }>((tie) => ({
 const body = object.filter(({ kept }) => !Object.keys(JSON.parse(kept)).some((name) => name.startsWith('_')))
 
 describe('any body', () => {
-  it('comes back as it was sent, from every way in', async () => {
+  it('is returned as it was sent, from every endpoint', async () => {
     const db = await client().database()
     let count = 0
     await fc.assert(

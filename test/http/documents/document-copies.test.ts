@@ -4,7 +4,7 @@ import { expectConflict, expectRefusal, serverOfFile } from '../../support/clien
 const client = serverOfFile()
 
 describe('COPY', () => {
-  it('makes a document of the same body', async () => {
+  it('creates a document with the same body', async () => {
     const db = await client().database()
     const rev = await db.save('source', { a: 1 })
     await db.save('source', { _rev: rev, b: 2 })
@@ -43,7 +43,7 @@ describe('COPY', () => {
     expect((await db.get('target')).json).toEqual({ _id: 'target', _rev: reply.rev, a: 1 })
   })
 
-  it('may go to the document itself', async () => {
+  it('may have its source as destination', async () => {
     const db = await client().database()
     const first = await db.save('doc', {})
     const second = await db.save('doc', { _rev: first, n: 2 })
@@ -53,7 +53,7 @@ describe('COPY', () => {
     expect((await db.get('doc')).json).toEqual({ _id: 'doc', _rev: reply.rev })
   })
 
-  it('makes a deleted target again', async () => {
+  it('recreates a deleted target', async () => {
     const db = await client().database()
     await db.save('source', {})
     await db.saveAndRemove('target', {})
@@ -65,7 +65,7 @@ describe('COPY', () => {
     ['%C3%A9', 'é'],
     ['_design/x', '_design/x'],
     ['_design%2Fx', '_design/x'],
-  ])('takes the destination %s for %s', async (destination, id) => {
+  ])('maps the destination %s to %s', async (destination, id) => {
     const db = await client().database()
     await db.save('source', { a: 1 })
     expect((await db.copy('source', destination)).json).toMatchObject({ ok: true, id })

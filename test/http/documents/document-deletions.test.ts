@@ -43,7 +43,7 @@ describe('DELETE of a document', () => {
     expect((await db.get('doc')).json).toMatchObject({ _rev: second })
   })
 
-  it('does not find what is not there, whatever the revision', async () => {
+  it('answers 404 for a missing document, whatever the revision', async () => {
     const db = await client().database()
     for (const query of ['', '?rev=1-abc', '?rev=abc']) {
       expectRefusal(await db.delete(`nosuch${query}`), 404, 'not_found', 'missing')
@@ -59,14 +59,14 @@ describe('DELETE of a document', () => {
     expect((await db.info()).update_seq).toBe(2)
   })
 
-  it('of a branch that does not win leaves the document alive', async () => {
+  it('of a losing branch leaves the document alive', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'doc', _rev: '1-aa', n: 'low' }, { _id: 'doc', _rev: '1-bb', n: 'high' })
     expect((await db.delete('doc?rev=1-aa')).status).toBe(200)
     expect((await db.get('doc?conflicts=true')).text).toBe('{"_id":"doc","_rev":"1-bb","n":"high"}\n')
   })
 
-  it('of the winner brings the next branch forth', async () => {
+  it('of the winner makes the next branch win', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'doc', _rev: '1-aa', n: 'low' }, { _id: 'doc', _rev: '1-bb', n: 'high' })
     const tombstone = await db.remove('doc', '1-bb')

@@ -40,7 +40,7 @@ describe('underscore members', () => {
     expect((await db.info()).update_seq).toBe(0)
   })
 
-  it('drops what a read with flags adds, so that it can be written back', async () => {
+  it('drops members that read options add, so that a document can be written back', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'd', _rev: '1-a', n: 1 }, { _id: 'd', _rev: '1-b', n: 2 })
     await db.replicate({ _id: 'd', _rev: '1-0', _deleted: true })
@@ -88,7 +88,7 @@ describe('underscore members', () => {
 })
 
 describe('revisions in a body', () => {
-  it('_rev counts when it comes before _revisions, and not when it comes after', async () => {
+  it('_rev applies when it is before _revisions, and not when it is after', async () => {
     const db = await client().database()
     const body = '"_revisions":{"start":2,"ids":["b","a"]}'
     await db.put('after?new_edits=false', `{${body},"_rev":"5-x"}`)
@@ -131,13 +131,13 @@ describe('a body', () => {
     expect((await db.get('doc')).text).toBe(`{"_id":"doc","_rev":"${rev}","z":1,"a":2,"m":3}\n`)
   })
 
-  it('has of members of one name the last value, where the first one stood', async () => {
+  it('keeps the last value of duplicate members, at the position of the first', async () => {
     const db = await client().database()
     const rev = await db.save('doc', '{"a":1,"b":2,"a":3,"c":{"x":1,"y":2,"x":[3]}}')
     expect((await db.get('doc')).text).toBe(`{"_id":"doc","_rev":"${rev}","a":3,"b":2,"c":{"x":[3],"y":2}}\n`)
   })
 
-  it('knows members of one name by what they say, not by how it is written', async () => {
+  it('compares member names after decoding', async () => {
     const db = await client().database()
     const rev = await db.save('doc', '{"a":1,"\\u0061":2}')
     expect((await db.get('doc')).text).toBe(`{"_id":"doc","_rev":"${rev}","a":2}\n`)
@@ -152,7 +152,7 @@ describe('a body', () => {
     expectRefusal(reply, 500, 'doc_validation', 'Bad special document member: _odd')
   })
 
-  it('keeps what strings say, whatever their escapes', async () => {
+  it('keeps the content of strings, whatever their escapes', async () => {
     const db = await client().database()
     const rev = await db.save('doc', '{"a":"\\u00e9\\ud83d\\ude00\\/\\"\\\\\\b\\f\\n\\r\\t\\u0000\\u001f"}')
     expect((await db.get('doc')).json).toEqual({ _id: 'doc', _rev: rev, a: 'é😀/"\\\b\f\n\r\t\u0000\u001f' })

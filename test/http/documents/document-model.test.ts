@@ -32,7 +32,7 @@ const step: fc.Arbitrary<Step> = fc.record({
   n: fc.nat({ max: 5 }),
 })
 
-/** What the documents must be, told by the rules alone. */
+/** What the documents must be, by the rules alone. */
 class Model {
   readonly documents = new Map<string, Known>()
   sequence = 1

@@ -36,7 +36,7 @@ describe('GET of a document', () => {
     expect(reply.text).toBe(`{"_id":"doc","_rev":"${rev}","a":1}\n`)
   })
 
-  it('is the same for a large one, with what else is asked for', async () => {
+  it('is the same for a large one, with further options', async () => {
     const db = await client().database()
     const text = 'ü'.repeat(3_000_000)
     const rev = await db.save(encodeURIComponent('läßt'), { a: text, _attachments: { f: { data: '' } } })
@@ -52,14 +52,14 @@ describe('GET of a document', () => {
     )
   })
 
-  it('says whether it never was or is deleted', async () => {
+  it('distinguishes missing from deleted', async () => {
     const db = await client().database()
     expectRefusal(await db.get('doc'), 404, 'not_found', 'missing')
     await db.saveAndRemove('doc', {})
     expectRefusal(await db.get('doc'), 404, 'not_found', 'deleted')
   })
 
-  it.each(['_odd', '_nosuch', '%FF'])('does not find /%s', async (path) => {
+  it.each(['_odd', '_nosuch', '%FF'])('answers 404 to /%s', async (path) => {
     const db = await client().database()
     expectRefusal(await db.get(path), 404, 'not_found', 'missing')
   })
@@ -80,7 +80,7 @@ describe('GET of a document', () => {
     expect((await db.get('doc', { 'If-None-Match': `"${next}"` })).status).toBe(304)
   })
 
-  it('gives an older revision when asked', async () => {
+  it('returns an older revision when requested', async () => {
     const db = await client().database()
     const first = await db.save('doc', { n: 1 })
     const second = await db.save('doc', { _rev: first, n: 2 })
@@ -92,7 +92,7 @@ describe('GET of a document', () => {
     expect((await db.get(`doc?rev=${first.toUpperCase()}`)).json).toMatchObject({ n: 1 })
   })
 
-  it('does not find a revision that never was', async () => {
+  it('answers 404 for an unknown revision', async () => {
     const db = await client().database()
     const rev = await db.save('doc', {})
     for (const asked of ['1-abc', '2-967a00dff5e02add41819138abb3284d', `9${rev}`]) {
@@ -107,7 +107,7 @@ describe('GET of a document', () => {
     expectRefusal(await db.get(`doc?rev=${rev}`), 400, 'bad_request', 'Invalid rev format')
   })
 
-  it('gives a tombstone only by its revision', async () => {
+  it('returns a tombstone only by its revision', async () => {
     const db = await client().database()
     const { live, tombstone } = await db.saveAndRemove('doc', { a: 1 })
     const reply = await db.get(`doc?rev=${tombstone}`)
@@ -148,7 +148,7 @@ describe('HEAD of a document', () => {
   })
 })
 
-describe('what GET adds', () => {
+describe('the options of GET', () => {
   it('revs=true: the path of the revision, and the ETag stays', async () => {
     const db = await client().database()
     const first = await db.save('doc', { n: 1 })
@@ -281,7 +281,7 @@ describe('what GET adds', () => {
     expect(reply.text).toBe('{"_id":"d","_rev":"2-c","n":"c"}\n')
   })
 
-  it('goes by the last of repeated parameters', async () => {
+  it('uses the last of repeated parameters', async () => {
     const db = await client().database()
     await conflicted(db)
     expect((await db.get('d?rev=2-b&rev=1-z')).json).toMatchObject({ _rev: '1-z' })
@@ -290,7 +290,7 @@ describe('what GET adds', () => {
 })
 
 describe('latest=true', () => {
-  it('gives the leaf below the revision that was asked for', async () => {
+  it('returns the leaf that descends from the requested revision', async () => {
     const db = await client().database()
     const first = await db.save('doc', { n: 1 })
     const second = await db.save('doc', { _rev: first, n: 2 })
@@ -300,7 +300,7 @@ describe('latest=true', () => {
     expectRefusal(await db.get('doc?rev=1-abc&latest=true'), 404, 'not_found', 'missing')
   })
 
-  it('gives the best of several leaves', async () => {
+  it('returns the best of several leaves', async () => {
     const db = await client().database()
     await conflicted(db)
     expect((await db.get('d?rev=1-a&latest=true')).json).toMatchObject({ _rev: '2-c' })
@@ -318,7 +318,7 @@ describe('open_revs', () => {
     return items.map(({ ok, missing }) => ok?._rev ?? `missing ${missing}`)
   }
 
-  it('=all gives every leaf, the deleted ones too', async () => {
+  it('=all returns every leaf, deleted ones too', async () => {
     const db = await client().database()
     await conflicted(db)
     const reply = await db.get('d?open_revs=all', { Accept: 'application/json' })
@@ -340,7 +340,7 @@ describe('open_revs', () => {
     }
   })
 
-  it('=[…] gives those that are there, then those that are not', async () => {
+  it('=[…] returns the existing ones, then the missing ones', async () => {
     const db = await client().database()
     const first = await db.save('doc', { n: 1 })
     const second = await db.save('doc', { _rev: first, n: 2 })
@@ -352,7 +352,7 @@ describe('open_revs', () => {
     expect(revisionsIn((await db.get(`doc?open_revs=${both}`)).as<Item[]>()).sort()).toEqual([first, second].sort())
   })
 
-  it('says missing of a revision whose body was never here', async () => {
+  it('reports a revision as missing when its body was never stored', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'doc', _revisions: { start: 2, ids: ['b', 'a'] } })
     expect((await db.get(`doc?open_revs=${encodeURIComponent('["1-a"]')}`)).text).toBe('[{"missing":"1-a"}]\n')

@@ -21,7 +21,7 @@ describe('PUT of a new document', () => {
     expect((await db.put('b', {}, { 'Content-Type': 'text/plain' })).status).toBe(201)
   })
 
-  it('takes X-Service-Full-Commit, whatever it says', async () => {
+  it('accepts any X-Service-Full-Commit', async () => {
     const db = await client().database()
     for (const [index, value] of ['true', 'false', 'maybe'].entries()) {
       expect((await db.put(`n${index}`, {}, { 'X-Service-Full-Commit': value })).status).toBe(201)
@@ -49,7 +49,7 @@ describe('PUT of a new document', () => {
     ['a:b@c', 'a:b@c'],
     ['e\u0301', 'e%CC%81'],
     ['x'.repeat(2000), 'x'.repeat(2000)],
-  ])('takes the id %j from the path %s', async (id, path) => {
+  ])('reads the id %j from the path %s', async (id, path) => {
     const db = await client().database()
     const reply = await db.put(path, { n: 1 })
     expect(reply.status).toBe(201)
@@ -63,7 +63,7 @@ describe('PUT of a new document', () => {
     expect((await db.get('_all_docs')).json).toMatchObject({ rows: [{ id, key: id }] })
   })
 
-  it('keeps ids apart that look alike', async () => {
+  it('distinguishes ids that look alike', async () => {
     const db = await client().database()
     await db.save('%C3%A9', { n: 'composed' })
     await db.save('e%CC%81', { n: 'decomposed' })
@@ -74,7 +74,7 @@ describe('PUT of a new document', () => {
     expect((await db.get('e')).json).toMatchObject({ n: 'lower' })
   })
 
-  it('takes the id of the path, whatever the body says', async () => {
+  it('uses the id of the path, whatever the body says', async () => {
     const db = await client().database()
     expect((await db.put('real', { _id: 'other', n: 1 })).json).toMatchObject({ id: 'real' })
     expect((await db.get('real')).json).toMatchObject({ _id: 'real', n: 1 })
@@ -123,7 +123,7 @@ describe('PUT of a new document', () => {
     expect((await db.get('doc')).status).toBe(404)
   })
 
-  it('refuses a revision: there is nothing that it could be of', async () => {
+  it('refuses a revision for a missing document', async () => {
     const db = await client().database()
     expectConflict(await db.put('doc', { _rev: '1-967a00dff5e02add41819138abb3284d' }))
     expectConflict(await db.put('doc?rev=1-967a00dff5e02add41819138abb3284d', {}))
@@ -133,7 +133,7 @@ describe('PUT of a new document', () => {
   })
 })
 
-describe('PUT of a document that is there', () => {
+describe('PUT of an existing document', () => {
   it('needs the current revision, in the body, the query or If-Match', async () => {
     const db = await client().database()
     let rev = await db.save('doc', { n: 0 })
@@ -158,14 +158,14 @@ describe('PUT of a document that is there', () => {
     expect(await db.info()).toMatchObject({ doc_count: 1, update_seq: ways.length + 1 })
   })
 
-  it('takes a revision with upper-case digits', async () => {
+  it('accepts a revision with upper-case digits', async () => {
     const db = await client().database()
     const rev = await db.save('doc', {})
     const reply = await db.put('doc', { _rev: rev.toUpperCase() })
     expect([reply.status, reply.rev]).toEqual([201, '2-7051cbe5c8faecd085a3fa619e6e6337'])
   })
 
-  it('is refused without a revision, with an old one, or with one that never was', async () => {
+  it('is refused without a revision, with an old one, or with an unknown one', async () => {
     const db = await client().database()
     const first = await db.save('doc', { n: 1 })
     const second = await db.save('doc', { _rev: first, n: 2 })
@@ -214,7 +214,7 @@ describe('PUT of a document that is there', () => {
     expectRefusal(await db.put('doc', {}, { 'If-Match': 'abc' }), 400, 'bad_request', 'Invalid rev format')
   })
 
-  it('goes on from a branch that does not win', async () => {
+  it('extends a losing branch', async () => {
     const db = await client().database()
     await db.replicate({ _id: 'doc', _rev: '1-aa', n: 'low' }, { _id: 'doc', _rev: '1-bb', n: 'high' })
     const reply = await db.put('doc', { _rev: '1-aa', n: 'next' })
@@ -227,7 +227,7 @@ describe('PUT of a document that is there', () => {
     })
   })
 
-  it('lets one of many writers through', async () => {
+  it('lets one of many concurrent writers succeed', async () => {
     const db = await client().database()
     const rev = await db.save('doc', {})
     const replies = await Promise.all(Array.from({ length: 20 }, (_, n) => db.put('doc', { _rev: rev, n })))
@@ -256,7 +256,7 @@ describe('new_edits=false', () => {
     expect((await db.get('doc?revs=true')).json).toMatchObject({ _rev: '3-c', _revisions: body._revisions })
   })
 
-  it('makes a branch where the revision does not fit', async () => {
+  it('creates a branch when the revision does not follow the current one', async () => {
     const db = await client().database()
     const rev = await db.save('doc', { n: 1 })
     const other = `1-${'0'.repeat(32)}`
@@ -264,7 +264,7 @@ describe('new_edits=false', () => {
     expect((await db.get('doc?conflicts=true')).json).toEqual({ _id: 'doc', _rev: rev, n: 1, _conflicts: [other] })
   })
 
-  it('succeeds with what is known and changes nothing', async () => {
+  it('succeeds for a known revision and changes nothing', async () => {
     const db = await client().database()
     const rev = await db.save('doc', { n: 1 })
     const reply = await db.put('doc?new_edits=false', { _rev: rev, n: 2 })
@@ -298,7 +298,7 @@ describe('new_edits=false', () => {
     expect((await db.get('a')).status).toBe(404)
   })
 
-  it('has lower-case digits for those of a hash', async () => {
+  it('normalizes hashes to lower case', async () => {
     const db = await client().database()
     const hash = 'ABCDEF0123456789ABCDEF0123456789'
     expect((await db.put('doc?new_edits=false', { _rev: `1-${hash}` })).rev).toBe(`1-${hash.toLowerCase()}`)

@@ -42,7 +42,7 @@ describe('a local document', () => {
     },
   )
 
-  it('may be made with the revision 0-0', async () => {
+  it('may be created with the revision 0-0', async () => {
     const db = await client().database()
     expect((await db.put('_local/x', { _rev: '0-0' })).rev).toBe('0-1')
   })
@@ -60,7 +60,7 @@ describe('a local document', () => {
     expect((await db.get('_local/x')).json).toEqual({ _id: '_local/x', _rev: '0-2', kept: true })
   })
 
-  it('lets one of many writers through', async () => {
+  it('lets one of many concurrent writers succeed', async () => {
     const db = await client().database()
     await db.save('_local/x', {})
     const replies = await Promise.all(Array.from({ length: 10 }, (_, n) => db.put('_local/x', { _rev: '0-1', n })))
@@ -85,7 +85,7 @@ describe('a local document', () => {
     expect((await db.delete('_local/x', { 'If-Match': '"0-1"' })).status).toBe(200)
   })
 
-  it('that never was is missing', async () => {
+  it('that was never written is missing', async () => {
     const db = await client().database()
     expectRefusal(await db.get('_local/nosuch'), 404, 'not_found', 'missing')
     expectRefusal(await db.delete('_local/nosuch?rev=0-1'), 404, 'not_found', 'missing')
@@ -133,7 +133,7 @@ describe('a local document', () => {
     expect((await db.get(path)).json).toEqual({ _id: id, _rev: '0-1' })
   })
 
-  it('takes the id of the path, whatever the body says', async () => {
+  it('uses the id of the path, whatever the body says', async () => {
     const db = await client().database()
     await db.save('_local/x', { _id: '_local/other' })
     expect((await db.get('_local/x')).json).toMatchObject({ _id: '_local/x' })
@@ -154,7 +154,7 @@ describe('a local document', () => {
     })
   })
 
-  it('is not bound to the document of the same name', async () => {
+  it('is independent of the document of the same name', async () => {
     const db = await client().database()
     await db.save('x', { n: 'document' })
     await db.save('_local/x', { n: 'local' })
@@ -171,7 +171,7 @@ describe('a local document', () => {
 })
 
 describe('COPY with local documents', () => {
-  it('begins a document of a local one', async () => {
+  it('creates a document from a local one', async () => {
     const db = await client().database()
     await db.save('_local/x', { a: 1 })
     const reply = await db.copy('_local/x', 'doc')
@@ -182,7 +182,7 @@ describe('COPY with local documents', () => {
     expect((await db.get('doc')).json).toMatchObject({ a: 1 })
   })
 
-  it('makes a local document of another', async () => {
+  it('creates a local document from another', async () => {
     const db = await client().database()
     await db.save('doc', { a: 1 })
     expect((await db.copy('doc', '_local/x')).json).toEqual({ ok: true, id: '_local/x', rev: '0-1' })
@@ -228,8 +228,8 @@ describe('local documents in bulk', () => {
   })
 })
 
-describe('a path of no local document', () => {
-  it.each(['GET', 'PUT', 'DELETE', 'HEAD', 'COPY', 'POST'])('is refused to %s', async (method) => {
+describe('a path below a local document', () => {
+  it.each(['GET', 'PUT', 'DELETE', 'HEAD', 'COPY', 'POST'])('does not allow %s', async (method) => {
     const db = await client().database()
     for (const path of ['_local', '_local/', '_local%2F', '_local%2f']) {
       const reply = await db.request(method, path, method === 'PUT' || method === 'POST' ? { body: {} } : {})
@@ -238,7 +238,7 @@ describe('a path of no local document', () => {
     }
   })
 
-  it('is that of an attachment: there are none', async () => {
+  it('is one of an attachment, and answers 404', async () => {
     const db = await client().database()
     await db.save('_local/x', {})
     for (const method of ['GET', 'PUT', 'DELETE']) {

@@ -30,7 +30,7 @@ describe('a document with many revisions', () => {
   it.each([
     ['as many as are allowed', 100_000, 201],
     ['more', 100_001, 413],
-  ])('is taken or refused: %s', async (_, count, status) => {
+  ])('is accepted or refused: %s', async (_, count, status) => {
     const database = await client().database()
     const body = `{"_revisions":{"start":${count},"ids":[${Array(count).fill('"a"').join()}]}}`
     expect((await database.request('PUT', '/document?new_edits=false', { body })).status).toBe(status)

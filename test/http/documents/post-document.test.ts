@@ -4,7 +4,7 @@ import { expectRefusal, serverOfFile } from '../../support/client.ts'
 const client = serverOfFile()
 
 describe('POST /{db}', () => {
-  it('makes a document with an id of its own', async () => {
+  it('creates a document with a generated id', async () => {
     const db = await client().database()
     const reply = await db.post('', { a: 1 })
     expect(reply.status).toBe(201)
@@ -16,7 +16,7 @@ describe('POST /{db}', () => {
     expect((await db.get(id)).text).toBe(`{"_id":"${id}","_rev":"${rev}","a":1}\n`)
   })
 
-  it('never gives an id twice', async () => {
+  it('never generates an id twice', async () => {
     const db = await client().database()
     const replies = await Promise.all(Array.from({ length: 50 }, () => db.post('', {})))
     expect(new Set(replies.map((reply) => reply.as<{ id: string }>().id)).size).toBe(50)

@@ -1,4 +1,4 @@
-/** Reads lists of any number of rows from a server of its own, and tells what memory that took. */
+/** Reads lists of any number of rows from a server of its own, and reports the memory that it took. */
 import { expect } from 'vitest'
 import { ServerProcess } from '../../crash/server-process.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'

@@ -1,4 +1,4 @@
-/** Reads a large attachment within the JSON of every resource that can hold it, and tells what memory that took. */
+/** Reads a large attachment within the JSON of every resource that can hold it, and reports the memory that it took. */
 import { createHash, randomBytes } from 'node:crypto'
 import { request } from 'node:http'
 import { expect } from 'vitest'

@@ -1,4 +1,4 @@
-/** Uploads an attachment of any size to a server of its own and reads it back, and tells what memory that took. */
+/** Uploads an attachment of any size to a server of its own and reads it back, and reports the memory that it took. */
 import { createHash, randomBytes } from 'node:crypto'
 import { request } from 'node:http'
 import { Readable } from 'node:stream'

@@ -49,7 +49,7 @@ describe.each([
     own.close()
   })
 
-  it('count up together without losing a step', async () => {
+  it('increment a counter together without losing an update', async () => {
     const own = await server()
     const db = await own.database()
     await db.save('counter', { n: 0 })
@@ -119,7 +119,7 @@ describe.each([
     own.close()
   })
 
-  it('go away in the middle of a long reply, and nobody else notices', async () => {
+  it('disconnect in the middle of a long reply without affecting others', async () => {
     const own = await server()
     const db = await own.database()
     const docs = Array.from({ length: 3_000 }, (_, n) => ({ _id: `doc-${n}`, text: 'x'.repeat(1_000) }))
@@ -152,7 +152,7 @@ describe('a slow client', () => {
 })
 
 describe('long ids', () => {
-  it('are told apart by their last byte', async () => {
+  it('are distinguished by their last byte', async () => {
     const db = await client().database()
     const ids = ['a', 'b', 'c'].map((end) => `${'x'.repeat(5_000)}${end}`)
     const docs = ids.map((_id, n) => ({ _id, n }))

@@ -49,8 +49,8 @@ const ATTACHMENTS: [path: string, headers: Record<string, string>][] = [
   ['doc/a.html', { Range: 'bytes=0-0,1-1' }],
 ]
 
-describe('what others put here', () => {
-  it('is of the type that it has, whatever its bytes look like', async () => {
+describe('content of users', () => {
+  it('has its declared type, whatever its bytes look like', async () => {
     const db = await filled()
     for (const [method, path] of FUNCTIONS) {
       const { headers } = await db.request(method, path, { body: '' })
@@ -63,7 +63,7 @@ describe('what others put here', () => {
     expect((await db.get('_design/d/_show/own')).headers['x-content-type-options']).toBe('none')
   })
 
-  it('is kept apart where the operator wants that, whatever a function says', async () => {
+  it('has the configured policy, whatever a function sets', async () => {
     const db = await filled()
     for (const kind of ['attachments', 'showlist', 'utils']) await set(`csp/${kind}_enable`, 'true')
     await set('csp/showlist_header_value', 'sandbox allow-forms')

@@ -21,14 +21,14 @@ const from = (client: Client, method: string, path: string, headers: Record<stri
 const added = ({ headers }: Reply) =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => name.startsWith('access-control-')))
 
-describe('a request of a page from elsewhere', () => {
-  it('gets nothing more while CORS is off', async () => {
+describe('a request of a page of another origin', () => {
+  it('gets no CORS headers while CORS is off', async () => {
     const client = new Client((await startService({ settings: { cors: { origins: '*' } } })).url)
     expect(added(await from(client, 'GET', '/'))).toEqual({})
     expect((await from(client, 'OPTIONS', '/')).status).toBe(405)
   })
 
-  it('is told that its origin is let in, and which headers it may read', async () => {
+  it('gets its origin as allowed, and the headers that it may read', async () => {
     const client = await server()
     const db = await client.database()
     expect(added(await from(client, 'GET', `/${db.name}`))).toEqual({
@@ -44,7 +44,7 @@ describe('a request of a page from elsewhere', () => {
     expect([missing.status, missing.headers['access-control-allow-origin']]).toEqual([404, ORIGIN])
   })
 
-  it('and any other is told that replies depend on the origin', async () => {
+  it('gets Vary: Origin, and so does any other', async () => {
     const client = await server()
     const db = await client.database()
     await db.put('_design/d', { shows: { x: 'function() { return "x" }' } })
@@ -68,7 +68,7 @@ describe('a request of a page from elsewhere', () => {
     expect((await from(off, 'GET', '/')).headers.vary).toBeUndefined()
   })
 
-  it('is served without a word when its origin is another one', async () => {
+  it('gets no CORS headers when its origin is not listed', async () => {
     const client = await server()
     for (const origin of ['https://page.example:1', 'https://PAGE.example', 'null', '*']) {
       const reply = await from(client, 'GET', '/', { Origin: origin })
@@ -85,7 +85,7 @@ describe('a request of a page from elsewhere', () => {
     expect((await from(all, 'GET', '/')).headers['access-control-allow-credentials']).toBeUndefined()
   })
 
-  it('goes by the settings of its host first', async () => {
+  it('uses the settings of its host first', async () => {
     const client = await server(
       { methods: 'GET' },
       { 'cors:db.example': { origins: 'http://only.example', max_age: '5' } },
@@ -131,7 +131,7 @@ describe('a preflight', () => {
     [{ 'Access-Control-Request-Method': 'PATCH' }],
     [{ 'Access-Control-Request-Method': 'put' }],
     [{ 'Access-Control-Request-Method': 'PUT', 'Access-Control-Request-Headers': 'Authorization' }],
-  ])('with %j is a request like others', async (headers) => {
+  ])('with %j is handled like a simple request', async (headers) => {
     const reply = await from(await server(), 'OPTIONS', '/', headers)
     expect(reply.status).toBe(405)
   })

@@ -45,7 +45,7 @@ it('are few in memory at a time', async () => {
   }
 })
 
-it('are all there, in their order, and what is missing after them', async () => {
+it('are complete, in their order, followed by the missing ones', async () => {
   const database = await client().database()
   const revisions = await conflicting(database, 250, 10)
   const found = (await database.get('a?open_revs=all')).as<{ ok: { _rev: string } }[]>()
@@ -55,7 +55,7 @@ it('are all there, in their order, and what is missing after them', async () => 
   expect(named.map(({ ok, missing }) => ok?._rev ?? missing)).toEqual([...revisions, '9-none'])
 })
 
-it('that are purged while they are sent are told to be missing', async () => {
+it('that are purged while they are sent are reported missing', async () => {
   const database = await client().database()
   // More than the buffers of the sockets take.
   const revisions = await conflicting(database, 120, BODY_BYTES)

@@ -12,7 +12,7 @@ const hash = (number: number) => createHash('md5').update(String(number)).digest
 it.each([
   ['each a root of its own', (i: number) => ({ start: 1, ids: [hash(i)] })],
   ['all with one parent', (i: number) => ({ start: 2, ids: [hash(i), hash(-1)] })],
-])('thousands of conflicts of one document, %s, are written, read and purged soon', async (_, path) => {
+])('thousands of conflicts of one document, %s, are written, read and purged in bounded time', async (_, path) => {
   const database = await client().database()
   const docs = Array.from({ length: LEAVES }, (_, i) => ({ _id: 'a', _revisions: path(i), i }))
   expect((await database.post('_bulk_docs', { new_edits: false, docs })).status).toBe(201)

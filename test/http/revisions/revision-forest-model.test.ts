@@ -94,7 +94,7 @@ describe('revisions of one document', () => {
     )
   })
 
-  it('come to nothing when each of them is purged, leaf by leaf', async () => {
+  it('are removed when each of them is purged, leaf by leaf', async () => {
     await fc.assert(
       fc.asyncProperty(shuffled, async ([revisions]) => {
         const db = await client().database()

@@ -11,12 +11,12 @@ describe('the first revision', () => {
     expect(await db.save('doc', body)).toBe(rev)
   })
 
-  it('of a short text begins as others have shown it', async () => {
+  it('of a short text begins as published', async () => {
     const db = await client().database()
     expect(await db.save('doc', '{"val":"r0"}')).toMatch(/^1-47f3268e[0-9a-f]{24}$/)
   })
 
-  it('goes by what the text says, not by how it is written', async () => {
+  it('depends on the decoded text, not on its escapes', async () => {
     const db = await client().database()
     expect(await db.save('blanks', ' { "a" :\n1 } ')).toBe('1-23202479633c2b380f79507a776743d5')
     expect(await db.save('escapes', '{"\\u0061":"\\u00e9"}')).toBe('1-a84b195a8ccf4e92812a4f2bb2272b90')
@@ -25,7 +25,7 @@ describe('the first revision', () => {
     expect(await db.save('twice', '{"a":7,"a":1}')).toBe('1-23202479633c2b380f79507a776743d5')
   })
 
-  it('goes by the order of members', async () => {
+  it('depends on the order of members', async () => {
     const db = await client().database()
     const revs = new Set<string>()
     revs.add(await db.save('x', '{"a":1,"b":2}'))
@@ -38,7 +38,7 @@ describe('the first revision', () => {
     expect(numbers.size).toBe(2)
   })
 
-  it('does not go by the id of the document, nor by the way it came', async () => {
+  it('does not depend on the id of the document, nor on the endpoint', async () => {
     const db = await client().database()
     const body = { a: 1 }
     const rev = '1-23202479633c2b380f79507a776743d5'
@@ -71,7 +71,7 @@ describe('the next revision', () => {
     expect((await db.saveAndRemove('doc', body)).tombstone).toBe(tombstone)
   })
 
-  it('of a deletion does not go by how it is asked for', async () => {
+  it('of a deletion does not depend on the kind of request', async () => {
     const db = await client().database()
     for (const id of ['a', 'b']) await db.save(id, {})
     expect((await db.put('a', { _rev: EMPTY, _deleted: true })).rev).toBe('2-eec205a9d413992850a6e32678485900')

@@ -80,7 +80,7 @@ describe('a replicated revision', () => {
     expectRefusal(await db.get('d?rev=4-d'), 404, 'not_found', 'missing')
   })
 
-  it('goes on from the revision that both know', async () => {
+  it('extends the revision that both know', async () => {
     const db = await client().database()
     await db.replicate(path(1, ['a'], { n: 1 }))
     await db.replicate(path(3, ['c', 'b', 'a'], { n: 3 }))
@@ -99,14 +99,14 @@ describe('a replicated revision', () => {
     ])
   })
 
-  it('is fitted in by a history that does not reach back as far', async () => {
+  it('is merged by a history that is shorter', async () => {
     const db = await client().database()
     await db.replicate(path(3, ['c', 'b', 'a']))
     await db.replicate(path(4, ['d', 'c']))
     expect(await leaves(db)).toMatchObject([{ _rev: '4-d', _revisions: { start: 4, ids: ['d', 'c', 'b', 'a'] } }])
   })
 
-  it('is fitted in by a history that reaches back farther', async () => {
+  it('is merged by a history that is longer', async () => {
     const db = await client().database()
     await db.replicate(path(3, ['c']))
     await db.replicate(path(4, ['d', 'c', 'b', 'a']))
@@ -135,7 +135,7 @@ describe('a replicated revision', () => {
     expect(await db.state()).toEqual(before)
   })
 
-  it('fills in the body of one that only its id was known of', async () => {
+  it('adds the body of a revision whose id only was known', async () => {
     const db = await client().database()
     await db.replicate(path(2, ['b', 'a'], { n: 2 }))
     await db.replicate(path(1, ['a'], { n: 1 }))
@@ -160,7 +160,7 @@ describe('a replicated revision', () => {
     expect(await db.info()).toMatchObject({ doc_count: 0, doc_del_count: 1 })
   })
 
-  it('can be gone on from, whatever its id', async () => {
+  it('can be extended, whatever its id', async () => {
     const db = await client().database()
     await db.replicate(path(7, ['any text at all']))
     const rev = await db.save('d', { _rev: '7-any text at all', n: 1 })
@@ -220,7 +220,7 @@ describe('_revs_limit', () => {
     expect(long?._revisions.ids.slice(0, 3)).toEqual(['d', 'c', 'b'])
   })
 
-  it('counts from the next write when it is lowered', async () => {
+  it('applies from the next write when it is lowered', async () => {
     const db = await client().database()
     const revs = await edits(db, 5)
     await db.put('_revs_limit', '2')
@@ -229,7 +229,7 @@ describe('_revs_limit', () => {
     expect((await winnerOf(db))._revisions).toEqual({ start: 6, ids: [rev.slice(2), revs[0]?.slice(2)] })
   })
 
-  it('counts at compaction too', async () => {
+  it('applies at compaction too', async () => {
     const db = await client().database()
     const revs = await edits(db, 5)
     await db.put('_revs_limit', '2')
@@ -237,7 +237,7 @@ describe('_revs_limit', () => {
     expect((await winnerOf(db))._revisions).toEqual({ start: 5, ids: revs.slice(0, 2).map((rev) => rev.slice(2)) })
   })
 
-  it('makes a conflict of a replica that is too far behind', async () => {
+  it('causes a conflict with a replica that is too far behind', async () => {
     const source = await client().database()
     const target = await client().database()
     await source.put('_revs_limit', '2')

@@ -29,7 +29,7 @@ describe.each(['_missing_revs', '_revs_diff', '_purge'])('%s', (resource) => {
 })
 
 describe('_missing_revs', () => {
-  it('lists what is not there, and leaves out what is', async () => {
+  it('lists what is missing, and omits what exists', async () => {
     const db = await client().database()
     const first = await db.save('doc', {})
     const second = await db.save('doc', { _rev: first })
@@ -45,7 +45,7 @@ describe('_missing_revs', () => {
     expect(missing_revs.doc?.sort()).toEqual(['1-y', '5-x'])
   })
 
-  it('has nothing to say of nothing', async () => {
+  it('answers an empty request with an empty object', async () => {
     const db = await client().database()
     await db.save('doc', {})
     expect((await db.post('_missing_revs', {})).text).toBe('{"missing_revs":{}}\n')
@@ -70,7 +70,7 @@ describe('_revs_diff', () => {
     expect(reply.as<{ unknown: { missing: string[] } }>().unknown.missing.sort()).toEqual(['1-a', '3-c'])
   })
 
-  it('has nothing to say of nothing', async () => {
+  it('answers an empty request with an empty object', async () => {
     const db = await client().database()
     await db.save('doc', {})
     expect((await db.post('_revs_diff', {})).text).toBe('{}\n')
@@ -116,7 +116,7 @@ describe('_revs_diff', () => {
     expect((await db.post('_revs_diff', { doc: [EMPTY.toUpperCase()] })).text).toBe('{}\n')
   })
 
-  it('tells what a peer must send, and then no more', async () => {
+  it('lists what a peer must send, and nothing afterwards', async () => {
     const source = await client().database()
     const target = await client().database()
     const first = await source.save('doc', { n: 1 })
@@ -145,7 +145,7 @@ describe('_purge', () => {
     expect((await db.post('_revs_diff', { doc: [rev] })).json).toEqual({ doc: { missing: [rev] } })
   })
 
-  it('leaves an id that begins again', async () => {
+  it('leaves an id that can be used again', async () => {
     const db = await client().database()
     const first = await db.save('doc', {})
     const second = await db.save('doc', { _rev: first })
@@ -192,7 +192,7 @@ describe('_purge', () => {
     expect(await db.info()).toMatchObject({ doc_count: 0, doc_del_count: 1 })
   })
 
-  it('skips what is no leaf, or not there', async () => {
+  it('skips revisions that are not leaves, or missing', async () => {
     const db = await client().database()
     const first = await db.save('doc', {})
     const second = await db.save('doc', { _rev: first })

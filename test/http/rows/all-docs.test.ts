@@ -35,7 +35,7 @@ function row(id: string): string {
 }
 
 describe('the reply of _all_docs', () => {
-  it('is framed a row a line', async () => {
+  it('is framed with one row for each line', async () => {
     const db = await filled('b', 'a')
     const reply = await db.get('_all_docs')
     expect(reply.status).toBe(200)
@@ -129,7 +129,7 @@ describe('the rows of _all_docs', () => {
     expect(idsIn(await db.get('_all_docs?descending=true'))).toEqual([...ids].sort(byBytes).reverse())
   })
 
-  it('leave deleted documents out', async () => {
+  it('omit deleted documents', async () => {
     const db = await filled('a', 'b', 'c')
     await db.delete(`b?rev=${EMPTY}`)
     const reply = await db.get('_all_docs')
@@ -249,7 +249,7 @@ describe('a range of _all_docs', () => {
 })
 
 describe('keys of _all_docs', () => {
-  it('give a row each, in their order', async () => {
+  it('return a row each, in their order', async () => {
     const db = await filled('a', 'b', 'c')
     await db.delete(`b?rev=${EMPTY}`)
     const tombstone = '2-eec205a9d413992850a6e32678485900'
@@ -272,12 +272,12 @@ describe('keys of _all_docs', () => {
     )
   })
 
-  it('may stand in the query', async () => {
+  it('may be in the query', async () => {
     const db = await filled('a', 'b')
     expect(idsIn(await db.get(`_all_docs?keys=${json(['b', 'a'])}`))).toEqual(['b', 'a'])
   })
 
-  it('come with documents where they are live', async () => {
+  it('include documents that are not deleted', async () => {
     const db = await filled('a', 'b')
     await db.delete(`b?rev=${EMPTY}`)
     const { rows } = (await db.post('_all_docs?include_docs=true', { keys: ['a', 'b', 'nosuch'] })).as<Listing>()
@@ -293,7 +293,7 @@ describe('keys of _all_docs', () => {
     ])
   })
 
-  it('go by descending, skip and limit', async () => {
+  it('honour descending, skip and limit', async () => {
     const db = await filled('a', 'b', 'c', 'd')
     const keys = ['d', 'a', 'c', 'b']
     expect(idsIn(await db.post('_all_docs?descending=true', { keys }))).toEqual(['b', 'c', 'a', 'd'])
@@ -303,12 +303,12 @@ describe('keys of _all_docs', () => {
     expect(idsIn(await db.post('_all_docs?descending=true&skip=1&limit=2', { keys }))).toEqual(['c', 'a'])
   })
 
-  it('of none give no rows and no offset', async () => {
+  it('that are empty return no rows and no offset', async () => {
     const db = await filled('a')
     expect((await db.post('_all_docs', { keys: [] })).text).toBe('{"total_rows":1,"rows":[\r\n\r\n]}\n')
   })
 
-  it('do not go with a range', async () => {
+  it('cannot be combined with a range', async () => {
     const db = await filled('a')
     const reason = '`keys` is incompatible with `key`, `start_key` and `end_key`'
     for (const parameter of ['key', 'startkey', 'start_key', 'endkey', 'end_key']) {
@@ -317,7 +317,7 @@ describe('keys of _all_docs', () => {
     }
   })
 
-  it('are a list', async () => {
+  it('must be a list', async () => {
     const db = await filled('a')
     for (const keys of ['a', {}, 5, null, true]) {
       expectRefusal(await db.post('_all_docs', { keys }), 400, 'bad_request', '`keys` member must be a array.')

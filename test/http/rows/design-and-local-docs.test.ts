@@ -43,7 +43,7 @@ describe('_design_docs', () => {
     ['?startkey="b"', '3 3:'],
     ['?endkey="A"', '3 0:'],
     ['?keys=["_design/c","b","_design/none"]', '3 0: _design/c no _design/none'],
-  ])('lists design documents as if there were no others: %s', async (query, expected) => {
+  ])('lists design documents only: %s', async (query, expected) => {
     const db = await filled()
     expect(glance(await db.get(`_design_docs${query}`))).toBe(expected)
   })
@@ -99,7 +99,7 @@ describe('_local_docs', () => {
     ['?startkey="_local/z"&endkey="_local/y"', ''],
     ['?keys=["_local/z","A",1]', '_local/z no A no 1'],
     ['?keys=["_local/z","_local/x"]&descending=true&limit=1', '_local/x'],
-  ])('lists local documents, which nobody counts: %s', async (query, expected) => {
+  ])('lists local documents, which are not counted: %s', async (query, expected) => {
     const db = await filled()
     expect(glance(await db.get(`_local_docs${query}`))).toBe(`null null: ${expected}`.trim())
   })
@@ -114,7 +114,7 @@ describe('_local_docs', () => {
     expect(withDocument).toBe(`${head}${row},"doc":{"_id":"_local/x","_rev":"0-1","a":1}}\r\n]}\n`)
   })
 
-  it('shows what was written a moment ago, and not what was deleted', async () => {
+  it('shows what was just written, and not what was deleted', async () => {
     const db = await filled()
     await db.put('_local/y', { _rev: '0-1', b: 2 })
     await db.delete('_local/z?rev=0-1')

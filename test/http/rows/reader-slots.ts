@@ -1,6 +1,6 @@
 /**
  * Run as a process of its own: takes all reader slots of an LMDB file, as a crowd of readers would that are at different
- * states of it, and gives them back when it is told to.
+ * states of it, and releases them on request.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { open } from 'lmdb'

@@ -83,7 +83,7 @@ const MAP = 'function (doc) { emit(doc._id, { version: doc.version, text: doc.te
 const VIEW = '_design/by/_view/id'
 
 describe('clients that stall in the middle of a reply', { timeout: 120_000 }, () => {
-  it('keep no room from others, and then get all that was there throughout, once and in order', async () => {
+  it('take no slots from others, and then get every document that existed throughout, once and in order', async () => {
     const database = await newDatabase()
     await fill(database)
     await database.save('_design/by', { views: { id: { map: MAP } } })
@@ -130,7 +130,7 @@ function expectThroughout({ rows }: Listed): void {
   for (const { version, text } of members) expect(text?.length).toBe(version === 1 ? DOCUMENT_BYTES : undefined)
 }
 
-describe('a file whose slots for readers are all taken', () => {
+describe('a file whose reader slots are all taken', () => {
   // Of several nodes each has a slot of its own, or none.
   it.skipIf(TEST_NODES > 1)('answers 503 until one is free, and nothing is lost', async () => {
     const dir = await temporaryFolder()

@@ -66,7 +66,7 @@ describe('a long listing', () => {
     return reader
   }
 
-  it('takes no memory for what a slow reader has not read', async () => {
+  it('uses no memory for rows that a slow reader has not read', async () => {
     const before = server.residentBytes
     const reader = read()
     let highest = 0
@@ -80,7 +80,7 @@ describe('a long listing', () => {
     expect((highest - before) / MEGABYTE).toBeLessThan(GROWTH_BYTES / MEGABYTE)
   })
 
-  it('takes no memory for what many stalled readers have not read, and does not stop others', async () => {
+  it('uses no memory for rows that many stalled readers have not read, and does not block others', async () => {
     const aloneMs = await slowestOfHundred()
     const before = server.residentBytes
     const readers = Array.from({ length: 40 }, () => read())
@@ -103,7 +103,7 @@ describe('a long listing', () => {
     return timesMs.sort((a, b) => a - b)[Math.floor(0.99 * timesMs.length)]!
   }
 
-  it('is not worked on any more when its reader has gone', async () => {
+  it('is aborted when its reader disconnects', async () => {
     const other = await client.database()
     await fill(other, OTHER_DOCUMENTS, DOCUMENT_BYTES)
     const reader = read(`/${other.name}/_all_docs?include_docs=true`)
@@ -126,7 +126,7 @@ describe('a long listing', () => {
     await until(async () => (await filesOf(folder, other.name)).length === 0, 10_000)
   })
 
-  it('is of one state, whatever is written meanwhile', async () => {
+  it('is one snapshot, whatever is written meanwhile', async () => {
     const other = await client.database()
     await fill(other, OTHER_DOCUMENTS, DOCUMENT_BYTES)
     const reader = read(`/${other.name}/_all_docs?include_docs=true`)
@@ -148,8 +148,8 @@ describe('a long listing', () => {
   })
 })
 
-describe('a listing that fails when a part of it was sent', () => {
-  it('breaks the connection off without an end, and nothing else', async () => {
+describe('a listing that fails after a part of it was sent', () => {
+  it('aborts the connection, and affects nothing else', async () => {
     const dir = await temporaryFolder()
     await damagedDatabase(dir, 'damaged', { documents: 2000, missing: 1900 })
     const { url } = await startService({ dir })

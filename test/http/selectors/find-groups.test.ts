@@ -71,7 +71,7 @@ describe('groups of a query', () => {
     ])
   })
 
-  it('come behind fields that are fixed, and in several ranges', async () => {
+  it('may follow fixed fields, and be in several ranges', async () => {
     const db = await sales()
     const count = (test: (sale: Sale) => boolean) => SALES.filter(test).length
     expect(await groups(db, { selector: { year: 2021, ...EVERYWHERE }, reduce: '_count', group: ['city'] })).toEqual(
@@ -101,7 +101,7 @@ describe('groups of a query', () => {
     expect(await groups(db, { ...query, selector: { year: 1900, ...EVERYWHERE }, group: ['city'] })).toEqual([])
   })
 
-  it('are refused where no index can tell', async () => {
+  it('are refused when no index covers them', async () => {
     const db = await sales()
     const refused = async (query: object, error: string, reason: string) =>
       expectRefusal(await db.post('_find', query), 400, error, reason)

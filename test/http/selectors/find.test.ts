@@ -116,7 +116,7 @@ describe('a query by selector', () => {
     expect((await find(db, { ...query, limit: 0 })).docs).toEqual([])
   })
 
-  it('goes on with the index that it began with', async () => {
+  it('continues with the index that it began with', async () => {
     const db = await people(BY_AGE)
     const query = { selector: { age: { $gt: 0 }, 'address.city': { $gt: null } }, limit: 1 }
     const first = await find(db, query)
@@ -199,7 +199,7 @@ describe('a query by selector', () => {
     expect(docs.map(({ n }) => n)).toEqual(Array.from({ length: 3000 }, (_, i) => i))
   })
 
-  it('follows writes, unless it is told not to', async () => {
+  it('sees writes, unless update=false', async () => {
     const db = await people(BY_AGE)
     const selector = { age: 31 }
     expect(ids(await find(db, { selector }))).toEqual(['ann', 'cas'])
@@ -210,7 +210,7 @@ describe('a query by selector', () => {
     expect(ids(await find(db, { selector, stale: 'ok' }))).toEqual(['ann', 'cas'])
   })
 
-  it('tells what is wrong with a request', async () => {
+  it('reports errors of a request', async () => {
     const db = await people()
     const refused = async (body: unknown, error: string, reason?: string) => {
       const reply = await db.post('_find', body)
@@ -278,7 +278,7 @@ describe('a query by selector', () => {
     )
   })
 
-  it('warns of documents that are read in vain', async () => {
+  it('warns when many documents are read that do not match', async () => {
     const db = await client().database()
     await db.post('_bulk_docs', { docs: Array.from({ length: 20 }, (_, i) => ({ n: i })) })
     expect((await find(db, { selector: { n: 19 } })).warning).toContain('The number of documents examined is high')
@@ -317,7 +317,7 @@ async function explain(db: TestDatabase, query: object): Promise<Explanation> {
 }
 
 describe('an explanation', () => {
-  it('tells the index, its range and why the others are not used', async () => {
+  it('returns the index, its range and why the others are not used', async () => {
     const db = await people(BY_AGE, BY_CITY, {
       index: { fields: ['age'], partial_filter_selector: { name: 'Ann' } },
       ddoc: 'part',

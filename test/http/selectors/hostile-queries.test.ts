@@ -105,7 +105,7 @@ describe('a query of many large documents', () => {
     return db
   }
 
-  it('goes on over updates and a compaction, and finds each document once', async () => {
+  it('continues across updates and a compaction, and finds each document once', async () => {
     const db = await withLarge(12)
     const reads = Array.from({ length: 6 }, () => db.post('_find', query))
     await db.request('POST', '/_compact', { headers: { 'Content-Type': 'application/json' } })
@@ -118,7 +118,7 @@ describe('a query of many large documents', () => {
     }
   })
 
-  it('ends when its database is deleted, and others have the threads', async () => {
+  it('ends when its database is deleted, and others get the threads', async () => {
     const db = await withLarge(12)
     const other = await withLarge(1)
     const reads = Array.from({ length: 12 }, () => db.post('_find', query))
@@ -127,7 +127,7 @@ describe('a query of many large documents', () => {
     expect((await other.post('_find', query)).json).toMatchObject({ docs: [{ n: 0 }] })
   })
 
-  it('is matched no more when its client is gone, and others have the threads', async () => {
+  it('stops when its client disconnects, and others get the threads', async () => {
     const db = await withLarge(12)
     const gone = Array.from({ length: 20 }, () =>
       fetch(`${db.url}/_find`, {

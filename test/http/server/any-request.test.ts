@@ -1,4 +1,4 @@
-/** Requests thrown together at random: each gets a reply of the known form, and none of them hurts the server. */
+/** Random requests: each gets a well-formed reply, and none of them harms the server. */
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { type Client, type Reply, type RequestOptions, serverOfFile } from '../../support/client.ts'

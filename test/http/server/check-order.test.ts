@@ -1,4 +1,4 @@
-/** Of two things that are wrong with a request, which one is told. */
+/** Which of two errors of a request is reported. */
 import { beforeAll, describe, it } from 'vitest'
 import { expectRefusal, type Reply, serverOfFile } from '../../support/client.ts'
 
@@ -20,11 +20,11 @@ function expectWrongType(reply: Reply): void {
 const SERVER_ADMIN = 'You are not a server admin.'
 const DATABASE_ADMIN = 'You are not a db or server admin.'
 
-describe('a request of the wrong type by somebody who may not send it', () => {
+describe('a request with the wrong Content-Type from a user without the right to send it', () => {
   it.each([
     ['/_restart', SERVER_ADMIN],
     ['/db/_temp_view', DATABASE_ADMIN],
-  ])('is told of its type by %s', async (path, reason) => {
+  ])('gets the error of its Content-Type from %s', async (path, reason) => {
     expectWrongType(await client().request('POST', path, { headers: TEXT }))
     expectWrongType(await client().request('POST', path))
     expectRefusal(await client().request('POST', path, { headers: JSON_TYPE }), 401, 'unauthorized', reason)
@@ -37,27 +37,27 @@ describe('a request of the wrong type by somebody who may not send it', () => {
     ['/db/_view_cleanup', DATABASE_ADMIN],
     ['/db/_purge', DATABASE_ADMIN],
     ['/_plugins', SERVER_ADMIN],
-  ])('is told of its rights by %s', async (path, reason) => {
+  ])('gets the error of its rights from %s', async (path, reason) => {
     expectRefusal(await client().request('POST', path, { headers: TEXT }), 401, 'unauthorized', reason)
     expectWrongType(await client().request('POST', path, { headers: { ...ADMIN, ...TEXT } }))
   })
 })
 
-describe('a request of the wrong type to a database that is not there', () => {
+describe('a request with the wrong Content-Type to a missing database', () => {
   it('gets 404', async () => {
     expectRefusal(await client().request('POST', '/none/_temp_view'), 404, 'not_found', 'no_db_file')
   })
 })
 
-describe('a request of the wrong type to a design document that is not there', () => {
-  it.each(['/db/_compact/x', '/db/_design/x/_compact'])('is told that there is none by %s', async (path) => {
+describe('a request with the wrong Content-Type to a missing design document', () => {
+  it.each(['/db/_compact/x', '/db/_design/x/_compact'])('gets 404 from %s', async (path) => {
     expectRefusal(await client().request('POST', path, { headers: TEXT }), 404, 'not_found', 'missing')
     expectRefusal(await client().request('POST', path, { headers: { ...ADMIN, ...TEXT } }), 404, 'not_found', 'missing')
   })
 })
 
-describe('a request that is wrong, by somebody who may not send it', () => {
-  it('gets the error of a revision where a database would be deleted', async () => {
+describe('an invalid request from a user without the right to send it', () => {
+  it('gets the error about the revision when it deletes a database', async () => {
     const reason = 'You tried to DELETE a database with a ?rev= parameter. Did you mean to DELETE a document instead?'
     expectRefusal(await client().request('DELETE', '/db?rev=1-a'), 400, 'bad_request', reason)
     expectRefusal(await client().request('DELETE', '/none?rev=1-a'), 400, 'bad_request', reason)
@@ -67,7 +67,7 @@ describe('a request that is wrong, by somebody who may not send it', () => {
     expectRefusal(missing, 404, 'not_found', 'missing')
   })
 
-  it('gets the error of a body that is not an object first, then that of its rights, then that of the members', async () => {
+  it('gets the error of a body that is not an object first, then of missing rights, then of its members', async () => {
     const put = (body: string) => client().request('PUT', '/db/_security', { body })
     expectRefusal(await put('{'), 400, 'bad_request', 'invalid_json')
     expectRefusal(await put('[]'), 400, 'bad_request', '')

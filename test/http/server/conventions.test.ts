@@ -41,19 +41,19 @@ describe('a reply', () => {
     }
   })
 
-  it('never refuses an Accept', async () => {
+  it('is never refused because of Accept', async () => {
     const db = await client().database()
     expect((await db.get('', { Accept: 'image/png;q=1' })).status).toBe(200)
   })
 
-  it('takes no notice of Range', async () => {
+  it('ignores Range', async () => {
     const db = await client().database()
     await db.save('doc', { a: 1 })
     const reply = await db.get('doc', { Range: 'bytes=0-3' })
     expect([reply.status, reply.text]).toEqual([200, (await db.get('doc')).text])
   })
 
-  it('goes over one connection after another', async () => {
+  it('is sent in the order of pipelined requests', async () => {
     const db = await client().database()
     const connection = await client().open()
     const get = rawRequest([`GET /${db.name}/nosuch HTTP/1.1`, 'Host: x'])
@@ -65,14 +65,14 @@ describe('a reply', () => {
 })
 
 describe('Location', () => {
-  it('has the host that the client named', async () => {
+  it('has the host of the request', async () => {
     const db = await client().database()
     const put = (headers: Record<string, string>, id: string) => db.put(id, {}, headers)
     expect((await put({ Host: 'example.org' }, 'a')).headers.location).toBe(`http://example.org/${db.name}/a`)
     expect((await put({ Host: 'example.org:81' }, 'b')).headers.location).toBe(`http://example.org:81/${db.name}/b`)
   })
 
-  it('goes by the headers of a proxy', async () => {
+  it('follows the headers of a proxy', async () => {
     const db = await client().database()
     const location = async (id: string, headers: Record<string, string>) =>
       (await db.put(id, {}, { Host: 'inner', ...headers })).headers.location
@@ -85,7 +85,7 @@ describe('Location', () => {
 })
 
 describe('HTTP/1.0', () => {
-  it('gets a reply without chunks, up to the end of the connection', async () => {
+  it('gets a reply that is not chunked and ends with the connection', async () => {
     const db = await client().database()
     await db.save('doc', {})
     const received = await client().exchange(rawRequest([`GET /${db.name}/_all_docs HTTP/1.0`]))
@@ -130,7 +130,7 @@ describe('a path', () => {
     expect((await db.get('a%2fb')).json).toMatchObject({ _id: 'a/b', n: 1 })
   })
 
-  it('means the same with empty segments in it', async () => {
+  it('ignores empty segments', async () => {
     const db = await client().database()
     await db.save('doc', {})
     await db.save('_design/x', {})
@@ -147,7 +147,7 @@ describe('a path', () => {
     expect((await client().request('GET', `/${db.name}//_all_docs/`)).status).toBe(200)
   })
 
-  it('keeps an escape that is none', async () => {
+  it('keeps an invalid percent-escape', async () => {
     const db = await client().database()
     for (const id of ['100%', '%zz', '%4', 'a%%b']) {
       expect((await db.put(id, {})).json).toMatchObject({ ok: true, id })
@@ -155,7 +155,7 @@ describe('a path', () => {
     }
   })
 
-  it('is not followed upwards', async () => {
+  it('does not resolve dot segments', async () => {
     const db = await client().database()
     for (const id of ['..', '.', '...']) {
       expect((await db.put(id, {})).json).toMatchObject({ ok: true, id })
@@ -163,7 +163,7 @@ describe('a path', () => {
     expect((await db.info()).doc_count).toBe(3)
   })
 
-  it('may stand in the absolute form', async () => {
+  it('may be in absolute form', async () => {
     const db = await client().database()
     const received = await client().exchange(
       rawRequest([`GET http://example.org/${db.name} HTTP/1.1`, 'Host: example.org', 'Connection: close']),

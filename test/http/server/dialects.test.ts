@@ -141,7 +141,7 @@ describe('dialects 1.6 and 3', () => {
     ])
   })
 
-  it('differ in the name of a bad id', async () => {
+  it('differ in the error of an invalid id', async () => {
     const replies = await both(async ({ send }) => {
       const error = async (reply: Promise<Response>) => ((await (await reply).json()) as { error: string }).error
       const bulk = { docs: [{ _id: '_x' }] }
@@ -157,7 +157,7 @@ describe('dialects 1.6 and 3', () => {
     expect(replies).toEqual([Array(4).fill('bad_request'), Array(4).fill('illegal_docid')])
   })
 
-  it('differ in what no changes are', async () => {
+  it('differ in the reply without changes', async () => {
     const replies = await both(async ({ send }) => {
       for (const id of ['a', 'b', 'c']) await send('PUT', `db/${id}`, {})
       const ask = async (query: string) => {
@@ -187,7 +187,7 @@ describe('dialects 1.6 and 3', () => {
     ])
   })
 
-  it('answer that there is no such resource to a POST to a system name', async () => {
+  it('answer 404 to a POST to an unknown system name', async () => {
     const replies = await both(async ({ send }) => {
       const reply = await send('POST', 'db/_nosuch', {})
       return [reply.status, await reply.json()]
@@ -197,7 +197,7 @@ describe('dialects 1.6 and 3', () => {
     }
   })
 
-  it('can be changed at run time, and only to one that there is', async () => {
+  it('can be switched at run time, and only to a known one', async () => {
     const { send } = await start('1.6')
     const type = async () => (await send('GET', '', undefined, { Accept: '*/*' })).headers.get('content-type')
     expect(await type()).toBe('text/plain;charset=utf-8')

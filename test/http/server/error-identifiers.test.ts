@@ -1,6 +1,6 @@
 /**
  * The identifiers of errors, each with a request that gets it: what clients decide by. Reasons that are part of the
- * interface are told exactly.
+ * interface are checked exactly.
  */
 import { createHash } from 'node:crypto'
 import { fileURLToPath } from 'node:url'
@@ -244,14 +244,14 @@ describe('an error', () => {
     expect(reply.text.endsWith('\n')).toBe(true)
   })
 
-  it('500 os_process_error, where a function takes too long', async () => {
+  it('500 os_process_error, when a function exceeds its time limit', async () => {
     await ask(put('/_config/service/os_process_timeout', '"300"'))
     const reply = await ask(get(`${D}/_show/loops`))
     expect([reply.status, reply.json]).toEqual([500, { error: 'os_process_error', reason: 'OS process timed out.' }])
     await ask(put('/_config/service/os_process_timeout', '"5000"'))
   })
 
-  it('417, with what is refused, where all or nothing is to be written', async () => {
+  it('417 with the refused documents, for an all_or_nothing request', async () => {
     const docs = [{ _id: 'fine' }, { _id: 'refused', bad: 1 }]
     const reply = await ask(post('/guarded/_bulk_docs', { all_or_nothing: true, docs }))
     expect([reply.status, reply.json]).toEqual([
@@ -261,7 +261,7 @@ describe('an error', () => {
     expect((await ask(get('/guarded/fine'))).status).toBe(404)
   })
 
-  it('is told a document in a bulk request', async () => {
+  it('is reported for each document of a bulk request', async () => {
     const docs = [{ _id: 'doc' }, { _id: 'other' }]
     expect((await ask(post('/db/_bulk_docs', { docs }))).json).toMatchObject([
       { id: 'doc', error: 'conflict', reason: 'Document update conflict.' },
@@ -269,7 +269,7 @@ describe('an error', () => {
     ])
   })
 
-  it('400 modification_not_allowed, where the whitelist does not have a setting', async () => {
+  it('400 modification_not_allowed, when the whitelist does not name a setting', async () => {
     await ask(put('/_config/httpd/config_whitelist', '"[{httpd,config_whitelist}]"'))
     const reply = await ask(put('/_config/log/level', '"debug"'))
     expect([reply.status, reply.json]).toEqual([

@@ -41,7 +41,7 @@ it.each([
   '/{db}/a?attachments=true',
   '/{db}/a/b',
   '/{db}/a/none',
-])('HEAD of %s says what GET does, and nothing more', async (path) => {
+])('HEAD of %s has the head of GET and no body', async (path) => {
   const database = await client().database()
   await database.save('a', { _attachments: { b: { content_type: 'image/png', data: 'YWJj' } } })
   await database.save('_local/a', {})

@@ -6,8 +6,8 @@ const client = serverOfFile()
 
 const NODE = 'service@127.0.0.1'
 
-describe('the numbers of a database', () => {
-  it('have sizes and the shape of a cluster of one too', async () => {
+describe('the information of a database', () => {
+  it('includes sizes and the parameters of a cluster with one node', async () => {
     const db = await client().database()
     await db.save('a', { text: 'x'.repeat(1000) })
     const { disk_size, data_size, ...others } = await db.info()
@@ -26,7 +26,7 @@ describe('_dbs_info', () => {
     error?: string
   }
 
-  it('tells of the databases that are named, in that order', async () => {
+  it('returns the named databases, in their order', async () => {
     const one = await client().database()
     const two = await client().database()
     await two.save('a', {})
@@ -43,7 +43,7 @@ describe('_dbs_info', () => {
     expect(reply.as<Entry[]>()[0]?.info).toEqual(await two.info())
   })
 
-  it('tells of all, with the parameters of _all_dbs', async () => {
+  it('returns all databases, with the parameters of _all_dbs', async () => {
     const { name } = await client().database()
     const names = (await client().request('GET', '/_all_dbs')).as<string[]>()
     const all = (await client().request('GET', '/_dbs_info')).as<Entry[]>()
@@ -64,7 +64,7 @@ describe('_dbs_info', () => {
 })
 
 describe('the only node', () => {
-  it('is a member, by its name', async () => {
+  it('is listed by its name', async () => {
     const reply = await client().request('GET', '/_membership')
     expect(reply.json).toEqual({ all_nodes: [NODE], cluster_nodes: [NODE] })
     expect((await client().request('GET', '/_node/_local')).json).toEqual({ name: NODE })
@@ -82,12 +82,12 @@ describe('the only node', () => {
     expectRefusal(await client().request('GET', setting), 404, 'not_found', 'unknown_config_value')
   })
 
-  it('is found by a target with a host in it too', async () => {
+  it('is found by a target in absolute form too', async () => {
     const target = `http://${client().host}/_node/_local/_config/uuids/algorithm?x=1`
     expect((await client().request('GET', target)).text).toBe('"sequential"\n')
   })
 
-  it('counts what the server counts, each with its type', async () => {
+  it('returns the statistics of the server, each with its type', async () => {
     const whole = await client().request('GET', '/_node/_local/_stats')
     expect(whole.json).toMatchObject({
       service: {
@@ -123,7 +123,7 @@ describe('the only node', () => {
     expectRefusal(missing, 404, 'not_found', 'missing')
   })
 
-  it('says what it runs on', async () => {
+  it('returns the versions that it runs on', async () => {
     expect((await client().request('GET', '/_node/_local/_system')).json).toMatchObject({
       uptime: expect.any(Number),
       memory: { processes: expect.any(Number) },
@@ -134,7 +134,7 @@ describe('the only node', () => {
     })
   })
 
-  it('has a restart that wants what the other one wants', async () => {
+  it('has a restart with the same rules as /_restart', async () => {
     const headers = { 'Content-Type': 'text/plain' }
     const reply = await client().request('POST', '/_node/_local/_restart', { headers })
     expectRefusal(reply, 415, 'bad_content_type', 'Content-Type must be application/json')
@@ -146,13 +146,13 @@ describe('the only node', () => {
     ['GET', '/_node/_local/_other', 404, 'not_found', 'missing'],
     ['PUT', '/_node/_local/_stats', 405, 'method_not_allowed', 'Only GET allowed'],
     ['POST', '/_node/_local/_config', 405, 'method_not_allowed', 'Only GET,PUT,DELETE allowed'],
-  ])('has nothing else: %s %s', async (method, path, status, error, reason) => {
+  ])('answers 404 to %s %s', async (method, path, status, error, reason) => {
     expectRefusal(await client().request(method, path), status, error, reason)
   })
 })
 
-describe('purges that are remembered', () => {
-  it('are listed until compaction forgets those beyond the limit', async () => {
+describe('the history of purges', () => {
+  it('is listed until compaction removes what is beyond the limit', async () => {
     const db = await client().database()
     const revs = { a: await db.save('a', {}), b: await db.save('b', {}), c: await db.save('c', {}) }
     for (const [id, rev] of Object.entries(revs)) await db.post('_purge', { [id]: [rev] })
@@ -176,7 +176,7 @@ describe('purges that are remembered', () => {
 })
 
 describe('the cluster of one', () => {
-  it('has one shard, which is in step', async () => {
+  it('has one shard, which is in sync', async () => {
     const db = await client().database()
     const shards = { '00000000-ffffffff': ['service@127.0.0.1'] }
     expect((await db.get('_shards')).json).toEqual({ shards })

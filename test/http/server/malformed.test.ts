@@ -184,7 +184,7 @@ describe('a request that cannot be done', () => {
   })
 })
 
-describe('bytes that are no request', () => {
+describe('bytes that are not a request', () => {
   const raw: [string, string][] = [
     ['nonsense', 'nonsense\r\n\r\n'],
     ['another protocol', 'GET /DB SPDY/9\r\nHost: x\r\n\r\n'],
@@ -215,7 +215,7 @@ describe('bytes that are no request', () => {
     expect(await everything(db)).toEqual(before)
   })
 
-  it('an encoding of the transfer that nobody knows: refused', async () => {
+  it('an unknown transfer encoding: refused', async () => {
     const db = await filled()
     const before = await everything(db)
     const received = await client().exchange(
@@ -229,7 +229,7 @@ describe('bytes that are no request', () => {
     ['a body that breaks off', 'Content-Length: 100\r\n\r\n{"a":1}'],
     ['a whole document of a longer body', 'Content-Length: 9\r\n\r\n{"a":1}'],
     ['chunks that break off', 'Transfer-Encoding: chunked\r\n\r\n7\r\n{"a":1}\r\n'],
-  ])('%s, when the client goes away: nothing is stored', async (_what, rest) => {
+  ])('%s, when the client disconnects: nothing is stored', async (_what, rest) => {
     const db = await filled()
     const before = await everything(db)
     for (const request of ['PUT /DB/new', 'POST /DB', 'PUT /DB/_local/new']) {
@@ -246,7 +246,7 @@ describe('bytes that are no request', () => {
   })
 })
 
-describe('names that mean something elsewhere', () => {
+describe('names with a meaning in other software', () => {
   it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'length', '0'])(
     '%s is an id like others',
     async (id) => {
@@ -259,11 +259,11 @@ describe('names that mean something elsewhere', () => {
     },
   )
 
-  it.each(['constructor', 'toString', '__proto__'])('%s is no database', async (name) => {
+  it.each(['constructor', 'toString', '__proto__'])('%s is not a database', async (name) => {
     expect((await client().request('GET', `/${name}`)).status).toBe(name === 'constructor' ? 404 : 400)
   })
 
-  it.each(['constructor', 'hasOwnProperty', '__proto__'])('%s is no method of anything', async (name) => {
+  it.each(['constructor', 'hasOwnProperty', '__proto__'])('%s is not a method', async (name) => {
     const db = await client().database()
     const reply = await db.post('doc', {}, { 'X-HTTP-Method-Override': name })
     expect(reply.status).toBe(400)

@@ -41,13 +41,13 @@ describe('a method that a path does not have', () => {
     expect(methodsOf((await db.request('PATCH', path)).headers.allow)).toContain('HEAD')
   })
 
-  it('is refused for HEAD of what has no GET, without a body', async () => {
+  it('is refused without a body, for HEAD of a resource without GET', async () => {
     const db = await client().database()
     const reply = await db.head('_bulk_docs')
     expect([reply.status, reply.headers.allow, reply.text]).toEqual([405, 'POST', ''])
   })
 
-  it.each(['BREW', 'get', 'x-custom'])('is refused where nobody has it: %s', async (method) => {
+  it.each(['BREW', 'get', 'x-custom'])('is refused when no route has it: %s', async (method) => {
     const received = await client().exchange(`${method} / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc`)
     expect(received).toMatch(/^HTTP\/1\.1 405 [\s\S]*\r\nConnection: close\r\n/)
     expect(received).toContain('\r\nAllow: GET,HEAD,POST,PUT,DELETE,COPY\r\n')

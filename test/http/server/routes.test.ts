@@ -7,7 +7,7 @@ const table = routes
   .flatMap(({ path, operations }) => Object.entries(operations).map(([method, { who }]) => ({ path, method, who })))
 
 describe('the table of routes', () => {
-  it('leaves the server to its admins, but for what everybody may see', () => {
+  it('requires a server admin for server routes, except for public ones', () => {
     const ofServer = table.filter(({ path }) => !path.startsWith('/{db}'))
     const open = ofServer.filter(({ who }) => who === 'anyone').map(({ method, path }) => `${method} ${path}`)
     for (const path of ['/', '/favicon.ico', '/_all_dbs', '/_stats', '/_up', '/_utils', '/_uuids']) {

@@ -11,7 +11,7 @@ async function get(url: string, headers: Record<string, string> = {}) {
 }
 
 describe('GET /', () => {
-  it('shows the server under both names', async () => {
+  it('returns the names of the server', async () => {
     const { url } = await startService()
     const { status, text } = await get(url)
     expect(status).toBe(200)
@@ -32,7 +32,7 @@ describe('GET /', () => {
     expect(Object.keys(JSON.parse(text))).toEqual(names)
   })
 
-  it('keeps its uuid over a restart, and a new folder has another one', async () => {
+  it('keeps its uuid across restarts, and a new data folder gets a new one', async () => {
     const dir = await temporaryFolder()
     const first = await startService({ dir })
     const { uuid } = JSON.parse((await get(first.url)).text)
@@ -69,7 +69,7 @@ describe('GET /', () => {
     expect(headers.date).toBeDefined()
   })
 
-  it('has for HEAD the same head and no body', async () => {
+  it('answers HEAD with the same head and no body', async () => {
     const { url } = await startService()
     const whole = await get(url)
     const head = await fetch(url, { method: 'HEAD' })
@@ -106,7 +106,7 @@ describe('GET /_all_dbs', () => {
 })
 
 describe('GET /_uuids', () => {
-  it('gives one id, or as many as are asked for, that rise and differ', async () => {
+  it('returns one id, or the requested number, ascending and unique', async () => {
     const { url } = await startService()
     const one = await get(`${url}_uuids`)
     expect(JSON.parse(one.text).uuids).toHaveLength(1)
@@ -117,7 +117,7 @@ describe('GET /_uuids', () => {
     expect(JSON.parse((await get(`${url}_uuids?count=0`)).text)).toEqual({ uuids: [] })
   })
 
-  it('is never taken from a cache', async () => {
+  it('must not be cached', async () => {
     const { url } = await startService()
     const first = await get(`${url}_uuids`)
     const second = await get(`${url}_uuids`)
@@ -128,7 +128,7 @@ describe('GET /_uuids', () => {
     expect(first.headers.get('etag')).not.toBe(second.headers.get('etag'))
   })
 
-  it('refuses more than the limit, numbers that are none, and other methods', async () => {
+  it('refuses counts above the limit, invalid numbers and other methods', async () => {
     const { url } = await startService()
     const tooMany = await get(`${url}_uuids?count=1001`)
     expect([tooMany.status, JSON.parse(tooMany.text)]).toEqual([
@@ -142,14 +142,14 @@ describe('GET /_uuids', () => {
 })
 
 describe('a path', () => {
-  it('means the same with empty segments in it', async () => {
+  it('ignores empty segments', async () => {
     const { url } = await startService()
     for (const path of ['_all_dbs/', '/_all_dbs', '//_all_dbs//', '_all_dbs/x']) {
       expect((await get(url + path)).text).toBe('["_replicator","_users"]\n')
     }
   })
 
-  it('with a broken escape in it does not hurt', async () => {
+  it('may contain a broken escape', async () => {
     const { url } = await startService()
     const { hostname, port } = new URL(url)
     for (const path of ['/%', '/%zz', '/%ff%fe', `/${'x'.repeat(4000)}`]) {

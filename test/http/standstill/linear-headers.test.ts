@@ -25,7 +25,7 @@ describe('the Accept header', () => {
     'xapplication/json',
   ])('does not name JSON in %j', (accept) => expect(namesJson(accept)).toBe(false))
 
-  it('says what the pattern of old said', () => {
+  it('is parsed as by a regular expression', () => {
     const pattern = /(^|[,\s])application\/json\s*(?!\s*;\s*q=0(\.0*)?\s*(,|;|$))(;|,|\s|$)/i
     const part = fc.constantFrom('application/json', ';', ',', ' ', 'q=0', '.', '0', 'x', 'q=', 'text/html')
     fc.assert(
@@ -39,7 +39,7 @@ describe('the Accept header', () => {
 })
 
 describe('the target in the log', () => {
-  it('is what the patterns of old made of it', () => {
+  it('is masked as by regular expressions', () => {
     const parameter = /([?&][^=&]*(?:token|secret|password|signature|callback_confirmed)[^=&]*=)[^&]*/gi
     const credentials = /(:\/\/|%3A%2F%2F)[^/@]*?(@|%40)/gi
     const part = fc.constantFrom('/', '?', '&', '=', 'Token', 'x', '@', '%40', '://', '%3a%2F%2f', 'password', ':')

@@ -9,7 +9,7 @@ const client = serverOfFile({ settings: { service: { os_process_timeout: '600000
 const ENDLESS = 'function (doc) { while (true); }'
 
 describe('a view that is being built', () => {
-  it('goes on when its client leaves, since somebody will ask again', async () => {
+  it('continues when its client disconnects, since others may query it', async () => {
     const db = await slowDatabase()
     await leaveWhileBuilding([`GET /${db.name}/_design/d/_view/v HTTP/1.1`])
     await until(async () => (await indexOf(db, 'd')).waiting_clients === 0)
@@ -17,7 +17,7 @@ describe('a view that is being built', () => {
     await removeDesign(db, 'd')
   })
 
-  it('is given up when its design document says something else, and nobody waits', async () => {
+  it('is cancelled when its design document changes and no client waits', async () => {
     const db = await slowDatabase()
     await leaveWhileBuilding([`GET /${db.name}/_design/d/_view/v HTTP/1.1`])
     const _rev = await revisionOf(db, 'd')
@@ -26,14 +26,14 @@ describe('a view that is being built', () => {
     expect((await db.get(`_design/d/_view/v?key=${json('a')}`)).json).toMatchObject({ rows: [{ id: 'a' }] })
   })
 
-  it('is given up with its design document', async () => {
+  it('is cancelled with its design document', async () => {
     const db = await slowDatabase()
     await leaveWhileBuilding([`GET /${db.name}/_design/d/_view/v HTTP/1.1`])
     await removeDesign(db, 'd')
     await until(async () => (await tasks()) === 0)
   })
 
-  it('goes on while another design document has it', async () => {
+  it('continues while another design document has the same views', async () => {
     const db = await slowDatabase()
     await db.save('_design/other', { views: { v: { map: ENDLESS } } })
     await leaveWhileBuilding([`GET /${db.name}/_design/d/_view/v HTTP/1.1`])
@@ -44,7 +44,7 @@ describe('a view that is being built', () => {
     await until(async () => (await tasks()) === 0)
   })
 
-  it('is given up with its client where no design document has it', async () => {
+  it('is cancelled with its client when no design document has it', async () => {
     const db = await slowDatabase()
     const body = JSON.stringify({ map: ENDLESS })
     const head = ['Content-Type: application/json', `Content-Length: ${body.length}`]
@@ -54,7 +54,7 @@ describe('a view that is being built', () => {
 })
 
 describe('a cleanup', () => {
-  it('does not wait for an index that somebody else waits for', async () => {
+  it('does not wait for an index that another client waits for', async () => {
     const db = await slowDatabase()
     const connection = await client().open()
     connection.write(rawRequest([`GET /${db.name}/_design/d/_view/v HTTP/1.1`, `Host: ${client().host}`]))

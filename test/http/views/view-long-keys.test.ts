@@ -1,4 +1,4 @@
-/** Keys that are longer than the store can order by itself: queries do not tell them from others. */
+/** Keys that are longer than the store can order by itself: queries treat them like others. */
 import { beforeAll, describe, expect, it } from 'vitest'
 import { serverOfFile, type TestDatabase } from '../../support/client.ts'
 import { answerOf, fill, idsOf, keysOf, putViews, valuesOf } from '../../support/views.ts'
@@ -59,7 +59,7 @@ describe.each([false, true])('rows of long keys, descending: %s', (descending) =
     expect([answer.offset, idsOf(answer)]).toEqual([23, expected.slice(23, 53)])
   })
 
-  it('are met once when they are walked through', async () => {
+  it('appear once when all rows are read', async () => {
     const seen: unknown[] = []
     for (let next = {}; seen.length < 100; ) {
       const answer = await ask('map', { reduce: false, descending, limit: 8, ...next })
@@ -71,7 +71,7 @@ describe.each([false, true])('rows of long keys, descending: %s', (descending) =
     expect(seen).toEqual(expected)
   })
 
-  it('make one group a key', async () => {
+  it('make one group for each key', async () => {
     const keys = IN_ORDER.map(({ key }) => key)
     const distinct = [...new Set(descending ? keys.toReversed() : keys)]
     const counts = distinct.map((key) => keys.filter((other) => other === key).length)
@@ -82,7 +82,7 @@ describe.each([false, true])('rows of long keys, descending: %s', (descending) =
   })
 })
 
-it('are read with their documents, key by key', async () => {
+it('are read with their documents, one key at a time', async () => {
   const keys = [DOCUMENTS[4]?.key, 'z', DOCUMENTS[1]?.key]
   const ids = keys.flatMap((key) => IN_ORDER.filter((document) => document.key === key).map(({ _id }) => _id))
   const answer = await ask('map', { reduce: false, include_docs: true, keys, skip: 1 })

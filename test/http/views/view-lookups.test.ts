@@ -28,7 +28,7 @@ describe('a lookup', () => {
     expect(await query(db, 'map', 'key="x"')).toMatchObject({ total_rows: 300, offset: 300, rows: [] })
   })
 
-  it('finds all rows of a key, however many, and no more than are wanted', async () => {
+  it('finds all rows of a key, however many, up to the limit', async () => {
     const db = await client().database()
     const documents = Array.from({ length: 500 }, (_, i) => ({ _id: `d${1000 + i}`, number: i < 400 ? 1 : 2 }))
     await fill(db, documents)
@@ -38,7 +38,7 @@ describe('a lookup', () => {
     expect(await query(db, 'map', 'key=2&limit=0')).toMatchObject({ offset: 400, rows: [] })
   })
 
-  it('sees every write that was answered before it', async () => {
+  it('sees every write that was acknowledged before it', async () => {
     const db = await numbers(3)
     for (let number = 3; number < 20; number++) {
       await db.save(`d${number}`, { number })
@@ -60,7 +60,7 @@ describe('a lookup', () => {
 })
 
 describe('a small reply with rows', () => {
-  it('is one chunk, as long as it says, and leaves the connection to the next request', async () => {
+  it('has a Content-Length, and keeps the connection alive', async () => {
     const { name } = await numbers(3, 'ü€')
     const path = `/${name}/_design/d/_view/map?key=2`
     const connection = await client().open()
@@ -82,7 +82,7 @@ describe('a small reply with rows', () => {
     expect(second?.endsWith(chunk)).toBe(true)
   })
 
-  it('has no chunks for clients of HTTP/1.0', async () => {
+  it('is not chunked for HTTP/1.0 clients', async () => {
     const { name } = await numbers(1)
     const reply = await client().exchange(`GET /${name}/_design/d/_view/map?key=0 HTTP/1.0\r\n\r\n`)
     expect(reply).not.toContain('chunked')

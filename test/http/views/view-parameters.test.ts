@@ -54,7 +54,7 @@ describe('parameters of a view query', () => {
     expect(idsOf(await query(db, 'map', 'descending=False&limit=1'))).toEqual(['doc-0'])
   })
 
-  it('takes the largest number of a client for all', async () => {
+  it('takes the largest integer of a client as no limit', async () => {
     const largest = '9223372036854775807'
     expect(keysOf(await query(db, 'map', `limit=${largest}&startkey=8`))).toEqual([8, 9])
     expect(await query(db, 'map', `skip=${largest}`)).toMatchObject({ offset: 10, rows: [] })
@@ -90,13 +90,13 @@ describe('parameters of a view query', () => {
     expectRefusal(partition, 400, 'query_parse_error', '`partition` parameter is not supported on this db')
   })
 
-  it('others are passed over, and so is one without a name', async () => {
+  it('unknown parameters are ignored, and so is one without a name', async () => {
     const plain = await db.get('_design/d/_view/map')
     const reply = await db.get('_design/d/_view/map?nonsense=1&=2&list=x&sorted=false&_=17')
     expect([reply.text, reply.headers.etag]).toEqual([plain.text, plain.headers.etag])
   })
 
-  it('are read from left to right, and the last one counts', async () => {
+  it('are read from left to right, and the last one applies', async () => {
     expect(keysOf(await query(db, 'map', 'limit=5&limit=2'))).toEqual([0, 1])
     expect(keysOf(await query(db, 'map', 'key=3&startkey=1'))).toEqual([1, 2, 3])
     expect(keysOf(await query(db, 'map', 'startkey=1&key=3'))).toEqual([3])
@@ -105,19 +105,19 @@ describe('parameters of a view query', () => {
     expect(keysOf(await query(db, 'sum', 'group_level=0&group=true&limit=2'))).toEqual([0, 1])
   })
 
-  it('the first that cannot be read is told', async () => {
+  it('the first invalid one is reported', async () => {
     const reply = await db.get('_design/d/_view/map?limit=x&key=%7B')
     expectRefusal(reply, 400, 'query_parse_error', 'Invalid value for integer: "x"')
     const other = await db.get('_design/d/_view/nosuch?key=%7B')
     expectRefusal(other, 400, 'bad_request', 'invalid_json')
   })
 
-  it('ids are plain texts', async () => {
+  it('ids are plain strings', async () => {
     expect(idsOf(await query(db, 'map', 'startkey=4&startkey_docid=doc-5&limit=1'))).toEqual(['doc-5'])
     expect(idsOf(await query(db, 'map', 'startkey=4&start_key_doc_id=%22doc-5%22&limit=1'))).toEqual(['doc-4'])
   })
 
-  it('a key may be nested only so deep', async () => {
+  it('the nesting of a key is limited', async () => {
     const deep = `${'['.repeat(1_001)}${']'.repeat(1_001)}`
     const reply = await db.get(`_design/d/_view/map?key=${deep}`)
     expectRefusal(reply, 400, 'query_parse_error', 'A key is nested deeper than 1000 levels.')
@@ -184,14 +184,14 @@ describe('the body of a POST', () => {
     expectRefusal(await db.post('_design/d/_view/map', body), 400, 'bad_request', 'invalid_json')
   })
 
-  it('has keys that are an array', async () => {
+  it('must have an array of keys', async () => {
     for (const keys of ['a', 5, {}, null]) {
       const reply = await db.post('_design/d/_view/map', { keys })
       expectRefusal(reply, 400, 'bad_request', '`keys` member must be a array.')
     }
   })
 
-  it('may be of any type, and without keys it is as GET', async () => {
+  it('may have any Content-Type, and without keys it is like GET', async () => {
     const reply = await db.post('_design/d/_view/map?limit=1', {}, { 'Content-Type': 'text/plain' })
     expect(idsOf(answerOf(reply))).toEqual(['doc-0'])
   })
@@ -250,7 +250,7 @@ describe('options of the design document', () => {
     expect(keysOf(await query(db, 'map'))).toEqual([1, 2])
   })
 
-  it('do not excuse what is wrong with the request', async () => {
+  it('do not hide errors of the request', async () => {
     const db = await tenDocuments({ include_docs: true })
     const reply = await db.get('_design/d/_view/sum?include_docs=true')
     expectRefusal(reply, 400, 'query_parse_error', '`include_docs` is invalid for reduce')

@@ -93,7 +93,7 @@ describe('the order of rows', () => {
     expect(valuesOf(await query(db, 'map', 'descending=true'))).toEqual(valuesOf(answer).toReversed())
   })
 
-  it('puts texts that collate equal together, whichever is asked for', async () => {
+  it('groups strings that collate equal, whichever is requested', async () => {
     const db = await emitting({ a: ['caf\u00e9'], b: ['cafe\u0301'], c: ['caf\u00e9\u0000'], d: ['cafe'] })
     for (const key of ['caf\u00e9', 'cafe\u0301']) {
       expect(idsOf(await query(db, 'map', `key=${json(key)}`))).toEqual(['a', 'b', 'c'])

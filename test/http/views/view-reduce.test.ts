@@ -41,7 +41,7 @@ describe('a reduced query', () => {
     expect(valuesOf(await query(db, view, `key=${json(['a', 2])}`))).toEqual([3])
   })
 
-  it('has no row where there is nothing to reduce', async () => {
+  it('has no row when there is nothing to reduce', async () => {
     for (const parameters of ['key=1', 'startkey=%22z%22&endkey=%22a%22', 'limit=0', 'skip=1', 'key=1&group=true']) {
       expect((await db.get(`_design/d/_view/sum?${parameters}`)).text).toBe('{"rows":[\r\n\r\n]}\n')
     }
@@ -66,7 +66,7 @@ describe('a reduced query', () => {
     expect((await query(db, view, 'group_level=7')).rows).toHaveLength(9)
   })
 
-  it('reduces only what of a group is in the range', async () => {
+  it('reduces only the rows of a group that are in the range', async () => {
     const range = `startkey=${json(['a', 1])}&endkey=${json(['c', 0])}`
     expect(await query(db, 'sum', `group_level=1&${range}`)).toEqual({
       rows: [
@@ -77,7 +77,7 @@ describe('a reduced query', () => {
     })
   })
 
-  it('has a row for each key that is asked for and there', async () => {
+  it('has a row for each requested key that exists', async () => {
     const keys = [['c', 1], ['a', 0], ['x'], ['a', 0]]
     expect(answerOf(await db.post('_design/d/_view/sum?group=true', { keys }))).toEqual({
       rows: [
@@ -98,7 +98,7 @@ describe('a reduced query', () => {
     })
   })
 
-  it('tells the sequence when asked', async () => {
+  it('returns update_seq when requested', async () => {
     expect(await query(db, 'count', 'update_seq=true')).toEqual({ update_seq: 10, rows: [{ key: null, value: 9 }] })
   })
 
@@ -129,7 +129,7 @@ describe('groups', () => {
     ])
   })
 
-  it('of keys that are shorter, empty or no arrays are their own', async () => {
+  it('keep keys apart that are shorter, empty or not arrays', async () => {
     const db = await client().database()
     const keys = [null, 'a', [], ['a'], ['a', 1], ['a', 1, 2], ['a', 1, 3], { a: 1 }, { a: 1 }]
     await fill(

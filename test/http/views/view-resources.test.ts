@@ -20,7 +20,7 @@ async function threeDocuments(): Promise<TestDatabase> {
 }
 
 describe('the address of a view', () => {
-  it('is not there without database, design document or view', async () => {
+  it('answers 404 without database, design document or view', async () => {
     const db = await threeDocuments()
     const missing = await client().request('GET', '/nosuch/_design/d/_view/map')
     expectRefusal(missing, 404, 'not_found', 'no_db_file')
@@ -35,7 +35,7 @@ describe('the address of a view', () => {
     expectRefusal(await db.get('_design/d/_view/map'), 404, 'not_found', 'deleted')
   })
 
-  it('is not there for what is no view', async () => {
+  it('answers 404 for a member that is not a view', async () => {
     const db = await client().database()
     const views = { a: { map: 5 }, b: 'x', c: {}, lib: { m: 'exports.x = 1' }, good: { map: BY_NUMBER } }
     await db.save('_design/d', { views })
@@ -50,7 +50,7 @@ describe('the address of a view', () => {
     }
   })
 
-  it('takes GET, POST and HEAD', async () => {
+  it('allows GET, POST and HEAD', async () => {
     const db = await threeDocuments()
     for (const method of ['PUT', 'DELETE', 'COPY']) {
       const reply = await db.request(method, '_design/d/_view/map')
@@ -95,7 +95,7 @@ describe('the address of a view', () => {
     expect((await db.get('_design/d/_view/map?limit=0')).text).toBe('{"total_rows":3,"offset":0,"rows":[\r\n\r\n]}\n')
   })
 
-  it('tells the sequence of the last change of its rows', async () => {
+  it('returns the sequence of the last change of its rows', async () => {
     const db = await threeDocuments()
     expect((await query(db, 'map', 'update_seq=true')).update_seq).toBe(4)
     await db.save('_local/x', {})
@@ -106,7 +106,7 @@ describe('the address of a view', () => {
     expect((await query(db, 'map', 'update_seq=true&keys=[]')).update_seq).toBe(6)
   })
 
-  it('tells what is wrong with a function', async () => {
+  it('reports the error of a function', async () => {
     const db = await client().database()
     await fill(db, [{ number: 1 }])
     await db.save('_design/d', { views: { bad: { map: 'function (doc) {' }, good: { map: BY_NUMBER } } })
@@ -156,7 +156,7 @@ describe('the address of a view', () => {
 })
 
 describe('freshness', () => {
-  it('is that of the database unless less will do', async () => {
+  it('is that of the database unless stale rows are allowed', async () => {
     const db = await threeDocuments()
     expect(await query(db, 'map', 'stale=ok')).toEqual({ total_rows: 0, offset: 0, rows: [] })
     expect(await query(db, 'sum', 'stale=ok')).toEqual({ rows: [] })
@@ -290,7 +290,7 @@ interface IndexInformation {
 }
 
 describe('the index of a design document', () => {
-  it('tells of itself, and is not brought up to date for it', async () => {
+  it('returns its information without an update', async () => {
     const db = await threeDocuments()
     const info = async () => (await db.get('_design/d/_info')).as<IndexInformation>()
     const empty = await info()
@@ -320,7 +320,7 @@ describe('the index of a design document', () => {
     expectRefusal(await db.post('_design/d/_info', {}), 405, 'method_not_allowed', 'Only GET allowed')
   })
 
-  it('is compacted, by either address', async () => {
+  it('is compacted, by either URL', async () => {
     const db = await threeDocuments()
     await query(db, 'map')
     for (const path of ['_compact/d', '_design/d/_compact']) {
@@ -336,7 +336,7 @@ describe('the index of a design document', () => {
     expect(keysOf(await query(db, 'map'))).toEqual([1, 2, 3])
   })
 
-  it('goes with a cleanup when nobody has it any more', async () => {
+  it('is removed by a cleanup when no design document has it any more', async () => {
     const db = await threeDocuments()
     await query(db, 'map')
     const { _rev } = (await db.get('_design/d')).as<{ _rev: string }>()

@@ -79,7 +79,7 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
     return files.filter((file) => file.includes(db.name) || file.includes('.trash/'))
   }
 
-  it('takes no memory for what a slow reader has not read', async () => {
+  it('uses no memory for rows that a slow reader has not read', async () => {
     const db = await shared()
     await db.get('_design/d/_view/long?reduce=false&limit=3000')
     const before = server.residentBytes
@@ -105,7 +105,7 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
     expect(await restOf(reader)).toEqual(ALL)
   })
 
-  it('is not worked on any more when its reader has gone', async () => {
+  it('is aborted when its reader disconnects', async () => {
     const db = await viewOfMany()
     const readers = [read(db), read(db, 'group=true'), read(db, 'reduce=false&descending=true&include_docs=true')]
     await Promise.all(readers.map((reader) => reader.take(1)))
@@ -114,7 +114,7 @@ describe('a long answer of a view', { timeout: 120_000 }, () => {
     await until(async () => (await indexFiles(db)).length === 0, 20_000)
   })
 
-  it('does not hold up others', async () => {
+  it('does not block others', async () => {
     const db = await shared()
     const readers = Array.from({ length: 20 }, () => read(db))
     await Promise.all(readers.map((reader) => reader.take(1)))

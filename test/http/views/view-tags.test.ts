@@ -1,4 +1,4 @@
-/** ETags of view queries: what changes them, what leaves them, and what a client that has one is told. */
+/** ETags of view queries: what changes them, what does not, and conditional requests. */
 import { describe, expect, it } from 'vitest'
 import { Client, serverOfFile, type TestDatabase } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
@@ -31,7 +31,7 @@ async function tagOf(db: TestDatabase, path: string): Promise<string> {
 }
 
 describe('the ETag of a view query', () => {
-  it('saves sending the answer again', async () => {
+  it('saves sending the reply again', async () => {
     const db = await twoViews()
     const etag = await tagOf(db, 'foo')
     for (const known of [etag, `"other", ${etag}`, `"other" ${etag}`]) {
@@ -92,7 +92,7 @@ describe('the ETag of a view query', () => {
     expect(await tagOf(db, 'bar')).toBe(bar)
   })
 
-  it('changes with the definition, and comes back with it', async () => {
+  it('changes with the definition, and is restored with it', async () => {
     const db = await twoViews()
     const etag = await tagOf(db, 'bar')
     const rev = (await db.get('_design/d')).as<{ _rev: string }>()._rev
@@ -102,7 +102,7 @@ describe('the ETag of a view query', () => {
     expect(await tagOf(db, 'bar')).toBe(etag)
   })
 
-  it('is that of no other database of the same name', async () => {
+  it('differs for another database of the same name', async () => {
     const db = await twoViews()
     const etag = await tagOf(db, 'bar')
     await db.request('DELETE')

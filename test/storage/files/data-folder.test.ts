@@ -6,7 +6,7 @@ import { DataFolderError } from '../../../src/storage/storage-error.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 describe('a data folder', () => {
-  it('is made where there is none, and says its format', async () => {
+  it('is created when it is missing, and records its format', async () => {
     const path = join(await temporaryFolder(), 'a', 'b')
     const folder = await DataFolder.open(path)
     expect(await readFile(join(path, 'format'), 'utf8')).toBe('settle data folder, format 1\n')

@@ -33,7 +33,7 @@ function fileNameOf(name: string, generation: number): string {
 }
 
 describe('the name of a file', () => {
-  it('tells the store and the generation, or a digest of the name where that is long', () => {
+  it('holds the store and the generation, or a digest of the name when that is long', () => {
     fc.assert(
       fc.property(anyName, fc.nat(), (name, generation) => {
         const file = parseStoreFileName(fileNameOf(name, generation))

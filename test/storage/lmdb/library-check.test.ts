@@ -85,7 +85,7 @@ describe('what is used of the LMDB library beyond what it promises', () => {
     expect(JSON.parse(rows).rows).toEqual([{ id: 'one', key: 1, value: 1 }])
   })
 
-  it('is told of at the start where it fails', async () => {
+  it('is reported at the start when it fails', async () => {
     onTestFinished(() => setLibraryUse(ALL))
     const dir = await temporaryFolder()
     await checkLibrary(dir, ALL)

@@ -63,7 +63,7 @@ describe('the folder of the LMDB engine', () => {
     await engine.create('x'.repeat(2000))
   })
 
-  it('leaves files alone whose names are none of a store', async () => {
+  it('ignores files whose names are not those of a store', async () => {
     const folder = await temporaryFolder()
     const strangers = ['100%.1.mdb', 'Capital.1.mdb', 'a%2f.2.mdb', '~0123.1.mdb', `${'x'.repeat(221)}.1.mdb`, '~.name']
     for (const stranger of strangers) await writeFile(join(folder, stranger), 'not ours')
@@ -99,7 +99,7 @@ describe('the folder of the LMDB engine', () => {
     expect(await readdir(join(folder, '.trash'))).toEqual([])
   })
 
-  it('keeps what a store is written anew from until it is written, and no longer', async () => {
+  it('keeps the source of a rewritten store until it is written, and no longer', async () => {
     const folder = await temporaryFolder()
     const begin = async (engine: LmdbEngine, name: string) => {
       const scratch = engine.scratchFolder(name)
@@ -170,7 +170,7 @@ describe('compaction of an LMDB store', () => {
     expect(await snapshot.version()).toBe(21)
   })
 
-  it('goes on beside readers and writers and loses nothing of what they do', async () => {
+  it('runs beside readers and writers and loses nothing of theirs', async () => {
     const folder = await temporaryFolder()
     const engine = await open({ folder })
     const store = await engine.create('a')

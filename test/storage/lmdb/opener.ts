@@ -1,4 +1,4 @@
-/** A process that opens a file when it is told to, reads from it and closes it. Run: node opener.ts <path> */
+/** A process that opens a file on request, reads from it and closes it. Run: node opener.ts <path> */
 import { LmdbEnvironment } from '../../../src/storage/lmdb/lmdb-environment.ts'
 
 const [, , path = ''] = process.argv

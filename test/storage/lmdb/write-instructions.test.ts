@@ -43,7 +43,7 @@ it('writes rows of every size in one transaction, one by one and side by side in
   }
 })
 
-it('leaves nothing of a transaction that the library refuses, and goes on with the next one', async () => {
+it('leaves nothing of a transaction that the library refuses, and continues with the next one', async () => {
   const environment = new LmdbEnvironment(join(await temporaryFolder(), 'a.mdb'), { create: true, flush: false })
   try {
     const refused = environment.write((target) => {

@@ -51,7 +51,7 @@ describe('a held state', () => {
     expect(snapshot.renewals).toBe(0)
   })
 
-  it('is let go when its reader stalls, which then goes on from the newest', async () => {
+  it('is released when its reader stalls, which then continues from the newest', async () => {
     const { store } = await newStore()
     await setNumber(store, 1)
     const snapshot = holding(store, { idleMs: 50 })()
@@ -67,7 +67,7 @@ describe('a held state', () => {
     return numberIn(snapshot)
   }
 
-  it('is not let go while it is pinned', async () => {
+  it('is not released while it is pinned', async () => {
     const { store } = await newStore()
     await setNumber(store, 1)
     const open = holding(store, { idleMs: 0, idleStates: 1, growthBytes: 0 })
@@ -85,7 +85,7 @@ describe('a held state', () => {
     await until(async () => (await numberIn(snapshot)) === 2)
   })
 
-  it('is let go, of several the longest idle one, when there are too many', async () => {
+  it('is released when there are too many, the longest idle one first', async () => {
     const { store } = await newStore()
     const open = holding(store, { idleStates: 2 })
     const snapshots: RenewableSnapshot[] = []
@@ -98,7 +98,7 @@ describe('a held state', () => {
     expect(await Promise.all(snapshots.slice(0, 2).map(numberIn))).toEqual([5, 5])
   })
 
-  it('is let go when the file grew too far, also under a reader that never rests', async () => {
+  it('is released when the file grew too far, also under a reader that never pauses', async () => {
     const { store } = await newStore()
     await setNumber(store, 1)
     const open = holding(store, { growthBytes: 4 * 1024 * 1024 })
@@ -133,7 +133,7 @@ describe('a held state', () => {
   })
 })
 
-describe('a range that goes on in a newer state', () => {
+describe('a range that continues in a newer state', () => {
   it.each([false, true])('has each row that was there all the time once (reverse: %s)', async (reverse) => {
     const { store } = await newStore()
     // Long keys lie in the order of their digests: what comes after a row is not what is greater.

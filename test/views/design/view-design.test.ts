@@ -22,7 +22,7 @@ describe('the signature of views', () => {
     ['validation and any other member', { ...base, validate_doc_update: MAP, more: { of: 'that' } }],
     ['the language where it is the usual one', { ...base, language: 'javascript' }],
     ['a reduce of null', { ...base, views: { a: base.views.a, b: { map: MAP, reduce: null } } }],
-  ])('does not tell %s', (_, members) => {
+  ])('does not distinguish %s', (_, members) => {
     expect(signature(members)).toBe(signature(base))
   })
 
@@ -37,7 +37,7 @@ describe('the signature of views', () => {
     ['the options of the document', { ...base, options: { local_seq: true, x: 2 } }],
     ['the language', { ...base, language: 'other' }],
     ['the library', { ...base, views: { ...base.views, lib: { x: 'exports.x = 1' } } }],
-  ])('tells %s', (_, members) => {
+  ])('distinguishes %s', (_, members) => {
     expect(signature(members)).not.toBe(signature(base))
   })
 })
@@ -75,7 +75,7 @@ describe('the views of a design document', () => {
     expect(collations({ collation: 'other' }, undefined)).toBe('unicode')
   })
 
-  it('are passed over where they are of the wrong kind', () => {
+  it('are ignored when they are of the wrong type', () => {
     for (const views of [
       undefined,
       null,

@@ -29,7 +29,7 @@ describe('the state that was read last', () => {
     expect(first.release).toHaveBeenCalledOnce()
   })
 
-  it('gives way to a newer one, and goes when it is known to be old', async () => {
+  it('is replaced by a newer one, and dropped when it is outdated', async () => {
     const recent = new RecentState()
     const [first, second] = [await snapshot(), await snapshot()]
     recent.keep({ snapshot: first.snapshot, state: newState('uuid', 1, 0) })
