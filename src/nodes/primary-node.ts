@@ -65,8 +65,6 @@ interface Member {
   pid: number | undefined
   /** Databases whose commits it subscribes to. */
   readonly watched: Set<string>
-  /** By section and name: gauges, which end with the node. */
-  readonly present: Map<string, number>
 }
 
 export class PrimaryNode {
@@ -195,7 +193,7 @@ export class PrimaryNode {
     if (!isKindOf<SecondarySignal>(message)) return
     const { serverLog, statistics, metrics } = parts
     const { slots } = this.#place
-    const member: Member = this.#members.get(key) ?? { pid: undefined, watched: new Set(), present: new Map() }
+    const member: Member = this.#members.get(key) ?? { pid: undefined, watched: new Set() }
     this.#members.set(key, member)
     switch (message.kind) {
       case 'hello':
@@ -216,9 +214,8 @@ export class PrimaryNode {
         serverLog.append(message.lines)
         break
       case 'statistics':
-        statistics.addIncrements(message.increments)
+        statistics.addIncrements(key, message.increments)
         metrics.merge(key, message.metrics)
-        for (const { section, name, present } of message.increments) member.present.set(`${section} ${name}`, present)
         break
     }
   }
@@ -259,12 +256,8 @@ export class PrimaryNode {
   #left({ statistics, metrics, databaseStores, indexStores }: PrimaryParts, key: object): void {
     metrics.forget(key)
     this.#place.slots.forget(key)
-    const member = this.#members.get(key)
     this.#members.delete(key)
-    for (const [counted, present] of member?.present ?? []) {
-      const [section = '', name = ''] = counted.split(' ')
-      if (present !== 0) statistics.increment(section, name, -present)
-    }
+    statistics.forget(key)
     // A node that was killed leaves its reader slots: the pages of its snapshots would never be reused.
     databaseStores.clearReaders()
     indexStores.clearReaders()

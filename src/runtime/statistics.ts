@@ -31,6 +31,8 @@ export class Statistics {
   readonly #gauges: { readonly meter: Meter; read(): number; last: number }[] = []
   /** How many there are of those that come and go. */
   readonly #present = new Map<Counter, number>()
+  /** The same of other nodes. */
+  readonly #presentElsewhere = new Map<object, Map<Counter, number>>()
   readonly #meters: ReadonlyMap<string, ReadonlyMap<string, Meter>>
   readonly #isTaken: boolean
   #settings: StatisticsSettings
@@ -100,12 +102,21 @@ export class Statistics {
   }
 
   /** Counts what another node has counted. */
-  addIncrements(increments: readonly StatisticIncrement[]): void {
-    for (const { section, name, added, observed } of increments) {
+  addIncrements(node: object, increments: readonly StatisticIncrement[]): void {
+    const present = this.#presentElsewhere.get(node) ?? new Map<Counter, number>()
+    this.#presentElsewhere.set(node, present)
+    for (const { section, name, added, present: count, observed } of increments) {
       const counter = this.counter(section, name)
       if (added !== 0) counter.add(added)
       for (const value of observed) counter.observe(value)
+      present.set(counter, count)
     }
+  }
+
+  /** Another node has ended, and with it everything that came and went there. */
+  forget(node: object): void {
+    for (const [counter, count] of this.#presentElsewhere.get(node) ?? []) if (count !== 0) counter.add(-count)
+    this.#presentElsewhere.delete(node)
   }
 
   /** Every statistic of every section; nothing when there is no such window. */
@@ -139,7 +150,9 @@ export class Statistics {
     for (const section of this.#meters.values())
       for (const meter of section.values()) meter.restart(newSamples(settings))
     for (const gauge of this.#gauges) gauge.last = 0
-    for (const [counter, count] of this.#present) if (count > 0) counter.add(count)
+    for (const present of [this.#present, ...this.#presentElsewhere.values()]) {
+      for (const [counter, count] of present) if (count > 0) counter.add(count)
+    }
     this.#tick()
   }
 

@@ -80,6 +80,27 @@ describe('a statistic', () => {
     expect(each.one('service', 'open_databases', 0)).toMatchObject({ current: 1 })
   })
 
+  it('counts again what is present in other nodes after a restart, until that node ends', () => {
+    const each = statistics()
+    const node = new Statistics({ rateMs: 3_600_000, windowsSeconds: [] }, { isTaken: true })
+    onTestFinished(() => node.stop())
+    const leave = node.enter('httpd', 'clients_requesting_changes')
+    node.enter('httpd', 'clients_requesting_changes')
+    const count = () => {
+      each.addIncrements(node, node.takeIncrements())
+      each.flush()
+      return each.one('httpd', 'clients_requesting_changes', 0).current
+    }
+    expect(count()).toBe(2)
+    each.restart({ rateMs: 3_600_000, windowsSeconds: [] })
+    expect(count()).toBe(2)
+    leave()
+    expect(count()).toBe(1)
+    each.forget(node)
+    each.flush()
+    expect(each.one('httpd', 'clients_requesting_changes', 0).current).toBe(0)
+  })
+
   it('is counted by the same counter after a restart of the statistics', () => {
     const each = statistics()
     const requests = each.counter('httpd', 'requests')
