@@ -13,7 +13,7 @@ import { lockPath } from '../files/store-file.ts'
 import type { StoreSizes } from '../store.ts'
 import { FileRoom, type WriteCounter, type WriteEstimate } from './file-room.ts'
 import { type LibraryUse, libraryUse } from './library-use.ts'
-import { commitFailure, type FileReports, LmdbErrors } from './lmdb-errors.ts'
+import { commitFailure, type FileReports, isPanic, LmdbErrors } from './lmdb-errors.ts'
 import { RowCollector } from './lmdb-pages.ts'
 import { KeyWriter, LmdbReader } from './lmdb-snapshot.ts'
 import { NewestTransaction } from './newest-transaction.ts'
@@ -61,6 +61,8 @@ const READER_SLOTS = 1024
 /** At least what the library makes of the lock file: a slot takes 64 bytes, and there is some more. */
 const LOCK_BYTES = READER_SLOTS * 64 + 4096
 
+const ANY_KEY = Buffer.from([0])
+
 export class LmdbEnvironment {
   readonly path: string
   readonly reader: LmdbReader
@@ -71,6 +73,10 @@ export class LmdbEnvironment {
   readonly #isFlushed: boolean
   readonly #newest: NewestTransaction
   #hasWritten = false
+  /** Why nothing can be written any more before the file is closed and opened again. */
+  #unwritable: unknown
+  /** A transaction could not be begun. The library keeps its writer locked then: to write or close would block for good. */
+  #isLocked = false
   /** The transaction under way, or the last one. */
   #writing: Promise<void> | undefined
 
@@ -125,6 +131,7 @@ export class LmdbEnvironment {
    * With a condition nothing is written, and false returned, where the row is another in the state that is written upon.
    */
   async write(write: (target: WriteTarget) => void, condition?: WriteCondition): Promise<boolean> {
+    if (this.#unwritable) throw this.#unwritable
     if (!this.#use.native_writes) return this.#writeAsPromised(write, condition)
     const instructions = new WriteInstructions(this.#database.db.dbi, condition)
     try {
@@ -133,7 +140,7 @@ export class LmdbEnvironment {
       if (growing) await growing
       this.#hasWritten = true
       const before = this.#newestNumber()
-      const writing = this.#carryOut(instructions.finish())
+      const writing = this.#carryOut(instructions)
       this.#writing = writing
       await writing
       // A number put back by two is that of the right meta page, but the commit is then none of the newest number.
@@ -145,31 +152,28 @@ export class LmdbEnvironment {
     return true
   }
 
-  /** The condition is only looked at before: what the library promises has none. */
   async #writeAsPromised(write: (target: WriteTarget) => void, condition?: WriteCondition): Promise<boolean> {
-    if (condition && !this.#holds(condition)) return false
     const writes = new PromisedWrites()
     write(writes)
     const growing = this.#room.require(this.#estimate(writes))
     if (growing) await growing
     this.#hasWritten = true
-    const writing = writes.carryOut(this.#database)
-    this.#writing = writing
+    const before = this.#newestNumber()
+    const writing = writes.carryOut(this.#database, condition)
+    this.#writing = writing.then(
+      () => {},
+      () => {},
+    )
     try {
-      await writing
+      if (!(await writing) || (condition && this.#newestNumber() <= before)) return false
     } catch (error) {
-      throw this.#errors.translate(error)
+      throw this.#failed(error, writes.hasBegun)
     } finally {
       // The library takes the state that was read last for the newest one.
       this.#database.resetReadTxn()
     }
     if (this.#isFlushed) this.#room.prepare(() => this.endBytes())
     return true
-  }
-
-  #holds({ key, value }: WriteCondition): boolean {
-    const found = this.reader.read((transaction) => this.reader.get(transaction, key))
-    return found === undefined || value === undefined ? found === value : found.equals(value)
   }
 
   /** Of the transaction that the meta pages name. */
@@ -214,13 +218,36 @@ export class LmdbEnvironment {
     })
   }
 
-  async #carryOut(firstInstruction: number): Promise<void> {
+  async #carryOut(instructions: WriteInstructions): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<number>()
-    this.#database.env.startWriting(firstInstruction, resolve)
+    this.#database.env.startWriting(instructions.finish(), resolve)
     const status = await promise
     // The library takes the state that was read last for the newest one.
     this.#database.resetReadTxn()
-    if (status !== 0) throw this.#errors.translate(commitFailure(status))
+    if (status !== 0) throw this.#failed(commitFailure(status), instructions.hasBegun)
+  }
+
+  #failed(failure: unknown, hasBegun: boolean): unknown {
+    const error = this.#errors.translate(failure)
+    this.#isLocked = !hasBegun
+    if (this.#isLocked || this.#hasPanicked()) this.#unwritable = error
+    return error
+  }
+
+  /** Where a meta page could not be written, the library refuses everything from then on. */
+  #hasPanicked(): boolean {
+    try {
+      this.#database.resetReadTxn()
+      this.#database.doesExist(ANY_KEY)
+      return false
+    } catch (error) {
+      return isPanic(error)
+    }
+  }
+
+  /** Whether it must be closed before the file can be written again. */
+  get isUnwritable(): boolean {
+    return this.#unwritable !== undefined
   }
 
   /** Where the last page ends that was ever used: what follows in the file is room for later commits. */
@@ -250,7 +277,9 @@ export class LmdbEnvironment {
   async close(): Promise<void> {
     await this.#writing?.catch(() => {})
     await this.#room.settled()
-    if (this.#hasWritten) this.#freePageList()
+    // Better a file that stays open until the process ends than a process that is blocked.
+    if (this.#isLocked) return
+    if (this.#hasWritten && !this.isUnwritable) this.#freePageList()
     await this.#database.close()
     this.#newest.close()
     // The library keeps what was opened for ever, with a buffer of 64 KiB for each.

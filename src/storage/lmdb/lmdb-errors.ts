@@ -17,8 +17,11 @@ const READERS_FULL = -30790
 /** `MDB_BAD_TXN`: the transaction failed before. */
 const BAD_TRANSACTION = -30782
 
+/** `MDB_PANIC`: a write failed in a way that the library does not recover from while the file is open. */
+const PANIC = -30795
+
 /** Page not found, corrupted, panic, version mismatch, invalid, bad transaction. */
-const DAMAGE: ReadonlySet<unknown> = new Set([-30797, -30796, -30795, -30794, -30793, BAD_TRANSACTION])
+const DAMAGE: ReadonlySet<unknown> = new Set([-30797, -30796, PANIC, -30794, -30793, BAD_TRANSACTION])
 
 /** The errors of one file. */
 export class LmdbErrors {
@@ -61,6 +64,10 @@ export function commitFailure(status: number): CommitFailedError {
   }
   const reason = cause instanceof Error ? cause.message : `error ${status}`
   return new CommitFailedError(`The commit could not be written: ${reason}`, { cause })
+}
+
+export function isPanic(error: unknown): boolean {
+  return codeOf(error) === PANIC
 }
 
 function codeOf(error: unknown): unknown {

@@ -65,7 +65,7 @@ export class OpenFiles {
     if (--file.users > 0) return
     this.#idleCount++
     file.lastRelease = ++this.#releases
-    if (file.onClosed) this.#close(file)
+    if (file.onClosed || environment.isUnwritable) this.#close(file)
     else while (this.#idleCount > this.idleLimit) this.#close(this.#longestIdle())
   }
 

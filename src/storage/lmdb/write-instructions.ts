@@ -56,7 +56,7 @@ const freeBlocks: Block[] = []
 /** A row in the state that is written upon. */
 export interface WriteCondition {
   readonly key: Uint8Array
-  /** Eight bytes; undefined where the row must not be there. */
+  /** Eight bytes; undefined where the row must not be there, or be zero. */
   readonly value: Buffer | undefined
 }
 
@@ -75,6 +75,8 @@ export class WriteInstructions implements WriteTarget {
   /** What must stay in memory until the transaction is over. */
   readonly #sources: Uint8Array[] = []
   readonly #isConditional: boolean
+  /** The flags of the first instruction, before it is carried out. */
+  #firstFlags = END
 
   /** For the database of this number in its file. */
   constructor(database: number, condition?: WriteCondition) {
@@ -85,7 +87,12 @@ export class WriteInstructions implements WriteTarget {
 
   /** Whether nothing was written since the condition did not hold; when the transaction is over, and before `release`. */
   get isRefused(): boolean {
-    return this.#isConditional && ((this.#blocks[0]?.words[FIRST_AT >> 2] ?? 0) & FAILED) !== 0
+    return this.#isConditional && (this.#flagsNow() & FAILED) !== 0
+  }
+
+  /** Whether the transaction was begun; when it is over, and before `release`. */
+  get hasBegun(): boolean {
+    return this.#flagsNow() !== this.#firstFlags
   }
 
   put(storedKey: Uint8Array, storedValue: Uint8Array): void {
@@ -116,7 +123,13 @@ export class WriteInstructions implements WriteTarget {
       this.#at += 8
     }
     this.#block.words[this.#at >> 2] = END
+    this.#firstFlags = this.#flagsNow()
     return this.#blocks[0]!.address + FIRST_AT
+  }
+
+  /** The library adds to the flags of an instruction that is carried out. */
+  #flagsNow(): number {
+    return this.#blocks[0]?.words[FIRST_AT >> 2] ?? END
   }
 
   /** Lets go of the memory, when the transaction is over. */

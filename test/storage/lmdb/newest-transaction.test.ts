@@ -108,6 +108,8 @@ describe('a conditional write', () => {
     const rows = (number: number) => [value(number).toString('hex'), Buffer.from(`${number}`).toString('hex')]
     expect(await write(1, 5)).toBe(false)
     expect(read()).toEqual([undefined, undefined])
+    expect(await write(0, undefined)).toBe(true)
+    // A store that has only commits of version 0 is as one that has none.
     expect(await write(1, undefined)).toBe(true)
     expect(await write(2, undefined)).toBe(false)
     expect(await write(2, 3)).toBe(false)
