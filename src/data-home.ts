@@ -140,7 +140,7 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
   const { PostgresServer } = await import('./storage/postgres/postgres-server.ts')
   const server = await PostgresServer.open(options)
   try {
-    const engine = await PostgresEngine.on(server, 'databases')
+    const engine = await PostgresEngine.on(server, 'databases', { confirmsDrops: true })
     const indexEngine = await PostgresEngine.on(server, 'indexes')
     return {
       engine,

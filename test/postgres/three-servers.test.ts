@@ -83,6 +83,23 @@ describeOnPostgres('three servers on one engine', () => {
     for (const feed of feeds) await feed.receives('{"ok":true,"type":"deleted","db_name":"told"}\n')
   })
 
+  it('do not take a new database for the deleted one of its name', async () => {
+    const { clients } = await servers(3)
+    for (let round = 0; round < 10; round++) {
+      const [a, b, c] = clients.map((_, i) => clients[(round + i) % 3]) as [Client, Client, Client]
+      await a.request('PUT', '/again')
+      for (const client of [b, c]) await client.request('PUT', '/again/doc', { body: {} })
+      expect((await a.request('DELETE', '/again')).status).toBe(200)
+      expect((await a.request('PUT', '/again')).status).toBe(201)
+      for (const client of [b, c]) {
+        const reply = await client.request('POST', '/again', { body: {} })
+        expect([reply.status, reply.text]).toEqual([201, expect.any(String)])
+      }
+      expect((await a.request('GET', '/again')).json).toMatchObject({ doc_count: 2 })
+      await b.request('DELETE', '/again')
+    }
+  })
+
   it('notify every feed of every write, whichever server it was made in', async () => {
     const { clients } = await servers(3)
     const db = await clients[0]!.database()

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { hashAdminPassword, isAdminHash } from '../../src/auth/passwords/passwords.ts'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
 import { parentFolder } from './parent-folder.ts'
+import { QUICK_ITERATIONS } from './quick-hashes.ts'
 
 type Settings = NonNullable<ServiceOptions['settings']>
 
@@ -36,7 +37,7 @@ export class ServersOnPostgres implements Service {
   }
 
   async listen(): Promise<string> {
-    const settings = await withHashedAdmins(this.#options.settings)
+    const settings = await withHashedAdmins(this.#options)
     for (let number = 0; number < this.#count; number++) {
       const server = await createService({ ...this.#options, settings, dir: await this.#folder(number), port: 0 })
       this.#servers.push(server)
@@ -68,9 +69,13 @@ export class ServersOnPostgres implements Service {
 }
 
 /** As an operator of several servers would: an administrator has sessions in all of them where the hash is the same. */
-async function withHashedAdmins(settings: ServiceOptions['settings'] = {}): Promise<Settings> {
-  const hash = (password: string) =>
-    isAdminHash(password) ? password : hashAdminPassword(password, { scheme: 'pbkdf2', iterations: 10 })
+async function withHashedAdmins({ settings = {}, dialect }: ServiceOptions): Promise<Settings> {
+  const iterations = Number(QUICK_ITERATIONS)
+  const isSimple = dialect !== '3' && settings.service_httpd_auth?.admin_password_scheme !== 'pbkdf2'
+  const how = isSimple
+    ? ({ scheme: 'simple', iterations } as const)
+    : ({ scheme: 'pbkdf2', digest: 'sha256', iterations } as const)
+  const hash = (password: string) => (isAdminHash(password) ? password : hashAdminPassword(password, how))
   const admins = Object.entries(settings.admins ?? {})
   const hashed = await Promise.all(admins.map(async ([name, password]) => [name, await hash(password)] as const))
   return { ...settings, admins: Object.fromEntries(hashed) }

@@ -13,6 +13,7 @@ import { mergeRows } from './merged-changes.ts'
 import { type PostgresOptions, PostgresServer } from './postgres-server.ts'
 import { PostgresStore, type StorePlace } from './postgres-store.ts'
 import { STATEMENTS } from './statements.ts'
+import { CATALOG } from './store-signals.ts'
 import { byteaArray, bytesOf } from './wire-values.ts'
 
 /** A store of the servers themselves, in no list of any engine. It is never dropped. */
@@ -25,15 +26,23 @@ export async function openNamedStore(server: PostgresServer, name: string): Prom
   return new PostgresStore({ id, name, space, version }, server, () => {})
 }
 
+interface EngineOptions {
+  readonly ownsServer?: boolean
+  /** Whether a drop waits until the other servers know of it: none of them then takes the next store of the name for this one. */
+  readonly confirmsDrops?: boolean
+}
+
 export class PostgresEngine implements StorageEngine {
   readonly #server: PostgresServer
   readonly #catalog: string
-  readonly #ownsServer: boolean
+  readonly #options: EngineOptions
   readonly #stores = new Map<string, PostgresStore>()
   /** The ids of stores, as of the last listing. */
   #ids = new Map<string, number>()
   readonly #catalogListeners = new Set<CatalogListener>()
+  /** The listing under way, and the one that begins after it. */
   #listing: Promise<string[]> | undefined
+  #nextListing: Promise<string[]> | undefined
   /** Names whose stores are being dropped: they cannot be opened meanwhile. */
   readonly #dropping = new Set<string>()
   /** Counts stores that were created and dropped from here: a list that was read meanwhile is read again. */
@@ -48,12 +57,8 @@ export class PostgresEngine implements StorageEngine {
   }
 
   /** The stores of a catalog. Stores of different catalogs have nothing to do with each other. */
-  static async on(
-    server: PostgresServer,
-    catalog: string,
-    { ownsServer = false }: { readonly ownsServer?: boolean } = {},
-  ): Promise<PostgresEngine> {
-    const engine = new PostgresEngine(server, catalog, ownsServer)
+  static async on(server: PostgresServer, catalog: string, options: EngineOptions = {}): Promise<PostgresEngine> {
+    const engine = new PostgresEngine(server, catalog, options)
     try {
       await engine.list()
       return engine
@@ -63,23 +68,18 @@ export class PostgresEngine implements StorageEngine {
     }
   }
 
-  private constructor(server: PostgresServer, catalog: string, ownsServer: boolean) {
+  private constructor(server: PostgresServer, catalog: string, options: EngineOptions) {
     this.#server = server
     this.#catalog = catalog
-    this.#ownsServer = ownsServer
+    this.#options = options
     this.#forget = server.onCatalog(() => this.#listSoon())
   }
 
+  /** A listing under way may have begun before the change that the caller knows of: all who come meanwhile share the next one. */
   async list(): Promise<string[]> {
     this.#assertOpen()
-    // A listing under way may have begun before the change that the caller knows of.
-    while (this.#listing) await this.#listing.catch(() => {})
-    this.#listing = this.#list()
-    try {
-      return await this.#listing
-    } finally {
-      this.#listing = undefined
-    }
+    this.#nextListing ??= this.#listAfter(this.#listing)
+    return this.#nextListing
   }
 
   get uuid(): string {
@@ -103,7 +103,7 @@ export class PostgresEngine implements StorageEngine {
     const [row] = await this.#server.run(STATEMENTS.create, parameters)
     if (!row) {
       // The next listing notifies the listeners.
-      this.#listSoon()
+      void this.#listSoon()
       throw new StoreExistsError(name)
     }
     // Another server dropped the store of this name.
@@ -134,6 +134,7 @@ export class PostgresEngine implements StorageEngine {
     this.#ownChanges++
     if (this.#ids.get(name) === store.id) this.#ids.delete(name)
     this.#server.signals.announceCatalog()
+    if (this.#options.confirmsDrops) await this.#server.signals.confirm(CATALOG)
     this.#server.garbage.sweepSoon()
     if (gone.length === 0) throw new StoreMissingError(name)
   }
@@ -158,7 +159,14 @@ export class PostgresEngine implements StorageEngine {
     this.#closed = true
     this.#forget()
     await Promise.all([...this.#stores.values()].map((store) => store.retire()))
-    if (this.#ownsServer) await this.#server.close()
+    if (this.#options.ownsServer) await this.#server.close()
+  }
+
+  async #listAfter(before: Promise<unknown> | undefined): Promise<string[]> {
+    await before?.catch(() => {})
+    this.#listing = this.#nextListing
+    this.#nextListing = undefined
+    return this.#list()
   }
 
   async #list(): Promise<string[]> {
@@ -187,9 +195,9 @@ export class PostgresEngine implements StorageEngine {
     for (const listener of this.#catalogListeners) listener('created', name)
   }
 
-  #listSoon(): void {
-    // If it fails, the next use of a store gets the error.
-    this.list().catch(() => {})
+  /** If it fails, the next use of a store gets the error. */
+  async #listSoon(): Promise<void> {
+    await this.list().catch(() => {})
   }
 
   async #find(name: string): Promise<PostgresStore> {

@@ -26,6 +26,8 @@ export interface PostgresOptions {
   readonly statementMs?: number
   /** How long a server keeps its leases without a heartbeat. */
   readonly leaseMs?: number
+  /** For tests: how long another server that does not confirm a commit is waited for. */
+  readonly confirmMs?: number
   /** For tests: overrides the dialect that the server's version implies. */
   readonly dialect?: SqlDialect
 }
@@ -64,7 +66,7 @@ export class PostgresServer {
   /** Only for heartbeats and leases: they must not wait behind anything else. */
   readonly #pulse: ConnectionPool
   readonly #reads: ConnectionPool
-  readonly #catalogs = new Set<() => void>()
+  readonly #catalogs = new Set<() => Promise<unknown>>()
   readonly #beating: NodeJS.Timeout
   #beat: Promise<void> | undefined
 
@@ -111,10 +113,11 @@ export class PostgresServer {
       address,
       dialect,
       sender: this.#id.toString('hex'),
+      confirmMs: options.confirmMs,
       run: (statement, parameters) => this.run(statement, parameters),
       others: () => this.#others(),
-      catalogChanged: () => {
-        for (const listener of this.#catalogs) listener()
+      catalogChanged: async () => {
+        await Promise.allSettled([...this.#catalogs].map((listener) => listener()))
       },
     })
     this.#beating = setInterval(() => this.#beatOnce(), leaseMs / BEATS_A_LEASE).unref()
@@ -122,7 +125,7 @@ export class PostgresServer {
   }
 
   /** Calls back when another server may have created or dropped a store. */
-  onCatalog(listener: () => void): () => void {
+  onCatalog(listener: () => Promise<unknown>): () => void {
     this.#catalogs.add(listener)
     return () => this.#catalogs.delete(listener)
   }

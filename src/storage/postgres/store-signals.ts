@@ -16,10 +16,12 @@ interface SignalServices {
   /** Of this server. */
   readonly sender: string
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]>
+  /** How long a server that does not confirm is waited for; long enough for its poll unless given. */
+  readonly confirmMs?: number | undefined
   /** The senders of the other servers whose heartbeats are recent. */
   others(): Promise<string[]>
-  /** Another server created or dropped a store, or may have. */
-  catalogChanged(): void
+  /** Another server created or dropped a store, or may have. Resolves when that was processed. */
+  catalogChanged(): Promise<void>
 }
 
 /** Called after a commit of another server. Resolves when it was processed, where that takes time. */
@@ -46,7 +48,7 @@ const QUICK_POLL_MS = 200
 const LONGEST_PAUSE_MS = 2000
 /** After this time the other servers have noticed a commit by polling, or have no heartbeats any more. */
 const CONFIRM_MS = BACKSTOP_POLL_MS + 1000
-const CATALOG = 'catalog'
+export const CATALOG = 'catalog'
 const HELLO = 'hello'
 const CONFIRM = 'confirm'
 const CONFIRMED = 'confirmed'
@@ -94,10 +96,10 @@ export class StoreSignals {
   }
 
   /**
-   * Resolves when all other servers have processed the commits to a store so far. One that cannot be reached is waited for
+   * Resolves when all other servers have processed the commits to a store so far, or the stores that came and went. One that cannot be reached is waited for
    * until it has noticed them by polling.
    */
-  async confirm(store: number): Promise<void> {
+  async confirm(store: number | typeof CATALOG): Promise<void> {
     // If the engine cannot be reached, there is nobody to ask: the others read everything anew when it is back.
     const others = await this.#services.others().catch(() => [])
     const waiting = new Set(others.filter((other) => !this.#silent.has(other)))
@@ -112,7 +114,7 @@ export class StoreSignals {
     const timeout = setTimeout(() => {
       for (const other of waiting) this.#silent.add(other)
       resolve()
-    }, CONFIRM_MS)
+    }, this.#services.confirmMs ?? CONFIRM_MS)
     void this.#send([`${CONFIRM}:${id}:${store}`])
     await confirmed
     clearTimeout(timeout)
@@ -187,7 +189,7 @@ export class StoreSignals {
         const broken = new Promise<void>((resolve) => connection.onBroken(resolve))
         // Messages sent before were missed.
         void this.#poll()
-        this.#services.catalogChanged()
+        void this.#services.catalogChanged()
         this.#gather()
         void this.#send([HELLO])
         await broken
@@ -209,7 +211,7 @@ export class StoreSignals {
       case HELLO:
         return
       case CATALOG:
-        this.#services.catalogChanged()
+        void this.#services.catalogChanged()
         return
       case CONFIRM:
         void this.#confirmTo(sender, rest)
@@ -227,7 +229,8 @@ export class StoreSignals {
   /** Another server has committed to a store, and waits until this one has processed it. */
   async #confirmTo(sender: string, [id, store]: readonly string[]): Promise<void> {
     const listeners = [...(this.#watched.get(Number(store))?.listeners ?? [])]
-    await Promise.allSettled(listeners.map((listener) => listener()))
+    if (store === CATALOG) await this.#services.catalogChanged()
+    else await Promise.allSettled(listeners.map((listener) => listener()))
     await this.#send([`${CONFIRMED}:${sender}:${id}`])
   }
 
@@ -253,7 +256,7 @@ export class StoreSignals {
       const rows = await this.#services.run(STATEMENTS.versions, [int8Array(ids)])
       for (const [store, version] of rows) this.#reached(Number(store), Number(version))
       // A missing store was dropped.
-      if (rows.length < ids.length || !this.#services.dialect.hasNotify) this.#services.catalogChanged()
+      if (rows.length < ids.length || !this.#services.dialect.hasNotify) void this.#services.catalogChanged()
     } catch {
       // The next poll tries again.
     }
