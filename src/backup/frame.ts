@@ -5,7 +5,7 @@
  */
 import { crc32 } from 'node:zlib'
 
-export const BACKUP_FORMAT = 1
+const BACKUP_FORMAT = 1
 
 /** The first line of a stream of frames, repeated before each database in it. */
 export const MAGIC = Buffer.from(`settle backup ${BACKUP_FORMAT}\n`)
@@ -65,7 +65,7 @@ export function jsonFrame(kind: FrameKind, value: unknown): Buffer {
 }
 
 /** Larger payloads are refused, since a payload is held in memory. Documents are smaller. */
-export const LARGEST_PAYLOAD_BYTES = 512 * 1024 * 1024
+const LARGEST_PAYLOAD_BYTES = 512 * 1024 * 1024
 
 /**
  * The frames of a stream, some at a time. Magic lines are skipped; the first bytes must be one, unless `bare`. Payloads are

@@ -34,7 +34,7 @@ function advice(status: number): string {
 }
 
 /** The server cannot be reached, or the connection broke. */
-export class ConnectionError extends CommandError {
+class ConnectionError extends CommandError {
   constructor(url: string, error: unknown) {
     super(`The server at ${url} cannot be reached: ${messageOf(error)}`, 'incomplete')
   }

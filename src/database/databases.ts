@@ -258,7 +258,7 @@ function databaseExists(): RequestError {
   )
 }
 
-export function checkDatabaseName(name: string): void {
+function checkDatabaseName(name: string): void {
   if (name.length > DATABASE_NAME_LIMIT_CHARACTERS) throw tooLongDatabaseName(name)
   if (!isDatabaseName(name)) throw illegalDatabaseName(name)
 }

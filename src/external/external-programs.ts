@@ -87,7 +87,7 @@ function retryLimits(configuration: Configuration): RetryLimits {
  * A program of `[external]`: it answers requests, one line for each. Started on demand, used for one request at a time,
  * and restarted for the next request after it ended or timed out.
  */
-export class ExternalHandler {
+class ExternalHandler {
   readonly #options: AnsweringProcessOptions
   readonly #semaphore = new FairSemaphore(() => 1)
   #process: AnsweringProcess | undefined
@@ -126,7 +126,7 @@ export interface Program {
  * The programs of one section of the configuration, `name = command`. Only commands from files, environment or flags
  * run: a client that changes settings over HTTP can stop and restart a program, but cannot choose what runs.
  */
-export class ProgramSection<P extends Program> {
+class ProgramSection<P extends Program> {
   readonly #section: string
   readonly #configuration: Configuration
   readonly #log: Log

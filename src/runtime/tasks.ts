@@ -36,7 +36,7 @@ export interface Task {
   end(): void
 }
 
-export const TASK_TYPES = ['database_compaction', 'indexer', 'replication', 'view_compaction'] as const
+const TASK_TYPES = ['database_compaction', 'indexer', 'replication', 'view_compaction'] as const
 
 export class TaskRegistry {
   readonly #clock: Clock

@@ -18,7 +18,7 @@ import {
 
 /** Where there is no value: the field is missing, or its path goes through a value that cannot hold it. */
 export const MISSING = -1
-export const BAD_PATH = -2
+const BAD_PATH = -2
 
 /** One field or the way to one. */
 interface PathNode {

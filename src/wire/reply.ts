@@ -347,7 +347,7 @@ export function refusalReply({ status, error, message, headerLines: own }: Refus
   return `${head}Content-Length: ${body.length}\r\n\r\n${body}`
 }
 
-export function statusLine(status: number): string {
+function statusLine(status: number): string {
   const known = statusLines.get(status)
   if (known !== undefined) return known
   const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Unknown'}\r\n`
@@ -359,7 +359,7 @@ export function statusLine(status: number): string {
 const statusLines = new Map<number, string>()
 
 /** The line of this moment's date, made once a second. */
-export function dateLine(): string {
+function dateLine(): string {
   const second = Math.floor(Date.now() / 1000)
   if (second !== lastDate.second) lastDate = { second, line: `Date: ${new Date(second * 1000).toUTCString()}\r\n` }
   return lastDate.line

@@ -3,36 +3,19 @@ import { expect, it } from 'vitest'
 import { parseRevision, type RevisionId } from '../../src/document/ids.ts'
 import { DocumentJob, type PreparedReplication } from '../../src/replication/documents/document-job.ts'
 import { membersOf, type ReplicationDocument, withState } from '../../src/replication/documents/replication-document.ts'
-import type { ReplicationProgress } from '../../src/replication/replication.ts'
 import { Scheduler } from '../../src/replication/scheduler/scheduler.ts'
 import type { SchedulerSettings } from '../../src/replication/scheduler/scheduler-settings.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { silentLog } from '../../src/runtime/log/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
 import { until } from '../support/until.ts'
+import { NO_PROGRESS, SCHEDULER_SETTINGS } from './scheduler-values.ts'
 
 const SETTINGS: SchedulerSettings = {
+  ...SCHEDULER_SETTINGS,
   maxJobs: 10,
   intervalMs: 60_000,
-  maxChurn: 1,
-  maxHistory: 5,
-  startupJitterMs: 0,
-  healthThresholdMs: 60_000,
-  retryLimit: 3,
   backOff: { delayMs: 100_000, limitMs: 100_000 },
-}
-
-const PROGRESS: ReplicationProgress = {
-  revisions_checked: 0,
-  missing_revisions_found: 0,
-  docs_read: 0,
-  docs_written: 0,
-  doc_write_failures: 0,
-  source_seq: 0,
-  checkpointed_source_seq: 0,
-  through_seq: 0,
-  changes_pending: 0,
-  progress: 100,
 }
 
 function revision(generation: number): RevisionId {
@@ -88,12 +71,12 @@ class TestDocument {
         return {
           onStarted: undefined,
           onProgress: undefined,
-          progress: () => PROGRESS,
+          progress: () => NO_PROGRESS,
           async run(signal) {
             signal.addEventListener('abort', () => run.reject(signal.reason))
             this.onStarted?.()
             await run.promise
-            return { reply: {}, progress: PROGRESS }
+            return { reply: {}, progress: NO_PROGRESS }
           },
         }
       },

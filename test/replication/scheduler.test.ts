@@ -6,6 +6,7 @@ import { Scheduler } from '../../src/replication/scheduler/scheduler.ts'
 import { backOffMs, type SchedulerSettings } from '../../src/replication/scheduler/scheduler-settings.ts'
 import { silentLog } from '../../src/runtime/log/log.ts'
 import { TaskRegistry } from '../../src/runtime/tasks.ts'
+import { NO_PROGRESS, SCHEDULER_SETTINGS } from './scheduler-values.ts'
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date', 'performance'] })
@@ -14,21 +15,10 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-const SETTINGS: SchedulerSettings = {
-  maxJobs: 2,
-  intervalMs: 1000,
-  maxChurn: 1,
-  maxHistory: 5,
-  startupJitterMs: 0,
-  healthThresholdMs: 60_000,
-  retryLimit: 3,
-  backOff: { delayMs: 100, limitMs: 1000 },
-}
-
 const clock = { nowMs: () => Date.now(), nowUs: () => Date.now() * 1000 }
 
 function schedulerWith(changes: Partial<SchedulerSettings> = {}) {
-  let settings = { ...SETTINGS, ...changes }
+  let settings = { ...SCHEDULER_SETTINGS, ...changes }
   const tasks = new TaskRegistry(clock)
   const scheduler = new Scheduler({
     settings: () => settings,
@@ -45,19 +35,6 @@ function schedulerWith(changes: Partial<SchedulerSettings> = {}) {
   return { scheduler, tasks, use }
 }
 
-const PROGRESS: ReplicationProgress = {
-  revisions_checked: 0,
-  missing_revisions_found: 0,
-  docs_read: 0,
-  docs_written: 0,
-  doc_write_failures: 0,
-  source_seq: 0,
-  checkpointed_source_seq: 0,
-  through_seq: 0,
-  changes_pending: 0,
-  progress: 100,
-}
-
 /** A replication that does what the test says. */
 class TestAttempt implements Attempt {
   readonly #ending = Promise.withResolvers<ReplicationResult>()
@@ -71,7 +48,7 @@ class TestAttempt implements Attempt {
   }
 
   progress(): ReplicationProgress {
-    return { ...PROGRESS, ...this.reached }
+    return { ...NO_PROGRESS, ...this.reached }
   }
 
   complete(): void {

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { JsonValue } from '../../src/encoding/json/json-value.ts'
-import { encodeRow, StoredRow } from '../../src/views/layout/index-layout.ts'
+import { StoredRow } from '../../src/views/layout/index-layout.ts'
 import { namedReduction } from '../../src/views/reductions/named-reduction.ts'
+import { encodeRow } from './encoded-row.ts'
 import { LocalFunctions } from './local-functions.ts'
 
 type Pair = readonly [key: JsonValue, value: JsonValue]

@@ -115,7 +115,7 @@ function parseHandlers(list: string): HandlerName[] {
   return listedHandlers(list).filter((name) => isHandlerName(name))
 }
 
-export function wrongPassword() {
+function wrongPassword() {
   return unauthorized('Name or password is incorrect.')
 }
 
@@ -301,6 +301,6 @@ export function proxyUser(request: AuthRequest, settings: AuthSettings): UserCon
 }
 
 /** The signature of a proxy. */
-export function proxyToken(name: string, secret: string): string {
+function proxyToken(name: string, secret: string): string {
   return createHmac('sha1', secret).update(name).digest('hex')
 }

@@ -20,7 +20,7 @@ export interface SessionKey {
   readonly salt: string
 }
 
-export const COOKIE_NAME = 'AuthSession'
+const COOKIE_NAME = 'AuthSession'
 
 /** The part of its lifetime after which a session is renewed. */
 const RENEWAL_SHARE = 0.1

@@ -29,7 +29,7 @@ import {
   replicationRefusal,
 } from './replication-validation.ts'
 
-export class ReplicatorGuard implements DocumentGuard {
+class ReplicatorGuard implements DocumentGuard {
   /** Serializes reading the current document and the commit. */
   readonly #writers = new Semaphore(1)
 

@@ -28,7 +28,7 @@ export interface Security {
 const NOBODY: Group = { names: [], roles: [] }
 
 /** Of a database whose security object was never set. */
-export const NO_SECURITY: Security = { admins: NOBODY, members: NOBODY }
+const NO_SECURITY: Security = { admins: NOBODY, members: NOBODY }
 
 /** Reads the text of a security object. It was checked when it was set; what still is not a list counts as empty. */
 export function parseSecurity(text: Buffer | undefined): Security {
@@ -43,11 +43,11 @@ export function isServerAdmin({ roles, isUnbound }: UserContext): boolean {
   return isUnbound === true || roles.includes(ADMIN_ROLE)
 }
 
-export function isDatabaseAdmin(user: UserContext, { admins }: Security): boolean {
+function isDatabaseAdmin(user: UserContext, { admins }: Security): boolean {
   return isServerAdmin(user) || belongs(user, admins)
 }
 
-export function isMember(user: UserContext, security: Security): boolean {
+function isMember(user: UserContext, security: Security): boolean {
   const { members } = security
   if (members.names.length === 0 && members.roles.length === 0) return true
   return isDatabaseAdmin(user, security) || belongs(user, members)

@@ -7,8 +7,8 @@ import type { PasswordHash } from '../passwords/passwords.ts'
 import { isServerAdmin as hasAdminRole } from '../rights/rights.ts'
 
 /** Our prefix of user ids, and that of CouchDB. */
-export const USER_PREFIX = 'org.service.user:'
-export const USUAL_USER_PREFIX = 'org.couchdb.user:'
+const USER_PREFIX = 'org.service.user:'
+const USUAL_USER_PREFIX = 'org.couchdb.user:'
 
 export type UserMembers = Readonly<Record<string, unknown>>
 

@@ -28,7 +28,7 @@ import { membersIn, nameOfUserId, type UserMembers, userIds } from './user-docum
 import { pickMembers, withHashedPassword } from './user-edits.ts'
 import { refusalOf, USERS_DESIGN_ID, USERS_VALIDATION } from './user-validation.ts'
 
-export class UsersGuard implements DocumentGuard {
+class UsersGuard implements DocumentGuard {
   readonly #settings: AuthSettings
   /**
    * Serializes reading the current document and the commit, so that a user cannot get a second document under the other

@@ -15,7 +15,7 @@ import { type Chain, followSection } from './chain.ts'
 import { trialRestore } from './trial-restore.ts'
 import { verifyBackup } from './verify.ts'
 
-export const BACKUP_USAGE = `Usage: settle backup --to FOLDER [options]
+const BACKUP_USAGE = `Usage: settle backup --to FOLDER [options]
        settle backup --to - [options] > FILE
        settle backup list FOLDER
        settle backup verify FOLDER|- [--restore]

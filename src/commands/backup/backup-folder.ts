@@ -17,7 +17,7 @@ const SETTINGS = 'settings.json'
 const DATABASES = 'databases'
 const LOCK = 'lock'
 
-export const FOLDER_FORMAT = 1
+const FOLDER_FORMAT = 1
 
 /** The record of the last complete run. */
 export interface AboutBackup {

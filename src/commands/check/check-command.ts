@@ -19,7 +19,7 @@ import { CommandError, EXIT_CODES, messageOf } from '../command-error.ts'
 import { countText, Progress } from '../progress.ts'
 import type { Terminal } from '../terminal.ts'
 
-export const CHECK_USAGE = `Usage: settle check [options]
+const CHECK_USAGE = `Usage: settle check [options]
 
 Verifies a data folder: the pages of its files, every record, revision tree, change, body, count
 and rank of its databases, the digests of attachments, and the rows and rank trees of indexes.

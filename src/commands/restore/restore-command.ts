@@ -26,7 +26,7 @@ import {
 import { restoreSettings } from './settings-restore.ts'
 import { checkCounts, type PreparedTarget, prepareTarget } from './target-database.ts'
 
-export const RESTORE_USAGE = `Usage: settle restore --from FOLDER [options]
+const RESTORE_USAGE = `Usage: settle restore --from FOLDER [options]
        settle restore --from - [options] < FILE
 
 Restores databases from a backup into a running server: all leaves with their ids, histories and

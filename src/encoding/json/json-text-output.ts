@@ -11,7 +11,7 @@ import { copyBytes } from '../bytes/short-bytes.ts'
  * The text a scan keeps. Most of it is the source unchanged, so it is copied in runs: a run goes on until something has
  * to be left out or replaced, and a compact document is one or two copies.
  */
-export class TextOutput extends ByteSink {
+class TextOutput extends ByteSink {
   #source: Buffer
   #sourceView: DataView
   #runStart = 0

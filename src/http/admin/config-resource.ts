@@ -120,7 +120,7 @@ async function changing<T>(change: () => Promise<T>): Promise<T> {
  * Whether a setting may be changed over HTTP, where the operator says so: `[{httpd, config_whitelist}, {log, "*"}]`. If
  * the list cannot be parsed, only the list itself may be changed, so that it can be corrected.
  */
-export function isWhitelisted(whitelist: string | undefined, section: string, key: string): boolean {
+function isWhitelisted(whitelist: string | undefined, section: string, key: string): boolean {
   if (whitelist === undefined) return true
   const list = parseTerm(whitelist)
   if (list?.kind !== 'list') return section === 'httpd' && key === 'config_whitelist'

@@ -22,7 +22,7 @@ export interface PackedContent {
 }
 
 /** Where the build of this release lies: beside the compiled server, and at the same place in a clone. */
-export const BUILT_INTERFACE = join(import.meta.dirname, '../../../dist/ui')
+const BUILT_INTERFACE = join(import.meta.dirname, '../../../dist/ui')
 
 export class InterfaceFiles {
   readonly #folder: string

@@ -56,7 +56,7 @@ export async function functionRequest(
 }
 
 /** The user context, as functions see it. */
-export function functionUser(call: Call, { name: db }: Database): { db: string; name: string | null; roles: string[] } {
+function functionUser(call: Call, { name: db }: Database): { db: string; name: string | null; roles: string[] } {
   const { name, roles } = authenticationOf(call).user
   return { db, name, roles: [...roles] }
 }

@@ -173,7 +173,7 @@ export interface ContentsWanted {
 }
 
 /** Undefined when stubs are enough. */
-export function contentsWanted(call: Call): ContentsWanted | undefined {
+function contentsWanted(call: Call): ContentsWanted | undefined {
   const since = call.query('atts_since')
   if (since !== undefined) return { known: revisionList(jsonParameter(since), 'atts_since') }
   return call.querySwitch('attachments') ? { known: [] } : undefined
@@ -193,7 +193,7 @@ export function jsonParameter(text: string): unknown {
   }
 }
 
-export function stubAnswer(call: Call, document: OpenedDocument, headers: Headers): Answer {
+function stubAnswer(call: Call, document: OpenedDocument, headers: Headers): Answer {
   const options = { encodingInfo: call.querySwitch('att_encoding_info'), isLine: true }
   if (document.parts.body.length > LARGE_BODY_BYTES) return piecesAnswer(stubPieces(document, options), headers)
   return { kind: 'whole', status: 200, headers, body: stubText(document, options) }
@@ -211,7 +211,7 @@ function piecesAnswer(pieces: readonly Buffer[], headers: Headers): Answer {
 }
 
 /** `release` is called when the contents are sent. */
-export function contentsAnswer(
+function contentsAnswer(
   call: Call,
   database: Database,
   document: OpenedDocument,

@@ -35,7 +35,7 @@ export function acceptedCodings(acceptEncoding: string | undefined): AcceptedCod
   return accepted
 }
 
-export function notAcceptable(): RequestError {
+function notAcceptable(): RequestError {
   return new HttpError(406, 'not_acceptable', 'unsupported encoding')
 }
 

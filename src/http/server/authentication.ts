@@ -80,7 +80,7 @@ export function withSession(authenticated: AuthenticatedCall, answer: Answer): A
 }
 
 /** A session in use is renewed, unless the reply sets another cookie. */
-export function sessionHeaders(authenticated: AuthenticatedCall, answer: Answer): Headers {
+function sessionHeaders(authenticated: AuthenticatedCall, answer: Answer): Headers {
   const { auth, session, request } = authenticated
   if (!session?.isRenewalDue || 'Set-Cookie' in answer.headers) return {}
   const cookie = auth.renewedCookie(session.record, request)
@@ -96,7 +96,7 @@ export function refusal(call: Call, auth: Auth, error: RequestError): Answer {
 }
 
 /** How a 401 is sent: as it is, with a challenge, or as a redirect to a login page. */
-export function unauthorizedHeaders(
+function unauthorizedHeaders(
   call: Call,
   { settings }: Auth,
   error: RequestError,

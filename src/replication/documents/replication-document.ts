@@ -72,7 +72,7 @@ export function withState(document: ReplicationDocument, state: StateMembers, no
 }
 
 /** RFC 3339 with the offset of this machine: `2013-12-13T18:48:00+01:00`. */
-export function stateTime(nowMs: number): string {
+function stateTime(nowMs: number): string {
   const offsetMinutes = -new Date(nowMs).getTimezoneOffset()
   const local = new Date(nowMs + offsetMinutes * 60_000).toISOString().slice(0, 19)
   const digits = (value: number) => String(Math.abs(value)).padStart(2, '0')

@@ -68,7 +68,7 @@ export function peersOf(services: ReplicationServices): PeerOpener {
 }
 
 /** Creates the database where that is asked for. */
-export async function openTarget(
+async function openTarget(
   request: ReplicationRequest,
   services: ReplicationServices,
   signal: AbortSignal,

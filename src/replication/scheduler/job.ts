@@ -160,7 +160,7 @@ export type JobEvent =
   | { readonly type: 'added' | 'started' | 'stopped'; readonly timestamp: string }
   | { readonly type: 'crashed'; readonly timestamp: string; readonly reason: string }
 
-export class JobHistory {
+class JobHistory {
   readonly #limit: () => number
   readonly #events: JobEvent[] = []
 

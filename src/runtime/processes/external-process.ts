@@ -172,7 +172,7 @@ export interface LineReading {
 }
 
 /** Cuts what a program writes into lines, none longer than it may be. */
-export function readLines(stream: Readable, { longestBytes, onLine, onPiece }: LineReading): void {
+function readLines(stream: Readable, { longestBytes, onLine, onPiece }: LineReading): void {
   let begun: Buffer[] = []
   let begunBytes = 0
   const taken = (): string => {

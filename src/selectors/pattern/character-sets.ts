@@ -4,7 +4,7 @@ import type { CharacterSet } from './pattern-syntax.ts'
 export const isDigit: CharacterSet = (c) => c >= 0x30 && c <= 0x39
 export const isWordCharacter: CharacterSet = (c) =>
   (c >= 0x61 && c <= 0x7a) || (c >= 0x41 && c <= 0x5a) || isDigit(c) || c === 0x5f
-export const isSpace: CharacterSet = (c) => (c >= 0x09 && c <= 0x0d) || c === 0x20
+const isSpace: CharacterSet = (c) => (c >= 0x09 && c <= 0x0d) || c === 0x20
 const isHorizontalSpace: CharacterSet = (c) => c === 0x09 || c === 0x20 || c === 0xa0
 const isVerticalSpace: CharacterSet = (c) => (c >= 0x0a && c <= 0x0d) || c === 0x85 || c === 0x2028 || c === 0x2029
 const isLower: CharacterSet = (c) => c >= 0x61 && c <= 0x7a

@@ -13,7 +13,7 @@ import { lockPath, parseStoreFileName, type StoreFile, storePath } from '../file
 export const TRASH = '.trash'
 
 /** Files of stores that are no part of them. */
-export const SCRATCH = '.scratch'
+const SCRATCH = '.scratch'
 
 /** Removes what is no store any more, or never became one; returns the files that count. */
 export async function clearUp(folder: string): Promise<StoreFile[]> {

@@ -280,7 +280,7 @@ const LIMITS = '/proc/self/limits'
 const LINE = /^Max file size +(\d+)/m
 
 /** How long the system lets this process make a file (`ulimit -f`), which can change. Infinity where there is no limit. */
-export function fileSizeLimit(): number {
+function fileSizeLimit(): number {
   if (process.platform !== 'linux') return Number.POSITIVE_INFINITY
   const found = LINE.exec(limits())
   return found ? Number(found[1]) : Number.POSITIVE_INFINITY

@@ -144,7 +144,7 @@ export class KnownRuns {
 }
 
 /** The runs of one state, from the top down. */
-export class KnownTree {
+class KnownTree {
   /** How many levels of nodes there are, if that is known. */
   levels: number | undefined
   readonly rows = new KeptRows()

@@ -69,11 +69,7 @@ async function designIds(database: Database): Promise<string[]> {
   return ids
 }
 
-export function indexesIn(
-  id: string,
-  document: Readonly<Record<string, unknown>>,
-  database: DesignPlace,
-): SelectorIndex[] {
+function indexesIn(id: string, document: Readonly<Record<string, unknown>>, database: DesignPlace): SelectorIndex[] {
   const design = viewDesign(id, document, database)
   const views = isObject(document.views) ? document.views : {}
   return [...design.views.keys()].flatMap((name) => {

@@ -138,29 +138,17 @@ export function endOfId(sortKey: Uint8Array, id: string): Buffer {
   return Buffer.concat([sortKey, idBytes(id), BEYOND_ID])
 }
 
-/** A row as it is stored: where key and value begin in the line, then the line. All are JSON texts. */
-export function encodeRow({ id, key, value, exact }: RowParts): Buffer {
-  const end = key.length + value.length
-  return encodeRowText(id, { block: Buffer.concat([key, value]), keyAt: 0, valueAt: key.length, end, exact })
-}
-
-export interface RowParts {
-  readonly id: Uint8Array
-  readonly key: Uint8Array
-  readonly value: Uint8Array
-  /** Whether rows with the same exact sort key have equal keys for certain. */
-  readonly exact: boolean
-}
-
 /** Key and value of a row, side by side in a block: up to `valueAt` the one, up to `end` the other. */
 export interface RowText {
   readonly block: Buffer
   readonly keyAt: number
   readonly valueAt: number
   readonly end: number
+  /** Whether rows with the same exact sort key have equal keys for certain. */
   readonly exact: boolean
 }
 
+/** A row as it is stored: where key and value begin in the line, then the line. All are JSON texts. */
 export function encodeRowText(quotedId: Uint8Array, text: RowText): Buffer {
   const row = Buffer.allocUnsafe(largestRowBytes(quotedId, text))
   return row.subarray(0, writeRow(row, 0, quotedId, text))

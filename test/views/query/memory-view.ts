@@ -4,18 +4,12 @@ import { CollationEncoder } from '../../../src/encoding/collation/collation-key.
 import { MemoryEngine } from '../../../src/storage/memory/memory-engine.ts'
 import { RankTree, SALT_BYTES } from '../../../src/storage/rank-tree/rank-tree.ts'
 import type { Put, StorageEngine } from '../../../src/storage/store.ts'
-import {
-  encodeRow,
-  escapeId,
-  nodePrefix,
-  ROW_PREFIX_BYTES,
-  rowKey,
-  rowPrefix,
-} from '../../../src/views/layout/index-layout.ts'
+import { escapeId, nodePrefix, ROW_PREFIX_BYTES, rowKey, rowPrefix } from '../../../src/views/layout/index-layout.ts'
 import type { OpenView } from '../../../src/views/reading/open-index.ts'
 import type { Reduction } from '../../../src/views/reductions/reduction.ts'
 import { ViewReducer } from '../../../src/views/reductions/view-reducer.ts'
 import { compareRawValues } from '../../encoding/naive-collation.ts'
+import { encodeRow } from '../encoded-row.ts'
 import type { NaiveRow } from './naive-query.ts'
 
 export interface MemoryViewOptions {
