@@ -95,8 +95,8 @@ const sharing = {
     'database/compaction/compaction-daemon',
     'database/writing/batched-writes',
     'functions/calls-behind',
-    'replication/many-jobs',
-    'replication/scheduler',
+    'replication/scheduler/many-jobs',
+    'replication/scheduler/scheduler',
     'runtime/deadlines',
     'storage/lmdb/library-check',
     'views/reading/recent-state',
@@ -118,9 +118,13 @@ const promised = {
     SETTLE_LMDB__PAGE_WRITER: 'false',
     SETTLE_LMDB__PAGE_INSPECTION: 'false',
   },
-  exclude: ['file-check', 'set-aside', 'lmdb/library-check', 'lmdb/write-instructions', 'postgres/**'].map(
-    (name) => `test/storage/${name}.test.ts`,
-  ),
+  exclude: [
+    'file-check/file-check',
+    'file-check/set-aside',
+    'lmdb/library-check',
+    'lmdb/write-instructions',
+    'postgres/**',
+  ].map((name) => `test/storage/${name}.test.ts`),
 }
 
 const common = {

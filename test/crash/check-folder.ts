@@ -9,8 +9,8 @@ import { isDigest, stemOf } from '../../src/storage/files/store-file.ts'
 import { LmdbEngine } from '../../src/storage/lmdb/lmdb-engine.ts'
 import type { Snapshot, StorageEngine } from '../../src/storage/store.ts'
 import { readAll } from '../storage/model.ts'
-import type { ExpectedStore, ExpectedStores } from './expectations.ts'
-import { commitsIn, stateAfter } from './workload.ts'
+import type { ExpectedStore, ExpectedStores } from './store/expectations.ts'
+import { commitsIn, stateAfter } from './store/workload.ts'
 
 /** Stores lie below the folder that is locked, as in a server. */
 export function storesFolder(folder: string): string {
