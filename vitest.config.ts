@@ -34,6 +34,7 @@ const onPostgresToo = [
 /** About files: how they grow while readers stall. */
 const onFilesOnly = 'test/http/rows/stalled-readers.test.ts'
 const onPostgres = { SETTLE_TEST_STORE: 'postgres' }
+const onThreeServers = { SETTLE_TEST_STORE: 'postgres', SETTLE_TEST_NODES: '3' }
 const isAllOnPostgres = process.env.SETTLE_TEST_STORE === 'postgres'
 const postgres = findPostgres()
 if ('missing' in postgres) process.stderr.write(`Tests on PostgreSQL are skipped. ${postgres.missing}\n`)
@@ -109,6 +110,16 @@ const seenByClients = {
   exclude: [withMocks, ...onOneNodeOnly],
 }
 
+/** The same for several servers on PostgreSQL. */
+const seenOfServers = { ...seenByClients, exclude: [...seenByClients.exclude, onFilesOnly] }
+
+/** Tests that move ports, which a load balancer before the nodes hides. */
+const ofPorts = [
+  'test/http/admin/config.test.ts',
+  'test/http/connections/tls.test.ts',
+  'test/clients/pouchdb-sync.test.ts',
+]
+
 /** The storage suite with nothing used of the LMDB library but what it promises, except for tests of the rest itself. */
 const promised = {
   env: {
@@ -167,7 +178,8 @@ export default defineConfig({
           ? [
               { test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } },
               { test: { ...common, name: 'promised library', include: ['test/storage/**/*.test.ts'], ...promised } },
-              { test: { ...common, name: 'four nodes', ...seenByClients, env: { SETTLE_TEST_NODES: '4' } } },
+              { test: { ...shared, name: 'four nodes', ...seenByClients, env: { SETTLE_TEST_NODES: '4' } } },
+              { test: { ...common, name: 'four processes', include: ofPorts, env: { SETTLE_TEST_NODES: 'settle' } } },
               {
                 test: {
                   ...common,
@@ -176,6 +188,9 @@ export default defineConfig({
                   env: { SETTLE_TEST_NODES: 'secondary' },
                 },
               },
+              ...('missing' in postgres
+                ? []
+                : [{ test: { ...shared, name: 'three servers', ...seenOfServers, env: onThreeServers } }]),
             ]
           : [
               {

@@ -9,7 +9,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Dialect } from '../../src/config/dialect.ts'
 import { startService } from '../support/service.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
-import { isBehindSecondary } from '../support/test-service.ts'
+import { isBalanced } from '../support/test-service.ts'
 import { until } from '../support/until.ts'
 
 interface PouchDocument {
@@ -127,7 +127,7 @@ describe('PouchDB in live sync', () => {
   })
 
   // Behind a secondary no node has the port that the server is given.
-  it.skipIf(isBehindSecondary).each(DIALECTS)('resumes when the server was away, in dialect %s', async (dialect) => {
+  it.skipIf(isBalanced).each(DIALECTS)('resumes when the server was away, in dialect %s', async (dialect) => {
     const dir = await temporaryFolder()
     const server = await startService({ dir, dialect })
     const port = Number(new URL(server.url).port)

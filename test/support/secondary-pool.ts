@@ -1,6 +1,7 @@
 /**
- * Black-box tests behind a secondary: the primary is in the process of the test, and every connection of a client goes to a
- * secondary in another process, which all tests of a worker share.
+ * A server of several nodes for black-box tests: the primary is in the process of the test, each secondary in another process,
+ * which all tests of a worker share. That costs far less than processes of their own. Either every connection of a client goes
+ * to a secondary, or connections go to all nodes in turn.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
@@ -9,6 +10,7 @@ import { join } from 'node:path'
 import { unsharedSockets } from '../../src/http/listeners/listener.ts'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
 import { takeLease } from '../../src/storage/files/folder-lock.ts'
+import { Balancer } from './balancer.ts'
 
 export type HostMessage =
   | { readonly kind: 'start'; readonly id: number; readonly options: ServiceOptions; readonly folder: string }
@@ -35,7 +37,8 @@ class SecondaryHost {
     })
     this.#child.once('exit', () => {
       for (const [id, answer] of this.#waiting) answer({ id, error: 'The process of the secondaries ended.' })
-      if (host === this) host = undefined
+      const place = hosts.indexOf(this)
+      if (place >= 0) delete hosts[place]
     })
     // It ends with this process, and does not keep it.
     this.#child.unref()
@@ -55,23 +58,38 @@ class SecondaryHost {
   }
 }
 
-let host: SecondaryHost | undefined
+/** One for the first secondary of each server, one for the second, and so on. */
+const hosts: SecondaryHost[] = []
 
-export class ServiceBehindSecondary implements Service {
+function hostOf(place: number): SecondaryHost {
+  const host = hosts[place] ?? new SecondaryHost()
+  hosts[place] = host
+  return host
+}
+
+export interface PooledNodes {
+  readonly secondaries: number
+  /** Whether clients meet the primary too. */
+  readonly withPrimary: boolean
+}
+
+export class PooledService implements Service {
   readonly secondaries = undefined
   readonly #options: ServiceOptions
   #primary: Service | undefined
   #folder = ''
-  #secondary: { readonly host: SecondaryHost; readonly id: number } | undefined
-  #url: string | undefined
+  readonly #nodes: PooledNodes
+  readonly #started: { readonly host: SecondaryHost; readonly id: number; readonly url: string }[] = []
+  #balancer: Balancer | undefined
 
-  constructor(options: ServiceOptions) {
+  constructor(options: ServiceOptions, nodes: PooledNodes) {
     this.#options = options
+    this.#nodes = nodes
   }
 
   get url(): string {
-    if (this.#url === undefined) throw new Error('The service does not listen yet.')
-    return this.#url
+    if (!this.#balancer) throw new Error('The service does not listen yet.')
+    return this.#balancer.url
   }
 
   get urls(): readonly string[] {
@@ -81,9 +99,12 @@ export class ServiceBehindSecondary implements Service {
   async listen(): Promise<string> {
     const options = this.#options
     this.#folder = await mkdtemp(join(tmpdir(), 'settle-nodes-'))
-    const settings = { ...options.settings, service: { ...options.settings?.service, nodes: '2' } }
+    const { secondaries, withPrimary } = this.#nodes
+    const nodes = String(1 + secondaries)
+    const settings = { ...options.settings, service: { ...options.settings?.service, nodes } }
     this.#primary = await createService({
       ...options,
+      port: 0,
       settings,
       supervisor: {
         takeLease,
@@ -93,19 +114,27 @@ export class ServiceBehindSecondary implements Service {
         nodeFolder: this.#folder,
       },
     })
-    const { hostname } = new URL(await this.#primary.listen())
-    host ??= new SecondaryHost()
-    const { id, port } = await host.ask({ kind: 'start', options: { ...options, settings }, folder: this.#folder })
-    this.#secondary = { host, id }
-    this.#url = `http://${hostname}:${port}/`
-    return this.#url
+    const own = await this.#primary.listen()
+    const { hostname } = new URL(own)
+    for (let place = 0; place < secondaries; place++) {
+      const host = hostOf(place)
+      const { id, port } = await host.ask({
+        kind: 'start',
+        options: { ...options, settings, port: 0 },
+        folder: this.#folder,
+      })
+      this.#started.push({ host, id, url: `http://${hostname}:${port}/` })
+    }
+    const urls = [...this.#started.map(({ url }) => url), ...(withPrimary ? [own] : [])]
+    this.#balancer = new Balancer(() => urls)
+    await this.#balancer.listen(options.port ?? 0)
+    return this.url
   }
 
   async close(): Promise<void> {
-    const { host: itsHost, id = 0 } = this.#secondary ?? {}
-    this.#secondary = undefined
-    await itsHost?.ask({ kind: 'stop', secondary: id })
+    await Promise.all(this.#started.splice(0).map(({ host, id }) => host.ask({ kind: 'stop', secondary: id })))
     await this.#primary?.close()
+    this.#balancer?.close()
     if (this.#folder !== '') await rm(this.#folder, { recursive: true, force: true })
   }
 }

@@ -2,12 +2,11 @@
  * Black-box tests on several servers that share a PostgreSQL: each has a folder of its own, and a load balancer before them
  * gives every connection to the next one.
  */
-import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { hashAdminPassword, isAdminHash } from '../../src/auth/passwords/passwords.ts'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
+import { Balancer } from './balancer.ts'
 import { parentFolder } from './parent-folder.ts'
 import { QUICK_ITERATIONS } from './quick-hashes.ts'
 
@@ -79,50 +78,4 @@ async function withHashedAdmins({ settings = {}, dialect }: ServiceOptions): Pro
   const admins = Object.entries(settings.admins ?? {})
   const hashed = await Promise.all(admins.map(async ([name, password]) => [name, await hash(password)] as const))
   return { ...settings, admins: Object.fromEntries(hashed) }
-}
-
-/** Passes bytes, ends and resets of connections, each to the next server. */
-class Balancer {
-  readonly #targets: () => readonly string[]
-  readonly #server: Server
-  readonly #sockets = new Set<Socket>()
-  #turn = 0
-
-  constructor(targets: () => readonly string[]) {
-    this.#targets = targets
-    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#pass(client))
-  }
-
-  get url(): string {
-    const { protocol } = new URL(this.#targets()[0] ?? '')
-    return `${protocol}//127.0.0.1:${(this.#server.address() as AddressInfo).port}/`
-  }
-
-  async listen(port: number): Promise<void> {
-    this.#server.listen(port, '127.0.0.1')
-    await once(this.#server, 'listening')
-  }
-
-  close(): void {
-    this.#server.close()
-    for (const socket of this.#sockets) socket.destroy()
-  }
-
-  #pass(client: Socket): void {
-    const targets = this.#targets()
-    const { hostname, port } = new URL(targets[this.#turn++ % targets.length] ?? '')
-    const server = connect({ host: hostname, port: Number(port), allowHalfOpen: true, noDelay: true })
-    for (const [from, to] of [
-      [client, server],
-      [server, client],
-    ] as const) {
-      this.#sockets.add(from)
-      from.on('error', () => to.resetAndDestroy())
-      from.on('close', () => {
-        this.#sockets.delete(from)
-        to.destroySoon()
-      })
-      from.pipe(to)
-    }
-  }
 }

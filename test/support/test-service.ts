@@ -1,7 +1,7 @@
 /**
- * The server of black-box tests: in the process of the test; or, where `SETTLE_TEST_NODES` says how many, as the `settle`
- * command with several nodes; or, where it says `secondary`, so that every request comes to a secondary. On PostgreSQL the
- * nodes are servers behind a load balancer.
+ * The server of black-box tests: in the process of the test; or, where `SETTLE_TEST_NODES` says how many, with several nodes
+ * that connections go to in turn. Where it says `secondary` every request comes to a secondary, and where it says `settle`
+ * the server is the `settle` command with four nodes. On PostgreSQL the nodes are servers behind a load balancer.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -9,16 +9,21 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createService, type Service, type ServiceOptions } from '../../src/service.ts'
-import { ServiceBehindSecondary } from './secondary-pool.ts'
+import { PooledService } from './secondary-pool.ts'
 import { ServersOnPostgres } from './servers-on-postgres.ts'
 
 const CLI = join(import.meta.dirname, '../../src/cli.ts')
 
-/** Then the nodes of a server do not share their ports. */
-export const isBehindSecondary = process.env.SETTLE_TEST_NODES === 'secondary'
+const mode = process.env.SETTLE_TEST_NODES ?? '1'
 
 /** How many nodes the servers of tests have. */
-export const TEST_NODES = isBehindSecondary ? 2 : Number(process.env.SETTLE_TEST_NODES ?? 1)
+export const TEST_NODES = { secondary: 2, settle: 4 }[mode] ?? Number(mode)
+
+/** Whether clients reach the nodes through a load balancer, so that the server does not know its port. */
+export const isBalanced = TEST_NODES > 1 && mode !== 'settle'
+
+/** Whether the nodes are servers on PostgreSQL: what is in memory, and counts for one process, is each server's own. */
+export const HAS_SEVERAL_SERVERS = TEST_NODES > 1 && process.env.SETTLE_TEST_STORE === 'postgres'
 
 /** The messages to a service of another process. */
 const SUPPORTED = new Set(['dir', 'port', 'bind', 'dialect', 'settings'])
@@ -27,7 +32,8 @@ export async function createTestService(options: ServiceOptions): Promise<Servic
   if (TEST_NODES > 1 && options.engine !== undefined) return new ServersOnPostgres(options, TEST_NODES)
   const isSupported = Object.keys(options).every((name) => SUPPORTED.has(name))
   if (TEST_NODES < 2 || !isSupported) return createService(options)
-  return isBehindSecondary ? new ServiceBehindSecondary(options) : new CommandService(options, TEST_NODES)
+  if (mode === 'settle') return new CommandService(options, TEST_NODES)
+  return new PooledService(options, { secondaries: TEST_NODES - 1, withPrimary: mode !== 'secondary' })
 }
 
 /** The `settle` command with several nodes, as a service. */

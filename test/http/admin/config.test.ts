@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { Client, expectRefusal, type Reply, rawRequest } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
-import { isBehindSecondary } from '../../support/test-service.ts'
+import { isBalanced } from '../../support/test-service.ts'
 import { until } from '../../support/until.ts'
 
 async function server(settings: Record<string, Record<string, string>> = {}): Promise<Client> {
@@ -258,7 +258,7 @@ describe('a change', () => {
   })
 
   // There each node has a port.
-  it.skipIf(isBehindSecondary)('of the port moves the server, and lets requests finish', async () => {
+  it.skipIf(isBalanced)('of the port moves the server, and lets requests finish', async () => {
     const service = await startService()
     const client = new Client(service.url)
     const db = await client.database()
@@ -280,7 +280,7 @@ describe('a change', () => {
     expect((await moved.request('GET', `/${db.name}/doc`)).status).toBe(200)
   })
 
-  it.skipIf(isBehindSecondary)('of the address keeps the port', async () => {
+  it.skipIf(isBalanced)('of the address keeps the port', async () => {
     const service = await startService()
     const { port } = new URL(service.url)
     const client = new Client(service.url)

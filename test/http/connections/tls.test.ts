@@ -4,7 +4,7 @@ import { certificate } from '../../support/certificate.ts'
 import { Client } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
-import { isBehindSecondary } from '../../support/test-service.ts'
+import { isBalanced } from '../../support/test-service.ts'
 import { until } from '../../support/until.ts'
 
 function status(url: string): Promise<number | undefined> {
@@ -17,7 +17,7 @@ function status(url: string): Promise<number | undefined> {
 }
 
 // Behind a secondary each node has ports of its own.
-describe.skipIf(isBehindSecondary)('TLS', () => {
+describe.skipIf(isBalanced)('TLS', () => {
   it('has an address of its own beside the plain one', async () => {
     const files = await certificate(await temporaryFolder())
     const settings = { daemons: { httpsd: 'on' }, ssl: { port: '0', ...files } }

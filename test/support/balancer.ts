@@ -1,0 +1,48 @@
+/** A load balancer for tests: gives each connection to the next server, and passes its bytes, its end and its reset. */
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+
+export class Balancer {
+  readonly #targets: () => readonly string[]
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  #turn = 0
+
+  constructor(targets: () => readonly string[]) {
+    this.#targets = targets
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#pass(client))
+  }
+
+  get url(): string {
+    const { protocol } = new URL(this.#targets()[0] ?? '')
+    return `${protocol}//127.0.0.1:${(this.#server.address() as AddressInfo).port}/`
+  }
+
+  async listen(port: number): Promise<void> {
+    this.#server.listen(port, '127.0.0.1')
+    await once(this.#server, 'listening')
+  }
+
+  close(): void {
+    this.#server.close()
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  #pass(client: Socket): void {
+    const targets = this.#targets()
+    const { hostname, port } = new URL(targets[this.#turn++ % targets.length] ?? '')
+    const server = connect({ host: hostname, port: Number(port), allowHalfOpen: true, noDelay: true })
+    for (const [from, to] of [
+      [client, server],
+      [server, client],
+    ] as const) {
+      this.#sockets.add(from)
+      from.on('error', () => to.resetAndDestroy())
+      from.on('close', () => {
+        this.#sockets.delete(from)
+        to.destroySoon()
+      })
+      from.pipe(to)
+    }
+  }
+}
