@@ -18,7 +18,13 @@ import { Listeners } from './http/listeners/listeners.ts'
 import { createSecondaryApp } from './http/server/app.ts'
 import { ReplyCounts } from './http/server/reply-counts.ts'
 import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
-import { type NodeState, type Notice, REQUESTS_SOCKET, type SettingEntry } from './nodes/node-message.ts'
+import {
+  type NodeState,
+  type Notice,
+  REQUESTS_SOCKET,
+  type SettingEntry,
+  type StoreKind,
+} from './nodes/node-message.ts'
 import { RemoteRunner, remoteFunctions } from './nodes/remote-work.ts'
 import { SecondaryNode } from './nodes/secondary-node.ts'
 import { systemClock } from './runtime/clock.ts'
@@ -195,8 +201,10 @@ class RunningSecondary implements SecondaryService {
     // As the primary uses it: what it found out is noted in its folder.
     const { use } = await checkLibrary(this.#home, useBySettings(configuration.section('lmdb')))
     setLibraryUse(use)
-    const databaseStores = new FollowedEngine(idleFiles, idleStates)
-    const indexStores = new FollowedEngine(idleFiles, idleStates)
+    const storesOfKind = (kind: StoreKind) =>
+      new FollowedEngine({ idleFiles, idleStates, askToOpen: (place, open) => node.askToOpen(kind, place, open) })
+    const databaseStores = storesOfKind('databases')
+    const indexStores = storesOfKind('indexes')
     for (const stores of [databaseStores, indexStores]) stores.refuse(state.refused)
     databaseStores.placeAll(state.databases)
     indexStores.placeAll(state.indexes)

@@ -23,6 +23,8 @@ const RETRY_MS = 20
 export class Membership {
   readonly #options: MembershipOptions
   #channel: Channel | undefined
+  /** The channel whose state is being applied. */
+  #joining: Channel | undefined
   #term = 0
   #isClosed = false
   #retry: NodeJS.Timeout | undefined
@@ -57,14 +59,32 @@ export class Membership {
     }
   }
 
+  /** Whether it has a channel to a primary, or is applying the state of one. */
+  get isJoined(): boolean {
+    return this.isConnected || this.#joining !== undefined
+  }
+
   send(message: unknown): void {
     this.#channel?.send(message)
   }
 
+  /** Also while the state is being applied. */
+  sendEarly(message: unknown): void {
+    const channel = this.#channel ?? this.#joining
+    channel?.send(message)
+  }
+
   /** Rejects with `NodeUnreachableError` where there is no primary. */
   async call(message: unknown, options?: CallOptions): Promise<unknown> {
-    if (!this.#channel) throw new NodeUnreachableError('The primary node cannot be reached.')
+    if (!this.#channel) throw unreachable()
     return this.#channel.call(message, options)
+  }
+
+  /** The same while the state is being applied, too. */
+  async callEarly(message: unknown): Promise<unknown> {
+    const channel = this.#channel ?? this.#joining
+    if (!channel) throw unreachable()
+    return channel.call(message)
   }
 
   close(): void {
@@ -102,13 +122,19 @@ export class Membership {
   async #welcome(channel: Channel, message: unknown): Promise<void> {
     if (!isWelcome(message) || message.term < this.#term) throw new Error('It is not the primary.')
     this.#term = message.term
-    await this.#options.welcome(message.state)
+    this.#joining = channel
+    try {
+      await this.#options.welcome(message.state)
+    } finally {
+      if (this.#joining === channel) this.#joining = undefined
+    }
     if (channel.isClosed || this.#isClosed) return
     this.#channel = channel
     this.#connected.resolve()
   }
 
   #closed(channel: Channel): void {
+    if (this.#joining === channel) this.#joining = undefined
     if (this.#channel === channel) {
       this.#channel = undefined
       this.#connected = Promise.withResolvers()
@@ -116,6 +142,10 @@ export class Membership {
     }
     if (!this.#isClosed) this.#retry = setTimeout(() => this.#connect(), RETRY_MS)
   }
+}
+
+function unreachable(): NodeUnreachableError {
+  return new NodeUnreachableError('The primary node cannot be reached.')
 }
 
 function isWelcome(message: unknown): message is { readonly term: number; readonly state: unknown } {

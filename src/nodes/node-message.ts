@@ -61,6 +61,8 @@ export interface UpdateSignal {
 export type SecondarySignal =
   /** With the number of its connections. */
   | { readonly kind: 'hello'; readonly pid: number; readonly connections: number }
+  /** The file of this opening is open, or could not be opened. */
+  | { readonly kind: 'opened'; readonly number: number }
   /** Returns slots for connections. */
   | { readonly kind: 'slots back'; readonly count: number }
   /** Subscribes to commits of these databases. The last commit is published at once. */
@@ -84,6 +86,8 @@ export type SecondaryCall =
       readonly design: ViewDesign
       readonly isUpdated: boolean
     }
+  /** Asks to open a file. Nobody writes to the store from the reply, an `OpeningReply`, until `opened`. */
+  | { readonly kind: 'opening'; readonly stores: StoreKind; readonly place: StorePlace; readonly pid: number }
   /** Asks for slots for connections beside those that it holds; the reply is how many it gets. */
   | { readonly kind: 'slots'; readonly wanted: number; readonly held: number }
   | { readonly kind: 'password'; readonly name: string; readonly password: string }

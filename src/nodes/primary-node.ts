@@ -15,6 +15,7 @@ import { ForwardedRequests } from '../http/forwarding/forwarded-request.ts'
 import type { ServerLog } from '../runtime/log/server-log.ts'
 import type { Metrics } from '../runtime/metrics.ts'
 import type { Statistics } from '../runtime/statistics.ts'
+import { FileOpenings, type OpenableStores, type OpeningReply } from '../storage/leases/file-openings.ts'
 import type { RefusedFile, StoreFollowers, StorePlace } from '../storage/leases/store-followers.ts'
 import type { Views } from '../views/views.ts'
 import type { RequestHandler } from '../wire/connection.ts'
@@ -34,7 +35,7 @@ import {
 } from './node-message.ts'
 
 /** Stores that secondaries read. */
-export interface FollowedStores {
+export interface FollowedStores extends OpenableStores {
   places(): StorePlace[]
   refusals(): RefusedFile[]
   onDamaged(listener: (name: string) => void): () => void
@@ -76,6 +77,7 @@ export class PrimaryNode {
   #requests: ForwardedRequests | undefined
   #parts: PrimaryParts | undefined
   readonly #members = new Map<object, Member>()
+  readonly #openings = new FileOpenings()
   #subscriptions: (() => unknown)[] = []
   /** The last commit of each database that was not published yet. */
   #unpublished = new Map<string, DatabaseCommit>()
@@ -104,7 +106,8 @@ export class PrimaryNode {
       signal: (member, message) => this.#receive(parts, member, message),
       call: (member, message, signal) => this.#answer(parts, member, message, signal),
       left: (member) => this.#left(parts, member),
-      stuck: (member) => this.#kill(parts, member),
+      // It must not continue with a stale state.
+      stuck: (member) => kill(parts, this.#members.get(member)?.pid, 'A node did not answer in time. It was killed.'),
     })
     this.#cluster = this.#hub
   }
@@ -200,6 +203,9 @@ export class PrimaryNode {
         member.pid = message.pid
         slots.know(key, message.connections)
         break
+      case 'opened':
+        this.#openings.end(key, message.number)
+        break
       case 'slots back':
         slots.takeBack(key, message.count)
         break
@@ -231,6 +237,8 @@ export class PrimaryNode {
     switch (message.kind) {
       case 'index':
         return replyOf(this.#bringIndex(parts, message, signal))
+      case 'opening':
+        return { value: await this.#letOpen(parts, member, message, signal) }
       case 'slots':
         return { value: this.#place.slots.lend(member, message, this.#place.slotLimit()) }
       case 'password':
@@ -240,6 +248,21 @@ export class PrimaryNode {
       case 'rereduce':
         return replyOf(functions.rereduce(message.program, message.groups, { owner: message.owner, signal }))
     }
+  }
+
+  #letOpen(
+    parts: PrimaryParts,
+    member: object,
+    { stores, place, pid }: Extract<SecondaryCall, { kind: 'opening' }>,
+    signal: AbortSignal,
+  ): Promise<OpeningReply> {
+    return this.#openings.begin(member, {
+      stores: stores === 'databases' ? parts.databaseStores : parts.indexStores,
+      place,
+      signal,
+      // Its channel closes when it is dead.
+      kill: () => kill(parts, pid, 'A node did not open a file in time. It was killed.'),
+    })
   }
 
   async #bringIndex(
@@ -254,6 +277,7 @@ export class PrimaryNode {
   }
 
   #left({ statistics, metrics, databaseStores, indexStores }: PrimaryParts, key: object): void {
+    this.#openings.left(key)
     metrics.forget(key)
     this.#place.slots.forget(key)
     this.#members.delete(key)
@@ -262,17 +286,16 @@ export class PrimaryNode {
     databaseStores.clearReaders()
     indexStores.clearReaders()
   }
+}
 
-  /** It must not continue with a stale state. While its channel is open, the process id is still its own. */
-  #kill({ serverLog }: PrimaryParts, key: object): void {
-    const pid = this.#members.get(key)?.pid
-    serverLog.log.error('A node did not answer in time. It was killed.', { pid })
-    if (pid === undefined) return
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch {
-      // It has just ended.
-    }
+/** While its channel is open, the process id is still its own. */
+function kill({ serverLog }: PrimaryParts, pid: number | undefined, message: string): void {
+  serverLog.log.error(message, { pid })
+  if (pid === undefined) return
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has just ended.
   }
 }
 

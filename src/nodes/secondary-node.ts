@@ -10,6 +10,8 @@ import type { ReduceInput, ReduceProgram } from '../functions/functions.ts'
 import { BorrowedSlots } from '../http/listeners/connection-slots.ts'
 import type { MetricsReport } from '../runtime/metrics.ts'
 import type { StatisticIncrement } from '../runtime/statistics.ts'
+import type { OpeningReply } from '../storage/leases/file-openings.ts'
+import type { StorePlace } from '../storage/leases/store-followers.ts'
 import {
   type CallReply,
   CHANNEL_SOCKET,
@@ -19,6 +21,7 @@ import {
   resultOf,
   type SecondaryCall,
   type SecondarySignal,
+  type StoreKind,
   type UpdateSignal,
 } from './node-message.ts'
 
@@ -96,6 +99,22 @@ export class SecondaryNode {
     this.#lines += line
   }
 
+  /** As `AskToOpen`. */
+  async askToOpen(stores: StoreKind, place: StorePlace, open: () => void): Promise<boolean> {
+    const reply = await this.#askToOpen({ kind: 'opening', stores, place, pid: process.pid })
+    if (typeof reply === 'string') {
+      // Notices are applied after the state. A new connection brings a new state.
+      if (!this.#membership.isConnected) throw unavailable()
+      return false
+    }
+    try {
+      open()
+    } finally {
+      this.#membership.sendEarly({ kind: 'opened', number: reply.number } satisfies SecondarySignal)
+    }
+    return true
+  }
+
   async bringIndex(call: Omit<Extract<SecondaryCall, { kind: 'index' }>, 'kind'>, signal?: AbortSignal): Promise<void> {
     await this.#call<void>({ kind: 'index', ...call }, signal)
   }
@@ -160,6 +179,21 @@ export class SecondaryNode {
     }
   }
 
+  /** The state that is being applied may need a file. */
+  async #askToOpen(call: Extract<SecondaryCall, { kind: 'opening' }>): Promise<OpeningReply> {
+    for (;;) {
+      const isJoining = !this.#membership.isConnected && this.#membership.isJoined
+      if (!this.#membership.isJoined) await this.ready()
+      try {
+        const reply = await this.#membership.callEarly(call)
+        return resultOf(reply as CallReply<OpeningReply>)
+      } catch (error) {
+        if (!(error instanceof NodeUnreachableError)) throw error
+        if (isJoining) throw unavailable()
+      }
+    }
+  }
+
   /** It has no timeout: what the primary lends must be counted here too. */
   async #borrowSlots(wanted: number, held: number): Promise<number | undefined> {
     const call: SecondaryCall = { kind: 'slots', wanted, held }
@@ -177,11 +211,7 @@ export class SecondaryNode {
       do await this.#membership.connected(timeout)
       while (this.#isDraining && (await this.#disconnected(timeout)))
     } catch {
-      throw new RequestError(
-        'unavailable',
-        'service_unavailable',
-        'The primary node cannot be reached; try again later.',
-      )
+      throw unavailable()
     }
   }
 
@@ -213,4 +243,8 @@ export class SecondaryNode {
   #send(signal: SecondarySignal): void {
     this.#membership.send(signal)
   }
+}
+
+function unavailable(): RequestError {
+  return new RequestError('unavailable', 'service_unavailable', 'The primary node cannot be reached; try again later.')
 }

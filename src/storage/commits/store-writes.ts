@@ -94,6 +94,8 @@ class CommitQueue {
   #running = false
   #group: Promise<void> | undefined
   readonly #pauses = new Set<Promise<void>>()
+  /** Resolves when the next group is written, or refused. */
+  #next = Promise.withResolvers<void>()
 
   constructor(write: WriteGroup) {
     this.#write = write
@@ -108,6 +110,8 @@ class CommitQueue {
 
   /** Resolves when no group is being written and none will be before the returned function is called. */
   async pause(): Promise<() => void> {
+    // Commits that wait for a pause come before the next pause: overlapping pauses would keep them waiting forever.
+    while (this.#pauses.size > 0 && this.#waiting.length > 0) await this.#next.promise
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#pauses.add(promise)
     await this.#group
@@ -120,6 +124,7 @@ class CommitQueue {
   /** Refuses all that waits and lets the group under way finish. */
   async refuse(error: Error): Promise<void> {
     for (const { reject } of this.#waiting.splice(0)) reject(error)
+    this.#endTurn()
     await this.#group
   }
 
@@ -137,8 +142,14 @@ class CommitQueue {
       this.#group = this.#writeGroup(this.#nextGroup())
       await this.#group
       this.#group = undefined
+      this.#endTurn()
     }
     this.#running = false
+  }
+
+  #endTurn(): void {
+    this.#next.resolve()
+    this.#next = Promise.withResolvers()
   }
 
   async #writeGroup(group: readonly Waiting[]): Promise<void> {

@@ -6,6 +6,7 @@ import type { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
 import { LmdbStore } from '../lmdb/lmdb-store.ts'
 import { OpenFiles } from '../lmdb/open-files.ts'
 import type { Store } from '../store.ts'
+import type { PauseCommits } from './store-leases.ts'
 
 /** What the engine does for a process that rewrites a store. */
 export interface Lender {
@@ -18,6 +19,7 @@ export interface BorrowedStore extends AsyncDisposable {
   readonly store: Store
   /** The file that holds it now. */
   readonly path: string
+  readonly pauseCommits: PauseCommits
 }
 
 export class BorrowedStores {
@@ -38,19 +40,21 @@ export class BorrowedStores {
     const store: LmdbStore = new LmdbStore(name, path, {
       open: this.#open,
       nextPath: () => lender?.nextPath() ?? Promise.reject(new Error('The store is open for reading only.')),
-      discard: async (old) => {
-        const next = this.#open.acquire(store.path)
-        this.#open.retire(old, () => {})
+      // The engine opens the new file then. Nothing is written to it from here before that.
+      moved: async (path) => {
+        const next = this.#open.acquire(path)
         this.#open.release(held)
         held = next
-        await lender?.moved(store.path)
+        await lender?.moved(path)
       },
+      discard: async (old) => this.#open.retire(old, () => {}),
     })
     return {
       store,
       get path() {
         return store.path
       },
+      pauseCommits: () => store.pauseCommits(),
       [Symbol.asyncDispose]: async () => {
         this.#open.release(held)
         await this.#open.closed()

@@ -3,6 +3,9 @@
  * the holder may still read. Dropping a store revokes its leases and waits until all are released; no new ones are granted.
  */
 
+/** Resolves when no commit is being written and none will be before the returned function is called. */
+export type PauseCommits = () => Promise<() => void>
+
 /** The store as the registry sees it. */
 export interface LeasedStore {
   readonly dropped: boolean
@@ -11,8 +14,7 @@ export interface LeasedStore {
   moveTo(path: string): Promise<void>
   /** Keeps the file open here, whichever it is by then, until the returned function is called. */
   keepOpen(): () => void
-  /** Resolves when no commit is being written and none will be before the returned function is called. */
-  pauseCommits(): Promise<() => void>
+  readonly pauseCommits: PauseCommits
 }
 
 export interface LeaseHost {
@@ -30,6 +32,8 @@ export class StoreLease {
   readonly path: string
   /** Aborted when the store has to go: the holder ends its work, closes the file and releases the lease. */
   readonly revoked: AbortSignal
+  /** Set by a holder that writes to the store: pauses its commits. */
+  pauseHolder: PauseCommits | undefined
   readonly #book: LeaseBook
   readonly #ended = Promise.withResolvers<void>()
 
@@ -90,6 +94,8 @@ export class StoreLeases {
   /** With a function that releases the file here: it is never opened here while the holder writes to it. */
   readonly #leases = new Map<StoreLease, () => void>()
   readonly #revoking = new AbortController()
+  /** Pauses of everybody's commits. */
+  readonly #pauses = new Set<Promise<void>>()
   /** Paths that were given out and that the store has not moved to. */
   readonly #unfinished = new Set<string>()
   readonly #book: LeaseBook = {
@@ -103,6 +109,24 @@ export class StoreLeases {
   constructor(store: LeasedStore, host: LeaseHost) {
     this.#store = store
     this.#host = host
+  }
+
+  /** To be awaited before the store is lent to a process that writes to it: that would not know of a pause. */
+  async resumed(): Promise<void> {
+    for (let [pause] = this.#pauses; pause; [pause] = this.#pauses) await pause
+  }
+
+  /** The same as `pauseCommits` of the store, for the holders of leases too. */
+  async pauseAllCommits(): Promise<() => void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#pauses.add(promise)
+    const pauses = [...this.#leases.keys()].map(({ pauseHolder }) => pauseHolder?.())
+    const resumes = await Promise.all([this.#store.pauseCommits(), ...pauses])
+    return () => {
+      for (const resume of resumes) resume?.()
+      this.#pauses.delete(promise)
+      resolve()
+    }
   }
 
   lend(): StoreLease {

@@ -3,20 +3,28 @@
  * lie, and is answered only when this one has taken it over: so a path that is opened here is always that of the newest file.
  */
 import type { RefusedFile, StorePlace } from '../leases/store-followers.ts'
-import { FileDamagedError, StorageError, StoreMissingError } from '../storage-error.ts'
+import { FileDamagedError, StoreMissingError } from '../storage-error.ts'
 import type { StorageEngine, Store } from '../store.ts'
-import { LmdbStore } from './lmdb-store.ts'
+import { type AskToOpen, FollowedStore, readOnly } from './followed-store.ts'
 import { OpenFiles } from './open-files.ts'
+
+export interface FollowedOptions {
+  /** Files without users that are kept open. */
+  readonly idleFiles: number
+  /** How many snapshots of each store idle readers of this process may hold. */
+  readonly idleStates: number
+  readonly askToOpen: AskToOpen
+}
 
 export class FollowedEngine implements StorageEngine {
   readonly #open: OpenFiles
-  readonly #stores = new Map<string, LmdbStore>()
-  readonly #idleStates: number
+  readonly #stores = new Map<string, FollowedStore>()
+  readonly #options: FollowedOptions
   #sortedNames: string[] | undefined
 
-  /** How many snapshots of each store idle readers of this process may hold. */
-  constructor(idleFiles: number, idleStates: number) {
-    this.#idleStates = idleStates
+  constructor(options: FollowedOptions) {
+    const { idleFiles } = options
+    this.#options = options
     this.#open = new OpenFiles(idleFiles, { isShared: true, isReadOnly: true })
   }
 
@@ -54,7 +62,7 @@ export class FollowedEngine implements StorageEngine {
     if (!store) {
       this.#stores.set(name, this.#store(name, path))
       this.#sortedNames = undefined
-    } else if (store.path !== path) void store.moveTo(path)
+    } else if (store.path !== path) store.moveTo(path)
   }
 
   /** The store is gone. Snapshots that are held stay readable. */
@@ -63,7 +71,7 @@ export class FollowedEngine implements StorageEngine {
     if (!store) return
     this.#stores.delete(name)
     this.#sortedNames = undefined
-    void store.retire().then((path) => this.#open.retire(path, () => {}))
+    store.drop()
   }
 
   /**
@@ -88,24 +96,15 @@ export class FollowedEngine implements StorageEngine {
   }
 
   async close(): Promise<void> {
-    for (const store of this.#stores.values()) await store.retire()
+    for (const store of this.#stores.values()) store.drop()
     await this.#open.close()
   }
 
-  #store(name: string, path: string): LmdbStore {
-    return new LmdbStore(name, path, {
-      open: this.#open,
-      isReadOnly: true,
-      holding: { idleMs: IDLE_MS, idleStates: this.#idleStates },
-      nextPath: () => Promise.reject(readOnly(name)),
-      discard: async (old) => this.#open.retire(old, () => {}),
-    })
+  #store(name: string, path: string): FollowedStore {
+    const { idleStates, askToOpen } = this.#options
+    return new FollowedStore(name, path, { open: this.#open, holding: { idleMs: IDLE_MS, idleStates }, askToOpen })
   }
 }
 
 /** A reader that reads nothing for this time has stalled. */
 const IDLE_MS = 5000
-
-function readOnly(name: string): StorageError {
-  return new StorageError(`The store ${name} is only read here.`)
-}

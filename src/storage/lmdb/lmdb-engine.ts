@@ -201,6 +201,27 @@ export class LmdbEngine implements StorageEngine {
     return this.#leasesOf(store).lend()
   }
 
+  /**
+   * For another process that is about to open the file of a store. Resolves when no process writes a commit to the store, until
+   * the returned function is called; to undefined where the store has another file by now. Throws `StoreMissingError`.
+   */
+  async pauseCommits({ name, path }: StorePlace): Promise<(() => void) | undefined> {
+    const store = this.#known(name)
+    if (store.path !== path) return undefined
+    // Two processes must not make it at the same time.
+    reserveLock(lockPath(path))
+    const resume = await this.#leasesOf(store).pauseAllCommits()
+    if (store.path === path && !store.dropped) return resume
+    resume()
+    return undefined
+  }
+
+  /** Resolves when commits to the store are not paused for a process that opens it. */
+  async resumed(name: string): Promise<void> {
+    const store = this.#stores.get(name)
+    if (store) await this.#leasesOf(store).resumed()
+  }
+
   /** From now on these are notified of every store that is created, gets another file or is dropped, before it takes effect here. */
   followedBy(followers: StoreFollowers): void {
     this.#followers = followers

@@ -9,7 +9,7 @@ import { judge, StoreWrites } from '../commits/store-writes.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { unpacked } from '../rows/packed-rows.ts'
 import { storedKey, storedRange, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
-import { CommitFailedError, StorageError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
+import { CommitFailedError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -34,10 +34,6 @@ const MOST_TRIES = 100
 /** What the engine does for its stores: where files lie is its business. */
 export interface StoreFiles {
   readonly open: OpenFiles
-  /** Whether the store belongs to another process, and nothing is written to it here. */
-  readonly isReadOnly?: boolean
-  /** Where other processes read the store too, and share its reader slots. */
-  readonly holding?: Store['holding']
   /** A path for the next generation of the store. */
   nextPath(): Promise<string>
   /** Removes a file: its name at once, its bytes when the last user is gone. */
@@ -64,10 +60,6 @@ export class LmdbStore implements Store {
     this.#path = path
     this.#files = files
     this.#writes = new StoreWrites(name, (group) => this.#write(group))
-  }
-
-  get holding(): Store['holding'] {
-    return this.#files.holding
   }
 
   get dropped(): boolean {
@@ -126,7 +118,6 @@ export class LmdbStore implements Store {
   }
 
   async commit(changes: Changes): Promise<CommitOutcome> {
-    if (this.#files.isReadOnly) throw new StorageError(`The store ${this.name} is only read here.`)
     return this.#writes.commit(changes)
   }
 

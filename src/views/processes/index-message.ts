@@ -34,6 +34,9 @@ export type ToProcess =
   | { readonly type: 'prepare'; readonly language: string }
   /** The answer to `opening`. */
   | { readonly type: 'open'; readonly request: number }
+  /** No commits to this index from the answer, `paused`, until `resume`: another process opens the file. */
+  | { readonly type: 'pause'; readonly index: string; readonly pause: number }
+  | { readonly type: 'resume'; readonly pause: number }
   /** The answer to `next path`. */
   | { readonly type: 'path'; readonly request: number; readonly path: string }
   /** The answer to `moved`. */
@@ -64,6 +67,8 @@ export type FromProcess =
    */
   | { readonly type: 'opening'; readonly job: number; readonly request: number }
   | { readonly type: 'opened'; readonly job: number }
+  /** The answer to `pause`. */
+  | { readonly type: 'paused'; readonly pause: number }
   | { readonly type: 'updated'; readonly job: number; readonly progress: UpdateProgress }
   | { readonly type: 'compacted'; readonly job: number; readonly share: number }
   /** Requests a path for the next generation of this index. */

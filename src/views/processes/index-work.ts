@@ -54,6 +54,8 @@ export class IndexWork {
   readonly #aborting = new Map<number, AbortController>()
   readonly #inUse = new Map<string, UsedIndex>()
   readonly #jobs = new Set<Promise<void>>()
+  /** Resolve to what ends them. */
+  readonly #pauses = new Map<number, Promise<() => void>>()
   /** In the order in which the jobs were done. */
   readonly #lingering = new Set<Lingering>()
   /** Requests to the server that are not answered yet. */
@@ -71,6 +73,8 @@ export class IndexWork {
     else if (message.type === 'abort') this.#aborting.get(message.job)?.abort(decodeError(message.error))
     else if (message.type === 'prepare') this.#functions.prepare(message.language)
     else if (message.type === 'settings') this.#settings = message.settings
+    else if (message.type === 'pause') void this.#pause(message.index, message.pause)
+    else if (message.type === 'resume') void this.#resume(message.pause)
     else if (message.type === 'ping') this.#send({ type: 'alive' })
     else this.#answered(message.request, message.type === 'path' ? message.path : '')
   }
@@ -135,6 +139,21 @@ export class IndexWork {
     } finally {
       this.#send({ type: 'opened', job: number })
     }
+  }
+
+  /** The server starts no job on an index while it is paused. */
+  async #pause(index: string, number: number): Promise<void> {
+    const pausing = this.#inUse.get(index)?.borrowed.pauseCommits()
+    if (pausing) this.#pauses.set(number, pausing)
+    await pausing
+    this.#send({ type: 'paused', pause: number })
+  }
+
+  async #resume(number: number): Promise<void> {
+    const pausing = this.#pauses.get(number)
+    this.#pauses.delete(number)
+    const resume = await pausing
+    resume?.()
   }
 
   async #work(number: number, job: IndexJob, index: Store, database: Store, signal: AbortSignal): Promise<void> {

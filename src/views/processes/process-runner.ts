@@ -150,6 +150,7 @@ export class ProcessRunner implements IndexRunner {
     const places = isAlone ? this.#alone : this.#places
     await places.acquire({ owner, signal })
     try {
+      await this.#options.indexes.resumed(place.store.name)
       const leases = this.#lease(place)
       let done: Promise<void>
       try {

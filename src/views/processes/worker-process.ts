@@ -102,6 +102,9 @@ export class WorkerProcess {
   readonly #owner: WorkerOwner
   readonly #readyMs: () => number
   readonly #jobs = new Map<number, RunningJob>()
+  /** Pauses that it has not answered yet. */
+  readonly #pausing = new Map<number, () => void>()
+  #lastPause = 0
   readonly #exited: Promise<void>
   #lastJob = 0
   #isEnding = false
@@ -183,6 +186,7 @@ export class WorkerProcess {
     for (const reason of reasons) reason.addEventListener('abort', abort)
     clearTimeout(this.#idle)
     const index = job.index.name
+    leases.index.pauseHolder = () => this.#pauseCommits(index)
     const state = { hasStarted: false, isDone: false, resume: undefined }
     this.#jobs.set(number, { ...listener, index, leases, resolve, reject, forget, ...state })
     this.#watchOver()
@@ -249,6 +253,7 @@ export class WorkerProcess {
     if (message.type === 'started') this.#started(message.job)
     else if (message.type === 'opening') void this.#letOpen(message.job, message.request)
     else if (message.type === 'opened') this.#jobs.get(message.job)?.resume?.()
+    else if (message.type === 'paused') this.#paused(message.pause)
     else if (message.type === 'log') this.#log[message.level](message.message, message.details)
     else if (message.type === 'updated') this.#jobs.get(message.job)?.onProgress?.(message.progress)
     else if (message.type === 'compacted') this.#jobs.get(message.job)?.onShare?.(message.share)
@@ -256,6 +261,21 @@ export class WorkerProcess {
     else if (message.type === 'moved') void this.#move(message.index, message.path, message.request)
     else if (message.type === 'done') this.#done(message.job, message.error && decodeError(message.error))
     else if (message.type === 'closed') this.#closed(message.job)
+  }
+
+  async #pauseCommits(index: string): Promise<() => void> {
+    if (this.#isGone) return () => {}
+    const pause = ++this.#lastPause
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.#pausing.set(pause, resolve)
+    this.send({ type: 'pause', index, pause })
+    await promise
+    return () => this.send({ type: 'resume', pause })
+  }
+
+  #paused(pause: number): void {
+    this.#pausing.get(pause)?.()
+    this.#pausing.delete(pause)
   }
 
   async #letOpen(number: number, request: number): Promise<void> {
@@ -338,6 +358,7 @@ export class WorkerProcess {
       this.#log.error('An index process ended.', { pid, how, indexes, words: this.#lastWords })
     }
     this.#jobs.clear()
+    for (const pause of [...this.#pausing.keys()]) this.#paused(pause)
     for (const { leases, reject, forget, resume, hasStarted } of jobs) {
       forget()
       resume?.()

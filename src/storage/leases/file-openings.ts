@@ -1,0 +1,81 @@
+/**
+ * Other processes that open files of this server. LMDB forgets a commit that one process writes while another one opens the
+ * file. So a process asks before it opens a file, and commits to that store are paused until it has done so. A process that takes
+ * too long is killed before they are resumed: it could do the damage later.
+ */
+import { StoreMissingError } from '../storage-error.ts'
+import type { StorePlace } from './store-followers.ts'
+
+/** The stores of an engine. */
+export interface OpenableStores {
+  /**
+   * Resolves when no process writes a commit to the store, until the returned function is called; to undefined where the
+   * store has another file by now. Throws `StoreMissingError`.
+   */
+  pauseCommits(place: StorePlace): Promise<(() => void) | undefined>
+}
+
+/** Opens with this number: the process opens the file at once and then ends the opening. */
+export type OpeningReply = { readonly number: number } | 'moved' | 'gone'
+
+export interface OpeningRequest {
+  readonly stores: OpenableStores
+  readonly place: StorePlace
+  /** Aborts when the process is gone. */
+  readonly signal: AbortSignal
+  /** Kills the process. `left` must follow when it is dead. */
+  kill(): void
+}
+
+/** A file is opened in less than a millisecond. A process that takes so long is hung or stopped. */
+const TIMEOUT_MS = 5000
+
+export class FileOpenings {
+  readonly #timeoutMs: number
+  /** By the process and by number: what resumes the commits. */
+  readonly #openings = new Map<object, Map<number, () => void>>()
+  #lastNumber = 0
+
+  constructor(timeoutMs = TIMEOUT_MS) {
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** The process may open the file when this resolves with a number. */
+  async begin(opener: object, { stores, place, signal, kill }: OpeningRequest): Promise<OpeningReply> {
+    let resume: (() => void) | undefined
+    try {
+      resume = await stores.pauseCommits(place)
+    } catch (error) {
+      if (error instanceof StoreMissingError) return 'gone'
+      throw error
+    }
+    if (!resume) return 'moved'
+    if (signal.aborted) {
+      resume()
+      throw signal.reason
+    }
+    const number = ++this.#lastNumber
+    const timer = setTimeout(kill, this.#timeoutMs)
+    const openings = this.#openings.get(opener) ?? new Map<number, () => void>()
+    this.#openings.set(opener, openings)
+    openings.set(number, () => {
+      clearTimeout(timer)
+      resume()
+    })
+    return { number }
+  }
+
+  /** The file is open, or could not be opened. */
+  end(opener: object, number: number): void {
+    const openings = this.#openings.get(opener)
+    openings?.get(number)?.()
+    openings?.delete(number)
+    if (openings?.size === 0) this.#openings.delete(opener)
+  }
+
+  /** The process is dead. */
+  left(opener: object): void {
+    for (const resume of this.#openings.get(opener)?.values() ?? []) resume()
+    this.#openings.delete(opener)
+  }
+}
