@@ -4,6 +4,7 @@
  */
 import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { OpeningSocket } from './cluster/opening-socket.ts'
 import { OperatorFiles, SettingFile, SettingMemory, type SettingStore } from './config/setting-sources.ts'
 import { SharedSettings } from './config/shared-settings.ts'
 import type { Functions } from './functions/functions.ts'
@@ -69,6 +70,8 @@ export interface OpenDataOptions {
   readonly idleFiles: number
   /** Which undocumented parts of the LMDB library the settings allow. */
   readonly library?: LibraryUse
+  /** How long another process may take to open a file. */
+  readonly openMs: () => number
   readonly log: Log
   /** Generations of files that other processes may still read, though the files are gone. */
   readonly usedGenerations?: number
@@ -197,7 +200,9 @@ async function openFolders(home: string, folders: DataFolders, options: FolderOp
   const indexes = resolve(folders.indexes)
   const others: DataFolder[] = []
   const opened: LmdbEngine[] = []
+  let socket: OpeningSocket | undefined
   const close = async () => {
+    await socket?.close()
     for (const engine of opened) await engine.close()
     for (const other of others) other.close()
   }
@@ -214,6 +219,7 @@ async function openFolders(home: string, folders: DataFolders, options: FolderOp
     await awaitVacancy(folder, onKilled)
     const indexEngine = await openEngine(indexes, { folder, idleFiles, isShared: true, reports, usedGenerations })
     opened.push(indexEngine)
+    socket = await openingSocket(databases, { engine, folder, indexEngine }, options)
     void engine.inspect()
     void indexEngine.inspect()
     return {
@@ -239,6 +245,25 @@ async function openFolders(home: string, folders: DataFolders, options: FolderOp
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** Without it, commands that read the folder are refused until the server is stopped. */
+async function openingSocket(
+  databases: string,
+  { engine, folder, indexEngine }: { readonly engine: LmdbEngine; folder: string; readonly indexEngine: LmdbEngine },
+  { openMs, log }: OpenDataOptions,
+): Promise<OpeningSocket | undefined> {
+  try {
+    return await OpeningSocket.listen({
+      folder: databases,
+      kinds: { databases: { folder: databases, stores: engine }, indexes: { folder, stores: indexEngine } },
+      timeoutMs: openMs,
+      onKilled: (pid) => log.error('A command did not open a file in time. It was killed.', { pid }),
+    })
+  } catch (error) {
+    log.warn('There is no socket for commands that read the data folder.', { error: String(error) })
+    return undefined
   }
 }
 

@@ -76,6 +76,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   const data = await home.open(folders, {
     idleFiles,
     library: useBySettings(configuration.section('lmdb')),
+    openMs: () => configuration.integer('lmdb', 'open_timeout'),
     log,
     usedGenerations,
     engine,
@@ -111,6 +112,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
       functions: functionSettings(configuration),
       sortBytes: configuration.integer('view_building', 'sort_memory'),
       stopMs: configuration.integer('view_building', 'stop_timeout'),
+      openMs: configuration.integer('lmdb', 'open_timeout'),
     }),
     readyMs: () => configuration.integer('view_building', 'idle_timeout'),
     isSandboxed: (language) => language === 'javascript' && !languages.find(language),

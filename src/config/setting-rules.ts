@@ -136,6 +136,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'lmdb/native_cursors': oneOf('true', 'false'),
   'lmdb/native_reads': oneOf('true', 'false'),
   'lmdb/native_writes': oneOf('true', 'false'),
+  'lmdb/open_timeout': between(1, 3_600_000),
   'lmdb/page_inspection': oneOf('true', 'false'),
   'lmdb/page_writer': oneOf('true', 'false'),
   'mango/index_scan_warning_threshold': count,

@@ -77,7 +77,7 @@ export class PrimaryNode {
   #requests: ForwardedRequests | undefined
   #parts: PrimaryParts | undefined
   readonly #members = new Map<object, Member>()
-  readonly #openings = new FileOpenings()
+  readonly #openings = new FileOpenings(() => this.#parts?.configuration.integer('lmdb', 'open_timeout') ?? 0)
   #subscriptions: (() => unknown)[] = []
   /** The last commit of each database that was not published yet. */
   #unpublished = new Map<string, DatabaseCommit>()

@@ -10,7 +10,7 @@ import type { ReduceInput, ReduceProgram } from '../functions/functions.ts'
 import { BorrowedSlots } from '../http/listeners/connection-slots.ts'
 import type { MetricsReport } from '../runtime/metrics.ts'
 import type { StatisticIncrement } from '../runtime/statistics.ts'
-import type { OpeningReply } from '../storage/leases/file-openings.ts'
+import { isValid, type OpeningReply } from '../storage/leases/file-openings.ts'
 import type { StorePlace } from '../storage/leases/store-followers.ts'
 import {
   type CallReply,
@@ -101,18 +101,21 @@ export class SecondaryNode {
 
   /** As `AskToOpen`. */
   async askToOpen(stores: StoreKind, place: StorePlace, open: () => void): Promise<boolean> {
-    const reply = await this.#askToOpen({ kind: 'opening', stores, place, pid: process.pid })
-    if (typeof reply === 'string') {
-      // Notices are applied after the state. A new connection brings a new state.
-      if (!this.#membership.isConnected) throw unavailable()
-      return false
+    for (;;) {
+      const reply = await this.#askToOpen({ kind: 'opening', stores, place, pid: process.pid })
+      if (typeof reply === 'string') {
+        // Notices are applied after the state. A new connection brings a new state.
+        if (!this.#membership.isConnected) throw unavailable()
+        return false
+      }
+      const mayOpen = isValid(reply)
+      try {
+        if (mayOpen) open()
+      } finally {
+        this.#membership.sendEarly({ kind: 'opened', number: reply.number } satisfies SecondarySignal)
+      }
+      if (mayOpen) return true
     }
-    try {
-      open()
-    } finally {
-      this.#membership.sendEarly({ kind: 'opened', number: reply.number } satisfies SecondarySignal)
-    }
-    return true
   }
 
   async bringIndex(call: Omit<Extract<SecondaryCall, { kind: 'index' }>, 'kind'>, signal?: AbortSignal): Promise<void> {

@@ -6,11 +6,13 @@ import { checkDatabase } from '../../check/database-check.ts'
 import { repairDatabase } from '../../check/database-repair.ts'
 import { type Fault, faultText } from '../../check/fault.ts'
 import { checkIndex, designsIn } from '../../check/index-check.ts'
+import { CallFailedError, NodeUnreachableError } from '../../cluster/channel.ts'
+import { type OpenedKind, OpeningClient } from '../../cluster/opening-socket.ts'
 import { inspectPages } from '../../storage/file-check/inspect-file.ts'
 import { checkFormat, readFormat } from '../../storage/files/folder-format.ts'
 import { type FolderLock, tryLock } from '../../storage/files/folder-lock.ts'
 import { type ListedStore, listStores } from '../../storage/files/store-listing.ts'
-import { BorrowedStores } from '../../storage/leases/borrowed-stores.ts'
+import { type BorrowedStore, BorrowedStores } from '../../storage/leases/borrowed-stores.ts'
 import { LmdbEngine } from '../../storage/lmdb/lmdb-engine.ts'
 import { FileDamagedError, StorageError } from '../../storage/storage-error.ts'
 import type { SharedSnapshot } from '../../storage/store.ts'
@@ -24,7 +26,8 @@ const CHECK_USAGE = `Usage: settle check [options]
 Verifies a data folder: the pages of its files, every record, revision tree, change, body, count
 and rank of its databases, the digests of attachments, and the rows and rank trees of indexes.
 Run it on the folder of a stopped server. On a running server it reads a snapshot of each
-database and does not check pages. Faults are printed by database and document.
+database and does not check pages; run it as the user of the server then. Faults are printed
+by database and document.
 
   --dir D          the data folder (./data)
   --index-dir D    the folder that contains view_indexes, if it is not the data folder
@@ -63,10 +66,11 @@ export async function checkCommand(args: readonly string[], terminal: Terminal):
   checkFormat(folder, format)
   const locks = lockFolder(folder)
   const progress = new Progress(terminal.stderr, { quiet: flags.quiet ?? false })
+  let check: FolderCheck | undefined
   try {
     if (!locks && flags.repair) throw new CommandError(`A server uses ${folder}. Stop it before a repair.`)
     if (!locks) progress.line('A server uses the folder: snapshots of its databases are checked, pages are not.')
-    const check = new FolderCheck({
+    check = new FolderCheck({
       folder,
       indexFolder: join(resolve(flags['index-dir'] ?? folder), 'view_indexes'),
       isStopped: locks !== undefined,
@@ -85,6 +89,7 @@ export async function checkCommand(args: readonly string[], terminal: Terminal):
     return (await check.run()) === 0 ? 0 : EXIT_CODES.damaged
   } finally {
     progress.clear()
+    check?.close()
     for (const lock of locks ?? []) lock.release()
   }
 }
@@ -125,9 +130,15 @@ class FolderCheck {
   #databases = new Set<string>()
   #indexes = new Set<string>()
   #faults = 0
+  readonly #server: OpeningClient
 
   constructor(options: FolderCheckOptions) {
     this.#options = options
+    this.#server = new OpeningClient(options.folder)
+  }
+
+  close(): void {
+    this.#server.close()
   }
 
   /** Resolves to the number of faults. */
@@ -173,6 +184,26 @@ class FolderCheck {
     } finally {
       await engine.close()
       await indexEngine.close()
+    }
+  }
+
+  /** The server writes no commit to a file while it is opened. */
+  async #openBeside(
+    files: BorrowedStores,
+    { name, path }: ListedStore,
+    kind: OpenedKind,
+  ): Promise<BorrowedStore | Gone> {
+    const begunMs = performance.now()
+    for (;;) {
+      try {
+        const reply = await this.#server.open(kind, { name, path }, () => files.open(name, path))
+        return typeof reply === 'string' ? reply : reply.opened
+      } catch (error) {
+        if (error instanceof CallFailedError) throw new CommandError(`The server refuses the check. ${error.message}`)
+        if (!(error instanceof NodeUnreachableError)) throw error
+        if (performance.now() - begunMs > SERVER_WAIT_MS) throw new CommandError(unreachable(this.#options.folder))
+        await new Promise((resolve) => setTimeout(resolve, SERVER_POLL_MS))
+      }
     }
   }
 
@@ -225,7 +256,11 @@ class FolderCheck {
     try {
       if (aside !== undefined) throw new FileDamagedError(path, `It is set aside. ${aside}`)
       if (this.#options.isStopped) await this.#walkPages(name, path)
-      const store = files.open(name, path)
+      const store = this.#options.isStopped
+        ? files.open(name, path)
+        : await this.#openBeside(files, { name, path, aside }, isIndex ? 'indexes' : 'databases')
+      if (store === 'gone' && isIndex) return undefined
+      if (store === 'gone' || store === 'moved') throw new UnusedFileError()
       try {
         const snapshot = store.store.snapshot()
         opened.push({ snapshot, close: async () => store[Symbol.asyncDispose]() })
@@ -235,11 +270,18 @@ class FolderCheck {
         throw error
       }
     } catch (error) {
+      if (error instanceof CommandError) throw error
       // The file may have been compacted or deleted meanwhile; the library may then throw any error.
       const mayHaveMoved = !this.#options.isStopped && (!existsSync(path) || !(error instanceof StorageError))
       if (mayHaveMoved && moves < MOST_MOVES) {
+        // The server has not taken the new file over yet, or not removed the old one.
+        if (error instanceof UnusedFileError) await new Promise((resolve) => setTimeout(resolve, MOVE_POLL_MS))
         const moved = (await listStores(dirname(path))).find((each) => each.name === name)
         return moved && this.#open(files, moved, opened, { isIndex, moves: moves + 1 })
+      }
+      if (error instanceof UnusedFileError) {
+        this.#options.progress.warn(`${name}: the server does not use ${path}. It was not checked.`)
+        return undefined
       }
       if (!(error instanceof StorageError)) throw error
       listener.fault({ problem: error.message, isRepairable: isIndex })
@@ -286,5 +328,19 @@ class FolderCheck {
 
 const STEPS_A_TURN = 64
 
+/** A store that the server does not have, or has in another file. */
+type Gone = 'moved' | 'gone'
+
+class UnusedFileError extends Error {}
+
+/** A server that its supervisor restarts is back sooner. */
+const SERVER_WAIT_MS = 15_000
+const SERVER_POLL_MS = 100
+
+function unreachable(folder: string): string {
+  return `The server that uses ${folder} cannot be reached, so its files cannot be opened. Stop it, or run the check on its machine.`
+}
+
 /** How often a file that was compacted meanwhile is opened again. */
 const MOST_MOVES = 100
+const MOVE_POLL_MS = 50

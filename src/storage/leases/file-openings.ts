@@ -15,8 +15,29 @@ export interface OpenableStores {
   pauseCommits(place: StorePlace): Promise<(() => void) | undefined>
 }
 
-/** Opens with this number: the process opens the file at once and then ends the opening. */
-export type OpeningReply = { readonly number: number } | 'moved' | 'gone'
+/** The process opens the file at once, and then ends the opening of this number. */
+export interface Permission {
+  readonly number: number
+  /** When it was given, by the clock that all processes of a machine share. */
+  readonly givenMs: number
+}
+
+export type OpeningReply = Permission | 'moved' | 'gone'
+
+/** Less than it takes to start another server. */
+const VALID_MS = 1000
+
+/**
+ * Whether the file may still be opened. A process that was stopped meanwhile may find the permission of a server that is dead,
+ * and another one writes by now.
+ */
+export function isValid({ givenMs }: Permission): boolean {
+  return systemMs() - givenMs < VALID_MS
+}
+
+function systemMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n)
+}
 
 export interface OpeningRequest {
   readonly stores: OpenableStores
@@ -27,16 +48,14 @@ export interface OpeningRequest {
   kill(): void
 }
 
-/** A file is opened in less than a millisecond. A process that takes so long is hung or stopped. */
-const TIMEOUT_MS = 5000
-
 export class FileOpenings {
-  readonly #timeoutMs: number
+  readonly #timeoutMs: () => number
   /** By the process and by number: what resumes the commits. */
   readonly #openings = new Map<object, Map<number, () => void>>()
   #lastNumber = 0
 
-  constructor(timeoutMs = TIMEOUT_MS) {
+  /** A file is opened in less than a millisecond. A process that takes longer than this is hung or stopped. */
+  constructor(timeoutMs: () => number) {
     this.#timeoutMs = timeoutMs
   }
 
@@ -55,14 +74,14 @@ export class FileOpenings {
       throw signal.reason
     }
     const number = ++this.#lastNumber
-    const timer = setTimeout(kill, this.#timeoutMs)
+    const timer = setTimeout(kill, this.#timeoutMs())
     const openings = this.#openings.get(opener) ?? new Map<number, () => void>()
     this.#openings.set(opener, openings)
     openings.set(number, () => {
       clearTimeout(timer)
       resume()
     })
-    return { number }
+    return { number, givenMs: systemMs() }
   }
 
   /** The file is open, or could not be opened. */

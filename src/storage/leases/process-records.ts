@@ -92,7 +92,7 @@ const START_FIELD = 19
  * Identifies a process by its start time, so that a later process with the same id is not mistaken for it. To be
  * checked before killing a process that is not a child. Undefined if it is gone.
  */
-function processIdentity(pid: number): string | undefined {
+export function processIdentity(pid: number): string | undefined {
   const start = processStart(pid)
   return start === undefined ? undefined : `${bootId()} ${start}`
 }

@@ -23,6 +23,8 @@ export interface ProcessSettings {
   readonly sortBytes: number
   /** The timeout of stopping a job or the process. */
   readonly stopMs: number
+  /** The same where it does not open a file: writers wait for it. */
+  readonly openMs: number
 }
 
 export type ToProcess =

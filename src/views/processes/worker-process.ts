@@ -62,9 +62,6 @@ interface RunningJob extends JobListener {
 /** A process with jobs that is silent for this long is pinged, and killed if it does not answer. */
 const SILENCE_MS = 30_000
 
-/** A process that takes so long to open a file is killed: writers wait for it. */
-const OPENING_MS = 5000
-
 const LAST_WORDS = 2000
 
 /** What it works on and by. */
@@ -282,7 +279,7 @@ export class WorkerProcess {
     const job = this.#jobs.get(number)
     if (!job) return
     const resume = await job.leases.database.pauseCommits()
-    const impatience = setTimeout(() => this.#kill('It does not open a file.'), OPENING_MS)
+    const impatience = setTimeout(() => this.#kill('It does not open a file.'), this.#settings().openMs)
     job.resume = () => {
       clearTimeout(impatience)
       resume()

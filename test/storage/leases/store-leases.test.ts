@@ -100,3 +100,53 @@ describe('a store that another process has a lease on', () => {
     expect(files().filter((name) => !name.endsWith('-lock'))).toEqual(['store.1.mdb'])
   })
 })
+
+describe('commits to a store that another process opens', () => {
+  it('are paused here and by the holder of a lease, and no new holder may write', async () => {
+    const { engine, store } = await open()
+    const lease = engine.lend('store')
+    const events: string[] = []
+    const holder = Promise.withResolvers<void>()
+    lease.pauseHolder = async () => {
+      await holder.promise
+      events.push('paused')
+      return () => events.push('resumed')
+    }
+    const [place] = engine.places()
+    const pausing = engine.pauseCommits(place!)
+    expect(await isSettled(pausing)).toBe(false)
+    holder.resolve()
+    const resume = await pausing
+    const commit = store.commit({ puts: [[KEY, VALUE]] })
+    const resumed = engine.resumed('store')
+    expect([await isSettled(commit), await isSettled(resumed), events]).toEqual([false, false, ['paused']])
+    resume?.()
+    await commit
+    await resumed
+    expect(events).toEqual(['paused', 'resumed'])
+    await lease.release()
+  })
+
+  it('come before the next pause, so that openings one after the other do not keep them waiting', async () => {
+    const { engine, store } = await open()
+    const [place] = engine.places()
+    const first = await engine.pauseCommits(place!)
+    const commit = store.commit({ puts: [[KEY, VALUE]] })
+    await nextTurn()
+    const second = engine.pauseCommits(place!)
+    expect(await isSettled(second)).toBe(false)
+    first?.()
+    await commit
+    const resume = await second
+    expect(await isSettled(store.commit({ puts: [[KEY, VALUE]] }))).toBe(false)
+    resume?.()
+  })
+
+  it('are not paused for a file that the store does not have any more', async () => {
+    const { engine, store } = await open()
+    const [place] = engine.places()
+    await store.compact()
+    expect(await engine.pauseCommits(place!)).toBe(undefined)
+    await expect(engine.pauseCommits({ name: 'other', path: place!.path })).rejects.toThrow(StoreMissingError)
+  })
+})
