@@ -5,12 +5,23 @@
  * most of them are stored there.
  */
 
-import { setTimeout as pause } from 'node:timers/promises'
 import { ADMINS, AdminHashes, type AdminPasswords } from './admin-hashes.ts'
-import { canonicalSection, mergedSettings, type SettingMap, withoutSetting, withSetting } from './ini-text.ts'
+import { canonicalSection, type SettingMap, withSetting } from './ini-text.ts'
+import {
+  checkAll,
+  differences,
+  type EffectiveSettings,
+  mergedLayer,
+  type SettingChange,
+  type SettingLayer,
+  SettingLayers,
+  withEntry,
+} from './setting-layers.ts'
 import { checkSettingName, problemWith, SettingError } from './setting-rules.ts'
 import type { OperatorFile, OperatorFiles, SettingStore } from './setting-sources.ts'
-import { isShared, type SharedSettings, type SharedValue } from './shared-settings.ts'
+import { isShared, type SharedSettings } from './shared-settings.ts'
+
+export type { SettingChange, SettingLayer } from './setting-layers.ts'
 
 export interface ConfigurationSources {
   readonly defaults: SettingMap
@@ -26,13 +37,6 @@ export interface ConfigurationSources {
 /** A value that is derived from settings, up to date. */
 export interface Derived<T> {
   readonly current: T
-}
-
-export interface SettingChange {
-  readonly section: string
-  readonly key: string
-  /** The new value; undefined when the setting is removed. */
-  readonly value: string | undefined
 }
 
 export interface ChangeOptions {
@@ -53,33 +57,13 @@ export interface GuardedChange extends SettingChange {
 /** Called before a change is made; throws `SettingError` where it would stop the server. */
 export type ChangeGuard = (change: GuardedChange) => void | Promise<void>
 
-/** Where a value comes from, by the names that operators know. */
-export type SettingLayer = 'default' | 'file' | 'stored' | 'environment' | 'flag' | 'unsaved'
-
-const NONE: SettingMap = new Map()
-
-/** After which shared settings that could not be read are read again. */
-const RETRY_MS = 500
-
 export class Configuration {
   readonly #sources: ConfigurationSources
+  readonly #layers: SettingLayers
   readonly #adminHashes: AdminHashes | undefined
   readonly #listeners = new Set<ChangeListener>()
   readonly #guards = new Set<ChangeGuard>()
-  #files: SettingMap = new Map()
-  #stored: SettingMap = new Map()
-  /** What any of the servers on one engine changed, as of the last time that it was read. */
-  #shared: SettingMap | undefined
   #sharedStore: SharedSettings | undefined
-  /** Whether another server has changed settings that were not read yet. */
-  #isSharedDue = false
-  #sharedReading: Promise<void> | undefined
-  #environment: SettingMap
-  #flags: SettingMap
-  /** What was changed and stored while this process runs, here or in another server: it was asked for later than the flags. */
-  #changed: SettingMap = new Map()
-  /** What this process changed and did not store. */
-  #passing: SettingMap = new Map()
   #effective: EffectiveSettings = new Map()
   /** Weak: after a restart the values are derived again, and the old ones must not stay. */
   #derived: WeakRef<DerivedValue<unknown>>[] = []
@@ -94,8 +78,7 @@ export class Configuration {
 
   private constructor(sources: ConfigurationSources) {
     this.#sources = sources
-    this.#environment = sources.environment ?? new Map()
-    this.#flags = sources.flags ?? new Map()
+    this.#layers = new SettingLayers(sources)
     this.#adminHashes = sources.adminPasswords && new AdminHashes(sources.adminPasswords, this)
   }
 
@@ -110,19 +93,19 @@ export class Configuration {
         stored: await stored.load(),
         passing: new Map(),
       }
-      checkAll(this.#merged(layers))
-      this.#files = layers.files
-      this.#stored = layers.stored
-      this.#passing = layers.passing
-      this.#setEffective(this.#merged(layers))
+      checkAll(this.#layers.merged(layers))
+      this.#layers.files = layers.files
+      this.#layers.stored = layers.stored
+      this.#layers.passing = layers.passing
+      this.#setEffective(this.#layers.merged(layers))
       if (!hashes) return
       await this.#hashAdminsOf(operatorFiles, hashes)
-      this.#environment = await hashes.protectAll(this.#environment)
-      this.#flags = await hashes.protectAll(this.#flags)
-      const hashed = await hashes.protectAll(this.#stored)
-      if (hashed !== this.#stored) await this.#saved(() => stored.save(hashed))
-      this.#stored = hashed
-      this.#setEffective(this.#merged())
+      this.#layers.environment = await hashes.protectAll(this.#layers.environment)
+      this.#layers.flags = await hashes.protectAll(this.#layers.flags)
+      const hashed = await hashes.protectAll(this.#layers.stored)
+      if (hashed !== this.#layers.stored) await this.#saved(() => stored.save(hashed))
+      this.#layers.stored = hashed
+      this.#setEffective(this.#layers.merged())
     })
   }
 
@@ -135,33 +118,29 @@ export class Configuration {
       const operatorFiles = (await this.#sources.files?.load()) ?? []
       const layer = mergedLayer(operatorFiles.map((file) => file.settings))
       const before = this.#effective
-      const after = this.#merged({ files: layer })
+      const after = this.#layers.merged({ files: layer })
       checkAll(after)
       for (const change of differences(before, after)) {
         for (const guard of this.#guards) await guard({ ...change, isFromFile: true })
       }
-      this.#files = layer
+      this.#layers.files = layer
       this.#setEffective(after)
       if (this.#adminHashes) await this.#hashAdminsOf(operatorFiles, this.#adminHashes)
-      this.#setEffective(this.#merged())
+      this.#setEffective(this.#layers.merged())
       await this.#notify(before)
     })
   }
 
   /** From now on changes are shared with other servers. Listeners are called. Returns how to end it. */
   async share(store: SharedSettings): Promise<() => void> {
-    const isFirst = this.#shared === undefined
-    const unwatch = store.watch(() => this.#followShared(store))
+    const isFirst = this.#layers.shared === undefined
+    const unwatch = store.watch(() => this.#inTurn(() => this.#readShared(store)))
     this.#sharedStore = store
     await this.#inTurn(async () => {
       if (!isFirst) return this.#readShared(store)
       const before = this.#effective
-      this.#shared = usable(await store.load())
-      // What was changed here before counts for less than what the servers share.
-      for (const [section, key] of changedEntries(NONE, this.#shared)) {
-        this.#changed = withoutSetting(this.#changed, section, key)
-      }
-      this.#setEffective(this.#merged())
+      this.#layers.beginSharing(await store.load())
+      this.#setEffective(this.#layers.merged())
       await this.#notify(before)
     })
     return () => {
@@ -181,7 +160,7 @@ export class Configuration {
 
   /** A setting that has a default, which counts again when the setting was removed. */
   text(section: string, key: string): string {
-    const value = this.get(section, key) ?? this.#shipped(section, key)
+    const value = this.get(section, key) ?? this.#layers.shipped(canonicalSection(section), key)
     if (value === undefined) throw new Error(`The setting ${section}/${key} has no value.`)
     return value
   }
@@ -204,24 +183,12 @@ export class Configuration {
 
   /** A section as the files of the operator and this start have it: without anything that was changed at run time. */
   startupSection(section: string): ReadonlyMap<string, string> {
-    const layers = [this.#sources.defaults, this.#files, this.#environment, this.#flags]
-    return mergedSettings(layers).get(canonicalSection(section)) ?? new Map()
+    return this.#layers.atStart().get(canonicalSection(section)) ?? new Map()
   }
 
   /** The layer that the value of a setting comes from; undefined where it has none. */
   layerOf(section: string, key: string): SettingLayer | undefined {
-    const name = canonicalSection(section)
-    if (this.get(name, key) === undefined) return undefined
-    const layers: readonly (readonly [SettingLayer, SettingMap])[] = [
-      ['unsaved', this.#passing],
-      ['stored', this.#changed],
-      ['flag', this.#flags],
-      ['environment', this.#environment],
-      ['stored', this.#shared ?? NONE],
-      ['stored', this.#stored],
-      ['file', this.#files],
-    ]
-    return layers.find(([, settings]) => settings.get(name)?.has(key))?.[0] ?? 'default'
+    return this.get(section, key) === undefined ? undefined : this.#layers.layerOf(canonicalSection(section), key)
   }
 
   /** All effective settings; null means a default that was removed. */
@@ -229,7 +196,7 @@ export class Configuration {
     const counting = [...this.#effective].flatMap(([section, keys]) =>
       [...keys].map(([key, value]): readonly [string, string, string | null] => [section, key, value]),
     )
-    const removed = [...this.#sources.defaults.keys()].flatMap((section) =>
+    const removed = [...this.#layers.defaults.keys()].flatMap((section) =>
       Array.from(this.removedKeys(section), (key): readonly [string, string, string | null] => [section, key, null]),
     )
     return [...counting, ...removed]
@@ -255,13 +222,13 @@ export class Configuration {
 
   /** Keys of a section whose default was removed. */
   removedKeys(section: string): ReadonlySet<string> {
-    const shipped = this.#sources.defaults.get(canonicalSection(section))?.keys() ?? []
+    const shipped = this.#layers.defaults.get(canonicalSection(section))?.keys() ?? []
     return new Set(Array.from(shipped).filter((key) => this.isRemoved(section, key)))
   }
 
   /** Whether a default was removed. */
   isRemoved(section: string, key: string): boolean {
-    return this.get(section, key) === undefined && this.#shipped(section, key) !== undefined
+    return this.get(section, key) === undefined && this.#layers.shipped(canonicalSection(section), key) !== undefined
   }
 
   /** Resolves to the previous value, when the new one is on disk and all listeners have applied it. */
@@ -295,7 +262,7 @@ export class Configuration {
     return this.#confirmed(async () => {
       const name = canonicalSection(section)
       if (this.get(name, key) === undefined) return undefined
-      for (const guard of this.#guards) await guard({ section: name, key, value: this.#shipped(name, key) })
+      for (const guard of this.#guards) await guard({ section: name, key, value: this.#layers.shipped(name, key) })
       return this.#change(name, key, null, options)
     })
   }
@@ -334,68 +301,35 @@ export class Configuration {
     const before = this.get(section, key)
     if (persist) {
       await this.#store(section, key, value)
-      this.#changed = withSetting(this.#changed, section, key, value)
-      this.#passing = withoutSetting(this.#passing, section, key)
+      this.#layers.change(section, key, value)
     } else {
-      this.#passing = withSetting(this.#passing, section, key, value)
+      this.#layers.changeUnsaved(section, key, value)
     }
-    this.#setEffective(this.#merged())
+    this.#setEffective(this.#layers.merged())
     const change = { section, key, value: this.get(section, key) }
     for (const listener of this.#listeners) await listener(change)
     return before
   }
 
-  /** A removal is only written down where there is something to remove. */
   async #store(section: string, key: string, value: string | null): Promise<void> {
-    const isElsewhere = (layers: readonly SettingMap[]) => layers.some((layer) => layer.get(section)?.has(key))
-    const { defaults, stored } = this.#sources
     const store = isShared(section, key) ? this.#sharedStore : undefined
+    const entry = this.#layers.entryFor(store ? 'shared' : 'stored', section, key, value)
     if (store) {
-      const layers = [defaults, this.#files, this.#stored, this.#environment, this.#flags]
-      const entry = value === null && !isElsewhere(layers) ? undefined : value
       await store.change(section, key, entry)
-      this.#shared = withEntry(this.#shared ?? NONE, section, key, entry)
+      this.#layers.shared = withEntry(this.#layers.shared, section, key, entry)
       return
     }
-    const entry = value === null && !isElsewhere([defaults, this.#files]) ? undefined : value
-    const settings = withEntry(this.#stored, section, key, entry)
-    await stored.save(settings)
-    this.#stored = settings
-  }
-
-  /** Resolves when what other servers have changed so far counts here. While the engine cannot be reached it tries again. */
-  #followShared(store: SharedSettings): Promise<void> {
-    this.#isSharedDue = true
-    this.#sharedReading ??= this.#readSharedWhileDue(store)
-    return this.#sharedReading
-  }
-
-  async #readSharedWhileDue(store: SharedSettings): Promise<void> {
-    while (this.#isSharedDue && this.#sharedStore === store) {
-      this.#isSharedDue = false
-      try {
-        await this.#inTurn(() => this.#readShared(store))
-      } catch {
-        this.#isSharedDue = true
-        await pause(RETRY_MS, undefined, { ref: false })
-      }
-    }
-    // At once: a later signal starts a new loop.
-    this.#sharedReading = undefined
+    const settings = withEntry(this.#layers.stored, section, key, entry)
+    await this.#sources.stored.save(settings)
+    this.#layers.stored = settings
   }
 
   /** Applies what other servers have changed. */
   async #readShared(store: SharedSettings): Promise<void> {
-    const after = usable(await store.load())
+    const shared = await store.load()
     const before = this.#effective
-    for (const [section, key] of changedEntries(this.#shared ?? NONE, after)) {
-      // An entry that is gone is a removal, whichever layer the setting comes from here.
-      const value = after.get(section)?.get(key) ?? null
-      this.#changed = withSetting(this.#changed, section, key, value)
-      this.#passing = withoutSetting(this.#passing, section, key)
-    }
-    this.#shared = after
-    this.#setEffective(this.#merged())
+    this.#layers.followShared(shared)
+    this.#setEffective(this.#layers.merged())
     await this.#notify(before)
   }
 
@@ -403,16 +337,6 @@ export class Configuration {
     for (const change of differences(before, this.#effective)) {
       for (const listener of this.#listeners) await listener(change)
     }
-  }
-
-  #merged({ files = this.#files, stored = this.#stored, passing = this.#passing } = {}) {
-    const { defaults } = this.#sources
-    const atStart = [defaults, files, stored, this.#shared ?? NONE, this.#environment, this.#flags]
-    return mergedSettings([...atStart, this.#changed, passing])
-  }
-
-  #shipped(section: string, key: string): string | undefined {
-    return this.#sources.defaults.get(canonicalSection(section))?.get(key) ?? undefined
   }
 
   async #protected(value: string, { isPlainPassword = false }: ChangeOptions): Promise<string> {
@@ -424,7 +348,7 @@ export class Configuration {
     for (const { path, settings } of files) {
       for (const [name, hash] of await hashes.hashesFor(settings)) {
         await this.#saved(async () => this.#sources.files?.replace(path, ADMINS, name, hash))
-        this.#files = withSetting(this.#files, ADMINS, name, hash)
+        this.#layers.files = withSetting(this.#layers.files, ADMINS, name, hash)
       }
     }
   }
@@ -441,9 +365,9 @@ export class Configuration {
 
   /** A change in turn. Then the other servers apply it: not in turn, since they may wait for this one with a change of theirs. */
   async #confirmed<T>(change: () => Promise<T>): Promise<T> {
-    const before = this.#shared
+    const before = this.#layers.shared
     const result = await this.#inTurn(change)
-    if (this.#shared !== before) await this.#sharedStore?.confirm()
+    if (this.#layers.shared !== before) await this.#sharedStore?.confirm()
     return result
   }
 
@@ -453,15 +377,6 @@ export class Configuration {
     this.#turn = done.catch(() => {})
     return done
   }
-}
-
-/** Several files as one layer: a removal in a later file also removes the setting from the layers below. */
-function mergedLayer(files: readonly SettingMap[]): SettingMap {
-  let merged: SettingMap = new Map()
-  for (const [section, keys] of files.flatMap((file) => [...file])) {
-    for (const [key, value] of keys) merged = withSetting(merged, section, key, value)
-  }
-  return merged
 }
 
 class DerivedValue<T> implements Derived<T> {
@@ -475,51 +390,5 @@ class DerivedValue<T> implements Derived<T> {
 
   refresh(): void {
     this.current = this.#read()
-  }
-}
-
-function withEntry(settings: SettingMap, section: string, key: string, value: SharedValue): SettingMap {
-  return value === undefined ? withoutSetting(settings, section, key) : withSetting(settings, section, key, value)
-}
-
-/** Without what this release cannot work with: a server of another release may have set it. */
-function usable(settings: SettingMap): SettingMap {
-  let result = settings
-  for (const [section, keys] of settings) {
-    for (const [key, value] of keys) {
-      if (value !== null && problemWith(section, key, value) !== undefined)
-        result = withoutSetting(result, section, key)
-    }
-  }
-  return result
-}
-
-function changedEntries(before: SettingMap, after: SettingMap): [section: string, key: string][] {
-  const names = [before, after].flatMap((settings) =>
-    [...settings].flatMap(([section, keys]) => [...keys.keys()].map((key): [string, string] => [section, key])),
-  )
-  return names.filter(([section, key]) => before.get(section)?.get(key) !== after.get(section)?.get(key))
-}
-
-type EffectiveSettings = ReadonlyMap<string, ReadonlyMap<string, string>>
-
-function differences(before: EffectiveSettings, after: EffectiveSettings): SettingChange[] {
-  const changes: SettingChange[] = []
-  for (const section of new Set([...before.keys(), ...after.keys()])) {
-    const keys = new Set([...(before.get(section)?.keys() ?? []), ...(after.get(section)?.keys() ?? [])])
-    for (const key of keys) {
-      const value = after.get(section)?.get(key)
-      if (value !== before.get(section)?.get(key)) changes.push({ section, key, value })
-    }
-  }
-  return changes
-}
-
-function checkAll(settings: EffectiveSettings): void {
-  for (const [section, keys] of settings) {
-    for (const [key, value] of keys) {
-      const problem = problemWith(section, key, value)
-      if (problem !== undefined) throw new SettingError(problem)
-    }
   }
 }

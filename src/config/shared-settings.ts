@@ -3,6 +3,7 @@
  * run time. What names a place of one machine is not shared: ports, folders, files.
  */
 import { createHash } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Store } from '../storage/store.ts'
 import { type SettingMap, withSetting } from './ini-text.ts'
 
@@ -69,14 +70,63 @@ export class SharedSettings {
     }
   }
 
-  /** Calls back when another server has made changes, which then waits for it; returns how to stop that. */
-  watch(listener: () => Promise<void>): () => void {
-    return this.#store.sharing?.watch(listener) ?? (() => {})
+  /**
+   * Calls back when other servers have made changes; they wait until it resolves. While it fails, since the engine cannot be
+   * reached, it is called again. Returns how to stop.
+   */
+  watch(apply: () => Promise<void>): () => void {
+    const application = new RepeatedApplication(apply)
+    const unwatch = this.#store.sharing?.watch(() => application.signal())
+    return () => {
+      application.stop()
+      unwatch?.()
+    }
   }
 
   /** Resolves when the other servers have applied the changes so far. */
   async confirm(): Promise<void> {
     await this.#store.sharing?.confirm()
+  }
+}
+
+/** The time after which changes that could not be applied are applied again. */
+const RETRY_MS = 500
+
+/** Applies changes, one time after the other, for as long as there are signals of more. */
+class RepeatedApplication {
+  readonly #apply: () => Promise<void>
+  /** Whether there was a signal since the last time began. */
+  #isDue = false
+  #isStopped = false
+  #running: Promise<void> | undefined
+
+  constructor(apply: () => Promise<void>) {
+    this.#apply = apply
+  }
+
+  /** Resolves when the changes so far are applied. */
+  signal(): Promise<void> {
+    this.#isDue = true
+    this.#running ??= this.#run()
+    return this.#running
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  async #run(): Promise<void> {
+    while (this.#isDue && !this.#isStopped) {
+      this.#isDue = false
+      try {
+        await this.#apply()
+      } catch {
+        this.#isDue = true
+        await pause(RETRY_MS, undefined, { ref: false })
+      }
+    }
+    // At once: a later signal starts a new run.
+    this.#running = undefined
   }
 }
 

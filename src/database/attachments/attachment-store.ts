@@ -10,9 +10,10 @@ import { missingStub } from '../../document/request-error.ts'
 import { freeBytes } from '../../encoding/bytes/byte-sink.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import type { KeyRange, Put, Snapshot, Store } from '../../storage/store.ts'
-import { ATTACHMENT_PREFIX, afterPrefix, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
+import { ATTACHMENT_PREFIX, attachmentKey, numberOfAttachmentKey } from '../layout/keys.ts'
 import type { AttachmentContent } from '../layout/stored-body.ts'
 import { gzipped } from '../reading/gzip.ts'
+import { AttachmentNumbers } from './attachment-numbers.ts'
 import { CHUNK_BYTES, ChunkWriter, slicesOf } from './chunk-writer.ts'
 import { CheckedGzip, type ContentLimit, checkContentSize, limitedContent } from './content-check.ts'
 
@@ -55,12 +56,13 @@ export class AttachmentStore {
   #spared: Set<number> | undefined
   /** Numbers with chunks in the store that no revision refers to yet. */
   readonly #unreferenced = new Set<number>()
-  #lastNumber: Promise<number> | undefined
+  readonly #numbers: AttachmentNumbers
   /** Where another node compacts, which does not know what is used here: snapshots that still have the bytes of a number. */
   readonly #heldStates: Map<number, Snapshot> | undefined
 
   constructor(store: Store, { isFollower = false }: { readonly isFollower?: boolean } = {}) {
     this.#store = store
+    this.#numbers = new AttachmentNumbers(store)
     this.#heldStates = isFollower ? new Map() : undefined
   }
 
@@ -83,7 +85,7 @@ export class AttachmentStore {
   /** Stages an upload. If it breaks off, what was stored of it is removed. */
   async stage(source: AsyncIterable<Buffer>, options: StagingOptions = {}): Promise<StagedAttachment> {
     const { freesPieces = false } = options
-    const number = await this.#nextNumber()
+    const number = await this.#numbers.next()
     const release = this.use(number)
     const isPacked = options.packLevel !== undefined
     const chunks = new ChunkWriter(this.#store, number, isPacked ? undefined : options.sentBytes)
@@ -126,7 +128,7 @@ export class AttachmentStore {
     const { packLevel, limit } = options
     if (packLevel !== undefined || bytes.length > CHUNK_BYTES) return this.stage(piecesOf(bytes), options)
     if (limit) checkContentSize(bytes.length, limit)
-    const number = await this.#nextNumber()
+    const number = await this.#numbers.next()
     const md5 = hash('md5', bytes, 'base64')
     const { length } = bytes
     const content = { number, md5, length, encoding: undefined, storedLength: length, storedMd5: md5 }
@@ -260,12 +262,12 @@ export class AttachmentStore {
     findReferenced: () => Promise<{ has(number: number): boolean }>,
     lease?: LeaseProof,
   ): Promise<void> {
-    const last = await this.lastNumber()
+    const last = await this.#numbers.last()
     const spared = new Set(this.#inUse.keys())
     this.#spared = spared
     try {
       const referenced = await findReferenced()
-      for await (const number of this.#numbers(last)) {
+      for await (const number of this.#numbers.stored(last)) {
         if (!referenced.has(number) && !spared.has(number)) await this.#remove(number, lease)
       }
     } finally {
@@ -282,25 +284,11 @@ export class AttachmentStore {
     }
   }
 
-  /** The numbers of all stored attachments, each once: seeks from the first chunk of one to the first chunk of the next. */
-  async *#numbers(upTo: number): AsyncGenerator<number> {
-    for (let next = 0; next <= upTo; ) {
-      using snapshot = this.#store.snapshot()
-      const range = { from: attachmentKey(next, 0), to: attachmentKey(upTo + 1, 0) }
-      const page = await snapshot.page(range, { rows: 1, keysOnly: true })
-      if (page.length === 0) return
-      const number = numberOfAttachmentKey(page.key(0))
-      snapshot.release()
-      yield number
-      next = number + 1
-    }
-  }
-
   /** Where other servers write too: the stored numbers, some at a time, without those that uploads may still be using. */
   async *removableNumbers(): AsyncGenerator<number[]> {
     const settled = (await this.#store.sharing?.settledBelow()) ?? 0
     let numbers: number[] = []
-    for await (const number of this.#numbers(Math.min(await this.lastNumber(), settled - 1))) {
+    for await (const number of this.#numbers.stored(Math.min(await this.#numbers.last(), settled - 1))) {
       numbers.push(number)
       if (numbers.length < REMOVED_TOGETHER) continue
       yield numbers
@@ -327,37 +315,6 @@ export class AttachmentStore {
       const page = await snapshot.page(attachmentRange(number), { rows: 1, keysOnly: true })
       if (page.length === 0) throw missingStub('An attachment was removed while the document was being written.')
     }
-  }
-
-  /** The highest number assigned so far. */
-  async lastNumber(): Promise<number> {
-    // Other servers assign numbers too.
-    if (this.#store.sharing) return this.#findLast()
-    return this.#lastNumber ?? this.#keepNumber(this.#findLast())
-  }
-
-  async #nextNumber(): Promise<number> {
-    if (this.#store.sharing) return this.#store.sharing.nextNumber()
-    const last = this.lastNumber()
-    const next = last.then((number) => number + 1)
-    // Set before any other call can read it: a number is assigned once.
-    return this.#keepNumber(next)
-  }
-
-  /** A failed read is not kept: the next caller reads again. */
-  #keepNumber(number: Promise<number>): Promise<number> {
-    this.#lastNumber = number
-    number.catch(() => {
-      if (this.#lastNumber === number) this.#lastNumber = undefined
-    })
-    return number
-  }
-
-  async #findLast(): Promise<number> {
-    using snapshot = this.#store.snapshot()
-    const range: KeyRange = { from: ATTACHMENT_PREFIX, to: afterPrefix(ATTACHMENT_PREFIX), reverse: true }
-    const page = await snapshot.page(range, { rows: 1, keysOnly: true })
-    return page.length > 0 ? numberOfAttachmentKey(page.key(0)) : 0
   }
 }
 
