@@ -78,6 +78,13 @@ export function writeVarint(target: Uint8Array, at: number, value: number): numb
   return position
 }
 
+/** How many bytes a number takes as a varint. */
+export function varintBytes(value: number): number {
+  let bytes = 1
+  for (let rest = value; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes++
+  return bytes
+}
+
 export class VarintReader {
   readonly #source: Uint8Array
   at: number

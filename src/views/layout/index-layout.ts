@@ -2,7 +2,7 @@
  * The keys and values in the store of an index. Rows of a view are in the order of the reply: sort key, document id, ordinal
  * among the document's rows of that key. Their values hold the line of the reply, ready to be sent.
  */
-import { copyBytes, VarintReader, writeVarint } from '../../encoding/bytes/short-bytes.ts'
+import { copyBytes, VarintReader, varintBytes, writeVarint } from '../../encoding/bytes/short-bytes.ts'
 
 const DOCUMENT = 0x64
 const META = 0x6d
@@ -26,8 +26,7 @@ export function documentKeyBytes(id: Uint8Array): number {
 /** Writes the key at the position and returns where it ends. */
 export function writeDocumentKey(target: Buffer, position: number, id: Uint8Array): number {
   target[position] = DOCUMENT
-  target.set(id, position + 1)
-  return position + 1 + id.length
+  return copyBytes(target, position + 1, id, 0, id.length)
 }
 
 /** The id in such a key; undefined where the key is of something else. */
@@ -150,8 +149,16 @@ export interface RowText {
 
 /** A row as it is stored: where key and value begin in the line, then the line. All are JSON texts. */
 export function encodeRowText(quotedId: Uint8Array, text: RowText): Buffer {
-  const row = Buffer.allocUnsafe(largestRowBytes(quotedId, text))
-  return row.subarray(0, writeRow(row, 0, quotedId, text))
+  const row = Buffer.allocUnsafe(rowBytes(quotedId, text))
+  writeRow(row, 0, quotedId, text)
+  return row
+}
+
+/** How many the row takes. */
+function rowBytes(quotedId: Uint8Array, { keyAt, valueAt, end }: RowText): number {
+  const keyInLine = BEFORE_ID.length + quotedId.length + BEFORE_KEY.length
+  const valueInLine = keyInLine + valueAt - keyAt + BEFORE_VALUE.length
+  return 1 + varintBytes(keyInLine) + varintBytes(valueInLine) + valueInLine + end - valueAt + 1
 }
 
 /** At least as many as the row takes. */
@@ -290,8 +297,14 @@ function idBytes(id: string): Buffer {
 
 /** An id as it is part of a row's key. */
 export function escapeId(bytes: Buffer): Buffer {
-  if (!bytes.includes(END_OF_ID)) return bytes
+  if (!hasZero(bytes)) return bytes
   return Buffer.from(Array.from(bytes).flatMap((byte) => (byte === END_OF_ID ? [END_OF_ID, ESCAPED] : [byte])))
+}
+
+/** A loop is faster: ids are short. */
+function hasZero(bytes: Buffer): boolean {
+  for (let i = 0; i < bytes.length; i++) if (bytes[i] === END_OF_ID) return true
+  return false
 }
 
 /**
@@ -300,8 +313,18 @@ export function escapeId(bytes: Buffer): Buffer {
  * length and bytes of the sort key.
  */
 export function encodeDocumentRows(rows: readonly RowPlace[]): Buffer {
-  const bytes = Buffer.allocUnsafe(documentRowsBytes(rows))
-  return bytes.subarray(0, writeDocumentRows(bytes, 0, rows))
+  const bytes = Buffer.allocUnsafe(encodedRowsBytes(rows))
+  writeDocumentRows(bytes, 0, rows)
+  return bytes
+}
+
+function encodedRowsBytes(rows: readonly RowPlace[]): number {
+  let size = 0
+  for (const { view, number, sortKeyAt, keyAt } of rows) {
+    const keyBytes = keyAt - sortKeyAt
+    size += varintBytes(view) + varintBytes(number) + varintBytes(keyBytes) + keyBytes
+  }
+  return size
 }
 
 /** At least as many as the rows take. */

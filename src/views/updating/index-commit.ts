@@ -1,5 +1,6 @@
 /** One commit of an index: rows, nodes of the rank trees and the state of the index change together. */
 import assert from 'node:assert/strict'
+import { compareBytes } from '../../encoding/bytes/short-bytes.ts'
 import type { LeaseProof } from '../../storage/leases/work-leases.ts'
 import { COMMIT_OPERATIONS_LIMIT, type Put, type Snapshot, type Store } from '../../storage/store.ts'
 import { ROW_PREFIX_BYTES, STATE_KEY } from '../layout/index-layout.ts'
@@ -88,15 +89,13 @@ function changedView(before: ViewState | undefined, { updateSequence, purge }: R
 /** The changes of each view in the order of their keys. */
 function byView(rows: readonly RowChange[]): Map<number, RowChange[]> {
   const views = Map.groupBy(rows, ({ view }) => view)
-  for (const changes of views.values()) changes.sort((a, b) => Buffer.compare(a.key, b.key))
+  for (const changes of views.values()) changes.sort((a, b) => compareBytes(a.key, b.key))
   return views
 }
 
+/** Written out for each case: a spread takes several times as long. */
 function rankChange({ key, existed, value }: RowChange) {
-  return {
-    key: key.subarray(ROW_PREFIX_BYTES),
-    before: existed ? 1 : undefined,
-    after: value ? 1 : undefined,
-    ...(value && { value }),
-  }
+  const rowKey = key.subarray(ROW_PREFIX_BYTES)
+  const before = existed ? 1 : undefined
+  return value ? { key: rowKey, before, after: 1, value } : { key: rowKey, before, after: undefined }
 }

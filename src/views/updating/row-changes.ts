@@ -45,7 +45,8 @@ export async function planRows(
   const kept: RowChange[] = []
   const documentPuts: Put[] = []
   const documentDeletes: Buffer[] = []
-  for (const [i, document] of documents.entries()) {
+  for (let i = 0; i < documents.length; i++) {
+    const document = documents[i]!
     const before = stored[i]
     const after = encodeDocumentRows(document.rows)
     compareRows(document, before, index, { changed: rows, kept })
@@ -69,8 +70,15 @@ function compareRows(
 ): void {
   const id = escapeId(document.id)
   const scope = isPartitioned ? scopeOfDocument(id) : NO_SCOPE
+  if (!stored) {
+    for (const row of emitted) {
+      const value = encodeRowText(document.quotedId, row)
+      changed.push({ view: row.view, key: rowKeyOf(row, id, scope), existed: false, value })
+    }
+    return
+  }
   const old = new Map<string, RowChange>()
-  for (const place of stored ? decodeDocumentRows(stored) : []) {
+  for (const place of decodeDocumentRows(stored)) {
     const key = rowKeyOf(place, id, scope)
     old.set(key.toString('latin1'), { view: place.view, key, existed: true, value: undefined })
   }
