@@ -38,7 +38,7 @@ export interface StoreFiles {
   nextPath(): Promise<string>
   /** Removes a file: its name at once, its bytes when the last user is gone. */
   discard(path: string): Promise<void>
-  /** The store is the file at this path from now on. Resolves when other processes that read it know. */
+  /** The store is the file at this path from now on. Resolves when other processes that read it know; nothing is committed before. */
   moved?(path: string): Promise<void>
 }
 
@@ -71,7 +71,7 @@ export class LmdbStore implements Store {
     return this.#path
   }
 
-  /** Another process rewrote the store: from now on it is the file at this path. */
+  /** Another process rewrote the store: from now on it is the file at this path. That process commits nothing meanwhile. */
   async moveTo(path: string): Promise<void> {
     this.#writes.assertThere()
     const old = this.#path
@@ -191,11 +191,16 @@ export class LmdbStore implements Store {
       await next.add([[VERSION_KEY, versionBytes(version)]])
       this.#writes.assertThere()
       await next.publish()
+    }
+    const resume = await this.#writes.pauseCommits()
+    try {
       this.#path = path
       this.#version = undefined
       this.#reopenForKeepers()
+      await this.#files.moved?.(path)
+    } finally {
+      resume()
     }
-    await this.#files.moved?.(path)
     await this.#files.discard(old)
   }
 

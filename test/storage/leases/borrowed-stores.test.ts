@@ -1,0 +1,54 @@
+/** Stores of an engine in another process: what that process may do while the engine takes over a new file. */
+import assert from 'node:assert/strict'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { expect, it, onTestFinished } from 'vitest'
+import { BorrowedStores } from '../../../src/storage/leases/borrowed-stores.ts'
+import { LmdbEngine } from '../../../src/storage/lmdb/lmdb-engine.ts'
+import { LmdbStore } from '../../../src/storage/lmdb/lmdb-store.ts'
+import type { Put, Store } from '../../../src/storage/store.ts'
+import { temporaryFolder } from '../../support/temporary-folder.ts'
+
+const rewrites: [string, (store: Store) => Promise<void>][] = [
+  ['a compaction', (store) => store.compact()],
+  ['a replacement', (store) => store.replace(portions())],
+]
+
+async function* portions(): AsyncGenerator<readonly Put[]> {
+  yield [[Buffer.from('key'), Buffer.from('new')]]
+}
+
+it.each(rewrites)('nothing is committed while the engine opens the file of %s', async (_, rewrite) => {
+  const folder = await temporaryFolder()
+  const engine = await LmdbEngine.open({ folder, isShared: true })
+  onTestFinished(() => engine.close())
+  await engine.create('store', [[Buffer.from('key'), Buffer.from('old')]])
+  const lease = engine.lend('store')
+  const stores = new BorrowedStores()
+  const events: string[] = []
+  let commit: Promise<void> | undefined
+  const borrowed = stores.open('store', lease.path, {
+    nextPath: async () => lease.nextPath(),
+    moved: async (path) => {
+      events.push('moving')
+      commit = borrowed.store.commit({ puts: [[Buffer.from('other'), Buffer.from('value')]] }).then(() => {
+        events.push('committed')
+      })
+      // Where it is not held back it is begun by now, and over when commits can be paused.
+      for (let turn = 0; turn < 5; turn++) await nextTurn()
+      assert(borrowed.store instanceof LmdbStore)
+      const resume = await borrowed.store.pauseCommits()
+      resume()
+      await nextTurn()
+      await lease.moveTo(path)
+      events.push('moved')
+    },
+  })
+  await rewrite(borrowed.store)
+  await commit
+  expect(events).toEqual(['moving', 'moved', 'committed'])
+  expect(borrowed.path).toBe(engine.places()[0]?.path)
+  await borrowed[Symbol.asyncDispose]()
+  await lease.release()
+  using snapshot = (await engine.open('store')).snapshot()
+  expect((await snapshot.get(Buffer.from('other')))?.toString()).toBe('value')
+})
