@@ -91,10 +91,11 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   /** To be called periodically: closes the connection if it makes no progress, or too little. */
   reapIfIdle(nowMs: number, limits: ConnectionLimits = DEFAULT_LIMITS): void {
-    if (this.#exchange || this.#isStalled) this.#noteSent(nowMs)
+    if (this.#exchange || this.#isStalled || this.#state === 'lingering') this.#noteSent(nowMs)
     const silentMs = nowMs - this.#lastActivityMs
     if (this.#state === 'lingering') {
-      if (silentMs > LINGERING_LIMIT_MS) this.#socket.destroy()
+      const limitMs = this.#socket.writableLength > 0 ? limits.silenceMs : LINGERING_LIMIT_MS
+      if (silentMs > limitMs) this.#socket.destroy()
     } else if (this.#exchange) {
       if (this.#isBodyTooSlow(nowMs, limits)) {
         this.#refuse(new Refusal(408, 'The request body was not sent in time.'))
@@ -133,6 +134,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
   closeWhenDone(): void {
     this.#isClosing = true
     if (this.#exchange) this.#exchange.reply.shutDown()
+    else if (this.#state === 'lingering') this.#socket.destroySoon()
     else this.#finish()
   }
 
@@ -234,7 +236,9 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
       for (let piece = this.#input.first; piece !== undefined && this.isOpen; piece = this.#input.first) {
         if (this.#decoder) this.#receiveBody(piece, this.#decoder)
         else if (this.#exchange || this.#isStalled) {
-          if (this.#input.bytes > AHEAD_LIMIT_BYTES) this.#socket.pause()
+          // Nothing is a request after the last one, and a socket that is paused would not tell when its client goes.
+          if (this.#exchange && !this.#exchange.reply.keepsAlive) this.#input.clear()
+          else if (this.#input.bytes > AHEAD_LIMIT_BYTES) this.#socket.pause()
           return
         } else {
           const head = this.#input.takeHead()
@@ -286,10 +290,11 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
     }
   }
 
-  /** The last reply is sent. */
+  /** The last reply is sent. A client that has not ended its side may still be sending, whatever it has sent so far. */
   #finish(): void {
     if (!this.isOpen) return
-    if (this.#decoder !== undefined) {
+    const mayClose = this.#isHalfClosed || (this.#isClosing && this.#decoder === undefined)
+    if (!mayClose) {
       this.#linger()
       return
     }

@@ -365,6 +365,32 @@ describe('a connection', () => {
     expect(await connection.closed()).toContain('there')
   })
 
+  it('whose client sends on after its last request gets the last reply', async () => {
+    const { open, sockets } = await wireServer((_, reply) => reply.send(200, '', 'last'))
+    const connection = await open()
+    connection.pause()
+    connection.write(`GET / HTTP/1.1\r\n${LAST}`)
+    await expect.poll(() => sockets[0]?.writableEnded).toBe(true)
+    // A server that has closed answers this with a reset, and what the client has not read is lost.
+    for (let i = 0; i < 20; i++) {
+      connection.write('x')
+      await turns(20)
+    }
+    connection.resume()
+    expect(await connection.closed()).toMatch(/last$/)
+  })
+
+  it('whose client floods it behind its last request is noticed when it goes', async () => {
+    const { promise: gone, resolve } = Promise.withResolvers<void>()
+    const { open, sockets } = await wireServer((_, reply) => void reply.onClose(resolve))
+    const connection = await open()
+    connection.write(`GET / HTTP/1.1\r\n${LAST}`)
+    connection.write(Buffer.alloc(4_000_000, 'x'))
+    connection.endSending()
+    await gone
+    await expect.poll(() => sockets[0]?.destroyed).toBe(true)
+  })
+
   it('that closes finishes the request under way, and takes no more', async () => {
     let shutdowns = 0
     const { open, connections, arrived } = await wireServer((_, reply) => {
