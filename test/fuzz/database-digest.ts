@@ -7,12 +7,14 @@ import { parseReplies } from './replies.ts'
 
 export const ADMIN = `Authorization: Basic ${btoa('admin:secret')}`
 
-const CHEAP_PLACES = ['_local_docs?include_docs=true', '_security', '_revs_limit', '_purged_infos_limit']
+const CHEAP_PLACES = ['_local_docs?include_docs=true', '_security']
 const PLACES = [
   '_changes?style=all_docs&include_docs=true&attachments=true&conflicts=true',
   'torn?open_revs=all&attachments=true&revs=true',
   'files?open_revs=all&attachments=true&revs=true',
   '_purged_infos',
+  '_revs_limit',
+  '_purged_infos_limit',
   ...CHEAP_PLACES,
 ]
 

@@ -5,6 +5,7 @@ import { findsPlanted, HANG_MS, SEED } from './planted-bugs.ts'
 
 describe('a fuzzer', () => {
   findsPlanted([
+    ['wrong status', /An error that nothing names: 500 {"error":"conflict"/],
     ['crash', /The server has ended \(\d+\): .*Planted/s],
     ['hang', /left open|no reply/],
   ])

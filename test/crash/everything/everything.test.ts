@@ -10,7 +10,7 @@ const HANG_MS = 900_000
 describe('a server whose every part is at work when it is killed', () => {
   it('has kept all that it promised, and nothing by halves', { timeout: HANG_MS }, async () => {
     const rounds = new EverythingRounds(await temporaryFolder())
-    expect(await rounds.run(20, { wholeEvery: 5, startingShare: 0.4, longestLifeMs: 300 })).toEqual([])
+    expect(await rounds.run(20, { wholeEvery: 10, startingShare: 0.4, longestLifeMs: 300 })).toEqual([])
     // Every part has done something, however slow the machine is.
     for (let lifeMs = 1_000; rounds.actors.some(({ acknowledgements }) => acknowledgements === 0); lifeMs *= 2) {
       expect(await rounds.live(lifeMs)).toEqual([])

@@ -7,6 +7,7 @@ import { IndexLoad, type LoadOptions } from './index-load.ts'
 const DURATION_MS = 1000
 const KILL_EVERY_MS = 100
 
+/** The other two combinations are in `index-load.long.ts`. */
 describe('a server whose indexes are under load', { timeout: 180_000 }, () => {
   it('leaves nothing of databases that come and go', async () => {
     const load = await loadFor({ isEnough: ({ rounds }) => rounds > 12 })
@@ -14,21 +15,9 @@ describe('a server whose indexes are under load', { timeout: 180_000 }, () => {
     expect([...load.problems]).toEqual([])
   })
 
-  it('answers while its indexes are compacted', async () => {
-    const load = await loadFor({ isEnough: ({ compactions }) => compactions > 15 })
-    await load.compactBeside()
-    expect([...load.problems]).toEqual([])
-  })
-
   it.runIf(process.platform === 'linux')('answers while its index processes are killed', async () => {
     const load = await loadFor({ killEveryMs: KILL_EVERY_MS, isEnough: ({ kills }) => kills > 2 })
     await load.compactBeside()
-    expect([...load.problems]).toEqual([])
-  })
-
-  it.runIf(process.platform === 'linux')('leaves nothing though its index processes are killed', async () => {
-    const load = await loadFor({ killEveryMs: KILL_EVERY_MS, isEnough: ({ kills }) => kills > 2 })
-    await load.createQueryDelete()
     expect([...load.problems]).toEqual([])
   })
 })
