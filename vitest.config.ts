@@ -59,6 +59,8 @@ const behindSecondary = [
   'auth/sessions',
   'views/view-documents',
 ].map((name) => `test/http/${name}.test.ts`)
+/** Black-box tests that always run on four nodes and on three servers over PostgreSQL too; with the long tests nearly all do. */
+const onSeveralNodes = ['documents/documents', 'auth/security-object'].map((name) => `test/http/${name}.test.ts`)
 /** These start no server, or one in a process of their own, which is one node. */
 const onOneNodeOnly = [
   'changes/feed',
@@ -110,8 +112,12 @@ const seenByClients = {
   exclude: [withMocks, ...onOneNodeOnly],
 }
 
+/** Log, statistics and tasks, which each of several servers on PostgreSQL has for itself. */
+const ofOneServer = ['active-tasks', 'log', 'metrics', 'stats', 'structured-log'].map(
+  (name) => `test/http/admin/${name}.test.ts`,
+)
 /** The same for several servers on PostgreSQL. */
-const seenOfServers = { ...seenByClients, exclude: [...seenByClients.exclude, onFilesOnly] }
+const seenOfServers = { ...seenByClients, exclude: [...seenByClients.exclude, onFilesOnly, ...ofOneServer] }
 
 /** Tests that move ports, which a load balancer before the nodes hides. */
 const ofPorts = [
@@ -235,7 +241,11 @@ export default defineConfig({
               },
               ...('missing' in postgres
                 ? []
-                : [{ test: { ...shared, name: 'postgres', include: onPostgresToo, env: onPostgres } }]),
+                : [
+                    { test: { ...shared, name: 'postgres', include: onPostgresToo, env: onPostgres } },
+                    { test: { ...shared, name: 'three servers', include: onSeveralNodes, env: onThreeServers } },
+                  ]),
+              { test: { ...shared, name: 'four nodes', include: onSeveralNodes, env: { SETTLE_TEST_NODES: '4' } } },
             ],
   },
 })

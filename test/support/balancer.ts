@@ -7,20 +7,23 @@ export class Balancer {
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
   #turn = 0
+  #url = ''
 
   constructor(targets: () => readonly string[]) {
     this.#targets = targets
     this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => this.#pass(client))
   }
 
+  /** Known once it listens. */
   get url(): string {
-    const { protocol } = new URL(this.#targets()[0] ?? '')
-    return `${protocol}//127.0.0.1:${(this.#server.address() as AddressInfo).port}/`
+    return this.#url
   }
 
   async listen(port: number): Promise<void> {
     this.#server.listen(port, '127.0.0.1')
     await once(this.#server, 'listening')
+    const { protocol } = new URL(this.#targets()[0] ?? '')
+    this.#url = `${protocol}//127.0.0.1:${(this.#server.address() as AddressInfo).port}/`
   }
 
   close(): void {

@@ -9,6 +9,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { Client, expectRefusal, rawRequest } from '../../support/client.ts'
 import { startService } from '../../support/service.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { HAS_SEVERAL_SERVERS } from '../../support/test-service.ts'
 
 /** A program that answers each line with what `answer(request)` says; `say` writes any line. */
 async function program(answer: string): Promise<string> {
@@ -96,7 +97,8 @@ describe('a program of external', () => {
     expect((await client.request('GET', '/db/_test', { headers })).json).toMatchObject({ name: 'root' })
   })
 
-  it('keeps running between requests, and answers them in order', async () => {
+  // Each server has a process of it.
+  it.skipIf(HAS_SEVERAL_SERVERS)('keeps running between requests, and answers them in order', async () => {
     const client = await start(`({ query }) => ({ json: [process.pid, query.n] })`)
     const replies = await Promise.all([1, 2, 3].map((n) => client.request('GET', `/db/_test?n=${n}`)))
     const answers = replies.map((reply) => reply.as<[number, string]>())

@@ -4,6 +4,7 @@ import { FeedClient } from '../../support/feed.ts'
 import { EMPTY } from '../../support/first-revisions.ts'
 import { MeasuredServer } from '../../support/measured-server.ts'
 import { startService } from '../../support/service.ts'
+import { HAS_SEVERAL_SERVERS } from '../../support/test-service.ts'
 import { until } from '../../support/until.ts'
 
 const client = serverOfFile()
@@ -294,7 +295,8 @@ describe('a feed ends regularly', () => {
 })
 
 describe('clients on feeds', () => {
-  it('are counted while they are connected', async () => {
+  // Each server has statistics of its own.
+  it.skipIf(HAS_SEVERAL_SERVERS)('are counted while they are connected', async () => {
     const server = new Client((await startService()).url)
     const db = await server.database()
     const feeds = [await follow(db, 'feed=continuous'), await follow(db, 'feed=longpoll')]
@@ -305,7 +307,7 @@ describe('clients on feeds', () => {
     expect(await clientsCounted(server)).toBe(0)
   })
 
-  it('are counted as before when statistics are restarted', async () => {
+  it.skipIf(HAS_SEVERAL_SERVERS)('are counted as before when statistics are restarted', async () => {
     const server = new Client((await startService()).url)
     const db = await server.database()
     const [feed, other] = [await follow(db, 'feed=continuous'), await follow(db, 'feed=longpoll')]

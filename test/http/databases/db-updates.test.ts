@@ -3,6 +3,7 @@ import { Client, expectRefusal } from '../../support/client.ts'
 import { FeedClient } from '../../support/feed.ts'
 import { startService } from '../../support/service.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
+import { HAS_SEVERAL_SERVERS } from '../../support/test-service.ts'
 
 async function server(): Promise<Client> {
   return new Client((await startService()).url)
@@ -17,7 +18,8 @@ function event(type: string, name: string): string {
 }
 
 describe('GET /_db_updates', () => {
-  it('ends with the first event by default', async () => {
+  // What other servers do is known here some milliseconds later, so a feed may begin with what was done before it.
+  it.skipIf(HAS_SEVERAL_SERVERS)('ends with the first event by default', async () => {
     const client = await server()
     for (const query of ['', '?feed=longpoll', '?feed=longpoll&heartbeat=true']) {
       const feed = await follow(client, query)
@@ -28,7 +30,7 @@ describe('GET /_db_updates', () => {
     }
   })
 
-  it('sends events of databases, one for each line, and none from before', async () => {
+  it.skipIf(HAS_SEVERAL_SERVERS)('sends events of databases, one for each line, and none from before', async () => {
     const client = await server()
     await client.request('PUT', '/before')
     const feed = await follow(client, '?feed=continuous')
@@ -40,7 +42,7 @@ describe('GET /_db_updates', () => {
     expect([feed.text, feed.state]).toEqual([expected, 'open'])
   })
 
-  it('frames events for EventSource', async () => {
+  it.skipIf(HAS_SEVERAL_SERVERS)('frames events for EventSource', async () => {
     const client = await server()
     const feed = await follow(client, '?feed=eventsource')
     await client.request('PUT', '/things')
@@ -149,7 +151,8 @@ function shown({ results }: Updates): string[] {
   return results.map(({ db_name, type }) => `${type} ${db_name}`)
 }
 
-describe('the history of databases', () => {
+// Each server has a history of its own, with numbers of its own.
+describe.skipIf(HAS_SEVERAL_SERVERS)('the history of databases', () => {
   it('has the last event of each type, in order, and resumes after any of them', async () => {
     const client = await server()
     await client.request('PUT', '/a')
