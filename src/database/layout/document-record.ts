@@ -197,6 +197,7 @@ export async function wholeRecords(
 ): Promise<(WholeRecord | undefined)[]> {
   if (ids.length > RECORDS_A_PORTION) return recordsInPortions(snapshot, ids, keys)
   const stored = await snapshot.getMany(keys)
+  if (stored.every((bytes) => bytes === undefined)) return stored.map(() => undefined)
   const records = stored.map((bytes) => bytes && decodeRecord(bytes))
   const apart = ids.filter((_, i) => records[i] && !records[i].tree)
   const trees = apart.length === 0 ? [] : await snapshot.getMany(apart.map(treeKey))

@@ -71,6 +71,9 @@ export interface JsonReaderOptions {
 export class JsonReader {
   readonly #scanner: JsonScanner
   readonly #arena: ByteArena | undefined
+  /** Of the document that is being read, in the order in which they came first; undefined where there are none. */
+  #specials: SpecialMember[] | undefined
+  readonly #addSpecial = (name: string, value: string | Buffer) => this.#setSpecial(name, value)
 
   constructor(text: Buffer, { arena, isLent = false }: JsonReaderOptions = {}) {
     if (!isUtf8(text)) throw new JsonTextError('The text is not UTF-8', 0)
@@ -175,15 +178,26 @@ export class JsonReader {
    */
   documentWith<Term>(use: UseOfTerm<Term>, { largestBytes = Number.POSITIVE_INFINITY } = {}): ScannedDocument<Term> {
     const scanner = this.#scanner
-    const members = new SpecialMembers()
-    const scan = () => scanner.objectWithout(isSpecial, (name, value) => members.set(name, value))
-    if (largestBytes === Number.POSITIVE_INFINITY) scan()
-    else scanWithin(largestBytes, scanner, scan)
+    this.#specials = undefined
+    if (largestBytes === Number.POSITIVE_INFINITY) scanner.objectWithout(isSpecial, this.#addSpecial)
+    else scanWithin(largestBytes, scanner, () => scanner.objectWithout(isSpecial, this.#addSpecial))
     const text = scanner.copyText(this.#arena)
     const body = scanner.hasDuplicates ? keepLastOfDuplicates(text) : text
     if (scanner.hasDuplicates) scanTerm(body)
-    const { list: specials } = members
+    const specials = this.#specials ?? NO_SPECIALS
     return { body, term: use(body, specials, lastTerm), specials }
+  }
+
+  /** There are few with a meaning: of very many the first tell enough. Most documents have one. */
+  #setSpecial(name: string, value: string | Buffer): void {
+    const specials = this.#specials
+    if (!specials) {
+      this.#specials = [{ name, value }]
+      return
+    }
+    const known = specials.find((each) => each.name === name)
+    if (known) known.value = value
+    else if (specials.length < MOST_SPECIALS) specials.push({ name, value })
   }
 
   /**
@@ -227,16 +241,7 @@ function scanWithin(largestBytes: number, scanner: JsonScanner, scan: () => void
   if (scanner.textBytes > largestBytes) throw new LongDocumentError()
 }
 
-/** In the order in which they came first. There are few with a meaning: of very many the first are enough. */
-class SpecialMembers {
-  readonly list: SpecialMember[] = []
-
-  set(name: string, value: string | Buffer): void {
-    const known = this.list.length === 0 ? undefined : this.list.find((each) => each.name === name)
-    if (known) known.value = value
-    else if (this.list.length < MOST_SPECIALS) this.list.push({ name, value })
-  }
-}
+const NO_SPECIALS: readonly SpecialMember[] = []
 
 /** Several times as many as have a meaning. */
 const MOST_SPECIALS = 64
