@@ -16,7 +16,7 @@ import type { ListeningSockets } from './http/listeners/listener.ts'
 import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } from './http/listeners/listener-plan.ts'
 import { Listeners } from './http/listeners/listeners.ts'
 import { createSecondaryApp } from './http/server/app.ts'
-import { ReplyCounts } from './http/server/reply-counts.ts'
+import { ReplyCounts } from './http/server/request-log.ts'
 import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
 import {
   type NodeState,

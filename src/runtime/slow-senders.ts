@@ -41,7 +41,7 @@ export class SlowSenders<Lease extends Holder> {
       const itsTurnoverMs = (lease.bytes / sentBytes) * elapsedMs
       if (itsTurnoverMs > turnoverMs) slow.push({ lease, turnoverMs: itsTurnoverMs })
     }
-    // Infinity less infinity is no number.
+    // Infinity minus infinity is not a number.
     slow.sort((a, b) => (a.turnoverMs === b.turnoverMs ? b.lease.bytes - a.lease.bytes : b.turnoverMs - a.turnoverMs))
     return slow.map(({ lease }) => lease)
   }

@@ -23,7 +23,7 @@ const BAD_PATH = -2
 /** One field or the way to one. */
 interface PathNode {
   readonly name: FieldName
-  /** The position in an array that the name stands for; -1 where it is no number. */
+  /** The position in an array that the name stands for; -1 where it is not a number. */
   readonly index: number
   /** The field that ends here, by its number; -1 where none does. */
   slot: number

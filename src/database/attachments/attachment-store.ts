@@ -241,11 +241,11 @@ export class AttachmentStore {
       isUsed = false
       const users = (this.#inUse.get(number) ?? 1) - 1
       if (users > 0) this.#inUse.set(number, users)
-      else this.#letGo(number)
+      else this.#released(number)
     }
   }
 
-  #letGo(number: number): void {
+  #released(number: number): void {
     this.#inUse.delete(number)
     this.#heldStates?.get(number)?.release()
     this.#heldStates?.delete(number)

@@ -10,7 +10,7 @@ export const EXPIRY_SECTION = 'document_expiry'
 /** A hundred years. */
 const LONGEST_SECONDS = 3_155_760_000
 
-/** Undefined where the text is no number of seconds. */
+/** Undefined where the text is not a number of seconds. */
 export function retentionSeconds(text: string | undefined): number | undefined {
   if (text === undefined || !/^\d{1,10}$/.test(text)) return undefined
   const seconds = Number(text)

@@ -82,15 +82,15 @@ export function realmThrownValues({ isFailure, describe }: Failures): ThrownValu
       return isList(thrown, 'fatal') ? error(thrown[1], thrown[2], true) : undefined
     },
     plain(thrown) {
-      const told = intended(thrown)
-      if (told !== undefined) return told
+      const known = intended(thrown)
+      if (known !== undefined) return known
       return thrown instanceof Error
         ? error(thrown.name, text(thrown.message))
         : error('unnamed_error', describe(thrown))
     },
     rendering(thrown) {
-      const told = intended(thrown)
-      if (told !== undefined) return told
+      const known = intended(thrown)
+      if (known !== undefined) return known
       return error('render_error', `function raised error: ${describe(thrown)} \nstacktrace: ${stackOf(thrown)}`)
     },
     verdict: (thrown) => stringify(refusal(thrown)),

@@ -62,10 +62,10 @@ export function textParts(body: Buffer, count: number): string[] {
 
 /** What a write is refused with, unless it passes. */
 export function verdict(text: string): RequestError | undefined {
-  const told = jsonIn(text)
-  if (told === null) return undefined
-  if (!isObject(told) || typeof told.id !== 'string') throw spoiled()
-  return new RequestError(refusalKind(told.id), told.id, reasonText(told.reason), told.reason)
+  const reported = jsonIn(text)
+  if (reported === null) return undefined
+  if (!isObject(reported) || typeof reported.id !== 'string') throw spoiled()
+  return new RequestError(refusalKind(reported.id), reported.id, reasonText(reported.reason), reported.reason)
 }
 
 export function responseIn(text: string): FunctionResponse {
@@ -75,13 +75,13 @@ export function responseIn(text: string): FunctionResponse {
 }
 
 function errorOf({ kind, body }: Frame, sandbox: SandboxProcess): RequestError {
-  const told = kind === Reply.error ? jsonIn(body.toString()) : undefined
-  if (!isObject(told) || typeof told.id !== 'string') {
+  const reported = kind === Reply.error ? jsonIn(body.toString()) : undefined
+  if (!isObject(reported) || typeof reported.id !== 'string') {
     sandbox.kill('fatal')
     return spoiled()
   }
-  if (told.isFatal === true) sandbox.kill('fatal')
-  return functionError(told.id, told.reason)
+  if (reported.isFatal === true) sandbox.kill('fatal')
+  return functionError(reported.id, reported.reason)
 }
 
 function refusalKind(id: string): ErrorKind {

@@ -4,14 +4,13 @@
  */
 
 import { randomInt } from 'node:crypto'
-import type { Counter, DurationHistogram } from '../../runtime/instruments.ts'
+import type { Counter, DurationHistogram, MetricCounter } from '../../runtime/instruments.ts'
 import type { Metrics } from '../../runtime/metrics.ts'
 import type { Statistics } from '../../runtime/statistics.ts'
 import type { Request } from '../../wire/request.ts'
 import type { Answer } from './answer.ts'
 import type { Call } from './call.ts'
 import type { HttpContext } from './context.ts'
-import { ReplyCounts } from './reply-counts.ts'
 import type { Counted } from './route.ts'
 
 /** Before the reply is sent. */
@@ -205,18 +204,38 @@ export class RequestStatistics {
   }
 }
 
+/**
+ * Counts replies by status, for Prometheus: all of them, also files and what is refused before it is a request. `_stats`
+ * counts a fixed list of statuses.
+ */
+export class ReplyCounts {
+  readonly #statuses: CounterMap<number, MetricCounter>
+
+  constructor(metrics: Metrics) {
+    this.#statuses = new CounterMap((status) =>
+      metrics.counter('settle_replies_total', 'replies by status', { code: String(status) }),
+    )
+    // An alert on these needs a first value.
+    for (const status of [200, 500, 503]) this.#statuses.get(status)
+  }
+
+  add(status: number): void {
+    this.#statuses.get(status).add()
+  }
+}
+
 const MEASURED_METHODS = ['COPY', 'DELETE', 'GET', 'HEAD', 'POST', 'PUT']
 
 /** Bounded: the parser knows few methods, and statuses have three digits. */
-class CounterMap<Name> {
-  readonly #find: (name: Name) => Counter
-  readonly #known = new Map<Name, Counter>()
+class CounterMap<Name, Kind = Counter> {
+  readonly #find: (name: Name) => Kind
+  readonly #known = new Map<Name, Kind>()
 
-  constructor(find: (name: Name) => Counter) {
+  constructor(find: (name: Name) => Kind) {
     this.#find = find
   }
 
-  get(name: Name): Counter {
+  get(name: Name): Kind {
     let counter = this.#known.get(name)
     if (!counter) {
       counter = this.#find(name)

@@ -3,33 +3,30 @@
  * store removes its file from the folder at once; the bytes are freed when the last reader is done.
  */
 import assert from 'node:assert/strict'
-import { readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { FileLedger } from '../file-check/file-ledger.ts'
-import { writeFailure } from '../files/file-failures.ts'
 import { LongNames } from '../files/long-names.ts'
 import {
   checkStoreName,
   lockPath,
   makeFolder,
   parseStoreFileName,
-  publish,
   type StoreFile,
   StorePaths,
   stemOf,
   storePath,
-  unfinishedPath,
 } from '../files/store-file.ts'
 import type { RefusedFile, StoreFollowers, StorePlace } from '../leases/store-followers.ts'
 import { type StoreLease, StoreLeases } from '../leases/store-leases.ts'
 import { FileDamagedError, StoreExistsError, StoreGoneError, StoreMissingError } from '../storage-error.ts'
 import type { Put, StorageEngine, Store } from '../store.ts'
-import { clearScratch, clearUp, removeScratchOf, scratchPath, TRASH } from './clear-folder.ts'
+import { clearScratch, clearUp, removeScratchOf, scratchPath } from './clear-folder.ts'
 import { DiscardedFiles, fileExists } from './discarded-files.ts'
 import { FileInspection, onceForEach } from './file-inspection.ts'
-import { LmdbEnvironment, reserveLock } from './lmdb-environment.ts'
+import { reserveLock } from './lmdb-environment.ts'
 import type { FileReports } from './lmdb-errors.ts'
 import { LmdbStore, type StoreFiles } from './lmdb-store.ts'
+import { NewFiles, removeUnfinished } from './new-files.ts'
 import { OpenFiles } from './open-files.ts'
 
 export interface LmdbEngineOptions {
@@ -76,8 +73,7 @@ export class LmdbEngine implements StorageEngine {
   readonly #names: LongNames
   /** Stems of files whose store has a long name that is lost. */
   readonly #nameless = new Set<string>()
-  /** Made when the first store is: an engine on a full disk must open, and give away what it holds. */
-  #blank: Promise<Buffer> | undefined
+  readonly #newFiles: NewFiles
   readonly #paths: StorePaths
   #sortedNames: string[] | undefined
   #followers: StoreFollowers | undefined
@@ -129,6 +125,7 @@ export class LmdbEngine implements StorageEngine {
     this.#ledger = ledger
     this.#suspectPages = suspectPages
     this.#names = names
+    this.#newFiles = new NewFiles(folder, names)
     const highest = files.reduce((highest, { generation }) => Math.max(highest, generation), usedGenerations)
     this.#paths = new StorePaths(folder, highest)
     for (const file of files) this.#take(file)
@@ -152,7 +149,7 @@ export class LmdbEngine implements StorageEngine {
     this.#creating.add(name)
     try {
       const path = this.#paths.next(name)
-      await this.#writeBlank(name, path)
+      await this.#newFiles.write(name, path)
       const store = this.#store(name, path)
       this.#stores.set(name, store)
       this.#sortedNames = undefined
@@ -243,8 +240,8 @@ export class LmdbEngine implements StorageEngine {
   }
 
   /**
-   * For what a store is to be written anew from. It need not be there. It goes when the store is dropped, and at the next start
-   * when the store was written anew.
+   * For what a store is to be rewritten from. It need not exist. It is removed when the store is dropped, and at the next start
+   * when the store was rewritten.
    */
   scratchFolder(name: string): string {
     return scratchPath(this.#folder, this.#known(name).path)
@@ -283,8 +280,8 @@ export class LmdbEngine implements StorageEngine {
   }
 
   /**
-   * Looks at the files of all stores and reports those that are damaged, so that an operator hears of them before a client
-   * does. Where the process before this one fell, the pages of the files that it had open are looked at first, up to a
+   * Looks at the files of all stores and reports those that are damaged, so that an operator is notified of them before a client
+   * is. Where the process before this one fell, the pages of the files that it had open are looked at first, up to a
    * limit: it may have fallen over one. In the background, and until the engine is closed.
    */
   inspect(): Promise<void> {
@@ -375,43 +372,7 @@ export class LmdbEngine implements StorageEngine {
     return leases
   }
 
-  async #writeBlank(name: string, path: string): Promise<void> {
-    const unfinished = unfinishedPath(path)
-    let isNameKept = false
-    try {
-      await this.#names.keep(name)
-      isNameKept = true
-      this.#blank ??= blankFile(this.#folder)
-      await writeFile(unfinished, await this.#blank)
-      await publish(unfinished, path)
-    } catch (error) {
-      this.#blank = undefined
-      await rm(unfinished, { force: true })
-      if (isNameKept) await this.#names.release(name)
-      throw writeFailure('A new store could not be written', error)
-    }
-  }
-
   #assertOpen(): void {
     if (this.#closed) throw new StoreGoneError('engine')
-  }
-}
-
-/** A file that was being written, or that got its name and was never taken over. */
-async function removeUnfinished(path: string): Promise<void> {
-  const unfinished = unfinishedPath(path)
-  for (const each of [unfinished, lockPath(unfinished), path, lockPath(path)]) await rm(each, { force: true })
-}
-
-/** The bytes of a file with nothing in it: a new store is a copy of them, which is cheaper than making one. */
-async function blankFile(folder: string): Promise<Buffer> {
-  const path = join(folder, TRASH, 'blank.mdb')
-  const environment = new LmdbEnvironment(path, { flush: false, create: true })
-  await environment.close()
-  try {
-    return await readFile(path)
-  } finally {
-    await rm(path, { force: true })
-    await rm(lockPath(path), { force: true })
   }
 }

@@ -157,7 +157,7 @@ export class WriteInstructions implements WriteTarget {
     return next
   }
 
-  /** False for the few values that are no number as doubles, which nothing is equal to. */
+  /** False for the few values that are NaN as doubles, which nothing is equal to. */
   #writeCondition({ key, value }: WriteCondition): boolean {
     const compared = value?.readDoubleLE() ?? 0
     if (Number.isNaN(compared)) return false

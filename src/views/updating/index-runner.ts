@@ -33,7 +33,7 @@ export interface IndexPlace {
 export interface Sorting {
   /** How many bytes of rows at a time. */
   sortBytes(): number
-  /** Where the sorted runs of an index are kept, told by its store. */
+  /** Where the sorted runs of an index are kept, derived from its store. */
   runsOf(store: string): SortedRuns
 }
 
