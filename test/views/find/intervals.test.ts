@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { collationKey } from '../../../src/encoding/collation/collation-key.ts'
 import { parseSelector } from '../../../src/selectors/parse-selector.ts'
 import { columnIntervals } from '../../../src/views/find/column-intervals.ts'
+import { idIntervals } from '../../../src/views/find/id-intervals.ts'
 import { indexRanges } from '../../../src/views/find/index-ranges.ts'
 import { type Intervals, intervalsOf } from '../../../src/views/find/intervals.ts'
 import { type Json, naiveMatch } from '../../support/naive-selector.ts'
@@ -67,5 +68,24 @@ describe('the intervals of a condition', () => {
     for (const value of values.slice(0, 200)) expect(holds(intervals, value)).toMatchObject({ isExact: false })
     expect(holds(intervals, null)).toBeUndefined()
     expect(holds(intervals, {})).toBeUndefined()
+  })
+
+  it('of listed ids are in the order of their bytes, and hold these ids and no others', () => {
+    const unit = fc.constantFrom('a', 'b', '\u0000', 'ä', '\ud7ff', '\ue000', '\uffff', '\u{10000}')
+    const id = fc.string({ unit, maxLength: 3 })
+    fc.assert(
+      fc.property(fc.array(id, { maxLength: 12 }), id, (listed, other) => {
+        const intervals = idIntervals({ operator: '$in', argument: listed })
+        expect(intervals.map(({ low }) => low)).toEqual(
+          [...new Set(listed)].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))),
+        )
+        const bytes = Buffer.from(other)
+        const isHeld = intervals.some(
+          ({ from, to }) => Buffer.compare(from, bytes) <= 0 && Buffer.compare(bytes, to) < 0,
+        )
+        expect(isHeld).toBe(listed.includes(other))
+      }),
+      { numRuns: 1000 },
+    )
   })
 })
