@@ -119,9 +119,11 @@ const ofOneServer = ['active-tasks', 'log', 'metrics', 'stats', 'structured-log'
 /** The same for several servers on PostgreSQL. */
 const seenOfServers = { ...seenByClients, exclude: [...seenByClients.exclude, onFilesOnly, ...ofOneServer] }
 
-/** Tests that move ports, which a load balancer before the nodes hides. */
-const ofPorts = [
+/** Tests of ports and connections that a load balancer before the nodes would hide. */
+const ofConnections = [
   'test/http/admin/config.test.ts',
+  'test/http/bodies/body-memory.test.ts',
+  'test/http/connections/forwarded.test.ts',
   'test/http/connections/tls.test.ts',
   'test/clients/pouchdb-sync.test.ts',
 ]
@@ -185,7 +187,14 @@ export default defineConfig({
               { test: { ...common, name: 'long', include: ['test/**/*.long.ts'] } },
               { test: { ...common, name: 'promised library', include: ['test/storage/**/*.test.ts'], ...promised } },
               { test: { ...shared, name: 'four nodes', ...seenByClients, env: { SETTLE_TEST_NODES: '4' } } },
-              { test: { ...common, name: 'four processes', include: ofPorts, env: { SETTLE_TEST_NODES: 'settle' } } },
+              {
+                test: {
+                  ...common,
+                  name: 'four processes',
+                  include: ofConnections,
+                  env: { SETTLE_TEST_NODES: 'settle' },
+                },
+              },
               {
                 test: {
                   ...common,
