@@ -1,5 +1,6 @@
-import { cp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
+import { copyFolder } from '../../support/copy-folder.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { Random } from '../random.ts'
 import { EverythingRounds } from './everything-rounds.ts'
@@ -22,14 +23,14 @@ describe('a server whose every part is at work when it is killed', () => {
     const earlier = await temporaryFolder()
     const rounds = new EverythingRounds(folder, new Random(1))
     expect(await rounds.live(300)).toEqual([])
-    await cp(folder, earlier, { recursive: true })
+    await copyFolder(folder, earlier)
     const before = rounds.actors.map(({ acknowledgements }) => acknowledgements)
     // Three: one of them sets three things in turn, each of which is to be missed.
     const isEnough = () =>
       rounds.actors.slice(0, 5).every(({ acknowledgements }, i) => acknowledgements >= before[i]! + 3)
     for (let lifeMs = 1_000; !isEnough(); lifeMs *= 2) expect(await rounds.live(lifeMs)).toEqual([])
     await rm(folder, { recursive: true })
-    await cp(earlier, folder, { recursive: true })
+    await copyFolder(earlier, folder)
     const problems = (await rounds.live(0)).join('\n')
     for (const what of [
       'The attachment',

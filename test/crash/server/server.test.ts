@@ -1,5 +1,6 @@
-import { cp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { describe, expect, it } from 'vitest'
+import { copyFolder } from '../../support/copy-folder.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 import { ServerRounds } from './server-rounds.ts'
 
@@ -21,12 +22,12 @@ describe('a server that is killed while clients write', () => {
     const earlier = await temporaryFolder()
     const rounds = new ServerRounds({ folder })
     while (rounds.acknowledged === 0) expect(await rounds.round()).toEqual([])
-    await cp(folder, earlier, { recursive: true })
+    await copyFolder(folder, earlier)
     for (const before = rounds.acknowledged; rounds.acknowledged < before + 20; ) {
       expect(await rounds.round()).toEqual([])
     }
     await rm(folder, { recursive: true })
-    await cp(earlier, folder, { recursive: true })
+    await copyFolder(earlier, folder)
     expect(await rounds.inspect()).not.toEqual([])
   })
 })
