@@ -111,9 +111,13 @@ export class StoreLeases {
     this.#host = host
   }
 
-  /** To be awaited before the store is lent to a process that writes to it: that would not know of a pause. */
-  async resumed(): Promise<void> {
-    for (let [pause] = this.#pauses; pause; [pause] = this.#pauses) await pause
+  /**
+   * Resolves when a pause of everybody's commits ends; undefined where there is none. Only then is the store lent to a process
+   * that writes to it: that would not know of the pause.
+   */
+  get pause(): Promise<void> | undefined {
+    const [pause] = this.#pauses
+    return pause
   }
 
   /** The same as `pauseCommits` of the store, for the holders of leases too. */

@@ -213,10 +213,10 @@ export class LmdbEngine implements StorageEngine {
     return undefined
   }
 
-  /** Resolves when commits to the store are not paused for a process that opens it. */
-  async resumed(name: string): Promise<void> {
+  /** Resolves when a pause of the commits to the store ends; undefined where there is none. */
+  pauseOf(name: string): Promise<void> | undefined {
     const store = this.#stores.get(name)
-    if (store) await this.#leasesOf(store).resumed()
+    return store && this.#leasesOf(store).pause
   }
 
   /** From now on these are notified of every store that is created, gets another file or is dropped, before it takes effect here. */

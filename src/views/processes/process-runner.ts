@@ -150,7 +150,10 @@ export class ProcessRunner implements IndexRunner {
     const places = isAlone ? this.#alone : this.#places
     await places.acquire({ owner, signal })
     try {
-      await this.#options.indexes.resumed(place.store.name)
+      const { indexes } = this.#options
+      const { name } = place.store
+      // In the same turn: a process that is started meanwhile would not know of a pause.
+      for (let paused = indexes.pauseOf(name); paused; paused = indexes.pauseOf(name)) await paused
       const leases = this.#lease(place)
       let done: Promise<void>
       try {

@@ -118,11 +118,12 @@ describe('commits to a store that another process opens', () => {
     holder.resolve()
     const resume = await pausing
     const commit = store.commit({ puts: [[KEY, VALUE]] })
-    const resumed = engine.resumed('store')
-    expect([await isSettled(commit), await isSettled(resumed), events]).toEqual([false, false, ['paused']])
+    const resumed = engine.pauseOf('store')
+    expect([await isSettled(commit), await isSettled(resumed!), events]).toEqual([false, false, ['paused']])
     resume?.()
     await commit
     await resumed
+    expect(engine.pauseOf('store')).toBe(undefined)
     expect(events).toEqual(['paused', 'resumed'])
     await lease.release()
   })
