@@ -186,13 +186,18 @@ export interface Judgement {
   readonly version: number
 }
 
-export function judge(group: readonly Changes[], before: number): Judgement {
+/** `next` gives the version after a version. */
+export function judge(
+  group: readonly Changes[],
+  before: number,
+  next: (version: number) => number = (version) => version + 1,
+): Judgement {
   let version = before
   const accepted: Changes[] = []
   const outcomes = group.map((changes): CommitOutcome => {
     if (changes.expected !== undefined && changes.expected !== version) return { outcome: 'stale', version }
     accepted.push(changes)
-    if (!changes.unreferenced) version++
+    if (!changes.unreferenced) version = next(version)
     return { outcome: 'committed', version }
   })
   return { outcomes, accepted, version }

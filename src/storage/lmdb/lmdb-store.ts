@@ -8,7 +8,15 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { judge, StoreWrites } from '../commits/store-writes.ts'
 import { ReplacementFile } from '../files/replacement-file.ts'
 import { unpacked } from '../rows/packed-rows.ts'
-import { storedKey, storedRange, storedValue, VERSION_KEY, versionBytes, versionOf } from '../rows/stored-key.ts'
+import {
+  nextVersion,
+  storedKey,
+  storedRange,
+  storedValue,
+  VERSION_KEY,
+  versionBytes,
+  versionOf,
+} from '../rows/stored-key.ts'
 import { CommitFailedError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
 import {
   type Changes,
@@ -149,7 +157,7 @@ export class LmdbStore implements Store {
     return this.#use(async (environment) => {
       for (let tries = 0; tries < MOST_TRIES; tries++) {
         const before = this.#versionOnDisk(environment)
-        const { outcomes, accepted, version } = judge(group, before)
+        const { outcomes, accepted, version } = judge(group, before, nextVersion)
         if (accepted.length === 0) return outcomes
         const cleared = await writeChanges(environment, accepted, { before, version })
         if (cleared) {
@@ -181,7 +189,7 @@ export class LmdbStore implements Store {
   async #replace(portions: AsyncIterable<readonly Put[] | PackedRows>): Promise<void> {
     const old = this.#path
     const path = await this.#files.nextPath()
-    const version = await this.#use(async (environment) => readVersion(environment) + 1)
+    const version = await this.#use(async (environment) => nextVersion(readVersion(environment)))
     {
       await using next = await ReplacementFile.begin(path, old)
       for await (const portion of portions) {

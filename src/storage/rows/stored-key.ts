@@ -97,11 +97,23 @@ function afterAllCutsOf(key: Uint8Array): Uint8Array {
 /** Keys that begin with a zero byte are the engine's own. */
 export const VERSION_KEY = Buffer.of(0)
 
+/** The exponent of a double, in the last two bytes of a version. */
+const NO_NUMBER = 0xf07f
+
 export function versionBytes(version: number): Buffer {
   assert(Number.isSafeInteger(version))
   const bytes = Buffer.allocUnsafe(8)
   bytes.writeBigUInt64BE(BigInt(version))
   return bytes
+}
+
+/**
+ * The version after this one. Those whose bytes are no number when they are read as a double are left out: the library
+ * compares versions in that form, and could not compare these.
+ */
+export function nextVersion(version: number): number {
+  const next = version + 1
+  return (next & NO_NUMBER) === NO_NUMBER ? next + 1 : next
 }
 
 /** A store that was never written to is of version 0. */
