@@ -11,8 +11,8 @@ import { createLocal, openLocal } from './local-peer.ts'
 import { LocalSource } from './local-source.ts'
 import { LocalTarget } from './local-target.ts'
 import type { PeerOpener, SourcePeer, TargetPeer } from './peer.ts'
-import { RemoteSource } from './remote-source.ts'
-import { RemoteTarget } from './remote-target.ts'
+import { RemoteSource } from './remote/remote-source.ts'
+import { RemoteTarget } from './remote/remote-target.ts'
 
 /** The signal ends what the peer has under way. */
 export async function openSource(

@@ -4,7 +4,7 @@
  * Walking all pages would take as long as reading the file.
  */
 import { closeSync, fstatSync, openSync, readSync, writeSync } from 'node:fs'
-import { libraryUse } from '../lmdb/library-use.ts'
+import { libraryUse } from '../lmdb/library/library-use.ts'
 import { FileDamagedError } from '../storage-error.ts'
 import { LMDB_PAGE_BYTES, META_BYTES, META_PAGES, type Meta, readMeta, TRANSACTION_AT } from './page-layout.ts'
 import { rootProblem, walkPages } from './page-walk.ts'

@@ -3,9 +3,9 @@
  * is many times as fast. From the first row that is out of order, or whose key is too long, the library takes over.
  */
 import { rm, stat, truncate } from 'node:fs/promises'
-import { libraryUse } from '../lmdb/library-use.ts'
+import { libraryUse } from '../lmdb/library/library-use.ts'
+import { putPacked } from '../lmdb/library/write-instructions.ts'
 import { LmdbEnvironment } from '../lmdb/lmdb-environment.ts'
-import { putPacked } from '../lmdb/write-instructions.ts'
 import { packedRows } from '../rows/packed-rows.ts'
 import { CUT_KEY_BYTES } from '../rows/stored-key.ts'
 import { SortedFile } from '../sorted-file/sorted-file.ts'

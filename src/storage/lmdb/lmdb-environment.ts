@@ -12,13 +12,13 @@ import { requireDescriptors, writeFailure } from '../files/file-failures.ts'
 import { lockPath } from '../files/store-file.ts'
 import type { StoreSizes } from '../store.ts'
 import { FileRoom, type WriteCounter, type WriteEstimate } from './file-room.ts'
-import { type LibraryUse, libraryUse } from './library-use.ts'
+import { type LibraryUse, libraryUse } from './library/library-use.ts'
+import { RowCollector } from './library/lmdb-pages.ts'
+import { NewestTransaction } from './library/newest-transaction.ts'
+import { PromisedWrites } from './library/promised-writes.ts'
+import { type WriteCondition, WriteInstructions, type WriteTarget } from './library/write-instructions.ts'
 import { commitFailure, type FileReports, isPanic, LmdbErrors } from './lmdb-errors.ts'
-import { RowCollector } from './lmdb-pages.ts'
 import { KeyWriter, LmdbReader } from './lmdb-snapshot.ts'
-import { NewestTransaction } from './newest-transaction.ts'
-import { PromisedWrites } from './promised-writes.ts'
-import { type WriteCondition, WriteInstructions, type WriteTarget } from './write-instructions.ts'
 
 declare module 'lmdb' {
   /** Every database that was ever opened, by the name of its file without the ending; another release may not have it. */

@@ -17,9 +17,9 @@ import {
 } from '../rows/stored-key.ts'
 import { StorageError } from '../storage-error.ts'
 import type { KeyRange, Page, PageLimits, SharedSnapshot } from '../store.ts'
-import type { LibraryUse } from './library-use.ts'
+import type { LibraryUse } from './library/library-use.ts'
+import { type CursorTransaction, LmdbPages, type RowCollector } from './library/lmdb-pages.ts'
 import type { LmdbErrors } from './lmdb-errors.ts'
-import { type CursorTransaction, LmdbPages, type RowCollector } from './lmdb-pages.ts'
 
 declare module 'lmdb' {
   interface Database {

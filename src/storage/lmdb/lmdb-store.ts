@@ -30,11 +30,11 @@ import {
   type Store,
   type StoreSizes,
 } from '../store.ts'
+import { putPacked } from './library/write-instructions.ts'
 import { compactInto } from './lmdb-compaction.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { LmdbSnapshot } from './lmdb-snapshot.ts'
 import type { OpenFiles } from './open-files.ts'
-import { putPacked } from './write-instructions.ts'
 
 /** Of a commit, while other processes open the file. */
 const MOST_TRIES = 100

@@ -10,7 +10,7 @@ import { someElement } from '../../selectors/value-text.ts'
 import type { StoredRow } from '../layout/index-layout.ts'
 import type { FindRequest } from './find-request.ts'
 import { FoundTexts } from './found-texts.ts'
-import { fieldsOf } from './index-ranges.ts'
+import { fieldsOf } from './ranges/index-ranges.ts'
 import type { SelectorIndex } from './selector-indexes.ts'
 
 /** Whether an index holds all that a query needs. */

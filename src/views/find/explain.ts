@@ -6,7 +6,7 @@ import { isCovered } from './covered-rows.ts'
 import { isIndex, planWith } from './find-plan.ts'
 import { type FindRequest, useIndexJson } from './find-request.ts'
 import type { Candidate, Choice, IndexOrAll } from './index-choice.ts'
-import { type FindRange, fieldsOf } from './index-ranges.ts'
+import { type FindRange, fieldsOf } from './ranges/index-ranges.ts'
 import { ALL_DOCUMENTS_LISTING, indexListing } from './selector-indexes.ts'
 
 /** Shown for a range with an open end. */

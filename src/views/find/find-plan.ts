@@ -4,7 +4,7 @@ import { type Bookmark, indexMark, invalidBookmark } from './bookmark.ts'
 import { isCovered } from './covered-rows.ts'
 import type { FindRequest } from './find-request.ts'
 import { type Choice, chooseIndex, type IndexOrAll } from './index-choice.ts'
-import { type FindRange, idRanges, indexRanges, rangeBehind } from './index-ranges.ts'
+import { type FindRange, idRanges, indexRanges, rangeBehind } from './ranges/index-ranges.ts'
 import { type SelectorIndex, selectorIndexes } from './selector-indexes.ts'
 
 export interface FindPlan {

@@ -14,7 +14,7 @@ import type { FindPlan } from './find-plan.ts'
 import { isIndex } from './find-plan.ts'
 import { DocumentSource, type FindSource, IndexSource } from './find-source.ts'
 import { FoundDocuments } from './found-documents.ts'
-import type { FindRange } from './index-ranges.ts'
+import type { FindRange } from './ranges/index-ranges.ts'
 
 export interface FindFigures {
   readonly keysExamined: number

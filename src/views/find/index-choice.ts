@@ -2,7 +2,7 @@
 import { RequestError } from '../../document/request-error.ts'
 import type { Condition, ValueTest } from '../../selectors/condition.ts'
 import type { SortField } from '../../selectors/index-definition.ts'
-import { conjunctsOf } from './index-ranges.ts'
+import { conjunctsOf } from './ranges/index-ranges.ts'
 import type { SelectorIndex } from './selector-indexes.ts'
 
 /** One index, or the list of all documents. */

@@ -5,7 +5,7 @@ import { dirname } from 'node:path'
 import { lowerPriority } from '../../runtime/processes/lower-priority.ts'
 import { processEntry } from '../../runtime/processes/process-entry.ts'
 import { endGroupWithUs } from '../../runtime/processes/reaper.ts'
-import { libraryVariables } from '../../storage/lmdb/library-use.ts'
+import { libraryVariables } from '../../storage/lmdb/library/library-use.ts'
 import { WITH_SANDBOX } from './with-sandbox.ts'
 
 /** Requests come first on a busy machine. */

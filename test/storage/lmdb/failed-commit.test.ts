@@ -2,7 +2,7 @@
 import { closeSync, openSync, readdirSync, readFileSync, readlinkSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
-import { libraryUse } from '../../../src/storage/lmdb/library-use.ts'
+import { libraryUse } from '../../../src/storage/lmdb/library/library-use.ts'
 import { LmdbEnvironment } from '../../../src/storage/lmdb/lmdb-environment.ts'
 import { OpenFiles } from '../../../src/storage/lmdb/open-files.ts'
 import { CommitFailedError } from '../../../src/storage/storage-error.ts'

@@ -4,8 +4,8 @@ import { rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
+import type { WriteTarget } from '../../../src/storage/lmdb/library/write-instructions.ts'
 import { LmdbEnvironment } from '../../../src/storage/lmdb/lmdb-environment.ts'
-import type { WriteTarget } from '../../../src/storage/lmdb/write-instructions.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const operation = fc.record({

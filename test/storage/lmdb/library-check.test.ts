@@ -2,14 +2,14 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { createService } from '../../../src/service.ts'
-import { checkLibrary, type Trial } from '../../../src/storage/lmdb/library-check.ts'
+import { checkLibrary, type Trial } from '../../../src/storage/lmdb/library/library-check.ts'
 import {
   FEATURES,
   type LibraryFeature,
   libraryUse,
   setLibraryUse,
   useWithout,
-} from '../../../src/storage/lmdb/library-use.ts'
+} from '../../../src/storage/lmdb/library/library-use.ts'
 import { SettleCommand } from '../../support/settle-command.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { expect, it } from 'vitest'
+import { putPacked } from '../../../src/storage/lmdb/library/write-instructions.ts'
 import { LmdbEnvironment } from '../../../src/storage/lmdb/lmdb-environment.ts'
-import { putPacked } from '../../../src/storage/lmdb/write-instructions.ts'
 import { PackedRowsWriter } from '../../../src/storage/rows/packed-rows.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 

@@ -1,16 +1,16 @@
 /** A remote database as the source. Its changes feed is read in pages, or line by line if continuous. */
-import { isJsonValue, isObject } from '../../encoding/json/json-value.ts'
-import type { HttpRequest } from '../client/http-client.ts'
-import { HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
-import { jsonLines } from '../client/json-lines.ts'
-import { pause, type RetryPolicy, TransientError } from '../client/retries.ts'
-import { replicationFailure } from '../replication-error.ts'
-import type { ReplicationFilter } from '../replication-request.ts'
-import type { ChangeBatch, ChangedDocument, FeedOptions, SourcePeer, WantedDocument } from './peer.ts'
+import { isJsonValue, isObject } from '../../../encoding/json/json-value.ts'
+import type { HttpRequest } from '../../client/http-client.ts'
+import { HttpStatusError, ReplyTooLargeError } from '../../client/http-reply.ts'
+import { jsonLines } from '../../client/json-lines.ts'
+import { pause, type RetryPolicy, TransientError } from '../../client/retries.ts'
+import { replicationFailure } from '../../replication-error.ts'
+import type { ReplicationFilter } from '../../replication-request.ts'
+import type { ChangeBatch, ChangedDocument, FeedOptions, SourcePeer, WantedDocument } from '../peer.ts'
+import { isSameSequence, type Sequence } from '../sequence.ts'
+import type { TransferredDocument } from '../transferred-document.ts'
 import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
 import { RemoteRevisions } from './remote-revisions.ts'
-import { isSameSequence, type Sequence } from './sequence.ts'
-import type { TransferredDocument } from './transferred-document.ts'
 
 export interface RemoteSourceOptions {
   readonly retries: RetryPolicy

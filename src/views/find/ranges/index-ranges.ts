@@ -1,8 +1,8 @@
 /** Which ranges of an index a selector needs, and whether all of their rows match. */
-import { collationKey } from '../../encoding/collation/collation-key.ts'
-import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { Condition } from '../../selectors/condition.ts'
-import { scopeOfPartition } from '../layout/index-layout.ts'
+import { collationKey } from '../../../encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../../encoding/json/json-value.ts'
+import type { Condition } from '../../../selectors/condition.ts'
+import { scopeOfPartition } from '../../layout/index-layout.ts'
 import { columnIntervals, idColumnIntervals } from './column-intervals.ts'
 import { idIntervals, idsOfPartition, ORDINARY_IDS } from './id-intervals.ts'
 import {

@@ -1,7 +1,7 @@
 /** The writes of a transaction, carried out by the documented calls of the library. Slower than `write-instructions.ts`. */
 import type { RootDatabase } from 'lmdb'
-import { CommitFailedError } from '../storage-error.ts'
-import { WriteCounter } from './file-room.ts'
+import { CommitFailedError } from '../../storage-error.ts'
+import { WriteCounter } from '../file-room.ts'
 import type { WriteCondition, WriteTarget } from './write-instructions.ts'
 
 type Operation = { readonly key: Uint8Array; readonly value: Uint8Array | undefined }

@@ -1,7 +1,7 @@
 /** The values of an index column that can pass a test, in the order of views. */
-import { collationKey } from '../../encoding/collation/collation-key.ts'
-import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { ValueTest } from '../../selectors/condition.ts'
+import { collationKey } from '../../../encoding/collation/collation-key.ts'
+import type { JsonValue } from '../../../encoding/json/json-value.ts'
+import type { ValueTest } from '../../../selectors/condition.ts'
 import {
   ANYTHING,
   comparedIntervals,

@@ -3,10 +3,10 @@
  * memory. The library's own `put` makes four objects and a promise for each row, which costs more than the row.
  */
 import * as lmdb from 'lmdb'
-import { packedKey, packedValue } from '../rows/packed-rows.ts'
-import { CUT_KEY_BYTES, storedKey, storedValue } from '../rows/stored-key.ts'
-import type { PackedRows } from '../store.ts'
-import { WriteCounter } from './file-room.ts'
+import { packedKey, packedValue } from '../../rows/packed-rows.ts'
+import { CUT_KEY_BYTES, storedKey, storedValue } from '../../rows/stored-key.ts'
+import type { PackedRows } from '../../store.ts'
+import { WriteCounter } from '../file-room.ts'
 
 /*
  * An instruction begins at a multiple of eight bytes: flags, database, and size of the key as words of 32 bits; the key;

@@ -1,10 +1,10 @@
 /** A revision that a remote source sent as JSON with stubs; its attachments are fetched one by one. */
 
-import { documentText } from '../../database/reading/document-text.ts'
-import type { AttachmentField, SentDocument } from '../../document/document-fields.ts'
-import { replicatedPath } from '../../document/document-fields.ts'
-import { quoteText } from '../../encoding/json/json-text-splice.ts'
-import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
+import { documentText } from '../../../database/reading/document-text.ts'
+import type { AttachmentField, SentDocument } from '../../../document/document-fields.ts'
+import { replicatedPath } from '../../../document/document-fields.ts'
+import { quoteText } from '../../../encoding/json/json-text-splice.ts'
+import type { StoredForm, TransferredAttachment, TransferredDocument } from '../transferred-document.ts'
 
 /** Gets the content of an attachment of a revision. */
 export type FetchContent = (id: string, revision: string, name: string) => AsyncIterable<Buffer>

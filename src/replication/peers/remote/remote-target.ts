@@ -1,17 +1,17 @@
 /** A remote database as the target: revisions are sent many at a time, those with large attachments as streams. */
-import { type RevisionId, readRevision } from '../../document/ids.ts'
-import { quoteText } from '../../encoding/json/json-text-splice.ts'
-import { isObject } from '../../encoding/json/json-value.ts'
-import { newBoundary, relatedBody, relatedLength } from '../../multipart/multipart-writer.ts'
-import { ReusedBuffers } from '../../runtime/reused-buffers.ts'
-import type { HttpClient, HttpRequest, SentStream } from '../client/http-client.ts'
-import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
-import { isRefusal } from '../client/refusals.ts'
-import { DamagedContentError, RefusedWriteError, TransientError } from '../client/retries.ts'
-import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from './peer.ts'
+import { type RevisionId, readRevision } from '../../../document/ids.ts'
+import { quoteText } from '../../../encoding/json/json-text-splice.ts'
+import { isObject } from '../../../encoding/json/json-value.ts'
+import { newBoundary, relatedBody, relatedLength } from '../../../multipart/multipart-writer.ts'
+import { ReusedBuffers } from '../../../runtime/reused-buffers.ts'
+import type { HttpClient, HttpRequest, SentStream } from '../../client/http-client.ts'
+import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../../client/http-reply.ts'
+import { isRefusal } from '../../client/refusals.ts'
+import { DamagedContentError, RefusedWriteError, TransientError } from '../../client/retries.ts'
+import type { ChangedDocument, DocumentWriter, TargetPeer, WantedDocument, WriteListener } from '../peer.ts'
+import type { TransferredDocument } from '../transferred-document.ts'
 import { documentPath, JSON_BODY, RemotePeer } from './remote-peer.ts'
 import { portions, revisionsIn } from './revision-portions.ts'
-import type { TransferredDocument } from './transferred-document.ts'
 
 export class RemoteTarget extends RemotePeer implements TargetPeer {
   /** Creates the database unless it is there. */

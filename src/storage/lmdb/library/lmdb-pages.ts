@@ -5,9 +5,9 @@
 import assert from 'node:assert/strict'
 import type { RangeOptions, RootDatabase, Transaction } from 'lmdb'
 import * as lmdb from 'lmdb'
-import { CUT_KEY_BYTES, isCut, type StoredRange } from '../rows/stored-key.ts'
-import { PageBuilder } from '../snapshots/row-page.ts'
-import type { KeyRange, Page, PageLimits } from '../store.ts'
+import { CUT_KEY_BYTES, isCut, type StoredRange } from '../../rows/stored-key.ts'
+import { PageBuilder } from '../../snapshots/row-page.ts'
+import type { KeyRange, Page, PageLimits } from '../../store.ts'
 
 declare module 'lmdb' {
   /** What the library itself is made of. The version of it that is installed is the one that this was written for. */

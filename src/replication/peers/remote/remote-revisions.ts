@@ -3,11 +3,12 @@
  * cannot. Documents come as JSON, small contents of their attachments too. Those with larger contents come as parts, their
  * contents as streams of any size.
  */
-import type { HttpClient, HttpRequest } from '../client/http-client.ts'
-import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../client/http-reply.ts'
-import { pause, type RetryPolicy, TransientError } from '../client/retries.ts'
+import type { HttpClient, HttpRequest } from '../../client/http-client.ts'
+import { type HttpReply, HttpStatusError, ReplyTooLargeError } from '../../client/http-reply.ts'
+import { pause, type RetryPolicy, TransientError } from '../../client/retries.ts'
+import type { WantedDocument } from '../peer.ts'
+import type { TransferredDocument } from '../transferred-document.ts'
 import { OpenQuestions } from './open-questions.ts'
-import type { WantedDocument } from './peer.ts'
 import {
   isMultipart,
   type MissingRevision,
@@ -18,7 +19,6 @@ import {
 } from './received-revisions.ts'
 import { documentPath, escaped, JSON_BODY } from './remote-peer.ts'
 import { cutPortion } from './revision-portions.ts'
-import type { TransferredDocument } from './transferred-document.ts'
 import { UnreadTransfer } from './unread-transfer.ts'
 
 export interface RevisionsContext {

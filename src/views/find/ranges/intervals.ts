@@ -2,8 +2,8 @@
  * Sets of values of one field, as intervals of sort keys. A condition becomes such a set; it may be wider than the
  * condition, never narrower.
  */
-import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { Condition, ValueTest } from '../../selectors/condition.ts'
+import type { JsonValue } from '../../../encoding/json/json-value.ts'
+import type { Condition, ValueTest } from '../../../selectors/condition.ts'
 
 export interface Interval {
   /** Inclusive. */

@@ -1,12 +1,12 @@
 /** A remote database as a peer, over HTTP. */
-import { conflict, RequestError } from '../../document/request-error.ts'
-import { isJsonValue, isObject, type JsonValue } from '../../encoding/json/json-value.ts'
-import type { HttpClient, HttpRequest } from '../client/http-client.ts'
-import { type HttpReply, HttpStatusError } from '../client/http-reply.ts'
-import { TransientError } from '../client/retries.ts'
-import { databaseNotFound, unauthorizedPeer } from '../replication-error.ts'
-import type { Peer, PeerInformation, StoredLog } from './peer.ts'
-import { FIRST_SEQUENCE } from './sequence.ts'
+import { conflict, RequestError } from '../../../document/request-error.ts'
+import { isJsonValue, isObject, type JsonValue } from '../../../encoding/json/json-value.ts'
+import type { HttpClient, HttpRequest } from '../../client/http-client.ts'
+import { type HttpReply, HttpStatusError } from '../../client/http-reply.ts'
+import { TransientError } from '../../client/retries.ts'
+import { databaseNotFound, unauthorizedPeer } from '../../replication-error.ts'
+import type { Peer, PeerInformation, StoredLog } from '../peer.ts'
+import { FIRST_SEQUENCE } from '../sequence.ts'
 
 /** How long the last checkpoint may take after the replication was stopped. */
 const LAST_WORDS_MS = 5000

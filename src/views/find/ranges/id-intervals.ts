@@ -1,7 +1,7 @@
 /** The document ids that can pass a test, in the order of their bytes. */
-import { partitionIds } from '../../document/partition.ts'
-import type { JsonValue } from '../../encoding/json/json-value.ts'
-import type { ValueTest } from '../../selectors/condition.ts'
+import { partitionIds } from '../../../document/partition.ts'
+import type { JsonValue } from '../../../encoding/json/json-value.ts'
+import type { ValueTest } from '../../../selectors/condition.ts'
 import {
   ANYTHING,
   comparedIntervals,

@@ -2,7 +2,7 @@
  * Which requested revisions a source has not answered yet. A reply that omits some of them does not mean that they do
  * not exist: they would be lost.
  */
-import type { WantedDocument } from './peer.ts'
+import type { WantedDocument } from '../peer.ts'
 import type { MissingRevision, ReceivedRevision } from './received-revisions.ts'
 
 interface Question {

@@ -3,9 +3,9 @@
  * A local target refuses it; a remote one gets its text and decides.
  */
 
-import type { RequestError } from '../../document/request-error.ts'
-import { isObject } from '../../encoding/json/json-value.ts'
-import type { StoredForm, TransferredAttachment, TransferredDocument } from './transferred-document.ts'
+import type { RequestError } from '../../../document/request-error.ts'
+import { isObject } from '../../../encoding/json/json-value.ts'
+import type { StoredForm, TransferredAttachment, TransferredDocument } from '../transferred-document.ts'
 
 export class UnreadTransfer implements TransferredDocument {
   readonly isRepeatable = true
