@@ -113,7 +113,8 @@ export class PostgresServer {
       address,
       dialect,
       sender: this.#id.toString('hex'),
-      confirmMs: options.confirmMs,
+      // One that was killed has no heartbeats after that time. One that is busy may need some of it.
+      confirmMs: options.confirmMs ?? leaseMs,
       run: (statement, parameters) => this.run(statement, parameters),
       others: () => this.#others(),
       catalogChanged: async () => {

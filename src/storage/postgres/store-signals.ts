@@ -16,8 +16,8 @@ interface SignalServices {
   /** Of this server. */
   readonly sender: string
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]>
-  /** How long a server that does not confirm is waited for; long enough for its poll unless given. */
-  readonly confirmMs?: number | undefined
+  /** How long a server that does not confirm is waited for. */
+  readonly confirmMs: number
   /** The senders of the other servers whose heartbeats are recent. */
   others(): Promise<string[]>
   /** Another server created or dropped a store, or may have. Resolves when that was processed. */
@@ -46,8 +46,6 @@ const STORES_A_MESSAGE = 200
 const BACKSTOP_POLL_MS = 2000
 const QUICK_POLL_MS = 200
 const LONGEST_PAUSE_MS = 2000
-/** After this time the other servers have noticed a commit by polling, or have no heartbeats any more. */
-const CONFIRM_MS = BACKSTOP_POLL_MS + 1000
 export const CATALOG = 'catalog'
 const HELLO = 'hello'
 const CONFIRM = 'confirm'
@@ -101,7 +99,8 @@ export class StoreSignals {
    */
   async confirm(store: number | typeof CATALOG): Promise<void> {
     // If the engine cannot be reached, there is nobody to ask: the others read everything anew when it is back.
-    const others = await this.#services.others().catch(() => [])
+    const others = await this.#services.others().catch((): string[] => [])
+    for (const silent of this.#silent) if (!others.includes(silent)) this.#silent.delete(silent)
     const waiting = new Set(others.filter((other) => !this.#silent.has(other)))
     if (waiting.size === 0) return
     if (!this.#services.dialect.hasNotify) {
@@ -114,7 +113,7 @@ export class StoreSignals {
     const timeout = setTimeout(() => {
       for (const other of waiting) this.#silent.add(other)
       resolve()
-    }, this.#services.confirmMs ?? CONFIRM_MS)
+    }, this.#services.confirmMs)
     void this.#send([`${CONFIRM}:${id}:${store}`])
     await confirmed
     clearTimeout(timeout)
