@@ -14,12 +14,18 @@ const NICENESS = 2
 /** Settings of the system's libraries that the process is to share, and nothing else of the environment. */
 const INHERITED = ['TZ', 'UV_THREADPOOL_SIZE', 'MALLOC_MMAP_THRESHOLD_', 'MALLOC_ARENA_MAX', 'LD_LIBRARY_PATH']
 
+/**
+ * Nearly everything that a job allocates is garbage after it. By default the young generation grew to 80 MB in a process that
+ * holds 30 MB, which is never given back while there is work.
+ */
+const YOUNG_GENERATION = '--max-semi-space-size=16'
+
 /** In a process group of its own, with its sandbox processes: signals of a terminal go to the server alone. */
 export function startProcess({ withSandbox = false } = {}): ChildProcess {
   const compiled = getCompileCacheDir()
   const flags = withSandbox ? [WITH_SANDBOX] : []
   const entry = processEntry('views/processes/index-process')
-  const child = spawn(process.execPath, ['--no-warnings', '--title=settle-index', entry, ...flags], {
+  const child = spawn(process.execPath, [YOUNG_GENERATION, '--no-warnings', '--title=settle-index', entry, ...flags], {
     env: {
       ...Object.fromEntries(INHERITED.map((name) => [name, process.env[name]])),
       ...libraryVariables(),
