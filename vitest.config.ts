@@ -112,10 +112,15 @@ const seenByClients = {
   exclude: [withMocks, ...onOneNodeOnly],
 }
 
-/** Log, statistics and tasks, which each of several servers on PostgreSQL has for itself. */
-const ofOneServer = ['active-tasks', 'log', 'metrics', 'stats', 'structured-log'].map(
-  (name) => `test/http/admin/${name}.test.ts`,
-)
+/** Log, statistics, tasks and processes of functions, which each of several servers on PostgreSQL has for itself. */
+const ofOneServer = [
+  'admin/active-tasks',
+  'admin/log',
+  'admin/metrics',
+  'admin/stats',
+  'admin/structured-log',
+  'design-functions/list-slots',
+].map((name) => `test/http/${name}.test.ts`)
 /** The same for several servers on PostgreSQL. */
 const seenOfServers = { ...seenByClients, exclude: [...seenByClients.exclude, onFilesOnly, ...ofOneServer] }
 
