@@ -2,7 +2,7 @@
  * Where a command asks the server whose data folder it reads before it opens a file: commits to that store are paused
  * meanwhile. A Unix socket in the folder, or elsewhere if its path is too long; a file in the folder has the address.
  */
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createConnection, createServer, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
@@ -103,9 +103,12 @@ export class OpeningSocket {
     this.#server.once('error', () => resolve(false)).listen(path, () => resolve(true))
     const isListening = await promise
     this.#server.removeAllListeners('error')
+    if (!isListening) return false
     // A connection that is not accepted for lack of descriptors is tried again.
-    if (isListening) this.#server.on('error', () => {})
-    return isListening
+    this.#server.on('error', () => {})
+    // Whoever may connect can have commits paused and the server kill processes of its user, whatever the umask is.
+    await chmod(path, 0o600)
+    return true
   }
 
   #serve(socket: Socket): void {

@@ -1,7 +1,7 @@
 /** A command that opens files of a running server: commits are paused meanwhile. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, it, onTestFinished } from 'vitest'
 import { CallFailedError, Channel } from '../../src/cluster/channel.ts'
@@ -106,6 +106,12 @@ it('reports stores that have another file, or are gone', async () => {
   expect(await client.open('databases', { name: 'db', path: join(dir, 'db.99.mdb') }, open)).toBe('moved')
   expect(await client.open('databases', { name: 'none', path: join(dir, 'none.1.mdb') }, open)).toBe('gone')
   expect(await client.open('indexes', { name: 'db', path: join(dir, 'db.1.mdb') }, open)).toBe('gone')
+})
+
+it('can be connected to by the user of the server only', async () => {
+  const dir = await temporaryFolder()
+  await started(dir)
+  expect((await stat(join(dir, '.servers', 'opening.sock'))).mode & 0o777).toBe(0o600)
 })
 
 it('refuses a process that it could not kill', async () => {
