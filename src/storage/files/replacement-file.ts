@@ -133,6 +133,8 @@ export class UnfinishedFile implements AsyncDisposable {
     await this.#close()
     // The room for further commits is given back.
     if ((await stat(unfinished)).size > endBytes) await truncate(unfinished, endBytes)
+    // Before it has its name: from then on nobody takes the file for unfinished, and a process that is killed would leave it.
+    await rm(lockPath(unfinished), { force: true })
     await publish(unfinished, this.#path)
     this.#isPublished = true
   }
