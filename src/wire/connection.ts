@@ -91,7 +91,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   /** To be called periodically: closes the connection if it makes no progress, or too little. */
   reapIfIdle(nowMs: number, limits: ConnectionLimits = DEFAULT_LIMITS): void {
-    if (this.#exchange || this.#isStalled || this.#state === 'lingering') this.#noteSent(nowMs)
+    this.#noteSent(nowMs)
     const silentMs = nowMs - this.#lastActivityMs
     if (this.#state === 'lingering') {
       const limitMs = this.#socket.writableLength > 0 ? limits.silenceMs : LINGERING_LIMIT_MS
@@ -107,7 +107,7 @@ export class Connection implements Arrival, ReplySink, BodySource, SocketAddress
 
   /** A client that reads any of its reply, however little, is not idle. */
   #noteSent(nowMs: number): void {
-    if (!this.#socket.writableNeedDrain) return
+    if (this.#socket.writableLength === 0) return
     const sent = sentBytes(this.#socket)
     if (sent === this.#sentBytes) return
     this.#sentBytes = sent
