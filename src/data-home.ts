@@ -39,6 +39,11 @@ export interface OpenData {
   readonly settings?: SharedSettings
   /** Where other servers use the databases: resolves when they have processed the commits to a database so far. */
   confirm?(database: string): Promise<void>
+  /**
+   * Where other servers use the databases: undefined while what is cached here is valid. Otherwise resolves when it is, or
+   * rejects where the engine cannot be reached.
+   */
+  refreshed?(): Promise<void> | undefined
   indexRunner(options: RunnerOptions): IndexRunner
   /** Of databases and indexes; those of the server's own databases do not count. */
   openFiles(): number
@@ -150,6 +155,7 @@ async function openPostgres(home: string, options: PostgresOptions): Promise<Ope
       indexEngine,
       settings: new SharedSettings(await openNamedStore(server, 'settings')),
       confirm: (database) => engine.confirm(database),
+      refreshed: () => server.refreshed(),
       // In this process: the sandbox and the engine do the work, and both are other processes.
       indexRunner: ({ functions, settings }) =>
         new LocalRunner(

@@ -181,6 +181,7 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
     disk: async () => (isOnDisk ? diskSpaceAt(folders.databases) : undefined),
     restart,
     ...(node && { gather: () => node.gather() }),
+    ...(data.refreshed && { refreshed: () => data.refreshed?.() }),
   })
   const compactionDaemon = new CompactionDaemon({
     configuration,

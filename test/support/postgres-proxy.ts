@@ -18,12 +18,16 @@ const COMMIT = Buffer.from('\0commit\0')
 /** The first statement of a commit in steps, and the last one. */
 const BUMP = Buffer.from('\0bump\0')
 const END = Buffer.from('COMMIT\0')
+/** Begins to receive messages. */
+const LISTEN = Buffer.from('LISTEN "')
 
 export class PostgresProxy {
   readonly folder = mkdtempSync(join(tmpdir(), 'settle-proxy-'))
   #target: string
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  /** Those on which messages among servers are received. */
+  readonly #listening = new Set<Socket>()
   #cut: Cut | undefined
   #late: (() => void) | undefined
   #isStalled = false
@@ -58,6 +62,16 @@ export class PostgresProxy {
   stall(isStalled: boolean): void {
     this.#isStalled = isStalled
     if (isStalled) for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** Cuts the connection on which a server receives messages; resolves when the server knows. Others stay. */
+  async cutMessages(): Promise<void> {
+    const cut = [...this.#listening].map((socket) => {
+      const closed = new Promise((resolve) => socket.once('close', resolve))
+      socket.end()
+      return closed
+    })
+    await Promise.all(cut)
   }
 
   /** New connections go to another server from now on; those that are open are cut. */
@@ -102,7 +116,10 @@ export class PostgresProxy {
     }
     for (const socket of [client, server]) {
       this.#sockets.add(socket)
-      socket.on('error', end).on('close', () => this.#sockets.delete(socket))
+      socket.on('error', end).on('close', () => {
+        this.#sockets.delete(socket)
+        this.#listening.delete(socket)
+      })
     }
     server.on('close', end)
     server.on('data', (data: Buffer) => {
@@ -115,6 +132,7 @@ export class PostgresProxy {
     })
     client.on('data', (data: Buffer) => {
       if (data.includes(BUMP)) isInSteps = true
+      if (data.includes(LISTEN)) this.#listening.add(client)
       const isCommit = data.includes(COMMIT) || (isInSteps && data.includes(END))
       const cut = isCommit ? this.#cut : undefined
       if (cut === undefined) {

@@ -150,6 +150,9 @@ function callFor(request: Request, reply: Reply, requestedUrl: string, settings:
 async function answer(call: Call, context: AppContext): Promise<Answer> {
   let sender: AuthenticatedCall | undefined
   try {
+    // Whether the server is up is reported in any case.
+    const refreshed = call.segment(0) === '_up' ? undefined : context.primary?.refreshed?.()
+    if (refreshed) await refreshed
     checkFraming(call)
     checkLength(call, context)
     const { allowsJsonp, allowsCors } = context.settings.current

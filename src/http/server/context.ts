@@ -67,6 +67,11 @@ export interface PrimaryContext extends HttpContext {
    * Set if other nodes answer requests too. Resolves when what they have counted and logged so far has arrived here.
    */
   readonly gather?: () => Promise<void>
+  /**
+   * Set if other servers use the databases too. Undefined while they wait for this one before they acknowledge what makes its
+   * caches stale; otherwise resolves when the caches are valid again, or rejects if the engine cannot be reached.
+   */
+  readonly refreshed?: () => Promise<void> | undefined
 }
 
 /** How a secondary forwards requests to the primary. */

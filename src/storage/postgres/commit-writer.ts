@@ -46,6 +46,13 @@ type Applied =
   /** It was not applied and never will be; the version was raised for that, and nothing else changed. */
   | { readonly outcome: 'fenced'; readonly version: number }
 
+interface Written {
+  readonly outcomes: CommitOutcome[]
+  /** The version that they were applied to. */
+  readonly before: number
+  readonly version: number
+}
+
 interface Step {
   readonly id: Buffer
   /** Undefined for rows that nothing refers to, which may be written twice. */
@@ -69,7 +76,7 @@ export class CommitWriter {
   }
 
   /** Writes all commits of the group at once; returns an outcome for each. */
-  async write(commits: readonly Changes[]): Promise<{ outcomes: CommitOutcome[]; version: number }> {
+  async write(commits: readonly Changes[]): Promise<Written> {
     let group = commits
     let before = expectedOf(group) ?? this.#version ?? (await this.#versionNow())
     for (let tries = 0; tries < MOST_TRIES; tries++) {
@@ -78,13 +85,14 @@ export class CommitWriter {
       const applied = await this.#apply(accepted, { expected: raise > 0 ? before : undefined, raise })
       this.#version = applied.version
       if (applied.outcome === 'applied') {
-        return { outcomes: raise > 0 ? outcomes : withVersion(outcomes, applied.version), version: applied.version }
+        if (raise > 0) return { outcomes, before, version: applied.version }
+        return { outcomes: withVersion(outcomes, applied.version), before: applied.version, version: applied.version }
       }
       // The fence changed nothing but the version: a commit that expects the version before it is still valid.
       if (applied.outcome === 'fenced') group = group.map(afterFence)
       before = applied.version
       const judged = judge(group, before)
-      if (judged.accepted.length === 0) return { outcomes: judged.outcomes, version: before }
+      if (judged.accepted.length === 0) return { outcomes: judged.outcomes, before, version: before }
     }
     throw new EngineUnavailableError('Other servers kept committing first.')
   }

@@ -23,10 +23,30 @@ export class PostgresLeases implements WorkLeases {
   readonly #taking = new Set<string>()
   /** When the last heartbeat that got an answer was sent. */
   #heardMs = performance.now()
+  /** Times after which other servers may have taken this one for gone, and how many of them were made up for. */
+  #lapses = 0
+  #madeUpFor = 0
 
   constructor(services: LeaseServices) {
     this.#services = services
     this.durationMs = services.durationMs
+  }
+
+  /**
+   * Whether other servers may take this one for gone, or did: they do not wait for it, so it may have missed commits. By the
+   * time of this process, which counts from before the heartbeat: never later than they do.
+   */
+  get hasLapsed(): boolean {
+    return this.#madeUpFor < this.#lapses || this.#isLate
+  }
+
+  get lapses(): number {
+    return this.#lapses
+  }
+
+  /** What was missed until the end of so many lapses is made up for. */
+  madeUpFor(lapses: number): void {
+    this.#madeUpFor = Math.max(this.#madeUpFor, lapses)
   }
 
   async take(name: string): Promise<WorkLease | undefined> {
@@ -49,6 +69,7 @@ export class PostgresLeases implements WorkLeases {
     const beganMs = performance.now()
     const { holder } = this.#services
     await this.#services.run(STATEMENTS.beat, [holder])
+    if (this.#isLate) this.#lapses++
     this.#heardMs = beganMs
     if (this.#held.size === 0) return
     const held = [...this.#held.values()]
@@ -59,12 +80,16 @@ export class PostgresLeases implements WorkLeases {
 
   /** To be called regularly: leases that were not renewed in time are lost. */
   expire(): void {
-    if (performance.now() - this.#heardMs < this.durationMs) return
+    if (!this.#isLate) return
     for (const lease of [...this.#held.values()]) this.#lose(lease)
   }
 
   async close(): Promise<void> {
     await Promise.all([...this.#held.values()].map((lease) => lease.release()))
+  }
+
+  get #isLate(): boolean {
+    return performance.now() - this.#heardMs >= this.durationMs
   }
 
   #lose(lease: HeldLease): void {

@@ -69,6 +69,7 @@ export class PostgresServer {
   readonly #catalogs = new Set<() => Promise<unknown>>()
   readonly #beating: NodeJS.Timeout
   #beat: Promise<void> | undefined
+  #refreshing: Promise<void> | undefined
 
   /** Creates the tables where they are missing. Throws an error whose message is for people. */
   static async open(options: PostgresOptions): Promise<PostgresServer> {
@@ -131,6 +132,18 @@ export class PostgresServer {
     return () => this.#catalogs.delete(listener)
   }
 
+  /**
+   * Undefined while other servers wait for this one before they acknowledge what makes its caches stale. After a time without
+   * heartbeats: resolves when everything that is cached was checked anew. Rejects with `EngineUnavailableError` where that fails.
+   */
+  refreshed(): Promise<void> | undefined {
+    if (!this.leases.hasLapsed) return undefined
+    this.#refreshing ??= this.#refresh().finally(() => {
+      this.#refreshing = undefined
+    })
+    return this.#refreshing
+  }
+
   /** Runs a single statement. */
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
     return this.writes.use((connection) => connection.run(statement, parameters))
@@ -186,15 +199,37 @@ export class PostgresServer {
   /** If a heartbeat gets no answer, other statements do not either: they fail now, not at their timeout. */
   async #sendBeat(): Promise<void> {
     const stalled = setTimeout(() => {
-      for (const pool of [this.#pulse, this.#reads, this.writes]) pool.cut()
+      for (const connections of [this.#pulse, this.#reads, this.writes, this.signals]) connections.cut()
     }, this.leases.durationMs / 2)
     try {
       await this.leases.beat()
+      this.refreshed()?.catch(() => {})
     } catch {
       // The next one tries again. Leases end by themselves.
     } finally {
       clearTimeout(stalled)
     }
+  }
+
+  async #refresh(): Promise<void> {
+    const timeout = new AbortController()
+    const late = pause(this.leases.durationMs / 2, undefined, { ref: false, signal: timeout.signal }).then(() => {
+      throw new EngineUnavailableError('The storage engine was away, and does not answer in time.')
+    })
+    try {
+      await Promise.race([this.#catchUp(), late])
+    } finally {
+      timeout.abort()
+      late.catch(() => {})
+    }
+  }
+
+  /** The heartbeat comes first: from then on other servers wait for this one again. */
+  async #catchUp(): Promise<void> {
+    await this.leases.beat()
+    const { lapses } = this.leases
+    await this.signals.refresh()
+    this.leases.madeUpFor(lapses)
   }
 
   async #others(): Promise<string[]> {

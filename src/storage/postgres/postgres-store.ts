@@ -138,9 +138,9 @@ export class PostgresStore implements Store, SnapshotSource {
 
   async #write(group: readonly Changes[]): Promise<CommitOutcome[]> {
     await this.fixSnapshots()
-    const { outcomes, version } = await this.#writer.write(group)
+    const { outcomes, before, version } = await this.#writer.write(group)
     if (group.some(({ unreferenced = false }, i) => !unreferenced && outcomes[i]?.outcome === 'committed')) {
-      this.#server.signals.announce(this.id, version)
+      this.#server.signals.announce(this.id, { before, version })
     }
     return outcomes
   }
@@ -190,7 +190,7 @@ export class PostgresStore implements Store, SnapshotSource {
       this.#space = now
       if (!taken) continue
       const [row] = await this.#server.run(STATEMENTS.state, [this.id])
-      if (row) this.#server.signals.announce(this.id, Number(row[0]))
+      if (row) this.#server.signals.announce(this.id, { before: Number(row[0]) - 1, version: Number(row[0]) })
       this.#server.garbage.sweepSoon()
       return
     }

@@ -33,10 +33,31 @@ interface Watched {
 }
 
 /** A request for confirmations that is under way. */
-interface Confirmation {
+class Confirmation {
+  readonly message: string
+  readonly begunMs = performance.now()
   /** Servers that have not answered. */
   readonly waiting: Set<string>
-  done(): void
+  readonly #done = Promise.withResolvers<void>()
+
+  constructor(message: string, waiting: Set<string>) {
+    this.message = message
+    this.waiting = waiting
+  }
+
+  get done(): Promise<void> {
+    return this.#done.promise
+  }
+
+  /** It has answered, or there is nothing to wait for. */
+  without(server: string): void {
+    this.waiting.delete(server)
+    if (this.waiting.size === 0) this.finish()
+  }
+
+  finish(): void {
+    this.#done.resolve()
+  }
 }
 
 /** Versions are collected for this time and sent together. */
@@ -46,8 +67,17 @@ const STORES_A_MESSAGE = 200
 const BACKSTOP_POLL_MS = 2000
 const QUICK_POLL_MS = 200
 const LONGEST_PAUSE_MS = 2000
+/** How often a server that waits for confirmations checks whether the others are still there. */
+const CHECK_MS = 1000
+/** The longest wait for confirmations while this server receives no messages, in times of a lease. */
+const MOST_WAITS = 2
+/** The pause before the other servers are looked up again, while the engine cannot be reached. */
+const RETRY_MS = 250
 export const CATALOG = 'catalog'
+/** The sender receives messages from now on; it may have missed some. */
 const HELLO = 'hello'
+/** The sender has ended. */
+const BYE = 'bye'
 const CONFIRM = 'confirm'
 const CONFIRMED = 'confirmed'
 
@@ -58,6 +88,8 @@ export class StoreSignals {
   #isCatalogPending = false
   #gathering: NodeJS.Timeout | undefined
   #connection: Connection | undefined
+  /** Since when messages are received without a gap; undefined while they are not. */
+  #receivingSinceMs: number | undefined
   #isClosed = false
   readonly #polling: NodeJS.Timeout
   readonly #confirmations = new Map<number, Confirmation>()
@@ -85,39 +117,47 @@ export class StoreSignals {
     }
   }
 
-  /** This server has committed. */
-  announce(store: number, version: number): void {
+  /** This server has committed. `before` is the version that the commit was applied to. */
+  announce(store: number, { before, version }: { readonly before: number; readonly version: number }): void {
     const watched = this.#watched.get(store)
+    // A commit of another server lies between this one and the last that was noticed: its message would be too old to count.
+    const hasMissed = watched !== undefined && before > watched.version
     if (watched) watched.version = Math.max(watched.version, version)
+    if (hasMissed) for (const listener of watched.listeners) void listener()
     this.#pending.set(store, version)
     this.#gather()
   }
 
   /**
-   * Resolves when all other servers have processed the commits to a store so far, or the stores that came and went. One that cannot be reached is waited for
-   * until it has noticed them by polling.
+   * Resolves when all other servers have processed the commits to a store so far, or the stores that came and went. A server
+   * without heartbeats is not waited for: before it answers anything it reads everything anew.
    */
   async confirm(store: number | typeof CATALOG): Promise<void> {
-    // If the engine cannot be reached, there is nobody to ask: the others read everything anew when it is back.
-    const others = await this.#services.others().catch((): string[] => [])
-    for (const silent of this.#silent) if (!others.includes(silent)) this.#silent.delete(silent)
-    const waiting = new Set(others.filter((other) => !this.#silent.has(other)))
-    if (waiting.size === 0) return
+    const waiting = new Set(await this.#awaited())
+    if (waiting.size === 0 || this.#isClosed) return
     if (!this.#services.dialect.hasNotify) {
       await pause(2 * QUICK_POLL_MS)
       return
     }
     const id = ++this.#lastConfirmation
-    const { promise: confirmed, resolve } = Promise.withResolvers<void>()
-    this.#confirmations.set(id, { waiting, done: resolve })
-    const timeout = setTimeout(() => {
-      for (const other of waiting) this.#silent.add(other)
-      resolve()
-    }, this.#services.confirmMs)
-    void this.#send([`${CONFIRM}:${id}:${store}`])
-    await confirmed
-    clearTimeout(timeout)
+    const confirmation = new Confirmation(`${CONFIRM}:${id}:${store}`, waiting)
+    this.#confirmations.set(id, confirmation)
+    const checking = setInterval(() => void this.#check(confirmation), Math.min(CHECK_MS, this.#services.confirmMs))
+    void this.#send([confirmation.message])
+    await confirmation.done
+    clearInterval(checking)
     this.#confirmations.delete(id)
+  }
+
+  /** Resolves when all commits of other servers so far were processed, whichever messages were lost. */
+  async refresh(): Promise<void> {
+    const listeners = [...this.#watched.values()].flatMap((watched) => [...watched.listeners])
+    await Promise.allSettled([this.#services.catalogChanged(), ...listeners.map(async (listener) => listener())])
+  }
+
+  /** The server does not answer: the connection is replaced. */
+  cut(): void {
+    this.#connection?.destroy()
   }
 
   /** The store is gone: notifies its watchers. */
@@ -135,8 +175,9 @@ export class StoreSignals {
     this.#isClosed = true
     clearInterval(this.#polling)
     clearTimeout(this.#gathering)
-    for (const { done } of this.#confirmations.values()) done()
+    for (const confirmation of this.#confirmations.values()) confirmation.finish()
     await this.#flush()
+    await this.#send([BYE])
     await this.#connection?.end()
   }
 
@@ -162,12 +203,42 @@ export class StoreSignals {
     await this.#send(messages)
   }
 
-  /** A lost message is made up for by the poll of the others. */
+  /** The other servers that a commit waits for. */
+  async #awaited(): Promise<string[]> {
+    const begunMs = performance.now()
+    for (;;) {
+      try {
+        const others = await this.#services.others()
+        for (const silent of this.#silent) if (!others.includes(silent)) this.#silent.delete(silent)
+        return others.filter((other) => !this.#silent.has(other))
+      } catch {
+        // The commit is made, and others may have seen it: it must not be acknowledged before they are asked.
+        if (this.#isClosed || performance.now() - begunMs >= this.#services.confirmMs) return []
+        await pause(RETRY_MS, undefined, { ref: false })
+      }
+    }
+  }
+
+  /** Ends the wait for servers that are gone, and for those that do not answer though they could. */
+  async #check(confirmation: Confirmation): Promise<void> {
+    const { waiting, begunMs } = confirmation
+    const others = await this.#services.others().catch(() => undefined)
+    for (const each of [...waiting]) if (others && !others.includes(each)) confirmation.without(each)
+    const { confirmMs } = this.#services
+    const waitedMs = performance.now() - begunMs
+    // While this server does not receive messages, nobody else is to blame.
+    const receivingMs = performance.now() - (this.#receivingSinceMs ?? Number.POSITIVE_INFINITY)
+    const isSilence = Math.min(waitedMs, receivingMs) >= confirmMs
+    if (isSilence) for (const each of waiting) this.#silent.add(each)
+    if (isSilence || waitedMs >= MOST_WAITS * confirmMs) confirmation.finish()
+  }
+
+  /** On any connection where that of the signals is broken. A lost message is made up for by the poll of the others. */
   async #send(messages: readonly string[]): Promise<void> {
     const connection = this.#connection
-    if (!connection || connection.isBroken) return
+    const run = connection && !connection.isBroken ? connection.run.bind(connection) : this.#services.run
     await Promise.allSettled(
-      messages.map((message) => connection.run(NOTIFY, [this.#channel, `${this.#services.sender} ${message}`])),
+      messages.map((message) => run(NOTIFY, [this.#channel, `${this.#services.sender} ${message}`])),
     )
   }
 
@@ -183,6 +254,7 @@ export class StoreSignals {
         connection.onNotification((payload) => this.#hear(payload))
         await connection.script(`LISTEN "${this.#channel}"`)
         this.#connection = connection
+        this.#receivingSinceMs = performance.now()
         tried()
         failures = 0
         const broken = new Promise<void>((resolve) => connection.onBroken(resolve))
@@ -190,12 +262,15 @@ export class StoreSignals {
         void this.#poll()
         void this.#services.catalogChanged()
         this.#gather()
-        void this.#send([HELLO])
+        // Requests that were not sent, and those whose answers were missed.
+        const requests = Array.from(this.#confirmations.values(), ({ message }) => message)
+        void this.#send([HELLO, ...requests])
         await broken
       } catch {
         // The next attempt comes after a pause.
         tried()
       }
+      this.#receivingSinceMs = undefined
       if (!this.#isClosed)
         await pause(Math.min(LONGEST_PAUSE_MS, 50 * 2 ** Math.min(failures, 8)), undefined, { ref: false })
     }
@@ -208,6 +283,10 @@ export class StoreSignals {
     const [kind, ...rest] = message.split(':')
     switch (kind) {
       case HELLO:
+        void this.#repeatTo(sender)
+        return
+      case BYE:
+        for (const confirmation of this.#confirmations.values()) confirmation.without(sender)
         return
       case CATALOG:
         void this.#services.catalogChanged()
@@ -235,10 +314,13 @@ export class StoreSignals {
 
   #confirmed(sender: string, [asker, id]: readonly string[]): void {
     if (asker !== this.#services.sender) return
-    const confirmation = this.#confirmations.get(Number(id))
-    if (!confirmation) return
-    confirmation.waiting.delete(sender)
-    if (confirmation.waiting.size === 0) confirmation.done()
+    this.#confirmations.get(Number(id))?.without(sender)
+  }
+
+  /** It may have missed requests, or its answers were lost. */
+  async #repeatTo(server: string): Promise<void> {
+    const missed = [...this.#confirmations.values()].filter(({ waiting }) => waiting.has(server))
+    await this.#send(missed.map(({ message }) => message))
   }
 
   #reached(store: number, version: number): void {
