@@ -40,14 +40,17 @@ export interface ReadingLimits {
   readonly memory?: MemoryLease | undefined
   /** A document with a larger body may be refused before all of it is read. */
   readonly largestDocument?: number | undefined
+  /** The caller uses the text afterwards: a thread gets a copy of it. Otherwise it moves to the thread, and is empty then. */
+  readonly keepsText?: boolean | undefined
 }
 
 /** Reads a text that is one document. `id` is its id where the request has one. */
 export async function documentIn(text: Buffer, limits: ReadingLimits = {}, id?: DocumentId): Promise<SentDocument> {
   if (text.length <= SMALL_BYTES) return translated(() => parseDocument(text, id))
-  const { memory, largestDocument } = limits
+  const { memory, largestDocument, keepsText = false } = limits
+  const read = keepsText ? Buffer.from(text) : text
   return translatedLater(async () => {
-    for await (const result of scanned({ kind: 'document', id, largestDocument }, text, memory)) {
+    for await (const result of scanned({ kind: 'document', id, largestDocument }, read, memory)) {
       if (result.kind === 'documents') return documentsOf(result.batch)[0]!
     }
     throw new Error('A scan ended without its document.')

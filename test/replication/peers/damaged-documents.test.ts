@@ -89,11 +89,11 @@ describe.each(['local', 'remote'])('a %s target', (side) => {
     expect((await get('b')).status).toBe(200)
   })
 
-  it('gets the others where it does not know a member of one', async () => {
+  it.each([0, 300_000])('gets the others where it does not know a member of one, beside %d bytes', async (size) => {
     const peer = await ScriptedPeer.start(({ path }) => {
       if (path === '_changes') return { results: [change(1, 'a', REV), change(2, 'b', REV)], last_seq: 2 }
       if (path !== '_bulk_get') return undefined
-      const odd = { ...members(REV), _unknown: 1 }
+      const odd = { ...members(REV), _unknown: 1, text: 'x'.repeat(size) }
       return {
         results: [
           { id: 'a', docs: [{ ok: odd }] },

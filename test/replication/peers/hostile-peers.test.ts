@@ -54,6 +54,18 @@ describe('a source', () => {
     expect(history[0]).toMatchObject({ docs_read: 1, docs_written: 1 })
   })
 
+  it('that sends another document than the one that was asked for fails the replication', async () => {
+    const peer = await ScriptedPeer.start(({ path }) => {
+      if (path === '_changes') return { results: [change(1, 'a', REV)], last_seq: 1 }
+      if (path === '_bulk_get') return { results: [] }
+      return path === 'a' ? [{ ok: { _id: '_design/other', _rev: REV } }] : undefined
+    })
+    const target = await here().database()
+    const reply = await post(here(), { source: peer.url, target: target.name, retries_per_request: 1 })
+    expect(reply.status, reply.text).toBe(500)
+    expect((await target.info()).doc_count).toBe(0)
+  })
+
   it('that does not filter by ids has other documents left out', async () => {
     const peer = await ScriptedPeer.start(({ path, body }) => {
       if (path === '_changes') return { results: [change(1, 'a', REV), change(2, 'b', REV)], last_seq: 2 }
@@ -182,17 +194,21 @@ describe('a source', () => {
     ['__proto__', REV],
     ['_design/', REV],
   ]
-  it.each(unstorable)('with a document that no database can hold continues: %s %s', async (id, rev) => {
-    const peer = await ScriptedPeer.start(({ path, body }) => {
-      if (path === '_changes') return { results: [change(1, id, rev), change(2, 'fine', REV)], last_seq: 2 }
-      if (path !== '_bulk_get') return undefined
-      const { docs } = JSON.parse(body) as { docs: { id: string; rev: string }[] }
-      return { results: docs.map((each) => ({ id: each.id, docs: [{ ok: { _id: each.id, _rev: each.rev } }] })) }
+  describe.each(['local', 'remote'])('of a %s target', (side) => {
+    it.each(unstorable)('with a document that no database can hold continues: %s %s', async (id, rev) => {
+      const peer = await ScriptedPeer.start(({ path, body }) => {
+        if (path === '_changes') return { results: [change(1, id, rev), change(2, 'fine', REV)], last_seq: 2 }
+        if (path !== '_bulk_get') return undefined
+        const { docs } = JSON.parse(body) as { docs: { id: string; rev: string }[] }
+        return { results: docs.map((each) => ({ id: each.id, docs: [{ ok: { _id: each.id, _rev: each.rev } }] })) }
+      })
+      const target = await here().database()
+      const name = side === 'local' ? target.name : target.url
+      const { history } = await replicate(here(), { source: peer.url, target: name })
+      expect(history[0]).toMatchObject({ docs_read: 2, docs_written: 1, doc_write_failures: 1 })
+      expect((await target.info()).doc_count).toBe(1)
+      expect((await target.get('_local/a')).status).toBe(404)
     })
-    const target = await here().database()
-    const { history } = await replicate(here(), { source: peer.url, target: target.name })
-    expect(history[0]).toMatchObject({ docs_read: 2, docs_written: 1, doc_write_failures: 1 })
-    expect((await target.info()).doc_count).toBe(1)
   })
 
   it('that has lost a document says so, and the others come over', async () => {

@@ -44,6 +44,17 @@ describe.each<Direction>(['pull', 'push', 'between'])('%s', (direction) => {
     await expectSame(source, target)
   })
 
+  it('brings documents that threads read, with and without attachments', async () => {
+    const { source, target, body } = await pair(direction)
+    for (const size of [200_000, 900_000]) await source.save(`large-${size}`, { text: 'x'.repeat(size) })
+    const { rev } = await source.put('attached', { text: 'y'.repeat(300_000) })
+    await source.put(`attached/a?rev=${rev}`, randomBytes(300_000), { 'Content-Type': 'image/png' })
+    await source.save('small', {})
+    const { history } = await replicate(here(), body)
+    expect(history[0]).toMatchObject({ doc_write_failures: 0 })
+    await expectSame(source, target)
+  })
+
   it('sends no attachment that the target has', async () => {
     const { source, target, body } = await pair(direction)
     const first = await source.put('doc/a', randomBytes(300_000), { 'Content-Type': 'image/png' })

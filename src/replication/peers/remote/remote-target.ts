@@ -1,5 +1,6 @@
 /** A remote database as the target: revisions are sent many at a time, those with large attachments as streams. */
-import { type RevisionId, readRevision } from '../../../document/ids.ts'
+import assert from 'node:assert/strict'
+import { isLocalId, type RevisionId, readRevision } from '../../../document/ids.ts'
 import { quoteText } from '../../../encoding/json/json-text-splice.ts'
 import { isObject } from '../../../encoding/json/json-value.ts'
 import { newBoundary, relatedBody, relatedLength } from '../../../multipart/multipart-writer.ts'
@@ -36,7 +37,7 @@ export class RemoteTarget extends RemotePeer implements TargetPeer {
     return found
   }
 
-  /** A request that is too large for the server is sent again in halves. */
+  /** A request that is too large for the server is sent again in halves, as is one with something that it cannot read. */
   async #missing(changes: readonly ChangedDocument[]): Promise<WantedDocument[]> {
     const body = `{${changes.map(askedText).join(',')}}`
     const request: HttpRequest = { method: 'POST', path: '_revs_diff', headers: JSON_BODY, body, signal: this.signal }
@@ -44,9 +45,12 @@ export class RemoteTarget extends RemotePeer implements TargetPeer {
       return await this.client.exchange(request, async (reply) => differencesIn(await reply.json(), changes))
     } catch (error) {
       const count = revisionsIn(changes)
-      const isTooLarge =
-        error instanceof ReplyTooLargeError || (error instanceof HttpStatusError && error.status === 413)
-      if (!isTooLarge || count < 2) throw this.told(error)
+      const status = error instanceof HttpStatusError ? error.status : undefined
+      const isTooLarge = error instanceof ReplyTooLargeError || status === 413
+      // A revision that is not valid there is read all the same, and refused when it is written.
+      if (status === 400 && count < 2)
+        return changes.map(({ id, revisions, only }) => ({ id, revisions, known: NONE, only }))
+      if ((!isTooLarge && status !== 400) || count < 2) throw this.told(error)
       const found: WantedDocument[] = []
       for (const half of portions(changes, Math.ceil(count / 2))) found.push(...(await this.#missing(half)))
       return found
@@ -126,11 +130,18 @@ class RemoteWriter implements DocumentWriter {
 
   async add(document: TransferredDocument): Promise<void> {
     const { attachments } = document
+    if (isLocalId(document.id)) {
+      this.#refused(document, 'bad_request', 'Local documents are not replicated.')
+      document.release()
+      return
+    }
     const text = attachments.length === 0 ? document.text() : document.inlineText()
     if (text === undefined) return this.#put(document)
     // No target looks at the digest beside a content that is inline.
     document.checkContents()
     const bytes = await text
+    // Without a text, nobody would notice that the document was not sent.
+    assert(bytes.length > 0)
     this.#pending.push({ document, text: bytes })
     this.#pendingBytes += bytes.length
     if (this.#pendingBytes >= BULK_BYTES || this.#pending.length >= BULK_DOCUMENTS) await this.#sendPending()

@@ -26,7 +26,7 @@ export class SentTransfer implements TransferredDocument {
   /** `contents` are those that follow; where they are left out there are none. */
   static async read(text: Buffer, contents?: FollowingContents): Promise<SentTransfer | UnreadTransfer> {
     try {
-      return new SentTransfer(text, await documentIn(text), contents)
+      return new SentTransfer(text, await documentIn(text, { keepsText: true }), contents)
     } catch (error) {
       if (!(error instanceof RequestError)) throw error
       const unread = UnreadTransfer.of(text, error)
