@@ -43,7 +43,7 @@ export async function explain(call: Call, context: HttpContext): Promise<Answer>
   const choice = await choiceFor(database, request)
   // A query without a usable index is explained; other errors are reported.
   if (choice.refusal && choice.refusal.error !== 'no_usable_index') throw choice.refusal
-  return json(explanation(database.name, request, choice))
+  return json(await explanation(database.name, request, choice))
 }
 
 async function requestOf(

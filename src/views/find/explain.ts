@@ -6,13 +6,14 @@ import { isCovered } from './covered-rows.ts'
 import { isIndex, planWith } from './find-plan.ts'
 import { type FindRequest, useIndexJson } from './find-request.ts'
 import type { Candidate, Choice, IndexOrAll } from './index-choice.ts'
-import { type FindRange, fieldsOf } from './ranges/index-ranges.ts'
+import type { FindRange } from './ranges/find-range.ts'
+import { fieldsOf } from './ranges/index-ranges.ts'
 import { ALL_DOCUMENTS_LISTING, indexListing } from './selector-indexes.ts'
 
 /** Shown for a range with an open end. */
 const OPEN_END = '<MAX>'
 
-export function explanation(database: string, request: FindRequest, choice: Choice): JsonValue {
+export async function explanation(database: string, request: FindRequest, choice: Choice): Promise<JsonValue> {
   const { index } = choice
   const { condition, limit, skip } = request
   return {
@@ -24,7 +25,7 @@ export function explanation(database: string, request: FindRequest, choice: Choi
     limit,
     skip,
     fields: request.fields ? [...request.fields.names] : [],
-    mrargs: index ? viewArguments(request, choice, index) : null,
+    mrargs: index ? await viewArguments(request, choice, index) : null,
     covering: index !== undefined && isIndex(index) && isCovered(request, index),
     index_candidates: choice.others.map((each, i) => candidateJson(each, i + 1, request)),
     selector_hints: [
@@ -56,9 +57,10 @@ function options(request: FindRequest): JsonValue {
   }
 }
 
-function viewArguments(request: FindRequest, choice: Choice, index: IndexOrAll): JsonValue {
-  const { reverse, ranges } = planWith(request, choice, index)
-  const [first, last] = [ranges[0], ranges.at(-1)]
+async function viewArguments(request: FindRequest, choice: Choice, index: IndexOrAll): Promise<JsonValue> {
+  const { reverse, ranges } = await planWith(request, choice, index)
+  const isEmpty = ranges.length === 0
+  const [first, last] = isEmpty ? [] : [ranges.at(0), ranges.at(ranges.length - 1)]
   const covering = isIndex(index) && isCovered(request, index)
   return {
     include_docs: !covering,

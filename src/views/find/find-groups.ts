@@ -15,7 +15,8 @@ import type { NumberFigures } from '../reductions/numbers.ts'
 import type { Views } from '../views.ts'
 import type { FindRequest, GroupRequest } from './find-request.ts'
 import { chooseIndex } from './index-choice.ts'
-import { type FindRange, indexRanges } from './ranges/index-ranges.ts'
+import type { FindRange } from './ranges/find-range.ts'
+import { indexRanges } from './ranges/index-ranges.ts'
 import { type SelectorIndex, selectorIndexes } from './selector-indexes.ts'
 
 export interface FoundGroup {

@@ -1,10 +1,11 @@
 /** The plan of a selector query: its index, its ranges and its direction. */
 import type { Database } from '../../database/database.ts'
-import { type Bookmark, indexMark, invalidBookmark } from './bookmark.ts'
+import { indexMark, invalidBookmark } from './bookmark.ts'
 import { isCovered } from './covered-rows.ts'
 import type { FindRequest } from './find-request.ts'
 import { type Choice, chooseIndex, type IndexOrAll } from './index-choice.ts'
-import { type FindRange, idRanges, indexRanges, rangeBehind } from './ranges/index-ranges.ts'
+import { listBehind, type RangeList, rangeList, reversedList } from './ranges/find-range.ts'
+import { idRanges, indexRanges } from './ranges/index-ranges.ts'
 import { type SelectorIndex, selectorIndexes } from './selector-indexes.ts'
 
 export interface FindPlan {
@@ -13,9 +14,9 @@ export interface FindPlan {
   readonly choice: Choice
   readonly reverse: boolean
   /** In the order of reading; empty if nothing can match. */
-  readonly ranges: readonly FindRange[]
+  readonly ranges: RangeList
   /** What is left of them after the bookmark. */
-  readonly rest: readonly FindRange[]
+  readonly rest: RangeList
   /** Whether the rows of the index hold all that is needed. */
   readonly isCovered: boolean
 }
@@ -24,7 +25,7 @@ export interface FindPlan {
 export async function planFind(database: Database, request: FindRequest): Promise<FindPlan> {
   const choice = await choiceFor(database, request)
   if (choice.refusal) throw choice.refusal
-  return planWith(request, choice, choice.index!)
+  return await planWith(request, choice, choice.index!)
 }
 
 /** A bookmark continues with its index, if that is still possible. */
@@ -42,30 +43,26 @@ function* usable({ others }: Choice): Generator<IndexOrAll> {
   for (const { index, isUsable } of others) if (isUsable) yield index
 }
 
-export function planWith(request: FindRequest, choice: Choice, index: IndexOrAll): FindPlan {
+export async function planWith(request: FindRequest, choice: Choice, index: IndexOrAll): Promise<FindPlan> {
   const reverse = request.sort[0]?.direction === 'desc'
-  const ascending = rangesIn(request, index)
-  const ranges = reverse ? ascending.toReversed() : ascending
+  const ascending = await rangesIn(request, index)
+  const ranges = reverse ? reversedList(ascending) : ascending
   return {
     request,
     index,
     choice,
     reverse,
     ranges,
-    rest: request.bookmark ? after(ranges, request.bookmark, reverse) : ranges,
+    rest: request.bookmark ? listBehind(ranges, request.bookmark.key, reverse) : ranges,
     isCovered: index !== 'all documents' && isCovered(request, index),
   }
 }
 
 /** A selector of nothing but an empty list has no matches. */
-function rangesIn({ condition, partition }: FindRequest, index: IndexOrAll): FindRange[] {
-  if ((condition.kind === 'all' || condition.kind === 'any') && condition.parts.length === 0) return []
-  return index === 'all documents' ? idRanges(condition, partition) : indexRanges(condition, index.columns, partition)
-}
-
-/** The part of the ranges after the last returned row. */
-function after(ranges: readonly FindRange[], { key }: Bookmark, reverse: boolean): FindRange[] {
-  return ranges.flatMap((range) => rangeBehind(range, key, reverse) ?? [])
+async function rangesIn({ condition, partition }: FindRequest, index: IndexOrAll): Promise<RangeList> {
+  if ((condition.kind === 'all' || condition.kind === 'any') && condition.parts.length === 0) return rangeList([])
+  if (index === 'all documents') return await idRanges(condition, partition)
+  return rangeList(indexRanges(condition, index.columns, partition))
 }
 
 export function isIndex(index: IndexOrAll): index is SelectorIndex {

@@ -14,7 +14,7 @@ import type { FindPlan } from './find-plan.ts'
 import { isIndex } from './find-plan.ts'
 import { DocumentSource, type FindSource, IndexSource } from './find-source.ts'
 import { FoundDocuments } from './found-documents.ts'
-import type { FindRange } from './ranges/index-ranges.ts'
+import { type FindRange, RangeCursor } from './ranges/find-range.ts'
 
 export interface FindFigures {
   readonly keysExamined: number
@@ -83,14 +83,14 @@ export class FindQuery implements Disposable {
   async *results(): AsyncGenerator<Buffer> {
     const { limit } = this.#plan.request
     let { skip } = this.#plan.request
-    const ranges = [...this.#plan.rest]
-    if (skip > 0 && ranges.every(({ isExact }) => isExact) && this.#isCurrent) skip = await this.#skipRows(ranges, skip)
+    const ranges = new RangeCursor(this.#plan.rest)
+    if (skip > 0 && this.#plan.rest.areExact && this.#isCurrent) skip = await this.#skipRows(ranges, skip)
     let rowsAMatch = 1
-    for (let range = ranges.shift(); range && this.#results < limit; range = ranges.shift()) {
+    for (let range = ranges.take(); range && this.#results < limit; range = ranges.take()) {
       const wanted = rowsAMatch * (limit - this.#results + skip)
       const rows = Math.min(MOST_ROWS, range.isExact ? wanted : Math.max(LEAST_ROWS, wanted))
       const { page, rest } = await this.#source.page(range, rows)
-      if (rest) ranges.unshift(rest)
+      if (rest) ranges.putBack(rest)
       const { texts } = page
       this.#keysExamined += texts.rows
       let matches = 0
@@ -113,7 +113,7 @@ export class FindQuery implements Disposable {
       // A stalled client holds no snapshot: pages may be read from newer ones.
       this.#index?.releaseEarly()
       if (2 * matches < texts.rows) rowsAMatch *= 2
-      if (ranges.length > 0 && this.#results < limit) this.#checkWanted()
+      if (!ranges.isAtEnd && this.#results < limit) this.#checkWanted()
     }
   }
 
@@ -137,7 +137,8 @@ export class FindQuery implements Disposable {
   async count(mostRows: number): Promise<number | undefined> {
     let count = 0
     let left = mostRows
-    for (const range of this.#plan.ranges) {
+    const ranges = new RangeCursor(this.#plan.ranges)
+    for (let range = ranges.take(); range; range = ranges.take()) {
       const rows = await this.#rowsIn(range)
       if (range.isExact || rows === 0) count += rows
       else if (rows > left) return undefined
@@ -187,24 +188,27 @@ export class FindQuery implements Disposable {
   }
 
   /** If all rows match, the rank tree finds the start. Returns how many are left to skip. */
-  async #skipRows(ranges: FindRange[], skip: number): Promise<number> {
+  async #skipRows(ranges: RangeCursor, skip: number): Promise<number> {
     const { ranks, snapshot } = this.#source
     let left = skip
-    while (ranges.length > 0 && left > 0) {
-      const range = ranges[0]!
+    while (left > 0) {
+      const range = ranges.take()
+      if (!range) break
       const rows = await this.#rowsIn(range)
       if (rows <= left) {
         left -= rows
-        ranges.shift()
         continue
       }
       const first = this.#plan.reverse
         ? await ranks.select(snapshot, (await ranks.rank(snapshot, range.to)) - 1 - left)
         : await ranks.select(snapshot, (await ranks.rank(snapshot, range.from)) + left)
-      if (!first || first.length >= LONG_KEY_BYTES) return left
-      ranges[0] = this.#plan.reverse
-        ? { ...range, to: Buffer.concat([first, Buffer.of(0)]) }
-        : { ...range, from: first }
+      if (!first || first.length >= LONG_KEY_BYTES) {
+        ranges.putBack(range)
+        return left
+      }
+      ranges.putBack(
+        this.#plan.reverse ? { ...range, to: Buffer.concat([first, Buffer.of(0)]) } : { ...range, from: first },
+      )
       return 0
     }
     return left

@@ -13,7 +13,7 @@ import type { OpenView } from '../reading/open-index.ts'
 import type { CoveredRows } from './covered-rows.ts'
 import { type DocumentPlace, type FoundDocuments, idOf } from './found-documents.ts'
 import type { FoundTexts } from './found-texts.ts'
-import { type FindRange, rangeBehind } from './ranges/index-ranges.ts'
+import { type FindRange, rangeBehind } from './ranges/find-range.ts'
 
 /** Some rows of the source, in their order. */
 export interface FindPage {

@@ -101,6 +101,24 @@ describe('a query by selector', () => {
     expect(reply.warning).toBeUndefined()
   })
 
+  it('reads the documents of a long list of ids, in pages and in both directions', async () => {
+    const db = await people()
+    const others = Array.from({ length: 1500 }, (_, i) => `missing ${(i * 7) % 1500}`)
+    const selector = { _id: { $in: [...others, 'eve', 'bob', 'ann', 'bob', '_design/x', 7] } }
+    expect(ids(await find(db, { selector }))).toEqual(['ann', 'bob', 'eve'])
+    expect(ids(await find(db, { selector, skip: 1 }))).toEqual(['bob', 'eve'])
+    expect((await find(db, { selector, count: true })).count).toBe(3)
+    expect(ids(await find(db, { selector: { ...selector, age: 25 } }))).toEqual(['bob'])
+    const bounded = { $and: [selector, { _id: { $gt: 'ann' } }] }
+    const backwards = { selector: bounded, sort: [{ _id: 'desc' }], limit: 1 }
+    const first = await find(db, backwards)
+    const second = await find(db, { ...backwards, bookmark: first.bookmark })
+    const third = await find(db, { ...backwards, bookmark: second.bookmark })
+    expect([first, second, third].map(ids)).toEqual([['eve'], ['bob'], []])
+    const explained = (await db.post('_explain', { selector })).as<{ mrargs: object }>()
+    expect(explained.mrargs).toMatchObject({ start_key: ['ann'], end_key: ['missing 999', '<MAX>'], ranges: 1503 })
+  })
+
   it('reads pages with bookmarks, limit and skip', async () => {
     const db = await people(BY_AGE)
     const query = { selector: { age: { $gte: null } }, limit: 2 }

@@ -252,6 +252,24 @@ export function worstInputs({ bytes, items }: InputSize): WorstInput[] {
       status: 200,
     },
     {
+      name: 'many ids in a selector',
+      send: (db) => findAll(db, { _id: { $in: listedIds(LISTED_VALUES) } }),
+      status: 200,
+    },
+    {
+      name: 'many ids in many lists of a selector',
+      send: (db) =>
+        findAll(db, { $or: portionsOf(listedIds(LISTED_VALUES - 5000), 50).map((ids) => ({ _id: { $in: ids } })) }),
+      status: 200,
+    },
+    {
+      name: 'many ids in many lists of a selector, with an index on them',
+      prepare: (db) => db.post('_index', { index: { fields: ['_id'] } }),
+      send: (db) =>
+        findAll(db, { $or: portionsOf(listedIds(LISTED_VALUES - 5000), 50).map((ids) => ({ _id: { $in: ids } })) }),
+      status: 200,
+    },
+    {
       name: 'a selector of thousands of fields on documents with thousands of members',
       prepare: (db) => put(db, 'many-members', `{${members('m', 300_000)}}`),
       send: (db) => find(db, { $or: Array.from({ length: 2500 }, (_, i) => ({ [`k${i}`]: 1 })) }),
@@ -307,6 +325,25 @@ function post(db: TestDatabase, path: string, text: string, headers: Record<stri
 
 function find(db: TestDatabase, selector: object): Promise<Reply> {
   return post(db, '/_find', JSON.stringify({ selector, limit: 10 }))
+}
+
+/** All of its matches. */
+function findAll(db: TestDatabase, selector: object): Promise<Reply> {
+  return post(db, '/_find', JSON.stringify({ selector, limit: 1_000_000 }))
+}
+
+/** Nearly as many as a selector has room for, whatever the size of the other inputs. */
+const LISTED_VALUES = 42_000
+
+/** In no order. */
+function listedIds(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => ((i * 7919) % 46_656).toString(36))
+}
+
+function portionsOf<T>(items: readonly T[], size: number): T[][] {
+  const portions: T[][] = []
+  for (let at = 0; at < items.length; at += size) portions.push(items.slice(at, at + size))
+  return portions
 }
 
 function withTexts(db: TestDatabase): Promise<Reply> {

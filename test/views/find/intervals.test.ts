@@ -4,8 +4,9 @@ import { describe, expect, it } from 'vitest'
 import { collationKey } from '../../../src/encoding/collation/collation-key.ts'
 import { parseSelector } from '../../../src/selectors/parse-selector.ts'
 import { columnIntervals } from '../../../src/views/find/ranges/column-intervals.ts'
+import type { RangeList } from '../../../src/views/find/ranges/find-range.ts'
 import { idIntervals } from '../../../src/views/find/ranges/id-intervals.ts'
-import { indexRanges } from '../../../src/views/find/ranges/index-ranges.ts'
+import { idRanges, indexRanges } from '../../../src/views/find/ranges/index-ranges.ts'
 import { type Intervals, intervalsOf } from '../../../src/views/find/ranges/intervals.ts'
 import { type Json, naiveMatch } from '../../support/naive-selector.ts'
 import { smallSelector, smallValue } from '../../support/random-selectors.ts'
@@ -88,4 +89,42 @@ describe('the intervals of a condition', () => {
       { numRuns: 1000 },
     )
   })
+
+  it('of a long list of ids are those of a short one, in every form of the selector', async () => {
+    const unit = fc.constantFrom('a', 'b', 'ä', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\ud800')
+    const id = fc.string({ unit, maxLength: 3 })
+    const bound = fc.constantFrom({}, { $gt: 'a' }, { $gte: 'b', $lt: 'ä' }, { $ne: 'b' }, { $in: ['b', 'aa', 'ä'] })
+    await fc.assert(
+      fc.asyncProperty(fc.array(id, { minLength: 1, maxLength: 12 }), bound, async (listed, further) => {
+        const short = await idRanges(parseSelector({ $and: [{ _id: { $in: listed } }, { _id: further }] }), undefined)
+        const long = Array.from({ length: 1100 }, (_, i) => listed[(i * 7) % listed.length]!)
+        const ids = [...long, ...listed]
+        const selectors = [
+          { $and: [{ _id: { $in: ids } }, { _id: further }] },
+          {
+            $and: [{ _id: further }, { $or: [{ _id: { $in: ids.slice(0, 500) } }, { _id: { $in: ids.slice(500) } }] }],
+          },
+        ]
+        for (const selector of selectors) {
+          const ranges = await idRanges(parseSelector(selector), undefined)
+          expect(boundsOf(ranges)).toEqual(boundsOf(short))
+          expect(ranges.areExact).toBe(short.areExact)
+        }
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  it('of ids are everything where lists in other conditions are very long', async () => {
+    const ids = Array.from({ length: 20_000 }, (_, i) => `id ${i}`)
+    const ranges = await idRanges(parseSelector({ $or: [{ _id: { $in: ids } }, { a: 1 }] }), undefined)
+    expect(ranges).toMatchObject({ length: 2, areExact: false })
+  })
 })
+
+function boundsOf(ranges: RangeList): string[] {
+  return Array.from({ length: ranges.length }, (_, i) => {
+    const { from, to } = ranges.at(i)
+    return `${from.toString('hex')}-${to.toString('hex')}`
+  })
+}

@@ -61,9 +61,17 @@ const MOST_POINTS = 5000
 
 /** The values themselves; of a very long list all values of their types. */
 function valuesOf(values: readonly JsonValue[]): Intervals {
-  if (values.length <= MOST_POINTS) return pointsOf(values, bytesOf)
+  return values.length <= MOST_POINTS ? pointsOf(values, bytesOf) : typesOf(values)
+}
+
+function typesOf(values: readonly JsonValue[]): Intervals {
   const types = new Set(values.map(typeOf))
   return union([...types].map((type) => inexact(TYPES.get(type))))
+}
+
+/** In place of a list that is not looked at value by value: all values of its types. */
+export function listTypeIntervals(values: readonly JsonValue[]): Intervals {
+  return union([typesOf(values), [MAYBE_ARRAY]])
 }
 
 function typeOf(value: JsonValue): string {

@@ -2,15 +2,7 @@
 import { partitionIds } from '../../../document/partition.ts'
 import type { JsonValue } from '../../../encoding/json/json-value.ts'
 import type { ValueTest } from '../../../selectors/condition.ts'
-import {
-  ANYTHING,
-  comparedIntervals,
-  EVERYTHING,
-  type Intervals,
-  point,
-  pointsOf,
-  type ValueBytes,
-} from './intervals.ts'
+import { ANYTHING, comparedIntervals, EVERYTHING, type Intervals, pointsOf, type ValueBytes } from './intervals.ts'
 
 export function idIntervals(test: ValueTest): Intervals {
   switch (test.operator) {
@@ -24,7 +16,10 @@ export function idIntervals(test: ValueTest): Intervals {
       // Texts are above everything else here.
       return typeof test.argument === 'string' ? compared(test.operator, test.argument) : [EVERYTHING]
     case '$in':
-      return idPoints(test.argument.filter((id) => typeof id === 'string'))
+      return pointsOf(
+        test.argument.filter((id) => typeof id === 'string'),
+        bytesOf,
+      )
     case '$exists':
       return test.argument ? [EVERYTHING] : []
     case '$type':
@@ -54,22 +49,6 @@ function compared(operator: Parameters<typeof comparedIntervals>[0], id: string)
 function bytesOf(id: JsonValue): ValueBytes {
   const from = Buffer.from(String(id))
   return { from, after: Buffer.concat([from, Buffer.of(0)]) }
-}
-
-/** UTF-16 and UTF-8 order characters alike up to the first surrogate. */
-const FROM_SURROGATES = /[\ud800-\uffff]/
-
-/** The bytes of all ids lie in one block, and are sorted as texts: a list may be long, and the thread waits for it. */
-function idPoints(values: readonly string[]): Intervals {
-  if (values.some((id) => FROM_SURROGATES.test(id))) return pointsOf(values, bytesOf)
-  const ids = [...new Set(values)].sort()
-  const block = Buffer.from(ids.map((id) => `${id}\0`).join(''))
-  let at = 0
-  return ids.map((id) => {
-    const start = at
-    at += Buffer.byteLength(id) + 1
-    return point(id, { from: block.subarray(start, at - 1), after: block.subarray(start, at) })
-  })
 }
 
 /** UTF-8 has no byte of this value, so it is above every id with the prefix. */

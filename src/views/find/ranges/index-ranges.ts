@@ -3,9 +3,11 @@ import { collationKey } from '../../../encoding/collation/collation-key.ts'
 import type { JsonValue } from '../../../encoding/json/json-value.ts'
 import type { Condition } from '../../../selectors/condition.ts'
 import { scopeOfPartition } from '../../layout/index-layout.ts'
-import { columnIntervals, idColumnIntervals } from './column-intervals.ts'
+import { columnIntervals, idColumnIntervals, listTypeIntervals } from './column-intervals.ts'
+import { type FindRange, type RangeList, rangeList } from './find-range.ts'
 import { idIntervals, idsOfPartition, ORDINARY_IDS } from './id-intervals.ts'
 import {
+  ANYTHING,
   EVERYTHING,
   type Interval,
   type Intervals,
@@ -13,25 +15,17 @@ import {
   intersectionOf,
   intervalsOf,
   isEverything,
+  type TestIntervals,
 } from './intervals.ts'
-
-/** Rows from one key (inclusive) up to another (exclusive). */
-export interface FindRange {
-  readonly from: Buffer
-  readonly to: Buffer
-  /** Rows up to this one were given already. */
-  readonly after?: Buffer | undefined
-  /** The same, as the store says it. */
-  readonly resume?: Uint8Array | undefined
-  /** Whether every document of it matches the selector. */
-  readonly isExact: boolean
-  /** What it begins and ends with, column by column; undefined from where on it is open. */
-  readonly low: readonly (JsonValue | undefined)[]
-  readonly high: readonly (JsonValue | undefined)[]
-}
+import { IdRanges, idsWithin, listedIds } from './listed-ids.ts'
 
 /** More ranges would cost more to open than they save. */
 const MOST_RANGES = 1000
+
+/** Values of all lists of a selector that are looked at one by one: it takes some microseconds for each. */
+const MOST_LISTED = 10_000
+/** Longer lists of ids become ranges one by one. */
+const FEW_IDS = 1000
 
 /** Of the rows of an index, in their order. None where nothing can match. In an index by partition those of one. */
 export function indexRanges(
@@ -40,7 +34,8 @@ export function indexRanges(
   partition: string | undefined,
 ): FindRange[] {
   const conjuncts = conjunctsOf(condition)
-  const sets = columns.map((name) => intersectionOf(conjuncts.map((each) => setOf(each, name))))
+  const isLong = listedValues(condition) > MOST_LISTED
+  const sets = columns.map((name) => intersectionOf(conjuncts.map((each) => setOf(each, name, isLong))))
   const isCovered = conjuncts.every((each) => isOfOneColumn(each, columns))
   if (sets.some((set) => set.length === 0)) return []
   const ranges = rangesOf(sets, isCovered).sort((a, b) => Buffer.compare(a.from, b.from))
@@ -56,38 +51,57 @@ function withinScope(ranges: readonly FindRange[], scope: Buffer): FindRange[] {
 }
 
 /** Of the ids of documents, or of those of a partition. */
-export function idRanges(condition: Condition, partition: string | undefined): FindRange[] {
+export async function idRanges(condition: Condition, partition: string | undefined): Promise<RangeList> {
   const conjuncts = conjunctsOf(condition)
   const isCovered = conjuncts.every((each) => isOfOneColumn(each, ['_id']))
-  const sets = conjuncts
-    .filter((each) => fieldsOf(each).has('_id'))
-    .map((each) => intervalsOf(each, '_id', idIntervals))
+  const list = listedConjunct(conjuncts)
+  const others = conjuncts.filter((each) => each !== list?.conjunct && fieldsOf(each).has('_id'))
+  const values = others.reduce((sum, each) => sum + listedValues(each), 0)
+  const ofTest = values > MOST_LISTED ? withoutLists(idIntervals) : idIntervals
+  const sets = others.map((each) => intervalsOf(each, '_id', ofTest))
   const ids = partition === undefined ? ORDINARY_IDS : idsOfPartition(partition)
-  return intersection(ids, intersectionOf(sets)).map(({ from, to, isExact, low, high }) => ({
+  const intervals = intersection(ids, intersectionOf(sets))
+  if (list) {
+    const areExact = isCovered && intervals.every(({ isExact }) => isExact)
+    return new IdRanges(await idsWithin(list.ids, intervals), areExact)
+  }
+  const ranges = intervals.map(({ from, to, isExact, low, high }) => ({
     from,
     to,
     isExact: isExact && isCovered,
     low: [low],
     high: [high],
   }))
+  return rangeList(ranges)
 }
 
-/** The part of a range after the row of a key, in the direction of reading; undefined if it is empty. */
-export function rangeBehind(range: FindRange, key: Buffer, reverse: boolean): FindRange | undefined {
-  const behind = Buffer.concat([key, Buffer.of(0)])
-  const rest = { ...range, after: undefined, resume: undefined }
-  const left = reverse ? { ...rest, to: lesser(range.to, key) } : { ...rest, from: greater(range.from, behind) }
-  if (Buffer.compare(left.from, left.to) >= 0) return undefined
-  // Rows with keys that are too long to be ordered are skipped one by one.
-  return left.from === behind || left.to === key ? { ...left, after: key } : left
+/** The shortest list of ids that all documents must be in, where even that one is long. */
+function listedConjunct(conjuncts: readonly Condition[]): ListedConjunct | undefined {
+  let shortest: ListedConjunct | undefined
+  for (const conjunct of conjuncts) {
+    const ids = listedIds(conjunct)
+    if (ids && (!shortest || ids.length < shortest.ids.length)) shortest = { conjunct, ids }
+  }
+  return shortest && shortest.ids.length > FEW_IDS ? shortest : undefined
 }
 
-function lesser(a: Buffer, b: Buffer): Buffer {
-  return Buffer.compare(a, b) <= 0 ? a : b
+interface ListedConjunct {
+  readonly conjunct: Condition
+  readonly ids: readonly JsonValue[]
 }
 
-function greater(a: Buffer, b: Buffer): Buffer {
-  return Buffer.compare(a, b) >= 0 ? a : b
+function listedValues(condition: Condition): number {
+  if (condition.kind === 'everything') return 0
+  if (condition.kind === 'field') return condition.test.operator === '$in' ? condition.test.argument.length : 0
+  return condition.parts.reduce((sum, part) => sum + listedValues(part), 0)
+}
+
+function withTypesOfLists(ofTest: TestIntervals): TestIntervals {
+  return (test) => (test.operator === '$in' ? listTypeIntervals(test.argument) : ofTest(test))
+}
+
+function withoutLists(ofTest: TestIntervals): TestIntervals {
+  return (test) => (test.operator === '$in' ? [ANYTHING] : ofTest(test))
 }
 
 /** What must all hold. */
@@ -102,9 +116,10 @@ export function fieldsOf(condition: Condition): ReadonlySet<string> {
   return new Set(condition.parts.flatMap((part) => [...fieldsOf(part)]))
 }
 
-function setOf(conjunct: Condition, column: string): Intervals {
+function setOf(conjunct: Condition, column: string, isLong: boolean): Intervals {
   if (!fieldsOf(conjunct).has(column)) return [EVERYTHING]
-  return intervalsOf(conjunct, column, column === '_id' ? idColumnIntervals : columnIntervals)
+  const ofTest = column === '_id' ? idColumnIntervals : columnIntervals
+  return intervalsOf(conjunct, column, isLong ? withTypesOfLists(ofTest) : ofTest)
 }
 
 function isOfOneColumn(conjunct: Condition, columns: readonly string[]): boolean {
