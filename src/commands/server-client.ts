@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream'
 import { Agent } from 'undici'
 import { CommandError, messageOf } from './command-error.ts'
+import { sizeText } from './progress.ts'
 
 export interface ServerAddress {
   /** Ends with a slash; without credentials. */
@@ -43,6 +44,8 @@ class ConnectionError extends CommandError {
 /** The timeout of a connection without any bytes in either direction. */
 const IDLE_LIMIT_MS = 5 * 60_000
 const CONNECT_LIMIT_MS = 30_000
+/** Of a reply that is read as a whole. The longest are lists of databases. */
+const LARGEST_REPLY_BYTES = 64_000_000
 
 export class ServerClient {
   readonly #agent = new Agent({
@@ -67,7 +70,7 @@ export class ServerClient {
   async json(method: 'GET' | 'PUT' | 'POST' | 'DELETE', path: string, body?: unknown): Promise<unknown> {
     const text = body === undefined ? null : JSON.stringify(body)
     const reply = await this.#request(method, path, text, 'application/json')
-    return this.#read(async () => JSON.parse(await reply.body.text()))
+    return this.#parsed(reply.body)
   }
 
   /** Undefined where the answer is 404. */
@@ -99,7 +102,7 @@ export class ServerClient {
     }
     try {
       const reply = await this.#request('POST', path, Readable.from(watched(), { objectMode: false }), type)
-      return await this.#read(async () => JSON.parse(await reply.body.text()))
+      return await this.#parsed(reply.body)
     } catch (error) {
       // The source failed, not the server.
       throw failure ?? error
@@ -124,9 +127,27 @@ export class ServerClient {
       }),
     )
     if (reply.statusCode < 300) return reply
-    const text = await this.#read(() => reply.body.text())
+    const text = await this.#read(() => this.#text(reply.body))
     const { error, reason } = errorIn(text)
     throw new ServerError(reply.statusCode, error, reason, `${method} ${path.replace(/\?.*/s, '')}`)
+  }
+
+  #parsed(body: AsyncIterable<Buffer>): Promise<unknown> {
+    return this.#read(async () => JSON.parse(await this.#text(body)))
+  }
+
+  /** A reply without end must not fill the memory. */
+  async #text(body: AsyncIterable<Buffer>): Promise<string> {
+    const pieces: Buffer[] = []
+    let bytes = 0
+    for await (const piece of body) {
+      bytes += piece.length
+      if (bytes > LARGEST_REPLY_BYTES) {
+        throw new CommandError(`An answer of ${this.url} is larger than ${sizeText(LARGEST_REPLY_BYTES)}.`)
+      }
+      pieces.push(piece)
+    }
+    return Buffer.concat(pieces, bytes).toString()
   }
 
   async *#pieces(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {

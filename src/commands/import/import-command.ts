@@ -10,7 +10,7 @@ import { ServerClient } from '../server-client.ts'
 import type { Terminal } from '../terminal.ts'
 import { type ImportContext, importDatabase, type Side } from './import-database.ts'
 import { type DatabaseReport, type ImportReport, isWhole, type LeftOut, reportText } from './import-report.ts'
-import { importSettings } from './import-settings.ts'
+import { type ImportedSettings, importSettings } from './import-settings.ts'
 
 const USAGE = `Usage: settle import SOURCE [options]
 
@@ -118,7 +118,7 @@ async function run({ source, target, agents, flags, signal }: Run, terminal: Ter
       progress.warn(`${name}: ${messageOf(error)}`)
     }
   }
-  const settings = flags['no-settings'] ? undefined : await importSettings(source.client, target.client)
+  const settings = flags['no-settings'] ? undefined : await settingsOrFailure(source, target, failed)
   progress.clear()
   return {
     source: source.address.url,
@@ -127,6 +127,17 @@ async function run({ source, target, agents, flags, signal }: Run, terminal: Ter
     settings: settings?.set ?? [],
     leftOut: [...leftOut, ...(settings?.leftOut ?? [])],
     failed,
+  }
+}
+
+/** What was done before is reported all the same. */
+async function settingsOrFailure(source: Side, target: Side, failed: LeftOut[]): Promise<ImportedSettings | undefined> {
+  try {
+    return await importSettings(source.client, target.client)
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error
+    failed.push({ what: 'settings', why: error.message })
+    return undefined
   }
 }
 

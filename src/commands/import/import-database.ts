@@ -221,6 +221,7 @@ async function copyLocalDocuments(name: string, { source, target, leaveOut }: Im
       const start = after === '' ? '' : `&startkey=${encodeURIComponent(JSON.stringify(after))}&skip=1`
       const page = await source.client.json('GET', `${path}/_local_docs?include_docs=true&limit=${LOCAL_PAGE}${start}`)
       const rows = isObject(page) && Array.isArray(page.rows) ? page.rows.filter(isObject) : []
+      const before = after
       for (const { id, doc } of rows) {
         after = String(id)
         if (!isObject(doc) || after.startsWith('_local/import-')) continue
@@ -232,6 +233,8 @@ async function copyLocalDocuments(name: string, { source, target, leaveOut }: Im
         copied++
       }
       if (rows.length < LOCAL_PAGE) return
+      // It would be read for ever.
+      if (after === before) throw new CommandError('The source does not continue its list of them.')
     }
   })
   return copied

@@ -37,7 +37,7 @@ export interface ImportReport {
   /** Names of settings that were set. */
   readonly settings: readonly string[]
   readonly leftOut: readonly LeftOut[]
-  /** Databases that failed; running the same command again continues with them. */
+  /** Databases and settings that failed; running the same command again continues with them. */
   readonly failed: readonly LeftOut[]
 }
 
