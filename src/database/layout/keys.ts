@@ -185,6 +185,8 @@ export interface TombstoneProgress {
   readonly marks: readonly (readonly [sequence: number, timeMs: number])[]
   /** Tombstones up to this sequence are purged. */
   readonly through: number
+  /** The time of a recent check, by the same clock as that of the marks. */
+  readonly checkedMs?: number | undefined
 }
 
 export interface ExpiryProgress {

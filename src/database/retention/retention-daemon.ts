@@ -115,7 +115,12 @@ export class RetentionDaemon {
     }
     const seconds = retentionOf(configuration, name)
     if (seconds === undefined) return
-    const { purged } = await purgeTombstones(database, { retentionMs: seconds * 1000, nowMs: clock.nowMs(), signal })
+    const { purged } = await purgeTombstones(database, {
+      retentionMs: seconds * 1000,
+      nowMs: clock.nowMs(),
+      intervalMs: this.#intervalMs(),
+      signal,
+    })
     this.#purged.add(purged)
     if (purged > 0) log.info('Old tombstones were purged.', { database: name, documents: purged })
   }

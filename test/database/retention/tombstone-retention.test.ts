@@ -20,8 +20,22 @@ async function remove(database: Database, id: string): Promise<void> {
 const local = (database: Database, id: string, log: object) =>
   database.write([{ kind: 'local', id, parent: 'any', deleted: false, body: Buffer.from(JSON.stringify(log)) }])
 
-const pass = (database: Database, days: number) =>
-  purgeTombstones(database, { retentionMs: 10 * DAY_MS, nowMs: BEGIN_MS + days * DAY_MS, signal })
+const pass = (database: Database, days: number, intervalDays = 100) =>
+  purgeTombstones(database, {
+    retentionMs: 10 * DAY_MS,
+    nowMs: BEGIN_MS + days * DAY_MS,
+    intervalMs: intervalDays * DAY_MS,
+    signal,
+  })
+
+/** A check every hour. */
+async function checkedHourly(database: Database, fromDays: number, untilDays: number): Promise<number> {
+  let purged = 0
+  for (let hour = fromDays * 24; hour <= untilDays * 24; hour++) {
+    purged += (await pass(database, hour / 24, 1 / 24)).purged
+  }
+  return purged
+}
 
 const deletedCount = async (database: Database) => (await database.information()).deletedCount
 
@@ -108,17 +122,41 @@ describe('a retention of tombstones', () => {
     expect(await pass(database, 20)).toEqual({ purged: 1, heldBy: [] })
   })
 
-  it('continues when a clock that was years ahead is corrected', async () => {
+  it.each([
+    ['ahead', 4000],
+    ['back', -4000],
+  ])('purges nothing early when the clock jumps %s and is corrected', async (_, days) => {
     const { database } = await memoryDatabase()
     await remove(database, 'first')
-    await pass(database, 4000)
-    await pass(database, 0)
+    expect(await checkedHourly(database, 0, 5)).toBe(0)
     await remove(database, 'second')
-    // Counted from when the clock was right again.
-    expect((await pass(database, 9)).purged).toBe(0)
-    expect((await pass(database, 11)).purged).toBe(1)
-    expect((await pass(database, 22)).purged).toBe(1)
+    // For an hour, and after a restart with the wrong clock for another one.
+    expect(await checkedHourly(database, days, days + 1 / 24)).toBe(0)
+    expect(await checkedHourly(database, 5 + 2 / 24, 7)).toBe(0)
+    expect(await checkedHourly(database, days, days + 1 / 24)).toBe(0)
+    // Each jump may count for a day.
+    expect(await checkedHourly(database, 7, 7.9)).toBe(0)
+    expect(await checkedHourly(database, 8, 10.1)).toBe(1)
+    expect(await checkedHourly(database, 10.2, 12.9)).toBe(0)
+    expect(await checkedHourly(database, 13, 16.5)).toBe(1)
     expect(await deletedCount(database)).toBe(0)
+  })
+
+  it('counts at most a part of the retention for a server that was stopped', async () => {
+    const { database } = await memoryDatabase()
+    await remove(database, 'gone')
+    await checkedHourly(database, 0, 1)
+    expect(await checkedHourly(database, 400, 407)).toBe(0)
+    expect(await checkedHourly(database, 407, 409)).toBe(1)
+  })
+
+  it('keeps the ages where clocks of servers differ a little', async () => {
+    const { database } = await memoryDatabase()
+    await remove(database, 'gone')
+    for (let hour = 0; hour < 239; hour++) {
+      expect((await pass(database, (hour + (hour % 2) / 2) / 24, 1 / 24)).purged).toBe(0)
+    }
+    expect((await pass(database, 10, 1 / 24)).purged).toBe(1)
   })
 
   it('costs no commit where nothing changes', async () => {
@@ -126,7 +164,7 @@ describe('a retention of tombstones', () => {
     await save(database, 'a')
     await pass(database, 0)
     const before = (await database.latestState()).tombstones
-    await pass(database, 1)
+    await pass(database, 0.9)
     expect((await database.latestState()).tombstones).toBe(before)
   })
 })
