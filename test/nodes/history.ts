@@ -1,14 +1,15 @@
 /**
- * Clients of a server with several nodes, each on connections of its own: they edit a few documents by compare-and-set, read
- * them and follow their changes, while nodes are killed. What they saw must be as if there were one node.
- *
- * Revisions of a document have numbers that go up by one, so a history is linearisable when no operation that begins after
- * another one has ended sees a lower number, no number is acknowledged twice, and none is seen that nobody wrote.
+ * Clients of a server with several nodes, each on connections of its own to any of them: they edit a few documents by compare-and-set,
+ * read them, add others, and follow the changes, while nodes fail. What they saw must be as if there were one node.
  */
 import { Agent, request as httpRequest } from 'node:http'
+import { setTimeout as pause } from 'node:timers/promises'
+import { FeedReader } from './feed-reader.ts'
+import { Register } from './register.ts'
 
 export interface HistoryOptions {
-  readonly url: string
+  /** The addresses of the nodes, as they are now. Each connection goes to one of them. */
+  urls(): readonly string[]
   readonly database: string
   readonly documents?: number
   readonly writers?: number
@@ -24,74 +25,120 @@ interface Answer {
   readonly text: string
 }
 
-/** What is known of one document. */
-interface Register {
-  /** The highest number that an operation has ended with. */
-  seen: number
-  /** The revision and the writer of each number that was acknowledged. */
-  readonly acknowledged: Map<number, string>
-  /** How many writes were begun: no number can be higher. */
-  begun: number
-}
+/** Far longer than any fault, on a machine with much else to do. */
+const STANDSTILL_MS = 120_000
+/** Of the edits, those that add a document. */
+const ADDED_SHARE = 0.3
+/** For a connection that was refused or broken. */
+const RETRY_MS = 20
 
 export class History {
   readonly #options: HistoryOptions
   readonly #registers: Register[]
+  /** Each is written once, so each feed must show it once. True where that was acknowledged. */
+  readonly #added = new Map<string, boolean>()
   readonly problems: string[] = []
   readonly #stopping = new AbortController()
   readonly #clients: Promise<void>[] = []
   readonly #feeds: FeedReader[] = []
+  #attempts = 0
+  /** Requests that are not answered yet. */
+  readonly #pending = new Set<string>()
+  #requests = 0
   acknowledged = 0
   reads = 0
+  /** Edits that another one came before. */
+  conflicts = 0
+  /** Clear refusals of nodes that could not answer. */
   refused = 0
+  /** Requests without a reply. */
   broken = 0
 
   constructor(options: HistoryOptions) {
     this.#options = options
     const { documents = 4 } = options
-    this.#registers = Array.from({ length: documents }, () => ({ seen: 0, acknowledged: new Map(), begun: 0 }))
+    this.#registers = Array.from({ length: documents }, (_, i) => new Register(nameOf(i), this.problems))
   }
 
   async begin(): Promise<void> {
-    const { writers = 4, readers = 4, feeds = 2, database } = this.#options
-    await this.#request(new Agent(), 'PUT', `/${database}`)
-    for (let i = 0; i < writers; i++) this.#clients.push(this.#repeat((agent) => this.#edit(agent, i)))
-    for (let i = 0; i < readers; i++) this.#clients.push(this.#repeat((agent) => this.#read(agent)))
-    for (let i = 0; i < feeds; i++) this.#feeds.push(new FeedReader(this.#options, this.problems))
+    const { writers = 4, readers = 4, feeds = 2, patienceMs = 30_000, database } = this.#options
+    const agent = new Agent()
+    await this.#persist(agent, this.#url(), 'PUT', `/${database}`)
+    agent.destroy()
+    const edit = () => (Math.random() < ADDED_SHARE ? this.#add : this.#edit)
+    for (let i = 0; i < writers; i++) this.#clients.push(this.#repeat((agent, url) => edit().call(this, agent, url)))
+    for (let i = 0; i < readers; i++) this.#clients.push(this.#repeat((agent, url) => this.#read(agent, url)))
+    for (let i = 0; i < feeds; i++) {
+      const { problems } = this
+      const heard = (id: string, rev: string) => this.#heard(id, rev)
+      this.#feeds.push(new FeedReader({ url: () => this.#url(), database, patienceMs, problems, heard }))
+    }
   }
 
-  /** Lets everybody finish, and holds what the server has against what it acknowledged. */
+  /** Resolves when so many more edits were acknowledged. */
+  async progress(count: number): Promise<void> {
+    const wanted = this.acknowledged + count
+    let { acknowledged } = this
+    let deadline = Date.now() + STANDSTILL_MS
+    while (this.acknowledged < wanted) {
+      if (this.acknowledged > acknowledged) {
+        acknowledged = this.acknowledged
+        deadline = Date.now() + STANDSTILL_MS
+      }
+      if (Date.now() > deadline) throw new Error(this.#standstill())
+      await pause(10)
+    }
+  }
+
+  /** Lets everybody finish, and compares what each node has with what was acknowledged. */
   async end(): Promise<void> {
     this.#stopping.abort()
     await Promise.all(this.#clients)
+    for (const url of this.#options.urls()) await this.#compare(url)
+    await Promise.all(this.#feeds.map((feed) => feed.end()))
+  }
+
+  async #compare(url: string): Promise<void> {
     const agent = new Agent()
+    const { database } = this.#options
     for (const [i, register] of this.#registers.entries()) {
-      const { status, text } = await this.#persist(agent, `/${this.#options.database}/${nameOf(i)}?revs=true`)
-      if (status === 404 && register.seen === 0) continue
-      const { _rev, _revisions } = JSON.parse(text)
-      const number = Number.parseInt(_rev, 10)
-      if (number < register.seen) this.problems.push(`${nameOf(i)} is at ${number}, and ${register.seen} was seen.`)
-      const line: string[] = _revisions.ids.map((id: string, at: number) => `${_revisions.start - at}-${id}`)
-      for (const [generation, rev] of register.acknowledged) {
-        const isOld = generation <= _revisions.start - line.length
-        if (!isOld && !line.includes(rev)) this.problems.push(`${nameOf(i)} has lost ${rev}.`)
+      const { status, text } = await this.#persist(agent, url, 'GET', `/${database}/${nameOf(i)}?revs=true`)
+      if (status === 404) {
+        register.end([])
+        continue
       }
+      const { _rev, _revisions } = JSON.parse(text)
+      register.end(_revisions.ids.map((id: string, at: number) => `${_revisions.start - at}-${id}`))
       for (const feed of this.#feeds) await feed.reach(nameOf(i), _rev)
     }
-    for (const feed of this.#feeds) feed.end()
+    const { text } = await this.#persist(agent, url, 'GET', `/${database}/_all_docs?startkey="added"&endkey="addee"`)
+    const rows: { id: string; value: { rev: string } }[] = JSON.parse(text).rows
+    const found = new Map(rows.map(({ id, value }) => [id, value.rev]))
+    for (const [id, isAcknowledged] of this.#added) {
+      const rev = found.get(id)
+      if (isAcknowledged && rev === undefined) this.problems.push(`${id} is lost.`)
+      if (rev !== undefined) for (const feed of this.#feeds) await feed.reach(id, rev)
+    }
     agent.destroy()
   }
 
-  async #repeat(step: (agent: Agent) => Promise<void>): Promise<void> {
+  #standstill(): string {
+    const pending = [...this.#pending].join(', ')
+    const counts = `${this.refused} requests were refused, ${this.broken} broken`
+    return `Nothing was acknowledged for ${STANDSTILL_MS / 1000} s. ${counts}, and these wait: ${pending}.`
+  }
+
+  async #repeat(step: (agent: Agent, url: string) => Promise<void>): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       // A connection of its own for some steps: to this node or that one.
       const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+      const url = this.#url()
       for (let i = 0; i < 5 && !this.#stopping.signal.aborted; i++) {
         try {
-          await step(agent)
+          await step(agent, url)
         } catch {
           this.broken++
-          await new Promise((resolve) => setTimeout(resolve, 5))
+          await pause(RETRY_MS)
           break
         }
       }
@@ -99,73 +146,100 @@ export class History {
     }
   }
 
-  async #read(agent: Agent): Promise<void> {
-    const { index, register } = this.#choose()
-    const seen = register.seen
-    const { status, text } = await this.#request(agent, 'GET', `/${this.#options.database}/${nameOf(index)}`)
-    if (status === 404) this.#look(index, seen, 0)
-    else if (status === 200) this.#look(index, seen, Number.parseInt(JSON.parse(text)._rev, 10))
-    else this.#refuse('GET', { status, text })
+  async #read(agent: Agent, url: string): Promise<void> {
+    const { path, register } = this.#choose()
+    await this.#look(agent, url, path, register)
     this.reads++
   }
 
-  async #edit(agent: Agent, writer: number): Promise<void> {
-    const { index, register } = this.#choose()
-    const path = `/${this.#options.database}/${nameOf(index)}`
-    const seen = register.seen
-    const before = await this.#request(agent, 'GET', path)
-    if (before.status !== 200 && before.status !== 404) return this.#refuse('GET', before)
-    const rev: string | undefined = before.status === 404 ? undefined : JSON.parse(before.text)._rev
-    const number = rev === undefined ? 0 : Number.parseInt(rev, 10)
-    this.#look(index, seen, number)
-    register.begun++
-    const body = JSON.stringify({ _rev: rev, writer, n: number + 1 })
-    const after = await this.#request(agent, 'PUT', path, body)
-    if (after.status === 409) return undefined
+  async #edit(agent: Agent, url: string): Promise<void> {
+    const { path, register } = this.#choose()
+    const before = await this.#look(agent, url, path, register)
+    if (before === 'refused') return
+    const attempt = `attempt-${++this.#attempts}`
+    register.begin(attempt, before.rev)
+    const body = JSON.stringify({ _rev: before.rev, attempt })
+    const after = await this.#request(agent, url, 'PUT', path, body)
+    if (after.status === 409) {
+      register.refuse(attempt)
+      this.conflicts++
+      return
+    }
     if (after.status !== 201) return this.#refuse('PUT', after)
-    const written: string = JSON.parse(after.text).rev
-    const other = register.acknowledged.get(number + 1)
-    if (other !== undefined) this.problems.push(`${nameOf(index)} got ${written} beside ${other}.`)
-    register.acknowledged.set(number + 1, written)
-    register.seen = Math.max(register.seen, number + 1)
+    register.acknowledge(attempt, JSON.parse(after.text).rev)
     this.acknowledged++
   }
 
-  #look(index: number, before: number, number: number): void {
-    const register = this.#registers[index]!
-    if (number < before) this.problems.push(`${nameOf(index)} was ${number} after ${before} was seen.`)
-    if (number > register.begun) this.problems.push(`${nameOf(index)} is ${number}, and nobody wrote that.`)
-    register.seen = Math.max(register.seen, number)
+  async #add(agent: Agent, url: string): Promise<void> {
+    const id = `added-${++this.#attempts}`
+    this.#added.set(id, false)
+    const answer = await this.#request(agent, url, 'PUT', `/${this.#options.database}/${id}`, '{}')
+    if (answer.status !== 201) return this.#refuse('PUT', answer)
+    this.#added.set(id, true)
+    this.acknowledged++
   }
 
-  /** A node may be away for a moment, and says so. */
-  #refuse(method: string, { status, text, headers }: { status: number; text: string; headers?: object }): void {
+  /** The revision as of now. */
+  async #look(agent: Agent, url: string, path: string, register: Register): Promise<{ rev?: string } | 'refused'> {
+    const { highest } = register
+    const answer = await this.#request(agent, url, 'GET', path)
+    if (answer.status === 404) {
+      register.see(highest, undefined)
+      return {}
+    }
+    if (answer.status !== 200) {
+      await this.#refuse('GET', answer)
+      return 'refused'
+    }
+    const { _rev: rev, attempt } = JSON.parse(answer.text)
+    register.see(highest, { rev, attempt })
+    return { rev }
+  }
+
+  #heard(id: string, rev: string): void {
+    const index = this.#registers.findIndex((_, i) => nameOf(i) === id)
+    if (index >= 0) this.#registers[index]!.announce(rev)
+    else if (!this.#added.has(id)) this.problems.push(`A feed gave ${id}, and nobody wrote that.`)
+  }
+
+  /** A node may be unable to answer for a moment, and says so. Whether an edit has happened is not known then. */
+  async #refuse(method: string, { status, text, headers }: Answer): Promise<void> {
     this.refused++
-    const isClear = status === 503 && (headers === undefined || 'retry-after' in headers)
+    const isClear = status === 503 && 'retry-after' in headers
     if (!isClear) this.problems.push(`${method} gave ${status}: ${text}`)
+    await pause(RETRY_MS)
   }
 
-  #choose(): { index: number; register: Register } {
+  #choose(): { path: string; register: Register } {
     const index = Math.floor(Math.random() * this.#registers.length)
-    return { index, register: this.#registers[index]! }
+    return { path: `/${this.#options.database}/${nameOf(index)}`, register: this.#registers[index]! }
   }
 
-  async #persist(agent: Agent, path: string): Promise<Answer> {
-    for (let attempt = 1; ; attempt++) {
+  #url(): string {
+    const urls = this.#options.urls()
+    return urls[Math.floor(Math.random() * urls.length)] ?? ''
+  }
+
+  async #persist(agent: Agent, url: string, method: string, path: string): Promise<Answer> {
+    const deadline = Date.now() + STANDSTILL_MS
+    for (;;) {
       try {
-        const answer = await this.#request(agent, 'GET', path)
+        const answer = await this.#request(agent, url, method, path)
         if (answer.status !== 503) return answer
       } catch (error) {
-        if (attempt === 100) throw error
+        if (Date.now() > deadline) throw error
       }
-      await new Promise((resolve) => setTimeout(resolve, 100))
+      if (Date.now() > deadline) throw new Error(`${method} ${path} gave 503 for ${STANDSTILL_MS / 1000} s.`)
+      await pause(100)
     }
   }
 
-  #request(agent: Agent, method: string, path: string, body?: string): Promise<Answer> {
-    const { hostname, port } = new URL(this.#options.url)
+  #request(agent: Agent, url: string, method: string, path: string, body?: string): Promise<Answer> {
+    const { hostname, port } = new URL(url)
     const headers = body === undefined ? {} : { 'Content-Type': 'application/json' }
-    return new Promise((resolve, reject) => {
+    const name = `${method} ${path} since ${new Date().toISOString()} #${++this.#requests}`
+    this.#pending.add(name)
+    const answered = new Promise<Answer>((resolve, reject) => {
       const outgoing = httpRequest({ agent, hostname, port, method, path, headers }, (response) => {
         let text = ''
         response
@@ -177,88 +251,16 @@ export class History {
           .on('end', () => resolve({ status: response.statusCode ?? 0, headers: response.headers, text }))
           .on('close', () => reject(new Error('The reply broke off.')))
       })
+      outgoing.setTimeout(STANDSTILL_MS, () => {
+        this.problems.push(`${method} ${path} was not answered for ${STANDSTILL_MS / 1000} s.`)
+        outgoing.destroy()
+      })
       outgoing.on('error', reject).end(body)
     })
+    return answered.finally(() => this.#pending.delete(name))
   }
 }
 
 function nameOf(index: number): string {
   return `document-${index}`
-}
-
-/** Follows the changes of a database over any number of connections, and misses nothing nor receives anything twice. */
-class FeedReader {
-  readonly #options: HistoryOptions
-  readonly #problems: string[]
-  readonly #last = new Map<string, string>()
-  #since = 0
-  #isEnded = false
-  #close: () => void = () => {}
-
-  constructor(options: HistoryOptions, problems: string[]) {
-    this.#options = options
-    this.#problems = problems
-    void this.#follow()
-  }
-
-  /** Resolves when it has heard of the revision. */
-  async reach(id: string, rev: string): Promise<void> {
-    const deadline = Date.now() + (this.#options.patienceMs ?? 30_000)
-    while (this.#last.get(id) !== rev) {
-      if (Date.now() > deadline) {
-        this.#problems.push(`A feed has not heard of ${id} ${rev}; it knows ${this.#last.get(id)}.`)
-        return
-      }
-      await new Promise((resolve) => setTimeout(resolve, 20))
-    }
-  }
-
-  end(): void {
-    this.#isEnded = true
-    this.#close()
-  }
-
-  async #follow(): Promise<void> {
-    while (!this.#isEnded) {
-      await this.#connection()
-      await new Promise((resolve) => setTimeout(resolve, 5))
-    }
-  }
-
-  /** One connection, until it breaks. */
-  #connection(): Promise<void> {
-    const { url, database } = this.#options
-    const { hostname, port } = new URL(url)
-    const path = `/${database}/_changes?feed=continuous&heartbeat=1000&since=${this.#since}`
-    return new Promise((resolve) => {
-      const outgoing = httpRequest({ agent: false, hostname, port, path }, (response) => {
-        let rest = ''
-        response
-          .setEncoding('utf8')
-          .on('data', (piece: string) => {
-            const lines = `${rest}${piece}`.split('\n')
-            rest = lines.pop() ?? ''
-            if (response.statusCode === 200) for (const line of lines) this.#hear(line.trim())
-          })
-          .on('error', () => {})
-          .on('close', resolve)
-      })
-      this.#close = () => outgoing.destroy()
-      outgoing.on('error', () => resolve()).end()
-    })
-  }
-
-  #hear(line: string): void {
-    if (line === '') return
-    const { seq, id, changes } = JSON.parse(line)
-    if (seq === undefined) return
-    if (seq <= this.#since) this.#problems.push(`A feed gave sequence ${seq} after ${this.#since}.`)
-    this.#since = seq
-    const rev: string = changes[0].rev
-    const before = this.#last.get(id)
-    if (before !== undefined && Number.parseInt(rev, 10) <= Number.parseInt(before, 10)) {
-      this.#problems.push(`A feed gave ${id} ${rev} after ${before}.`)
-    }
-    this.#last.set(id, rev)
-  }
 }

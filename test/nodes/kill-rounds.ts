@@ -1,5 +1,4 @@
 /** Kills nodes of a server at random while clients keep a history of what they see. */
-import { setTimeout as pause } from 'node:timers/promises'
 import { CommandService } from '../support/test-service.ts'
 import { History } from './history.ts'
 
@@ -21,38 +20,21 @@ export async function killNodes({ folder, nodes, kills, acknowledgedBetween }: K
   const service = new CommandService({ dir: folder, port: 0 }, nodes)
   const url = await service.listen()
   try {
-    const history = new History({ url, database: 'history' })
+    const history = new History({ urls: () => [url], database: 'history' })
     await history.begin()
     for (let kill = 0; kill < kills; kill++) {
-      await progress(history, acknowledgedBetween)
+      await history.progress(acknowledgedBetween)
       const primary = service.primaryPid
       const others = service.listeningPids().filter((pid) => pid !== primary)
       // In turns one of the others and the primary.
       const victim = kill % 2 === 0 ? others.at(-1) : primary
       if (victim !== undefined) process.kill(victim, 'SIGKILL')
     }
-    await progress(history, acknowledgedBetween)
+    await history.progress(acknowledgedBetween)
     await history.end()
     const { problems, acknowledged, reads } = history
     return { problems, acknowledged, reads }
   } finally {
     await service.close()
-  }
-}
-
-/** Much longer than a primary takes to be back, on a machine with much else to do. */
-const STANDSTILL_MS = 120_000
-
-async function progress(history: History, count: number): Promise<void> {
-  const wanted = history.acknowledged + count
-  let acknowledged = history.acknowledged
-  let deadline = Date.now() + STANDSTILL_MS
-  while (history.acknowledged < wanted) {
-    if (history.acknowledged > acknowledged) {
-      acknowledged = history.acknowledged
-      deadline = Date.now() + STANDSTILL_MS
-    }
-    if (Date.now() > deadline) throw new Error(`Nothing was acknowledged for ${STANDSTILL_MS / 1000} s.`)
-    await pause(10)
   }
 }

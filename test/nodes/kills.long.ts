@@ -5,8 +5,10 @@ import { until } from '../support/until.ts'
 import { killNodes } from './kill-rounds.ts'
 import { clientsOfNodes } from './node-clients.ts'
 
-it('keeps every acknowledged write, and shows one history, while nodes are killed a hundred times', async () => {
-  const outcome = await killNodes({ folder: await temporaryFolder(), nodes: 4, kills: 100, acknowledgedBetween: 200 })
+const KILLS = Number(process.env.SETTLE_KILLS ?? 100)
+
+it('keeps every acknowledged write, and shows one history, while nodes are killed again and again', async () => {
+  const outcome = await killNodes({ folder: await temporaryFolder(), nodes: 4, kills: KILLS, acknowledgedBetween: 200 })
   expect(outcome.problems).toEqual([])
 })
 
