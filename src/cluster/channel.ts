@@ -33,6 +33,11 @@ interface PendingCall {
   readonly reject: (error: Error) => void
 }
 
+export interface ChannelOptions {
+  /** The channel is closed when a message has more bytes. */
+  readonly largestFrameBytes?: number
+}
+
 export interface CallOptions {
   readonly timeoutMs?: number
   readonly signal?: AbortSignal | undefined
@@ -45,6 +50,7 @@ const LARGEST_FRAME_BYTES = 512 * 1024 * 1024
 export class Channel {
   readonly #socket: Socket
   readonly #handler: ChannelHandler
+  readonly #largestFrameBytes: number
   readonly #calls = new Map<number, PendingCall>()
   readonly #serving = new Map<number, AbortController>()
   #received: Buffer[] = []
@@ -53,9 +59,10 @@ export class Channel {
   #isClosed = false
 
   /** Owns the socket from now on. */
-  constructor(socket: Socket, handler: ChannelHandler) {
+  constructor(socket: Socket, handler: ChannelHandler, options: ChannelOptions = {}) {
     this.#socket = socket
     this.#handler = handler
+    this.#largestFrameBytes = options.largestFrameBytes ?? LARGEST_FRAME_BYTES
     socket.on('data', (bytes) => this.#receive(bytes))
     // At once, not when the socket is closed: requests that arrived meanwhile are handled after this turn.
     for (const event of ['end', 'error', 'close'] as const) socket.on(event, () => this.#close())
@@ -131,16 +138,20 @@ export class Channel {
     this.#receivedBytes += bytes.length
     while (this.#receivedBytes >= LENGTH_BYTES) {
       const sizeBytes = this.#peekLength()
-      if (sizeBytes > LARGEST_FRAME_BYTES) {
+      if (sizeBytes > this.#largestFrameBytes) {
         this.destroy()
         return
       }
       if (this.#receivedBytes < LENGTH_BYTES + sizeBytes) return
       const all = this.#joined()
       const end = LENGTH_BYTES + sizeBytes
-      const frame: Frame = deserialize(all.subarray(LENGTH_BYTES, end))
+      const frame = parsedFrame(all.subarray(LENGTH_BYTES, end))
       this.#received = end < all.length ? [all.subarray(end)] : []
       this.#receivedBytes = all.length - end
+      if (!frame) {
+        this.destroy()
+        return
+      }
       this.#handle(frame)
     }
   }
@@ -201,6 +212,21 @@ export class Channel {
     for (const cancelling of this.#serving.values()) cancelling.abort(unreachable())
     this.#handler.closed()
   }
+}
+
+/** Undefined where the other end speaks another protocol: it must not take this process down. */
+function parsedFrame(bytes: Buffer): Frame | undefined {
+  try {
+    const frame: unknown = deserialize(bytes)
+    return isFrame(frame) ? frame : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isFrame(frame: unknown): frame is Frame {
+  if (typeof frame !== 'object' || frame === null || !('type' in frame)) return false
+  return frame.type === 'signal' || ('id' in frame && typeof frame.id === 'number')
 }
 
 function unreachable(): NodeUnreachableError {

@@ -16,6 +16,14 @@ const SOCKET = 'opening.sock'
 const ADDRESS = 'opening.address'
 /** The shortest limit of a system is 104. */
 const LONGEST_PATH_BYTES = 100
+/** Every check has one. Others are closed, and try again. */
+const MOST_CONNECTIONS = 64
+/** A connection that nothing came from for this long is closed. A command that still needs one connects again. */
+const IDLE_MS = 60_000
+/** A call has two names in it. */
+const LARGEST_CALL_BYTES = 64 * 1024
+/** How often it is looked whether a process has ended. */
+const DEATH_POLL_MS = 20
 
 export type OpenedKind = 'databases' | 'indexes'
 
@@ -49,10 +57,18 @@ export interface OpeningOptions {
   onKilled(pid: number): void
 }
 
+/** A process that is connected. */
+interface Opener {
+  /** Of the process that was last allowed to open a file. */
+  process: { readonly pid: number; readonly identity: string } | undefined
+  /** Calls that are not answered yet. */
+  calls: number
+}
+
 export class OpeningSocket {
   readonly #options: OpeningOptions
   readonly #server: Server
-  readonly #channels = new Set<Channel>()
+  readonly #channels = new Map<Channel, Opener>()
   readonly #openings: FileOpenings
   #made: readonly string[] = []
 
@@ -71,13 +87,15 @@ export class OpeningSocket {
     this.#options = options
     this.#openings = new FileOpenings(options.timeoutMs)
     this.#server = createServer((socket) => this.#serve(socket))
+    this.#server.maxConnections = MOST_CONNECTIONS
     // It does not keep the process alive.
     this.#server.unref()
   }
 
   async close(): Promise<void> {
     const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()))
-    for (const channel of this.#channels) channel.destroy()
+    for (let idle = this.#openings.idle(); idle; idle = this.#openings.idle()) await idle
+    for (const channel of this.#channels.keys()) channel.destroy()
     await closed
     for (const each of this.#made) await rm(each, { recursive: true, force: true }).catch(() => {})
   }
@@ -112,24 +130,49 @@ export class OpeningSocket {
   }
 
   #serve(socket: Socket): void {
-    const channel: Channel = new Channel(socket, {
-      // Both ends are of one release.
-      signal: (message) => this.#openings.end(channel, (message as OpenedSignal).number),
-      call: (message, signal) => this.#letOpen(channel, message as OpeningCall, signal),
-      closed: () => {
-        this.#channels.delete(channel)
-        this.#openings.left(channel)
+    const opener: Opener = { process: undefined, calls: 0 }
+    const channel: Channel = new Channel(
+      socket,
+      {
+        signal: (message) => {
+          if (isOpenedSignal(message)) this.#openings.end(channel, message.number)
+          else channel.destroy()
+        },
+        call: async (message, signal) => {
+          opener.calls++
+          try {
+            return await this.#letOpen(channel, opener, message, signal)
+          } finally {
+            opener.calls--
+          }
+        },
+        closed: () => void this.#closed(channel, opener),
       },
+      { largestFrameBytes: LARGEST_CALL_BYTES },
+    )
+    this.#channels.set(channel, opener)
+    socket.setTimeout(IDLE_MS, () => {
+      if (opener.calls === 0 && !this.#openings.isOpening(channel)) channel.destroy()
     })
-    this.#channels.add(channel)
   }
 
-  async #letOpen(channel: Channel, call: OpeningCall, signal: AbortSignal): Promise<OpeningReply> {
+  /** A process that closes its connection and lives could still open the file: it is killed if it does not end. */
+  async #closed(channel: Channel, { process }: Opener): Promise<void> {
+    this.#channels.delete(channel)
+    while (process && this.#openings.isOpening(channel) && processIdentity(process.pid) === process.identity) {
+      await new Promise((resolve) => setTimeout(resolve, DEATH_POLL_MS))
+    }
+    this.#openings.left(channel)
+  }
+
+  async #letOpen(channel: Channel, opener: Opener, call: unknown, signal: AbortSignal): Promise<OpeningReply> {
+    if (!isOpeningCall(call)) throw new Error('The call is unknown.')
     const { pid, identity, kind, name, fileName } = call
     // It must be possible to kill it, if it does not open the file in time.
     if (identity === undefined || identity !== processIdentity(pid) || !canKill(pid)) {
       throw new Error('Run the command on the machine of the server, in the same container, and as the same user.')
     }
+    opener.process = { pid, identity }
     const { folder, stores } = this.#options.kinds[kind]
     const place = { name, path: join(folder, basename(fileName)) }
     return this.#openings.begin(channel, { stores, place, signal, kill: () => this.#kill(pid, identity) })
@@ -144,6 +187,19 @@ export class OpeningSocket {
       // It has just ended.
     }
   }
+}
+
+function isOpenedSignal(message: unknown): message is OpenedSignal {
+  return typeof message === 'object' && message !== null && 'number' in message && typeof message.number === 'number'
+}
+
+function isOpeningCall(message: unknown): message is OpeningCall {
+  if (typeof message !== 'object' || message === null) return false
+  const { kind, name, fileName, pid, identity }: Partial<Record<keyof OpeningCall, unknown>> = message
+  const isNamed = typeof name === 'string' && typeof fileName === 'string'
+  const isKind = kind === 'databases' || kind === 'indexes'
+  const isProcess = Number.isSafeInteger(pid) && Number(pid) > 0
+  return isKind && isNamed && isProcess && (identity === undefined || typeof identity === 'string')
 }
 
 function canKill(pid: number): boolean {

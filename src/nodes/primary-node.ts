@@ -142,6 +142,7 @@ export class PrimaryNode {
     await this.#announce({ kind: 'drain' })
     await this.#requests?.close(CLOSING_LIMIT_MS)
     this.#cluster = ALONE
+    for (let idle = this.#openings.idle(); idle; idle = this.#openings.idle()) await idle
     await this.#hub?.close()
   }
 

@@ -52,6 +52,8 @@ export class FileOpenings {
   readonly #timeoutMs: () => number
   /** By the process and by number: what resumes the commits. */
   readonly #openings = new Map<object, Map<number, () => void>>()
+  /** Resolves when none is under way any more. */
+  #idle = Promise.withResolvers<void>()
   #lastNumber = 0
 
   /** A file is opened in less than a millisecond. A process that takes longer than this is hung or stopped. */
@@ -84,17 +86,37 @@ export class FileOpenings {
     return { number, givenMs: systemMs() }
   }
 
+  /** Whether the process may be opening a file now. */
+  isOpening(opener: object): boolean {
+    return this.#openings.has(opener)
+  }
+
+  /**
+   * Undefined where no process may be opening a file now; otherwise resolves when that is so. To be awaited before processes are
+   * disconnected: commits would be resumed while one of them opens a file.
+   */
+  idle(): Promise<void> | undefined {
+    return this.#openings.size === 0 ? undefined : this.#idle.promise
+  }
+
   /** The file is open, or could not be opened. */
   end(opener: object, number: number): void {
     const openings = this.#openings.get(opener)
     openings?.get(number)?.()
     openings?.delete(number)
-    if (openings?.size === 0) this.#openings.delete(opener)
+    if (openings?.size === 0) this.#forget(opener)
   }
 
   /** The process is dead. */
   left(opener: object): void {
     for (const resume of this.#openings.get(opener)?.values() ?? []) resume()
+    this.#forget(opener)
+  }
+
+  #forget(opener: object): void {
     this.#openings.delete(opener)
+    if (this.#openings.size > 0) return
+    this.#idle.resolve()
+    this.#idle = Promise.withResolvers()
   }
 }
