@@ -70,6 +70,11 @@ export class NoDescriptorsError extends StorageError {
   override readonly name = 'NoDescriptorsError'
 }
 
+/** Another process rewrote a store, and its new file cannot be opened here: the store stays in the file that it had. */
+export class MoveFailedError extends StorageError {
+  override readonly name = 'MoveFailedError'
+}
+
 /** The folder cannot be used: not writable, in use by another process, or of another format. */
 export class DataFolderError extends StorageError {
   override readonly name = 'DataFolderError'

@@ -10,9 +10,9 @@ export type PauseCommits = () => Promise<() => void>
 export interface LeasedStore {
   readonly dropped: boolean
   readonly path: string
-  /** From now on it is the file at this path. */
+  /** From now on it is the file at this path; at once, or not at all. Throws `MoveFailedError`. */
   moveTo(path: string): Promise<void>
-  /** Keeps the file open here, whichever it is by then, until the returned function is called. */
+  /** Keeps the file open here, whichever it is by then, until the returned function is called. Throws where it cannot be opened. */
   keepOpen(): () => void
   readonly pauseCommits: PauseCommits
 }
@@ -58,7 +58,7 @@ export class StoreLease {
     return this.#book.nextPath()
   }
 
-  /** The holder rewrote the store, to a path that it got here. */
+  /** The holder rewrote the store, to a path that it got here. Throws `MoveFailedError`: then the holder must not go on. */
   moveTo(path: string): Promise<void> {
     return this.#book.moveTo(path)
   }
@@ -96,6 +96,10 @@ export class StoreLeases {
   readonly #revoking = new AbortController()
   /** Pauses of everybody's commits. */
   readonly #pauses = new Set<Promise<void>>()
+  /** How many wait for their end. */
+  #waiting = 0
+  /** Resolves when nobody does any more. */
+  #served = Promise.withResolvers<void>()
   /** Paths that were given out and that the store has not moved to. */
   readonly #unfinished = new Set<string>()
   readonly #book: LeaseBook = {
@@ -112,16 +116,27 @@ export class StoreLeases {
   }
 
   /**
-   * Resolves when a pause of everybody's commits ends; undefined where there is none. Only then is the store lent to a process
-   * that writes to it: that would not know of the pause.
+   * Calls back in a turn in which everybody's commits are not paused. Only then is the store lent to a process that writes to it:
+   * that would not know of the pause.
    */
-  get pause(): Promise<void> | undefined {
-    const [pause] = this.#pauses
-    return pause
+  async whenUnpaused<T>(use: () => T): Promise<T> {
+    if (this.#pauses.size === 0) return use()
+    this.#waiting++
+    try {
+      while (this.#pauses.size > 0) await Promise.all(this.#pauses)
+      return use()
+    } finally {
+      if (--this.#waiting === 0) {
+        this.#served.resolve()
+        this.#served = Promise.withResolvers()
+      }
+    }
   }
 
   /** The same as `pauseCommits` of the store, for the holders of leases too. */
   async pauseAllCommits(): Promise<() => void> {
+    // Those that wait for the end of a pause come before the next one: overlapping pauses would keep them waiting forever.
+    while (this.#waiting > 0) await this.#served.promise
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#pauses.add(promise)
     const pauses = [...this.#leases.keys()].map(({ pauseHolder }) => pauseHolder?.())
@@ -133,6 +148,7 @@ export class StoreLeases {
     }
   }
 
+  /** Throws where the file cannot be opened here: the holder must not write to it then. */
   lend(): StoreLease {
     const lease = new StoreLease(this.#store.path, this.#revoking.signal, this.#book)
     this.#leases.set(lease, this.#store.keepOpen())
@@ -162,8 +178,10 @@ export class StoreLeases {
 
   async #moveTo(path: string): Promise<void> {
     // What was written for a store that is being dropped goes with the lease.
-    if (this.#store.dropped || !this.#unfinished.delete(path)) return
-    await this.#store.moveTo(path)
+    if (this.#store.dropped || !this.#unfinished.has(path)) return
+    const moved = this.#store.moveTo(path)
+    if (this.#store.path === path) this.#unfinished.delete(path)
+    await moved
   }
 
   /** Rewrites of one store share their process: what they left is theirs until the last of them is over. */

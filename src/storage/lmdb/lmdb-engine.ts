@@ -187,7 +187,8 @@ export class LmdbEngine implements StorageEngine {
 
   /**
    * The right to open the store in another process. Until it is released the files that the holder may have open stay
-   * where they are. Throws `StoreMissingError`, and `StoreGoneError` where the name is that of another store by now.
+   * where they are. Throws `StoreMissingError`, `StoreGoneError` where the name is that of another store by now, and
+   * `NoDescriptorsError`: the file is never opened here while the holder writes to it.
    */
   lend(name: string, expected?: Store): StoreLease {
     this.#assertOpen()
@@ -213,10 +214,9 @@ export class LmdbEngine implements StorageEngine {
     return undefined
   }
 
-  /** Resolves when a pause of the commits to the store ends; undefined where there is none. */
-  pauseOf(name: string): Promise<void> | undefined {
-    const store = this.#stores.get(name)
-    return store && this.#leasesOf(store).pause
+  /** Calls back in a turn in which the commits to the store are not paused. Throws `StoreMissingError`. */
+  whenUnpaused<T>(name: string, use: () => T): Promise<T> {
+    return this.#leasesOf(this.#known(name)).whenUnpaused(use)
   }
 
   /** From now on these are notified of every store that is created, gets another file or is dropped, before it takes effect here. */

@@ -17,7 +17,13 @@ import {
   versionBytes,
   versionOf,
 } from '../rows/stored-key.ts'
-import { CommitFailedError, StoreGoneError, TooManyReadersError } from '../storage-error.ts'
+import {
+  CommitFailedError,
+  FileDamagedError,
+  MoveFailedError,
+  StoreGoneError,
+  TooManyReadersError,
+} from '../storage-error.ts'
 import {
   type Changes,
   COMMIT_OPERATIONS_LIMIT,
@@ -79,19 +85,24 @@ export class LmdbStore implements Store {
     return this.#path
   }
 
-  /** Another process rewrote the store: from now on it is the file at this path. That process commits nothing meanwhile. */
+  /**
+   * Another process rewrote the store: from now on it is the file at this path. That process commits nothing meanwhile. Throws
+   * `MoveFailedError` where the file cannot be opened: it would be opened later, when that process writes to it.
+   */
   async moveTo(path: string): Promise<void> {
     this.#writes.assertThere()
     const old = this.#path
+    const release = this.#opened(path)
     this.#path = path
     this.#version = undefined
     this.#reopenForKeepers()
+    release()
     await this.#files.moved?.(path)
     await this.#files.discard(old)
   }
 
   keepOpen(): () => void {
-    const keeper = { environment: this.#openIfPossible() }
+    const keeper = { environment: this.#openUnlessDamaged(this.#path) }
     this.#keepers.add(keeper)
     return () => {
       this.#keepers.delete(keeper)
@@ -103,20 +114,35 @@ export class LmdbStore implements Store {
     return this.#writes.pauseCommits()
   }
 
+  /** Where it was rewritten here, holders of leases only read it. Then a file that cannot be opened now may be opened later. */
   #reopenForKeepers(): void {
     for (const keeper of this.#keepers) {
       const old = keeper.environment
-      keeper.environment = this.#openIfPossible()
+      try {
+        keeper.environment = this.#openUnlessDamaged(this.#path)
+      } catch {
+        keeper.environment = undefined
+      }
       if (old) this.#files.open.release(old)
     }
   }
 
-  /** Callers that need the file get the reason why it cannot be opened. */
-  #openIfPossible(): LmdbEnvironment | undefined {
+  #opened(path: string): () => void {
     try {
-      return this.#files.open.acquire(this.#path)
-    } catch {
-      return undefined
+      const environment = this.#openUnlessDamaged(path)
+      return () => environment && this.#files.open.release(environment)
+    } catch (error) {
+      throw new MoveFailedError(`The new file of the store ${this.name} cannot be opened.`, { cause: error })
+    }
+  }
+
+  /** No process opens a damaged file. Whoever needs it gets the error. */
+  #openUnlessDamaged(path: string): LmdbEnvironment | undefined {
+    try {
+      return this.#files.open.acquire(path)
+    } catch (error) {
+      if (error instanceof FileDamagedError) return undefined
+      throw error
     }
   }
 

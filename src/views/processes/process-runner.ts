@@ -150,19 +150,18 @@ export class ProcessRunner implements IndexRunner {
     const places = isAlone ? this.#alone : this.#places
     await places.acquire({ owner, signal })
     try {
-      const { indexes } = this.#options
-      const { name } = place.store
-      // In the same turn: a process that is started meanwhile would not know of a pause.
-      for (let paused = indexes.pauseOf(name); paused; paused = indexes.pauseOf(name)) await paused
-      const leases = this.#lease(place)
-      let done: Promise<void>
-      try {
-        done = this.#processFor(place, work, isAlone).do(this.#jobOf(work, place, leases), leases, signal, listener)
-      } catch (error) {
-        // It was not begun.
-        for (const lease of Object.values(leases)) await lease.release()
-        throw error
-      }
+      // In the same turn: a process that gets the job meanwhile would not know of a pause.
+      const { done } = await this.#options.indexes.whenUnpaused(place.store.name, () => {
+        const leases = this.#lease(place)
+        try {
+          const job = this.#jobOf(work, place, leases)
+          return { done: this.#processFor(place, work, isAlone).do(job, leases, signal, listener) }
+        } catch (error) {
+          // It was not begun.
+          for (const lease of Object.values(leases)) void lease.release()
+          throw error
+        }
+      })
       await done
     } finally {
       places.release(owner)

@@ -7,6 +7,7 @@ import { privateMb } from '../../functions/sandbox/process-use.ts'
 import type { Log } from '../../runtime/log/log.ts'
 import type { StoreLease } from '../../storage/leases/store-leases.ts'
 import { forgetTenant } from '../../storage/leases/tenancy-lock.ts'
+import { MoveFailedError } from '../../storage/storage-error.ts'
 import type { UpdateProgress } from '../updating/update-request.ts'
 import { idleTimeLeft } from './idle-time.ts'
 import {
@@ -300,6 +301,11 @@ export class WorkerProcess {
     try {
       await this.#leaseOn(index)?.moveTo(path)
     } catch (error) {
+      if (error instanceof MoveFailedError) {
+        // The job is repeated, with the file that the index still has.
+        this.#kill(`${error.message} ${String(error.cause)}`)
+        return
+      }
       this.#log.error('An old index file could not be removed.', { error: String(error) })
     }
     this.send({ type: 'taken over', request })

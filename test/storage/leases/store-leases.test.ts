@@ -3,7 +3,13 @@ import { copyFile, writeFile } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { LmdbEngine } from '../../../src/storage/lmdb/lmdb-engine.ts'
-import { StoreGoneError, StoreMissingError } from '../../../src/storage/storage-error.ts'
+import { OpenFiles } from '../../../src/storage/lmdb/open-files.ts'
+import {
+  MoveFailedError,
+  NoDescriptorsError,
+  StoreGoneError,
+  StoreMissingError,
+} from '../../../src/storage/storage-error.ts'
 import { temporaryFolder } from '../../support/temporary-folder.ts'
 
 const KEY = Buffer.from('key')
@@ -118,12 +124,12 @@ describe('commits to a store that another process opens', () => {
     holder.resolve()
     const resume = await pausing
     const commit = store.commit({ puts: [[KEY, VALUE]] })
-    const resumed = engine.pauseOf('store')
-    expect([await isSettled(commit), await isSettled(resumed!), events]).toEqual([false, false, ['paused']])
+    const resumed = engine.whenUnpaused('store', () => {})
+    expect([await isSettled(commit), await isSettled(resumed), events]).toEqual([false, false, ['paused']])
     resume?.()
     await commit
     await resumed
-    expect(engine.pauseOf('store')).toBe(undefined)
+    await resumed
     expect(events).toEqual(['paused', 'resumed'])
     await lease.release()
   })
@@ -149,5 +155,72 @@ describe('commits to a store that another process opens', () => {
     await store.compact()
     expect(await engine.pauseCommits(place!)).toBe(undefined)
     await expect(engine.pauseCommits({ name: 'other', path: place!.path })).rejects.toThrow(StoreMissingError)
+  })
+})
+
+describe('a pause of the commits to a store', () => {
+  it('ends for those that wait for it, though others pause them all the time', async () => {
+    const { engine } = await open()
+    const [place] = engine.places()
+    let isServed = false
+    const churn = async () => {
+      while (!isServed) {
+        const resume = await engine.pauseCommits(place!)
+        await nextTurn()
+        resume?.()
+      }
+    }
+    const churning = [churn(), churn(), churn()]
+    await nextTurn()
+    const served = engine.whenUnpaused('store', () => 'served')
+    const turns = (async () => {
+      for (let turn = 0; turn < 1000; turn++) await nextTurn()
+      return 'starved'
+    })()
+    const outcome = await Promise.race([served, turns])
+    isServed = true
+    await Promise.all(churning)
+    expect(outcome).toBe('served')
+  })
+})
+
+describe('a store whose file cannot be opened here', () => {
+  /** As without free descriptors. */
+  function refuseToOpen(): () => void {
+    const acquire = OpenFiles.prototype.acquire
+    OpenFiles.prototype.acquire = () => {
+      throw new NoDescriptorsError('Too many files and connections are open; try again later.')
+    }
+    const allow = () => {
+      OpenFiles.prototype.acquire = acquire
+    }
+    onTestFinished(allow)
+    return allow
+  }
+
+  it('is not lent', async () => {
+    const { engine } = await open()
+    const allow = refuseToOpen()
+    expect(() => engine.lend('store')).toThrow(NoDescriptorsError)
+    allow()
+    const lease = engine.lend('store')
+    await lease.release()
+    await engine.drop('store')
+  })
+
+  it('stays in its file when a holder rewrote it, and the new file goes with the lease', async () => {
+    const { engine, store, files } = await open()
+    const lease = engine.lend('store')
+    const next = lease.nextPath()
+    await copyFile(lease.path, next)
+    const allow = refuseToOpen()
+    await expect(lease.moveTo(next)).rejects.toThrow(MoveFailedError)
+    allow()
+    expect(engine.places()).toEqual([{ name: 'store', path: lease.path }])
+    await lease.abandon()
+    expect(files()).not.toContain('store.2.mdb')
+    const snapshot = store.snapshot()
+    expect(await snapshot.get(KEY)).toEqual(VALUE)
+    snapshot.release()
   })
 })
