@@ -58,6 +58,8 @@ export class RunningService implements Service {
   readonly #descriptorLimit = descriptorLimit()
   readonly secondaries: WantedSecondaries | undefined
   readonly #term: number
+  /** Of this process. A later process of the same supervisor has a later time. */
+  readonly #startedMs: number
   /** How often the data was opened. */
   #openings = 0
   #parts: ServiceParts | undefined
@@ -101,6 +103,7 @@ export class RunningService implements Service {
   ) {
     this.secondaries = secondaries
     this.#term = options.supervisor?.term ?? 1
+    this.#startedMs = options.supervisor?.startedMs ?? performance.timeOrigin
     this.#configuration = configuration
     this.#home = home
     this.#log = log
@@ -173,7 +176,8 @@ export class RunningService implements Service {
         slots: this.#slots,
         slotLimit: () => this.#budget.connections,
       },
-      usedGenerations: secondaries && !isFirst ? Date.now() : 0,
+      // Not by the system clock, which may be set back.
+      usedGenerations: secondaries && !isFirst ? Math.floor(this.#startedMs + performance.now()) : 0,
       restart: () => this.#restartSoon(),
     })
   }

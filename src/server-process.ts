@@ -27,14 +27,21 @@ async function main(): Promise<void> {
   }
   const { createService, version } = await import('./service.ts')
   startReaperAhead()
-  const { previousEnd, term = 1, nodeFolder } = start ?? {}
+  const { previousEnd, term = 1, startedMs, nodeFolder } = start ?? {}
   const service = await createService({
     ...options,
     environment: process.env,
     log,
     onFailure: fail,
     ...(link && {
-      supervisor: { takeLease: (folder) => link.takeLease(folder), sockets: link, previousEnd, term, nodeFolder },
+      supervisor: {
+        takeLease: (folder) => link.takeLease(folder),
+        sockets: link,
+        previousEnd,
+        term,
+        startedMs,
+        nodeFolder,
+      },
     }),
   })
   const url = await service.listen().catch(async (error: unknown) => {

@@ -12,6 +12,8 @@ export interface Supervision {
   readonly previousEnd: string | undefined
   /** How many times a server was started; 1 for the first one. */
   readonly term: number
+  /** When this process was started, by a clock that never goes back; later than for the process before it. */
+  readonly startedMs?: number | undefined
   /** Where the nodes of the server find each other, once a process has made it. */
   readonly nodeFolder: string | undefined
 }

@@ -30,6 +30,8 @@ export interface StartMessage {
   readonly previousEnd?: string
   /** Counts the starts of the primary. */
   readonly term: number
+  /** When the process was started, by a clock of the supervisor that never goes back. */
+  readonly startedMs?: number
   /** Where the nodes of the server find each other, once there is such a folder. */
   readonly nodeFolder?: string
   /** The number of a secondary; absent for the primary. */

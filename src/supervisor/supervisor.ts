@@ -116,6 +116,7 @@ export class Supervisor {
     this.#send({
       kind: 'start',
       term: ++this.#term,
+      startedMs: performance.timeOrigin + this.#startedMs,
       ...(previousEnd !== undefined && { previousEnd }),
       ...(this.#nodeFolder !== undefined && { nodeFolder: this.#nodeFolder }),
     })
