@@ -190,11 +190,15 @@ export class DatabaseEngine {
 
   async information(): Promise<DatabaseInformation> {
     using view = this.view()
-    const [state, { fileBytes }] = await Promise.all([view.state(), this.store.sizes()])
+    const [state, { fileBytes }, isCompacting] = await Promise.all([
+      view.state(),
+      this.store.sizes(),
+      this.compactor.isRunningAnywhere(),
+    ])
     return {
       ...state,
       name: this.name,
-      isCompacting: this.compactor.isRunning,
+      isCompacting,
       fileBytes,
       dataBytes: Math.min(fileBytes, state.bodyBytes),
       openedUs: this.openedUs,
@@ -303,7 +307,10 @@ export class DatabaseEngine {
       closing: this.#closing.signal,
       publish,
       readState: () => this.readState(),
-      onStale: (stale) => this.#invalidate(stale),
+      onStale: (stale) => {
+        this.#invalidate(stale)
+        if (stale.hasDesigns) this.#services.onEvent?.({ type: 'ddocs_updated_elsewhere', db: this.name })
+      },
       onChanges: (updateSequence) => this.#changed(updateSequence, [{ type: 'updated', db: this.name }]),
       wake: () => this.changes.wake(),
     })

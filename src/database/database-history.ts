@@ -148,7 +148,7 @@ export class DatabaseHistory {
   }
 
   #add({ type, db }: DatabaseEvent): void {
-    if (type === 'compacted' || type === 'ddoc_updated') return
+    if (type === 'compacted' || type === 'ddoc_updated' || type === 'ddocs_updated_elsewhere') return
     const event = { type, db, position: { sequence: ++this.#lastSequence } }
     const { size } = this.#latest
     this.#latest.set(keyOf(type, db), event)

@@ -36,6 +36,8 @@ export type DatabaseEvent =
   | { readonly type: 'created' | 'updated' | 'deleted' | 'compacted'; readonly db: string }
   /** Comes after the `updated` of the same commit. */
   | { readonly type: 'ddoc_updated'; readonly db: string; readonly id: string }
+  /** Another server wrote design documents, or may have. */
+  | { readonly type: 'ddocs_updated_elsewhere'; readonly db: string }
 
 /** Called at once, in the order in which things happen; must not throw. */
 export type DatabaseEventListener = (event: DatabaseEvent) => void

@@ -150,8 +150,11 @@ export class Database {
     return this.#write(edits, onFlushing)
   }
 
-  /** Takes an edit to be written soon, together with others; a failure is only logged. */
-  writeLater(edit: DocumentEdit): void {
+  /**
+   * Takes an edit to be written soon, together with others; a failure is only logged. Where other servers write the database
+   * too it is written at once, and resolves then: nobody else would know of it.
+   */
+  async writeLater(edit: DocumentEdit): Promise<void> {
     // Compaction must not remove the bytes of its attachments before it is written.
     const { attachments = [] } = edit.kind === 'local' ? {} : edit
     const leases = attachments.map(({ number }) => this.attachments.use(number))
@@ -164,7 +167,11 @@ export class Database {
       release()
       throw refusal
     }
-    if (this.#access) batched.follow(edit, this.write([edit]), release)
+    if (this.#engine.store.sharing) {
+      const writing = this.write([edit])
+      batched.follow(edit, writing, release)
+      await writing
+    } else if (this.#access) batched.follow(edit, this.write([edit]), release)
     else batched.add(edit, (some) => this.#commit(some), release)
   }
 
@@ -214,9 +221,9 @@ export class Database {
     return this.#engine.store.dropped
   }
 
-  /** Starts compaction in the background, unless it is running. */
-  compact(): void {
-    this.#engine.compactor.start()
+  /** Starts compaction in the background, unless it is running. Resolves when every server knows of it. */
+  compact(): Promise<void> {
+    return this.#engine.compactor.start()
   }
 
   /** Resolves when no compaction is running. */

@@ -24,7 +24,7 @@ export class Databases {
   readonly #onDeleted = new Set<DeletionListener>()
   readonly #afterDeletion = new Set<(name: string) => Promise<void>>()
   readonly #eventListeners = new Set<DatabaseEventListener>()
-  readonly #designListeners = new Set<(database: string, id: string) => void>()
+  readonly #designListeners = new Set<(database: string, id: string | undefined) => void>()
   readonly #stopFollowing: (() => void) | undefined
 
   constructor(engine: StorageEngine, services: DatabaseServices) {
@@ -85,8 +85,8 @@ export class Databases {
     return () => this.#eventListeners.delete(listener)
   }
 
-  /** Calls back after each commit of a design document; returns how to unsubscribe. */
-  onDesignUpdated(listener: (database: string, id: string) => void): () => void {
+  /** Calls back after each commit of a design document, without its id if another server made it; returns how to unsubscribe. */
+  onDesignUpdated(listener: (database: string, id: string | undefined) => void): () => void {
     this.#designListeners.add(listener)
     return () => this.#designListeners.delete(listener)
   }
@@ -228,9 +228,11 @@ export class Databases {
   }
 
   #publish(event: DatabaseEvent): void {
-    for (const listener of this.#eventListeners) listener(event)
-    if (event.type !== 'ddoc_updated') return
-    for (const listener of this.#designListeners) listener(event.db, event.id)
+    const isElsewhere = event.type === 'ddocs_updated_elsewhere'
+    if (!isElsewhere) for (const listener of this.#eventListeners) listener(event)
+    if (event.type !== 'ddoc_updated' && !isElsewhere) return
+    const id = isElsewhere ? undefined : event.id
+    for (const listener of this.#designListeners) listener(event.db, id)
   }
 
   #keep(name: string, opening: Promise<Database>): Promise<Database> {

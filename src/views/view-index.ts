@@ -120,6 +120,7 @@ export class ViewIndex {
   async information(): Promise<IndexInformation> {
     const { design } = this.place
     using index = await this.#published()
+    const elsewhere = await this.#services.runner.workElsewhere?.(this.place)
     return {
       signature: design.signature,
       language: design.language,
@@ -127,20 +128,23 @@ export class ViewIndex {
       purgeSequence: index.purgeSequence,
       ...(await this.#sizes()),
       compactedTo: this.#compactedTo,
-      isUpdating: this.isUpdating,
-      isCompacting: this.#compacting !== undefined,
+      isUpdating: this.isUpdating || (elsewhere?.isUpdating ?? false),
+      isCompacting: this.#compacting !== undefined || (elsewhere?.isCompacting ?? false),
       waitingClients: this.#waiting.size,
     }
   }
 
-  /** Begins to compact in the background, unless it is being done. */
-  compact(): void {
+  /** Begins to compact in the background, unless it is being done. Resolves when every server knows of it. */
+  async compact(): Promise<void> {
     if (this.#compacting) return
     const cancelling = new AbortController()
-    const done = this.#compact(AbortSignal.any([cancelling.signal, this.#ending.signal])).finally(() => {
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+    const done = this.#compact(AbortSignal.any([cancelling.signal, this.#ending.signal]), begin).finally(() => {
+      begin()
       this.#compacting = undefined
     })
     this.#compacting = { done, cancelling }
+    if (this.place.store.sharing) await begun
   }
 
   /** Resolves when no compaction is running. */
@@ -305,13 +309,14 @@ export class ViewIndex {
     this.#waiting.clear()
   }
 
-  async #compact(signal: AbortSignal): Promise<void> {
+  async #compact(signal: AbortSignal, onBegun: () => void): Promise<void> {
     const { runner, tasks, log } = this.#services
     const { database, design } = this.place
     const about = { database: database.name, design_document: nameOf(design) }
     const task = tasks.start({ type: 'view_compaction', ...about, changes_done: 0, total_changes: 0, progress: 0 })
     try {
       await runner.compact(this.place, signal, (done) => {
+        onBegun()
         task.update({ progress: Math.floor(100 * done) })
       })
       this.#compactedTo = await this.#sizes()

@@ -80,7 +80,7 @@ export class Views {
     this.#forget = [
       databases.onDeleted((name, where) => (where === 'here' ? this.#removeAll(name) : this.#endGone(name))),
       databases.onDesignUpdated((database, id) => {
-        void this.#prepare(database, id)
+        if (id !== undefined) void this.#prepare(database, id)
         void this.#detachUnused(database)
       }),
       // Also where a query that had begun to answer found the damage: the next one gets a rebuilt index.

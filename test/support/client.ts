@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect } from 'vitest'
 import type { Service, ServiceOptions } from '../../src/service.ts'
 import { withQuickHashes } from './quick-hashes.ts'
 import { storagePlace } from './storage-place.ts'
-import { createTestService, TEST_NODES } from './test-service.ts'
+import { createTestService, HAS_SEVERAL_SERVERS, TEST_NODES } from './test-service.ts'
 import { until } from './until.ts'
 
 export interface RequestOptions {
@@ -81,7 +81,26 @@ export class Client {
     return this.url.host
   }
 
-  request(method: string, path: string, { headers = {}, body }: RequestOptions = {}): Promise<Reply> {
+  request(method: string, path: string, options: RequestOptions = {}): Promise<Reply> {
+    return this.#request(method, path, options, this.#agents[Math.floor(Math.random() * this.#agents.length)])
+  }
+
+  /** The replies of all servers, where each of several answers for itself; otherwise one reply. */
+  async getFromAll(path: string): Promise<Reply[]> {
+    const replies: Reply[] = []
+    // Each connection goes to the next server.
+    for (let i = 0; i < (HAS_SEVERAL_SERVERS ? TEST_NODES : 1); i++) {
+      replies.push(await this.#request('GET', path, {}, false))
+    }
+    return replies
+  }
+
+  #request(
+    method: string,
+    path: string,
+    { headers = {}, body }: RequestOptions,
+    agent: Agent | false | undefined,
+  ): Promise<Reply> {
     const { hostname, port } = this.url
     const bytes = bodyBytes(body)
     const defaults = bytes === undefined ? {} : { 'Content-Type': 'application/json' }
@@ -91,7 +110,7 @@ export class Client {
     return new Promise((resolve, reject) => {
       const outgoing = httpRequest(
         {
-          agent: this.#agents[Math.floor(Math.random() * this.#agents.length)],
+          agent,
           hostname,
           port,
           method,

@@ -20,7 +20,7 @@ export interface CompactableDatabases {
 /** A database, or an index. */
 export interface Compactable {
   information(): Promise<CompactableSizes>
-  compact(): void
+  compact(): Promise<void>
   compacted(): Promise<void>
   cancelCompaction(): Promise<void>
 }
@@ -196,7 +196,7 @@ export class CompactionDaemon {
     windowEnd?.unref()
     this.#compacting.add(file)
     try {
-      file.compact()
+      await file.compact()
       await file.compacted()
     } finally {
       this.#compacting.delete(file)

@@ -44,17 +44,24 @@ export class Compactor {
     return this.#run !== undefined
   }
 
-  /** Starts a run in the background, unless there is one. */
-  start(): void {
+  /** Whether this server or another one is compacting the database. */
+  async isRunningAnywhere(): Promise<boolean> {
+    return this.isRunning || ((await this.#options.leases?.isHeld(this.#lease)) ?? false)
+  }
+
+  /** Starts a run in the background, unless there is one. Resolves when every server knows of it. */
+  async start(): Promise<void> {
     if (this.#run) return
     const { store, log, closing } = this.#options
+    const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
     const cancelling = new AbortController()
     const signal = AbortSignal.any([cancelling.signal, closing])
     const { leases } = this.#options
     // Another server that is compacting it does all of the work.
-    const done = leased(leases, `compaction of ${store.name}`, (lease) =>
-      this.#compact(eitherSignal(signal, lease), lease),
-    )
+    const done = leased(leases, this.#lease, (lease) => {
+      begin()
+      return this.#compact(eitherSignal(signal, lease), lease)
+    })
       .then(() => {})
       .catch((error: unknown) => {
         if (store.dropped) return
@@ -62,9 +69,11 @@ export class Compactor {
         else log.error('A compaction failed.', { database: store.name, error: String(error) })
       })
       .finally(() => {
+        begin()
         this.#run = undefined
       })
     this.#run = { done, cancelling }
+    await begun
   }
 
   /** Resolves when no compaction is running. */
@@ -77,6 +86,10 @@ export class Compactor {
     const run = this.#run
     run?.cancelling.abort(new Error('The compaction was cancelled.'))
     await run?.done
+  }
+
+  get #lease(): string {
+    return `compaction of ${this.#options.store.name}`
   }
 
   async #compact(signal: AbortSignal, lease: WorkLease | undefined): Promise<void> {

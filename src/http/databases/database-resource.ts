@@ -38,7 +38,7 @@ export async function deleteDatabase(call: Call, { databases }: HttpContext): Pr
 export async function compact(call: Call): Promise<Answer> {
   const database = await databaseOf(call)
   requireJsonType(call)
-  database.compact()
+  await database.compact()
   return json({ ok: true }, { status: 202 })
 }
 

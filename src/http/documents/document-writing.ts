@@ -261,7 +261,7 @@ export async function writeAnswer(
   const { id } = edit
   const headers = created ? { Location: call.location(database.name, ...created) } : {}
   if (call.query('batch') === 'ok') {
-    database.writeLater(edit)
+    await database.writeLater(edit)
     return json({ ok: true, id }, { status: 202, headers })
   }
   const revision = await writeOne(database, edit)

@@ -22,6 +22,8 @@ export interface WorkLeases {
   readonly durationMs: number
   /** Undefined while anybody holds it, this server included. */
   take(name: string): Promise<WorkLease | undefined>
+  /** Whether anybody holds it, this server included. */
+  isHeld(name: string): Promise<boolean>
 }
 
 /**
@@ -42,6 +44,26 @@ export async function leased<T>(
     await lease.release()
   }
 }
+
+/**
+ * Does work that other servers may do too, and holds the lease meanwhile if it is free: only to show that the work is being
+ * done. Short work takes none.
+ */
+export async function shown<T>(leases: WorkLeases | undefined, name: string, work: () => Promise<T>): Promise<T> {
+  if (!leases) return work()
+  let taking: Promise<WorkLease | undefined> | undefined
+  const timer = setTimeout(() => {
+    taking = leases.take(name).catch(() => undefined)
+  }, SHOWN_AFTER_MS)
+  try {
+    return await work()
+  } finally {
+    clearTimeout(timer)
+    await (await taking)?.release()
+  }
+}
+
+const SHOWN_AFTER_MS = 50
 
 /** One of both, or neither. */
 export function eitherSignal(signal: AbortSignal, lease: WorkLease | undefined): AbortSignal {

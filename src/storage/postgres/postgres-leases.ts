@@ -13,6 +13,8 @@ export interface LeaseServices {
   readonly holder: Buffer
   readonly durationMs: number
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]>
+  /** For what need not be as fast as heartbeats. */
+  read(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]>
 }
 
 export class PostgresLeases implements WorkLeases {
@@ -62,6 +64,11 @@ export class PostgresLeases implements WorkLeases {
     } finally {
       this.#taking.delete(name)
     }
+  }
+
+  async isHeld(name: string): Promise<boolean> {
+    if (this.#held.has(name)) return true
+    return (await this.#services.read(STATEMENTS.findLease, [name, this.durationMs])).length > 0
   }
 
   /** Sends a heartbeat, and finds out which leases other servers took. Throws where the engine cannot be reached. */

@@ -107,6 +107,7 @@ export class PostgresServer {
       holder: this.#id,
       durationMs: leaseMs,
       run: (statement, parameters) => this.#pulse.use((connection) => connection.run(statement, parameters)),
+      read: (statement, parameters) => this.run(statement, parameters),
     })
     this.transactions = new ReadTransactions(this.#reads)
     this.garbage = new Garbage((statement, parameters) => this.run(statement, parameters))

@@ -229,6 +229,12 @@ export const STATEMENTS = {
      )
      RETURNING fence`,
   ),
+  /** $1 lease, $2 the milliseconds as above; a row if a server holds it. */
+  findLease: statement(
+    'find_lease',
+    `SELECT fence FROM leases JOIN servers ON servers.id = leases.holder
+     WHERE leases.name = $1 AND servers.seen > now() - ($2::bigint || ' milliseconds')::interval`,
+  ),
   heldLeases: statement('held_leases', 'SELECT fence FROM leases WHERE holder = $1'),
   releaseLease: statement('release_lease', 'DELETE FROM leases WHERE name = $1 AND fence = $2'),
   /** The lock keeps other servers from taking the lease until the transaction ends. */

@@ -5,7 +5,7 @@ import { eitherSignal, leased, type WorkLeases } from '../../storage/leases/work
 import type { Store } from '../../storage/store.ts'
 import { memoryRuns, type SortedRuns } from '../building/sorted-runs.ts'
 import type { ViewDesign } from '../design/view-design.ts'
-import { updateIndex } from './index-update.ts'
+import { updateIndex, updateLease } from './index-update.ts'
 import type { UpdateProgress } from './update-request.ts'
 
 export interface IndexRunner {
@@ -17,6 +17,8 @@ export interface IndexRunner {
   prepare(design: ViewDesign): void
   /** Rewrites the store of the index, without its garbage; `onProgress` is called with the share that is done. */
   compact(index: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void>
+  /** What other servers are doing with the index; undefined where there are none. */
+  workElsewhere?(index: IndexPlace): Promise<IndexWork | undefined>
   /** Settings of user functions are others now. */
   settingsChanged(): void
   close(): Promise<void>
@@ -27,6 +29,12 @@ export interface IndexPlace {
   readonly database: Database
   readonly store: Store
   readonly design: ViewDesign
+}
+
+/** What is being done with an index. */
+export interface IndexWork {
+  readonly isUpdating: boolean
+  readonly isCompacting: boolean
 }
 
 /** How first builds sort. */
@@ -71,9 +79,20 @@ export class LocalRunner implements IndexRunner {
   }
 
   async compact({ store }: IndexPlace, signal: AbortSignal, onProgress: (done: number) => void): Promise<void> {
-    await leased(this.#leases, `compaction of index ${store.name}`, (lease) =>
-      store.compact({ signal: eitherSignal(signal, lease), onProgress }),
-    )
+    await leased(this.#leases, compactionLease(store), (lease) => {
+      onProgress(0)
+      return store.compact({ signal: eitherSignal(signal, lease), onProgress })
+    })
+  }
+
+  async workElsewhere({ store }: IndexPlace): Promise<IndexWork | undefined> {
+    const leases = this.#leases
+    if (!leases) return undefined
+    const [isUpdating, isCompacting] = await Promise.all([
+      leases.isHeld(updateLease(store)),
+      leases.isHeld(compactionLease(store)),
+    ])
+    return { isUpdating, isCompacting }
   }
 
   prepare(): void {}
@@ -81,4 +100,8 @@ export class LocalRunner implements IndexRunner {
   settingsChanged(): void {}
 
   async close(): Promise<void> {}
+}
+
+function compactionLease({ name }: Store): string {
+  return `compaction of index ${name}`
 }

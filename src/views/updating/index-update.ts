@@ -4,7 +4,7 @@
  */
 
 import { type DatabaseState, purgeKey } from '../../database/layout/keys.ts'
-import { type LeaseProof, leased, type WorkLease } from '../../storage/leases/work-leases.ts'
+import { type LeaseProof, leased, shown, type WorkLease } from '../../storage/leases/work-leases.ts'
 import { LeaseLostError } from '../../storage/storage-error.ts'
 import type { Snapshot, Store } from '../../storage/store.ts'
 import { buildIndex } from '../building/first-build.ts'
@@ -39,9 +39,10 @@ export async function updateIndex(request: UpdateRequest): Promise<void> {
   let needsLease = false
   for (let outrun = 0; ; ) {
     try {
-      if (!needsLease) return await runUpdate(request, undefined)
       const { leases, store } = request
-      const done = await leased(leases, `index ${store.name}`, (lease) => runUpdate(request, lease))
+      const name = updateLease(store)
+      if (!needsLease) return await shown(leases, name, () => runUpdate(request, undefined))
+      const done = await leased(leases, name, (lease) => runUpdate(request, lease))
       if (done) return
       await updatedElsewhere(request)
       needsLease = false
@@ -50,6 +51,11 @@ export async function updateIndex(request: UpdateRequest): Promise<void> {
       else if (!isOvertaken(error, request) || ++outrun === MOST_TRIES) throw error
     }
   }
+}
+
+/** The name of the lease of a server that updates an index. */
+export function updateLease({ name }: Store): string {
+  return `index ${name}`
 }
 
 async function runUpdate(request: UpdateRequest, lease: WorkLease | undefined): Promise<void> {

@@ -525,7 +525,7 @@ class FakeDatabase {
     return { ...this.sizes, isCompacting: this.isCompacting, compactedTo: this.#compactedTo }
   }
 
-  compact(): void {
+  async compact(): Promise<void> {
     this.isCompacting = true
     this.compactions++
   }

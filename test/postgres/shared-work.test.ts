@@ -1,0 +1,93 @@
+import { expect, it, onTestFinished } from 'vitest'
+import { PostgresServer } from '../../src/storage/postgres/postgres-server.ts'
+import { indexStoreName } from '../../src/views/index-store-name.ts'
+import { Client, rawRequest, TestDatabase } from '../support/client.ts'
+import { describeOnPostgres } from '../support/on-postgres.ts'
+import { sharedPostgres } from '../support/postgres.ts'
+import { startService } from '../support/service.ts'
+import { temporaryFolder } from '../support/temporary-folder.ts'
+import { until } from '../support/until.ts'
+
+/** No function is ended for the time it takes. */
+const settings = { service: { os_process_timeout: '600000' } }
+
+/** Two servers on one engine, with the same database in each. */
+async function servers() {
+  const engine = (await sharedPostgres()).address()
+  const start = async () => {
+    const service = await startService({ dir: await temporaryFolder(), engine, settings })
+    const client = new Client(service.url)
+    onTestFinished(() => client.close())
+    return client
+  }
+  const [first, second] = [await start(), await start()]
+  const db = await first.database()
+  return { engine, first, second, here: db, there: new TestDatabase(second, db.name) }
+}
+
+async function workOn(db: TestDatabase): Promise<{ compact_running: boolean; updater_running: boolean }> {
+  const reply = await db.get('_design/d/_info')
+  return reply.as<{ view_index: { compact_running: boolean; updater_running: boolean } }>().view_index
+}
+
+describeOnPostgres('what one of two servers is doing', () => {
+  it('is known to the other one: compactions and updates of indexes', async () => {
+    const { engine, here, there } = await servers()
+    await here.save('_design/d', { views: { v: { map: 'function (doc) { emit(doc._id) }' } } })
+    await there.get('_design/d/_view/v')
+    const { signature } = (await here.get('_design/d/_info')).as<{ view_index: { signature: string } }>().view_index
+    const index = indexStoreName(here.name, signature)
+    // A third server, which takes as long as the test likes.
+    const third = await PostgresServer.open({ address: engine })
+    onTestFinished(() => third.close())
+    for (const [name, shown] of [
+      [`compaction of ${here.name}`, { database: true, compact_running: false, updater_running: false }],
+      [`compaction of index ${index}`, { database: false, compact_running: true, updater_running: false }],
+      [`index ${index}`, { database: false, compact_running: false, updater_running: true }],
+    ] as const) {
+      const lease = await third.leases.take(name)
+      for (const db of [here, there]) {
+        const { compact_running } = (await db.info()) as { compact_running: boolean }
+        expect({ database: compact_running, ...(await workOn(db)) }).toMatchObject(shown)
+      }
+      await lease?.release()
+    }
+    for (const db of [here, there]) {
+      expect((await db.info()).compact_running).toBe(false)
+      expect(await workOn(db)).toMatchObject({ compact_running: false, updater_running: false })
+    }
+  })
+
+  it('is over where the other one answers that a compaction is not running any more', async () => {
+    const { here, there } = await servers()
+    for (let round = 0; round < 5; round++) {
+      const first = await here.save(`doc-${round}`, { n: 1 })
+      await there.save(`doc-${round}`, { _rev: first, n: 2 })
+      expect((await here.post('_compact', '')).status).toBe(202)
+      await until(async () => !(await there.info()).compact_running)
+      expect((await there.get(`doc-${round}?rev=${first}`)).status).toBe(404)
+    }
+  })
+
+  it('is cancelled if it is a build whose design document was changed in the other one', async () => {
+    const { first, here, there } = await servers()
+    await here.save('a', {})
+    const rev = await here.save('_design/d', { views: { v: { map: 'function (doc) { while (true); }' } } })
+    const connection = await first.open()
+    connection.write(rawRequest([`GET /${here.name}/_design/d/_view/v HTTP/1.1`, `Host: ${first.host}`]))
+    await until(async () => (await workOn(there)).updater_running)
+    connection.end()
+    await there.save('_design/d', { _rev: rev, views: { v: { map: 'function (doc) { emit(doc._id) }' } } })
+    await until(async () => (await first.request('GET', '/_active_tasks')).as<unknown[]>().length === 0)
+  })
+
+  it('is done before the reply where a write says batch=ok', async () => {
+    const { here, there } = await servers()
+    for (let n = 0; n < 5; n++) {
+      expect((await here.put(`doc-${n}?batch=ok`, {})).text).toBe(`{"ok":true,"id":"doc-${n}"}\n`)
+      expect((await there.get(`doc-${n}`)).status).toBe(200)
+    }
+    // A conflict is not reported.
+    expect((await here.put('doc-0?batch=ok', {})).status).toBe(202)
+  })
+})
