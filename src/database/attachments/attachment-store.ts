@@ -215,14 +215,13 @@ export class AttachmentStore {
     }
     try {
       using snapshot = this.#store.snapshot()
-      for (const { number } of contents) {
-        const range = { from: attachmentKey(number, 0), to: attachmentKey(number, 1) }
-        const page = await snapshot.page(range, { rows: 1, keysOnly: true })
-        if (page.length === 0) {
-          release()
-          return 'gone'
-        }
-        if (this.#heldStates && !this.#heldStates.has(number)) this.#heldStates.set(number, snapshot.share())
+      const numbers = contents.map(({ number }) => number)
+      if (!(await areStored(snapshot, numbers))) {
+        release()
+        return 'gone'
+      }
+      for (const number of this.#heldStates ? numbers : []) {
+        if (!this.#heldStates?.has(number)) this.#heldStates?.set(number, snapshot.share())
       }
       return release
     } catch (error) {
@@ -311,11 +310,27 @@ export class AttachmentStore {
     for (const [key] of puts) {
       if (key[0] === ATTACHMENT_PREFIX[0]) missing.delete(numberOfAttachmentKey(Buffer.from(key)))
     }
-    for (const number of missing) {
-      const page = await snapshot.page(attachmentRange(number), { rows: 1, keysOnly: true })
-      if (page.length === 0) throw missingStub('An attachment was removed while the document was being written.')
-    }
+    if (await areStored(snapshot, [...missing])) return
+    throw missingStub('An attachment was removed while the document was being written.')
   }
+}
+
+/** All at once: where each read is a round trip, many take one. */
+async function areStored(snapshot: Snapshot, numbers: readonly number[]): Promise<boolean> {
+  for (let first = 0; first < numbers.length; first += ASKED_TOGETHER) {
+    const some = numbers.slice(first, first + ASKED_TOGETHER)
+    const pages = await Promise.all(
+      some.map((number) => snapshot.page(firstChunkRange(number), { rows: 1, keysOnly: true })),
+    )
+    if (pages.some((page) => page.length === 0)) return false
+  }
+  return true
+}
+
+const ASKED_TOGETHER = 500
+
+function firstChunkRange(number: number): KeyRange {
+  return { from: attachmentKey(number, 0), to: attachmentKey(number, 1) }
 }
 
 const NOTHING_KEPT = () => {}
