@@ -175,6 +175,7 @@ export class RunningService implements Service {
         term: this.#term,
         slots: this.#slots,
         slotLimit: () => this.#budget.connections,
+        secondaries: secondaries.count,
       },
       // Not by the system clock, which may be set back.
       usedGenerations: secondaries && !isFirst ? Math.floor(this.#startedMs + performance.now()) : 0,

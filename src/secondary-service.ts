@@ -17,7 +17,7 @@ import { connectionLimits, isOfListeners, listenerPlans, wantedConnections } fro
 import { Listeners } from './http/listeners/listeners.ts'
 import { createSecondaryApp } from './http/server/app.ts'
 import { ReplyCounts } from './http/server/request-log.ts'
-import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
+import { bodyMemoryLimits, bodyMemoryShares, requestSettings } from './http/server/request-settings.ts'
 import {
   type NodeState,
   type Notice,
@@ -192,8 +192,9 @@ class RunningSecondary implements SecondaryService {
     metrics.total('couchdb_couch_log_requests_total', '', () =>
       Object.entries(serverLog.counts).map(([level, count]) => [{ level }, count] as const),
     )
-    const bodyMemory = new MemoryBudget(bodyMemoryLimits(configuration))
+    const bodyMemory = new MemoryBudget(bodyMemoryLimits(configuration, bodyMemoryShares(state.secondaries).secondary))
     metrics.gauge('settle_body_memory_bytes', '', () => bodyMemory.heldBytes)
+    metrics.gauge('settle_body_memory_limit_bytes', '', () => bodyMemory.limitBytes)
     metrics.gauge('settle_body_memory_waiting', '', () => bodyMemory.waiting)
     const statistics = new Statistics({ rateMs: 1000, windowsSeconds: [] }, { isTaken: true })
     const { idleFiles } = budgetOf(configuration)

@@ -21,7 +21,7 @@ import type { InterfaceFiles } from './http/admin/interface-files.ts'
 import { FeedCounts } from './http/changes/feed-counts.ts'
 import { createApp } from './http/server/app.ts'
 import type { DiskSpace } from './http/server/context.ts'
-import { bodyMemoryLimits, requestSettings } from './http/server/request-settings.ts'
+import { bodyMemoryLimits, bodyMemoryShares, requestSettings } from './http/server/request-settings.ts'
 import type { NodePlace } from './nodes/node-message.ts'
 import { PrimaryNode } from './nodes/primary-node.ts'
 import { HttpAgents } from './replication/client/http-agents.ts'
@@ -147,8 +147,15 @@ export async function openParts(folders: DataFolders, surroundings: PartsSurroun
   await replications.start()
   const programs = new ExternalPrograms({ configuration, databases, clock: systemClock, log })
   const isOnDisk = home.folder !== undefined
-  const bodyMemory = new MemoryBudget(bodyMemoryLimits(configuration))
+  const bodyMemory = new MemoryBudget(
+    bodyMemoryLimits(configuration, bodyMemoryShares(surroundings.nodes?.secondaries ?? 0).primary),
+  )
   metrics.gauge('settle_body_memory_bytes', 'memory that bodies of requests take', () => bodyMemory.heldBytes)
+  metrics.gauge(
+    'settle_body_memory_limit_bytes',
+    'memory that bodies of requests may take, of all nodes together',
+    () => bodyMemory.limitBytes,
+  )
   metrics.gauge(
     'settle_body_memory_waiting',
     'requests that wait for memory for their bodies',

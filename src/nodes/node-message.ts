@@ -18,6 +18,8 @@ export interface NodePlace {
   /** Slots for connections, which the primary lends to the others. */
   readonly slots: ServerSlots
   readonly slotLimit: () => number
+  /** How many other nodes there are beside the primary. */
+  readonly secondaries: number
 }
 
 /** A setting and its value; null where it was removed. */
@@ -27,6 +29,8 @@ export type SettingEntry = readonly [section: string, key: string, value: string
 export interface NodeState {
   /** When the primary opened the databases. */
   readonly epochUs: number
+  /** Of the nodes that are not the primary. */
+  readonly secondaries: number
   readonly settings: readonly SettingEntry[]
   readonly databases: readonly StorePlace[]
   readonly indexes: readonly StorePlace[]

@@ -150,6 +150,7 @@ export class PrimaryNode {
     const { configuration, databaseStores, indexStores } = parts
     return {
       epochUs: this.epochUs,
+      secondaries: this.#place.secondaries,
       settings: configuration.entries(),
       databases: databaseStores.places(),
       indexes: indexStores.places(),

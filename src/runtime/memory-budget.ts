@@ -56,6 +56,10 @@ export class MemoryBudget {
     this.#limits = limits
   }
 
+  get limitBytes(): number {
+    return this.#limits.current.limitBytes
+  }
+
   get heldBytes(): number {
     return this.#heldBytes
   }

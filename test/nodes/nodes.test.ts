@@ -54,6 +54,17 @@ describe('three nodes of one machine', { timeout: 120_000 }, () => {
     }
   })
 
+  it('share the memory for bodies of requests, and follow changes of the limit', async () => {
+    for (const megabytes of [40, 80]) {
+      const body = JSON.stringify(String(megabytes * 1024 * 1024))
+      await nodes[1]!.request('PUT', '/_config/httpd/max_body_memory', { body })
+      const { text } = await nodes[2]!.request('GET', '/_node/_local/_prometheus')
+      const [, limit] = /^settle_body_memory_limit_bytes (\S+)$/m.exec(text) ?? []
+      expect(Math.round(Number(limit))).toBe(megabytes * 1024 * 1024)
+    }
+    await nodes[1]!.request('DELETE', '/_config/httpd/max_body_memory')
+  })
+
   it('show at once that a database was created or deleted, and end the feeds of a deleted one', async () => {
     for (let round = 0; round < 3; round++) {
       const name = `short-lived-${round}`

@@ -40,12 +40,21 @@ export function requestSettings(configuration: Configuration): Derived<RequestSe
   return configuration.derive(() => readSettings(configuration))
 }
 
-/** The memory of all bodies together, and how long one waits for its share. */
-export function bodyMemoryLimits(configuration: Configuration): Derived<BudgetLimits> {
+/** The memory of all bodies together, of which a node has a share, and how long one waits for it. */
+export function bodyMemoryLimits(configuration: Configuration, share: number): Derived<BudgetLimits> {
   return configuration.derive(() => ({
-    limitBytes: bodyMemoryBytes(configuration.text('httpd', 'max_body_memory')),
+    limitBytes: share * bodyMemoryBytes(configuration.text('httpd', 'max_body_memory')),
     waitMs: configuration.integer('httpd', 'body_memory_timeout'),
   }))
+}
+
+/** The larger part: all uploads go through the primary, while secondaries read the bodies of queries. */
+const PRIMARY_SHARE = 3 / 4
+
+/** The shares of the primary and of each secondary in a limit of the server. */
+export function bodyMemoryShares(secondaries: number): { readonly primary: number; readonly secondary: number } {
+  if (secondaries === 0) return { primary: 1, secondary: 0 }
+  return { primary: PRIMARY_SHARE, secondary: (1 - PRIMARY_SHARE) / secondaries }
 }
 
 function readSettings(configuration: Configuration): RequestSettings {

@@ -1,10 +1,12 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, it } from 'vitest'
 import { type RawConnection, type Reply, rawRequest, serverOfFile, type TestDatabase } from '../../support/client.ts'
-import { isBalanced } from '../../support/test-service.ts'
+import { HAS_SEVERAL_SERVERS, isBalanced, TEST_NODES } from '../../support/test-service.ts'
 
 const MEGABYTE = 1024 * 1024
-const settings = { httpd: { max_body_memory: String(55 * MEGABYTE), body_memory_timeout: '2000' } }
+/** Where there are secondaries, three quarters of the limit are left for uploads. */
+const LIMIT = 55 * MEGABYTE * (TEST_NODES > 1 && !HAS_SEVERAL_SERVERS ? 4 / 3 : 1)
+const settings = { httpd: { max_body_memory: String(Math.ceil(LIMIT)), body_memory_timeout: '2000' } }
 const client = serverOfFile({ settings })
 
 const large = Buffer.from(JSON.stringify({ text: 'x'.repeat(9 * MEGABYTE) }))
