@@ -264,6 +264,7 @@ function engineOptions(configuration: Configuration): PostgresOptions | undefine
     address,
     readConnections: configuration.integer('service', 'engine_read_connections'),
     writeConnections: configuration.integer('service', 'engine_write_connections'),
+    cacheBytes: configuration.integer('service', 'engine_cache'),
     leaseMs: configuration.integer('service', 'engine_lease'),
   }
 }

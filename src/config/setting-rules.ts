@@ -162,6 +162,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'replicator/retry_delay_ms': between(1, 86_400_000),
   'service/engine_read_connections': positive,
   'service/engine_write_connections': positive,
+  'service/engine_cache': count,
   'service/engine_lease': between(500, 600_000),
   'replicator/startup_jitter': between(0, 3_600_000),
   'replicator/worker_batch_size': positive,

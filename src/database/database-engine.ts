@@ -18,7 +18,15 @@ import type { DatabaseEvent, DatabaseServices } from './database-services.ts'
 import { DatabaseView, LastingView } from './database-view.ts'
 import { DesignCache, type DesignDocument } from './design/design-document.ts'
 import { weightOfRecord } from './layout/document-record.ts'
-import { type DatabaseState, DOCUMENT_PREFIX, IDENTITY_KEY, RANK_PREFIX, SECURITY_KEY } from './layout/keys.ts'
+import {
+  type DatabaseState,
+  DOCUMENT_PREFIX,
+  IDENTITY_KEY,
+  RANK_PREFIX,
+  SECURITY_KEY,
+  STATE_KEY,
+  stateOf,
+} from './layout/keys.ts'
 import type { ReadingAccess } from './user-context.ts'
 import { BatchedWrites } from './writing/batched-writes.ts'
 import type { DocumentEdit, EditOutcome } from './writing/edit.ts'
@@ -180,8 +188,7 @@ export class DatabaseEngine {
   }
 
   async readState(): Promise<DatabaseState> {
-    using view = this.view()
-    const state = await view.state()
+    const state = await this.#stateNow()
     // A commit that came meanwhile is newer.
     const isNewer = state.updateSequence > (this.#latestState?.updateSequence ?? -1)
     if (!this.#services.isFollower && isNewer) this.#latestState = state
@@ -189,9 +196,8 @@ export class DatabaseEngine {
   }
 
   async information(): Promise<DatabaseInformation> {
-    using view = this.view()
     const [state, { fileBytes }, isCompacting] = await Promise.all([
-      view.state(),
+      this.#stateNow(),
       this.store.sizes(),
       this.compactor.isRunningAnywhere(),
     ])
@@ -314,6 +320,13 @@ export class DatabaseEngine {
       onChanges: (updateSequence) => this.#changed(updateSequence, [{ type: 'updated', db: this.name }]),
       wake: () => this.changes.wake(),
     })
+  }
+
+  async #stateNow(): Promise<DatabaseState> {
+    const { latest } = this.store
+    if (latest) return stateOf(await latest.get(STATE_KEY))
+    using view = this.view()
+    return await view.state()
   }
 
   async #readDesign(id: string): Promise<DesignDocument> {

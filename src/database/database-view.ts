@@ -4,7 +4,7 @@
 import type { RevisionTree } from '../document/tree/revision-tree.ts'
 import { decodeTree } from '../document/tree/tree-codec.ts'
 import type { RenewableSnapshot } from '../storage/snapshots/renewable-snapshot.ts'
-import type { Snapshot } from '../storage/store.ts'
+import type { LatestRows, Snapshot } from '../storage/store.ts'
 import {
   type DocumentRecord,
   decodeLocal,
@@ -16,19 +16,53 @@ import {
 import {
   bodyKey,
   type DatabaseState,
-  decodeState,
   documentKey,
-  INITIAL_STATE,
   localKey,
   SECURITY_KEY,
   STATE_KEY,
+  stateOf,
   treeKey,
 } from './layout/keys.ts'
 import { bodyPlaces } from './layout/read-bodies.ts'
 import { decodeBody, type StoredBody } from './layout/stored-body.ts'
 import type { ReadingAccess } from './user-context.ts'
 
-export class DatabaseView implements Disposable {
+/** What is needed to read a document as it is now, without its history. */
+export interface DocumentRows {
+  readonly reading: ReadingAccess | undefined
+  record(id: string): Promise<DocumentRecord | undefined>
+  /** For a number from an earlier state: the body may be gone, but the number is never reused. */
+  findBody(number: number): Promise<StoredBody | undefined>
+  local(id: string): Promise<LocalDocument | undefined>
+}
+
+/** Each read is of the newest state. So a record may have been replaced, and its body removed, before that is read. */
+export class LatestView implements DocumentRows {
+  readonly reading: ReadingAccess | undefined
+  readonly #rows: LatestRows
+
+  constructor(rows: LatestRows, reading: ReadingAccess | undefined) {
+    this.#rows = rows
+    this.reading = reading
+  }
+
+  async record(id: string): Promise<DocumentRecord | undefined> {
+    const stored = id.isWellFormed() ? await this.#rows.get(documentKey(id)) : undefined
+    return stored && decodeRecord(stored)
+  }
+
+  async findBody(number: number): Promise<StoredBody | undefined> {
+    const stored = await this.#rows.getFixed(bodyKey(number))
+    return stored && decodeBody(stored)
+  }
+
+  async local(id: string): Promise<LocalDocument | undefined> {
+    const stored = await this.#rows.get(localKey(id))
+    return stored && decodeLocal(stored)
+  }
+}
+
+export class DatabaseView implements DocumentRows, Disposable {
   readonly snapshot: Snapshot
   /** What the reader may see, where that is not everything. Documents must be opened through `open-document.ts`. */
   readonly reading: ReadingAccess | undefined
@@ -39,8 +73,7 @@ export class DatabaseView implements Disposable {
   }
 
   async state(): Promise<DatabaseState> {
-    const stored = await this.snapshot.get(STATE_KEY)
-    return stored ? decodeState(stored) : INITIAL_STATE
+    return stateOf(await this.snapshot.get(STATE_KEY))
   }
 
   async record(id: string): Promise<DocumentRecord | undefined> {
@@ -67,7 +100,6 @@ export class DatabaseView implements Disposable {
     return body
   }
 
-  /** For a number from an earlier state: the body may be gone, but the number is never reused. */
   async findBody(number: number): Promise<StoredBody | undefined> {
     const stored = await this.snapshot.get(bodyKey(number))
     return stored && decodeBody(stored)

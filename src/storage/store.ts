@@ -42,6 +42,8 @@ export interface Store {
   readonly givesCopies: boolean
   /** Undefined where this server is the only one that writes. */
   readonly sharing?: StoreSharing | undefined
+  /** For reads of single rows that need not be of one state. Undefined where a snapshot costs as little. */
+  readonly latest?: LatestRows | undefined
   /** Bounds for states that slow readers hold, where the engine has few of them. */
   readonly holding?: { readonly idleMs: number; readonly idleStates: number } | undefined
   /** The state as of now; it stays as it is however many commits follow. Must be released. */
@@ -59,6 +61,17 @@ export interface Store {
   sizes(): Promise<StoreSizes>
   /** Whether nothing is stored, as the engine itself has counted: not because nothing was found. */
   isEmpty(): Promise<boolean>
+}
+
+/** Rows of the newest state. What is read one after the other may be of different states. */
+export interface LatestRows {
+  /** Every commit that was acknowledged before the call is seen. */
+  get(key: Uint8Array): Promise<Buffer | undefined>
+  /**
+   * A row that never changes once it is written, and that the newest state referred to just now: it may come from memory.
+   * Undefined where it is stored no more. The buffer is shared: it must not be changed.
+   */
+  getFixed(key: Uint8Array): Promise<Buffer | undefined>
 }
 
 /** What a store offers that several servers write to at the same time. */

@@ -219,3 +219,8 @@ export function encodeState(state: DatabaseState): Buffer {
 export function decodeState(bytes: Buffer): DatabaseState {
   return { ...INITIAL_STATE, ...JSON.parse(bytes.toString()) }
 }
+
+/** The state in what is stored under its key. A new database has none yet. */
+export function stateOf(stored: Buffer | undefined): DatabaseState {
+  return stored ? decodeState(stored) : INITIAL_STATE
+}

@@ -5,8 +5,8 @@ import { notFound } from '../../document/request-error.ts'
 import { conflicts, deletedConflicts, leavesBestFirst } from '../../document/revisions/winner.ts'
 import { compareLeaves, pathOfAncestry, type RevisionNode } from '../../document/tree/branch.ts'
 import type { RevisionTree } from '../../document/tree/revision-tree.ts'
-import type { DatabaseView } from '../database-view.ts'
-import { localRevision } from '../layout/document-record.ts'
+import type { DatabaseView, DocumentRows } from '../database-view.ts'
+import { type DocumentRecord, localRevision } from '../layout/document-record.ts'
 import { NO_ATTACHMENTS, type StoredBody } from '../layout/stored-body.ts'
 import type { OpenedDocument } from './document-text.ts'
 
@@ -33,16 +33,9 @@ export interface ReadOptions extends HistoryOptions {
 /** The document as it is now. Throws when there is none, or when it is deleted. */
 export async function openDocument(view: DatabaseView, id: string, options: ReadOptions = {}): Promise<OpenedDocument> {
   if (isLocalId(id)) return openLocal(view, id)
-  const record = await view.record(id)
-  if (!record) throw notFound('missing')
-  // Users with restricted access do not see old revisions.
-  if (record.deleted) throw notFound(view.reading ? 'missing' : 'deleted')
+  const record = await winnerOf(view, id)
   const { winner: revision } = record
-  if (!needsTree(options)) {
-    const { text, attachments } = await view.body(record.body)
-    const parts = { id, revision, body: text, localSequence: options.localSequence ? record.sequence : undefined }
-    return seen(view, { revision, deleted: false, parts, attachments, knownGeneration: 0 })
-  }
+  if (!needsTree(options)) return openedWinner(view, id, record, await view.body(record.body), options)
   const [body, tree] = await Promise.all([view.body(record.body), view.tree(id, record)])
   const parts = {
     id,
@@ -53,6 +46,41 @@ export async function openDocument(view: DatabaseView, id: string, options: Read
   }
   const knownGeneration = generationKnown(tree, revision, options.known)
   return seen(view, { revision, deleted: false, parts, attachments: body.attachments, knownGeneration })
+}
+
+/**
+ * The same without a snapshot. Undefined where that takes more than the record and the body, or where the body is gone: the
+ * document was written and compacted meanwhile.
+ */
+export async function openLatest(
+  rows: DocumentRows,
+  id: string,
+  options: ReadOptions,
+): Promise<OpenedDocument | undefined> {
+  if (isLocalId(id)) return openLocal(rows, id)
+  if (needsTree(options)) return undefined
+  const record = await winnerOf(rows, id)
+  const body = await rows.findBody(record.body)
+  return body && openedWinner(rows, id, record, body, options)
+}
+
+async function winnerOf(rows: DocumentRows, id: string): Promise<DocumentRecord> {
+  const record = await rows.record(id)
+  if (!record) throw notFound('missing')
+  // Users with restricted access do not see old revisions.
+  if (record.deleted) throw notFound(rows.reading ? 'missing' : 'deleted')
+  return record
+}
+
+function openedWinner(
+  rows: DocumentRows,
+  id: string,
+  { winner: revision, sequence }: DocumentRecord,
+  { text, attachments }: StoredBody,
+  { localSequence = false }: ReadOptions,
+): OpenedDocument {
+  const parts = { id, revision, body: text, localSequence: localSequence ? sequence : undefined }
+  return seen(rows, { revision, deleted: false, parts, attachments, knownGeneration: 0 })
 }
 
 /** One revision, a tombstone too. With `latest`, the best leaf that descends from it. */
@@ -127,7 +155,7 @@ function absent(wanted: 'all' | readonly RevisionId[]): FoundRevision[] {
 }
 
 /** What of a document the reader may see. */
-function seen(view: DatabaseView, document: OpenedDocument): OpenedDocument {
+function seen(view: DocumentRows, document: OpenedDocument): OpenedDocument {
   if (!view.reading) return document
   const readable = view.reading.readable(document)
   if (!readable) throw notFound('missing')
@@ -207,7 +235,7 @@ function generationKnown(tree: RevisionTree, revision: RevisionId, known: readon
   return tree.ancestry(revision).find((node) => wanted.has(node.revision))?.generation ?? 0
 }
 
-async function openLocal(view: DatabaseView, id: string, wanted?: RevisionId): Promise<OpenedDocument> {
+async function openLocal(view: DocumentRows, id: string, wanted?: RevisionId): Promise<OpenedDocument> {
   const local = await view.local(id)
   const revision = localRevision(local?.count ?? 0)
   if (!local || (wanted !== undefined && wanted !== revision)) throw notFound('missing')

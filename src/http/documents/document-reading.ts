@@ -15,6 +15,7 @@ import {
 import {
   type FoundRevision,
   openDocument,
+  openLatest,
   openRevision,
   type ReadOptions,
 } from '../../database/reading/open-document.ts'
@@ -54,6 +55,11 @@ export async function readDocument(call: Call): Promise<Answer> {
 }
 
 async function readOne(call: Call, database: Database, id: string, options: ReadOptions): Promise<OpenedDocument> {
+  const { latest } = database
+  if (latest && call.query('rev') === undefined) {
+    const opened = await openLatest(latest, id, options)
+    if (opened) return opened
+  }
   const view = database.view()
   // Not `using`: its cost is measurable in the most frequent request.
   try {

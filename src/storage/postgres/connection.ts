@@ -89,6 +89,8 @@ export class Connection {
 
   /** Sends a statement at once, after all that were sent before. */
   run(statement: Statement, parameters: readonly Parameter[]): Promise<ResultRow[]> {
+    // A read transaction that is not needed any more would show an old state.
+    if (this.#ending) this.#endReading()
     return this.#send({
       name: statement.name,
       text: statement.text,
@@ -113,10 +115,7 @@ export class Connection {
 
   /** The read transaction is not needed any more: it ends with the next one, or after a short delay. */
   leaveReading(): void {
-    this.#ending = setTimeout(() => {
-      this.#ending = undefined
-      this.script('COMMIT').catch(() => this.destroy())
-    }, END_READING_MS).unref()
+    this.#ending = setTimeout(() => this.#endReading(), END_READING_MS).unref()
   }
 
   /** Closes it at once, whatever is under way. */
@@ -132,6 +131,12 @@ export class Connection {
     if (this.#isBroken) return
     this.#isBroken = true
     await this.#client.end().catch(() => {})
+  }
+
+  #endReading(): void {
+    clearTimeout(this.#ending)
+    this.#ending = undefined
+    this.script('COMMIT').catch(() => this.destroy())
   }
 
   async #send(query: pg.QueryArrayConfig): Promise<ResultRow[]> {

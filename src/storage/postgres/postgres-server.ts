@@ -10,8 +10,10 @@ import { Connection, type Parameter, type ResultRow, RetryableError } from './co
 import { ConnectionPool } from './connection-pool.ts'
 import { type EngineAddress, parseAddress } from './engine-address.ts'
 import { Garbage } from './garbage.ts'
+import { LatestReads } from './latest-rows.ts'
 import { PostgresLeases } from './postgres-leases.ts'
 import { ReadTransactions } from './read-transaction.ts'
+import { RowCache } from './row-cache.ts'
 import type { SqlDialect } from './sql-dialect.ts'
 import { STATEMENTS, type Statement, TABLES } from './statements.ts'
 import { StoreSignals } from './store-signals.ts'
@@ -24,6 +26,8 @@ export interface PostgresOptions {
   /** Connections for commits and everything else. */
   readonly writeConnections?: number
   readonly statementMs?: number
+  /** Memory for rows that never change once they are written. */
+  readonly cacheBytes?: number
   /** How long a server keeps its leases without a heartbeat. */
   readonly leaseMs?: number
   /** For tests: how long another server that does not confirm a commit is waited for. */
@@ -43,6 +47,7 @@ const START_TRIES = 20
 const START_PAUSE_MS = 250
 
 const LEASE_MS = 10_000
+const CACHE_BYTES = 32 * 1024 * 1024
 /** Heartbeats while a lease lasts. */
 const BEATS_A_LEASE = 5
 /** A server without a heartbeat for this time does not come back: what it holds can be removed. */
@@ -56,6 +61,9 @@ export class PostgresServer {
   readonly dialect: SqlDialect
   readonly writes: ConnectionPool
   readonly transactions: ReadTransactions
+  readonly latestReads: LatestReads
+  /** Of all stores. */
+  readonly fixedRows: RowCache
   readonly signals: StoreSignals
   readonly garbage: Garbage
   readonly leases: PostgresLeases
@@ -95,6 +103,7 @@ export class PostgresServer {
       writeConnections = WRITE_CONNECTIONS,
       statementMs = STATEMENT_MS,
       leaseMs = LEASE_MS,
+      cacheBytes = CACHE_BYTES,
     } = options
     const limits = { waitMs: WAIT_MS, idleMs: IDLE_MS, statementMs }
     this.dialect = dialect
@@ -110,6 +119,8 @@ export class PostgresServer {
       read: (statement, parameters) => this.run(statement, parameters),
     })
     this.transactions = new ReadTransactions(this.#reads)
+    this.latestReads = new LatestReads(this.#reads)
+    this.fixedRows = new RowCache(cacheBytes)
     this.garbage = new Garbage((statement, parameters) => this.run(statement, parameters))
     this.signals = new StoreSignals({
       address,

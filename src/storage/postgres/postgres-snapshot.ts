@@ -6,7 +6,8 @@ import { isCut, isWhole, storedKey, storedRange, wholeValue } from '../rows/stor
 import { PageBuilder, pageOf } from '../snapshots/row-page.ts'
 import { StorageError, StoreGoneError } from '../storage-error.ts'
 import { type KeyRange, PAGE_BYTES, PAGE_ROWS, type Page, type PageLimits, type SharedSnapshot } from '../store.ts'
-import type { PackedPage, ReadTransaction, ReadTransactions, StoreState } from './read-transaction.ts'
+import type { PackedPage, ReadTransaction, ReadTransactions } from './read-transaction.ts'
+import type { StoreState } from './row-lookup.ts'
 
 /** What a snapshot needs from its store. */
 export interface SnapshotSource {
@@ -15,6 +16,10 @@ export interface SnapshotSource {
   /** Where its rows were last seen. */
   readonly space: number
   readonly transactions: ReadTransactions
+  /** Its rows are there now. */
+  seenAt(space: number): void
+  /** Throws where it was dropped. */
+  assertThere(): void
   /** Another server dropped it. */
   lost(): void
 }
@@ -74,6 +79,7 @@ export class FrozenState {
         this.#source.lost()
         throw new StoreGoneError(name)
       }
+      this.#source.seenAt(state.space)
       this.#known = state
       return state
     } finally {

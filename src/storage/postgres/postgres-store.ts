@@ -10,6 +10,7 @@ import type {
   Changes,
   CommitOutcome,
   CompactOptions,
+  LatestRows,
   PackedRows,
   Put,
   SharedSnapshot,
@@ -19,6 +20,7 @@ import type {
 } from '../store.ts'
 import { CommitWriter } from './commit-writer.ts'
 import type { Parameter, ResultRow } from './connection.ts'
+import { StoreLatestRows } from './latest-rows.ts'
 import { mergeRows, portionsOf } from './merged-changes.ts'
 import { checkLease } from './postgres-leases.ts'
 import type { PostgresServer } from './postgres-server.ts'
@@ -49,6 +51,7 @@ export class PostgresStore implements Store, SnapshotSource {
   /** Two who ask for a value at the same time may get the same buffer. */
   readonly givesCopies = false
   readonly sharing: StoreSharing
+  readonly latest: LatestRows
   // Each state takes a connection, and there are few of them.
   readonly holding = { idleMs: 1000, idleStates: 2 }
   readonly #server: PostgresServer
@@ -67,6 +70,7 @@ export class PostgresStore implements Store, SnapshotSource {
     this.#onLost = onLost
     this.#writes = new StoreWrites(place.name, (group) => this.#write(group))
     this.#writer = new CommitWriter(this, server.writes, place.version)
+    this.latest = new StoreLatestRows(this, server.latestReads, server.fixedRows)
     this.sharing = {
       watch: (listener) => server.signals.watch(this.id, place.version ?? 0, listener),
       confirm: () => server.signals.confirm(this.id),
@@ -81,6 +85,15 @@ export class PostgresStore implements Store, SnapshotSource {
 
   get space(): number {
     return this.#space
+  }
+
+  /** Another server may have replaced the rows: the next read looks there first. */
+  seenAt(space: number): void {
+    this.#space = space
+  }
+
+  assertThere(): void {
+    this.#writes.assertThere()
   }
 
   get transactions(): ReadTransactions {

@@ -5,14 +5,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Connection, ResultRow } from './connection.ts'
 import type { ConnectionPool } from './connection-pool.ts'
+import { lookUp, type PendingKey, type PendingState, type StoreState } from './row-lookup.ts'
 import { STATEMENTS, type Statement } from './statements.ts'
-import { byteaArray, bytesOf, int8Array, numbersOf } from './wire-values.ts'
-
-/** A store as a transaction sees it. */
-export interface StoreState {
-  readonly version: number
-  readonly space: number
-}
+import { bytesOf, numbersOf } from './wire-values.ts'
 
 /** Rows of a range: the lengths of keys and values, and both joined. */
 export interface PackedPage {
@@ -30,16 +25,6 @@ export interface PageRequest {
   readonly reverse: boolean
   readonly keysOnly: boolean
 }
-
-interface PendingKey {
-  readonly space: number
-  readonly key: Uint8Array
-  readonly answer: (value: Buffer | undefined) => void
-}
-
-/** Keys of one statement, and bytes of values after which the rest is read with another one. */
-const KEYS_A_STATEMENT = 500
-const BYTES_A_STATEMENT = 4 * 1024 * 1024
 
 /** Hands out a transaction that has not begun yet, the same one to all that come meanwhile. */
 export class ReadTransactions {
@@ -69,7 +54,7 @@ export class ReadTransaction {
   #failure: Error | undefined
   #keys: PendingKey[] = []
   readonly #states = new Map<number, Promise<StoreState | undefined>>()
-  #asked: { readonly store: number; readonly answer: (state: StoreState | undefined) => void }[] = []
+  #asked: PendingState[] = []
   #others: { readonly send: (connection: Connection) => void }[] = []
   /** The callers that wait for the next statements. */
   #rejections: ((error: unknown) => void)[] = []
@@ -200,67 +185,9 @@ export class ReadTransaction {
       this.#failure ??= error instanceof Error ? error : new Error(String(error))
       for (const each of rejections) each(error)
     }
-    if (keys.length > 0 || asked.length > 0) this.#read(connection, keys, asked).catch(reject)
+    if (keys.length > 0 || asked.length > 0) lookUp(connection, keys, asked).catch(reject)
     for (const { send } of others) send(connection)
   }
-
-  async #read(
-    connection: Connection,
-    keys: readonly PendingKey[],
-    asked: readonly { readonly store: number; readonly answer: (state: StoreState | undefined) => void }[],
-  ): Promise<void> {
-    const stores = asked.map(({ store }) => store)
-    let left: PendingKey[] = []
-    let next = 0
-    let isFirst = true
-    while (left.length > 0 || next < keys.length || isFirst) {
-      const some = left.concat(keys.slice(next, next + KEYS_A_STATEMENT - left.length))
-      next += some.length - left.length
-      const [row] = await connection.run(STATEMENTS.read, [
-        int8Array(some.map(({ space }) => space)),
-        byteaArray(some.map(({ key }) => key)),
-        int8Array(isFirst ? stores : []),
-        BYTES_A_STATEMENT,
-      ])
-      if (isFirst) answerStates(asked, row?.[3] ?? null)
-      isFirst = false
-      left = answerKeys(some, row)
-    }
-  }
-}
-
-function answerStates(
-  asked: readonly { readonly store: number; readonly answer: (state: StoreState | undefined) => void }[],
-  text: string | null,
-): void {
-  const numbers = numbersOf(text)
-  const states = new Map<number, StoreState>()
-  for (let i = 0; i < numbers.length; i += 3) {
-    states.set(numbers[i]!, { version: numbers[i + 1]!, space: numbers[i + 2]! })
-  }
-  for (const { store, answer } of asked) answer(states.get(store))
-}
-
-/** Returns the keys whose values were left out, since too many bytes came before them. */
-function answerKeys(keys: readonly PendingKey[], row: ResultRow | undefined): PendingKey[] {
-  const [places = null, sizes = null, bytes = null] = row ?? []
-  const sizeOf = numbersOf(sizes)
-  const left: PendingKey[] = []
-  const found = new Set<number>()
-  let at = 0
-  for (const [i, place] of numbersOf(places).entries()) {
-    const key = keys[place - 1]!
-    const size = sizeOf[i]!
-    found.add(place - 1)
-    if (at >= BYTES_A_STATEMENT) {
-      left.push(key)
-      continue
-    }
-    key.answer(bytesOf(bytes ?? '\\x', at, at + size))
-    at += size
-  }
-  for (const [i, { answer }] of keys.entries()) if (!found.has(i)) answer(undefined)
-  return left
 }
 
 function pageStatement({ reverse, keysOnly }: PageRequest): Statement {
