@@ -36,8 +36,15 @@ export interface Measure {
   readonly latenciesMs?: readonly number[]
 }
 
-export async function drive(server: ServerAddress, load: Load, durationMs: number): Promise<Measure> {
-  const connections = await Promise.all(Array.from({ length: load.connections }, () => HttpConnection.open(server)))
+/** Where several servers answer, connections are made to each in turn, as a load balancer does. */
+export async function drive(
+  server: ServerAddress | readonly ServerAddress[],
+  load: Load,
+  durationMs: number,
+): Promise<Measure> {
+  const servers = [server].flat()
+  const places = Array.from({ length: load.connections }, (_, i) => servers[i % servers.length]!)
+  const connections = await Promise.all(places.map((place) => HttpConnection.open(place)))
   const clock = new BusyClock()
   const cpuBefore = process.cpuUsage()
   const start = performance.now()

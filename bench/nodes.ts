@@ -1,206 +1,308 @@
 /**
- * `npm run bench:nodes`: the same loads on one, two and four nodes of this machine, in alternating rounds. Rates as
- * multiples of one node, with what the servers and the load generator used of the processors: where these are all in use,
- * more nodes cannot give more. What the busiest process used of a core tells what free cores would give: the rate divided by
- * it. One node is measured twice: what the second one differs by is noise. `--rounds N`, `--only WORD`; some six minutes.
+ * `npm run bench:nodes`: one, two and four nodes of this machine; one server with its databases in PostgreSQL beside one on
+ * files and beside pouchdb-server; one, two and three servers over one PostgreSQL. Rates, and what servers, PostgreSQL and the
+ * load generator used of the processors, in alternating rounds. One node is measured twice: what the second one differs by is
+ * noise.
  */
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { BenchDatabase, expectStatus } from './bench-database.ts'
+import { findPostgres, TestPostgres } from '../test/support/postgres.ts'
+import { BenchProgress } from './bench-progress.ts'
 import { NodeProcess, temporaryFolder } from './child-process.ts'
-import { median } from './comparison.ts'
-import { drive, type Load } from './load.ts'
 import { machineFacts } from './machine.ts'
-import { childrenOf, memoryUse, processorSeconds, processorSecondsOfTree } from './process-use.ts'
-import { count, printTable } from './report.ts'
-import { documentId, documentMembers } from './sample-documents.ts'
-import { getDocuments, putDocuments } from './workloads.ts'
+import { atFullCore, type Contender, type Figures, HEAD, measure, ratioOf, rowOf } from './node-figures.ts'
+import {
+  ALL_DOCS,
+  ALL_DOCS_PAGE,
+  BULK,
+  CHANGES,
+  GET_1,
+  GET_32,
+  type NodeLoad,
+  PUT_1,
+  PUT_4_DATABASES,
+  PUT_32,
+  VIEW,
+  VIEW_CHANGED,
+} from './node-loads.ts'
+import { childrenOf, memoryUse } from './process-use.ts'
+import { printTable } from './report.ts'
+import { type StartedServer, startPouchdbServer, startSettle } from './servers.ts'
 
-const { values } = parseArgs({ options: { rounds: { type: 'string' }, only: { type: 'string' } } })
-const ROUNDS = Number(values.rounds ?? 7)
-const ROUND_MS = 1500
-const NODES = [1, 1, 2, 4]
-/**
- * Each process compiles what it runs often. One that is new to a load takes two or three times as long for each request, and
- * of four nodes each gets a quarter of them.
- */
-const WARM_SECONDS = 2
-const WARM_ROUNDS = 30
-const DOCUMENTS = 2000
-const WRITTEN_DATABASES = 4
-
-const CLI = join(import.meta.dirname, '../src/cli.ts')
-
-interface Server {
-  readonly nodes: number
-  readonly url: string
-  readonly process: NodeProcess
+/** What a load should give, as a multiple of what another contender gives. */
+interface Aim {
+  readonly contender: number
+  readonly of: number
+  readonly least: number
 }
 
-interface Bench {
+interface AimedLoad {
+  readonly load: NodeLoad
+  readonly aims: readonly Aim[]
+}
+
+interface Section {
+  readonly name: string
   readonly title: string
-  readonly aim: string
-  /** The load, made once for each server. */
-  load(server: Server): Promise<Load>
+  readonly loads: readonly AimedLoad[]
+  start(): Promise<Started[]>
 }
 
-interface Figures {
-  readonly rates: number[]
-  readonly processorUs: number[]
-  readonly cores: number[]
-  readonly busiest: number[]
-  readonly generator: number[]
+interface Started extends Contender {
+  stop(): Promise<void>
 }
 
-const BENCHES: readonly Bench[] = [
+const ONE_NODE = 0
+const TWO_NODES = 2
+const FOUR_NODES = 3
+const ON_POSTGRES = 0
+const PEER = 2
+
+/** Against pouchdb-server. */
+const ahead = (least: number): Aim[] => [{ contender: ON_POSTGRES, of: PEER, least }]
+const notSlower: Aim[] = [TWO_NODES, FOUR_NODES].map((contender) => ({ contender, of: ONE_NODE, least: 0.95 }))
+
+const SECTIONS: readonly Section[] = [
   {
-    title: 'GET, 32 connections',
-    aim: '2 nodes ≥ 1.5',
-    load: async ({ url }) => getDocuments(await filled(url, 'read'), { connections: 32, documents: DOCUMENTS }),
+    name: 'nodes',
+    title: 'nodes of one machine, on files',
+    loads: [
+      { load: GET_32, aims: [{ contender: TWO_NODES, of: ONE_NODE, least: 1.5 }] },
+      { load: PUT_4_DATABASES, aims: [{ contender: TWO_NODES, of: ONE_NODE, least: 1.4 }] },
+      { load: GET_1, aims: notSlower },
+      { load: PUT_1, aims: notSlower },
+    ],
+    start: startNodes,
   },
   {
-    title: 'GET, 1 connection',
-    aim: '≥ 0.95',
-    load: async ({ url }) => getDocuments(await filled(url, 'read-1'), { connections: 1, documents: DOCUMENTS }),
+    name: 'engines',
+    title: 'one server on PostgreSQL, on files, and pouchdb-server',
+    loads: [
+      ...[GET_32, GET_1, ALL_DOCS, ALL_DOCS_PAGE, CHANGES, VIEW].map((load) => ({ load, aims: ahead(5) })),
+      ...[VIEW_CHANGED, PUT_32, PUT_1, BULK].map((load) => ({ load, aims: ahead(1) })),
+    ],
+    start: startEngines,
   },
-  { title: 'PUT over 4 databases, 32 connections', aim: '2 nodes ≥ 1.4', load: ({ url }) => putOverDatabases(url) },
   {
-    title: 'PUT, 1 connection',
-    aim: '≥ 0.95',
-    load: async ({ url }) => putDocuments(await created(url, 'write-1'), { connections: 1, firstNumber: 0 }),
+    name: 'servers',
+    title: 'servers over one PostgreSQL',
+    loads: [GET_32, PUT_4_DATABASES, GET_1].map((load) => ({ load, aims: [] })),
+    start: startServers,
   },
 ]
 
-/** Rates as multiples of those of the same rounds. */
-function ofFirst(rates: readonly number[], first: readonly number[]): string {
-  return median(rates.map((rate, round) => rate / first[round]!)).toFixed(2)
+const NAMES = SECTIONS.map(({ name }) => name).join(',')
+
+const USAGE = `Usage: npm run bench:nodes -- [options]
+
+  --quick          shorter rounds and smaller databases: two to three minutes instead of some ten
+  --section NAMES  these alone, with commas between: ${NAMES}
+  --only NAMES     these loads alone: ${[...new Set(SECTIONS.flatMap(({ loads }) => loads.map(({ load }) => load.name)))].join(',')}
+  --rounds N       how often each server has its turn (5, quick: 2)
+  --seconds N      how long a round is (1.2, quick: 0.5)
+  --alone          without pouchdb-server
+  --help           print this
+
+A rate as a multiple is that of the first line of its table. Where the processors of the machine are all in use (see the columns
+on the right: the generator takes its share too), more nodes cannot give more. Then look at "with free cores", the rate divided
+by what the busiest process used of a core, and at what a second of processor time gives.
+`
+
+const { values: flags } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    section: { type: 'string', default: NAMES },
+    only: { type: 'string' },
+    rounds: { type: 'string' },
+    seconds: { type: 'string' },
+    alone: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
+  },
+})
+
+const OPTIONS = {
+  rounds: Number(flags.rounds ?? (flags.quick ? 2 : 5)),
+  roundMs: Number(flags.seconds ?? (flags.quick ? 0.5 : 1.2)) * 1000,
+  documents: flags.quick ? 500 : 5000,
+  longestMs: flags.quick ? 4_000 : 40_000,
+  warmSeconds: flags.quick ? 0.3 : 1.5,
+  warmMs: flags.quick ? 500 : 6_000,
 }
 
-/** What the rates would be if the busiest process had a core to itself. */
-function atFullCore({ rates, busiest }: Figures): number[] {
-  return rates.map((rate, round) => rate / busiest[round]!)
+const CLI = join(import.meta.dirname, '../src/cli.ts')
+const NODES = [1, 1, 2, 4]
+const SERVERS = [1, 2, 3]
+
+async function startNodes(): Promise<Started[]> {
+  const started: Started[] = []
+  for (const nodes of NODES) {
+    const args = [CLI, '--port', '0', '--dir', join(temporaryFolder(), 'data'), '--nodes', String(nodes)]
+    const settle = new NodeProcess({ args, environment: process.env })
+    const url = await settle.printed(/(http:\/\/\S+)/)
+    const name = `${nodes} node${nodes === 1 ? '' : 's'}`
+    started.push({ name, urls: [url], pids: [settle.pid], stop: () => settle.stop() })
+  }
+  // The other nodes are started when the first one answers.
+  await until(() => started.every(({ pids }, i) => childrenOf(pids[0]!).length >= NODES[i]!))
+  await pause(1000)
+  return started
 }
 
-async function created(url: string, name: string): Promise<BenchDatabase> {
-  const database = new BenchDatabase(url, name)
-  await database.create()
-  return database
+async function startEngines(): Promise<Started[]> {
+  const postgres = await startPostgres()
+  const files = await startSettle()
+  const started = [
+    ...(postgres ? [await startOnPostgres(postgres, 1, 'settle on PostgreSQL', { isLast: true })] : []),
+    { name: 'settle on files', urls: [files.url], pids: [files.process.pid], stop: () => files.process.stop() },
+  ]
+  if (flags.alone) return started
+  try {
+    const peer = await startPouchdbServer()
+    started.push({ name: peer.name, urls: [peer.url], pids: [peer.process.pid], stop: () => peer.process.stop() })
+  } catch (error) {
+    notes.push(`Without pouchdb-server: ${error instanceof Error ? error.message : error}`)
+  }
+  return started
 }
 
-async function filled(url: string, name: string): Promise<BenchDatabase> {
-  const database = await created(url, name)
-  await database.fill(DOCUMENTS, 1024)
-  return database
+async function startServers(): Promise<Started[]> {
+  const postgres = await startPostgres()
+  if (!postgres) return []
+  const started: Started[] = []
+  for (const servers of SERVERS) {
+    const name = `${servers} server${servers === 1 ? '' : 's'}`
+    started.push(await startOnPostgres(postgres, servers, name, { isLast: servers === SERVERS.at(-1) }))
+  }
+  return started
 }
 
-async function putOverDatabases(url: string): Promise<Load> {
-  const names = Array.from({ length: WRITTEN_DATABASES }, (_, i) => `write-${String.fromCharCode(97 + i)}`)
-  const databases = await Promise.all(names.map((name) => created(url, name)))
-  let number = 0
+async function startPostgres(): Promise<TestPostgres | undefined> {
+  const found = findPostgres()
+  if ('missing' in found) {
+    notes.push(`Without PostgreSQL: ${found.missing}`)
+    return undefined
+  }
+  const postgres = await TestPostgres.start(tmpdir())
+  process.once('exit', () => postgres.remove())
+  return postgres
+}
+
+/** Servers over the same tables. */
+async function startOnPostgres(
+  postgres: TestPostgres,
+  count: number,
+  name: string,
+  { isLast }: { readonly isLast: boolean },
+): Promise<Started> {
+  const engine = postgres.address(`servers_${count}`)
+  const settles: StartedServer[] = []
+  for (let i = 0; i < count; i++) settles.push(await startSettle({ engine }))
   return {
-    connections: 32,
-    next: () => {
-      const database = databases[number % databases.length]!
-      const body = `{${documentMembers(number, 300)}}`
-      const request = database.request('PUT', `/${documentId(number++)}`, body)
-      return {
-        request,
-        check: (reply) => {
-          expectStatus(reply, 201)
-          return 1
-        },
-      }
+    name,
+    urls: settles.map(({ url }) => url),
+    pids: settles.map(({ process: { pid } }) => pid),
+    postgresPid: postgres.pid,
+    stop: async () => {
+      await Promise.all(settles.map((settle) => settle.process.stop()))
+      if (isLast) postgres.remove()
     },
   }
 }
 
-async function start(nodes: number): Promise<Server> {
-  const dir = join(temporaryFolder(), 'data')
-  const args = [CLI, '--port', '0', '--dir', dir, '--nodes', String(nodes)]
-  const settle = new NodeProcess({ args, environment: process.env })
-  return { nodes, url: await settle.printed(/(http:\/\/\S+)/), process: settle }
+async function until(isSo: () => boolean): Promise<void> {
+  for (const endMs = performance.now() + 30_000; !isSo() && performance.now() < endMs; ) await pause(100)
 }
 
-/** The processor time of each process of a server so far. */
-function processorSecondsOf(server: Server): Map<number, number> {
-  return new Map(childrenOf(server.process.pid).map((pid) => [pid, processorSeconds(pid)]))
-}
+const notes: string[] = []
+const aims: string[][] = []
+const memory: string[][] = []
+const tables: (() => void)[] = []
 
-/** Loads a server with many connections, until each node has worked for a while. */
-async function warmUp(server: Server, load: Load): Promise<void> {
-  const before = processorSecondsOf(server)
-  const address = new BenchDatabase(server.url, '').server
-  for (let round = 0; round < WARM_ROUNDS; round++) {
-    await drive(address, { ...load, connections: 32 }, 500)
-    const worked = [...processorSecondsOf(server)].map(([pid, seconds]) => seconds - (before.get(pid) ?? 0))
-    if (Math.min(...worked) >= WARM_SECONDS) return
-  }
-}
-
-const servers: Server[] = []
-const facts = machineFacts()
-try {
-  for (const nodes of NODES) servers.push(await start(nodes))
-  // The other nodes are started when the first one answers.
-  await pause(5000)
-  for (const { title, aim, load } of BENCHES.filter((each) => each.title.includes(values.only ?? ''))) {
-    const loads = await Promise.all(servers.map((server) => load(server)))
-    const figures = servers.map((): Figures => ({ rates: [], processorUs: [], cores: [], busiest: [], generator: [] }))
-    for (const [i, server] of servers.entries()) await warmUp(server, loads[i]!)
-    for (let round = 0; round < ROUNDS; round++) {
-      for (const [i, server] of servers.entries()) {
-        const { pid } = server.process
-        const before = processorSecondsOfTree(pid)
-        const beforeOfNodes = processorSecondsOf(server)
-        const begunMs = performance.now()
-        const generatorBefore = process.cpuUsage()
-        const address = new BenchDatabase(server.url, '').server
-        const { units, unitsPerSecond } = await drive(address, loads[i]!, ROUND_MS)
-        const { user, system } = process.cpuUsage(generatorBefore)
-        const elapsedSeconds = (performance.now() - begunMs) / 1000
-        const usedSeconds = processorSecondsOfTree(pid) - before
-        const worked = [...processorSecondsOf(server)].map(
-          ([node, seconds]) => seconds - (beforeOfNodes.get(node) ?? 0),
-        )
-        figures[i]!.busiest.push(Math.max(...worked) / elapsedSeconds)
-        figures[i]!.rates.push(unitsPerSecond)
-        figures[i]!.processorUs.push((usedSeconds * 1e6) / units)
-        figures[i]!.cores.push(usedSeconds / elapsedSeconds)
-        figures[i]!.generator.push((user + system) / 1e6 / elapsedSeconds)
+async function runSection(section: Section, loads: readonly AimedLoad[], progress: BenchProgress): Promise<void> {
+  const contenders = await section.start()
+  try {
+    for (const { load, aims: wanted } of loads) {
+      progress.begin(`${section.title}: ${load.title}`)
+      if (contenders.length === 0) continue
+      const figures = await measure(load, contenders, OPTIONS)
+      tables.push(() => printFigures(section, load, contenders, figures))
+      for (const aim of wanted) aims.push(...aimRow(load, aim, contenders, figures))
+      for (const [i, { failure }] of figures.entries()) {
+        if (failure !== undefined) notes.push(`${load.name} failed on ${contenders[i]!.name}: ${failure}`)
       }
     }
-    console.log()
-    printTable(
-      [
-        `${title} (aim: ${aim})`,
-        'of 1 node',
-        'with free cores',
-        'requests/s',
-        'µs of processors a request',
-        'servers',
-        'busiest process',
-        'generator',
-      ],
-      figures.map((own, i) => [
-        `${NODES[i]} node${NODES[i] === 1 ? '' : 's'}`,
-        `${ofFirst(own.rates, figures[0]!.rates)}×`,
-        `${ofFirst(atFullCore(own), atFullCore(figures[0]!))}×`,
-        count(median(own.rates)),
-        count(median(own.processorUs)),
-        `${median(own.cores).toFixed(2)} cores`,
-        `${median(own.busiest).toFixed(2)} cores`,
-        `${median(own.generator).toFixed(2)} cores`,
-      ]),
-    )
+    for (const { name, pids } of contenders) memory.push([section.name, name, memoryOf(pids)])
+  } finally {
+    for (const { stop } of contenders) await stop()
   }
-  console.log()
-  for (const { nodes, process: settle } of servers) {
-    const own = childrenOf(settle.pid).map((pid) => memoryUse(pid).ownBytes)
-    const sizes = own.map((bytes) => `${Math.round(bytes / 2 ** 20)} MB`).join(', ')
-    console.log(`memory of each process at ${nodes} node${nodes === 1 ? '' : 's'}, the primary first: ${sizes}`)
-  }
-  for (const fact of facts) console.log(fact)
-} finally {
-  for (const { process: settle } of servers) await settle.stop()
 }
+
+function printFigures(section: Section, load: NodeLoad, contenders: readonly Contender[], figures: Figures[]): void {
+  console.log(`\n${section.title}: ${load.title} (${load.unit})`)
+  printTable(
+    ['', ...HEAD],
+    figures.map((own, i) => [contenders[i]!.name, ...rowOf(own, figures[0]!)]),
+  )
+}
+
+function aimRow(load: NodeLoad, aim: Aim, contenders: readonly Contender[], figures: Figures[]): string[][] {
+  const [own, other] = [figures[aim.contender], figures[aim.of]]
+  if (!own || !other || own.failure !== undefined || other.failure !== undefined) return []
+  const ratios = [
+    ratioOf(own.rates, other.rates),
+    ratioOf(own.perSecondOfAll, other.perSecondOfAll),
+    ratioOf(atFullCore(own), atFullCore(other)),
+  ]
+  const texts = ratios.map((ratio) => (ratio === undefined ? '-' : `${ratio.toFixed(2)}×`))
+  const isReached = (ratios[0] ?? 0) >= aim.least
+  const names = `${contenders[aim.contender]!.name} / ${contenders[aim.of]!.name}`
+  return [[`${names}: ${load.title}`, `${aim.least}×`, ...texts, isReached ? 'reached' : 'missed']]
+}
+
+/** Private memory of each process that answers; a supervisor comes before its nodes. */
+function memoryOf(pids: readonly number[]): string {
+  const all = pids.flatMap((pid) => [pid, ...childrenOf(pid)])
+  return all.map((pid) => `${Math.round(memoryUse(pid).ownBytes / 2 ** 20)} MB`).join(', ')
+}
+
+async function main(): Promise<void> {
+  if (flags.help) {
+    process.stdout.write(USAGE)
+    return
+  }
+  const facts = machineFacts()
+  const only = flags.only?.split(',')
+  const chosen = SECTIONS.filter(({ name }) => flags.section.split(',').includes(name)).map((section) => ({
+    section,
+    loads: section.loads.filter(({ load }) => !only || only.includes(load.name)),
+  }))
+  const progress = new BenchProgress(chosen.reduce((sum, { loads }) => sum + loads.length, 0))
+  for (const { section, loads } of chosen) if (loads.length > 0) await runSection(section, loads, progress)
+  for (const print of tables) print()
+  if (aims.length > 0) {
+    console.log('\naims')
+    printTable(['', 'aim', 'rate', 'per processor second', 'with free cores', 'by rate'], aims)
+  }
+  console.log('\nmemory of each process at the end')
+  printTable(['section', 'servers', 'private'], memory)
+  console.log()
+  for (const note of notes) console.log(note)
+  for (const fact of [
+    ...facts,
+    ...machineFacts()
+      .slice(1, 2)
+      .map((fact) => fact.replace('before the run', 'after it')),
+  ])
+    console.log(fact)
+  console.log('pouchdb-server does not flush to disk before it answers; the others do')
+}
+
+main().then(
+  () => process.exit(),
+  (error: unknown) => {
+    process.stderr.write(`bench: ${error instanceof Error ? error.message : error}\n`)
+    process.exit(1)
+  },
+)

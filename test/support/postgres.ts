@@ -80,6 +80,11 @@ export class TestPostgres {
     this.folder = folder
   }
 
+  /** Of the process that started all others. */
+  get pid(): number {
+    return Number(readFileSync(join(this.folder, 'data', 'postmaster.pid'), 'utf8').split('\n')[0])
+  }
+
   get socket(): string {
     return join(this.folder, '.s.PGSQL.5432')
   }
@@ -118,7 +123,7 @@ export class TestPostgres {
     const child = this.#process
     if (!child || child.exitCode !== null) return
     const exited = new Promise((resolve) => child.once('exit', resolve))
-    process.kill(Number(readFileSync(join(this.folder, 'data', 'postmaster.pid'), 'utf8').split('\n')[0]), signal)
+    process.kill(this.pid, signal)
     await exited
     this.#process = undefined
   }
